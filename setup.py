@@ -1,0 +1,60 @@
+"""Package metadata; versions are the honest ranges, the pinned set lies in constraints.txt."""
+
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+EXTRAS = {
+    "atari": ["ale-py>=0.11", "opencv-python-headless>=4.9"],
+    "mujoco": ["mujoco>=3.2", "imageio>=2.34"],
+    "envpool": ["envpool>=1.2.5"],
+    "plot": [
+        "matplotlib>=3.8",
+        "imageio>=2.34",
+        "imageio-ffmpeg>=0.5",
+        "gymnasium[classic-control]",
+    ],
+    "tensorboard": ["tensorboard>=2.16"],
+    "wandb": ["wandb>=0.17"],
+    "optuna": ["optuna>=4"],
+    "ray": ["ray>=2.30"],
+    "docs": ["sphinx>=8", "furo", "myst-parser"],
+    "dev": [
+        "pytest>=8",
+        "pytest-timeout>=2.3",
+        "hypothesis>=6.100",
+        "ruff>=0.17,<0.18",
+        "mypy>=2,<3",
+        "types-psutil",
+        "types-tqdm",
+        "scipy",
+    ],
+    "bench": ["stable-baselines3>=2.9"],
+}
+EXTRAS["all"] = sorted(
+    {need for name, needs in EXTRAS.items() if name not in ("dev", "docs", "bench") for need in needs}
+)
+
+setup(
+    name="rlpyt",
+    version="1.0.0.dev0",
+    description="High-throughput, parallel deep reinforcement learning in PyTorch",
+    long_description=Path(__file__).with_name("README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    license="MIT",
+    python_requires=">=3.11",
+    packages=find_packages(include=["rlpyt", "rlpyt.*"]),
+    package_data={"rlpyt": ["py.typed"]},
+    install_requires=[
+        "torch>=2.10",
+        "numpy>=2.0",
+        "gymnasium>=1.0",
+        "psutil>=5.9",
+        "cloudpickle>=3",
+        "safetensors>=0.5",
+        "tyro>=1.0",
+        "tqdm>=4.66",
+    ],
+    extras_require=EXTRAS,
+    entry_points={"console_scripts": ["rlpyt=rlpyt.cli.main:main"]},
+)
