@@ -1,0 +1,73 @@
+"""Record types of a sampler's batch, and the statistics of a trajectory."""
+
+from collections import namedtuple
+from typing import Any
+
+from rlpyt.utils.collections import AttrDict, namedarraytuple
+
+Samples = namedarraytuple("Samples", ["agent", "env"])
+
+AgentSamples = namedarraytuple("AgentSamples", ["action", "prev_action", "agent_info"])
+AgentSamplesBsv = namedarraytuple(
+    "AgentSamplesBsv", ["action", "prev_action", "agent_info", "bootstrap_value"]
+)
+# What our own collectors write for algorithms that bootstrap. ``bootstrap_value`` [1, B] is the
+# value of the observation after the batch; ``timeout_value`` [T, B] is the value of the true final
+# observation where step t was the last of a truncated episode, and zero elsewhere.
+AgentSamplesTlv = namedarraytuple(
+    "AgentSamplesTlv",
+    ["action", "prev_action", "agent_info", "bootstrap_value", "timeout_value"],
+)
+EnvSamples = namedarraytuple(
+    "EnvSamples", ["observation", "reward", "prev_reward", "done", "env_info"]
+)
+
+
+class BatchSpec(namedtuple("BatchSpec", "T B")):
+    """T: time steps in a batch; B: environments side by side."""
+
+    __slots__ = ()
+
+    @property
+    def size(self) -> int:
+        """Environment steps in one batch, T * B."""
+        return int(self.T * self.B)
+
+
+class TrajInfo(AttrDict):
+    """Statistics of one trajectory; every public entry is logged.
+
+    Subclass it and extend ``step`` to log more (and hide helpers behind a leading underscore). The
+    stock class is computed from whole batches at once, with the same results; a subclass's
+    ``step`` is called after every environment step.
+    """
+
+    _discount: float = 1.0  # set by the runner through ``traj_info_kwargs``
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.Length = 0
+        self.Return = 0.0
+        self.NonzeroRewards = 0
+        self.DiscountedReturn = 0.0
+        self._cur_discount = 1.0
+
+    def step(
+        self,
+        observation: Any,
+        action: Any,
+        reward: Any,
+        done: Any,
+        agent_info: Any,
+        env_info: Any,
+    ) -> None:
+        """Take one step into account; ``observation`` is the one that the action answered."""
+        self.Length += 1
+        self.Return += float(reward)
+        self.NonzeroRewards += int(reward != 0)
+        self.DiscountedReturn += self._cur_discount * float(reward)
+        self._cur_discount *= self._discount
+
+    def terminate(self, observation: Any) -> "TrajInfo":
+        """Called when the trajectory ends, with the final observation; returns what is logged."""
+        return self

@@ -1,0 +1,154 @@
+"""Functions over trees of arrays: allocate like an example, convert, move, call on every leaf.
+
+A tree is an array or tensor, ``None``, or a (named, namedarray) tuple of trees. ``None`` stays
+``None`` everywhere.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import DTypeLike
+
+from rlpyt.utils.collections import (
+    is_namedarraytuple,
+    is_namedtuple,
+    namedarraytuple_like,
+)
+from rlpyt.utils.shared import Arena, SharedArray
+
+np_mp_array_spawn = SharedArray  # rlpyt's name for a shared array that survives spawn
+
+
+def buffer_from_example(
+    example: Any,
+    leading_dims: int | Sequence[int],
+    share_memory: bool | Arena = False,
+    use_NatSchema: bool | None = None,
+) -> Any:
+    """Allocate zeroed arrays for many elements like ``example``.
+
+    Args:
+        example: tree of arrays, tensors or numbers without leading dimensions.
+        leading_dims: dimensions put before every leaf's own, e.g. [T, B].
+        share_memory: allocate in shared memory; an ``Arena`` says in whose.
+        use_NatSchema: accepted for rlpyt's sake; every type can be pickled here.
+
+    Returns:
+        The same structure with namedarraytuples for named tuples; ``None`` where the example
+        has ``None``.
+    """
+    if example is None:
+        return None
+    if is_namedtuple(example) or is_namedarraytuple(example):
+        cls = namedarraytuple_like(example)
+        return cls._make(
+            buffer_from_example(field, leading_dims, share_memory) for field in tuple(example)
+        )
+    return build_array(example, leading_dims, share_memory)
+
+
+def build_array(
+    example: Any, leading_dims: int | Sequence[int], share_memory: bool | Arena = False
+) -> np.ndarray[Any, Any]:
+    """Allocate one zeroed array with the example's dtype and shape behind ``leading_dims``.
+
+    Raises:
+        TypeError: the example is not numeric.
+    """
+    array = example.detach().cpu().numpy() if isinstance(example, torch.Tensor) else example
+    array = np.asarray(array)
+    if array.dtype == object or array.dtype.kind in "USV":
+        raise TypeError(
+            f"cannot allocate a buffer for {example!r} (dtype {array.dtype}): leaves must be "
+            "numbers, booleans or arrays of them."
+        )
+    dims = (leading_dims,) if isinstance(leading_dims, int) else tuple(leading_dims)
+    shape = dims + array.shape
+    if isinstance(share_memory, Arena):
+        return share_memory.allocate(shape, array.dtype)
+    return np_mp_array(shape, array.dtype) if share_memory else np.zeros(shape, array.dtype)
+
+
+def np_mp_array(shape: int | Sequence[int], dtype: DTypeLike) -> SharedArray:
+    """Allocate a zeroed numpy array in shared memory of its own."""
+    dims = (shape,) if isinstance(shape, int) else tuple(shape)
+    return Arena().allocate(dims, dtype)
+
+
+def buffer_func(buffer_: Any, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Apply ``func(leaf, *args, **kwargs)`` to every leaf; return the same structure."""
+    if buffer_ is None:
+        return None
+    if isinstance(buffer_, tuple):
+        contents = [buffer_func(field, func, *args, **kwargs) for field in tuple(buffer_)]
+        return buffer_._make(contents) if hasattr(buffer_, "_make") else type(buffer_)(contents)
+    return func(buffer_, *args, **kwargs)
+
+
+def buffer_method(buffer_: Any, method_name: str, *args: Any, **kwargs: Any) -> Any:
+    """Call ``leaf.method_name(*args, **kwargs)`` on every leaf; return the results."""
+    return buffer_func(buffer_, lambda leaf: getattr(leaf, method_name)(*args, **kwargs))
+
+
+def torchify_buffer(buffer_: Any) -> Any:
+    """Numpy arrays become tensors over the same memory; tensors stay."""
+    return buffer_func(buffer_, _to_torch)
+
+
+def numpify_buffer(buffer_: Any) -> Any:
+    """Tensors become numpy arrays over the same memory; arrays stay."""
+    return buffer_func(buffer_, _to_numpy)
+
+
+def _to_torch(leaf: Any) -> Any:
+    if isinstance(leaf, np.ndarray):
+        return torch.from_numpy(leaf)
+    return torch.as_tensor(leaf) if isinstance(leaf, np.generic) else leaf
+
+
+def _to_numpy(leaf: Any) -> Any:
+    return leaf.detach().cpu().numpy() if isinstance(leaf, torch.Tensor) else leaf
+
+
+def buffer_to(buffer_: Any, device: Any = None) -> Any:
+    """Move every tensor to ``device``; a leaf already there is not copied."""
+    return buffer_ if device is None else buffer_func(buffer_, lambda leaf: leaf.to(device))
+
+
+def leaves_of(buffer_: Any) -> list[Any]:
+    """The arrays of the tree in order, without ``None``."""
+    if buffer_ is None:
+        return []
+    if isinstance(buffer_, tuple):
+        return [leaf for field in tuple(buffer_) for leaf in leaves_of(field)]
+    return [buffer_]
+
+
+def get_leading_dims(buffer_: Any, n_dim: int = 1) -> tuple[int, ...] | None:
+    """Return the first ``n_dim`` dimensions that all leaves share.
+
+    Raises:
+        ValueError: two leaves differ; the message names the fields.
+    """
+    found: tuple[int, ...] | None = None
+    where = ""
+    for path, leaf in _named_leaves(buffer_):
+        dims = tuple(leaf.shape[:n_dim])
+        if found is not None and dims != found:
+            raise ValueError(
+                f"leading dimensions differ: '{where}' has {list(found)}, '{path}' has {list(dims)}."
+            )
+        found, where = dims, path
+    return found
+
+
+def _named_leaves(buffer_: Any, path: str = "") -> list[tuple[str, Any]]:
+    if buffer_ is None:
+        return []
+    if isinstance(buffer_, tuple):
+        names = getattr(buffer_, "_fields", range(len(buffer_)))
+        pairs = zip(names, tuple(buffer_), strict=True)
+        return [x for n, f in pairs for x in _named_leaves(f, f"{path}.{n}" if path else str(n))]
+    return [(path or "buffer", buffer_)]

@@ -1,0 +1,307 @@
+"""The data spine: named tuples of arrays, indexed all at once, equal by structure in every process.
+
+A ``namedarraytuple`` is a named tuple whose fields are arrays (or further named tuples of
+arrays) with the same leading dimensions. Indexing reads or writes every field::
+
+    >>> import numpy as np
+    >>> Points = namedarraytuple("Points", ["x", "y"])
+    >>> p = Points(np.array([0, 1]), np.array([10, 11]))
+    >>> p[1]
+    Points(x=np.int64(1), y=np.int64(11))
+    >>> p[0] = 5
+    >>> p.x
+    array([5, 1])
+    >>> "x" in p, p.get(0)
+    (True, array([5, 1]))
+
+Types are memoised by (typename, fields): the same structure is the same class wherever it is
+asked for, and both classes and instances pickle as that structure, so that types born at run
+time (Dict observations, environment infos) cross to worker processes.
+"""
+
+import copyreg
+from collections import namedtuple
+from collections.abc import Iterable, Iterator
+from functools import cache
+from typing import Any
+
+RESERVED_NAMES = ("get", "items")
+
+
+class _StructuralType(type):
+    """Metaclass of the memoised tuple types; makes classes pickle as their structure."""
+
+    _fields: tuple[str, ...]
+
+
+class NamedTuple(tuple[Any, ...]):
+    """Base of every memoised named tuple; ``NamedTuple(typename, fields, values)`` makes one."""
+
+    __slots__ = ()
+    _typename: str
+    _fields: tuple[str, ...]
+
+    def __new__(cls, typename: str, fields: Iterable[str], values: Iterable[Any]) -> Any:
+        """Return an instance of the memoised type for (typename, fields)."""
+        return namedtuple_class(typename, fields)._make(values)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (_factory_of(type(self)), self._typename, self._fields, tuple(self))
+
+
+class NamedArrayTuple(NamedTuple):
+    """Base of every namedarraytuple: what indexing, ``in``, ``get`` and ``items`` mean."""
+
+    __slots__ = ()
+
+    def __new__(cls, typename: str, fields: Iterable[str], values: Iterable[Any]) -> Any:
+        """Return an instance of the memoised type for (typename, fields)."""
+        return namedarraytuple(typename, fields)._make(values)
+
+    def __getitem__(self, loc: Any) -> Any:
+        """Index or slice every field; ``None`` fields stay ``None``."""
+        try:
+            return tuple.__new__(type(self), [None if f is None else f[loc] for f in self])
+        except (IndexError, TypeError, KeyError) as error:
+            raise _name_the_field(self, loc, error) from error
+
+    def __setitem__(self, loc: Any, value: Any) -> None:
+        """Write into every field.
+
+        A value of the same structure (named tuple or namedarraytuple) is written field by
+        field; anything else goes to all fields alike. Fields that are ``None`` here and in the
+        value are passed over.
+        """
+        if getattr(value, "_fields", None) == self._fields:
+            for name, own, new in zip(self._fields, self, value, strict=True):
+                if own is not None:
+                    own[loc] = new
+                elif new is not None:
+                    raise TypeError(f"field '{name}' is None here and cannot take {type(new)}.")
+        else:
+            for own in self:
+                if own is not None:
+                    own[loc] = value
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._fields
+
+    def get(self, index: int) -> Any:
+        """Return one field by position, as a plain tuple would."""
+        return tuple.__getitem__(self, index)
+
+    def items(self) -> Iterator[tuple[str, Any]]:
+        """Iterate over (field name, value) in order."""
+        return zip(self._fields, self, strict=True)
+
+
+def _name_the_field(array_tuple: NamedArrayTuple, loc: Any, error: Exception) -> Exception:
+    for name, field in array_tuple.items():
+        try:
+            if field is not None:
+                field[loc]
+        except (IndexError, TypeError, KeyError) as own:
+            return type(own)(f"{own} (in field '{name}' of {type(array_tuple).__name__})")
+    return error
+
+
+def _check_names(typename: str, field_names: Iterable[str] | str) -> tuple[str, ...]:
+    if isinstance(field_names, str):
+        field_names = field_names.replace(",", " ").split()
+    fields = tuple(map(str, field_names))
+    for name in fields:
+        if name in RESERVED_NAMES:
+            raise ValueError(f"field name '{name}' of '{typename}' is reserved; choose another.")
+    return fields
+
+
+@cache
+def _build_namedtuple(typename: str, fields: tuple[str, ...]) -> Any:
+    base = namedtuple(typename, fields)  # type: ignore[misc]
+    members = {"__slots__": (), "_typename": typename, "__new__": base.__new__}
+    return _StructuralType(typename, (base, NamedTuple), {**members, "__doc__": base.__doc__})
+
+
+@cache
+def _build_namedarraytuple(typename: str, fields: tuple[str, ...]) -> Any:
+    base = namedtuple(typename, fields)  # type: ignore[misc]
+    members = {"__slots__": (), "_typename": typename, "__new__": base.__new__}
+    return _StructuralType(typename, (NamedArrayTuple, base), {**members, "__doc__": base.__doc__})
+
+
+def _factory_of(cls: type) -> str:
+    return "array" if issubclass(cls, NamedArrayTuple) else "plain"
+
+
+def _structural_class(factory: str, typename: str, fields: tuple[str, ...]) -> Any:
+    build = _build_namedarraytuple if factory == "array" else _build_namedtuple
+    return build(typename, fields)
+
+
+def _rebuild(factory: str, typename: str, fields: tuple[str, ...], values: tuple[Any, ...]) -> Any:
+    return _structural_class(factory, typename, fields)._make(values)
+
+
+def reduce_structural_class(cls: Any) -> Any:
+    """Pickle a memoised class as its structure, and a subclass of one by its qualified name."""
+    structure = (_factory_of(cls), getattr(cls, "_typename", cls.__name__), cls._fields)
+    return (_structural_class, structure) if _structural_class(*structure) is cls else cls.__name__
+
+
+copyreg.pickle(_StructuralType, reduce_structural_class)  # type: ignore[arg-type]
+
+
+def namedtuple_class(typename: str, field_names: Iterable[str] | str) -> Any:
+    """Return the memoised plain named tuple type for this structure; picklable by structure."""
+    return _build_namedtuple(typename, _check_names(typename, field_names))
+
+
+def namedarraytuple(
+    typename: str,
+    field_names: Iterable[str] | str,
+    return_namedtuple_cls: bool = False,
+    classname_suffix: bool = False,
+) -> Any:
+    """Return the namedarraytuple type with these fields.
+
+    Args:
+        typename: name of the class.
+        field_names: names in order, or one string of names; ``get`` and ``items`` are reserved.
+        return_namedtuple_cls: return (namedarraytuple type, named tuple type) instead.
+        classname_suffix: append ``_nat`` to the array type's name (and, as in rlpyt, nothing to
+            the plain one's), to tell the two apart in print.
+
+    Raises:
+        ValueError: a field name is reserved, not an identifier, or given twice.
+    """
+    fields = _check_names(typename, field_names)
+    cls = _build_namedarraytuple(typename + "_nat" if classname_suffix else typename, fields)
+    return (cls, _build_namedtuple(typename, fields)) if return_namedtuple_cls else cls
+
+
+DocExampleNat = namedarraytuple("DocExampleNat", ["field_1", "field_2"])
+
+
+def tuple_itemgetter(i: int) -> Any:
+    """Return a function that reads position ``i`` as a plain tuple would."""
+
+    def get(obj: tuple[Any, ...]) -> Any:
+        return tuple.__getitem__(obj, i)
+
+    return get
+
+
+def is_namedtuple_class(obj: Any) -> bool:
+    """Whether ``obj`` is a named tuple type, and not a namedarraytuple type."""
+    return (
+        isinstance(obj, type)
+        and issubclass(obj, tuple)
+        and hasattr(obj, "_fields")
+        and not issubclass(obj, NamedArrayTuple)
+    )
+
+
+def is_namedarraytuple_class(obj: Any) -> bool:
+    """Whether ``obj`` is a namedarraytuple type."""
+    return isinstance(obj, type) and issubclass(obj, NamedArrayTuple) and hasattr(obj, "_fields")
+
+
+def is_namedtuple(obj: Any) -> bool:
+    """Whether ``obj`` is an instance of a named tuple type, and not of a namedarraytuple type."""
+    return is_namedtuple_class(type(obj))
+
+
+def is_namedarraytuple(obj: Any) -> bool:
+    """Whether ``obj`` is an instance of a namedarraytuple type."""
+    return isinstance(obj, NamedArrayTuple)
+
+
+def namedarraytuple_like(namedtuple_or_class: Any, classname_suffix: bool = False) -> Any:
+    """Return the namedarraytuple type with the name and fields of the given type or instance.
+
+    Raises:
+        TypeError: the argument is neither a named tuple, a namedarraytuple, nor a type or schema
+            of one.
+    """
+    given = namedtuple_or_class
+    if isinstance(given, NamedTupleSchema):
+        return namedarraytuple(given._typename, given._fields, classname_suffix=classname_suffix)
+    cls = given if isinstance(given, type) else type(given)
+    if is_namedarraytuple_class(cls):
+        return cls
+    if is_namedtuple_class(cls):
+        return namedarraytuple(cls.__name__, cls._fields, classname_suffix=classname_suffix)
+    raise TypeError(f"expected a named tuple or namedarraytuple (or a type of one), got {given!r}.")
+
+
+class NamedTupleSchema:
+    """A named tuple type as an object; calling it makes an instance.
+
+    rlpyt needed it where types had to cross to spawned processes; every type here can, so it
+    only holds one.
+    """
+
+    _array = False
+
+    def __init__(self, typename: str, fields: Iterable[str] | str) -> None:
+        self._typename = typename
+        self._fields = _check_names(typename, fields)
+
+    @property
+    def cls(self) -> Any:
+        """The memoised type that this schema stands for."""
+        return (_build_namedarraytuple if self._array else _build_namedtuple)(
+            self._typename, self._fields
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Make an instance, like the type."""
+        return self.cls(*args, **kwargs)
+
+    def _make(self, iterable: Iterable[Any]) -> Any:
+        return self.cls._make(iterable)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and other.cls is self.cls  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash((self._array, self._typename, self._fields))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._typename!r}, {self._fields!r})"
+
+
+class NamedArrayTupleSchema(NamedTupleSchema):
+    """A namedarraytuple type as an object; calling it makes an instance."""
+
+    _array = True
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+
+
+def NamedArrayTupleSchema_like(example: Any) -> NamedArrayTupleSchema:
+    """Return the schema with the name and fields of the given type, instance or schema."""
+    cls = namedarraytuple_like(example)
+    return NamedArrayTupleSchema(cls.__name__, cls._fields)
+
+
+class AttrDict(dict[str, Any]):
+    """A dictionary whose entries are attributes as well: ``x.key`` is ``x["key"]``."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.__dict__ = self
+
+    def copy(self) -> "AttrDict":
+        """Copy, and copy AttrDicts inside alike; other values are shared."""
+        copied = {k: v.copy() if isinstance(v, AttrDict) else v for k, v in self.items()}
+        return type(self)(**copied) if type(self) is AttrDict else _same_type(self, copied)
+
+
+def _same_type(original: AttrDict, entries: dict[str, Any]) -> AttrDict:
+    """A copy of a user's AttrDict subclass, without calling its constructor."""
+    new = type(original).__new__(type(original))
+    dict.__init__(new, entries)
+    new.__dict__ = new
+    return new

@@ -1,0 +1,121 @@
+"""Shared memory without names: arrays that several processes see, and that nobody can leave behind.
+
+A ``SharedBlock`` is an anonymous memory mapping with a file descriptor (``memfd`` on Linux, an
+unlinked temporary file elsewhere). It travels to a child process while that process is being
+started; when the last process that holds it ends, however it ends, the memory is gone. A
+``SharedArray`` is a numpy array inside a block; it, and any view of it, pickles as (block,
+offset, shape, strides), so structures of arrays can be handed to workers as they are.
+"""
+
+import mmap
+import os
+import tempfile
+from multiprocessing import reduction
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+ALIGNMENT = 64  # bytes: one cache line, and enough for every vector instruction
+SMALLEST_BLOCK = 1 << 20  # bytes
+
+
+class SharedMemoryError(MemoryError):
+    """The machine cannot give as much shared memory as was asked for."""
+
+
+class SharedBlock:
+    """One anonymous shared mapping of ``size`` bytes. Reserved when made, so never a SIGBUS."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._fd = _anonymous_file()
+        try:
+            os.posix_fallocate(self._fd, 0, size)
+        except OSError as error:
+            os.close(self._fd)
+            raise SharedMemoryError(
+                f"cannot reserve {size / 2**20:.1f} MiB of shared memory ({error.strerror}); "
+                "take a smaller batch or buffer, or give the container more memory."
+            ) from error
+        self._map = mmap.mmap(self._fd, size)
+
+    @property
+    def address(self) -> int:
+        """Where the block begins in this process."""
+        return int(np.frombuffer(self._map, np.uint8).__array_interface__["data"][0])
+
+    def array(self, offset: int, shape: tuple[int, ...], dtype: DTypeLike) -> "SharedArray":
+        """A view of the block's memory from ``offset`` on."""
+        flat = np.frombuffer(self._map, dtype, int(np.prod(shape)), offset)
+        view = flat.reshape(shape).view(SharedArray)
+        view.block = self
+        return view
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _attach, (reduction.DupFd(self._fd), self.size)
+
+    def __del__(self) -> None:
+        if getattr(self, "_fd", -1) >= 0:
+            os.close(self._fd)
+
+
+def _anonymous_file() -> int:
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("rlpyt", os.MFD_CLOEXEC)
+    fd, path = tempfile.mkstemp(prefix="rlpyt-")
+    os.unlink(path)
+    return fd
+
+
+def _attach(dup: Any, size: int) -> SharedBlock:
+    block = SharedBlock.__new__(SharedBlock)
+    block.size = size
+    block._fd = dup.detach()
+    block._map = mmap.mmap(block._fd, size)
+    return block
+
+
+class SharedArray(np.ndarray[Any, Any]):
+    """A numpy array in a ``SharedBlock``; it and its views travel to child processes."""
+
+    block: SharedBlock | None = None
+
+    def __array_finalize__(self, source: Any) -> None:
+        self.block = getattr(source, "block", None)
+
+    def __reduce__(self) -> Any:
+        if self.block is None:  # a computed array, no longer in the block
+            return np.asarray(self).__reduce__()
+        offset = self.__array_interface__["data"][0] - self.block.address
+        if not 0 <= offset <= self.block.size:  # a result of arithmetic inherited the attribute
+            return np.asarray(self).__reduce__()
+        return _view, (self.block, offset, self.shape, self.dtype.str, self.strides)
+
+
+def _view(
+    block: SharedBlock, offset: int, shape: tuple[int, ...], dtype: str, strides: tuple[int, ...]
+) -> np.ndarray[Any, Any]:
+    """Rebuild a view in a child, as a plain array: the fast kind, for loops."""
+    return np.ndarray(shape, np.dtype(dtype), block._map, offset, strides)
+
+
+class Arena:
+    """Hands out shared arrays from few blocks, aligned to cache lines. Owned by one sampler."""
+
+    def __init__(self) -> None:
+        self._block: SharedBlock | None = None
+        self._used = 0
+
+    def allocate(self, shape: tuple[int, ...], dtype: DTypeLike) -> SharedArray:
+        """Return a zeroed shared array.
+
+        Raises:
+            SharedMemoryError: the memory cannot be reserved.
+        """
+        size = max(1, int(np.prod(shape))) * np.dtype(dtype).itemsize
+        if self._block is None or self._used + size > self._block.size:
+            self._block, self._used = SharedBlock(max(size, SMALLEST_BLOCK)), 0
+        array = self._block.array(self._used, shape, dtype)
+        self._used += -(-size // ALIGNMENT) * ALIGNMENT
+        return array
