@@ -1,8 +1,12 @@
 """Package metadata; versions are the honest ranges, the pinned set lies in constraints.txt."""
 
+import re
 from pathlib import Path
 
 from setuptools import find_packages, setup
+
+HERE = Path(__file__).parent
+VERSION = re.search(r'__version__ = "(.+)"', (HERE / "rlpyt" / "__init__.py").read_text())[1]
 
 EXTRAS = {
     "atari": ["ale-py>=0.11", "opencv-python-headless>=4.9"],
@@ -32,14 +36,19 @@ EXTRAS = {
     "bench": ["stable-baselines3>=2.9"],
 }
 EXTRAS["all"] = sorted(
-    {need for name, needs in EXTRAS.items() if name not in ("dev", "docs", "bench") for need in needs}
+    {
+        need
+        for name, needs in EXTRAS.items()
+        if name not in ("dev", "docs", "bench")
+        for need in needs
+    }
 )
 
 setup(
     name="rlpyt",
-    version="1.0.0.dev0",
+    version=VERSION,
     description="High-throughput, parallel deep reinforcement learning in PyTorch",
-    long_description=Path(__file__).with_name("README.md").read_text(encoding="utf-8"),
+    long_description=(HERE / "README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
     license="MIT",
     python_requires=">=3.11",

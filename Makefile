@@ -1,0 +1,71 @@
+# Everything here needs Python >= 3.11 and make. The first target that needs packages creates .venv from the pinned set
+# in constraints.txt; later calls reuse it until setup.py, pyproject.toml or constraints.txt change.
+#
+#   make train                                   PPO on CartPole-v1, two sampler workers, about a minute
+#   make train ALGO=ppo ENV=ALE/Pong-v5 ARGS="--steps 1500000 --seed 1"
+#   make test                                    lint, types, fast tests
+
+ALGO   ?= ppo
+ENV    ?= CartPole-v1
+ARGS   ?=
+PYTHON ?= python3
+# For example PIP_ARGS="--extra-index-url https://download.pytorch.org/whl/cpu" for the small CPU-only torch.
+PIP_ARGS ?=
+
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+EXTRAS := dev,plot,atari,mujoco,tensorboard
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+
+.PHONY: help install train test test-slow test-gpu lint format bench clean
+
+help:
+	@echo "make train [ALGO=ppo ENV=CartPole-v1 ARGS='--steps 100000']   train, evaluate, film"
+	@echo "make test         ruff, mypy and the fast tests (what .ci/run calls)"
+	@echo "make test-slow    learning runs and fault storms; make test-gpu: what needs CUDA"
+	@echo "make lint         ruff and mypy alone; make format: let ruff rewrite"
+	@echo "make bench        steps per second of sampling and training"
+	@echo "make clean        remove caches and build products (not .venv, not data/)"
+
+install: $(STAMP)
+
+$(STAMP): setup.py pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "rlpyt needs Python 3.11 or newer; PYTHON=$(PYTHON) is: $$($(PYTHON) --version 2>&1)."; \
+	  echo "Install one, or name it: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+	  echo "Could not create $(VENV). On Debian and Ubuntu: apt install python3-venv"; exit 1; }
+	@echo "Installing the pinned packages into $(VENV) (once; the first time takes minutes)."
+	@$(BIN)/python -m pip install --disable-pip-version-check --quiet $(PIP_ARGS) -c constraints.txt -e '.[$(EXTRAS)]'
+	@touch $@
+
+train: $(STAMP)
+	@$(BIN)/rlpyt train $(ALGO) $(ENV) $(ARGS)
+
+test: lint
+	$(PYTEST)
+
+test-slow: $(STAMP)
+	$(PYTEST) -m slow --timeout=3600
+
+test-gpu: $(STAMP)
+	$(PYTEST) -m gpu
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(STAMP)
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet $(PIP_ARGS) -c constraints.txt -e '.[bench]'
+	$(BIN)/python -m benchmarks.sampling
+	$(BIN)/python -m benchmarks.training
+
+clean:
+	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
