@@ -1,0 +1,109 @@
+"""Where all randomness comes from: one seed for the process, and streams derived from it.
+
+Streams belong to what they are for (environment 3, the exploration noise of environment 3), never
+to the worker that happens to draw from them; so the same seed gives the same data for any number
+of workers.
+"""
+
+import random
+import secrets
+import zlib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+seed_: int | None = None  # what set_seed was last given
+
+
+def check_seed(seed: Any) -> int:
+    """Return the seed as an int, if it is one that every generator here can take.
+
+    Raises:
+        TypeError: it is not an integer.
+        ValueError: it is negative, or 2**64 or above.
+    """
+    if isinstance(seed, bool | np.bool_) or not isinstance(seed, int | np.integer):
+        raise TypeError(f"seed must be an integer, got {seed!r} of type {type(seed).__name__}.")
+    if not 0 <= seed < 2**64:
+        raise ValueError(f"seed={seed} must lie in [0, 2**64).")
+    return int(seed)
+
+
+def set_seed(seed: int) -> None:
+    """Seed the global generators of ``random``, numpy and torch (on every device).
+
+    Raises:
+        TypeError, ValueError: see `check_seed`.
+    """
+    global seed_
+    import torch
+
+    seed_ = check_seed(seed)
+    random.seed(seed_)
+    words = [seed_ % 2**32, seed_ >> 32]
+    np.random.seed(words if words[1] else words[0])  # numpy takes no single number above 32 bits
+    torch.manual_seed(seed_)  # seeds CUDA as well
+
+
+def get_seed() -> int | None:
+    """Return what `set_seed` was last given in this process; None before."""
+    return seed_
+
+
+def make_seed() -> int:
+    """Return a random number in [0, 10000] from the operating system, whatever has been seeded."""
+    return secrets.randbelow(10_001)
+
+
+def stream(seed: int, purpose: str, rank: int = 0) -> np.random.Generator:
+    """Return the random stream for one purpose of one rank; the same in every process and run.
+
+    Args:
+        seed: of the whole run.
+        purpose: what is drawn from it, e.g. "action_noise"; other purposes are independent.
+        rank: environment, replica or server number; other ranks are independent.
+
+    Raises:
+        TypeError, ValueError: see `check_seed`.
+    """
+    return np.random.default_rng(_sequence(seed, purpose, rank))
+
+
+def env_seed(seed: int, env_rank: int, purpose: str = "env") -> int:
+    """Return the seed in [0, 2**31) for the environment of this global rank.
+
+    Evaluation environments take another ``purpose``, so that they differ from training ones.
+
+    Raises:
+        TypeError, ValueError: see `check_seed`.
+    """
+    return int(_sequence(seed, purpose, env_rank).generate_state(1)[0] >> 1)
+
+
+def set_envs_seeds(
+    envs: Iterable[Any],
+    seed: int | None,
+    env_ranks: Sequence[int] | None = None,
+    purpose: str = "env",
+) -> None:
+    """Seed every environment that has a ``seed`` method, each with its own `env_seed`.
+
+    Args:
+        envs: environments.
+        seed: of the whole run; None leaves the environments alone.
+        env_ranks: their global ranks; None means 0, 1, 2 and so on.
+        purpose: as in `env_seed`.
+    """
+    if seed is None:
+        return
+    envs = list(envs)
+    ranks = range(len(envs)) if env_ranks is None else env_ranks
+    for env, rank in zip(envs, ranks, strict=True):
+        if callable(getattr(env, "seed", None)):
+            env.seed(env_seed(seed, rank, purpose))
+
+
+def _sequence(seed: int, purpose: str, rank: int) -> np.random.SeedSequence:
+    key = (zlib.crc32(purpose.encode()), rank)  # hash() differs from process to process
+    return np.random.SeedSequence(entropy=check_seed(seed), spawn_key=key)

@@ -1,0 +1,177 @@
+"""Synchronisation between processes: a readers-writer lock, draining a queue, finding a port."""
+
+import queue
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing import get_context
+from typing import Any
+
+FIRST_PORT, LAST_PORT = 20_000, 32_767  # below where Linux takes ports for outgoing connections
+PORTS_PER_OFFSET = 101  # neighbouring offsets start this far apart
+
+
+class RWLock:
+    """Many readers at the same time, or one writer; shared by passing it to a process's arguments.
+
+    A waiting writer holds the door, so that readers cannot overtake it for ever. As a context
+    manager the lock is held for reading. It is not re-entrant, and a process that is killed while
+    it holds the lock keeps it: who must survive that waits with a timeout and looks after the
+    other processes in between.
+    """
+
+    def __init__(self) -> None:
+        context = get_context("spawn")  # its primitives can be inherited by fork, too
+        self._door = context.Lock()  # passed by readers, held by the writer
+        self._room = context.Lock()  # held by the writer, or by all readers together
+        self._counting = context.Lock()
+        self._n_readers = context.RawValue("q", 0)
+
+    def acquire_read(self, timeout: float | None = None) -> bool:
+        """Wait until nobody writes, at most ``timeout`` seconds (None: for ever).
+
+        Returns:
+            Whether the lock is held now.
+        """
+        if not self._door.acquire(timeout=timeout):
+            return False
+        with self._counting:
+            if self._n_readers.value == 0:
+                self._room.acquire()  # at once: no writer can be inside while we hold the door
+            self._n_readers.value += 1
+        self._door.release()
+        return True
+
+    def release_read(self) -> None:
+        """Stop reading; the last reader lets a writer in."""
+        with self._counting:
+            self._n_readers.value -= 1
+            if self._n_readers.value == 0:
+                self._room.release()
+
+    def acquire_write(self, timeout: float | None = None) -> bool:
+        """Wait until nobody reads or writes, at most ``timeout`` seconds (None: for ever).
+
+        Returns:
+            Whether the lock is held now.
+        """
+        started = time.monotonic()
+        if not self._door.acquire(timeout=timeout):
+            return False
+        if timeout is not None:
+            timeout = max(0.0, timeout - (time.monotonic() - started))
+        if not self._room.acquire(timeout=timeout):
+            self._door.release()
+            return False
+        return True
+
+    def release_write(self) -> None:
+        """Stop writing."""
+        self._room.release()
+        self._door.release()
+
+    @contextmanager
+    def read(self) -> Iterator[None]:
+        """Hold the lock for reading inside a ``with`` block."""
+        self.acquire_read()
+        try:
+            yield
+        finally:
+            self.release_read()
+
+    @contextmanager
+    def write(self) -> Iterator[None]:
+        """Hold the lock for writing inside a ``with`` block."""
+        self.acquire_write()
+        try:
+            yield
+        finally:
+            self.release_write()
+
+    def __enter__(self) -> None:
+        self.acquire_read()
+
+    def __exit__(self, *args: object) -> None:
+        self.release_read()
+
+
+def drain_queue(
+    queue_obj: Any, n_sentinel: int = 0, guard_sentinel: bool = False, timeout: float | None = None
+) -> list[Any]:
+    """Empty a multiprocessing queue and return what was in it, oldest first.
+
+    Between ``put`` in one process and ``get`` in another there is a delay, during which the queue
+    looks empty. A producer can mark its end with ``put(None)``, a sentinel.
+
+    Args:
+        queue_obj: the queue.
+        n_sentinel: wait until this many sentinels came (they are not returned); 0 takes what is
+            there now without waiting.
+        guard_sentinel: stop at a sentinel and put it back for a waiting drain later; needs
+            ``n_sentinel=0``.
+        timeout: seconds to wait for each object while waiting for sentinels; None: for ever.
+
+    Raises:
+        ValueError: ``guard_sentinel`` with ``n_sentinel``, or a negative ``n_sentinel``.
+        TimeoutError: nothing came within ``timeout``; a producer may have died.
+    """
+    if n_sentinel < 0 or (n_sentinel and guard_sentinel):
+        raise ValueError(
+            f"n_sentinel={n_sentinel}, guard_sentinel={guard_sentinel}: n_sentinel must be 0 or "
+            "more, and guard_sentinel needs n_sentinel=0."
+        )
+    if n_sentinel:
+        return _drain_until(queue_obj, n_sentinel, timeout)
+    contents: list[Any] = []
+    while True:
+        try:
+            obj = queue_obj.get(block=False)
+        except queue.Empty:
+            return contents
+        if obj is None and guard_sentinel:
+            queue_obj.put(None)
+            return contents
+        contents.append(obj)
+
+
+def _drain_until(queue_obj: Any, n_sentinel: int, timeout: float | None) -> list[Any]:
+    contents: list[Any] = []
+    n_seen = 0
+    while n_seen < n_sentinel:
+        try:
+            obj = queue_obj.get(timeout=timeout)
+        except queue.Empty:
+            raise TimeoutError(
+                f"got {n_seen} of {n_sentinel} sentinels, then nothing for {timeout} s; "
+                "a producer may have died."
+            ) from None
+        if obj is None:
+            n_seen += 1
+        else:
+            contents.append(obj)
+    return contents
+
+
+def find_port(offset: int) -> int:
+    """Return a free TCP port for ``torch.distributed``.
+
+    Runs on one machine pass different offsets, so that they look in different places: a port is
+    not kept for the caller, and another process looking at the same moment could find it, too.
+
+    Args:
+        offset: any integer, e.g. the run slot or the number of the first CPU core.
+
+    Raises:
+        RuntimeError: no port in the range is free.
+    """
+    n_ports = LAST_PORT - FIRST_PORT + 1
+    for i in range(n_ports):
+        port = FIRST_PORT + (offset * PORTS_PER_OFFSET + i) % n_ports
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            try:
+                probe.bind(("", port))
+            except OSError:
+                continue
+            return port
+    raise RuntimeError(f"no free TCP port between {FIRST_PORT} and {LAST_PORT}.")
