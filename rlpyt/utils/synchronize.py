@@ -36,11 +36,13 @@ class RWLock:
         """
         if not self._door.acquire(timeout=timeout):
             return False
-        with self._counting:
-            if self._n_readers.value == 0:
-                self._room.acquire()  # at once: no writer can be inside while we hold the door
-            self._n_readers.value += 1
-        self._door.release()
+        try:
+            with self._counting:
+                if self._n_readers.value == 0:
+                    self._room.acquire()  # at once: no writer is inside while we hold the door
+                self._n_readers.value += 1
+        finally:
+            self._door.release()
         return True
 
     def release_read(self) -> None:
