@@ -1,0 +1,94 @@
+"""Real numbers between bounds, possibly infinite: continuous actions and vector observations."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from rlpyt.spaces.base import Space, as_shape, within
+
+
+class FloatBox(Space):
+    """A box of floating-point numbers, with bounds for each entry; both bounds belong to it."""
+
+    def __init__(
+        self,
+        low: ArrayLike,
+        high: ArrayLike,
+        shape: int | tuple[int, ...] | None = None,
+        null_value: Any = 0.0,
+        dtype: DTypeLike = "float32",
+    ) -> None:
+        """Give scalar bounds and a shape, or arrays of bounds.
+
+        Args:
+            low, high: scalars for all entries, or arrays of the same shape, one for each.
+            shape: of an element, an int being one dimension; None takes that of the bounds.
+            null_value: what `null_value` is filled with.
+            dtype: of an element, and of the bounds.
+
+        Raises:
+            TypeError: ``dtype`` is not a floating-point type.
+            ValueError: bounds and shape do not fit together, or ``low`` exceeds ``high``, or a
+                bound is NaN.
+        """
+        self.dtype = np.dtype(dtype)
+        if self.dtype.kind != "f":
+            raise TypeError(f"dtype={self.dtype} must be a floating-point type.")
+        low, high = np.asarray(low, self.dtype), np.asarray(high, self.dtype)
+        if shape is None and low.shape != high.shape:
+            raise ValueError(
+                f"low of shape {low.shape} and high of shape {high.shape} must have the same; "
+                "or pass scalars and shape."
+            )
+        dims = low.shape if shape is None else as_shape(shape)
+        try:
+            self.low = np.broadcast_to(low, dims).copy()
+            self.high = np.broadcast_to(high, dims).copy()
+        except ValueError:
+            raise ValueError(
+                f"low of shape {low.shape} and high of shape {high.shape} do not fit shape={shape}."
+            ) from None
+        if not (self.low <= self.high).all():  # false for NaN as well
+            raise ValueError(f"low={low} must nowhere exceed high={high}, and neither be NaN.")
+        self._null_value = null_value
+
+    def sample(self) -> Any:
+        """Return random numbers of ``shape``; a numpy scalar if ().
+
+        Uniform where both bounds are finite; an exponential step away from the only finite bound;
+        standard normal where there is none.
+        """
+        rng, low, high = self.rng, self.low.astype(np.float64), self.high.astype(np.float64)
+        bounded_below, bounded_above = np.isfinite(low), np.isfinite(high)
+        from_, to = np.where(bounded_below, low, 0.0), np.where(bounded_above, high, 0.0)
+        u = rng.uniform(size=self.shape)
+        step = rng.exponential(size=self.shape)
+        kinds = [bounded_below & bounded_above, bounded_below, bounded_above]
+        draws = [from_ * (1 - u) + to * u, from_ + step, to - step]  # high - low might overflow
+        x = np.select(kinds, draws, rng.normal(size=self.shape))
+        return np.clip(x.astype(self.dtype), self.low, self.high)[()]  # rounding may go beyond
+
+    def null_value(self) -> Any:
+        """Return an array of ``shape`` (a numpy scalar if ()), filled with the null value."""
+        return np.full(self.shape, self._null_value, dtype=self.dtype)[()]
+
+    def contains(self, x: Any) -> bool:
+        """Whether ``x`` has the right shape and lies in [low, high] everywhere."""
+        return within(x, self.low, self.high, self.shape, self.dtype)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of an element."""
+        return self.low.shape
+
+    @property
+    def bounds(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """``low, high``, arrays of ``shape``."""
+        return self.low, self.high
+
+    def _spec(self) -> tuple[Any, ...]:
+        return self.shape, self.dtype, self.low.tobytes(), self.high.tobytes()
+
+    def __repr__(self) -> str:
+        return f"FloatBox(shape={self.shape} dtype={self.dtype})"

@@ -1,0 +1,256 @@
+"""Gymnasium's spaces as rlpyt spaces, and values across that border in both directions."""
+
+import keyword
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from gymnasium import spaces as gym_spaces
+
+from rlpyt.spaces.base import Space, draw_seed, within
+from rlpyt.spaces.composite import Composite
+from rlpyt.utils.collections import (
+    RESERVED_NAMES,
+    is_namedarraytuple,
+    is_namedtuple,
+    namedtuple_class,
+)
+
+SUPPORTED = "Box, Discrete, MultiDiscrete, MultiBinary, Dict and Tuple"
+
+
+class _Leaf(NamedTuple):
+    """How the agent sees a space that is not composed of others."""
+
+    dtype: np.dtype[Any]
+    low: Any  # inclusive, as is high
+    high: Any
+    n: Any = None
+    start: Any = 0  # what is taken off the environment's integers, so that they begin at 0
+
+
+class GymSpaceWrapper(Space):
+    """An rlpyt space over a gymnasium space; translates between the two forms of an element.
+
+    ========================  ==================================================================
+    gymnasium                 rlpyt
+    ========================  ==================================================================
+    Box                       array; float64 becomes float32 if ``force_float32``
+    Discrete, MultiDiscrete   integers that begin at 0: ``start`` is subtracted, and added back
+    MultiBinary               int8 array
+    Dict, Tuple               `Composite`; elements are named tuples with the keys as fields, or
+                              ``field_0``, ``field_1`` and so on; these may be nested
+    ========================  ==================================================================
+
+    Keys that are no field names are made to fit ("my-key" becomes ``my_key``, "1" ``field_1``).
+
+    Attributes:
+        space: the gymnasium space, or a `Composite` of wrappers for Dict and Tuple.
+        identity: `convert` changes nothing, so a hot loop may leave it out.
+        revert_identity: the same of `revert`.
+    """
+
+    def __init__(
+        self, space: Any, null_value: Any = 0, name: str = "obs", force_float32: bool = True
+    ) -> None:
+        """Wrap a gymnasium space, inside the constructor of an environment wrapper.
+
+        Args:
+            space: the gymnasium space.
+            null_value: what `null_value` is filled with, in every part.
+            name: of the named tuple type, and how messages call the space.
+            force_float32: let float64 boxes appear as float32.
+
+        Raises:
+            ValueError: the space is, or holds somewhere, one of another kind or an empty one; the
+                message says where.
+        """
+        self.name = name
+        self._null_value = null_value
+        self._parts: list[tuple[Any, GymSpaceWrapper]] = []  # (key, wrapper) of Dict and Tuple
+        self.identity = self.revert_identity = False
+        self.space: Any = space
+        if isinstance(space, gym_spaces.Dict | gym_spaces.Tuple):
+            self._wrap_parts(space, null_value, force_float32)
+            return
+        self._leaf = _describe(space, force_float32, name)
+        self._shift = bool(np.any(self._leaf.start != 0))
+        self.identity = not self._shift and self._leaf.dtype == space.dtype
+        self._scalar = isinstance(space, gym_spaces.Discrete)
+        self.revert_identity = self.identity and not self._scalar
+
+    def _wrap_parts(self, space: Any, null_value: Any, force_float32: bool) -> None:
+        as_dict = isinstance(space, gym_spaces.Dict)
+        items = list(space.spaces.items() if as_dict else enumerate(space.spaces))
+        if not items:
+            raise ValueError(f"space '{self.name}': {space} is empty; it must have parts.")
+        self._parts = [
+            (key, GymSpaceWrapper(part, null_value, f"{self.name}.{key}", force_float32))
+            for key, part in items
+        ]
+        self._outer = dict if as_dict else tuple
+        cls = namedtuple_class(_type_name(self.name), field_names(key for key, _ in items))
+        self._Cls = cls
+        wrappers = [part for _, part in self._parts]
+        self.space = composite = Composite(wrappers, cls)
+        bounds = cls(*(part.low for part in wrappers)), cls(*(part.high for part in wrappers))
+        self._leaf = _Leaf(composite.dtype, *bounds)
+
+    def sample(self) -> Any:
+        """Return a random element in rlpyt's form, drawn by the gymnasium space's own method."""
+        if self._parts:
+            return self.space.sample()
+        if getattr(self.space, "_np_random", None) is None:  # seeded by nobody yet
+            self.seed()
+        return self.convert(self.space.sample())
+
+    def null_value(self) -> Any:
+        """Return an element in rlpyt's form, filled with the null value."""
+        if self._parts:
+            return self.space.null_value()
+        return np.full(self.shape, self._null_value, dtype=self._leaf.dtype)[()]
+
+    def convert(self, value: Any) -> Any:
+        """Translate an element from gymnasium's form to rlpyt's: what the environment returned."""
+        if self.identity:
+            return value
+        if self._parts:
+            return self._Cls(*[part.convert(value[key]) for key, part in self._parts])
+        array = np.asarray(value, self._leaf.dtype)
+        return array - self._leaf.start if self._shift else array
+
+    def revert(self, value: Any) -> Any:
+        """Translate an element from rlpyt's form to gymnasium's: what the environment is given.
+
+        A Discrete element becomes a Python int, the other leaves arrays of the space's dtype.
+        """
+        if self.revert_identity:
+            return value
+        if self._parts:
+            values = [part.revert(v) for (_, part), v in zip(self._parts, tuple(value))]
+            if self._outer is tuple:
+                return tuple(values)
+            return {key: v for (key, _), v in zip(self._parts, values)}
+        if self._scalar:
+            return int(value) + self._leaf.start
+        if self._shift:
+            return value + self._leaf.start
+        # A float32 bound may lie beyond the float64 one it was rounded from; give that back.
+        space, exact = self.space, np.asarray(value, self.space.dtype)
+        exact = np.where(value == self._leaf.high, space.high, exact)
+        return np.where(value == self._leaf.low, space.low, exact)
+
+    def contains(self, x: Any) -> bool:
+        """Whether ``x`` is an element in rlpyt's form."""
+        if self._parts:
+            return bool(self.space.contains(x))
+        return within(x, self._leaf.low, self._leaf.high, self.shape, self._leaf.dtype)
+
+    def seed(self, seed: int | None = None) -> None:
+        """Start the sequence of samples which belongs to ``seed``; None draws one from numpy."""
+        self.space.seed(draw_seed() if seed is None else int(seed))
+
+    @property
+    def shape(self) -> Any:
+        """Of an element; a named tuple of shapes for Dict and Tuple."""
+        return self.space.shape
+
+    @property
+    def dtype(self) -> Any:
+        """Of an element in rlpyt's form; a named tuple of dtypes for Dict and Tuple."""
+        return self._leaf.dtype
+
+    @property
+    def low(self) -> Any:
+        """Smallest values in rlpyt's form, of ``shape``; a named tuple for Dict and Tuple."""
+        return self._leaf.low
+
+    @property
+    def high(self) -> Any:
+        """Largest values (inclusive) in rlpyt's form, of ``shape``; a named tuple likewise."""
+        return self._leaf.high
+
+    @property
+    def n(self) -> Any:
+        """Number of values of a Discrete, of bits of a MultiBinary; others have none."""
+        if self._leaf.n is None:
+            raise AttributeError(
+                f"space '{self.name}' ({self.space}) has no n; for a MultiDiscrete space, high + 1 "
+                "tells how many values each entry takes."
+            )
+        return self._leaf.n
+
+    @property
+    def start(self) -> Any:
+        """What the environment's Discrete or MultiDiscrete integers begin at; otherwise 0."""
+        return self._leaf.start
+
+    def _spec(self) -> tuple[Any, ...]:
+        return self.space, self._leaf.dtype
+
+    def __repr__(self) -> str:
+        return f"GymSpaceWrapper({self.space!r})"
+
+
+def _describe(space: Any, force_float32: bool, name: str) -> _Leaf:
+    if isinstance(space, gym_spaces.Box):
+        narrow = force_float32 and space.dtype == np.float64
+        dtype = np.dtype(np.float32 if narrow else space.dtype)
+        with np.errstate(over="ignore"):  # a bound beyond float32 becomes infinite
+            return _Leaf(dtype, space.low.astype(dtype), space.high.astype(dtype))
+    if isinstance(space, gym_spaces.Discrete):
+        zero = space.dtype.type(0)
+        return _Leaf(space.dtype, zero, zero + space.n - 1, int(space.n), int(space.start))
+    if isinstance(space, gym_spaces.MultiDiscrete):
+        high = (space.nvec - 1).astype(space.dtype)
+        return _Leaf(space.dtype, np.zeros_like(high), high, None, space.start)
+    if isinstance(space, gym_spaces.MultiBinary):
+        ones = np.ones(space.shape, space.dtype)
+        return _Leaf(space.dtype, np.zeros_like(ones), ones, space.n)
+    kind = f"{type(space).__module__.split('.')[0]} space {type(space).__name__}"
+    raise ValueError(
+        f"space '{name}': {kind} is not supported; {SUPPORTED} of gymnasium are, in any nesting. "
+        "Transform it in an environment wrapper first, for example with "
+        "gymnasium.wrappers.TransformObservation or TransformAction."
+    )
+
+
+def field_names(keys: Iterable[Any]) -> list[str]:
+    """Return a valid field name for each key, all different; the key itself wherever that is one.
+
+    >>> field_names(["arm", "my-key", 1, "_x", "class", "get"])
+    ['arm', 'my_key', 'field_1', 'field__x', 'field_class', 'field_get']
+    """
+    names: list[str] = []
+    for key in keys:
+        name = re.sub(r"\W", "_", str(key))
+        refused = name.startswith("_") or keyword.iskeyword(name) or name in RESERVED_NAMES
+        if refused or not name.isidentifier():
+            name = f"field_{name}"
+        while name in names:
+            name += "_"
+        names.append(name)
+    return names
+
+
+def _type_name(name: str) -> str:
+    return field_names([name])[0]
+
+
+def dict_to_nt(value: Any, name: str) -> Any:
+    """Turn a dictionary into a named tuple, dictionaries inside likewise; other values stay.
+
+    Types are memoised by name and fields, so that any number of environments can use one name.
+    """
+    if not isinstance(value, Mapping):
+        return value
+    cls = namedtuple_class(_type_name(name), field_names(value))
+    return cls(*[dict_to_nt(v, f"{name}_{k}") for k, v in value.items()])
+
+
+def nt_to_dict(value: Any) -> Any:
+    """Turn a named tuple into a dictionary, named tuples inside likewise; other values stay."""
+    if not (is_namedtuple(value) or is_namedarraytuple(value)):
+        return value
+    return {k: nt_to_dict(v) for k, v in zip(value._fields, tuple(value), strict=True)}
