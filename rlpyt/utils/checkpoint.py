@@ -1,0 +1,344 @@
+"""Checkpoints: directories that survive crashes, notice corruption and run no code when loaded.
+
+A checkpoint is a directory ``checkpoint-<counter>`` with state.json (the structure),
+tensors.safetensors (torch), arrays.safetensors (numpy) and manifest.json (format version, library
+versions, size and sha256 of the others, the caller's ``meta``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import re
+import shutil
+import stat
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import safetensors.numpy
+import safetensors.torch
+import torch
+
+import rlpyt
+from rlpyt.errors import RlpytError
+from rlpyt.utils.files import sync_directory, sync_file
+from rlpyt.utils.identify import describe_file
+from rlpyt.utils.state_codec import EncodedState, decode_state, encode_state, write_safetensors
+
+FORMAT = "rlpyt checkpoint"
+FORMAT_VERSION = 1
+MANIFEST = "manifest.json"
+STATE, TENSORS, ARRAYS = FILES = ("state.json", "tensors.safetensors", "arrays.safetensors")
+MAX_JSON_BYTES = 2**28  # parsing takes about ten times the memory
+
+_NAME = re.compile(r"checkpoint-(\d+)")
+_TEMPORARY = re.compile(r"\.checkpoint-\d+\.tmp-(\d+)")
+
+PathLike = str | os.PathLike[str]
+
+
+class CheckpointError(RlpytError, RuntimeError):
+    """A checkpoint could not be written or read; the message names the file and the reason."""
+
+
+class _CorruptError(CheckpointError):
+    """This checkpoint is no good; an older one may be."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What ``load_checkpoint`` found.
+
+    ``state`` is the tree as it was saved, its tensors on the CPU; ``meta`` the caller's notes;
+    ``path`` the directory it was read from; ``versions`` the libraries that wrote it.
+    """
+
+    state: dict[Any, Any]
+    meta: dict[str, Any]
+    path: Path
+    versions: dict[str, str] = field(default_factory=dict)
+
+
+def save_checkpoint(
+    directory: PathLike, state: dict[Any, Any], keep: int = 2, meta: dict[str, Any] | None = None
+) -> Path:
+    """Save a state as the newest checkpoint of a directory.
+
+    It is written to a hidden sibling, fsynced and renamed, so that a crash at any moment leaves
+    the checkpoints before it intact. Only then older ones are deleted. One process at a time may
+    save into a directory (a run's lock sees to that).
+
+    Args:
+        directory: holds the checkpoints of one run; created if absent.
+        state: a dict of dicts (string or integer keys), lists, tuples, None, bool, int, float,
+            str, bytes, numpy arrays and scalars, torch tensors; everything comes back equal and
+            of the same type and dtype, but tensors come back on the CPU, without gradient and
+            each with memory of its own, subclasses of dict as dict.
+        keep: how many checkpoints to keep, this one included; at least 1.
+        meta: notes without arrays, such as the iteration or the algorithm's name.
+
+    Returns:
+        The new checkpoint's path.
+
+    Raises:
+        CheckpointError: the file system refused (disk full, input/output error, no permission), or
+            ``state`` or ``meta`` hold something that cannot be saved. Nothing of it remains.
+        ValueError: ``keep`` is less than 1.
+    """
+    if keep < 1:
+        raise ValueError(f"keep={keep} must be at least 1: the checkpoint just written.")
+    directory = Path(directory)
+    path = directory / f"checkpoint-{1 + max(map(_counter, _found(directory)), default=0)}"
+    temporary = _temporary(path)
+    try:
+        encoded, texts = _to_write(state, meta)
+        _remove_leftovers(directory)
+        directory.mkdir(parents=True, exist_ok=True)
+        temporary.mkdir()
+        _write_files(temporary, encoded, *texts)
+        os.rename(temporary, path)
+        sync_directory(directory)
+    except BaseException as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        if isinstance(error, (OSError, TypeError, ValueError, RecursionError)):
+            raise CheckpointError(f"{path} could not be saved: {_reason(error)}") from error
+        raise
+    _delete(_found(directory)[keep:])
+    return path
+
+
+def load_checkpoint(directory: PathLike) -> Checkpoint:
+    """Load the newest valid checkpoint; nothing in it is unpickled or executed.
+
+    Sizes and checksums are verified first. Where the newest is corrupt, a warning names file and
+    reason, and the newest valid one before it is loaded.
+
+    Args:
+        directory: the directory given to ``save_checkpoint``, or one checkpoint in it.
+
+    Raises:
+        CheckpointError: there is no such path; it holds no checkpoint; it is a file of another
+            library; it was written by a newer rlpyt; or no checkpoint in it is valid. The message
+            says which.
+    """
+    path = Path(directory)
+    problems: list[str] = []
+    for candidate in _candidates(path):
+        try:
+            checkpoint = _read(candidate)
+        except _CorruptError as error:
+            problems.append(str(error))
+            continue
+        if problems:
+            warnings.warn(
+                f"{'; '.join(problems)}. Going on from the older {candidate}.", stacklevel=2
+            )
+        return checkpoint
+    raise CheckpointError(f"no valid checkpoint in {path}: {'; '.join(problems)}.")
+
+
+def _to_write(state: dict[Any, Any], meta: dict[str, Any] | None) -> tuple[EncodedState, list[str]]:
+    if not isinstance(state, dict):
+        raise TypeError(f"state is a {type(state).__name__}; expected a dict.")
+    encoded = encode_state(state)
+    notes = encode_state(meta or {})
+    if notes.tensors or notes.arrays:
+        raise TypeError("meta holds arrays or tensors; put them into the state.")
+    texts = [json.dumps(part, allow_nan=False) for part in (encoded.tree, notes.tree)]
+    if max(map(len, texts)) > MAX_JSON_BYTES:
+        raise ValueError("the state's plain part is too large; make long lists of numbers arrays.")
+    return encoded, texts
+
+
+def _write_files(directory: Path, encoded: EncodedState, state_text: str, meta_text: str) -> None:
+    entries = {
+        STATE: _write(directory / STATE, lambda file: file.write(state_text.encode())),
+        TENSORS: _write(directory / TENSORS, lambda f: write_safetensors(f, encoded.tensors)),
+        ARRAYS: _write(directory / ARRAYS, lambda f: write_safetensors(f, encoded.arrays)),
+    }
+    manifest = {
+        "format": FORMAT,
+        "version": FORMAT_VERSION,
+        "versions": {
+            "rlpyt": rlpyt.__version__,
+            "torch": str(torch.__version__),
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+        },
+        "files": entries,
+        "meta": json.loads(meta_text),
+    }
+    manifest["sha256"] = _digest(manifest)
+    text = json.dumps(manifest, indent=2).encode()
+    _write(directory / MANIFEST, lambda file: file.write(text))
+    sync_directory(directory)
+
+
+class _HashingFile:
+    """A binary file, open for writing, that sums up what it is given."""
+
+    def __init__(self, file: Any) -> None:
+        self.file = file
+        self.size = 0
+        self.sha256 = hashlib.sha256()
+
+    def write(self, content: bytes | memoryview) -> None:
+        self.file.write(content)
+        self.size += len(content)
+        self.sha256.update(content)
+
+
+def _write(path: Path, write_to: Callable[[Any], object]) -> dict[str, Any]:
+    """Create and fsync a file; returns its entry in the manifest."""
+    with open(path, "xb") as file:
+        hashing = _HashingFile(file)
+        write_to(hashing)
+        sync_file(file)
+    return {"size": hashing.size, "sha256": hashing.sha256.hexdigest()}
+
+
+def _digest(manifest: dict[str, Any]) -> str:
+    """Checksum of a manifest's content, its own entry left out; the same in all versions."""
+    content = {key: value for key, value in manifest.items() if key != "sha256"}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _temporary(path: Path) -> Path:
+    return path.with_name(f".{path.name}.tmp-{os.getpid()}")
+
+
+def _counter(path: Path) -> int:
+    match = _NAME.fullmatch(path.name)
+    return int(match[1]) if match else -1
+
+
+def _found(directory: Path) -> list[Path]:
+    """Checkpoints of a directory, newest first."""
+    if not directory.is_dir():
+        return []
+    found = [path for path in directory.iterdir() if _NAME.fullmatch(path.name)]
+    return sorted(found, key=_counter, reverse=True)
+
+
+def _remove_leftovers(directory: Path) -> None:
+    """Delete what processes that died while saving have left behind."""
+    for path in directory.glob(".checkpoint-*"):
+        match = _TEMPORARY.fullmatch(path.name)
+        if match and (int(match[1]) == os.getpid() or not psutil.pid_exists(int(match[1]))):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _delete(paths: list[Path]) -> None:
+    for path in paths:
+        try:
+            os.rename(path, _temporary(path))  # a half-deleted one must not look like a checkpoint
+            shutil.rmtree(_temporary(path))
+        except OSError as error:
+            warnings.warn(f"old {path} could not be deleted: {error}", stacklevel=3)
+
+
+def _candidates(path: Path) -> list[Path]:
+    """Checkpoints to try, in this order; explains where there are none."""
+    if not path.exists():
+        raise CheckpointError(f"{path} does not exist; expected a directory of checkpoints.")
+    if not path.is_dir():
+        raise CheckpointError(
+            f"{path} is {describe_file(path)}, not a checkpoint directory of rlpyt; nothing was "
+            "loaded from it."
+        )
+    candidates = [path] if (path / MANIFEST).exists() else _found(path)
+    if not candidates:
+        content = sorted(entry.name for entry in path.iterdir())[:10]
+        raise CheckpointError(
+            f"{path} holds no checkpoint: expected checkpoint-<n>/{MANIFEST}, found "
+            f"{', '.join(content) or 'an empty directory'}."
+        )
+    return candidates
+
+
+def _read(path: Path) -> Checkpoint:
+    """Verify and load one checkpoint."""
+    name = MANIFEST
+    try:
+        if path.is_symlink():
+            raise ValueError("the checkpoint is a symbolic link")
+        manifest = _read_manifest(path)
+        for name in FILES:
+            _verify(path / name, manifest["files"][name])
+        name = STATE
+        tree = _parse((path / STATE).read_bytes())
+        name = TENSORS
+        tensors = {k: v.clone() for k, v in safetensors.torch.load_file(path / TENSORS).items()}
+        name = ARRAYS
+        arrays = safetensors.numpy.load_file(path / ARRAYS)
+        arrays = {k: np.require(v, requirements="W") for k, v in arrays.items()}
+        name = STATE
+        state = decode_state(EncodedState(tree, tensors, arrays))
+        if not isinstance(state, dict):
+            raise ValueError("it holds no state")
+        meta = decode_state(EncodedState(manifest["meta"]))
+        return Checkpoint(state, meta, path, manifest["versions"])
+    except CheckpointError:
+        raise
+    except FileNotFoundError as error:
+        raise _CorruptError(f"{path / name} is missing") from error
+    except Exception as error:  # whatever a damaged or crafted file provokes in a parser
+        raise _CorruptError(f"{path / name} is not valid: {_reason(error)}") from error
+
+
+def _read_manifest(path: Path) -> dict[str, Any]:
+    _require_regular(path / MANIFEST)
+    manifest = _parse((path / MANIFEST).read_bytes())
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise ValueError(f"it does not describe an {FORMAT}")
+    if manifest.get("sha256") != _digest(manifest):
+        raise ValueError("its checksum does not match its content")
+    version = manifest["version"]
+    if type(version) is int and version > FORMAT_VERSION:
+        raise CheckpointError(
+            f"{path} has format version {version}, newer than {FORMAT_VERSION}, the newest that "
+            f"this rlpyt {rlpyt.__version__} reads; update rlpyt."
+        )
+    if version != FORMAT_VERSION or set(manifest["files"]) != set(FILES):
+        raise ValueError(f"expected version {FORMAT_VERSION} with the files {', '.join(FILES)}")
+    return manifest
+
+
+def _verify(path: Path, entry: dict[str, Any]) -> None:
+    _require_regular(path)
+    size = path.stat().st_size
+    if size != entry["size"]:
+        raise ValueError(f"it has {size} bytes instead of {entry['size']}")
+    with open(path, "rb") as file:
+        if hashlib.file_digest(file, "sha256").hexdigest() != entry["sha256"]:
+            raise ValueError("its content has changed (sha256 differs)")
+
+
+def _require_regular(path: Path) -> None:
+    status = path.lstat()
+    if not stat.S_ISREG(status.st_mode):
+        raise ValueError("it is a symbolic link, directory or device instead of a file")
+    if path.suffix == ".json" and status.st_size > MAX_JSON_BYTES:
+        raise ValueError(f"it has {status.st_size} bytes, more than {MAX_JSON_BYTES}")
+
+
+def _parse(content: bytes) -> Any:
+    def refuse(constant: str) -> None:
+        raise ValueError(f"{constant} is not JSON")
+
+    return json.loads(content, parse_constant=refuse)
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply, or contains itself"
+    return (
+        str(error) if type(error) in (TypeError, ValueError) else f"{type(error).__name__}: {error}"
+    )

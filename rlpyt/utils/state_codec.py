@@ -1,0 +1,246 @@
+"""A run's state as JSON plus named tensors and arrays, and back: exact, and without pickle.
+
+What JSON cannot say is an object with one key that begins with "$": ``{"$tensor": name}`` refers
+to a stored tensor, ``{"$tuple": [...]}`` is a tuple, ``{"$dict": [[key, value], ...]}`` a dict with
+keys that are not all plain strings, and so on.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+# Names of the safetensors format. The bytes of numpy arrays of other dtypes are kept as uint8.
+TENSOR_DTYPES = {
+    torch.float64: "F64",
+    torch.float32: "F32",
+    torch.float16: "F16",
+    torch.bfloat16: "BF16",
+    torch.float8_e4m3fn: "F8_E4M3",
+    torch.float8_e5m2: "F8_E5M2",
+    torch.complex64: "C64",
+    torch.int64: "I64",
+    torch.int32: "I32",
+    torch.int16: "I16",
+    torch.int8: "I8",
+    torch.uint64: "U64",
+    torch.uint32: "U32",
+    torch.uint16: "U16",
+    torch.uint8: "U8",
+    torch.bool: "BOOL",
+}
+ARRAY_DTYPES = {
+    "f8": "F64",
+    "f4": "F32",
+    "f2": "F16",
+    "c8": "C64",
+    "i8": "I64",
+    "i4": "I32",
+    "i2": "I16",
+    "i1": "I8",
+    "u8": "U64",
+    "u4": "U32",
+    "u2": "U16",
+    "u1": "U8",
+    "b1": "BOOL",
+}
+_RAW_KINDS = "fciubSUmM"  # no object and structured dtypes
+_PLAIN_INT = 2**63
+
+Leaf = torch.Tensor | NDArray[Any]
+
+
+@dataclass
+class EncodedState:
+    """A state in parts: ``tree`` for JSON, the tensors and arrays it refers to by name."""
+
+    tree: Any = None
+    tensors: dict[str, torch.Tensor] = field(default_factory=dict)
+    arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
+
+
+def encode_state(state: dict[Any, Any]) -> EncodedState:
+    """Take a state apart; tensors and arrays are referred to, not copied.
+
+    Args:
+        state: nested dicts (string or integer keys), lists, tuples, None, bool, int, float, str,
+            bytes, numpy arrays and scalars, torch tensors.
+
+    Raises:
+        TypeError: another kind of object; the message names where it is.
+        RecursionError: the state contains itself.
+    """
+    encoded = EncodedState()
+    encoded.tree = _Encoder(encoded).encode(state, "state")
+    return encoded
+
+
+def decode_state(encoded: EncodedState) -> Any:
+    """Put a state together again; it shares memory with ``encoded``.
+
+    Raises:
+        ValueError, KeyError, TypeError: the tree is none that ``encode_state`` made.
+    """
+    return _decode(encoded.tree, encoded)
+
+
+class _Encoder:
+    """Walks the state; the leaves it meets go into ``encoded``."""
+
+    def __init__(self, encoded: EncodedState) -> None:
+        self.encoded = encoded
+
+    def encode(self, value: Any, where: str) -> Any:
+        if value is None or type(value) in (bool, str):
+            return value
+        if type(value) is int:
+            return value if abs(value) < _PLAIN_INT else {"$int": hex(value)}
+        if type(value) is float:
+            return value if math.isfinite(value) else {"$float": str(value)}
+        if isinstance(value, Mapping):
+            return self._dict(value, where)
+        if type(value) in (list, tuple, torch.Size):
+            items = [self.encode(item, f"{where}/{i}") for i, item in enumerate(value)]
+            return items if type(value) is list else {"$tuple": items}
+        return self._leaf(value, where)
+
+    def _dict(self, value: Mapping[Any, Any], where: str) -> dict[str, Any]:
+        pairs = []
+        for key, item in value.items():
+            if type(key) not in (str, int) and not isinstance(key, np.integer):
+                raise TypeError(f"{where} has the key {key!r}; expected a string or an integer.")
+            pairs.append(
+                (key if type(key) is str else int(key), self.encode(item, f"{where}/{key}"))
+            )
+        if all(type(key) is str and not key.startswith("$") for key, _ in pairs):
+            return {str(key): item for key, item in pairs}
+        return {"$dict": [[self.encode(key, where), item] for key, item in pairs]}
+
+    def _leaf(self, value: Any, where: str) -> dict[str, Any]:
+        if isinstance(value, torch.Tensor):
+            if not _is_storable(value):
+                raise TypeError(
+                    f"{where} is a tensor of dtype {value.dtype}, layout {value.layout} on "
+                    f"{value.device}; expected a dense one of {sorted(TENSOR_DTYPES.values())}."
+                )
+            return {"$tensor": _store(self.encoded.tensors, where, value.detach())}
+        if isinstance(value, bytes):
+            return {"$bytes": _store(self.encoded.arrays, where, np.frombuffer(value, np.uint8))}
+        if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in _RAW_KINDS:
+            return self._array(value, where)
+        hint = "; use its _asdict()" if hasattr(value, "_asdict") else ""
+        raise TypeError(
+            f"{where} is a {type(value).__module__}.{type(value).__qualname__}, which a checkpoint "
+            f"cannot hold{hint}; expected dicts, lists, tuples, numbers, strings, bytes, arrays "
+            "and tensors."
+        )
+
+    def _array(self, value: NDArray[Any] | np.generic, where: str) -> dict[str, Any]:
+        kind = "$array" if isinstance(value, np.ndarray) else "$scalar"
+        array = np.asarray(value)
+        if array_dtype_name(array) is not None:
+            return {kind: _store(self.encoded.arrays, where, array)}
+        raw = np.frombuffer(array.tobytes(), np.uint8)
+        name = _store(self.encoded.arrays, where, raw)
+        return {kind: name, "dtype": array.dtype.str, "shape": list(array.shape)}
+
+
+def array_dtype_name(array: NDArray[Any]) -> str | None:
+    """Name of an array's dtype in safetensors, or None where the format has none."""
+    return ARRAY_DTYPES.get(array.dtype.str[1:]) if array.dtype.str[0] in "<|" else None
+
+
+def write_safetensors(file: BinaryIO, leaves: Mapping[str, Leaf]) -> None:
+    """Write tensors or arrays in the safetensors format, one after the other.
+
+    Unlike the library's own writer this copies one tensor at a time (at most), and stores tensors
+    that share memory, as views of one block do, each for itself.
+
+    Source: https://github.com/huggingface/safetensors, section "Format".
+    """
+    ordered = sorted(leaves.items(), key=lambda item: -_item_bytes(item[1]))  # keeps them aligned
+    header, end = {}, 0
+    for name, leaf in ordered:
+        start, end = end, end + math.prod(leaf.shape) * _item_bytes(leaf)
+        header[name] = {
+            "dtype": _dtype_name(leaf),
+            "shape": list(leaf.shape),
+            "data_offsets": [start, end],
+        }
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    file.write(len(text).to_bytes(8, "little") + text)
+    for _, leaf in ordered:
+        file.write(_content(leaf))
+
+
+def _is_storable(tensor: torch.Tensor) -> bool:
+    dense = tensor.layout is torch.strided and tensor.device.type != "meta"
+    return dense and tensor.dtype in TENSOR_DTYPES
+
+
+def _store(leaves: dict[str, Any], where: str, leaf: Any) -> str:
+    name = where
+    while name in leaves:  # the keys "a/b" and "a" > "b" make the same path
+        name += "'"
+    leaves[name] = leaf
+    return name
+
+
+def _item_bytes(leaf: Leaf) -> int:
+    return leaf.element_size() if isinstance(leaf, torch.Tensor) else leaf.itemsize
+
+
+def _dtype_name(leaf: Leaf) -> str | None:
+    if isinstance(leaf, torch.Tensor):
+        return TENSOR_DTYPES[leaf.dtype]
+    return array_dtype_name(leaf)
+
+
+def _content(leaf: Leaf) -> memoryview:
+    """Bytes of a leaf in row-major order."""
+    if isinstance(leaf, torch.Tensor):
+        leaf = leaf.cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+    return np.ascontiguousarray(leaf).reshape(-1).view(np.uint8).data
+
+
+def _decode(node: Any, encoded: EncodedState) -> Any:
+    if isinstance(node, list):
+        return [_decode(item, encoded) for item in node]
+    if not isinstance(node, dict):
+        return node
+    if not any(key.startswith("$") for key in node):
+        return {key: _decode(item, encoded) for key, item in node.items()}
+    (mark, content), *details = node.items()
+    return _DECODERS[mark](content, dict(details), encoded)
+
+
+def _decode_array(name: str, details: dict[str, Any], encoded: EncodedState) -> NDArray[Any]:
+    array = encoded.arrays[name]
+    if not details:
+        return array
+    dtype = np.dtype(details["dtype"])
+    if dtype.kind not in _RAW_KINDS:
+        raise ValueError(f"{name} has the dtype {dtype}")
+    return np.frombuffer(array.tobytes(), dtype).reshape(details["shape"]).copy()
+
+
+_DECODERS: dict[str, Callable[[Any, dict[str, Any], EncodedState], Any]] = {
+    "$int": lambda text, details, encoded: int(text, 16),
+    "$float": lambda text, details, encoded: float(text),
+    "$tuple": lambda items, details, encoded: tuple(_decode(items, encoded)),
+    "$dict": lambda pairs, details, encoded: {
+        _decode(key, encoded): _decode(value, encoded) for key, value in pairs
+    },
+    "$tensor": lambda name, details, encoded: encoded.tensors[name],
+    "$bytes": lambda name, details, encoded: encoded.arrays[name].tobytes(),
+    "$array": _decode_array,
+    "$scalar": lambda name, details, encoded: _decode_array(name, details, encoded)[()],
+}
