@@ -1,0 +1,1 @@
+"""Text, tables and snapshots of a run; see ``logger`` and ``context``."""

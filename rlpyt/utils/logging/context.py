@@ -1,0 +1,189 @@
+"""The directory of a run and the logger's outputs in it, open for the length of a block."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from rlpyt.utils.logging import lock, logger
+from rlpyt.utils.logging.params import write_json
+
+# Where runs land: data/ beside the package. Scripts may assign it; it is read at every call.
+LOG_DIR = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", "..", "data"))
+
+PathLike = str | os.PathLike[str]
+RunDirectoryError = lock.RunDirectoryError
+
+
+def get_log_dir(
+    experiment_name: PathLike, root_log_dir: PathLike | None = None, date: bool = True
+) -> str:
+    """Name the directory of an experiment, ``<root>/local/<yyyymmdd>/<hhmmss>/<name>``.
+
+    Args:
+        experiment_name: one or more path parts.
+        root_log_dir: instead of ``LOG_DIR``.
+        date: False leaves date and time out.
+    """
+    root = LOG_DIR if root_log_dir is None else root_log_dir
+    now = [datetime.now().strftime("%Y%m%d"), datetime.now().strftime("%H%M%S")] if date else []
+    return os.path.join(root, "local", *now, experiment_name)
+
+
+def logger_context(
+    log_dir: PathLike,
+    run_ID: int | str,
+    name: str,
+    log_params: dict[str, Any] | None = None,
+    snapshot_mode: str = "none",
+    override_prefix: bool = False,
+    use_summary_writer: bool = False,
+    resume: bool = False,
+) -> AbstractContextManager[Path]:
+    """Log one run into its own directory; put the runner's ``train()`` inside.
+
+        with logger_context("cartpole", run_ID=0, name="ppo", log_params={"lr": 3e-4}):
+            runner.train()
+
+    The directory is ``<log_dir>/run_<run_ID>``, below ``LOG_DIR/local/<yyyymmdd>/<hhmmss>`` unless
+    ``log_dir`` is absolute, lies within ``LOG_DIR``, or ``override_prefix`` is set. What happens
+    in it, the other arguments and the errors are those of ``run_context``.
+
+    Args:
+        log_dir: path of the experiment; runs of the same settings share it.
+        run_ID: tells them apart, for example the seed.
+        name: of the experiment, written to params.json with ``run_ID``.
+        log_params: further settings for params.json.
+        snapshot_mode: "none", "last", "all", "gap" or "last+gap".
+        override_prefix: use ``log_dir`` as given, relative to the working directory.
+        use_summary_writer: write for TensorBoard as well.
+        resume: go on in a directory that holds a run.
+    """
+    return run_context(
+        _run_dir(log_dir, run_ID, override_prefix),
+        run_ID,
+        name,
+        log_params,
+        snapshot_mode,
+        use_summary_writer,
+        resume,
+    )
+
+
+@contextmanager
+def run_context(
+    run_dir: PathLike,
+    run_ID: int | str,
+    name: str,
+    log_params: dict[str, Any] | None = None,
+    snapshot_mode: str = "none",
+    use_summary_writer: bool = False,
+    resume: bool = False,
+) -> Iterator[Path]:
+    """Log one run into exactly this directory.
+
+    It receives progress.csv, debug.log, params.json, the snapshots, and while in use run.lock. At
+    the end of the block, also after an error, all of them are closed and the logger is as before.
+
+    Args:
+        run_dir: the directory; it is created.
+        run_ID, name: written to params.json.
+        log_params: settings to write to params.json; objects without a JSON form as their ``repr``.
+        snapshot_mode: "none", "last" (params.pkl, overwritten), "all" (itr_<n>.pkl), "gap" (every
+            n-th, see ``logger.set_snapshot_gap``) or "last+gap".
+        use_summary_writer: write for TensorBoard as well (extra ``tensorboard``).
+        resume: go on in a directory that holds a run: progress.csv is appended to (see
+            ``logger.rewind``), and params.json kept unless ``log_params`` are given.
+
+    Yields:
+        The directory, absolute.
+
+    Raises:
+        RunDirectoryError: the directory is a file, is not writable, holds another run, or is in
+            use by another process. The message says which, and what to do.
+        ValueError: unknown ``snapshot_mode``.
+        ImportError: ``use_summary_writer`` without TensorBoard.
+    """
+    run_dir = Path(run_dir).absolute()
+    _make_dir(run_dir)
+    with lock.RunLock(run_dir), logger.session():
+        progress = run_dir / "progress.csv"
+        if not resume and progress.exists() and progress.stat().st_size > 0:
+            raise RunDirectoryError(
+                f"{run_dir} already holds the results of another run (progress.csv): use another "
+                "directory or run_ID, move it away, or pass resume=True to add to it."
+            )
+
+        logger.set_snapshot_mode(snapshot_mode)
+        logger.set_snapshot_dir(run_dir)
+        logger.add_text_output(run_dir / "debug.log")
+        logger.add_tabular_output(progress, append=resume)
+        if use_summary_writer:
+            logger.set_tf_summary_dir(run_dir)
+
+        params = run_dir / "params.json"
+        if log_params is not None or not (resume and params.exists()):
+            write_json(params, {**(log_params or {}), "name": name, "run_ID": run_ID})
+        logger.log(f"logging to {run_dir}")
+        yield run_dir
+
+
+def add_exp_param(
+    param_name: str, param_val: Any, exp_dir: PathLike | None = None, overwrite: bool = False
+) -> None:
+    """Put a parameter into the params.json of every immediate subdirectory, after the fact.
+
+    Args:
+        param_name, param_val: the entry.
+        exp_dir: directory of the experiment; the working directory by default.
+        overwrite: replace the value where the parameter is already present; otherwise such files
+            are left as they are, and named on standard output.
+    """
+    for params_file in sorted(Path(exp_dir or ".").glob("*/params.json")):
+        params = json.loads(params_file.read_text(encoding="utf-8"))
+        if param_name in params and not overwrite:
+            print(f"{params_file} has {param_name}={params[param_name]!r} already; left as it is.")
+        else:
+            write_json(params_file, {**params, param_name: param_val})
+
+
+def check_progress(exp_dir: PathLike | None = None) -> None:
+    """Print the number of lines of every progress.csv below a directory.
+
+    Args:
+        exp_dir: the working directory by default.
+    """
+    for progress in sorted(Path(exp_dir or ".").rglob("progress.csv")):
+        n_lines = progress.read_bytes().count(b"\n")
+        print(f"{n_lines:8d} {progress}")
+
+
+def _run_dir(log_dir: PathLike, run_ID: int | str, override_prefix: bool) -> Path:
+    path = Path(log_dir, f"run_{run_ID}")
+    within_root = path.absolute().is_relative_to(Path(LOG_DIR).absolute())
+    if override_prefix or path.is_absolute() or within_root:
+        return path.absolute()
+    return Path(get_log_dir(path)).absolute()
+
+
+def _make_dir(run_dir: Path) -> None:
+    try:
+        nearest = next(path for path in [run_dir, *run_dir.parents] if path.exists())
+        if not nearest.is_dir():
+            raise RunDirectoryError(
+                f"cannot log to {run_dir}: {nearest} is a file; remove it or use another log_dir."
+            )
+        run_dir.mkdir(parents=True, exist_ok=True)
+        probe = run_dir / f".writable-{os.getpid()}"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise RunDirectoryError(
+            f"cannot log to {run_dir}: not writable ({error.strerror or error}); choose another "
+            "log_dir, or assign rlpyt.utils.logging.context.LOG_DIR."
+        ) from error

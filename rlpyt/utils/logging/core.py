@@ -1,0 +1,379 @@
+"""The state of a run's logging: text lines, table rows, snapshots, and where they go."""
+
+from __future__ import annotations
+
+import copy
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any, cast
+
+from rlpyt.utils.logging.console import Terminal, TerminalTablePrinter, colorize
+from rlpyt.utils.logging.sinks import CsvSink, Guarded, Row, Sink, TensorBoardSink, TextFile
+from rlpyt.utils.logging.snapshots import SNAPSHOT_MODES, snapshot_names, write_snapshot
+from rlpyt.utils.logging.tabulate import tabulate
+from rlpyt.utils.logging.values import plain_value, statistics
+
+PathLike = str | os.PathLike[str]
+
+
+class Logger:
+    """What one process records about the run in hand, and where it goes.
+
+    Used by the master process, from one thread. Outputs are guarded: when one fails (full disk,
+    broken pipe), this is warned about once and the run goes on.
+    """
+
+    def __init__(self) -> None:
+        self._disabled = False
+        self._tabular_disabled = False
+        self._console = True
+        self._log_tabular_only = False
+        self._disable_prefix = False
+        self._terminal = Guarded(Terminal(), "terminal")
+        self._table_printer = TerminalTablePrinter()
+        self._prefixes: list[str] = []
+        self._tabular_prefixes: list[str] = []
+        self._texts: dict[str, Guarded] = {}
+        self._tables: dict[str, Guarded] = {}
+        self._held_tables: dict[str, Guarded] = {}
+        self._sinks: list[Guarded] = []
+        self._summary: TensorBoardSink | None = None
+        self._summary_dir: str | None = None
+        self._row: Row = {}
+        self._grouped_row: Row = {}
+        self._iteration = 0
+        self._snapshot_dir: str | None = None
+        self._snapshot_mode = "none"
+        self._snapshot_gap = 1
+        self._snapshot_failures = 0
+
+    # Text lines
+
+    def log(
+        self,
+        s: Any,
+        with_prefix: bool = True,
+        with_timestamp: bool = True,
+        color: str | None = None,
+    ) -> None:
+        """Write a line to the terminal and to the text files; colour is for the terminal only."""
+        if self._disabled:
+            return
+        line = str(s)
+        if with_prefix and not self._disable_prefix:
+            line = "".join(self._prefixes) + line
+        if with_timestamp:
+            line = f"{datetime.now().isoformat(sep=' ', timespec='milliseconds')} | {line}"
+        if self._console and not self._log_tabular_only:
+            self._terminal.write(line if color is None else colorize(line, color))
+        for text in self._texts.values():
+            text.write(line)
+
+    def push_prefix(self, prefix: str) -> None:
+        """Put ``prefix`` before the text lines to come, after those already pushed."""
+        self._prefixes.append(prefix)
+
+    def pop_prefix(self) -> None:
+        """Take back the prefix pushed last."""
+        del self._prefixes[-1]
+
+    @contextmanager
+    def prefix(self, key: str) -> Iterator[None]:
+        """Put ``key`` before the text lines of a block."""
+        with _pushed(self._prefixes, key):
+            yield
+
+    def set_disable_prefix(self, disable_prefix: bool) -> None:
+        """Write text lines without their prefixes, or with them again."""
+        self._disable_prefix = disable_prefix
+
+    def get_disable_prefix(self) -> bool:
+        """Whether text lines go without prefixes."""
+        return self._disable_prefix
+
+    # Table rows
+
+    def record_tabular(self, key: str, val: Any, *args: Any, **kwargs: Any) -> None:
+        """Set one column of the row to come.
+
+        Args:
+            key: column name, after the tabular prefixes. A second value replaces the first.
+            val: a number (Python, numpy or torch, of one element) or a short text; None is NaN.
+            args, kwargs: ignored, for old callers.
+
+        Raises:
+            TypeError: an array of several numbers.
+        """
+        self._record(str(key), str(key), val)
+
+    def record_tabular_misc_stat(self, key: str, values: Any, placement: str = "back") -> None:
+        """Set five columns that describe a set of numbers, all NaN when it is empty.
+
+        The columns are ``<key>Average``, ``<key>Std`` (of the population), ``<key>Median``,
+        ``<key>Min`` and ``<key>Max``; in TensorBoard they are grouped as ``<key>/Average`` ...
+
+        Args:
+            key: name of the quantity.
+            values: numbers, in a sequence, array or tensor of any shape.
+            placement: "back", or "front" for ``Average<key>`` ...
+
+        Raises:
+            TypeError: ``values`` are no numbers.
+            ValueError: ``placement`` is neither "back" nor "front".
+        """
+        if placement not in ("back", "front"):
+            raise ValueError(f"placement={placement!r}: expected 'back' or 'front'.")
+        if self._disabled or self._tabular_disabled:
+            return
+        for name, value in statistics(key, values).items():
+            self._record(key + name if placement == "back" else name + key, f"{key}/{name}", value)
+
+    def dump_tabular(self, *args: Any, **kwargs: Any) -> None:
+        """Write the row recorded so far everywhere and begin a new one.
+
+        The arguments are those of ``log``, which writes the row as text.
+        """
+        row, grouped_row = self._row, self._grouped_row
+        self._row, self._grouped_row = {}, {}
+        if not row or self._disabled or self._tabular_disabled:
+            return
+        if self._console and self._log_tabular_only:
+            self._table_printer.print_tabular(list(row.items()))
+        for line in tabulate(row.items()).splitlines():
+            self.log(line, *args, **kwargs)
+        for output in [*self._tables.values(), *self._sinks]:
+            grouped = getattr(output.output, "grouped_names", False)
+            output.write(dict(grouped_row if grouped else row), self._iteration)
+
+    def push_tabular_prefix(self, key: str) -> None:
+        """Put ``key`` before the column names to come, after those already pushed."""
+        self._tabular_prefixes.append(key)
+
+    def pop_tabular_prefix(self) -> None:
+        """Take back the tabular prefix pushed last."""
+        del self._tabular_prefixes[-1]
+
+    @contextmanager
+    def tabular_prefix(self, key: str) -> Iterator[None]:
+        """Put ``key`` before the column names of a block."""
+        with _pushed(self._tabular_prefixes, key):
+            yield
+
+    def set_iteration(self, iteration: int) -> None:
+        """Say which iteration the rows to come belong to: the ``step`` of the sinks."""
+        self._iteration = int(iteration)
+
+    def rewind(self, key: str, value: float) -> None:
+        """Drop rows with more than ``value`` in column ``key`` from the tables.
+
+        For a run resumed from a checkpoint that is older than its last row.
+        """
+        for table in self._tables.values():
+            cast(CsvSink, table.output).rewind(key, value)
+
+    def _record(self, name: str, grouped_name: str, value: Any) -> None:
+        if not (self._disabled or self._tabular_disabled):
+            prefix = "".join(self._tabular_prefixes)
+            self._row[prefix + name] = value = plain_value(prefix + name, value)
+            self._grouped_row[prefix + grouped_name] = value
+
+    # Outputs
+
+    def add_text_output(self, file_name: PathLike) -> None:
+        """Append text lines to this file as well."""
+        name = os.fspath(file_name)
+        if name not in self._texts:
+            self._texts[name] = Guarded(TextFile(_with_parent(name)), name, limit=None)
+
+    def remove_text_output(self, file_name: PathLike) -> None:
+        """Close a text file; one that was not added is ignored."""
+        _close(self._texts.pop(os.fspath(file_name), None))
+
+    def add_tabular_output(self, file_name: PathLike, append: bool = False) -> None:
+        """Write rows to this CSV file as well: from its beginning, unless ``append`` or held."""
+        name = os.fspath(file_name)
+        if name in self._held_tables:
+            self._tables[name] = self._held_tables.pop(name)
+        elif name not in self._tables:
+            table = CsvSink(_with_parent(name), append)
+            self._tables[name] = Guarded(table, name, limit=None)
+
+    def remove_tabular_output(self, file_name: PathLike) -> None:
+        """Write no more rows to a CSV file; one that was not added is ignored."""
+        for tables in (self._tables, self._held_tables):
+            _close(tables.pop(os.fspath(file_name), None))
+
+    def hold_tabular_output(self, file_name: PathLike) -> None:
+        """Leave a CSV file out until ``add_tabular_output`` names it again; then it goes on."""
+        name = os.fspath(file_name)
+        if name in self._tables:
+            self._held_tables[name] = self._tables.pop(name)
+
+    def add_sink(self, sink: Sink) -> None:
+        """Send rows to this sink as well, until it is removed or fails three times in a row."""
+        self._sinks.append(Guarded(sink, type(sink).__name__))
+
+    def remove_sink(self, sink: Sink) -> None:
+        """Close a sink and send it no more rows; one that was not added is ignored."""
+        for guarded in [guarded for guarded in self._sinks if guarded.output is sink]:
+            self._sinks.remove(guarded)
+            guarded.close()
+
+    def set_console(self, enabled: bool) -> None:
+        """Print lines and rows on the terminal, or leave it to someone else (a progress line)."""
+        self._console = enabled
+
+    def set_log_tabular_only(self, log_tabular_only: bool) -> None:
+        """Show only the table on the terminal, redrawn in place; files get all lines as before."""
+        self._log_tabular_only = log_tabular_only
+
+    def get_log_tabular_only(self) -> bool:
+        """Whether the terminal shows only the table."""
+        return self._log_tabular_only
+
+    def set_tf_summary_dir(self, dir_name: PathLike | None) -> None:
+        """Write rows for TensorBoard into this directory; None ends it."""
+        self.set_tf_summary_writer(None if dir_name is None else TensorBoardSink(dir_name).writer)
+        self._summary_dir = None if dir_name is None else os.fspath(dir_name)
+
+    def get_tf_summary_dir(self) -> str | None:
+        """The directory given to ``set_tf_summary_dir``."""
+        return self._summary_dir
+
+    def set_tf_summary_writer(self, writer_name: Any) -> None:
+        """Send rows to this open ``SummaryWriter``; the one before is closed. None ends it."""
+        if self._summary is not None:
+            self.remove_sink(self._summary)
+        self._summary = None if writer_name is None else TensorBoardSink(writer=writer_name)
+        if self._summary is not None:
+            self.add_sink(self._summary)
+
+    def get_tf_summary_writer(self) -> Any:
+        """The ``SummaryWriter`` in use, or None."""
+        return None if self._summary is None else self._summary.writer
+
+    # Snapshots
+
+    def set_snapshot_dir(self, dir_name: PathLike | None) -> None:
+        """Say where snapshots go; None: nowhere."""
+        self._snapshot_dir = None if dir_name is None else os.fspath(dir_name)
+
+    def get_snapshot_dir(self) -> str | None:
+        """Where snapshots go, or None."""
+        return self._snapshot_dir
+
+    def set_snapshot_mode(self, mode: str) -> None:
+        """Say which iterations are saved: "none", "last", "all", "gap" or "last+gap".
+
+        Raises:
+            ValueError: another mode.
+        """
+        if mode not in SNAPSHOT_MODES:
+            raise ValueError(f"snapshot_mode={mode!r} is unknown; use one of {SNAPSHOT_MODES}.")
+        self._snapshot_mode = mode
+
+    def get_snapshot_mode(self) -> str:
+        """Which iterations are saved."""
+        return self._snapshot_mode
+
+    def set_snapshot_gap(self, gap: int) -> None:
+        """Set how many iterations lie between kept snapshots in the modes with "gap".
+
+        Raises:
+            ValueError: less than one.
+        """
+        if gap < 1:
+            raise ValueError(f"snapshot gap={gap!r}: expected a number of iterations, at least 1.")
+        self._snapshot_gap = int(gap)
+
+    def get_snapshot_gap(self) -> int:
+        """How many iterations lie between kept snapshots."""
+        return self._snapshot_gap
+
+    def save_itr_params(self, itr: int, params: Any) -> None:
+        """Save a tree of tensors, arrays, numbers and texts, if the mode says so.
+
+        The files are params.pkl and itr_<itr>.pkl in the snapshot directory; ``torch.load`` reads
+        them with its safe defaults. A full disk is warned about once and does not stop the run.
+
+        Raises:
+            TypeError: ``params`` hold an object of another kind; the message names where.
+        """
+        if self._snapshot_dir is None or self._disabled:
+            return
+        for name in snapshot_names(self._snapshot_mode, itr, self._snapshot_gap):
+            path = Path(self._snapshot_dir, name)
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write_snapshot(path, params)
+            except OSError as error:
+                self._snapshot_failures += 1
+                if self._snapshot_failures == 1:
+                    message = f"{path} could not be saved ({type(error).__name__}: {error})"
+                    warnings.warn(f"{message}; the run goes on.", RuntimeWarning, stacklevel=2)
+
+    # The whole
+
+    def disable(self) -> None:
+        """Write nothing at all, as ranks other than the first do."""
+        self._disabled = True
+
+    def enable(self) -> None:
+        """Write again."""
+        self._disabled = False
+
+    def disable_tabular(self) -> None:
+        """Ignore what is recorded for the table."""
+        self._tabular_disabled = True
+
+    def enable_tabular(self) -> None:
+        """Record for the table again."""
+        self._tabular_disabled = False
+
+    @contextmanager
+    def session(self) -> Iterator[Logger]:
+        """Undo at the end of a block whatever was set, pushed, recorded or added in it.
+
+        Outputs added in the block are closed; those from before are kept.
+        """
+        before = {
+            name: copy.copy(value) if isinstance(value, (list, dict)) else value
+            for name, value in vars(self).items()
+        }
+        kept = set(self._outputs())
+        try:
+            yield self
+        finally:
+            for output in self._outputs():
+                if output not in kept:
+                    output.close()
+            vars(self).update(before)
+
+    def _outputs(self) -> list[Guarded]:
+        files = [*self._texts.values(), *self._tables.values(), *self._held_tables.values()]
+        return files + self._sinks
+
+
+@contextmanager
+def _pushed(stack: list[str], item: str) -> Iterator[None]:
+    depth = len(stack)
+    stack.append(item)
+    try:
+        yield
+    finally:
+        del stack[depth:]
+
+
+def _with_parent(file_name: str) -> Path:
+    path = Path(file_name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def _close(output: Guarded | None) -> None:
+    if output is not None:
+        output.close()

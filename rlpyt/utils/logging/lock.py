@@ -1,0 +1,118 @@
+"""One live process per run directory: a lock file with the owner's process id."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import psutil
+
+from rlpyt.errors import RlpytError
+
+_START_TOLERANCE_S = 5.0  # start times come from the boot time, which clock corrections move
+_WRITING_S = 5.0  # an unreadable lock this young may be in the middle of being written
+
+
+class RunDirectoryError(RlpytError, RuntimeError):
+    """A run directory cannot be used; the message says why and what to do."""
+
+
+class RunLock:
+    """Holds ``<directory>/run.lock`` for the length of a ``with`` block.
+
+    The lock of a process that has died (pid gone, or in use by a younger process) is replaced.
+
+    Raises:
+        RunDirectoryError: on entering, when another live process holds the lock; names its pid.
+        OSError: on entering, when the directory is not writable.
+    """
+
+    def __init__(self, directory: str | os.PathLike[str]) -> None:
+        self.path = Path(directory) / "run.lock"
+
+    def __enter__(self) -> RunLock:
+        me = psutil.Process()
+        self._owner = {"pid": me.pid, "started": me.create_time(), "host": socket.gethostname()}
+        while not self._create():
+            content = self._read()
+            if content is None:
+                continue
+            owner = _parse(content)
+            if self._is_live(owner):
+                raise RunDirectoryError(
+                    f"{self.path.parent} is in use by process {owner.get('pid', 'unknown')} on "
+                    f"{owner.get('host', 'this machine')}: wait for it to end, choose another "
+                    f"run_ID, or remove {self.path} if you are sure it is not running."
+                )
+            self._discard(content)
+        return self
+
+    def __exit__(
+        self,
+        etype: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if os.getpid() == self._owner["pid"]:  # a forked child leaves its parent's lock alone
+            self.path.unlink(missing_ok=True)
+
+    def _create(self) -> bool:
+        try:
+            descriptor = os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
+        except FileExistsError:
+            return False
+        try:
+            os.write(descriptor, json.dumps(self._owner).encode())
+        finally:
+            os.close(descriptor)
+        return True
+
+    def _read(self) -> bytes | None:
+        try:
+            return self.path.read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def _is_live(self, owner: dict[str, Any]) -> bool:
+        if not owner:
+            with contextlib.suppress(FileNotFoundError):
+                return time.time() - self.path.stat().st_mtime < _WRITING_S
+            return False
+        if owner["host"] != socket.gethostname():
+            return True  # cannot be looked up from here
+        try:
+            process = psutil.Process(owner["pid"])
+            same = abs(process.create_time() - owner["started"]) < _START_TOLERANCE_S
+            return same and process.status() != psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return False
+        except psutil.AccessDenied:
+            return True
+
+    def _discard(self, content: bytes) -> None:
+        """Move a stale lock away; two starters may both try, and only the stale one may go."""
+        aside = self.path.with_name(f".run.lock.stale-{os.getpid()}")
+        try:
+            os.rename(self.path, aside)
+        except FileNotFoundError:
+            return
+        if aside.read_bytes() == content:
+            aside.unlink()
+        else:  # meanwhile replaced by another starter's: give it back
+            with contextlib.suppress(FileExistsError):
+                os.link(aside, self.path)
+            aside.unlink()
+
+
+def _parse(content: bytes) -> dict[str, Any]:
+    try:
+        owner = json.loads(content)
+        return {"pid": int(owner["pid"]), "started": float(owner["started"]), "host": owner["host"]}
+    except (ValueError, KeyError, TypeError):
+        return {}

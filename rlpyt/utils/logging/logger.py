@@ -1,0 +1,100 @@
+"""The logger as module functions, each a method of the current ``Logger``.
+
+logger.record_tabular("LossAverage", 0.5)
+logger.dump_tabular()
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Concatenate, ParamSpec, TypeVar, cast
+
+from rlpyt.utils.logging import console, core, params
+
+Logger = core.Logger
+TerminalTablePrinter = console.TerminalTablePrinter
+MyEncoder = params.MyEncoder
+log_parameters = params.log_parameters
+log_parameters_lite = params.log_parameters_lite
+log_variant = params.log_variant
+stub_to_json = params.stub_to_json
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_current = Logger()
+
+
+def current() -> Logger:
+    """The logger that the functions of this module act on."""
+    return _current
+
+
+@contextmanager
+def use(logger: Logger) -> Iterator[Logger]:
+    """Let the functions of this module act on ``logger`` during a block."""
+    global _current
+    before, _current = _current, logger
+    try:
+        yield logger
+    finally:
+        _current = before
+
+
+def _of_current(method: Callable[Concatenate[Logger, P], R]) -> Callable[P, R]:
+    """Make a module function of a method: same arguments, for the logger that is current then."""
+    name = method.__name__
+
+    @functools.wraps(method)
+    def function(*args: P.args, **kwargs: P.kwargs) -> R:
+        return cast(R, getattr(_current, name)(*args, **kwargs))
+
+    signature = inspect.signature(method)
+    without_self = list(signature.parameters.values())[1:]
+    function.__signature__ = signature.replace(parameters=without_self)  # type: ignore[attr-defined]
+    return function
+
+
+log = _of_current(Logger.log)
+push_prefix = _of_current(Logger.push_prefix)
+pop_prefix = _of_current(Logger.pop_prefix)
+prefix = _of_current(Logger.prefix)
+set_disable_prefix = _of_current(Logger.set_disable_prefix)
+get_disable_prefix = _of_current(Logger.get_disable_prefix)
+record_tabular = _of_current(Logger.record_tabular)
+record_tabular_misc_stat = _of_current(Logger.record_tabular_misc_stat)
+dump_tabular = _of_current(Logger.dump_tabular)
+push_tabular_prefix = _of_current(Logger.push_tabular_prefix)
+pop_tabular_prefix = _of_current(Logger.pop_tabular_prefix)
+tabular_prefix = _of_current(Logger.tabular_prefix)
+set_iteration = _of_current(Logger.set_iteration)
+rewind = _of_current(Logger.rewind)
+add_text_output = _of_current(Logger.add_text_output)
+remove_text_output = _of_current(Logger.remove_text_output)
+add_tabular_output = _of_current(Logger.add_tabular_output)
+remove_tabular_output = _of_current(Logger.remove_tabular_output)
+hold_tabular_output = _of_current(Logger.hold_tabular_output)
+add_sink = _of_current(Logger.add_sink)
+remove_sink = _of_current(Logger.remove_sink)
+set_console = _of_current(Logger.set_console)
+set_log_tabular_only = _of_current(Logger.set_log_tabular_only)
+get_log_tabular_only = _of_current(Logger.get_log_tabular_only)
+set_tf_summary_dir = _of_current(Logger.set_tf_summary_dir)
+get_tf_summary_dir = _of_current(Logger.get_tf_summary_dir)
+set_tf_summary_writer = _of_current(Logger.set_tf_summary_writer)
+get_tf_summary_writer = _of_current(Logger.get_tf_summary_writer)
+set_snapshot_dir = _of_current(Logger.set_snapshot_dir)
+get_snapshot_dir = _of_current(Logger.get_snapshot_dir)
+set_snapshot_mode = _of_current(Logger.set_snapshot_mode)
+get_snapshot_mode = _of_current(Logger.get_snapshot_mode)
+set_snapshot_gap = _of_current(Logger.set_snapshot_gap)
+get_snapshot_gap = _of_current(Logger.get_snapshot_gap)
+save_itr_params = _of_current(Logger.save_itr_params)
+disable = _of_current(Logger.disable)
+enable = _of_current(Logger.enable)
+disable_tabular = _of_current(Logger.disable_tabular)
+enable_tabular = _of_current(Logger.enable_tabular)
+session = _of_current(Logger.session)
