@@ -79,6 +79,10 @@ class GymSpaceWrapper(Space):
         self.identity = not self._shift and self._leaf.dtype == space.dtype
         self._scalar = isinstance(space, gym_spaces.Discrete)
         self.revert_identity = self.identity and not self._scalar
+        if isinstance(space, gym_spaces.Box):
+            # A float32 bound may lie beyond the float64 one it was rounded from; revert mends it.
+            low, high = self._leaf.low, self._leaf.high
+            self._exact_bounds = bool(np.all((low >= space.low) & (high <= space.high)))
 
     def _wrap_parts(self, space: Any, null_value: Any, force_float32: bool) -> None:
         as_dict = isinstance(space, gym_spaces.Dict)
@@ -136,10 +140,11 @@ class GymSpaceWrapper(Space):
             return int(value) + self._leaf.start
         if self._shift:
             return value + self._leaf.start
-        # A float32 bound may lie beyond the float64 one it was rounded from; give that back.
-        space, exact = self.space, np.asarray(value, self.space.dtype)
-        exact = np.where(value == self._leaf.high, space.high, exact)
-        return np.where(value == self._leaf.low, space.low, exact)
+        exact = np.asarray(value, self.space.dtype)
+        if self._exact_bounds:
+            return exact
+        exact = np.where(value == self._leaf.high, self.space.high, exact)
+        return np.where(value == self._leaf.low, self.space.low, exact)
 
     def contains(self, x: Any) -> bool:
         """Whether ``x`` is an element in rlpyt's form."""
