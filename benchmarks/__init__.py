@@ -1,0 +1,1 @@
+"""Steps per second of rlpyt and of its peers, measured side by side."""

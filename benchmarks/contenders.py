@@ -1,0 +1,123 @@
+"""rlpyt's own entries: PPO through the public classes, as a script would build it.
+
+rlpyt is imported when a contender is built, in the contender's process, so that the peers can be
+measured where rlpyt cannot be imported.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.harness import Progress, Workload
+from benchmarks.peers import HYPER, T
+
+N_ITR = 10**9  # windows have no end; nothing is annealed
+
+# The size the peers use; rlpyt's default network is smaller.
+NATURE = {
+    "channels": [32, 64, 64],
+    "kernel_sizes": [8, 4, 3],
+    "strides": [4, 2, 1],
+    "paddings": [0, 0, 0],
+    "fc_sizes": 512,
+}
+
+
+def ppo(
+    env: str,
+    n_envs: int,
+    train: bool,
+    n_workers: int = 0,
+    agent_kwargs: dict[str, Any] | None = None,
+    algo_kwargs: dict[str, Any] | None = None,
+) -> Workload:
+    """Sample with PPO's agent, and train it if asked.
+
+    Args:
+        env: "cartpole" or "pong".
+        n_envs: batch_B.
+        train: whether the batches are learnt from.
+        n_workers: 0 for SerialSampler, else CpuSampler with that many worker processes.
+        agent_kwargs: for the agent's constructor, e.g. ``fast_acting=False``.
+        algo_kwargs: for PPO's constructor, over the hyperparameters all share.
+    """
+    torch.manual_seed(0)
+    agent = _agent(env, **(agent_kwargs or {}))
+    sampler, affinity = _sampler(env, n_envs, n_workers)
+    returns: deque[float] = deque(maxlen=100)
+    try:
+        examples = sampler.initialize(agent=agent, affinity=affinity, seed=0, bootstrap_value=True)
+        algo = _algo(agent, sampler, examples, **(algo_kwargs or {})) if train else None
+        for itr in range(N_ITR):
+            agent.sample_mode(itr)
+            samples, traj_infos = sampler.obtain_samples(itr)
+            returns.extend(info["Return"] for info in traj_infos)
+            if algo is not None:
+                agent.train_mode(itr)
+                algo.optimize_agent(itr, samples)
+            yield Progress(T * n_envs, float(np.mean(returns)) if returns else None)
+    finally:
+        sampler.shutdown()
+
+
+def _agent(env: str, **kwargs: Any) -> Any:
+    if env == "pong":
+        from rlpyt.agents.pg.atari import AtariFfAgent
+
+        return AtariFfAgent(model_kwargs=NATURE, **kwargs)
+    from rlpyt.agents.pg.vector import CategoricalMlpAgent
+
+    return CategoricalMlpAgent(**kwargs)
+
+
+def _sampler(env: str, n_envs: int, n_workers: int) -> tuple[Any, Any]:
+    """The sampler, not yet initialised, and its affinity."""
+    where: dict[str, Any]
+    if env == "pong":
+        from rlpyt.envs.atari.atari_env import AtariEnv, AtariTrajInfo
+
+        where = {"EnvCls": AtariEnv, "env_kwargs": {"game": "pong"}, "TrajInfoCls": AtariTrajInfo}
+    else:
+        from rlpyt.envs.gym import make
+
+        where = {"EnvCls": make, "env_kwargs": {"id": "CartPole-v1"}}
+    where.update(batch_T=T, batch_B=n_envs, max_decorrelation_steps=0)
+    if n_workers:
+        from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
+
+        return CpuSampler(**where), {"n_workers": n_workers}
+    from rlpyt.samplers.serial.sampler import SerialSampler
+
+    return SerialSampler(**where), None
+
+
+def _algo(agent: Any, sampler: Any, examples: Any, **kwargs: Any) -> Any:
+    from rlpyt.algos.pg.ppo import PPO
+
+    settings: dict[str, Any] = {
+        "discount": HYPER.discount,
+        "learning_rate": HYPER.learning_rate,
+        "value_loss_coeff": 2 * HYPER.value_coeff,  # PPO's value loss is half the squared error
+        "entropy_loss_coeff": HYPER.entropy_coeff,
+        "optim_kwargs": {"eps": HYPER.adam_eps},
+        "clip_grad_norm": HYPER.max_grad_norm,
+        "gae_lambda": HYPER.gae_lambda,
+        "minibatches": HYPER.minibatches,
+        "epochs": HYPER.epochs,
+        "ratio_clip": HYPER.ratio_clip,
+        "linear_lr_schedule": False,
+        "normalize_advantage": True,
+    }
+    algo = PPO(**{**settings, **kwargs})
+    algo.initialize(
+        agent=agent,
+        n_itr=N_ITR,
+        batch_spec=sampler.batch_spec,
+        mid_batch_reset=sampler.mid_batch_reset,
+        examples=examples,
+    )
+    return algo

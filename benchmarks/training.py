@@ -1,0 +1,52 @@
+"""Agent steps per second of whole PPO training: `python -m benchmarks.training --help`.
+
+8 environments x 128 steps, 4 epochs of 4 minibatches, the hyperparameters of `peers.HYPER`
+everywhere. Steps after which the mean return of the last 100 episodes reached the target show
+that all learn alike; one seed each, so they are evidence of a fault, not of a difference.
+"""
+
+from __future__ import annotations
+
+from benchmarks import contenders, harness, peers
+from benchmarks.harness import Contender, Setting
+
+
+def cartpole() -> Setting:
+    """CartPole-v1: the time goes to Python and small tensors."""
+    task = {"env": "cartpole", "n_envs": 8, "train": True}
+    return Setting(
+        "PPO CartPole-v1, 8 x 128",
+        (
+            Contender("hand-written, SyncVectorEnv", peers.hand_written, task),
+            Contender("Stable-Baselines3, DummyVecEnv", peers.stable_baselines3, task),
+            Contender("rlpyt SerialSampler", contenders.ppo, task),
+            Contender("rlpyt CpuSampler 2 workers", contenders.ppo, dict(task, n_workers=2)),
+        ),
+        target_return=400,
+    )
+
+
+def pong() -> Setting:
+    """ALE Pong with the Nature network: the time goes to convolutions."""
+    task = {"env": "pong", "n_envs": 8, "train": True}
+    return Setting(
+        "PPO Pong, 8 x 128",
+        (
+            Contender("hand-written, AtariVectorEnv", peers.hand_written, task, 2),
+            Contender(
+                "Stable-Baselines3, SubprocVecEnv",
+                peers.stable_baselines3,
+                dict(task, subproc=True),
+                2,
+            ),
+            Contender("rlpyt SerialSampler", contenders.ppo, task, 2),
+            Contender("rlpyt CpuSampler 2 workers", contenders.ppo, dict(task, n_workers=2), 2),
+        ),
+        target_return=0,
+    )
+
+
+SETTINGS = {"cartpole": (cartpole(),), "pong": (pong(),)}
+
+if __name__ == "__main__":
+    harness.main("training", SETTINGS, seconds=8.0)
