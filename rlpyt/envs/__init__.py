@@ -1,0 +1,1 @@
+"""Environments: the contract, Gymnasium and Atari behind it, and small ones that probe."""

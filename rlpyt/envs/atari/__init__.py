@@ -1,0 +1,1 @@
+"""Atari games on the Arcade Learning Environment."""

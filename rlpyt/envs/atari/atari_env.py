@@ -1,0 +1,412 @@
+"""Atari games for reinforcement learning, straight on the emulator (ale-py's ``ALEInterface``).
+
+About nine tenths of a step's time is the emulator's own: screens, maximum and downsampled frame
+are written into arrays allocated once.
+"""
+
+import difflib
+import re
+from collections import namedtuple
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlpyt.envs.base import Env, EnvStep
+from rlpyt.envs.state import pack_rng, set_rng
+from rlpyt.samplers.collections import TrajInfo
+from rlpyt.spaces.int_box import IntBox
+
+W, H = (80, 104)  # half of the screen, less one row above and below
+Frame = NDArray[np.uint8]
+
+EnvInfo = namedtuple("EnvInfo", ["game_score", "traj_done", "timeout"])
+
+_MEANINGS = (
+    "NOOP", "FIRE", "UP", "RIGHT", "LEFT", "DOWN", "UPRIGHT", "UPLEFT", "DOWNRIGHT", "DOWNLEFT",
+    "UPFIRE", "RIGHTFIRE", "LEFTFIRE", "DOWNFIRE", "UPRIGHTFIRE", "UPLEFTFIRE", "DOWNRIGHTFIRE",
+    "DOWNLEFTFIRE",
+)  # fmt: skip
+ACTION_MEANING = dict(enumerate(_MEANINGS))
+ACTION_INDEX = {meaning: index for index, meaning in ACTION_MEANING.items()}
+
+
+class AtariTrajInfo(TrajInfo):
+    """Trajectory statistics with ``GameScore``, the sum of rewards before clipping.
+
+    With episodic lives a trajectory still runs to the end of the game.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.GameScore = 0.0
+
+    def step(
+        self,
+        observation: Any,
+        action: Any,
+        reward: Any,
+        done: Any,
+        agent_info: Any,
+        env_info: Any,
+    ) -> None:
+        """Take one step into account."""
+        super().step(observation, action, reward, done, agent_info, env_info)
+        self.GameScore += float(getattr(env_info, "game_score", 0.0))
+
+
+class AtariEnv(Env):
+    """One Atari game: frame skip, two-frame maximum, frame stack, lives, no-ops, time limit.
+
+    Observations are [C, H, W] uint8 with ``num_img_obs`` frames, oldest first, zeros where the
+    episode (or life) is younger than the stack. Each step returns a new array. A frame is the
+    maximum of the last two screens of a step (sprites flicker), one row cropped above and below,
+    and averaged over 2 x 2 pixels. Actions are indices into the game's own action set.
+
+    ``env_info`` has ``game_score`` (float, the reward before clipping), ``traj_done`` (bool, game
+    over or time limit: reset now) and ``timeout`` (bool, time limit and neither game over nor
+    life lost). A lost life gives ``done`` alone: the game goes on with the next step, whose
+    history starts empty.
+
+    Args:
+        game: "pong"; also "Pong", "ALE/Pong-v5", "PongNoFrameskip-v4" (only the name counts).
+        frame_skip: emulator frames per step, at least 1.
+        num_img_obs: frames in an observation, at least 1.
+        clip_reward: give the sign of the score as reward.
+        episodic_lives: end the return, not the game, when a life is lost.
+        fire_on_reset: press FIRE and UP at the start of a game and of each life, where the game
+            has these actions.
+        max_start_noops: upper limit for the random number of no-op frames after reset.
+        repeat_action_probability: chance in [0, 1], per emulator frame, that the previous action
+            is executed instead (sticky actions; 0.25 in Machado et al. 2018).
+        horizon: steps until the time limit, at least 1.
+        seed: for no-ops and sticky actions; ``None`` draws one from the operating system.
+        frame_shape: (H, W) of a frame; any other than (104, 80) is resized from the whole screen
+            by pixel area, e.g. (84, 84).
+        grayscale: otherwise each frame has three channels, R, G, B.
+        full_action_set: all 18 actions in every game.
+
+    Raises:
+        ImportError: ale_py or cv2 is missing.
+        ValueError: unknown game (with the nearest names), or a number out of range.
+    """
+
+    def __init__(
+        self,
+        game: str = "pong",
+        frame_skip: int = 4,
+        num_img_obs: int = 4,
+        clip_reward: bool = True,
+        episodic_lives: bool = True,
+        fire_on_reset: bool = False,
+        max_start_noops: int = 30,
+        repeat_action_probability: float = 0.0,
+        horizon: int = 27000,
+        *,
+        seed: int | None = None,
+        frame_shape: tuple[int, int] = (H, W),
+        grayscale: bool = True,
+        full_action_set: bool = False,
+    ) -> None:
+        for name, number, least in (
+            ("frame_skip", frame_skip, 1),
+            ("num_img_obs", num_img_obs, 1),
+            ("max_start_noops", max_start_noops, 0),
+            ("horizon", horizon, 1),
+        ):
+            if not isinstance(number, int | np.integer) or number < least:
+                raise ValueError(f"{name}={number!r} must be an integer of at least {least}.")
+        if not 0 <= repeat_action_probability <= 1:
+            raise ValueError(
+                f"repeat_action_probability={repeat_action_probability!r} must be in [0, 1]."
+            )
+        self._game = rom_id(game)
+        self._frame_skip, self._num_img_obs, self._horizon = frame_skip, num_img_obs, horizon
+        self._clip_reward, self._episodic_lives = clip_reward, episodic_lives
+        self._fire_on_reset, self._max_start_noops = fire_on_reset, max_start_noops
+        self._repeat_action_probability = repeat_action_probability
+        self._load(np.random.SeedSequence(seed))
+        self._next_seed: int | None = None
+
+        legal = self.ale.getLegalActionSet() if full_action_set else self.ale.getMinimalActionSet()
+        self._action_set = list(legal)
+        named = {action.name: action for action in self._action_set}
+        self._start_actions = [named[name] for name in ("FIRE", "UP") if name in named]
+
+        self._allocate(frame_shape, grayscale)
+        self._lives = self._step_counter = 0
+        self._action_space = IntBox(low=0, high=len(self._action_set))
+        self._observation_space = IntBox(low=0, high=256, shape=self._obs.shape, dtype="uint8")
+
+    def _load(self, seed: np.random.SeedSequence) -> None:
+        """Start the emulator anew; it reads its seed only while it loads a game."""
+        ale_py = _import("ale_py")
+        ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
+        ale_seed, *noop_seed = (int(word) for word in seed.generate_state(3))
+        self._rng = np.random.default_rng(noop_seed)
+        self._noop = ale_py.Action.NOOP
+        self.ale = ale_py.ALEInterface()
+        self.ale.setInt("random_seed", ale_seed % 2**31)
+        self.ale.setFloat("repeat_action_probability", float(self._repeat_action_probability))
+        self.ale.loadROM(ale_py.roms.get_rom_path(self._game))
+
+    def _allocate(self, frame_shape: tuple[int, int], grayscale: bool) -> None:
+        self._cv2 = _import("cv2")
+        self._cv2.setNumThreads(0)  # its threads would fight with the other workers
+        height, width = self.ale.getScreenDims()
+        colors = () if grayscale else (3,)
+        self._frame_1, self._frame_2, self._max_frame = np.zeros(
+            (3, height, width, *colors), np.uint8
+        )
+        h, w = frame_shape
+        crop = height - 2 * h if width == 2 * w else 0
+        self._kept_rows = slice(1, -1) if crop == 2 else slice(None)
+        self._frame_channels = 1 if grayscale else 3
+        self._grayscale, self._frame_size = grayscale, (w, h)
+        self._small_frame = np.zeros((h, w, *colors), np.uint8)
+        self._obs = self._blank = np.zeros(
+            (self._num_img_obs * self._frame_channels, h, w), np.uint8
+        )
+
+    def reset(self) -> Frame:
+        """Start a new game; return the first observation, [C, H, W] uint8."""
+        if self._next_seed is not None:
+            self._load(np.random.SeedSequence(self._next_seed))
+            self._next_seed = None
+        self.ale.reset_game()
+        for _ in range(self._rng.integers(self._max_start_noops + 1)):
+            self.ale.act(self._noop)
+            if self.ale.game_over():
+                self.ale.reset_game()
+        if self._fire_on_reset:
+            self.fire_and_up()
+        self._lives = self.ale.lives()
+        self._step_counter = 0
+        self._reset_obs()
+        return self._obs
+
+    def step(self, action: Any) -> EnvStep:
+        """Hold one action for ``frame_skip`` frames.
+
+        Raises:
+            ValueError: the action is not in [0, n).
+        """
+        if not 0 <= action < len(self._action_set):
+            raise ValueError(
+                f"action {action!r} of '{self._game}' must be in [0, {len(self._action_set)})."
+            )
+        held, act = self._action_set[action], self.ale.act
+        score = 0
+        for _ in range(self._frame_skip - 1):
+            score += act(held)
+        self._get_screen(1)
+        score += act(held)
+        lost_life = self._check_life()
+        if lost_life and (self._episodic_lives or self._fire_on_reset):
+            score += self._life_reset()
+        if lost_life and self._episodic_lives:
+            self._reset_obs()
+        else:
+            self._update_obs()
+
+        self._step_counter += 1
+        game_over = self.ale.game_over()
+        terminated = game_over or (lost_life and self._episodic_lives)
+        out_of_time = self._step_counter >= self._horizon
+        reward = float((score > 0) - (score < 0)) if self._clip_reward else float(score)
+        info = EnvInfo(float(score), game_over or out_of_time, out_of_time and not terminated)
+        return EnvStep(self._obs, reward, terminated or out_of_time, info)
+
+    def seed(self, seed: int) -> None:
+        """Seed both spaces now, and emulator and no-ops at the next ``reset``."""
+        super().seed(seed)
+        self._next_seed = int(seed)
+
+    def get_state(self) -> dict[str, Any]:
+        """Return game, counters, observation and random streams, about 50 kB."""
+        state = self.ale.cloneState(include_rng=True).serialize()
+        return {
+            "game": self._game,
+            "ale": np.frombuffer(state, np.uint8).copy(),
+            "observation": self._obs.copy(),
+            "lives": self._lives,
+            "step_counter": self._step_counter,
+            "rng": pack_rng(self._rng),
+            "next_seed": self._next_seed,
+        }
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Go to a state of an equally constructed environment.
+
+        Raises:
+            ValueError: the state is of another game or of other observations.
+        """
+        shape = np.shape(state["observation"])
+        if state["game"] != self._game or shape != self._obs.shape:
+            raise ValueError(
+                f"the saved state is of '{state['game']}' with observations {shape}, this "
+                f"environment plays '{self._game}' with {self._obs.shape}."
+            )
+        saved = _import("ale_py").ALEState.__new__(_import("ale_py").ALEState)
+        saved.__setstate__(np.asarray(state["ale"], np.uint8).tobytes())
+        self.ale.reset_game()  # a state from before a game's first step lacks what this resets
+        self.ale.restoreState(saved)
+        self._obs = np.array(state["observation"], np.uint8)
+        self._lives, self._step_counter = int(state["lives"]), int(state["step_counter"])
+        set_rng(self._rng, state["rng"])
+        self._next_seed = state["next_seed"]
+
+    def render(
+        self, wait: int | str = 10, show_full_obs: bool = False, mode: str | None = None
+    ) -> Any:
+        """Show the newest frame in a window, or return the screen.
+
+        Args:
+            wait: milliseconds for which the window waits for a key.
+            show_full_obs: show all frames of the observation side by side.
+            mode: "rgb_array" (also as first argument) returns the screen, [210, 160, 3] uint8,
+                and opens no window.
+
+        Raises:
+            RuntimeError: this cv2 was built without windows.
+        """
+        if "rgb_array" in (wait, mode):
+            return self.ale.getScreenRGB()
+        frames = self._obs.reshape(self._num_img_obs, self._frame_channels, *self._obs.shape[1:])
+        shown = np.concatenate(list(frames if show_full_obs else frames[-1:]), axis=-1)
+        try:
+            self._cv2.imshow(self._game, shown.transpose(1, 2, 0)[..., ::-1])
+            self._cv2.waitKey(wait)
+        except self._cv2.error as error:
+            raise RuntimeError(
+                'no window: install opencv-python, or take frames from render(mode="rgb_array").'
+            ) from error
+        return None
+
+    def get_obs(self) -> Frame:
+        """Return the current observation, [C, H, W] uint8."""
+        return self._obs
+
+    def _get_screen(self, frame: int = 1) -> None:
+        buffer = self._frame_1 if frame == 1 else self._frame_2
+        if self._grayscale:
+            self.ale.getScreenGrayscale(buffer)
+        else:
+            self.ale.getScreenRGB(buffer)
+
+    def _update_obs(self) -> None:
+        """Push the maximum of ``frame_1`` and the current screen into a new observation."""
+        self._get_screen(2)
+        np.maximum(self._frame_1, self._frame_2, out=self._max_frame)
+        c = self._frame_channels
+        obs = np.empty_like(self._obs)
+        obs[:-c] = self._obs[c:]
+        target = obs[-1] if self._grayscale else self._small_frame
+        self._cv2.resize(
+            self._max_frame[self._kept_rows],
+            self._frame_size,
+            dst=target,
+            interpolation=self._cv2.INTER_AREA,
+        )
+        if not self._grayscale:
+            obs[-c:] = target.transpose(2, 0, 1)
+        self._obs = obs
+
+    def _reset_obs(self) -> None:
+        """Forget the history; the current screen is the only frame."""
+        self._obs = self._blank
+        self._get_screen(1)
+        self._update_obs()
+
+    def _check_life(self) -> bool:
+        """Whether a life, and not the last one, was lost since the last call."""
+        lives: int = self.ale.lives()
+        lost = 0 < lives < self._lives
+        self._lives = lives
+        return lost
+
+    def _life_reset(self) -> int:
+        """Leave the lost life's last screen behind; return the score that came with it."""
+        score: int = self.ale.act(self._noop)
+        if self._fire_on_reset:
+            score += self.fire_and_up()
+        self._lives = self.ale.lives()
+        return score
+
+    def fire_and_up(self) -> int:
+        """Press FIRE, then UP, as far as the game has them; return the score that came with it."""
+        return sum(self.ale.act(action) for action in self._start_actions)
+
+    @property
+    def game(self) -> str:
+        """The game's name as the emulator writes it, e.g. "space_invaders"."""
+        return self._game
+
+    @property
+    def frame_skip(self) -> int:
+        """Emulator frames per step."""
+        return self._frame_skip
+
+    @property
+    def num_img_obs(self) -> int:
+        """Frames in an observation."""
+        return self._num_img_obs
+
+    @property
+    def clip_reward(self) -> bool:
+        """Whether rewards are signs."""
+        return self._clip_reward
+
+    @property
+    def max_start_noops(self) -> int:
+        """Upper limit for no-op frames after reset."""
+        return self._max_start_noops
+
+    @property
+    def episodic_lives(self) -> bool:
+        """Whether a lost life ends the return."""
+        return self._episodic_lives
+
+    @property
+    def repeat_action_probability(self) -> float:
+        """Chance per frame that the previous action is executed instead."""
+        return self._repeat_action_probability
+
+    @property
+    def horizon(self) -> int:
+        """Steps until the time limit."""
+        return self._horizon
+
+    def get_action_meanings(self) -> list[str]:
+        """Return the name of each action, in order."""
+        return [action.name for action in self._action_set]
+
+
+def rom_id(game: str) -> str:
+    """Return the emulator's name of a game given in any of the usual ways.
+
+    Raises:
+        ValueError: there is no such game; the message has the nearest names.
+    """
+    known: dict[str, str] = {
+        rom.replace("_", ""): rom for rom in _import("ale_py").roms.get_all_rom_ids()
+    }
+    bare = re.sub(r"^ALE/|(-ram)?(NoFrameskip|Deterministic)?-v\d+$", "", str(game))
+    wanted = bare.replace("_", "").lower()
+    if wanted not in known:
+        nearest = [known[name] for name in difflib.get_close_matches(wanted, known, n=3)]
+        raise ValueError(f"unknown game {game!r}; nearest: {nearest or 'none'}.")
+    return known[wanted]
+
+
+def _import(name: str) -> Any:
+    """Import what only Atari needs, or say what brings it."""
+    import importlib
+
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise ImportError(
+            f'AtariEnv needs {name} ({error}): pip install "rlpyt[atari]".'
+        ) from error

@@ -1,0 +1,146 @@
+"""The contract that every environment keeps, and the door through which samplers build one.
+
+    observation = env.reset()
+    observation, reward, done, env_info = env.step(action)
+
+An environment is built and used in one process. Write your own as a subclass of ``Env``: set
+``_action_space`` and ``_observation_space``, define ``reset`` and ``step``. The optional methods
+(``seed``, ``get_state``, ``set_state``, ``close``) have defaults that do the least.
+"""
+
+from collections import namedtuple
+from collections.abc import Callable, Mapping
+from typing import Any
+
+EnvStep = namedtuple("EnvStep", ["observation", "reward", "done", "env_info"])
+EnvInfo = namedtuple("EnvInfo", [])
+EnvSpaces = namedtuple("EnvSpaces", ["observation", "action"])
+
+
+class Env:
+    """Interface of a single environment.
+
+    A step gives ``EnvStep(observation, reward, done, env_info)``:
+
+    - observation: numpy array or (nested) namedtuple of arrays, as in ``observation_space``. The
+      array may be written anew at the next step, so a caller who keeps it makes a copy.
+    - reward: float.
+    - done: bool; the return ends here, be it by termination, by truncation (time limit) or by a
+      lost life.
+    - env_info: namedtuple of numbers and arrays, the same fields, shapes and dtypes at every
+      step of every instance, since samplers allocate memory for it after one example step. Two
+      fields have a meaning if they exist:
+      ``timeout``: bool, true if and only if the step was truncated and not terminated; the true
+      final observation then deserves a bootstrap value.
+      ``traj_done``: bool, whether the environment needs ``reset`` now. Without the field, that
+      is ``done``; with it, an environment can end returns (lives) within one game.
+    """
+
+    _action_space: Any
+    _observation_space: Any
+
+    def step(self, action: Any) -> EnvStep:
+        """Run one step with ``action``, a value of ``action_space`` (a row ``[b]`` of [B, ...])."""
+        raise NotImplementedError
+
+    def reset(self) -> Any:
+        """Start an episode and return its first observation."""
+        raise NotImplementedError
+
+    @property
+    def action_space(self) -> Any:
+        """Space of single actions."""
+        return _required(self, "action_space")
+
+    @property
+    def observation_space(self) -> Any:
+        """Space of single observations."""
+        return _required(self, "observation_space")
+
+    @property
+    def spaces(self) -> EnvSpaces:
+        """Both spaces, as agents and models want them."""
+        return EnvSpaces(observation=self.observation_space, action=self.action_space)
+
+    @property
+    def horizon(self) -> int | None:
+        """Steps after which an episode is truncated; ``None`` if unlimited or unknown."""
+        return None
+
+    def seed(self, seed: int) -> None:
+        """Seed both spaces now and, in environments that draw numbers, the next ``reset``."""
+        for space in self.spaces:
+            if hasattr(space, "seed"):
+                space.seed(seed)
+
+    def get_state(self) -> dict[str, Any] | None:
+        """Return the exact state as a plain tree: a fresh environment given it goes on bit for bit.
+
+        The tree consists of dicts with string keys, lists, numbers, strings, ``None`` and numeric
+        arrays, so that a checkpoint needs no pickle. ``None`` means that the environment cannot
+        tell its state; a resumed run then starts a new episode.
+        """
+        return None
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Go to a state that ``get_state`` of an equally constructed environment returned."""
+        raise NotImplementedError(f"{type(self).__name__} cannot be set to a saved state.")
+
+    def close(self) -> None:
+        """Release what the environment holds; harmless when repeated."""
+
+
+def _required(env: Env, name: str) -> Any:
+    space = getattr(env, f"_{name}", None)
+    if space is None:
+        raise AttributeError(
+            f"{type(env).__name__} has no {name}: set self._{name} in its constructor, or define "
+            f"the property {name}."
+        )
+    return space
+
+
+def build_env(EnvCls: Callable[..., Any], env_kwargs: Mapping[str, Any], where: str = "") -> Any:
+    """Make one environment and check at the door that it is one.
+
+    A bare ``gymnasium`` or ``gym`` environment is put into ``GymEnvWrapper``, so that
+    ``EnvCls=lambda: gymnasium.make("CartPole-v1")`` works.
+
+    Args:
+        EnvCls: class or function that makes an environment.
+        env_kwargs: its keyword arguments.
+        where: who asks, for messages, e.g. "worker 3, environment 17".
+
+    Raises:
+        TypeError: ``EnvCls`` is not callable, or what it returned is no environment.
+        AttributeError: the environment lacks a space.
+    """
+    by = f" ({where})" if where else ""
+    if not callable(EnvCls) or (hasattr(EnvCls, "step") and not isinstance(EnvCls, type)):
+        raise TypeError(
+            f"EnvCls must be a class or function that makes an environment, got {EnvCls!r}{by}. "
+            "Every worker builds its own: pass the class and env_kwargs, or for Gymnasium ids "
+            "EnvCls=rlpyt.envs.gym.make, env_kwargs=dict(id='CartPole-v1')."
+        )
+    env = EnvCls(**env_kwargs)
+    name = getattr(EnvCls, "__name__", repr(EnvCls))
+    if env is None:
+        raise TypeError(f"{name} returned None instead of an environment{by}; add its return.")
+    if isinstance(env, type):
+        raise TypeError(f"{name} returned the class {env.__name__}{by}; return an instance of it.")
+    for method in ("reset", "step"):
+        if not callable(getattr(env, method, None)):
+            raise TypeError(f"{name} returned {env!r}, which has no method {method}{by}.")
+    if is_gym_env(env):
+        from rlpyt.envs.gym import GymEnvWrapper
+
+        env = GymEnvWrapper(env)
+    for attribute in ("observation_space", "action_space"):
+        if getattr(env, attribute, None) is None:
+            raise AttributeError(f"{type(env).__name__} has no {attribute}{by}.")
+    return env
+
+
+def is_gym_env(env: Any, packages: tuple[str, ...] = ("gymnasium", "gym")) -> bool:
+    """Whether a class of ``env`` comes from one of the packages, without importing any."""
+    return any(cls.__module__.partition(".")[0] in packages for cls in type(env).__mro__)

@@ -1,0 +1,255 @@
+"""Gymnasium environments behind rlpyt's interface.
+
+``make(id)`` is the factory for samplers: ``EnvCls=make, env_kwargs=dict(id="CartPole-v1")``.
+Environments of the old ``gym`` package pass through ``rlpyt.envs.legacy_gym`` on the way.
+"""
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium
+from gymnasium import Wrapper
+
+from rlpyt.envs import gym_state
+from rlpyt.envs.base import Env, EnvStep, is_gym_env
+from rlpyt.envs.gym_info import InfoSchema, build_info_tuples, info_to_nt  # noqa: F401
+from rlpyt.envs.gym_registry import make_registered
+from rlpyt.envs.legacy_gym import LegacyGymEnv
+from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
+
+_new_tuple = tuple.__new__  # half the time of calling the named tuple
+
+
+class GymEnvWrapper(Env):
+    """One Gymnasium environment as an rlpyt ``Env``; other attributes are those of the inner one.
+
+    ``done`` is terminated or truncated; ``env_info`` holds the numeric entries of the first
+    step's info dict (see ``InfoSchema``) followed by ``timeout``, truncated and not terminated.
+    Observations are passed on as they come, converted only where the space asks for it
+    (Dict and Tuple spaces to named tuples).
+
+    Args:
+        env: environment of ``gymnasium``, or of the old ``gym``.
+        act_null_value: action that stands for "none yet" before an episode's first step.
+        obs_null_value: likewise for observations.
+        force_float32: report (and so store) float64 spaces as float32.
+
+    Raises:
+        TypeError: ``env`` is a class, or no environment.
+        AttributeError: it has no ``observation_space`` or no ``action_space``.
+    """
+
+    def __init__(
+        self,
+        env: Any,
+        act_null_value: Any = 0,
+        obs_null_value: Any = 0,
+        force_float32: bool = True,
+    ) -> None:
+        env = _checked(env)
+        self.env = env
+        self._action_space = GymSpaceWrapper(
+            env.action_space, act_null_value, name="act", force_float32=force_float32
+        )
+        self._observation_space = GymSpaceWrapper(
+            env.observation_space, obs_null_value, name="obs", force_float32=force_float32
+        )
+        self._next_seed: int | None = None
+        self._info_schema: InfoSchema | None = None
+        self._bind()
+
+    def _bind(self) -> None:
+        """Choose once what every step needs, so that steps decide nothing."""
+        self._env_step = self.env.step
+        discrete = isinstance(self.env.action_space, gymnasium.spaces.Discrete)
+        as_it_is = self._action_space.revert_identity or (
+            discrete and self.env.action_space.start == 0  # numpy integers are checked fastest
+        )
+        self._revert = None if as_it_is else self._action_space.revert
+        self._convert = (
+            None if self._observation_space.identity else self._observation_space.convert
+        )
+        self._always_info = True  # until the first step has shown that there is none
+        self._info_if_not_timeout = self._info_if_timeout = None
+
+    def step(self, action: Any) -> EnvStep:
+        """Step the inner environment.
+
+        Raises:
+            TypeError: it returned something else than observation, number, bool, bool, dict.
+        """
+        result = self._env_step(action if self._revert is None else self._revert(action))
+        try:
+            observation, reward, terminated, truncated, info = result
+        except (TypeError, ValueError):
+            raise TypeError(_step_message(self.env, result)) from None
+        if self._always_info or info:
+            env_info = self._convert_info(info, bool(truncated and not terminated))
+        elif truncated and not terminated:
+            env_info = self._info_if_timeout
+        else:
+            env_info = self._info_if_not_timeout
+        if self._convert is not None:
+            observation = self._convert(observation)
+        if type(reward) is not float:
+            reward = _as_float(reward, self.env)
+        return _new_tuple(EnvStep, (observation, reward, bool(terminated or truncated), env_info))
+
+    def reset(self) -> Any:
+        """Reset the inner environment, with the seed if one waits; return the observation.
+
+        Raises:
+            TypeError: it returned something else than (observation, info).
+        """
+        seed, self._next_seed = self._next_seed, None
+        result = self.env.reset() if seed is None else self.env.reset(seed=seed)
+        if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], Mapping)):
+            raise TypeError(_reset_message(self.env, result))
+        return result[0] if self._convert is None else self._convert(result[0])
+
+    def _convert_info(self, info: Any, timeout: bool) -> Any:
+        if self._info_schema is None:
+            self._info_schema = schema = InfoSchema(info, "info", appended=("timeout",))
+            self._always_info = bool(schema.fields)
+            self._info_if_timeout = schema.convert({}, True)
+            self._info_if_not_timeout = schema.convert({}, False)
+        return self._info_schema.convert(info, timeout)
+
+    def seed(self, seed: int) -> None:
+        """Seed both spaces now, and the inner environment at the next ``reset``."""
+        super().seed(seed)
+        self._next_seed = int(seed)
+
+    def get_state(self) -> dict[str, Any] | None:
+        """Return the exact state of classic control and MuJoCo environments, else ``None``."""
+        state = gym_state.get_state(self.env)
+        return None if state is None else {**state, "next_seed": self._next_seed}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Go to a state of an equally made environment; see ``gym_state.set_state``."""
+        gym_state.set_state(self.env, state)
+        self._next_seed = state["next_seed"]
+
+    @property
+    def horizon(self) -> int | None:
+        """Steps after which the time limit truncates; ``None`` without one."""
+        return getattr(getattr(self.env, "spec", None), "max_episode_steps", None)
+
+    def close(self) -> None:
+        """Close the inner environment."""
+        self.env.close()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name == "env":  # not there yet: do not search in the inner one
+            raise AttributeError(f"{type(self).__name__} has no attribute '{name}'.")
+        return getattr(self.env, name)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}{self.env}>"
+
+
+class EnvInfoWrapper(Wrapper[Any, Any, Any, Any]):
+    """Gymnasium wrapper that fills what an info dict lacks from an example.
+
+    For keys that an environment reports only at some steps.
+    """
+
+    def __init__(self, env: Any, info_example: Mapping[Any, Any]) -> None:
+        super().__init__(env)
+        self._sometimes_info = info_example
+
+    def step(self, action: Any) -> Any:
+        """Step, and fill the info."""
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        info = infill_info(info, self._sometimes_info)
+        return observation, reward, terminated, truncated, info
+
+
+def infill_info(info: Mapping[Any, Any], sometimes_info: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Return ``info`` with the entries of ``sometimes_info`` that it lacks, in nested dicts too."""
+    filled = dict(info)
+    for key, value in sometimes_info.items():
+        if key not in filled:
+            filled[key] = value
+        elif isinstance(value, Mapping) and isinstance(filled[key], Mapping):
+            filled[key] = infill_info(filled[key], value)
+    return filled
+
+
+def make(*args: Any, info_example: Mapping[Any, Any] | None = None, **kwargs: Any) -> GymEnvWrapper:
+    """Make a Gymnasium environment for rlpyt; arguments are those of ``gymnasium.make``.
+
+    Ids ``ALE/...`` register Atari first; ids that no longer run as they were lead to the current
+    version, with a warning. Gymnasium's environment checker is off unless asked for.
+
+    Args:
+        info_example: what the info dict may contain at any step; missing entries are filled from
+            it. Needed only where the first step after reset does not show all keys.
+
+    Raises:
+        ValueError: unknown id; the message has the nearest ones.
+        ImportError: the environment's package is missing; the message says what to install.
+    """
+    env_id = args[0] if args else kwargs.pop("id", None)
+    if env_id is None:
+        raise TypeError("make() needs the id of an environment, e.g. make('CartPole-v1').")
+    env = make_registered(env_id, *args[1:], **kwargs)
+    return GymEnvWrapper(env if info_example is None else EnvInfoWrapper(env, info_example))
+
+
+def _checked(env: Any) -> Any:
+    if isinstance(env, type) or not (hasattr(env, "step") and hasattr(env, "reset")):
+        raise TypeError(
+            f"GymEnvWrapper takes an environment, got {env!r}. Build it first: "
+            "GymEnvWrapper(MyEnv()), or make('CartPole-v1') for an id."
+        )
+    if is_gym_env(env, ("gym",)):
+        warnings.warn(
+            f"{type(env).__name__} belongs to the old gym package and runs through an adapter; "
+            "better port it to gymnasium (the package shimmy adapts more kinds).",
+            stacklevel=3,
+        )
+        return LegacyGymEnv(env)
+    for attribute in ("observation_space", "action_space"):
+        if getattr(env, attribute, None) is None:
+            raise AttributeError(
+                f"{type(env).__name__} has no {attribute}: set it to a gymnasium space in its "
+                "constructor."
+            )
+    return env
+
+
+def _as_float(reward: Any, env: Any) -> float:
+    try:
+        if isinstance(reward, str):
+            raise TypeError
+        return float(reward)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"{env}.step() returned reward {reward!r:.80} ({type(reward).__name__}), expected a "
+            "number."
+        ) from None
+
+
+def _migration(env: Any) -> str:
+    return (
+        f"This is the interface of the old gym package. In {type(env.unwrapped).__name__}, return "
+        "(observation, reward, terminated, truncated, info) from step and (observation, info) "
+        "from reset(*, seed=None, options=None), or adapt it as it is: "
+        "GymEnvWrapper(rlpyt.envs.legacy_gym.LegacyGymEnv(env))."
+    )
+
+
+def _step_message(env: Any, result: Any) -> str:
+    if isinstance(result, tuple) and len(result) == 4:
+        return f"{env}.step() returned 4 values, expected 5. {_migration(env)}"
+    return (
+        f"{env}.step() returned {result!r:.120}, expected (observation, reward, terminated, "
+        "truncated, info)."
+    )
+
+
+def _reset_message(env: Any, result: Any) -> str:
+    what = f"{env}.reset() returned {type(result).__name__}, expected (observation, info dict)."
+    return f"{what} {_migration(env)}"

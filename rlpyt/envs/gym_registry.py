@@ -1,0 +1,138 @@
+"""Which registered Gymnasium environment an id means, and what to do when there is none.
+
+Ids from older times (``Hopper-v3``, ``Pendulum-v0``, ``PongNoFrameskip-v4``) no longer run as they
+were; they lead to the current version of the same environment, and a warning says so.
+"""
+
+import difflib
+import re
+import warnings
+from typing import Any
+
+import gymnasium
+
+_VERSIONED = re.compile(r"(?P<name>.+)-v(?P<version>\d+)")
+_OLD_ATARI = re.compile(
+    r"(?P<game>[A-Za-z]+?)(?P<ram>-ram)?(?P<frames>NoFrameskip|Deterministic)?-v(?P<version>[04])"
+)
+_FRAMESKIP = {None: (2, 5), "NoFrameskip": 1, "Deterministic": 4}
+_STICKY = {"0": 0.25, "4": 0.0}
+_ATARI_HINT = 'pip install "rlpyt[atari]"'
+_INSTALL = {  # part of an entry point or namespace -> what brings it
+    "ale_py": "rlpyt[atari]",
+    "envs.mujoco": "rlpyt[mujoco]",
+    "box2d": "gymnasium[box2d]",
+    "toy_text": "gymnasium[toy-text]",
+    "phys2d": "gymnasium[jax]",
+    "tabular": "gymnasium[jax]",
+    "shimmy": "shimmy",
+}
+
+
+def make_registered(env_id: Any, *args: Any, **kwargs: Any) -> Any:
+    """Make a Gymnasium environment from an id (or spec), as ``gymnasium.make`` does.
+
+    Raises:
+        ValueError: no environment of this id; the message has the nearest ones.
+        ImportError: the environment's package is not installed; the message says which.
+    """
+    kwargs.setdefault("disable_env_checker", True)  # it would cost more than the environment
+    if not isinstance(env_id, str) or ":" in env_id:  # a spec, or "module:id"
+        return gymnasium.make(env_id, *args, **kwargs)
+    current, settings = current_id(env_id)
+    entry_point = str(gymnasium.registry[current].entry_point)
+    try:
+        return gymnasium.make(current, *args, **{**settings, **kwargs})
+    except (ImportError, gymnasium.error.DependencyNotInstalled) as error:
+        package = next((p for part, p in _INSTALL.items() if part in entry_point), None)
+        hint = f'pip install "{package}"' if package else "install the package it comes from"
+        raise ImportError(f"environment '{current}' cannot be made: {error}. {hint}.") from error
+
+
+def current_id(env_id: str) -> tuple[str, dict[str, Any]]:
+    """Return the registered id that ``env_id`` stands for, and settings that keep its meaning.
+
+    Raises:
+        ValueError: there is none.
+        ImportError: it is an Atari game and ale_py is missing.
+    """
+    if env_id.startswith("ALE/") and not _register_atari():
+        raise ImportError(f"'{env_id}' needs the package ale_py: {_ATARI_HINT}.")
+    if _runs_as_registered(env_id):
+        return env_id, {}
+    current, settings = _from_old_atari(env_id) or (_newest_version(env_id), {})
+    if current is None:
+        raise ValueError(_unknown_id_message(env_id))
+    with_settings = f" with {settings}" if settings else ""
+    warnings.warn(
+        f"'{env_id}' is no longer available: running '{current}'{with_settings}; results may "
+        "differ from those published for the old version.",
+        stacklevel=4,
+    )
+    return current, settings
+
+
+def _runs_as_registered(env_id: str) -> bool:
+    """Whether the id is registered, and not only to say that it was moved elsewhere."""
+    if env_id not in gymnasium.registry:
+        return False
+    spec = gymnasium.registry[env_id]
+    entry_point, version = str(spec.entry_point), spec.version or 0
+    removed_mujoco = entry_point.startswith("gymnasium.envs.mujoco") and version < 4
+    old_atari = entry_point.startswith("ale_py") and spec.namespace is None
+    return not (removed_mujoco or old_atari)
+
+
+def _register_atari() -> bool:
+    try:
+        import ale_py
+    except ImportError:
+        return False
+    if "ALE/Pong-v5" not in gymnasium.registry:
+        gymnasium.register_envs(ale_py)
+    return True
+
+
+def _from_old_atari(env_id: str) -> tuple[str, dict[str, Any]] | None:
+    match = _OLD_ATARI.fullmatch(env_id)
+    if match is None:
+        return None
+    if not _register_atari():
+        if match["frames"]:
+            raise ImportError(f"'{env_id}' needs the package ale_py: {_ATARI_HINT}.")
+        return None
+    current = f"ALE/{match['game']}-v5"
+    settings: dict[str, Any] = {
+        "frameskip": _FRAMESKIP[match["frames"]],
+        "repeat_action_probability": _STICKY[match["version"]],
+    }
+    if match["ram"]:
+        settings["obs_type"] = "ram"
+    return (current, settings) if current in gymnasium.registry else None
+
+
+def _newest_version(env_id: str) -> str | None:
+    """Return the registered id of the same name with the highest version, if that is higher."""
+    match = _VERSIONED.fullmatch(env_id)
+    if match is None:
+        return None
+    registered = (m for m in map(_VERSIONED.fullmatch, gymnasium.registry) if m)
+    versions = [int(m["version"]) for m in registered if m["name"] == match["name"]]
+    newest = max(versions, default=-1)
+    return f"{match['name']}-v{newest}" if newest > int(match["version"]) else None
+
+
+def _unknown_id_message(env_id: str) -> str:
+    _register_atari()
+    by_name = {_bare_name(known): known for known in gymnasium.registry}
+    names = difflib.get_close_matches(_bare_name(env_id), by_name, n=3, cutoff=0.6)
+    nearest = ", ".join(f"'{by_name[name]}'" for name in names) or "none"
+    return (
+        f"no environment is registered as '{env_id}'; nearest: {nearest}. Extras bring more: pip "
+        'install "rlpyt[atari]" for ALE/..., "rlpyt[mujoco]", "gymnasium[box2d]"; import the '
+        "package of your own environment, or call gymnasium.register, before making it."
+    )
+
+
+def _bare_name(env_id: str) -> str:
+    return env_id.rpartition("/")[2].lower()

@@ -1,0 +1,28 @@
+"""Names of rlpyt's schema form of ``rlpyt.envs.gym``; every type here can be pickled, so it is one.
+
+Only ``info_to_nt`` differs: it takes the types to use by name.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rlpyt.envs.gym import EnvInfoWrapper, GymEnvWrapper, infill_info, make
+from rlpyt.spaces.gym_wrapper import field_names
+
+__all__ = ["EnvInfoWrapper", "GymEnvWrapper", "infill_info", "info_to_nt", "make"]
+
+
+def info_to_nt(value: Any, schemas: Mapping[str, Any], name: str = "info") -> Any:
+    """Return an info dict as the named tuple ``schemas[name]``, nested dicts as ``name_key``.
+
+    Entries that the schema lacks are dropped; entries that ``value`` lacks become zero.
+    """
+    if not isinstance(value, Mapping):
+        return value
+    by_field = dict(zip(field_names(value), value.values(), strict=True))
+    entries = []
+    for field in schemas[name]._fields:
+        nested = f"{name}_{field}"
+        absent: Any = {} if nested in schemas else 0
+        entries.append(info_to_nt(by_field.get(field, absent), schemas, nested))
+    return schemas[name](*entries)

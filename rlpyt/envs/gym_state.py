@@ -1,0 +1,130 @@
+"""Exact state of Gymnasium environments, layer by layer, as plain trees.
+
+Known are classic control and MuJoCo under the wrappers that ``gymnasium.make`` adds and those
+that remember nothing. For anything else ``get_state`` is ``None``: a resumed run starts a new
+episode there. For an environment of your own, extend ``GymEnvWrapper.get_state`` and
+``set_state`` in a subclass.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from rlpyt.envs.state import pack, pack_rng, set_rng, unpack
+
+CLASSIC_ATTRIBUTES = ("state", "steps_beyond_terminated", "last_u")
+WRAPPER_ATTRIBUTES: dict[str, tuple[str, ...]] = {
+    "TimeLimit": ("_elapsed_steps",),
+    "OrderEnforcing": ("_has_reset",),
+    "PassiveEnvChecker": ("checked_reset", "checked_step", "checked_render"),
+    "EnvInfoWrapper": (),
+    "ClipAction": (),
+    "RescaleAction": (),
+    "ClipReward": (),
+    "DtypeObservation": (),
+    "FilterObservation": (),
+    "FlattenObservation": (),
+    "RescaleObservation": (),
+    "ReshapeObservation": (),
+}
+# Computed by MuJoCo from the state before the last substep: environments read them before they
+# step again, and mj_forward would compute them for the substep after.
+MUJOCO_DERIVED = (
+    "xpos", "xquat", "xmat", "xipos", "ximat", "geom_xpos", "geom_xmat", "site_xpos", "site_xmat",
+    "subtree_com", "cinert", "cvel", "cfrc_ext", "cfrc_int", "cacc", "qfrc_actuator",
+    "qfrc_constraint", "actuator_force", "ten_length", "ten_velocity", "sensordata",
+)  # fmt: skip
+
+
+MUJOCO_ATTRIBUTES = ("goal", "goal_pos", "cylinder_pos")
+
+
+def get_state(env: Any) -> dict[str, Any] | None:
+    """Return the state of a wrapped environment, or ``None`` if a layer of it is unknown."""
+    layers = _wrappers(env)
+    simulator = _get_simulator(env.unwrapped)
+    if simulator is None or any(type(w).__name__ not in WRAPPER_ATTRIBUTES for w in layers):
+        return None
+    rng = getattr(env.unwrapped, "_np_random", None)
+    return {
+        "layers": _names(env),
+        "wrappers": [
+            {a: pack(getattr(w, a)) for a in WRAPPER_ATTRIBUTES[type(w).__name__]} for w in layers
+        ],
+        "simulator": simulator,
+        "rng": None if rng is None else pack_rng(rng),
+    }
+
+
+def set_state(env: Any, state: Mapping[str, Any]) -> None:
+    """Bring an equally constructed environment to the state.
+
+    Raises:
+        ValueError: the state is of another environment or another stack of wrappers.
+    """
+    if list(state["layers"]) != _names(env):
+        raise ValueError(
+            f"the saved state is of {list(state['layers'])}, this environment is {_names(env)}."
+        )
+    for wrapper, attributes in zip(_wrappers(env), state["wrappers"], strict=True):
+        for attribute, value in attributes.items():
+            setattr(wrapper, attribute, unpack(value))
+    _set_simulator(env.unwrapped, state["simulator"])
+    if state["rng"] is None:
+        env.unwrapped._np_random = None
+    else:
+        set_rng(env.unwrapped.np_random, state["rng"])
+
+
+def _names(env: Any) -> list[str]:
+    return [type(layer).__name__ for layer in (*_wrappers(env), env.unwrapped)]
+
+
+def _wrappers(env: Any) -> list[Any]:
+    layers = []
+    while isinstance(env, gymnasium.Wrapper):
+        layers.append(env)
+        env = env.env
+    return layers
+
+
+def _get_simulator(env: Any) -> Any:
+    module = type(env).__module__
+    if module.startswith("gymnasium.envs.classic_control"):
+        return {a: pack(getattr(env, a)) for a in CLASSIC_ATTRIBUTES if hasattr(env, a)}
+    if module.startswith("gymnasium.envs.mujoco"):
+        return _get_mujoco(env)
+    return None
+
+
+def _set_simulator(env: Any, state: Mapping[str, Any]) -> None:
+    if type(env).__module__.startswith("gymnasium.envs.classic_control"):
+        for attribute, value in state.items():
+            setattr(env, attribute, unpack(value))
+    else:
+        _set_mujoco(env, state)
+
+
+def _get_mujoco(env: Any) -> dict[str, Any]:
+    import mujoco
+
+    spec = mujoco.mjtState.mjSTATE_INTEGRATION
+    integration = np.empty(mujoco.mj_stateSize(env.model, spec))
+    mujoco.mj_getState(env.model, env.data, integration, spec)
+    derived = {name: np.array(getattr(env.data, name)) for name in MUJOCO_DERIVED}
+    plain = {a: pack(getattr(env, a)) for a in MUJOCO_ATTRIBUTES if hasattr(env, a)}
+    return {"integration": integration, "derived": derived, "plain": plain}
+
+
+def _set_mujoco(env: Any, state: Mapping[str, Any]) -> None:
+    import mujoco
+
+    spec = mujoco.mjtState.mjSTATE_INTEGRATION
+    mujoco.mj_setState(env.model, env.data, state["integration"], spec)
+    mujoco.mj_forward(env.model, env.data)
+    for name, value in state["derived"].items():
+        getattr(env.data, name)[...] = value
+    for name, value in state["plain"].items():
+        setattr(env, name, unpack(value))

@@ -1,0 +1,61 @@
+"""Simulator state as plain trees: what ``Env.get_state`` may contain, and how Python values fit in.
+
+Plain are dicts with string keys, lists, bools, integers of 64 bits, floats, strings, ``None`` and
+numeric arrays. Tuples, numpy scalars and longer integers are written as small dicts that say so.
+"""
+
+from typing import Any
+
+import numpy as np
+
+_TUPLE, _SCALAR, _INT = "__tuple__", "__scalar__", "__int__"
+
+
+def pack(value: Any) -> Any:  # noqa: PLR0911 - one line per kind
+    """Return ``value`` as a plain tree that shares no memory with it.
+
+    Raises:
+        TypeError: something inside has no plain form.
+    """
+    if value is None or isinstance(value, bool | str) or type(value) is float:
+        return value
+    if type(value) is int:
+        return value if abs(value) < 2**63 else {_INT: str(value)}
+    if isinstance(value, np.generic):
+        return {_SCALAR: np.array([value])}
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+        return np.array(value)
+    if type(value) is tuple:
+        return {_TUPLE: [pack(v) for v in value]}
+    if type(value) is list:
+        return [pack(v) for v in value]
+    if isinstance(value, dict) and all(isinstance(k, str) for k in value):
+        return {k: pack(v) for k, v in value.items()}
+    raise TypeError(f"{type(value).__name__} {value!r:.80} has no plain form.")
+
+
+def unpack(tree: Any) -> Any:  # noqa: PLR0911 - one line per kind
+    """Return what was packed, in memory of its own."""
+    if isinstance(tree, np.ndarray):
+        return np.array(tree)
+    if isinstance(tree, list):
+        return [unpack(v) for v in tree]
+    if not isinstance(tree, dict):
+        return tree
+    if _TUPLE in tree:
+        return tuple(unpack(v) for v in tree[_TUPLE])
+    if _SCALAR in tree:
+        return tree[_SCALAR][0]
+    if _INT in tree:
+        return int(tree[_INT])
+    return {k: unpack(v) for k, v in tree.items()}
+
+
+def pack_rng(rng: np.random.Generator) -> Any:
+    """Return where a generator stands."""
+    return pack(rng.bit_generator.state)
+
+
+def set_rng(rng: np.random.Generator, tree: Any) -> None:
+    """Bring a generator of the same kind to where the packed one stood."""
+    rng.bit_generator.state = unpack(tree)

@@ -1,0 +1,285 @@
+"""Probe environments: each needs one ability of an agent, all are tiny, exact and resumable.
+
+==================  ================================  ===========================================
+environment         what it needs                     best return
+==================  ================================  ===========================================
+`BanditEnv`         to prefer the best arm            the highest mean
+`MemoryEnv`         to remember the first step        1; 1/n_cues without memory
+`DelayEnv`          credit over many steps            1; 0 if credit does not reach back
+`TruncationEnv`     bootstrapping at time limits      value 1/(1 - discount) in the only state
+`CountEnv`          nothing: it shows who, when       for tests of samplers and replay
+==================  ================================  ===========================================
+
+`FaultyEnv`, which fails as told, is in ``rlpyt.envs.faulty``.
+"""
+
+from collections import namedtuple
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlpyt.envs.base import Env, EnvStep
+from rlpyt.envs.state import pack, pack_rng, set_rng, unpack
+from rlpyt.spaces.float_box import FloatBox
+from rlpyt.spaces.int_box import IntBox
+
+Observation = NDArray[np.float32]
+
+EnvInfo = namedtuple("EnvInfo", ["timeout"])
+CountInfo = namedtuple("CountInfo", ["action", "traj_done", "timeout"])
+
+
+class ToyEnv(Env):
+    """Common ground: a random stream, seeding, and state as the attributes named in ``_state``."""
+
+    _state: tuple[str, ...] = ("_t",)
+
+    def __init__(self, n_actions: int, obs_size: int, seed: int | None = None) -> None:
+        self._action_space = IntBox(low=0, high=n_actions, dtype="int64")
+        self._observation_space = FloatBox(low=-1.0, high=1.0, shape=(obs_size,))
+        self._rng = np.random.default_rng(seed)
+        self._next_seed: int | None = None
+        self._t = 0
+
+    def reset(self) -> Observation:
+        """Start an episode; return the first observation."""
+        if self._next_seed is not None:
+            self._rng = np.random.default_rng(self._next_seed)
+            self._next_seed = None
+        self._t = 0
+        return self._begin()
+
+    def _begin(self) -> Observation:
+        """Draw what the episode needs; return the first observation."""
+        raise NotImplementedError
+
+    def seed(self, seed: int) -> None:
+        """Seed both spaces now, and the environment at the next ``reset``."""
+        super().seed(seed)
+        self._next_seed = int(seed)
+
+    def get_state(self) -> dict[str, Any]:
+        """Return where the episode and the random stream stand."""
+        state = {name: pack(getattr(self, name)) for name in self._state}
+        return {**state, "rng": pack_rng(self._rng), "next_seed": self._next_seed}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Go to a state of an equally constructed environment."""
+        for name in self._state:
+            setattr(self, name, unpack(state[name]))
+        set_rng(self._rng, state["rng"])
+        self._next_seed = state["next_seed"]
+
+
+class BanditEnv(ToyEnv):
+    """One step per episode: the chosen arm pays its mean, plus normal noise.
+
+    Observation: [1], always 1. Best: always the arm of the highest mean.
+    """
+
+    def __init__(
+        self,
+        means: Sequence[float] = (0.0, 0.5, 1.0, 0.2),
+        noise: float = 0.0,
+        *,
+        seed: int | None = None,
+    ) -> None:
+        super().__init__(n_actions=len(means), obs_size=1, seed=seed)
+        self.means, self.noise = tuple(means), noise
+
+    def _begin(self) -> Observation:
+        return np.ones(1, np.float32)
+
+    def step(self, action: Any) -> EnvStep:
+        """Pull one arm; the episode is over."""
+        reward = self.means[action] + (self.noise * self._rng.normal() if self.noise else 0.0)
+        return EnvStep(np.ones(1, np.float32), float(reward), True, EnvInfo(False))
+
+
+class MemoryEnv(ToyEnv):
+    """A cue, seen at the first step only, must be named at the last.
+
+    Observation: [n_cues + 1], one-hot cue at the first step; 1 in the last place when the answer
+    is due, ``delay`` steps later; zeros between. Reward: 1 for the right answer (action = cue),
+    else 0. Whoever sees only the present observation gets 1/n_cues on average.
+    """
+
+    _state = ("_t", "_cue")
+
+    def __init__(self, delay: int = 4, n_cues: int = 2, *, seed: int | None = None) -> None:
+        _at_least(delay=(delay, 1), n_cues=(n_cues, 2))
+        super().__init__(n_actions=n_cues, obs_size=n_cues + 1, seed=seed)
+        self.delay, self.n_cues = delay, n_cues
+        self._cue = 0
+
+    @property
+    def horizon(self) -> int:
+        """Length of every episode."""
+        return self.delay + 1
+
+    def _begin(self) -> Observation:
+        self._cue = int(self._rng.integers(self.n_cues))
+        observation = np.zeros(self.n_cues + 1, np.float32)
+        observation[self._cue] = 1.0
+        return observation
+
+    def step(self, action: Any) -> EnvStep:
+        """Count on; at the last step compare with the cue."""
+        done = self._t == self.delay
+        reward = float(done and action == self._cue)
+        self._t += 1
+        observation = np.zeros(self.n_cues + 1, np.float32)
+        observation[-1] = self._t == self.delay
+        return EnvStep(observation, reward, done, EnvInfo(False))
+
+
+class DelayEnv(ToyEnv):
+    """Only the first action counts, and it is paid at the end of the episode.
+
+    Observation: [2], (1 at the first step, share of the episode that has passed). Reward: 1 at
+    step ``delay`` if the first action was ``good`` (the last one), else 0; every choice of
+    ``good`` costs ``lure`` at once, so that short sight prefers another.
+    """
+
+    _state = ("_t", "_earned")
+
+    def __init__(
+        self, delay: int = 8, n_actions: int = 2, lure: float = 0.0, *, seed: int | None = None
+    ) -> None:
+        _at_least(delay=(delay, 1), n_actions=(n_actions, 2))
+        super().__init__(n_actions=n_actions, obs_size=2, seed=seed)
+        self.delay, self.lure, self.good = delay, lure, n_actions - 1
+        self._earned = False
+
+    @property
+    def horizon(self) -> int:
+        """Length of every episode."""
+        return self.delay + 1
+
+    def _begin(self) -> Observation:
+        self._earned = False
+        return np.array([1.0, 0.0], np.float32)
+
+    def step(self, action: Any) -> EnvStep:
+        """Note the first action, pay at the last."""
+        if self._t == 0:
+            self._earned = bool(action == self.good)
+        done = self._t == self.delay
+        reward = float(done and self._earned) - self.lure * float(action == self.good)
+        self._t += 1
+        observation = np.array([0.0, self._t / (self.delay + 1)], np.float32)
+        return EnvStep(observation, reward, done, EnvInfo(False))
+
+
+class TruncationEnv(ToyEnv):
+    """One state, reward 1 at every step, truncated after ``horizon`` steps.
+
+    The value is 1/(1 - discount) everywhere if and only if truncation is bootstrapped. Taken for
+    termination, as it is with ``terminate=True``, the return from step t (from 0) is only
+    (1 - discount^(horizon - t)) / (1 - discount).
+    Observation: [1], always 1. Actions change nothing.
+    """
+
+    def __init__(
+        self, horizon: int = 5, terminate: bool = False, *, seed: int | None = None
+    ) -> None:
+        _at_least(horizon=(horizon, 1))
+        super().__init__(n_actions=2, obs_size=1, seed=seed)
+        self._horizon, self.terminate = horizon, terminate
+
+    @property
+    def horizon(self) -> int:
+        """Length of every episode."""
+        return self._horizon
+
+    @staticmethod
+    def value(discount: float) -> float:
+        """Return the true value of the state without termination."""
+        return 1.0 / (1.0 - discount)
+
+    def _begin(self) -> Observation:
+        return np.ones(1, np.float32)
+
+    def step(self, action: Any) -> EnvStep:
+        """Count on."""
+        self._t += 1
+        done = self._t >= self._horizon
+        return EnvStep(np.ones(1, np.float32), 1.0, done, EnvInfo(done and not self.terminate))
+
+
+class CountEnv(ToyEnv):
+    """Says in every observation who it is and when: [rank, episode, t], all whole numbers.
+
+    Deterministic. Episode e of rank k lasts 1 + (e + k + length - 1) % length steps, so lengths
+    run from 1 to ``length`` and differ between environments. The reward for the step that leaves
+    (episode e, time t) is 100 e + t + 1; ``env_info.action`` repeats the action.
+
+    Args:
+        rank: first number of the observation; ``None`` takes the last seed, modulo 2**20.
+        length: longest episode; with ``fixed`` every episode is as long.
+        end: how episodes end: by termination, by truncation, by both at once, or by the first
+            two in turn (even episodes terminate).
+        life: steps after which ``done`` comes without ``traj_done``, within an episode; 0 never.
+        fixed: give all episodes the same length.
+    """
+
+    _state = ("_t", "_episode", "_rank")
+
+    def __init__(
+        self,
+        rank: int | None = None,
+        length: int = 5,
+        end: Literal["termination", "truncation", "both", "alternate"] = "alternate",
+        life: int = 0,
+        fixed: bool = False,
+        *,
+        seed: int | None = None,
+    ) -> None:
+        _at_least(length=(length, 1), life=(life, 0))
+        if end not in ("termination", "truncation", "both", "alternate"):
+            raise ValueError(f"end={end!r} must be termination, truncation, both or alternate.")
+        super().__init__(n_actions=3, obs_size=3, seed=seed)
+        self._observation_space = FloatBox(low=0.0, high=2.0**24, shape=(3,))
+        self.length, self.end, self.life, self.fixed = length, end, life, fixed
+        self._fixed_rank = rank
+        self._rank = rank if rank is not None else (seed or 0) % 2**20
+        self._episode = -1
+
+    def seed(self, seed: int) -> None:
+        """Seed both spaces; the seed is the rank from now on, unless the constructor gave one."""
+        super().seed(seed)
+        self._episode = -1
+        if self._fixed_rank is None:
+            self._rank = int(seed) % 2**20
+
+    def episode_length(self, episode: int) -> int:
+        """Return the number of steps of an episode, in [1, length]."""
+        if self.fixed:
+            return self.length
+        return 1 + (episode + self._rank + self.length - 1) % self.length
+
+    def _begin(self) -> Observation:
+        self._episode += 1
+        return self._observe()
+
+    def step(self, action: Any) -> EnvStep:
+        """Count on."""
+        self._t += 1
+        over = self._t >= self.episode_length(self._episode)
+        odd = self._episode % 2 == 1
+        truncated = self.end == "truncation" or (self.end == "alternate" and odd)
+        life_lost = self.life > 0 and self._t % self.life == 0
+        info = CountInfo(int(action), over, over and truncated)
+        reward = 100.0 * self._episode + self._t
+        return EnvStep(self._observe(), reward, over or life_lost, info)
+
+    def _observe(self) -> Observation:
+        return np.array([self._rank, self._episode, self._t], np.float32)
+
+
+def _at_least(**arguments: tuple[int, int]) -> None:
+    for name, (value, least) in arguments.items():
+        if not isinstance(value, int | np.integer) or value < least:
+            raise ValueError(f"{name}={value!r} must be an integer of at least {least}.")
