@@ -80,7 +80,6 @@ class GymSpaceWrapper(Space):
         self._scalar = isinstance(space, gym_spaces.Discrete)
         self.revert_identity = self.identity and not self._scalar
         if isinstance(space, gym_spaces.Box):
-            # A float32 bound may lie beyond the float64 one it was rounded from; revert mends it.
             low, high = self._leaf.low, self._leaf.high
             self._exact_bounds = bool(np.all((low >= space.low) & (high <= space.high)))
 
@@ -138,13 +137,15 @@ class GymSpaceWrapper(Space):
             return {key: v for (key, _), v in zip(self._parts, values)}
         if self._scalar:
             return int(value) + self._leaf.start
-        if self._shift:
-            return value + self._leaf.start
-        exact = np.asarray(value, self.space.dtype)
+        return value + self._leaf.start if self._shift else self._widen(value)
+
+    def _widen(self, value: Any) -> Any:
+        """Give a float64 box its dtype back, and its bounds where rounding had moved them out."""
+        wide = np.asarray(value, self.space.dtype)
         if self._exact_bounds:
-            return exact
-        exact = np.where(value == self._leaf.high, self.space.high, exact)
-        return np.where(value == self._leaf.low, self.space.low, exact)
+            return wide
+        wide = np.where(value == self._leaf.high, self.space.high, wide)
+        return np.where(value == self._leaf.low, self.space.low, wide)
 
     def contains(self, x: Any) -> bool:
         """Whether ``x`` is an element in rlpyt's form."""

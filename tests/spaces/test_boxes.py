@@ -154,7 +154,15 @@ def test_float_box_samples_go_all_the_way_between_finite_bounds():
 def test_the_widest_finite_float_box_does_not_overflow(dtype):
     limit = np.finfo(dtype).max
     box = FloatBox(-limit, limit, shape=50, dtype=dtype)
-    assert np.isfinite(box.sample()).all()
+    box.seed(0)
+    x = box.sample()
+    assert np.isfinite(x).all()
+    assert len(set(x)) == 50  # and not clipped to the bounds
+
+
+def test_rounding_does_not_leave_the_float_box():
+    box = FloatBox(0.1, 0.1, shape=1000, dtype="float64")
+    assert box.contains(box.sample())
 
 
 def test_unbounded_sides_have_no_bound():
