@@ -161,7 +161,7 @@ def test_the_widest_finite_float_box_does_not_overflow(dtype):
 
 
 def test_rounding_does_not_leave_the_float_box():
-    box = FloatBox(0.1, 0.1, shape=1000, dtype="float64")
+    box = FloatBox(1 / 3, 1 / 3, shape=1000, dtype="float64")  # here u/3 + (1-u)/3 < 1/3 at times
     assert box.contains(box.sample())
 
 
