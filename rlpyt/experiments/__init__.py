@@ -1,0 +1,1 @@
+"""Whole runs: options, what is built from them, and run directories."""

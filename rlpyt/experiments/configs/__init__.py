@@ -1,0 +1,1 @@
+"""Settings known to learn."""

@@ -1,0 +1,63 @@
+"""What every training command does once training has ended."""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+from rlpyt.experiments import rundir
+from rlpyt.experiments.options import RunOptions
+from rlpyt.experiments.run import load
+from rlpyt.experiments.video import record_video
+
+
+def finish(options: RunOptions, run_dir: Path) -> None:
+    """Evaluate, draw, film, and say where everything is and what to try next."""
+    trained = load(run_dir)
+    if options.eval_episodes:
+        result = trained.evaluate(options.eval_episodes)
+        print(f"Evaluation: {result}")
+        text = json.dumps(result.as_dict(), indent=2) + "\n"
+        (run_dir / rundir.EVALUATION).write_text(text, encoding="utf-8")
+    _optional("learning curve", draw_curve, [run_dir], run_dir / rundir.CURVE)
+    if options.video:
+        _optional("video", record_video, trained, run_dir / rundir.VIDEO)
+    print(_whereabouts(options, run_dir))
+
+
+def draw_curve(runs: list[Path], path: Path) -> None:
+    """Draw the learning curves of some runs into one picture."""
+    from rlpyt.vis.curves import plot_runs
+
+    plot_runs(runs, path)
+
+
+def program() -> str:
+    """How the user calls this program: ``rlpyt``, or where it lies if it is not on the path."""
+    return "rlpyt" if shutil.which("rlpyt") else sys.argv[0]
+
+
+def _optional(what: str, make: object, *args: object) -> None:
+    """Make a picture or film; a machine that cannot do so has still trained its agent."""
+    try:
+        make(*args)  # type: ignore[operator]
+    except Exception as error:
+        print(f"rlpyt: warning: no {what}: {error}", file=sys.stderr)
+
+
+def _whereabouts(options: RunOptions, run_dir: Path) -> str:
+    there = {name: what for name, what in rundir.CONTENTS.items() if (run_dir / name).exists()}
+    width = max(map(len, there), default=0)
+    lines = [f"\nIn {run_dir}:", *(f"  {name:{width}}  {what}" for name, what in there.items())]
+    rlpyt = program()
+    steps = 2 * options.steps
+    return "\n".join(
+        [
+            *lines,
+            "Try next:",
+            f"  {rlpyt} eval {run_dir} --episodes 100",
+            f"  {rlpyt} resume {run_dir} --steps {steps}",
+            f"  {rlpyt} train {options.algo_name} {options.env} --help     (every setting)",
+            "  make train ALGO=a2c ENV=Acrobot-v1     (another algorithm, another environment)",
+        ]
+    )

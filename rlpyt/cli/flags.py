@@ -1,0 +1,124 @@
+"""Dataclasses to flags, and what goes wrong with them to one line."""
+
+import contextlib
+import dataclasses
+import inspect
+import io
+import json
+import re
+import tokenize
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, TypeVar
+
+import tyro
+
+T = TypeVar("T")
+
+# A dictionary is one flag with JSON behind it: --env-args '{"gravity": 5.0}'.
+_REGISTRY = tyro.constructors.ConstructorRegistry()
+
+
+class UsageError(ValueError):
+    """The command line cannot be understood; the message is one line for the user."""
+
+
+def parse(cls: type[T], argv: Sequence[str], *, prog: str, description: str) -> T:
+    """Read flags into the dataclass ``cls``.
+
+    Raises:
+        UsageError: an unknown flag (the nearest is named), a missing or unreadable value.
+        SystemExit: ``--help`` was asked for, and printed.
+    """
+    said = io.StringIO()
+    settings: dict[str, Any] = {"registry": _REGISTRY, "prog": prog, "description": description}
+    try:
+        with contextlib.redirect_stderr(said):
+            parsed: T = tyro.cli(cls, args=list(argv), **settings)
+            return parsed
+    except SystemExit as stop:
+        if not stop.code:
+            raise
+        raise UsageError(f"{_one_line(said.getvalue())} See `{prog} --help`.") from None
+
+
+def settings_class(cls: type, name: str) -> type:
+    """A dataclass of the fields of ``cls`` that fit on a command line, with their comments as help.
+
+    Args:
+        cls: a dataclass, for example an algorithm; fields holding classes, dictionaries or other
+            objects are left out, and keep the default that ``cls`` gives them.
+        name: of the new class; shows in the help as the title of the group.
+    """
+    comments = field_comments(cls)
+    hints = typing.get_type_hints(cls)
+    chosen = []
+    for item in dataclasses.fields(cls):
+        if not item.init or not _is_simple(hints[item.name]):
+            continue
+        helped = tyro.conf.arg(help=comments.get(item.name, ""))
+        chosen.append((item.name, Annotated[hints[item.name], helped], _default_of(item)))
+    return dataclasses.make_dataclass(name, chosen, frozen=True)
+
+
+def field_comments(cls: type) -> dict[str, str]:
+    """Trailing comments of a dataclass's fields: ``{"ratio_clip": "epsilon, PPO eq. 7; 0.1-0.3"}``.
+
+    Bases come first, so that a field declared again is described by its last declaration.
+    """
+    comments: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        if not dataclasses.is_dataclass(base):
+            continue
+        for token in tokenize.generate_tokens(io.StringIO(inspect.getsource(base)).readline):
+            declared = re.match(r"\s+(\w+)\s*:", token.line)
+            if token.type == tokenize.COMMENT and declared:
+                comments[declared.group(1)] = token.string.lstrip("# ")
+    return comments
+
+
+def _default_of(item: "dataclasses.Field[Any]") -> Any:
+    if item.default_factory is not dataclasses.MISSING:
+        return dataclasses.field(default_factory=item.default_factory)
+    return item.default
+
+
+def _is_simple(hint: Any) -> bool:
+    if typing.get_origin(hint) in (typing.Union, types.UnionType, tuple):
+        return all(_is_simple(part) for part in typing.get_args(hint) if part is not Ellipsis)
+    return typing.get_origin(hint) is typing.Literal or hint in (
+        int, float, bool, str, types.NoneType,
+    )  # fmt: skip
+
+
+def _one_line(box: str) -> str:
+    """The message inside tyro's frame, with the nearest flag where it names one."""
+    lines = [line.strip("│ ") for line in box.splitlines() if not line.startswith(("╭", "╰"))]
+    rule = next((at for at, line in enumerate(lines) if line.startswith("─")), len(lines))
+    message = " ".join(lines[:rule]).rstrip(".")
+    flags = [line.split(" ")[0] for line in lines[rule:] if line.startswith("--")]
+    perhaps = "Perhaps you meant:" in lines and flags
+    return f"{message}; did you mean {flags[0]}?" if perhaps else f"{message}."
+
+
+@_REGISTRY.primitive_rule
+def _json_rule(
+    info: tyro.constructors.PrimitiveTypeInfo,
+) -> "tyro.constructors.PrimitiveConstructorSpec[Any] | None":
+    if typing.get_origin(info.type) is not dict:
+        return None
+
+    def read(args: list[str]) -> Mapping[str, Any]:
+        value = json.loads(args[0])
+        if not isinstance(value, dict):
+            raise ValueError(f"expected a JSON object such as '{{\"key\": 1}}', got {args[0]!r}")
+        return value
+
+    return tyro.constructors.PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="JSON",
+        instance_from_str=read,
+        is_instance=lambda value: isinstance(value, dict),
+        str_from_instance=lambda value: [json.dumps(value)],
+    )

@@ -1,0 +1,84 @@
+"""``rlpyt COMMAND``: picks the command, and turns what goes wrong into one line and an exit code.
+
+Exit codes: 0 done; 1 the run failed; 2 the request cannot be carried out as given; 130 Ctrl-C;
+143 terminated. ``--debug`` anywhere on the line shows the whole traceback instead.
+"""
+
+import importlib
+import sys
+import warnings
+from collections.abc import Sequence
+
+import rlpyt
+from rlpyt.errors import RlpytError
+from rlpyt.experiments.options import UnknownName
+
+COMMANDS = {
+    "train": "train an agent: rlpyt train ppo CartPole-v1",
+    "resume": "go on with a stopped run from its last checkpoint",
+    "eval": "play episodes with a trained agent and report the returns",
+    "record": "film a trained agent as MP4",
+    "plot": "draw learning curves of one or more runs",
+}
+EXIT_CODES: tuple[tuple[type[BaseException], int], ...] = (
+    (KeyboardInterrupt, 130),
+    (RlpytError, 1),
+    (ValueError, 2),
+    (TypeError, 2),
+    (OSError, 2),
+    (ImportError, 2),
+)
+MODULES = {"eval": "evaluate"}  # where the module is not called like the command
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Entry point of the ``rlpyt`` command; always ends in ``SystemExit``."""
+    args = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in args
+    args = [arg for arg in args if arg != "--debug"]
+    warnings.formatwarning = lambda message, *_: f"rlpyt: warning: {message}\n"
+    try:
+        code = run(args)
+    except BaseException as error:
+        known = [exit_code for kind, exit_code in EXIT_CODES if isinstance(error, kind)]
+        if debug or not known:
+            raise
+        print(f"rlpyt: error: {str(error) or type(error).__name__}", file=sys.stderr)
+        code = known[0]
+    sys.exit(code)
+
+
+def run(args: Sequence[str]) -> int:
+    """Run one command line without the program's name; the exit code."""
+    if not args or args[0] in ("-h", "--help"):
+        print(_help())
+        return 0 if args else 2
+    if args[0] == "--version":
+        print(f"rlpyt {rlpyt.__version__}")
+        return 0
+    command, *rest = args
+    if command not in COMMANDS:
+        raise UnknownName("command", command, COMMANDS)
+    module = importlib.import_module(f"rlpyt.cli.{MODULES.get(command, command)}")
+    code: int = module.main(rest)
+    return code
+
+
+def _help() -> str:
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:{width}}  {what}" for name, what in COMMANDS.items()]
+    return "\n".join(
+        [
+            "usage: rlpyt COMMAND ...",
+            "",
+            "Deep reinforcement learning with parallel sampling. Commands:",
+            "",
+            *lines,
+            "",
+            "`rlpyt COMMAND --help` explains one. `--debug` shows the traceback of an error.",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""The live progress line of a training run: a bar on a terminal, plain lines elsewhere."""
+
+import sys
+import time
+from math import isfinite
+from typing import Any, TextIO
+
+from tqdm import tqdm
+
+PLAIN_INTERVAL_S = 5.0
+
+
+class ProgressHook:
+    """Shows iteration, steps, steps per second, return and time left while a runner trains.
+
+    Lives in the main process and is called by the runner. On a terminal one line is redrawn;
+    otherwise a plain line is printed every few seconds, so that logs stay readable.
+
+    Args:
+        stream: where to write; standard output by default.
+        interval_s: seconds between two plain lines.
+    """
+
+    owns_terminal = True  # the runner shows no progress of its own
+
+    def __init__(self, stream: TextIO | None = None, interval_s: float = PLAIN_INTERVAL_S) -> None:
+        self.stream = stream or sys.stdout
+        self.interval_s = interval_s
+        self._total = 0  # steps of the whole run; 0 until it has started
+        self._bar: tqdm[Any] | None = None
+        self._next_line_s = 0.0
+
+    def on_start(self, runner: Any) -> None:
+        """Draw the empty bar; a resumed run starts where it left off."""
+        self._total = runner.n_itr * runner.itr_batch_size
+        self._next_line_s = time.monotonic() + self.interval_s
+        if self.stream.isatty():
+            self._bar = tqdm(
+                total=self._total,
+                initial=runner.cum_steps,
+                unit_scale=True,
+                file=self.stream,
+                dynamic_ncols=True,
+                bar_format="{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} steps{postfix}",
+            )
+
+    def on_iteration(self, runner: Any, itr: int) -> None:
+        """Redraw the bar, or print a line when the last one is old enough."""
+        if self._bar is not None:
+            self._bar.set_postfix_str(self._summary(runner), refresh=False)
+            self._bar.update(runner.cum_steps - self._bar.n)
+        elif time.monotonic() >= self._next_line_s:
+            self._print_line(runner)
+
+    def on_end(self, runner: Any) -> None:
+        """Leave the final state on the screen; nothing, if the run never started."""
+        if self._bar is not None:
+            self._bar.n = runner.cum_steps
+            self._bar.set_postfix_str(self._summary(runner))
+            self._bar.close()
+            self._bar = None
+        elif self._total:
+            self._print_line(runner)
+
+    def _print_line(self, runner: Any) -> None:
+        self._next_line_s = time.monotonic() + self.interval_s
+        steps = runner.cum_steps
+        done = f"{steps:,} of {self._total:,} steps ({steps / self._total:.0%})"
+        print(f"{done}, {self._summary(runner)}", file=self.stream, flush=True)
+
+    def _summary(self, runner: Any) -> str:
+        """``iteration 12, 21,034 steps/s, return 312.4, 00:18 left``, as far as it is known."""
+        parts = [f"iteration {runner.itr + 1:,}"]
+        speed = runner.steps_per_second
+        if isfinite(speed) and speed > 0:
+            parts.append(f"{speed:,.0f} steps/s")
+        if isfinite(runner.recent_return):
+            parts.append(f"return {runner.recent_return:.1f}")
+        if isfinite(speed) and speed > 0:
+            left_s = (self._total - runner.cum_steps) / speed
+            parts.append(f"{tqdm.format_interval(left_s)} left")
+        return ", ".join(parts)

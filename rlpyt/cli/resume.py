@@ -1,0 +1,54 @@
+"""``rlpyt resume RUN``: go on from the newest checkpoint of a run."""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import tyro
+
+from rlpyt.cli.finish import finish
+from rlpyt.cli.flags import parse
+from rlpyt.cli.progress import ProgressHook
+from rlpyt.experiments.options import read_options
+from rlpyt.experiments.run import train
+from rlpyt.runners.hooks import Hook
+
+DESCRIPTION = """Go on with a run from its newest checkpoint, as if it had never stopped.
+
+RUN is the directory that `rlpyt train` named when it started. Settings are those of the run."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Resume:
+    """What the user gives."""
+
+    run: tyro.conf.Positional[Path]  # the run directory
+    steps: int | None = None  # train up to this many steps in all; by default as first asked for
+
+
+def main(args: Sequence[str]) -> int:
+    """Run the command with these arguments; the exit code."""
+    command = parse(Resume, args, prog="rlpyt resume", description=DESCRIPTION)
+    options = read_options(command.run)
+    if command.steps is not None:
+        options = options.updated({"steps": command.steps})
+    print(
+        f"Resuming {options.algo_name} on {options.env}, up to {options.steps:,} steps, "
+        f"in {command.run}",
+        flush=True,
+    )
+    train(options, command.run, hooks=[SomethingLeft(), ProgressHook()], resume=True)
+    finish(options, command.run)
+    return 0
+
+
+class SomethingLeft(Hook):
+    """Refuses to go on with a run that has all its steps."""
+
+    def on_start(self, runner: Any) -> None:
+        """Compare where the run stands with where it should end."""
+        if runner.start_itr >= runner.n_itr:
+            raise ValueError(
+                f"the run has its {runner.cum_steps:,} steps already; give it more with --steps."
+            )

@@ -1,0 +1,109 @@
+"""``rlpyt train ALGO ENV``: train, evaluate, draw the curve, film the agent."""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from rlpyt.cli.finish import finish
+from rlpyt.cli.flags import UsageError, parse, settings_class
+from rlpyt.cli.progress import ProgressHook
+from rlpyt.experiments.build import ALGORITHMS, algorithm_class, env_recipe
+from rlpyt.experiments.configs.presets import FAMILIES, layers
+from rlpyt.experiments.options import RunOptions, Settings
+from rlpyt.experiments.run import train
+from rlpyt.experiments.rundir import default_run_dir
+
+EXAMPLE = ("ppo", "CartPole-v1")
+DESCRIPTION = f"""Train an agent, then evaluate it, draw its learning curve and film it.
+
+ALGO is one of: {", ".join(ALGORITHMS)}. ENV is a gymnasium id (CartPole-v1, HalfCheetah-v5), an
+Atari game (ALE/Pong-v5 with sticky actions, or pong without) or a toy (toy/memory).
+
+Defaults below are those of {{}}; they come from the preset of the environment's family."""
+
+
+def main(args: Sequence[str]) -> int:
+    """Run the command with these arguments; the exit code."""
+    (algo_name, env_id), flags = _positionals(args)
+    options, given_dir = read_flags(algo_name, env_id, flags)
+    run_dir = given_dir or default_run_dir(options)
+    workers = f"{options.sampler.n_workers} workers" if options.sampler.kind == "cpu" else "serial"
+    print(
+        f"Training {algo_name} on {env_id} for {options.steps:,} steps "
+        f"({workers}, {options.sampler.batch_B} environments, seed {options.seed}) in {run_dir}",
+        flush=True,
+    )
+    train(options, run_dir, hooks=[ProgressHook()])
+    finish(options, run_dir)
+    return 0
+
+
+def read_flags(algo_name: str, env_id: str, flags: Sequence[str]) -> tuple[RunOptions, Path | None]:
+    """Options of a run from presets and flags, and the run directory if one was given.
+
+    Raises:
+        UsageError: a flag is unknown or its value unreadable.
+        UnknownName: no such algorithm, environment or preset.
+    """
+    algo_flags = settings_class(algorithm_class(algo_name), "AlgoFlags")
+    family = env_recipe(env_id).family
+    options = RunOptions(algo_name=algo_name, env=env_id)
+    for layer in layers(algo_name, env_id, family, _early_flag("--preset", flags)):
+        options = options.updated(layer)
+    command = parse(
+        _command_class(_slice(options, Settings), algo_flags(**options.algo)),
+        flags,
+        prog=f"rlpyt train {algo_name} {env_id}",
+        description=DESCRIPTION.format(f"{algo_name} on {env_id}"),
+    )
+    chosen = _slice(command.settings, dict)
+    algo = dataclasses.asdict(command.algo)
+    return RunOptions(algo_name=algo_name, env=env_id, algo=algo, **chosen), command.run_dir
+
+
+def _slice(options: Settings, cls: Any) -> Any:
+    """The fields of ``Settings`` alone, given to ``cls``."""
+    return cls(**{item.name: getattr(options, item.name) for item in dataclasses.fields(Settings)})
+
+
+def _command_class(settings: Settings, algo: Any) -> Any:
+    """All flags as one dataclass, with the presets as defaults."""
+
+    def flag(field: str, hint: Any, default: Any, **how: Any) -> tuple[str, Any, Any]:
+        return field, Annotated[hint, tyro.conf.arg(**how)], default
+
+    where = "directory of this run; by default data/ALGO-ENV-TIMESTAMP"
+    families = f"take the defaults of a family: {', '.join(FAMILIES)}"
+    flags = [
+        flag("run_dir", Path | None, None, help=where),
+        flag("preset", str | None, None, help=families),
+        flag("settings", Settings, settings, name=""),
+        flag("algo", type(algo), algo),
+    ]
+    return dataclasses.make_dataclass("Train", flags)
+
+
+def _positionals(args: Sequence[str]) -> tuple[tuple[str, str], list[str]]:
+    names = [arg for arg in args[:2] if not arg.startswith("-")]
+    if len(names) == 2 and args[:2] == names:
+        return (names[0], names[1]), list(args[2:])
+    if "--help" in args or "-h" in args:
+        algo_name, env_id = [*names, *EXAMPLE[len(names) :]]
+        return (algo_name, env_id), ["--help"]
+    raise UsageError(
+        "give an algorithm and an environment first, as in `rlpyt train ppo CartPole-v1`; "
+        "`rlpyt train --help` lists what there is."
+    )
+
+
+def _early_flag(name: str, flags: Sequence[str]) -> str | None:
+    """The value of a flag that decides the defaults of all others."""
+    for at, flag in enumerate(flags):
+        if flag == name and at + 1 < len(flags):
+            return flags[at + 1]
+        if flag.startswith(f"{name}="):
+            return flag.split("=", 1)[1]
+    return None

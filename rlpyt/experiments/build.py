@@ -1,0 +1,263 @@
+"""From options to the objects that a script would build."""
+
+import importlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+
+from rlpyt.envs import gym as gym_envs
+from rlpyt.envs.gym_registry import current_id
+from rlpyt.experiments import rundir
+from rlpyt.experiments.options import RunOptions, UnknownName
+from rlpyt.samplers.collections import TrajInfo
+from rlpyt.samplers.workers import run_in_child
+
+ALGORITHMS = {
+    "ppo": "rlpyt.algos.pg.ppo:PPO",
+    "a2c": "rlpyt.algos.pg.a2c:A2C",
+}
+SAMPLERS = {
+    "serial": "rlpyt.samplers.serial.sampler:SerialSampler",
+    "cpu": "rlpyt.samplers.parallel.cpu.sampler:CpuSampler",
+}
+TOYS = {
+    "bandit": "rlpyt.envs.toy:BanditEnv",
+    "memory": "rlpyt.envs.toy:MemoryEnv",
+    "delay": "rlpyt.envs.toy:DelayEnv",
+    "truncation": "rlpyt.envs.toy:TruncationEnv",
+    "count": "rlpyt.envs.toy:CountEnv",
+    "faulty": "rlpyt.envs.faulty:FaultyEnv",
+}
+LONGEST_EPISODE = 30_000  # steps; bounds an evaluation in environments that never end
+RGB_DIMS = 3
+STICKY = 0.25  # repeat probability of the ALE's versions 0 and 5
+
+
+@dataclass(frozen=True)
+class EnvRecipe:
+    """How to build the environments of a run, in any process.
+
+    Attributes:
+        EnvCls: class or function.
+        kwargs: its arguments for training.
+        eval_kwargs: and for evaluation, in whole games.
+        render_kwargs: added where pictures are wanted.
+        TrajInfoCls: what is recorded of an episode.
+        family: whose presets fit: "classic", "atari" or "mujoco".
+    """
+
+    EnvCls: Any
+    kwargs: dict[str, Any]
+    eval_kwargs: dict[str, Any]
+    render_kwargs: dict[str, Any] = field(default_factory=dict)
+    TrajInfoCls: Any = TrajInfo
+    family: str = "classic"
+
+    def make(self, render: bool = False) -> Any:
+        """A new environment for evaluation, able to give pictures if ``render``."""
+        return self.EnvCls(**self.eval_kwargs, **(self.render_kwargs if render else {}))
+
+    def picture(self, env: Any) -> Any:
+        """What an environment made with ``render`` shows now, [height, width, 3] uint8.
+
+        Raises:
+            ValueError: it has no such picture to give.
+        """
+        picture = env.render() if self.render_kwargs else env.render(mode="rgb_array")
+        if getattr(picture, "ndim", 0) != RGB_DIMS:
+            raise ValueError(f"{env} gives no RGB picture: render() returned {type(picture)}.")
+        return picture
+
+
+def env_recipe(env_id: str, env_args: Mapping[str, Any] | None = None) -> EnvRecipe:
+    """How to build an environment from its name.
+
+    Args:
+        env_id: a gymnasium id ("CartPole-v1"); an ALE id ("ALE/Pong-v5": sticky actions with
+            probability 0.25) or the bare name of a game ("pong": none), both played through
+            :class:`~rlpyt.envs.atari.atari_env.AtariEnv`; or a toy ("toy/memory").
+        env_args: further arguments, passed on as they are.
+
+    Raises:
+        ValueError: no such environment; the nearest names are given.
+        ImportError: it needs a package that is missing; the message says how to install it.
+    """
+    args = dict(env_args or {})
+    if env_id.startswith("toy/"):
+        return EnvRecipe(_toy_class(env_id.removeprefix("toy/")), args, args)
+    game = _atari_game(env_id)
+    if game is None:
+        kwargs = {"id": env_id, **args}
+        return EnvRecipe(
+            gym_envs.make, kwargs, kwargs, {"render_mode": "rgb_array"}, family=_family(env_id)
+        )
+    from rlpyt.envs.atari.atari_env import AtariEnv, AtariTrajInfo
+
+    sticky = STICKY if re.search(r"-v[05]$", env_id) else 0.0
+    kwargs = {"game": game, "repeat_action_probability": sticky, **args}
+    whole_games = {**kwargs, "episodic_lives": False}
+    return EnvRecipe(AtariEnv, kwargs, whole_games, TrajInfoCls=AtariTrajInfo, family="atari")
+
+
+def algorithm_class(name: str) -> Any:
+    """The class of an algorithm.
+
+    Raises:
+        UnknownName: there is no algorithm of this name.
+    """
+    if name not in ALGORITHMS:
+        raise UnknownName("algorithm", name, ALGORITHMS)
+    return _import(ALGORITHMS[name])
+
+
+def build_algo(options: RunOptions) -> Any:
+    """The algorithm, with the arguments in ``options.algo``.
+
+    Raises:
+        UnknownName: an argument that the algorithm does not have.
+        ValueError: one out of its range.
+    """
+    cls = algorithm_class(options.algo_name)
+    known = {item.name for item in fields(cls)}
+    for name in options.algo:
+        if name not in known:
+            raise UnknownName(f"{options.algo_name} setting", name, known)
+    return cls(**options.algo)
+
+
+def build_agent(options: RunOptions, env_spaces: Any) -> Any:
+    """The ready policy-gradient agent for these spaces, not yet initialized.
+
+    Raises:
+        TypeError: none fits.
+    """
+    from rlpyt.agents.pg.vector import agent_for
+
+    model_kwargs: dict[str, Any] = dict(options.agent.model)
+    if options.agent.hidden_sizes is not None:
+        model_kwargs["hidden_sizes"] = list(options.agent.hidden_sizes)
+    return agent_for(env_spaces, recurrent=options.agent.recurrent, model_kwargs=model_kwargs)
+
+
+def build_sampler(options: RunOptions, recipe: EnvRecipe) -> Any:
+    """The sampler, with evaluation environments if the options ask for evaluation in training."""
+    sampler = options.sampler
+    evaluation: dict[str, Any] = {}
+    if options.eval_interval_steps:
+        evaluation = {
+            "eval_n_envs": min(options.eval_episodes, sampler.batch_B),
+            "eval_max_steps": LONGEST_EPISODE * options.eval_episodes,
+            "eval_max_trajectories": options.eval_episodes,
+            "eval_env_kwargs": recipe.eval_kwargs,
+        }
+    return _import(SAMPLERS[sampler.kind])(
+        EnvCls=recipe.EnvCls,
+        env_kwargs=recipe.kwargs,
+        batch_T=sampler.batch_T,
+        batch_B=sampler.batch_B,
+        max_decorrelation_steps=sampler.max_decorrelation_steps,
+        TrajInfoCls=recipe.TrajInfoCls,
+        **evaluation,
+    )
+
+
+def build_runner(
+    options: RunOptions, run_dir: Path, hooks: Sequence[Any] = (), resume: bool = False
+) -> Any:
+    """The runner of a whole run, with everything it needs; nothing is started yet.
+
+    Args:
+        options: of the run.
+        run_dir: where its checkpoints are kept.
+        hooks: called by the runner.
+        resume: start from the newest checkpoint there.
+    """
+    from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
+
+    recipe = env_recipe(options.env, options.env_args)
+    checkpoints = run_dir / rundir.CHECKPOINTS
+    evaluates = options.eval_interval_steps > 0
+    return (MinibatchRlEval if evaluates else MinibatchRl)(
+        algo=build_algo(options),
+        agent=build_agent(options, env_spaces(recipe, options.sampler.kind != "serial")),
+        sampler=build_sampler(options, recipe),
+        n_steps=options.steps,
+        seed=options.seed,
+        affinity=affinity(options),
+        log_interval_steps=options.eval_interval_steps or options.log_interval_steps,
+        checkpoint_dir=checkpoints,
+        checkpoint_interval_steps=options.checkpoint_interval_steps,
+        resume_from=checkpoints if resume else None,
+        hooks=list(hooks),
+    )
+
+
+def env_spaces(recipe: EnvRecipe, in_child: bool = False) -> Any:
+    """Observation and action space, from an environment made for the purpose.
+
+    Args:
+        recipe: makes it.
+        in_child: in a process of its own, as far from this one as those of the workers.
+
+    Raises:
+        WorkerError: it could not be made there.
+    """
+    if in_child:
+        return run_in_child(env_spaces, recipe)
+    env = recipe.make()
+    try:
+        return env.spaces
+    finally:
+        env.close()
+
+
+def affinity(options: RunOptions) -> dict[str, Any]:
+    """What the runner is told about the machine.
+
+    Raises:
+        ValueError: ``device`` is neither cpu nor cuda nor cuda:N.
+    """
+    known = re.fullmatch(r"cpu|cuda(?::(?P<index>\d+))?", options.device)
+    if known is None:
+        raise ValueError(f"device={options.device!r} must be cpu, cuda or cuda:N, such as cuda:0.")
+    cuda_idx = None if options.device == "cpu" else int(known["index"] or 0)
+    n_workers = options.sampler.n_workers if options.sampler.kind == "cpu" else 1
+    return {"n_workers": n_workers, "cuda_idx": cuda_idx}
+
+
+def _toy_class(name: str) -> Any:
+    if name not in TOYS:
+        raise UnknownName("toy", name, TOYS)
+    return _import(TOYS[name])
+
+
+def _family(env_id: str) -> str:
+    if ":" in env_id:  # "module:id", registered once the module is imported
+        return "classic"
+    entry_point = str(gymnasium.registry[current_id(env_id)[0]].entry_point)
+    return "mujoco" if "mujoco" in entry_point else "classic"
+
+
+def _atari_game(env_id: str) -> str | None:
+    """The emulator's name of the game, or ``None`` if the id means another environment."""
+    explicit = env_id.startswith("ALE/")
+    registered = gymnasium.registry.get(env_id)
+    if not explicit and registered and not str(registered.entry_point).startswith("ale_py"):
+        return None  # Blackjack-v1 is a game of gymnasium's, and of the Atari
+    from rlpyt.envs.atari.atari_env import rom_id
+
+    try:
+        return rom_id(env_id)
+    except (ValueError, ImportError):
+        if explicit:
+            raise
+        return None
+
+
+def _import(path: str) -> Any:
+    module, name = path.split(":")
+    return getattr(importlib.import_module(module), name)

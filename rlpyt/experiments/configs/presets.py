@@ -1,0 +1,142 @@
+"""Settings known to learn, per family of environments and algorithm.
+
+A preset is a nested dictionary of ``RunOptions`` fields. It supplies the defaults that the command
+line shows; every one can be overridden by a flag. ``FAMILIES`` are starting points for any
+environment of their kind, ``TUNED`` adds what one environment needs.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rlpyt.experiments.options import UnknownName
+
+Preset = Mapping[str, Any]
+
+FAMILIES: dict[str, dict[str, Preset]] = {
+    "classic": {
+        "ppo": {
+            "steps": 500_000,
+            "sampler": {"batch_T": 128, "batch_B": 8},
+            "algo": {
+                "learning_rate": 1e-3,
+                "discount": 0.99,
+                "gae_lambda": 0.95,
+                "epochs": 4,
+                "minibatches": 4,
+                "ratio_clip": 0.2,
+                "value_loss_coeff": 0.5,
+                "entropy_loss_coeff": 0.0,
+                "clip_grad_norm": 0.5,
+                "normalize_advantage": True,
+            },
+        },
+        "a2c": {
+            "steps": 500_000,
+            "sampler": {"batch_T": 16, "batch_B": 16},
+            "algo": {
+                "learning_rate": 1e-3,
+                "discount": 0.99,
+                "gae_lambda": 0.95,
+                "value_loss_coeff": 0.5,
+                "entropy_loss_coeff": 0.0,
+                "clip_grad_norm": 0.5,
+                "normalize_advantage": True,
+            },
+        },
+    },
+    "atari": {
+        "ppo": {
+            "steps": 10_000_000,
+            "log_interval_steps": 50_000,
+            "checkpoint_interval_steps": 250_000,
+            "sampler": {"batch_T": 128, "batch_B": 8},
+            "algo": {
+                "learning_rate": 2.5e-4,
+                "discount": 0.99,
+                "gae_lambda": 0.95,
+                "epochs": 4,
+                "minibatches": 4,
+                "ratio_clip": 0.1,
+                "value_loss_coeff": 0.5,
+                "entropy_loss_coeff": 0.01,
+                "clip_grad_norm": 0.5,
+                "normalize_advantage": True,
+            },
+        },
+        "a2c": {
+            "steps": 10_000_000,
+            "log_interval_steps": 50_000,
+            "checkpoint_interval_steps": 250_000,
+            "sampler": {"batch_T": 5, "batch_B": 32},
+            "algo": {
+                "learning_rate": 7e-4,
+                "discount": 0.99,
+                "gae_lambda": 1.0,
+                "value_loss_coeff": 0.5,
+                "entropy_loss_coeff": 0.01,
+                "clip_grad_norm": 0.5,
+            },
+        },
+    },
+    "mujoco": {
+        "ppo": {
+            "steps": 1_000_000,
+            "sampler": {"batch_T": 256, "batch_B": 8},
+            "algo": {
+                "learning_rate": 3e-4,
+                "discount": 0.99,
+                "gae_lambda": 0.95,
+                "epochs": 10,
+                "minibatches": 32,
+                "ratio_clip": 0.2,
+                "value_loss_coeff": 0.5,
+                "entropy_loss_coeff": 0.0,
+                "clip_grad_norm": 0.5,
+                "normalize_advantage": True,
+            },
+        },
+        "a2c": {
+            "steps": 1_000_000,
+            "sampler": {"batch_T": 16, "batch_B": 16},
+            "algo": {
+                "learning_rate": 7e-4,
+                "discount": 0.99,
+                "gae_lambda": 0.95,
+                "value_loss_coeff": 0.5,
+                "entropy_loss_coeff": 0.0,
+                "clip_grad_norm": 0.5,
+                "normalize_advantage": True,
+            },
+        },
+    },
+}
+
+TUNED: dict[str, dict[str, Preset]] = {
+    "Pendulum-v1": {
+        "ppo": {
+            # Returns of -1500 at gamma = 0.99 drown the critic; a shorter horizon suffices here.
+            "algo": {"discount": 0.9, "epochs": 10, "minibatches": 8},
+        },
+    },
+}
+
+
+def layers(algo_name: str, env_id: str, family: str, preset: str | None = None) -> list[Preset]:
+    """The presets for a run, to be applied in order.
+
+    Args:
+        algo_name: "ppo" or "a2c".
+        env_id: looked up in ``TUNED``.
+        family: what kind of environment it is, a key of ``FAMILIES``.
+        preset: a family to use instead, and then without what is tuned for this environment.
+
+    Raises:
+        UnknownName: there is no such family, or it has no settings for this algorithm.
+    """
+    name = preset or family
+    if name not in FAMILIES:
+        raise UnknownName("preset", name, FAMILIES)
+    if algo_name not in FAMILIES[name]:
+        raise UnknownName(f"algorithm in preset {name!r}:", algo_name, FAMILIES[name])
+    tuned = {} if preset else TUNED.get(env_id, {}).get(algo_name, {})
+    return [FAMILIES[name][algo_name], tuned]

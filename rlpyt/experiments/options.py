@@ -1,0 +1,151 @@
+"""What a run is made from, as plain values: from presets and flags into ``config.json`` and back.
+
+The trailing comment of each field is its help text on the command line.
+"""
+
+import difflib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import rlpyt
+
+FORMAT = 1  # of config.json; raised when an older reader would misread it
+CONFIG = "config.json"
+
+
+class UnknownName(ValueError):
+    """A name that nothing answers to; the message gives the nearest one and the list."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        known = sorted(known)
+        listed = ", ".join(known)
+        super().__init__(f"unknown {kind} {name!r}{nearest(name, known)} Known: {listed}.")
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """``"; did you mean 'x'?"`` for the nearest known name, or ``"."`` when none is near."""
+    by_lower = {item.lower(): item for item in known}
+    close = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.5)
+    return f"; did you mean {by_lower[close[0]]!r}?" if close else "."
+
+
+@dataclass(frozen=True)
+class SamplerOptions:
+    """How experience is collected."""
+
+    kind: Literal["serial", "cpu"] = "cpu"  # serial: in this process; cpu: in worker processes
+    n_workers: int = 2  # worker processes of the cpu sampler; about one per core
+    batch_T: int = 128  # time steps per batch and environment
+    batch_B: int = 8  # environments side by side, shared out over the workers
+    max_decorrelation_steps: int = 100  # random steps, at most, before the first batch
+
+
+@dataclass(frozen=True)
+class AgentOptions:
+    """The shape of the agent's network."""
+
+    recurrent: bool = False  # put an LSTM into the model, fed also previous action and reward
+    hidden_sizes: tuple[int, ...] | None = None  # widths of the fully connected layers
+    model: dict[str, Any] = field(default_factory=dict)  # further arguments of the model
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The settings of a run that any algorithm and environment have."""
+
+    steps: int = 500_000  # environment steps to train for
+    seed: int = 0  # of all random streams, 0 to 2**64 - 1
+    device: str = "cpu"  # cpu, cuda or cuda:1; where the network is trained
+    log_interval_steps: int = 10_000  # steps between two rows of progress.csv
+    checkpoint_interval_steps: int = 50_000  # steps between two checkpoints; 0: only at the end
+    eval_interval_steps: int = 0  # steps between evaluations in training; 0: only at the end
+    eval_episodes: int = 20  # episodes per evaluation; 0: none
+    tensorboard: bool = False  # write TensorBoard event files into the run directory as well
+    video: bool = True  # film the trained agent when training has ended
+    env_args: dict[str, Any] = field(default_factory=dict)  # arguments of the environment
+    sampler: SamplerOptions = SamplerOptions()
+    agent: AgentOptions = AgentOptions()
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions(Settings):
+    """Everything that determines a run; what ``config.json`` holds."""
+
+    algo_name: str  # "ppo"
+    env: str  # "CartPole-v1"
+    algo: dict[str, Any] = field(default_factory=dict)  # arguments of the algorithm's class
+
+    def updated(self, changes: Mapping[str, Any]) -> "RunOptions":
+        """A copy with nested ``changes`` made, e.g. ``{"steps": 1, "sampler": {"batch_B": 4}}``.
+
+        Raises:
+            UnknownName: a key is no option, wherever it is nested.
+        """
+        updated: RunOptions = _updated(self, changes)
+        return updated
+
+    def write(self, run_dir: Path) -> None:
+        """Write ``config.json``: plain JSON, readable by people and by :func:`read_options`."""
+        config = {"format": FORMAT, "rlpyt": rlpyt.__version__, **asdict(self)}
+        (run_dir / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+
+
+def read_options(run_dir: Path | str) -> RunOptions:
+    """The options of the run in ``run_dir``.
+
+    Raises:
+        FileNotFoundError: there is no such directory, or it holds no run.
+        ValueError: ``config.json`` is damaged, from a newer version, or has unknown keys.
+    """
+    path = Path(run_dir) / CONFIG
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"no run directory {str(run_dir)!r}{_nearest_sibling(path.parent)}")
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"{str(run_dir)!r} holds no run: it has no {CONFIG}. Give the directory that "
+            "`rlpyt train` named when it started."
+        )
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+        found = config.pop("format")
+    except (ValueError, KeyError, AttributeError) as error:
+        raise ValueError(f"{path} is not a run's configuration: {error!r}.") from error
+    version = config.pop("rlpyt", "unknown")
+    if found != FORMAT:
+        raise ValueError(
+            f"{path} has format {found}, written by rlpyt {version}; this rlpyt "
+            f"{rlpyt.__version__} reads format {FORMAT}. Use the newer rlpyt."
+        )
+    try:
+        return RunOptions(algo_name="", env="").updated(config)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def _updated(options: Any, changes: Mapping[str, Any], prefix: str = "") -> Any:
+    known = {item.name for item in fields(options)}
+    for key in changes:
+        if key not in known:
+            raise UnknownName("option", prefix + key, {prefix + name for name in known})
+    merged = {
+        key: _merged(getattr(options, key), value, f"{prefix}{key}.")
+        for key, value in changes.items()
+    }
+    return replace(options, **merged)
+
+
+def _merged(old: Any, new: Any, prefix: str) -> Any:
+    if is_dataclass(old):
+        return _updated(old, new, prefix)
+    if isinstance(old, dict):
+        return {**old, **new}
+    return tuple(new) if isinstance(new, list) else new  # JSON has no tuples
+
+
+def _nearest_sibling(path: Path) -> str:
+    parent = path.parent
+    names = [item.name for item in parent.iterdir() if item.is_dir()] if parent.is_dir() else []
+    return nearest(path.name, names)

@@ -1,0 +1,214 @@
+"""A run in its directory: train it, load it, let its agent play."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from rlpyt.experiments import rundir
+from rlpyt.experiments.build import (
+    EnvRecipe,
+    build_agent,
+    build_runner,
+    env_recipe,
+    env_spaces,
+)
+from rlpyt.experiments.options import RunOptions, read_options
+from rlpyt.utils.buffer import buffer_func, numpify_buffer
+from rlpyt.utils.logging import logger
+from rlpyt.utils.logging.context import run_context
+
+EVAL_SEED = 1_000_000  # far from the seeds of training, so that evaluation meets other episodes
+
+
+def train(
+    options: RunOptions, run_dir: Path, hooks: Sequence[Any] = (), resume: bool = False
+) -> None:
+    """Build what the options say, and train it in ``run_dir``.
+
+    Args:
+        options: of the run.
+        run_dir: created where it does not exist; must not hold a run, unless to ``resume`` it.
+        hooks: called by the runner.
+        resume: go on from the newest checkpoint in ``run_dir``.
+
+    Raises:
+        RunDirectoryError: the directory cannot be used; says why.
+        SystemExit: 130 or 143 after Ctrl-C or SIGTERM, with a checkpoint saved.
+    """
+    runner = build_runner(options, run_dir, hooks=hooks, resume=resume)
+    with run_context(
+        run_dir,
+        run_ID=options.seed,
+        name=f"{options.algo_name} {options.env}",
+        log_params=asdict(options),
+        snapshot_mode="last",
+        use_summary_writer=options.tensorboard,
+        resume=resume,
+    ):
+        logger.set_console(False)
+        options.write(run_dir)
+        runner.train()
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Returns of whole episodes, played one after the other."""
+
+    returns: tuple[float, ...]
+    lengths: tuple[int, ...]
+    seed: int
+    deterministic: bool
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything, with mean and standard deviation, for JSON."""
+        summary = {"return_mean": float(np.mean(self.returns)), "return_std": self._std}
+        return {**summary, **asdict(self)}
+
+    @property
+    def _std(self) -> float:
+        return float(np.std(self.returns))
+
+    def __str__(self) -> str:
+        return (
+            f"return {np.mean(self.returns):.1f} (standard deviation {self._std:.1f}, "
+            f"lowest {min(self.returns):.1f}) over {len(self.returns)} episodes "
+            f"of {np.mean(self.lengths):.0f} steps"
+        )
+
+
+class Run:
+    """A trained agent and how to build its environment; made by :func:`load`.
+
+    Step it by hand::
+
+        run = rlpyt.load("data/ppo-CartPole-v1-20260101-120000")
+        env = run.env()
+        step = env.step(run.act(env.reset()))
+
+    ``act`` remembers what the agent needs from step to step (recurrent state, previous action);
+    call :meth:`reset` where an episode starts.
+
+    Args:
+        path: the run directory.
+        options: of the run.
+        recipe: builds its environment.
+        agent: initialized, with the trained parameters.
+    """
+
+    def __init__(self, path: Path, options: RunOptions, recipe: EnvRecipe, agent: Any) -> None:
+        self.path = path
+        self.options = options
+        self.recipe = recipe
+        self.agent = agent
+        self._null_action = buffer_func(agent.env_spaces.action.null_value(), np.asarray)
+        self.reset()
+
+    def env(self, render: bool = False) -> Any:
+        """A new environment of the kind trained on, able to give pictures if ``render``."""
+        return self.recipe.make(render)
+
+    def reset(self) -> None:
+        """Forget the episode: recurrent state, previous action and reward."""
+        self.agent.eval_mode(0)
+        self.agent.reset()
+        self._prev_action = self._null_action
+
+    def act(self, observation: Any, reward: float = 0.0, deterministic: bool = True) -> Any:
+        """Choose an action for one observation.
+
+        Args:
+            observation: as the environment gives it, without leading dimensions.
+            reward: that came with it; only recurrent agents look at it.
+            deterministic: take the distribution's mode instead of a sample.
+
+        Returns:
+            The action, for the environment's ``step``.
+        """
+        inputs = buffer_func((observation, self._prev_action, np.float32(reward)), _row)
+        action, agent_info = self.agent.step(*inputs)
+        if deterministic:
+            action = self.agent.distribution.mode(agent_info.dist_info)
+        self._prev_action = buffer_func(numpify_buffer(action), np.take, 0, 0)
+        return self._prev_action
+
+    def play(
+        self,
+        env: Any,
+        seed: int | None = None,
+        deterministic: bool = True,
+        on_step: Callable[[], bool] | None = None,
+    ) -> Any:
+        """Play one episode.
+
+        Args:
+            env: from :meth:`env`.
+            seed: of the environment; ``None`` leaves it as it is.
+            deterministic: as in :meth:`act`.
+            on_step: called after the reset and after every step; false ends the episode early.
+
+        Returns:
+            The episode's TrajInfo: ``Length``, ``Return`` and what the environment's kind adds.
+        """
+        if seed is not None:
+            env.seed(seed)
+        traj_info = self.recipe.TrajInfoCls()
+        observation, reward, done = env.reset(), 0.0, False
+        self.reset()
+        while not done and (on_step is None or on_step()):
+            action = self.act(observation, reward, deterministic)
+            next_observation, reward, done, info = env.step(action)
+            traj_info.step(observation, action, reward, done, None, info)
+            observation = next_observation
+            done = done and bool(getattr(info, "traj_done", True))
+        return traj_info
+
+    def evaluate(
+        self, episodes: int = 20, seed: int = EVAL_SEED, deterministic: bool = True
+    ) -> Evaluation:
+        """Play episodes, the first with ``seed``, and report their returns (Atari: the score).
+
+        Raises:
+            ValueError: ``episodes`` is below 1.
+        """
+        if episodes < 1:
+            raise ValueError(f"episodes={episodes} must be at least 1.")
+        env = self.env()
+        try:
+            played = [self.play(env, seed + i, deterministic) for i in range(episodes)]
+        finally:
+            env.close()
+        returns = tuple(float(info.get("GameScore", info.Return)) for info in played)
+        return Evaluation(returns, tuple(int(i.Length) for i in played), seed, deterministic)
+
+
+def load(run_dir: Path | str) -> Run:
+    """Rebuild the trained agent of a run directory.
+
+    Raises:
+        FileNotFoundError: there is no run, or it has not saved its agent yet.
+        ValueError: its configuration cannot be read.
+    """
+    path = Path(run_dir)
+    options = read_options(path)
+    snapshot = path / rundir.SNAPSHOT
+    if not snapshot.is_file():
+        raise FileNotFoundError(
+            f"{path} has no {rundir.SNAPSHOT} yet: it is written with each log interval, every "
+            f"{options.log_interval_steps} steps."
+        )
+    recipe = env_recipe(options.env, options.env_args)
+    spaces = env_spaces(recipe)
+    agent = build_agent(options, spaces)
+    agent.initialize(spaces)
+    state = torch.load(snapshot, map_location="cpu", weights_only=True)
+    agent.load_state_dict(state["agent_state_dict"])
+    return Run(path, options, recipe, agent)
+
+
+def _row(leaf: Any) -> torch.Tensor:
+    """One leaf without leading dimensions as a batch of one."""
+    return torch.as_tensor(np.asarray(leaf))[None]

@@ -1,0 +1,58 @@
+"""Films of trained agents."""
+
+from pathlib import Path
+from typing import Any
+
+from rlpyt.experiments.run import Run
+
+MAX_STEPS = 1_500
+
+
+def record_video(
+    run: Run, path: Path, episodes: int = 1, max_steps: int = MAX_STEPS, seed: int = 0
+) -> int:
+    """Film a trained agent as MP4.
+
+    Args:
+        run: the trained agent.
+        path: of the file to write.
+        episodes: how many to film, one after the other.
+        max_steps: the film ends after this many environment steps at the latest.
+        seed: of the first episode; the others follow.
+
+    Returns:
+        The number of frames.
+
+    Raises:
+        ImportError: imageio with imageio-ffmpeg is missing; says what to install.
+        ValueError: the environment has no pictures to give.
+    """
+    try:
+        import imageio.v2 as imageio
+        import imageio_ffmpeg  # noqa: F401
+    except ImportError as error:
+        raise ImportError(f"{error.name} is missing: pip install 'rlpyt[plot]'.") from error
+    env = run.env(render=True)
+    frames = 0
+    try:
+        # macro_block_size: even sizes are all that the encoder needs; 16 would resize the picture.
+        film: Any
+        with imageio.get_writer(path, fps=_fps(env), macro_block_size=2) as film:
+
+            def shoot() -> bool:
+                nonlocal frames
+                film.append_data(run.recipe.picture(env))
+                frames += 1
+                return frames < max_steps
+
+            for episode in range(episodes):
+                run.play(env, seed=seed + episode, on_step=shoot)
+                if frames >= max_steps:
+                    break
+    finally:
+        env.close()
+    return frames
+
+
+def _fps(env: Any) -> int:
+    return int(getattr(env, "metadata", {}).get("render_fps") or 30)
