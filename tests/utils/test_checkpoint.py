@@ -1,4 +1,4 @@
-"""Checkpoints come back exactly, and no fault of disk, process or file is taken for a checkpoint."""
+"""Checkpoints come back exactly; no fault of disk, process or file is taken for a checkpoint."""
 
 import errno
 import json

@@ -1,0 +1,327 @@
+"""A run has a directory of its own, and leaves nothing open behind."""
+
+import errno
+import json
+import multiprocessing
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+import torch
+
+import rlpyt
+from rlpyt.utils.logging import context, logger
+from rlpyt.utils.logging.context import (
+    RunDirectoryError,
+    add_exp_param,
+    check_progress,
+    get_log_dir,
+    logger_context,
+    run_context,
+)
+
+
+@pytest.fixture(autouse=True)
+def root(tmp_path, monkeypatch):
+    """Scripts assign LOG_DIR; it must be read at call time."""
+    monkeypatch.setattr(context, "LOG_DIR", str(tmp_path / "data"))
+    with logger.use(logger.Logger()):
+        yield tmp_path / "data"
+
+
+def write_row(**values):
+    for key, value in values.items():
+        logger.record_tabular(key, value)
+    logger.dump_tabular()
+
+
+def open_files():
+    return {file.path for file in psutil.Process().open_files()}
+
+
+def test_the_default_root_is_beside_the_package(monkeypatch):
+    monkeypatch.undo()
+    assert Path(context.LOG_DIR) == Path(rlpyt.__file__).parent.parent / "data"
+
+
+def test_a_run_has_its_documented_place_and_files(root):
+    with logger_context("exp/ppo", 3, "ppo", {"lr": 1e-3, "cls": dict}, "last") as run_dir:
+        write_row(x=1)
+        logger.save_itr_params(0, {"itr": 0})
+        assert (run_dir / "run.lock").exists()
+    local, day, time_of_day, *rest = run_dir.relative_to(root).parts
+    assert (local, rest) == ("local", ["exp", "ppo", "run_3"])
+    assert len(day) == 8 and len(time_of_day) == 6 and (day + time_of_day).isdigit()
+    assert sorted(path.name for path in run_dir.iterdir()) == [
+        *("debug.log", "params.json", "params.pkl", "progress.csv")
+    ]
+    params = json.loads((run_dir / "params.json").read_text())
+    assert params == {
+        **{"lr": 1e-3, "cls": {"$class": "builtins.dict"}},
+        **{"name": "ppo", "run_ID": 3},
+    }
+    assert (run_dir / "progress.csv").read_text() == "x\n1\n"
+    assert "logging to" in (run_dir / "debug.log").read_text()
+    assert torch.load(run_dir / "params.pkl") == {"itr": 0}
+
+
+def test_settings_of_the_caller_are_not_changed():
+    params = {"lr": 1}
+    with logger_context("exp", 0, "n", params):
+        pass
+    assert params == {"lr": 1}
+
+
+def test_where_other_log_dirs_lead(root, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with logger_context(tmp_path / "abs", "a", "n") as run_dir:
+        assert run_dir == tmp_path / "abs" / "run_a"
+    with logger_context("here", 0, "n", override_prefix=True) as run_dir:
+        assert run_dir == tmp_path / "here" / "run_0"
+    with logger_context("data/inside", 0, "n") as run_dir:
+        assert run_dir == root / "inside" / "run_0"
+    with run_context(tmp_path / "exact", 0, "n") as run_dir:
+        assert run_dir == tmp_path / "exact"
+    assert get_log_dir("e", "/r", date=False) == "/r/local/e"
+
+
+def test_everything_is_closed_and_reset_after_an_error(tmp_path):
+    before = open_files()
+    for run_ID in (0, 1):
+        with pytest.raises(KeyError), logger_context(tmp_path, run_ID, "n", snapshot_mode="all"):
+            write_row(**{f"column{run_ID}": 1})
+            logger.record_tabular("pending", 1)
+            raise KeyError
+        assert (tmp_path / f"run_{run_ID}" / "progress.csv").read_text() == f"column{run_ID}\n1\n"
+        assert not (tmp_path / f"run_{run_ID}" / "run.lock").exists()
+    assert open_files() == before
+    assert logger.get_snapshot_dir() is None and logger.get_snapshot_mode() == "none"
+
+
+def test_the_summary_writer_is_closed(tmp_path):
+    pytest.importorskip("tensorboard")
+    with logger_context(tmp_path, 0, "n", use_summary_writer=True) as run_dir:
+        writer = logger.get_tf_summary_writer()
+        write_row(x=1)
+    assert list(run_dir.glob("events.out.tfevents*")) and writer.all_writers is None
+
+
+# Errors at the door
+
+
+def test_a_directory_with_another_run_is_refused_unless_resumed(tmp_path):
+    with logger_context(tmp_path, 0, "first", {"lr": 1}):
+        write_row(itr=0, x=1)
+    with (
+        pytest.raises(RunDirectoryError, match=r"already holds the results of another run.*resume"),
+        logger_context(tmp_path, 0, "second"),
+    ):
+        pass
+    assert not (tmp_path / "run_0" / "run.lock").exists()
+    with logger_context(tmp_path, 0, "second", resume=True) as run_dir:
+        write_row(itr=1, x=2, late=3)
+    assert (run_dir / "progress.csv").read_text() == "itr,x,late\n0,1,\n1,2,3\n"
+    assert json.loads((run_dir / "params.json").read_text())["name"] == "first"
+    assert (run_dir / "debug.log").read_text().count("logging to") == 2
+
+
+def test_a_run_that_never_logged_or_a_variant_file_is_no_hindrance(tmp_path):
+    with logger_context(tmp_path, 0, "n") as run_dir:
+        (run_dir / "variant_config.json").touch()
+    with logger_context(tmp_path, 0, "n"):
+        pass
+
+
+def test_a_path_through_a_file_is_refused(tmp_path):
+    (tmp_path / "file").touch()
+    for log_dir in (tmp_path / "file", tmp_path / "file" / "deeper"):
+        with (
+            pytest.raises(RunDirectoryError, match=r"/file is a file; remove it"),
+            logger_context(log_dir, 0, "n"),
+        ):
+            pass
+
+
+@pytest.mark.parametrize("method", ["mkdir", "touch"])
+def test_a_directory_without_permission_is_refused(tmp_path, monkeypatch, method):
+    def refuse(*args, **kwargs):  # tests may run as root, whom no permission stops
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, method, refuse)
+    with (
+        pytest.raises(RunDirectoryError, match=r"not writable \(Permission denied\)"),
+        logger_context(tmp_path, 0, "n"),
+    ):
+        pass
+
+
+def test_an_unknown_snapshot_mode_releases_the_directory(tmp_path):
+    with (
+        pytest.raises(ValueError, match="snapshot_mode"),
+        logger_context(tmp_path, 0, "n", None, "x"),
+    ):
+        pass
+    assert not (tmp_path / "run_0" / "run.lock").exists()
+
+
+# The lock
+
+
+def test_a_second_live_process_is_refused_by_the_first_ones_pid(tmp_path):
+    with logger_context(tmp_path, 0, "n"):
+        script = (
+            "from rlpyt.utils.logging.context import logger_context\n"
+            f"with logger_context({str(tmp_path)!r}, 0, 'n', resume=True): pass\n"
+        )
+        second = subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, check=False
+        )
+    assert second.returncode == 1
+    assert f"is in use by process {os.getpid()} on" in second.stderr
+    with logger_context(tmp_path, 0, "n", resume=True):
+        pass
+
+
+def test_the_same_process_is_refused_too_while_it_holds_the_lock(tmp_path):
+    with (
+        logger_context(tmp_path, 0, "n"),
+        pytest.raises(RunDirectoryError, match=f"in use by process {os.getpid()}"),
+        logger_context(tmp_path, 0, "n"),
+    ):
+        pass
+
+
+def lock_content(**changes):
+    me = psutil.Process()
+    owner = {"pid": me.pid, "started": me.create_time(), "host": socket.gethostname()}
+    return json.dumps({**owner, **changes})
+
+
+def dead_pid():
+    child = subprocess.Popen(["true"])
+    child.wait()
+    return child.pid
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        lambda: lock_content(pid=dead_pid()),
+        lambda: lock_content(started=psutil.Process().create_time() - 3600),  # its pid, reused
+        lambda: "",
+        lambda: "no json",
+    ],
+)
+def test_a_stale_lock_is_replaced_and_removed(tmp_path, content):
+    lock = tmp_path / "run_0" / "run.lock"
+    lock.parent.mkdir()
+    lock.write_text(content())
+    os.utime(lock, (time.time() - 60, time.time() - 60))
+    with logger_context(tmp_path, 0, "n") as run_dir:
+        assert json.loads(lock.read_text())["pid"] == os.getpid()
+    assert not list(run_dir.glob("*lock*")) and not list(run_dir.glob(".*"))
+
+
+@pytest.mark.parametrize(
+    "content", [lambda: lock_content(pid=os.getppid(), started=0, host="elsewhere"), lambda: ""]
+)
+def test_a_lock_that_may_be_alive_is_respected(tmp_path, content):
+    """One of another machine cannot be looked up; an empty, young one is being written."""
+    lock = tmp_path / "run_0" / "run.lock"
+    lock.parent.mkdir()
+    lock.write_text(content())
+    with (
+        pytest.raises(RunDirectoryError, match=r"in use .* remove .*run\.lock if you are sure"),
+        logger_context(tmp_path, 0, "n"),
+    ):
+        pass
+    assert lock.exists()
+
+
+def test_a_zombies_lock_is_stale(tmp_path):
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    while psutil.Process(child).status() != psutil.STATUS_ZOMBIE:
+        time.sleep(0.01)
+    lock = tmp_path / "run_0" / "run.lock"
+    lock.parent.mkdir()
+    lock.write_text(lock_content(pid=child, started=psutil.Process(child).create_time()))
+    with logger_context(tmp_path, 0, "n"):
+        pass
+    os.waitpid(child, 0)
+
+
+def try_lock(directory, start, results):
+    from rlpyt.utils.logging.lock import RunLock
+
+    start.wait()
+    try:
+        with RunLock(directory):
+            results.put("held")
+            time.sleep(0.5)
+    except RunDirectoryError:
+        results.put("refused")
+
+
+def test_of_many_that_find_a_stale_lock_one_wins(tmp_path):
+    (tmp_path / "run.lock").write_text(lock_content(pid=dead_pid()))
+    fork = multiprocessing.get_context("fork")
+    start, results = fork.Barrier(6), fork.Queue()
+    children = [fork.Process(target=try_lock, args=(tmp_path, start, results)) for _ in range(6)]
+    for child in children:
+        child.start()
+    outcomes = [results.get(timeout=20) for _ in children]
+    for child in children:
+        child.join()
+    assert sorted(outcomes) == ["held"] + ["refused"] * 5
+
+
+def test_a_forked_child_leaves_the_lock_alone(tmp_path):
+    with logger_context(tmp_path, 0, "n") as run_dir:
+        child = os.fork()
+        if child == 0:
+            from rlpyt.utils.logging.lock import RunLock
+
+            lock = RunLock(run_dir)
+            lock._owner = {"pid": os.getppid()}
+            lock.__exit__(None, None, None)
+            os._exit(0)
+        os.waitpid(child, 0)
+        assert (run_dir / "run.lock").exists()
+
+
+# After the fact
+
+
+def test_parameters_are_added_to_immediate_subdirectories(tmp_path, capsys):
+    for run_ID in (0, 1):
+        with logger_context(tmp_path, run_ID, "n", {"lr": run_ID}):
+            pass
+    capsys.readouterr()
+    add_exp_param("batch", [2, 3], tmp_path)
+    add_exp_param("lr", 9, tmp_path / ".")
+    assert capsys.readouterr().out.count("already") == 2
+    add_exp_param("run_ID", 7, str(tmp_path), overwrite=True)
+    params = [json.loads((tmp_path / f"run_{i}" / "params.json").read_text()) for i in (0, 1)]
+    assert params == [{"lr": i, "name": "n", "run_ID": 7, "batch": [2, 3]} for i in (0, 1)]
+
+
+def test_progress_is_counted_in_lines(tmp_path, capsys, monkeypatch):
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "progress.csv").write_text("x\n1\n2\n")
+    (tmp_path / "a" / "b" / "progress.csv").write_text("x\n")
+    check_progress(tmp_path)
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert lines == [
+        ["1", str(tmp_path / "a" / "b" / "progress.csv")],
+        ["3", str(tmp_path / "a" / "progress.csv")],
+    ]
+    monkeypatch.chdir(tmp_path / "a" / "b")
+    check_progress()
+    assert capsys.readouterr().out.split() == ["1", "progress.csv"]

@@ -1,0 +1,215 @@
+"""A sink that fails costs its rows, never the run."""
+
+import csv
+import os
+import subprocess
+import sys
+import types
+import warnings
+
+import pytest
+
+from rlpyt.utils.logging.console import prefix_log, tee_log
+from rlpyt.utils.logging.logger import Logger
+from rlpyt.utils.logging.sinks import CallbackSink, CsvSink, WandbSink
+
+
+@pytest.fixture
+def log():
+    logger = Logger()
+    logger.set_console(False)
+    with logger.session():
+        yield logger
+
+
+def dump(logger, n):
+    for i in range(n):
+        logger.set_iteration(i)
+        logger.record_tabular("x", i)
+        logger.dump_tabular()
+
+
+class Flaky:
+    """Fails at the given calls."""
+
+    def __init__(self, fails):
+        self.fails, self.calls, self.closed = fails, [], 0
+
+    def write(self, row, step):
+        self.calls.append(step)
+        if step in self.fails:
+            raise ConnectionError("gone")
+
+    def close(self):
+        self.closed += 1
+        raise OSError("cannot close")
+
+
+def test_three_failures_in_a_row_drop_a_sink_with_two_warnings(log):
+    flaky, rows = Flaky({0, 1, 3, 5, 6, 7}), []
+    log.add_sink(flaky)
+    log.add_sink(CallbackSink(lambda row, step: rows.append((row["x"], step))))
+    with pytest.warns(RuntimeWarning) as caught:
+        dump(log, 10)
+    assert [str(w.message) for w in caught] == [
+        "Flaky failed (ConnectionError: gone); the run goes on without that output.",
+        "Flaky failed 3 times in a row and is dropped.",
+    ]
+    assert flaky.calls == list(range(8))  # two in a row were forgiven, three were not
+    assert rows == [(i, i) for i in range(10)]
+    with pytest.warns(RuntimeWarning, match="Flaky could not be closed"):
+        log.remove_sink(flaky)
+    log.remove_sink(flaky)
+    assert flaky.closed == 1
+
+
+def test_a_callback_may_change_its_row(log):
+    rows = []
+    log.add_sink(CallbackSink(lambda row, step: row.clear()))
+    log.add_sink(CallbackSink(lambda row, step: rows.append(row)))
+    dump(log, 1)
+    assert rows == [{"x": 0}]
+
+
+def test_a_full_disk_tears_no_line_and_later_rows_arrive(log, tmp_path, monkeypatch):
+    path = tmp_path / "progress.csv"
+    log.add_tabular_output(path)
+    dump(log, 1)
+    real = CsvSink.write.__globals__["_write_all"]
+
+    def full(file, content):
+        file.write(content[:1])
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("rlpyt.utils.logging.sinks._write_all", full)
+        with pytest.warns(RuntimeWarning, match="No space left") as caught:
+            dump(log, 5)  # more than three: a table is never given up
+    assert len(caught) == 1 and real is not full
+    dump(log, 2)
+    with open(path, newline="") as file:
+        assert list(csv.reader(file)) == [["x"], ["0"], ["0"], ["1"]]
+
+
+def test_a_header_is_written_again_if_someone_removed_the_file(log, tmp_path):
+    log.add_tabular_output(tmp_path / "progress.csv")
+    dump(log, 1)
+    (tmp_path / "progress.csv").unlink()
+    dump(log, 1)
+    assert (tmp_path / "progress.csv").read_text() == "x\n0\n"
+
+
+def test_a_failed_widening_keeps_the_table(log, tmp_path, monkeypatch):
+    path = tmp_path / "progress.csv"
+    log.add_tabular_output(path)
+    dump(log, 1)
+
+    def full(*args):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        log.record_tabular("y", 2)
+        with pytest.warns(RuntimeWarning, match="No space"):
+            log.dump_tabular()
+    assert path.read_text() == "x\n0\n"
+    log.record_tabular("y", 3)
+    log.dump_tabular()
+    assert path.read_text() == "x,y\n0,\n,3\n"
+    assert os.listdir(tmp_path) == ["progress.csv"]
+
+
+def test_text_goes_on_after_a_failure(log, tmp_path, monkeypatch):
+    log.add_text_output(tmp_path / "debug.log")
+    log.log("lone surrogate \ud800", with_timestamp=False)
+    log.remove_text_output(tmp_path / "debug.log")
+    log.remove_text_output(tmp_path / "debug.log")
+    assert (tmp_path / "debug.log").read_text() == "lone surrogate \\ud800\n"
+    if os.path.exists("/dev/full"):
+        log.add_text_output("/dev/full")
+        with pytest.warns(RuntimeWarning, match="/dev/full failed .*No space left"):
+            log.log("lost")
+            log.log("lost too")
+
+
+def test_a_broken_pipe_does_not_end_the_run(tmp_path):
+    """``python script | head -1``: the script goes on, warns once, and exits with 0."""
+    script = (
+        "from rlpyt.utils.logging.logger import Logger\n"
+        "import sys\n"
+        "log = Logger()\n"
+        f"log.add_text_output({str(tmp_path / 'debug.log')!r})\n"
+        "log.log('first')\n"
+        "sys.stdin.readline()\n"  # until the reader has gone
+        "for i in range(50): log.log(f'line {i}')\n"
+        "print('straight to stdout')\n"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", script],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert "first" in child.stdout.readline()
+    child.stdout.close()
+    child.stdin.write("\n")
+    child.stdin.close()
+    errors = child.stderr.read()
+    child.stderr.close()
+    assert child.wait(30) == 0
+    assert errors.count("BrokenPipeError") == 1 and "terminal failed" in errors
+    assert len((tmp_path / "debug.log").read_text().splitlines()) == 51
+
+
+def test_a_terminal_without_unicode_gets_escapes(log):
+    script = "from rlpyt.utils.logging.logger import log; log('grün', with_timestamp=False)"
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, env=environment, check=True
+    )
+    assert done.stdout == b"gr\\xfcn\n" and done.stderr == b""
+
+
+def test_wandb_takes_its_key_from_the_environment_only(log, monkeypatch):
+    calls = []
+    run = types.SimpleNamespace(
+        log=lambda row, step: calls.append((row, step)), finish=lambda: calls.append("finish")
+    )
+    fake = types.SimpleNamespace(init=lambda **kwargs: calls.append(kwargs) or run)
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+    monkeypatch.delenv("WANDB_API_KEY", raising=False)
+    monkeypatch.delenv("WANDB_MODE", raising=False)
+    sink = WandbSink("project", name="run", config={"lr": 1}, group="g")
+    assert calls.pop() == {
+        **{"project": "project", "name": "run", "config": {"lr": 1}, "group": "g"},
+        "mode": "offline",
+    }
+    log.add_sink(sink)
+    log.set_iteration(4)
+    log.record_tabular_misc_stat("Return", [2.0])
+    log.dump_tabular()
+    log.remove_sink(sink)
+    (row, step), finish = calls
+    assert row["Return/Average"] == 2.0 and step == 4 and finish == "finish"
+
+    monkeypatch.setenv("WANDB_API_KEY", "secret")
+    calls.clear()
+    WandbSink()
+    assert "mode" not in calls[0] and "secret" not in str(calls)
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    with pytest.raises(ImportError, match=r"rlpyt\[wandb\]"):
+        WandbSink()
+
+
+def test_a_missing_tensorboard_is_said_with_its_remedy(log, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    with pytest.raises(ImportError, match=r"rlpyt\[tensorboard\]"):
+        log.set_tf_summary_dir(tmp_path)
+
+
+def test_small_console_helpers(tmp_path, capsys):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        prefix_log("a: ", tee_log(str(tmp_path / "log")))("text")
+    assert (tmp_path / "log").read_text() == capsys.readouterr().out == "a: text\n"
