@@ -111,7 +111,7 @@ def read_options(run_dir: Path | str) -> RunOptions:
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
         found = config.pop("format")
-    except (ValueError, KeyError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path} is not a run's configuration: {error!r}.") from error
     version = config.pop("rlpyt", "unknown")
     if found != FORMAT:

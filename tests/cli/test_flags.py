@@ -1,0 +1,102 @@
+"""The command line's machinery: dataclasses to flags, comments to help, errors to one line."""
+
+import dataclasses
+from typing import Any, Literal
+
+import pytest
+
+from rlpyt.cli.flags import UsageError, field_comments, parse, settings_class
+from rlpyt.experiments.options import Settings
+
+
+@dataclasses.dataclass(eq=False)
+class Base:
+    discount: float = 0.99  # gamma, per environment step
+    epochs: int = 4  # passes over each batch
+
+
+@dataclasses.dataclass(eq=False)
+class Algo(Base):
+    """An algorithm; a docstring: with a colon."""
+
+    epochs: int = 10  # passes, 3-10 # usually
+    OptimCls: Any = dict  # not for a command line
+    optim_kwargs: dict[str, Any] | None = None
+    name: str = "a # b"
+    kind: Literal["x", "y"] = "x"  # one of two
+    clip: float | None = None  # off by default
+    schedule: bool = True  # fall linearly
+
+
+AlgoFlags = settings_class(Algo, "AlgoFlags")
+
+
+@dataclasses.dataclass(frozen=True)
+class Command:
+    algo: AlgoFlags = AlgoFlags()
+    settings: Settings = Settings()
+
+
+def read(*argv):
+    return parse(Command, argv, prog="prog", description="What it does.")
+
+
+def test_comments_of_bases_are_found_and_overridden():
+    assert field_comments(Algo) == {
+        "discount": "gamma, per environment step",
+        "epochs": "passes, 3-10 # usually",
+        "OptimCls": "not for a command line",
+        "kind": "one of two",
+        "clip": "off by default",
+        "schedule": "fall linearly",
+    }
+
+
+def test_settings_class_keeps_what_fits_on_a_line_in_order():
+    names = [item.name for item in dataclasses.fields(AlgoFlags)]
+    assert names == ["discount", "epochs", "name", "kind", "clip", "schedule"]
+    assert AlgoFlags().epochs == 10
+
+
+def test_typed_flags_reach_nested_settings():
+    command = read(
+        *("--algo.discount", "0.5", "--algo.no-schedule", "--algo.clip", "0.2"),
+        *("--settings.sampler.batch-T", "7", "--settings.agent.hidden-sizes", "3", "4"),
+        *("--settings.env-args", '{"gravity": 5.0}'),
+    )
+    assert (command.algo.discount, command.algo.schedule, command.algo.clip) == (0.5, False, 0.2)
+    assert command.settings.sampler.batch_T == 7
+    assert command.settings.agent.hidden_sizes == (3, 4)
+    assert command.settings.env_args == {"gravity": 5.0}
+
+
+def test_help_shows_comments_and_defaults(capsys):
+    with pytest.raises(SystemExit) as stop:
+        read("--help")
+    assert stop.value.code == 0
+    shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert "What it does." in shown
+    assert "--algo.discount FLOAT gamma, per environment step (default: 0.99)" in shown
+    assert "time steps per batch and environment (default: 128)" in shown
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["--algo.discuont", "0.9"], ["--algo.discuont", "did you mean --algo.discount?"]),
+        (["--settings.steps", "12a"], ["--settings.steps", "'12a'"]),
+        (["--settings.steps", "1.5"], ["--settings.steps", "'1.5'"]),
+        (["--settings.steps"], ["--settings.steps", "Missing value"]),
+        (["--algo.kind", "z"], ["'z'", "--algo.kind", "'x', 'y'"]),
+        (["--settings.env-args", "[1]"], ["--settings.env-args", "JSON object", "[1]"]),
+        (["--settings.env-args", "{"], ["--settings.env-args"]),
+        (["stray"], ["stray"]),
+    ],
+)
+def test_bad_flags_become_one_line_that_names_them(argv, words):
+    with pytest.raises(UsageError) as error:
+        read(*argv)
+    message = str(error.value)
+    assert "\n" not in message and "│" not in message and "prog --help" in message
+    for word in words:
+        assert word in message

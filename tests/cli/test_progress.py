@@ -1,0 +1,64 @@
+"""The progress line, on a terminal and off."""
+
+import io
+from types import SimpleNamespace
+
+from rlpyt.cli.progress import ProgressHook
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def runner(**changes):
+    state = dict(
+        itr=11,
+        n_itr=40,
+        itr_batch_size=25,
+        cum_steps=300,
+        steps_per_second=100.0,
+        recent_return=31.25,
+    )
+    return SimpleNamespace(**{**state, **changes})
+
+
+def test_plain_lines_say_everything_and_come_at_intervals():
+    out = io.StringIO()
+    hook = ProgressHook(out, interval_s=1000.0)
+    hook.on_start(runner(itr=-1, cum_steps=0))
+    hook.on_iteration(runner(), 11)
+    assert out.getvalue() == ""  # the interval is not over
+    hook.interval_s = 0.0
+    hook._next_line_s = 0.0
+    hook.on_iteration(runner(), 11)
+    assert out.getvalue() == (
+        "300 of 1,000 steps (30%), iteration 12, 100 steps/s, return 31.2, 00:07 left\n"
+    )
+
+
+def test_unknown_numbers_are_left_out():
+    out = io.StringIO()
+    hook = ProgressHook(out, interval_s=0.0)
+    hook.on_start(runner())
+    hook.on_iteration(runner(steps_per_second=float("nan"), recent_return=float("nan")), 11)
+    assert out.getvalue() == "300 of 1,000 steps (30%), iteration 12\n"
+
+
+def test_a_terminal_gets_one_line_that_is_redrawn():
+    out = Terminal()
+    hook = ProgressHook(out)
+    hook.on_start(runner(itr=-1, cum_steps=0))
+    hook.on_iteration(runner(), 11)
+    hook.on_end(runner(itr=39, cum_steps=1000))
+    lines = out.getvalue().rstrip("\n")
+    assert "\n" not in lines
+    last = lines.split("\r")[-1]
+    assert last.startswith("100%|") and "1.00k/1.00k steps" in last
+    assert "iteration 40, 100 steps/s, return 31.2, 00:00 left" in last
+
+
+def test_a_run_that_never_started_says_nothing():
+    out = io.StringIO()
+    ProgressHook(out).on_end(SimpleNamespace())
+    assert out.getvalue() == ""

@@ -1,0 +1,110 @@
+"""Options of a run: nested changes, and the way through config.json."""
+
+import json
+
+import pytest
+
+from rlpyt.experiments.configs.presets import FAMILIES, TUNED, layers
+from rlpyt.experiments.options import RunOptions, UnknownName, nearest, read_options
+
+
+@pytest.fixture
+def options():
+    return RunOptions(algo_name="ppo", env="CartPole-v1", env_args={"gravity": 5.0})
+
+
+def test_updates_are_nested_and_leave_the_rest(options):
+    changed = options.updated(
+        {"steps": 7, "sampler": {"batch_B": 3}, "agent": {"hidden_sizes": [5, 6]}, "algo": {"a": 1}}
+    ).updated({"algo": {"b": 2}, "env_args": {"length": 1}})
+    assert (changed.steps, changed.sampler.batch_B, changed.sampler.batch_T) == (7, 3, 128)
+    assert changed.agent.hidden_sizes == (5, 6)
+    assert changed.algo == {"a": 1, "b": 2}
+    assert changed.env_args == {"gravity": 5.0, "length": 1}
+    assert options.steps != 7
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"stpes": 1}, ["'stpes'", "did you mean 'steps'?"]),
+        ({"sampler": {"batchT": 1}}, ["'sampler.batchT'", "did you mean 'sampler.batch_T'?"]),
+        ({"zzzzzz": 1}, ["'zzzzzz'.", "Known:"]),
+    ],
+)
+def test_unknown_keys_are_answered_with_the_nearest(options, changes, words):
+    with pytest.raises(UnknownName) as error:
+        options.updated(changes)
+    for word in words:
+        assert word in str(error.value)
+
+
+def test_config_json_gives_the_options_back(options, tmp_path):
+    options = options.updated({"agent": {"hidden_sizes": (5, 6)}, "algo": {"epochs": 2}, "seed": 3})
+    options.write(tmp_path)
+    assert read_options(tmp_path) == options
+
+
+def test_missing_runs_are_told_apart(options, tmp_path):
+    (tmp_path / "ppo-CartPole-1").mkdir()
+    with pytest.raises(FileNotFoundError, match="did you mean 'ppo-CartPole-1'"):
+        read_options(tmp_path / "ppo-CartPole-2")
+    with pytest.raises(FileNotFoundError, match=r"holds no run: it has no config\.json"):
+        read_options(tmp_path / "ppo-CartPole-1")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "not a run's configuration"),
+        ("[]", "not a run's configuration"),
+        ("{}", "not a run's configuration"),
+        ('{"format": 99, "rlpyt": "9.0"}', "format 99, written by rlpyt 9.0"),
+        ('{"format": 1, "lerning_rate": 1}', "unknown option 'lerning_rate'"),
+    ],
+)
+def test_damaged_or_newer_configurations_are_explained(tmp_path, text, words):
+    (tmp_path / "config.json").write_text(text)
+    with pytest.raises(ValueError, match="config.json") as error:
+        read_options(tmp_path)
+    assert words in str(error.value)
+
+
+def test_config_json_is_plain(options, tmp_path):
+    options.write(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert config["format"] == 1
+    assert config["sampler"]["batch_T"] == options.sampler.batch_T
+
+
+def test_nearest_ignores_case():
+    assert nearest("cartpole-v1", ["CartPole-v1", "Acrobot-v1"]) == "; did you mean 'CartPole-v1'?"
+    assert nearest("q", ["CartPole-v1"]) == "."
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("algo_name", ["ppo", "a2c"])
+def test_every_preset_is_made_of_options_and_settings(options, family, algo_name):
+    from rlpyt.experiments.build import build_algo
+
+    environments = [*TUNED, "any"]
+    for env in environments:
+        built = RunOptions(algo_name=algo_name, env=env)
+        for layer in layers(algo_name, env, family):
+            built = built.updated(layer)
+        algo = build_algo(built)
+        assert algo.learning_rate == built.algo["learning_rate"]
+
+
+def test_what_is_tuned_comes_last_and_not_with_an_explicit_preset():
+    general, tuned = layers("ppo", "Pendulum-v1", "classic")
+    assert tuned == TUNED["Pendulum-v1"]["ppo"]
+    assert layers("ppo", "Pendulum-v1", "classic", preset="mujoco") == [
+        FAMILIES["mujoco"]["ppo"],
+        {},
+    ]
+
+
+def test_unknown_presets_are_answered_with_the_nearest():
+    with pytest.raises(UnknownName, match="did you mean 'mujoco'"):
+        layers("ppo", "CartPole-v1", "classic", preset="mujoko")
