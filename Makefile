@@ -16,7 +16,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 EXTRAS := dev,plot,atari,mujoco,tensorboard
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+PYTEST := $(BIN)/python -m pytest
 
 .PHONY: help install train test test-slow test-gpu lint format bench clean
 

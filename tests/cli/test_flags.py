@@ -33,8 +33,8 @@ AlgoFlags = settings_class(Algo, "AlgoFlags")
 
 @dataclasses.dataclass(frozen=True)
 class Command:
-    algo: AlgoFlags = AlgoFlags()
-    settings: Settings = Settings()
+    algo: AlgoFlags = dataclasses.field(default_factory=AlgoFlags)
+    settings: Settings = dataclasses.field(default_factory=Settings)
 
 
 def read(*argv):

@@ -65,7 +65,7 @@ def test_missing_runs_are_told_apart(options, tmp_path):
 )
 def test_damaged_or_newer_configurations_are_explained(tmp_path, text, words):
     (tmp_path / "config.json").write_text(text)
-    with pytest.raises(ValueError, match="config.json") as error:
+    with pytest.raises(ValueError, match=r"config\.json") as error:
         read_options(tmp_path)
     assert words in str(error.value)
 
@@ -97,7 +97,7 @@ def test_every_preset_is_made_of_options_and_settings(options, family, algo_name
 
 
 def test_what_is_tuned_comes_last_and_not_with_an_explicit_preset():
-    general, tuned = layers("ppo", "Pendulum-v1", "classic")
+    _, tuned = layers("ppo", "Pendulum-v1", "classic")
     assert tuned == TUNED["Pendulum-v1"]["ppo"]
     assert layers("ppo", "Pendulum-v1", "classic", preset="mujoco") == [
         FAMILIES["mujoco"]["ppo"],

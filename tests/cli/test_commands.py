@@ -1,0 +1,223 @@
+"""The commands, from words to exit codes and run directories."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+import rlpyt
+from rlpyt.cli.main import COMMANDS, main
+
+TINY = [
+    *("--sampler.kind", "serial", "--sampler.batch-T", "8", "--sampler.batch-B", "2"),
+    *("--algo.minibatches", "2", "--algo.epochs", "1", "--agent.hidden-sizes", "8"),
+    *("--log-interval-steps", "32", "--eval-episodes", "2", "--no-video"),
+]
+
+
+def rlpyt_command(*argv):
+    """Run in this process; the exit code."""
+    with pytest.raises(SystemExit) as stop:
+        main(argv)
+    return stop.value.code
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A tiny run, made by the command line."""
+    run_dir = tmp_path_factory.mktemp("runs") / "tiny"
+    code = rlpyt_command(
+        *("train", "ppo", "CartPole-v1", "--run-dir", str(run_dir), "--steps", "64", "--seed", "3"),
+        *TINY,
+    )
+    assert code == 0
+    return run_dir
+
+
+def test_a_run_leaves_its_directory(trained):
+    names = {path.name for path in trained.iterdir()}
+    assert names >= {
+        *("progress.csv", "config.json", "params.json", "params.pkl", "checkpoint"),
+        *("evaluation.json", "learning_curve.png"),
+    }
+    header, *rows = (trained / "progress.csv").read_text().splitlines()
+    assert "ReturnAverage" in header and len(rows) == 2
+    assert json.loads((trained / "config.json").read_text())["seed"] == 3
+    assert len(json.loads((trained / "evaluation.json").read_text())["returns"]) == 2
+
+
+def test_a_second_run_is_refused_in_the_same_directory(trained, capsys):
+    before = (trained / "config.json").read_bytes()
+    code = rlpyt_command("train", "ppo", "CartPole-v1", "--run-dir", str(trained), *TINY)
+    assert code == 2
+    assert "another run" in capsys.readouterr().err
+    assert (trained / "config.json").read_bytes() == before
+
+
+def test_eval_reports_the_same_returns_each_time(trained, capsys):
+    reports = []
+    for _ in range(2):
+        assert rlpyt_command("eval", str(trained), "--episodes", "3", "--json") == 0
+        reports.append(json.loads(capsys.readouterr().out))
+    assert reports[0] == reports[1]
+    assert len(reports[0]["returns"]) == 3
+    assert reports[0]["returns"] == [float(n) for n in reports[0]["lengths"]]  # CartPole pays 1
+
+
+def test_plot_draws_a_picture(trained, tmp_path, capsys):
+    output = tmp_path / "curve.png"
+    assert rlpyt_command("plot", str(trained), "-o", str(output)) == 0
+    assert output.read_bytes().startswith(b"\x89PNG")
+
+
+def test_record_films_the_agent(trained, tmp_path, capsys):
+    output = tmp_path / "film.mp4"
+    assert rlpyt_command("record", str(trained), str(output), "--max-steps", "5") == 0
+    assert "5 frames" in capsys.readouterr().out
+    assert b"ftyp" in output.read_bytes()[:16]
+
+
+def test_resume_goes_on_and_refuses_when_all_is_done(tmp_path, capsys):
+    run_dir = str(tmp_path / "run")
+    train = ("train", "ppo", "CartPole-v1", "--run-dir", run_dir, "--steps", "64", *TINY)
+    assert rlpyt_command(*train) == 0
+    assert rlpyt_command("resume", run_dir) == 2
+    assert "give it more with --steps" in capsys.readouterr().err
+    assert rlpyt_command("resume", run_dir, "--steps", "128") == 0
+    rows = (tmp_path / "run" / "progress.csv").read_text().splitlines()[1:]
+    assert len(rows) == 4
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["steps"] == 128
+
+
+def test_the_default_directory_is_below_data(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert rlpyt_command("train", "a2c", "toy/bandit", "--steps", "64", *_without_ppo(TINY)) == 0
+    (run_dir,) = (tmp_path / "data").iterdir()
+    assert run_dir.name.startswith("a2c-toy-bandit-")
+    said = capsys.readouterr().out
+    assert str(run_dir.relative_to(tmp_path)) in said
+    assert "Evaluation: return" in said and "Try next:" in said
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["trian"], ["unknown command 'trian'", "did you mean 'train'?"]),
+        (["train"], ["rlpyt train ppo CartPole-v1"]),
+        (["train", "pop", "CartPole-v1"], ["unknown algorithm 'pop'", "did you mean 'ppo'?"]),
+        (["train", "ppo", "CartPoel-v1"], ["CartPoel-v1", "CartPole-v1"]),
+        (["train", "ppo", "toy/memroy"], ["did you mean 'memory'?"]),
+        (["train", "ppo", "ALE/Pnog-v5"], ["pong"]),
+        (["train", "ppo", "CartPole-v1", "--preset", "atarri"], ["did you mean 'atari'?"]),
+        (
+            ["train", "ppo", "CartPole-v1", "--algo.lerning-rate", "1"],
+            ["did you mean --algo.learning-rate?"],
+        ),
+        (["train", "ppo", "CartPole-v1", "--algo.learning-rate", "-1"], ["learning_rate", "-1"]),
+        (["train", "ppo", "CartPole-v1", "--algo.learning-rate", "nan"], ["learning_rate", "nan"]),
+        (["train", "ppo", "CartPole-v1", "--algo.discount", "1.5"], ["discount", "1.5"]),
+        (["train", "ppo", "CartPole-v1", "--algo.gae-lambda", "-0.1"], ["gae_lambda", "-0.1"]),
+        (["train", "ppo", "CartPole-v1", "--algo.ratio-clip", "0"], ["ratio_clip", "0"]),
+        (["train", "ppo", "CartPole-v1", "--sampler.batch-T", "0"], ["batch_T", "0"]),
+        (["train", "ppo", "CartPole-v1", "--steps", "12a"], ["--steps", "12a"]),
+        (["train", "ppo", "CartPole-v1", "--steps", "100"], ["n_steps=100", "1024"]),
+        (["train", "ppo", "CartPole-v1", "--seed", "-1"], ["seed", "-1"]),
+        (["train", "ppo", "CartPole-v1", "--device", "gpu"], ["'gpu'", "cuda:0"]),
+        (["train", "ppo", "CartPole-v1", "--device", "cuda:9"], ["cuda_idx=9"]),
+        (["eval", "nowhere"], ["nowhere"]),
+        (["resume", "nowhere"], ["nowhere"]),
+        (["plot"], ["rlpyt plot"]),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_bad_requests_are_one_line_and_code_2(argv, words, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    if argv[:1] == ["train"] and len(argv) > 3:
+        argv = [*argv, "--sampler.kind", "serial"]
+    assert rlpyt_command(*argv) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("rlpyt: error: ") and err.count("\n") == 1
+    for word in words:
+        assert word in err
+
+
+def test_debug_shows_the_traceback():
+    with pytest.raises(ValueError, match="unknown algorithm 'pop'"):
+        main(["train", "pop", "CartPole-v1", "--debug"])
+
+
+def test_help_is_there_for_every_command(capsys):
+    assert rlpyt_command("--help") == 0
+    overview = capsys.readouterr().out
+    for command in COMMANDS:
+        assert command in overview
+        assert rlpyt_command(command, "--help") == 0
+        assert "--help" in capsys.readouterr().out
+
+
+def test_help_of_train_shows_presets_and_hyperparameters(capsys):
+    assert rlpyt_command("train", "ppo", "Pendulum-v1", "--help") == 0
+    shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert "--algo.ratio-clip FLOAT epsilon, PPO eq. 7; 0.1-0.3 (default: 0.2)" in shown
+    assert "(default: 0.9)" in shown  # Pendulum's own discount
+
+
+def test_version(capsys):
+    assert rlpyt_command("--version") == 0
+    assert rlpyt.__version__ in capsys.readouterr().out
+
+
+def test_importing_the_package_is_cheap():
+    code = (
+        "import sys, time; began = time.perf_counter(); import rlpyt; "
+        "assert time.perf_counter() - began < 0.3; "
+        "heavy = {'torch', 'gymnasium', 'ale_py'} & set(sys.modules); assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_saves_a_checkpoint_and_leaves_nothing_running(number, code, tmp_path):
+    run_dir = tmp_path / "run"
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "rlpyt.cli.main", "train", "ppo", "CartPole-v1"),
+            *("--run-dir", str(run_dir), "--steps", "100000000", "--no-video"),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        progress = run_dir / "progress.csv"
+        _wait_until(lambda: progress.exists() and progress.read_text().count("\n") >= 2, process)
+        children = psutil.Process(process.pid).children(recursive=True)
+        os.killpg(process.pid, number)  # as a terminal does
+        _, err = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    assert process.returncode == code, err
+    assert "Traceback" not in err
+    assert any(path.name.startswith("checkpoint-") for path in (run_dir / "checkpoint").iterdir())
+    assert children
+    _, alive = psutil.wait_procs(children, timeout=10)
+    assert not alive
+
+
+def _wait_until(condition, process, timeout_s=60.0):
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline, "the run did not get going"
+        time.sleep(0.1)
+
+
+def _without_ppo(argv):
+    at = argv.index("--algo.minibatches")
+    return [*argv[:at], *argv[at + 4 :]]

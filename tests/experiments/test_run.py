@@ -1,0 +1,134 @@
+"""A trained run in Python: load it, step it, play it."""
+
+import numpy as np
+import pytest
+import torch
+
+import rlpyt
+from rlpyt.experiments.build import affinity, env_recipe
+from rlpyt.experiments.options import RunOptions, UnknownName
+from rlpyt.experiments.run import train
+
+
+def tiny(env, algo_name="ppo", **changes):
+    options = RunOptions(
+        algo_name=algo_name,
+        env=env,
+        steps=32,
+        log_interval_steps=32,
+        algo={"minibatches": 2, "epochs": 1} if algo_name == "ppo" else {},
+    )
+    small = {"kind": "serial", "batch_T": 8, "batch_B": 2, "max_decorrelation_steps": 0}
+    return options.updated({"sampler": small, **changes})
+
+
+@pytest.fixture(scope="module")
+def cartpole(tmp_path_factory):
+    run_dir = tmp_path_factory.mktemp("runs") / "cartpole"
+    train(tiny("CartPole-v1"), run_dir)
+    return run_dir
+
+
+def test_three_lines_step_a_trained_agent(cartpole):
+    run = rlpyt.load(cartpole)
+    env = run.env()
+    step = env.step(run.act(env.reset()))
+    assert step.observation.shape == (4,) and step.reward == 1.0
+
+
+def test_act_works_on_a_plain_gymnasium_environment(cartpole):
+    import gymnasium
+
+    env = gymnasium.make("CartPole-v1")
+    observation, _ = env.reset(seed=0)
+    action = rlpyt.load(cartpole).act(observation)
+    assert env.action_space.contains(action)
+
+
+def test_the_loaded_parameters_are_the_trained_ones(cartpole):
+    run = rlpyt.load(cartpole)
+    saved = torch.load(cartpole / "params.pkl", weights_only=True)["agent_state_dict"]
+    loaded = run.agent.state_dict()
+    assert saved.keys() == loaded.keys()
+    assert all(torch.equal(saved[name], loaded[name]) for name in saved)
+
+
+def test_deterministic_actions_are_the_likeliest(cartpole):
+    run = rlpyt.load(cartpole)
+    for observation in np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32):
+        inputs = torch.as_tensor(observation)[None], torch.zeros(1, dtype=torch.int64)
+        dist_info, _ = run.agent(*inputs, torch.zeros(1))
+        assert run.act(observation) == dist_info.prob.argmax().item()
+
+
+def test_samples_are_drawn_when_asked_for(cartpole):
+    run = rlpyt.load(cartpole)
+    drawn = {int(run.act(np.zeros(4, np.float32), deterministic=False)) for _ in range(60)}
+    assert drawn == {0, 1}
+
+
+def test_a_recurrent_agent_remembers_until_reset(tmp_path):
+    train(tiny("toy/memory", agent={"recurrent": True}, algo={"minibatches": 1}), tmp_path / "run")
+    run = rlpyt.load(tmp_path / "run")
+    observation = run.env().reset()
+    states = []
+    for _ in range(2):
+        run.act(observation)
+        states.append(run.agent.prev_rnn_state)
+        run.act(observation)
+        assert not _same(run.agent.prev_rnn_state, states[-1])
+        run.reset()
+    assert _same(*states)
+
+
+def test_evaluation_plays_whole_episodes_from_the_seed(cartpole):
+    run = rlpyt.load(cartpole)
+    first, again, other = run.evaluate(3), run.evaluate(3), run.evaluate(3, seed=5)
+    assert first == again
+    assert first.returns != other.returns
+    assert first.returns == tuple(float(n) for n in first.lengths)
+    with pytest.raises(ValueError, match="episodes=0"):
+        run.evaluate(0)
+
+
+def test_a_run_without_snapshot_says_so(cartpole, tmp_path):
+    (tmp_path / "config.json").write_text((cartpole / "config.json").read_text())
+    with pytest.raises(FileNotFoundError, match=r"has no params\.pkl yet"):
+        rlpyt.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("env_id", "family"),
+    [
+        ("CartPole-v1", "classic"),
+        ("Blackjack-v1", "classic"),  # also a game of the Atari
+        ("HalfCheetah-v5", "mujoco"),
+        ("toy/memory", "classic"),
+        ("ALE/Pong-v5", "atari"),
+        ("pong", "atari"),
+    ],
+)
+def test_environments_know_their_family(env_id, family):
+    assert env_recipe(env_id).family == family
+
+
+def test_atari_versions_decide_about_sticky_actions():
+    sticky = {
+        name: env_recipe(name).kwargs["repeat_action_probability"]
+        for name in ("ALE/MsPacman-v5", "MsPacmanNoFrameskip-v4", "ms_pacman")
+    }
+    assert sticky == {"ALE/MsPacman-v5": 0.25, "MsPacmanNoFrameskip-v4": 0.0, "ms_pacman": 0.0}
+    recipe = env_recipe("ms_pacman", {"repeat_action_probability": 0.5})
+    assert recipe.kwargs["repeat_action_probability"] == 0.5
+    assert (recipe.kwargs["game"], recipe.eval_kwargs["episodic_lives"]) == ("ms_pacman", False)
+
+
+def test_unknown_toys_and_devices_are_refused():
+    with pytest.raises(UnknownName, match="did you mean 'memory'"):
+        env_recipe("toy/memroy")
+    with pytest.raises(ValueError, match="device='gpu'"):
+        affinity(tiny("CartPole-v1", device="gpu"))
+
+
+def _same(one, other):
+    return all(torch.equal(a, b) for a, b in zip(one, other))
