@@ -253,7 +253,7 @@ def _figure() -> tuple[Any, Axes]:
 def _draw(
     axes: Axes, curves: list[Curve], name: str, colour: str, style: str, confidence: float
 ) -> None:
-    look = {"color": colour, "linestyle": style, "linewidth": 1.5}
+    look: dict[str, Any] = {"color": colour, "linestyle": style, "linewidth": 1.5}
     if len(curves) == 1:
         axes.plot(*curves[0], label=f"{name} (1 run)", **look)
         return
