@@ -138,7 +138,8 @@ def get_leading_dims(buffer_: Any, n_dim: int = 1) -> tuple[int, ...] | None:
         dims = tuple(leaf.shape[:n_dim])
         if found is not None and dims != found:
             raise ValueError(
-                f"leading dimensions differ: '{where}' has {list(found)}, '{path}' has {list(dims)}."
+                f"leading dimensions differ: '{where}' has {list(found)}, "
+                f"'{path}' has {list(dims)}."
             )
         found, where = dims, path
     return found

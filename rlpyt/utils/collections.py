@@ -129,7 +129,7 @@ def _build_namedarraytuple(typename: str, fields: tuple[str, ...]) -> Any:
     return _StructuralType(typename, (NamedArrayTuple, base), {**members, "__doc__": base.__doc__})
 
 
-def _factory_of(cls: type) -> str:
+def _factory_of(cls: type[Any]) -> str:
     return "array" if issubclass(cls, NamedArrayTuple) else "plain"
 
 
@@ -226,7 +226,7 @@ def namedarraytuple_like(namedtuple_or_class: Any, classname_suffix: bool = Fals
     given = namedtuple_or_class
     if isinstance(given, NamedTupleSchema):
         return namedarraytuple(given._typename, given._fields, classname_suffix=classname_suffix)
-    cls = given if isinstance(given, type) else type(given)
+    cls: Any = given if isinstance(given, type) else type(given)
     if is_namedarraytuple_class(cls):
         return cls
     if is_namedtuple_class(cls):
@@ -289,19 +289,21 @@ def NamedArrayTupleSchema_like(example: Any) -> NamedArrayTupleSchema:
 class AttrDict(dict[str, Any]):
     """A dictionary whose entries are attributes as well: ``x.key`` is ``x["key"]``."""
 
+    def __new__(cls, *args: Any, **kwargs: Any) -> "AttrDict":
+        """Join entries and attributes, for subclasses and unpickled objects alike."""
+        new = super().__new__(cls)
+        new.__dict__ = new
+        return new
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.__dict__ = self
+
+    def __getstate__(self) -> None:
+        """Nothing beside the entries."""
 
     def copy(self) -> "AttrDict":
         """Copy, and copy AttrDicts inside alike; other values are shared."""
         copied = {k: v.copy() if isinstance(v, AttrDict) else v for k, v in self.items()}
-        return type(self)(**copied) if type(self) is AttrDict else _same_type(self, copied)
-
-
-def _same_type(original: AttrDict, entries: dict[str, Any]) -> AttrDict:
-    """A copy of a user's AttrDict subclass, without calling its constructor."""
-    new = type(original).__new__(type(original))
-    dict.__init__(new, entries)
-    new.__dict__ = new
-    return new
+        new = type(self).__new__(type(self))  # a subclass's constructor may want other arguments
+        dict.update(new, copied)
+        return new

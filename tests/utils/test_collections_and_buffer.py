@@ -70,6 +70,9 @@ def test_attrdict_copies_chains_of_itself():
     e.a.z = 1
     e["c"] = 5
     assert d.a.b == [1, 2] and "z" not in d.a and d.c == 2
+    f = pickle.loads(pickle.dumps(e))
+    f.new = 3
+    assert f["new"] == 3 and f.a.z == 1 and "new" not in e
 
 
 def test_buffer_from_example_keeps_structure_dtype_and_none():

@@ -1,0 +1,267 @@
+"""The agent: chooses actions in the sampler, gives values to the algorithm, owns the model."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from rlpyt.agents.memory import RecurrentMemory
+from rlpyt.agents.weights import SharedWeights
+from rlpyt.models.utils import strip_ddp_state_dict
+from rlpyt.utils.collections import namedarraytuple
+
+AgentInputs = namedarraytuple("AgentInputs", ["observation", "prev_action", "prev_reward"])
+AgentInputsRnn = namedarraytuple(
+    "AgentInputsRnn", ["observation", "prev_action", "prev_reward", "init_rnn_state"]
+)
+AgentStep = namedarraytuple("AgentStep", ["action", "agent_info"])
+
+
+class BaseAgent:
+    """Base of all agents.
+
+    Construction only remembers the arguments, so an agent pickles until ``initialize`` builds
+    the model; workers receive the agent as constructed, initialize their own copy and bind it to
+    the master's parameters (``SharedWeights``). Subclasses implement ``step`` and ``__call__``,
+    and ``value`` for algorithms that bootstrap.
+
+    Args:
+        ModelCls: class of the model, a ``torch.nn.Module``.
+        model_kwargs: its keyword arguments, beside those from ``make_env_to_model_kwargs``.
+        initial_model_state_dict: parameter values to start from.
+    """
+
+    recurrent = False
+    alternating = False
+
+    def __init__(
+        self,
+        ModelCls: Any = None,
+        model_kwargs: dict[str, Any] | None = None,
+        initial_model_state_dict: dict[str, Any] | None = None,
+    ) -> None:
+        self.ModelCls = ModelCls
+        self.model_kwargs = dict(model_kwargs or {})
+        self.initial_model_state_dict = initial_model_state_dict
+        self.model: Any = None
+        self.shared_model: Any = None
+        self.shared_weights: SharedWeights | None = None
+        self.distribution: Any = None
+        self.device = torch.device("cpu")
+        self.env_spaces: Any = None
+        self.env_model_kwargs: dict[str, Any] = {}
+        self._mode: str | None = None
+
+    # What subclasses implement.
+
+    def __call__(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
+        """Run the model on training data [T, B] or [B]; what is returned, the algorithm knows."""
+        raise NotImplementedError(f"{type(self).__name__} must implement __call__.")
+
+    def step(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
+        """Choose actions for [B] environments; returns ``AgentStep(action, agent_info)``."""
+        raise NotImplementedError(f"{type(self).__name__} must implement step.")
+
+    def make_env_to_model_kwargs(self, env_spaces: Any) -> dict[str, Any]:
+        """Arguments of the model that depend on the environment's spaces."""
+        return {}
+
+    # Life cycle.
+
+    def initialize(self, env_spaces: Any, share_memory: bool = False, **kwargs: Any) -> None:
+        """Build the model for these spaces.
+
+        Args:
+            env_spaces: ``EnvSpaces(observation, action)``.
+            share_memory: put the parameters into shared memory, for workers to act with.
+            **kwargs: ``global_B`` and ``env_ranks``, for agents that treat environments apart.
+
+        Raises:
+            ValueError: no ModelCls was given.
+        """
+        if self.ModelCls is None:
+            raise ValueError(
+                f"{type(self).__name__} has no ModelCls: pass one, or use an agent that brings "
+                "its model (rlpyt.agents.pg.vector for plain vectors, rlpyt.agents.pg.atari)."
+            )
+        self.env_spaces = env_spaces
+        self.env_model_kwargs = self.make_env_to_model_kwargs(env_spaces)
+        self.model = self._build_model()
+        if self.initial_model_state_dict is not None:
+            self.model.load_state_dict(self.initial_model_state_dict)
+        if share_memory:
+            self.shared_weights = SharedWeights(self.model)
+            self.shared_weights.bind(self.model)
+            self.shared_model = self.model
+
+    def _build_model(self) -> torch.nn.Module:
+        model: torch.nn.Module = self.ModelCls(**self.env_model_kwargs, **self.model_kwargs)
+        return model
+
+    def to_device(self, cuda_idx: int | None = None) -> None:
+        """Move the model to a CUDA device; a shared model stays, and a copy of it moves.
+
+        Raises:
+            ValueError: no such device; the message lists those there are.
+        """
+        if cuda_idx is None:
+            return
+        if not torch.cuda.is_available() or cuda_idx >= torch.cuda.device_count():
+            found = [f"cuda:{i}" for i in range(torch.cuda.device_count())] or ["cpu only"]
+            raise ValueError(f"cuda_idx={cuda_idx} was asked for; this machine has {found}.")
+        self.device = torch.device("cuda", cuda_idx)
+        if self.shared_model is not None:
+            self.model = self._build_model()
+            self.model.load_state_dict(self.shared_model.state_dict())
+        self.model.to(self.device)
+
+    def data_parallel(self) -> None:
+        """Average gradients over processes: wrap the model for ``torch.distributed``."""
+        ids = None if self.device.type == "cpu" else [self.device.index]
+        self.model = torch.nn.parallel.DistributedDataParallel(
+            self.model, device_ids=ids, broadcast_buffers=False
+        )
+
+    def async_cpu(self, share_memory: bool = True) -> None:
+        """In an asynchronous sampler: act with a copy that follows the optimizer's model."""
+        shared = self.shared_weights
+        self.model = self._build_model()
+        self.model.load_state_dict(strip_ddp_state_dict(self.shared_model.state_dict()))
+        if share_memory and shared is not None:
+            self.shared_weights = SharedWeights(self.model)
+
+    def collector_initialize(self, global_B: int = 1, env_ranks: Any = None) -> None:
+        """Called in each process that acts, with the global ranks of its environments."""
+
+    def sync_shared_memory(self) -> None:
+        """Give the master's parameter values to the workers; free where the model is shared."""
+        if self.shared_weights is not None and self.model is not self.shared_model:
+            self.shared_weights.publish(getattr(self.model, "module", self.model))
+
+    def send_shared_memory(self) -> None:
+        """Publish parameters to an asynchronous sampler."""
+        self.sync_shared_memory()
+
+    def recv_shared_memory(self) -> None:
+        """Fetch parameters in an asynchronous sampler; nothing to do where they are shared."""
+
+    # Acting: memory, modes, noise.
+
+    def reset(self) -> None:
+        """Forget the recurrent state, if there is one."""
+
+    def reset_one(self, idx: int) -> None:
+        """Forget the recurrent state of one environment."""
+
+    def attend(self, group: int) -> None:
+        """From now on, act for this group of environments."""
+
+    def toggle_alt(self) -> None:
+        """Kept for rlpyt's alternating agents; ``attend`` does it here."""
+
+    def set_noise(self, noise: torch.Tensor | None) -> None:
+        """Give the randomness of the next ``step``; see ``Distribution.set_noise``."""
+        if self.distribution is not None and hasattr(self.distribution, "set_noise"):
+            self.distribution.set_noise(noise)
+
+    @property
+    def noise_spec(self) -> Any:
+        """What one environment step consumes of randomness, or ``None``: torch's generator."""
+        return getattr(self.distribution, "noise_spec", None)
+
+    def fast_policy(self) -> Any:
+        """A numpy function that acts as ``step`` does, or ``None``; see ``agents.pg.agent``."""
+        return None
+
+    def train_mode(self, itr: int) -> None:
+        """Before training in iteration ``itr``."""
+        self.model.train()
+        self._mode = "train"
+
+    def sample_mode(self, itr: int) -> None:
+        """Before sampling for iteration ``itr``."""
+        self.model.eval()
+        self._mode = "sample"
+
+    def eval_mode(self, itr: int) -> None:
+        """Before evaluation at iteration ``itr``."""
+        self.model.eval()
+        self._mode = "eval"
+
+    # Parameters.
+
+    def parameters(self) -> Iterator[torch.nn.Parameter]:
+        """What the optimizer trains."""
+        return iter(self.model.parameters())
+
+    def state_dict(self) -> dict[str, Any]:
+        """Model parameters, named as outside ``DistributedDataParallel``."""
+        return dict(strip_ddp_state_dict(self.model.state_dict()))
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Load what ``state_dict`` gave."""
+        getattr(self.model, "module", self.model).load_state_dict(state_dict)
+
+
+class RecurrentAgentMixin:
+    """Gives an agent a recurrent memory: ``class MyLstmAgent(RecurrentAgentMixin, MyAgent)``.
+
+    The agent's ``step`` reads ``self.prev_rnn_state`` and ends with
+    ``self.advance_rnn_state(new_state)``, leaves [N, B, H].
+    """
+
+    recurrent = True
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.memory = RecurrentMemory()
+
+    @property
+    def prev_rnn_state(self) -> Any:
+        """The state that the next step starts from; ``None`` means zeros."""
+        return self.memory.state
+
+    def advance_rnn_state(self, new_rnn_state: Any) -> None:
+        """Keep the model's new state for the next step."""
+        self.memory.advance(new_rnn_state)
+
+    def reset(self) -> None:
+        """Forget the state of all environments attended to."""
+        self.memory.clear()
+
+    def reset_one(self, idx: int) -> None:
+        """Zero the state of environment ``idx``."""
+        self.memory.reset_one(idx)
+
+    def attend(self, group: int) -> None:
+        """From now on, act for this group of environments."""
+        self.memory.attend(group=group)
+
+    def train_mode(self, itr: int) -> None:
+        """Training leaves the sampling state alone."""
+        super().train_mode(itr)  # type: ignore[misc]
+
+    def sample_mode(self, itr: int) -> None:
+        """Go on from the last sampling state."""
+        super().sample_mode(itr)  # type: ignore[misc]
+        self.memory.attend(mode="sample")
+
+    def eval_mode(self, itr: int) -> None:
+        """Start from a cleared state; the sampling state is kept."""
+        super().eval_mode(itr)  # type: ignore[misc]
+        self.memory.clear("eval")
+        self.memory.attend(mode="eval")
+
+
+class AlternatingRecurrentAgentMixin(RecurrentAgentMixin):
+    """As ``RecurrentAgentMixin``; alternating samplers say which group acts through ``attend``."""
+
+    alternating = True
+
+    def get_alt(self) -> int:
+        """The group that acts next."""
+        return self.memory.group
+
+    def toggle_alt(self) -> None:
+        """Attend to the other of two groups, for samplers that alternate by themselves."""
+        self.memory.attend(group=1 - self.memory.group)

@@ -1,0 +1,141 @@
+"""Ready agents for plain vector observations (and a chooser by the environment's spaces)."""
+
+from typing import Any
+
+import torch
+
+from rlpyt.agents.base import RecurrentAgentMixin
+from rlpyt.agents.pg.agent import PgAgent, box_size, one_hot_size
+from rlpyt.agents.pg.atari import AtariFfAgent, AtariLstmAgent
+from rlpyt.agents.pg.categorical import CategoricalPgAgent, RecurrentCategoricalPgAgent
+from rlpyt.agents.pg.gaussian import GaussianPgAgent, RecurrentGaussianPgAgent
+from rlpyt.distributions.multi_categorical import DistInfo, MultiCategorical
+from rlpyt.models.pg.vector import (
+    CategoricalLstmModel,
+    CategoricalMlpModel,
+    GaussianLstmModel,
+    GaussianMlpModel,
+    MultiCategoricalMlpModel,
+)
+
+IMAGE_DIMS = 3  # [C, H, W]
+
+
+class CategoricalMlpAgent(CategoricalPgAgent):
+    """Discrete actions, MLP."""
+
+    def __init__(self, ModelCls: Any = CategoricalMlpModel, **kwargs: Any) -> None:
+        super().__init__(ModelCls=ModelCls, **kwargs)
+
+    def make_env_to_model_kwargs(self, env_spaces: Any) -> dict[str, Any]:
+        """``observation_shape`` and ``output_size``."""
+        return dict(
+            observation_shape=env_spaces.observation.shape,
+            output_size=one_hot_size(env_spaces.action),
+        )
+
+
+class CategoricalLstmAgent(RecurrentCategoricalPgAgent):
+    """Discrete actions, MLP into LSTM."""
+
+    def __init__(self, ModelCls: Any = CategoricalLstmModel, **kwargs: Any) -> None:
+        super().__init__(ModelCls=ModelCls, **kwargs)
+
+    make_env_to_model_kwargs = CategoricalMlpAgent.make_env_to_model_kwargs
+
+
+class GaussianMlpAgent(GaussianPgAgent):
+    """Continuous actions, MLP."""
+
+    def __init__(self, ModelCls: Any = GaussianMlpModel, **kwargs: Any) -> None:
+        super().__init__(ModelCls=ModelCls, **kwargs)
+
+    def make_env_to_model_kwargs(self, env_spaces: Any) -> dict[str, Any]:
+        """``observation_shape`` and ``action_size``."""
+        return dict(
+            observation_shape=env_spaces.observation.shape, action_size=box_size(env_spaces.action)
+        )
+
+
+class GaussianLstmAgent(RecurrentGaussianPgAgent):
+    """Continuous actions, MLP into LSTM."""
+
+    def __init__(self, ModelCls: Any = GaussianLstmModel, **kwargs: Any) -> None:
+        super().__init__(ModelCls=ModelCls, **kwargs)
+
+    make_env_to_model_kwargs = GaussianMlpAgent.make_env_to_model_kwargs
+
+
+class MultiCategoricalMlpAgent(PgAgent):
+    """Several discrete actions at once (MultiDiscrete, MultiBinary), MLP."""
+
+    DistInfo = DistInfo
+
+    def __init__(
+        self,
+        ModelCls: Any = MultiCategoricalMlpModel,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(ModelCls=ModelCls, **kwargs)
+
+    def make_env_to_model_kwargs(self, env_spaces: Any) -> dict[str, Any]:
+        """``observation_shape`` and ``dims``, the number of choices of each action."""
+        return dict(
+            observation_shape=env_spaces.observation.shape, dims=choices_of(env_spaces.action)
+        )
+
+    def make_distribution(self, action_space: Any) -> MultiCategorical:
+        """Independent categorical distributions, one for each action."""
+        return MultiCategorical(choices_of(action_space))
+
+    def action_input(self, prev_action: torch.Tensor) -> torch.Tensor:
+        """One-hot parts side by side, [.., n] -> [.., sum(dims)]."""
+        return torch.as_tensor(self.distribution.to_onehot(prev_action))
+
+
+class MultiCategoricalLstmAgent(RecurrentAgentMixin, MultiCategoricalMlpAgent):
+    """Several discrete actions at once with a recurrent model of the user's."""
+
+
+def choices_of(action_space: Any) -> list[int]:
+    """Number of choices of each component of a MultiDiscrete or MultiBinary space.
+
+    Raises:
+        TypeError: the space is neither.
+    """
+    space = getattr(action_space, "space", action_space)
+    nvec = getattr(space, "nvec", None)
+    if nvec is not None:
+        return [int(n) for n in nvec.ravel()]
+    if type(space).__name__ == "MultiBinary":
+        return [2] * int(torch.tensor(space.shape).prod())
+    raise TypeError(f"expected a MultiDiscrete or MultiBinary action space, got {action_space}.")
+
+
+def agent_for(env_spaces: Any, recurrent: bool = False, **kwargs: Any) -> Any:
+    """Choose a ready policy-gradient agent for an environment's spaces.
+
+    Args:
+        env_spaces: ``EnvSpaces(observation, action)``.
+        recurrent: with an LSTM.
+        **kwargs: of the agent, e.g. ``model_kwargs=dict(hidden_sizes=[64, 64])``.
+
+    Raises:
+        TypeError: no ready agent fits; the message says what would.
+    """
+    shape = env_spaces.observation.shape
+    image = isinstance(shape, tuple) and not hasattr(shape, "_fields") and len(shape) == IMAGE_DIMS
+    if image:
+        return (AtariLstmAgent if recurrent else AtariFfAgent)(**kwargs)
+    space = getattr(env_spaces.action, "space", env_spaces.action)
+    if hasattr(space, "nvec") or type(space).__name__ == "MultiBinary":
+        if recurrent:
+            raise TypeError(
+                "no ready recurrent model for MultiDiscrete or MultiBinary actions; write one and "
+                "pass it to MultiCategoricalLstmAgent(ModelCls=...)."
+            )
+        return MultiCategoricalMlpAgent(**kwargs)
+    if getattr(env_spaces.action, "n", None) is not None:
+        return (CategoricalLstmAgent if recurrent else CategoricalMlpAgent)(**kwargs)
+    box_size(env_spaces.action)  # says what fits if this does not
+    return (GaussianLstmAgent if recurrent else GaussianMlpAgent)(**kwargs)

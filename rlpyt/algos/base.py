@@ -1,0 +1,107 @@
+"""What a runner asks of an algorithm."""
+
+import math
+from typing import Any
+
+
+class RlAlgorithm:
+    """Turns samples into better agent parameters.
+
+    Construction only remembers the hyperparameters; ``initialize`` builds the optimizer (and a
+    replay buffer, where there is one).
+    """
+
+    opt_info_fields: tuple[str, ...] = ()
+    bootstrap_value = False
+    update_counter = 0
+    min_itr_learn = 0  # iterations of sampling before learning begins
+
+    def initialize(
+        self,
+        agent: Any,
+        n_itr: int,
+        batch_spec: Any,
+        mid_batch_reset: bool,
+        examples: Any,
+        world_size: int = 1,
+        rank: int = 0,
+    ) -> None:
+        """Get ready to train.
+
+        Args:
+            agent: initialized, on its device.
+            n_itr: iterations of the run, for schedules.
+            batch_spec: T and B of the sampler's batches.
+            mid_batch_reset: whether environments are reset within a batch; else samples after a
+                done are invalid.
+            examples: one step of everything, for replay buffers.
+            world_size, rank: processes that optimize together, and which this is.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must implement initialize.")
+
+    def async_initialize(
+        self,
+        agent: Any,
+        sampler_n_itr: int,
+        batch_spec: Any,
+        mid_batch_reset: bool,
+        examples: Any,
+        world_size: int = 1,
+    ) -> Any:
+        """For asynchronous runners: as ``initialize`` without the optimizer; returns the replay."""
+        raise NotImplementedError(f"{type(self).__name__} does not run asynchronously.")
+
+    def optim_initialize(self, rank: int = 0) -> None:
+        """Build the optimizer."""
+        raise NotImplementedError(f"{type(self).__name__} must implement optim_initialize.")
+
+    def optimize_agent(self, itr: int, samples: Any = None, sampler_itr: int | None = None) -> Any:
+        """Train on new samples or from replay; returns a named tuple of lists to log."""
+        raise NotImplementedError(f"{type(self).__name__} must implement optimize_agent.")
+
+    def optim_state_dict(self) -> Any:
+        """State of the optimizer, or of several by name."""
+        return self.optimizer.state_dict()  # type: ignore[attr-defined]
+
+    def load_optim_state_dict(self, state_dict: Any) -> None:
+        """Load what ``optim_state_dict`` gave."""
+        self.optimizer.load_state_dict(state_dict)  # type: ignore[attr-defined]
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that a resumed run needs beside the agent."""
+        return {"optimizer": self.optim_state_dict(), "update_counter": self.update_counter}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a saved state."""
+        self.load_optim_state_dict(state["optimizer"])
+        self.update_counter = state["update_counter"]
+
+    @property
+    def batch_size(self) -> int:
+        """Samples in one training batch."""
+        return int(self._batch_size)  # type: ignore[attr-defined]
+
+    @batch_size.setter
+    def batch_size(self, value: int) -> None:
+        self._batch_size = value
+
+
+def check_range(
+    name: str,
+    value: Any,
+    low: float = -math.inf,
+    high: float = math.inf,
+    open_low: bool = False,
+) -> None:
+    """Check a numeric hyperparameter.
+
+    Raises:
+        TypeError: it is not a number.
+        ValueError: it lies outside [low, high] (or (low, high]), or is NaN.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{name}={value!r} must be a number.")
+    too_low = value <= low if open_low else value < low
+    if math.isnan(value) or too_low or value > high:
+        bracket = "(" if open_low else "["
+        raise ValueError(f"{name}={value!r} must lie in {bracket}{low:g}, {high:g}].")

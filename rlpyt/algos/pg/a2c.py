@@ -1,0 +1,65 @@
+"""Advantage actor-critic, synchronous (Mnih et al. 2016, without the asynchrony)."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from rlpyt.algos.pg.base import OptInfo, PolicyGradientAlgo
+from rlpyt.errors import NonFiniteError
+from rlpyt.utils.tensor import valid_mean
+
+
+@dataclass(eq=False)
+class A2C(PolicyGradientAlgo):
+    """One gradient step per batch of samples."""
+
+    discount: float = 0.99  # gamma, per environment step
+    learning_rate: float = 0.001  # of the optimizer; 1e-4 to 1e-2
+    value_loss_coeff: float = 0.5  # weight of the value loss
+    entropy_loss_coeff: float = 0.01  # weight of the entropy bonus; 0 to 0.05
+    OptimCls: Any = torch.optim.Adam  # class of the optimizer
+    optim_kwargs: dict[str, Any] | None = None  # its further arguments
+    clip_grad_norm: float = 1.0  # largest gradient norm
+    initial_optim_state_dict: Any = None  # state of the optimizer to start from
+    gae_lambda: float = 1  # lambda of GAE; 1: plain discounted returns; 0.9-1
+    normalize_advantage: bool = False  # scale advantages to unit deviation in each batch
+
+    def initialize(self, *args: Any, **kwargs: Any) -> None:
+        """Build the optimizer."""
+        super().initialize(*args, **kwargs)
+        self._batch_size = self.batch_spec.size
+
+    def optimize_agent(self, itr: int, samples: Any = None, sampler_itr: int | None = None) -> Any:
+        """Take one gradient step on the samples."""
+        loss, entropy, perplexity = self.loss(samples)
+        try:
+            grad_norm = self.gradient_step(loss)
+        except NonFiniteError as error:
+            raise self.stop_if_not_finite(itr, error) from None
+        self.update_counter += 1
+        return OptInfo([loss.item()], [grad_norm.item()], [entropy.item()], [perplexity.item()])
+
+    def loss(self, samples: Any) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Policy gradient, value and entropy losses over a batch [T, B].
+
+            L = - E[log pi(a|s) A] + c_v E[(V(s) - R)^2] / 2 - c_e E[H(pi(.|s))]
+
+        Returns:
+            loss, mean entropy, mean perplexity; scalars.
+        """
+        batch = self.make_batch(samples)
+        if self.agent.recurrent:
+            batch, state = self.cut_into_episodes(batch, self.initial_rnn_state(samples))
+            dist_info, value, _ = self.agent(*batch.agent_inputs, state)
+        else:
+            dist_info, value = self.agent(*batch.agent_inputs)
+        dist, valid = self.agent.distribution, batch.valid
+        log_likelihood = dist.log_likelihood(batch.action, dist_info)
+        pi_loss = -valid_mean(log_likelihood * batch.advantage, valid)
+        value_loss = self.value_loss_coeff * valid_mean(0.5 * (value - batch.return_) ** 2, valid)
+        entropy = dist.mean_entropy(dist_info, valid)
+        loss = pi_loss + value_loss - self.entropy_loss_coeff * entropy
+        with torch.no_grad():
+            perplexity = dist.mean_perplexity(dist_info, valid)
+        return loss, entropy, perplexity

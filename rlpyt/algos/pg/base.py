@@ -1,0 +1,187 @@
+"""What policy-gradient algorithms share: optimizer, returns and advantages, agent inputs."""
+
+from collections import namedtuple
+from typing import Any
+
+import torch
+
+from rlpyt.agents.base import AgentInputs
+from rlpyt.algos.base import RlAlgorithm, check_range
+from rlpyt.algos.episodes import EpisodePacking, null_after_done
+from rlpyt.algos.optim import GradientStep
+from rlpyt.algos.returns import (
+    discount_return,
+    generalized_advantage_estimation,
+    valid_from_done,
+)
+from rlpyt.utils.buffer import buffer_method, buffer_to
+from rlpyt.utils.collections import namedarraytuple
+from rlpyt.utils.tensor import valid_mean
+
+OptInfo = namedtuple("OptInfo", ["loss", "gradNorm", "entropy", "perplexity"])
+AgentTrain = namedtuple("AgentTrain", ["dist_info", "value"])
+
+# A batch as the loss reads it, on the device, leaves [T, B, ...]. ``valid`` is a mask or None.
+PgBatch = namedarraytuple(
+    "PgBatch",
+    ["agent_inputs", "action", "return_", "advantage", "valid", "old_dist_info", "done"],
+)
+
+EPS = 1e-6  # below this a standard deviation is no scale
+
+
+class PolicyGradientAlgo(RlAlgorithm):
+    """Base of A2C and PPO, whose hyperparameters it reads as attributes."""
+
+    bootstrap_value = True
+    opt_info_fields = OptInfo._fields
+
+    # Hyperparameters that every subclass declares.
+    discount: float
+    learning_rate: float
+    gae_lambda: float
+    normalize_advantage: bool
+    OptimCls: Any
+    optim_kwargs: dict[str, Any] | None
+    clip_grad_norm: float | None
+    initial_optim_state_dict: Any
+
+    def __post_init__(self) -> None:
+        check_range("discount", self.discount, 0, 1)
+        check_range("gae_lambda", self.gae_lambda, 0, 1)
+        check_range("learning_rate", self.learning_rate, 0, 100, open_low=True)
+        if self.clip_grad_norm is not None:
+            check_range("clip_grad_norm", self.clip_grad_norm, 0, open_low=True)
+
+    def initialize(
+        self,
+        agent: Any,
+        n_itr: int,
+        batch_spec: Any,
+        mid_batch_reset: bool = False,
+        examples: Any = None,
+        world_size: int = 1,
+        rank: int = 0,
+    ) -> None:
+        """Build the optimizer; ``examples`` are not needed."""
+        self.agent = agent
+        self.n_itr = n_itr
+        self.batch_spec = batch_spec
+        self.mid_batch_reset = mid_batch_reset
+        self.world_size = world_size
+        self.optim_initialize(rank)
+
+    def optim_initialize(self, rank: int = 0) -> None:
+        """Build the optimizer, from its initial state if one was given."""
+        self.rank = rank
+        names = {p: name for name, p in self.agent.model.named_parameters()}
+        self.gradient_step = GradientStep(
+            self.agent.parameters(),
+            self.OptimCls,
+            self.learning_rate,
+            self.optim_kwargs,
+            self.clip_grad_norm,
+            names,
+        )
+        self.optimizer = self.gradient_step.optimizer
+        if self.initial_optim_state_dict is not None:
+            self.load_optim_state_dict(self.initial_optim_state_dict)
+
+    def process_returns(self, samples: Any) -> tuple[torch.Tensor, torch.Tensor, Any]:
+        """Returns, advantages and the mask of valid samples.
+
+        An episode cut off by a time limit is bootstrapped from the value of its true final
+        observation, which the collector recorded (``timeout_value``).
+
+        Args:
+            samples: the sampler's batch [T, B].
+
+        Returns:
+            return_ [T, B] and advantage [T, B], float32; valid [T, B] float32, or ``None`` where
+            all samples are.
+        """
+        env, agent = samples.env, samples.agent
+        value = agent.agent_info.value
+        done = env.done
+        timeout_value = getattr(agent, "timeout_value", None)
+        if self.gae_lambda == 1:
+            return_ = discount_return(
+                env.reward, done, agent.bootstrap_value, self.discount, timeout_value=timeout_value
+            )
+            advantage = return_ - value
+        else:
+            advantage, return_ = generalized_advantage_estimation(
+                env.reward,
+                value,
+                done,
+                agent.bootstrap_value,
+                self.discount,
+                self.gae_lambda,
+                timeout_value=timeout_value,
+            )
+        valid = None if self.mid_batch_reset else valid_from_done(done)
+        if self.normalize_advantage:
+            advantage = normalize(advantage, valid)
+        return return_, advantage, valid
+
+    def make_batch(self, samples: Any) -> Any:
+        """Everything the loss reads, [T, B], on the agent's device."""
+        agent, env = samples.agent, samples.env
+        done = env.done
+        prev_action, prev_reward = agent.prev_action, env.prev_reward
+        if not getattr(self.agent, "_observation_only", False):
+            prev_action = null_after_done(prev_action, done, self._null_action())
+            prev_reward = null_after_done(prev_reward, done)
+        inputs = AgentInputs(env.observation, prev_action, prev_reward)
+        if hasattr(self.agent, "update_obs_rms"):
+            self.agent.update_obs_rms(env.observation)
+        return_, advantage, valid = self.process_returns(samples)
+        batch = PgBatch(
+            agent_inputs=inputs,
+            action=agent.action,
+            return_=return_,
+            advantage=advantage,
+            valid=valid,
+            old_dist_info=agent.agent_info.dist_info,
+            done=done,
+        )
+        return batch if self.agent.device.type == "cpu" else buffer_to(batch, self.agent.device)
+
+    def _null_action(self) -> Any:
+        spaces = self.agent.env_spaces
+        null = getattr(getattr(spaces, "action", None), "null_value", None)
+        null = null() if callable(null) else 0
+        return 0 if isinstance(null, tuple) else null
+
+    def initial_rnn_state(self, samples: Any) -> Any:
+        """Recurrent state before the batch's first row, [N, B, H]; ``None`` without memory."""
+        if not self.agent.recurrent:
+            return None
+        first = samples.agent.agent_info.prev_rnn_state[0]  # [B, N, H]
+        state = buffer_method(buffer_method(first, "transpose", 0, 1), "contiguous")
+        return buffer_to(state, self.agent.device)
+
+    def cut_into_episodes(self, batch: Any, init_rnn_state: Any) -> tuple[Any, Any]:
+        """Cut a recurrent agent's batch where episodes begin; see ``algos.episodes``."""
+        if not self.mid_batch_reset or not batch.done[:-1].any():
+            return batch, init_rnn_state
+        packing = EpisodePacking(batch.done)
+        packed = packing.pack(batch)._replace(valid=packing.valid.float())
+        return packed, packing.pack_state(init_rnn_state)
+
+    def stop_if_not_finite(self, itr: int, error: Exception) -> Exception:
+        """The error, with the iteration and update it happened in."""
+        return type(error)(
+            f"{type(self).__name__}, iteration {itr}, update {self.update_counter}: {error}. Look "
+            "for a learning rate that is too large, and for rewards or observations that are not "
+            "finite or badly scaled."
+        )
+
+
+def normalize(advantage: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
+    """Shift and scale to mean 0 and standard deviation 1 over valid samples."""
+    if valid is None:
+        return (advantage - advantage.mean()) / torch.clamp(advantage.std(), min=EPS)
+    mean = valid_mean(advantage, valid)
+    std = valid_mean((advantage - mean) ** 2, valid).sqrt()
+    return (advantage - mean) / torch.clamp(std, min=EPS)

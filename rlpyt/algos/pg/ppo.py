@@ -1,0 +1,153 @@
+"""Proximal policy optimization (Schulman et al. 2017), with clipped likelihood ratios."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from rlpyt.algos.base import check_range
+from rlpyt.algos.pg.base import OptInfo, PolicyGradientAlgo
+from rlpyt.errors import NonFiniteError
+from rlpyt.samplers.base import whole_number
+from rlpyt.utils.buffer import buffer_func
+from rlpyt.utils.collections import namedarraytuple
+from rlpyt.utils.misc import iterate_mb_idxs
+from rlpyt.utils.tensor import valid_mean
+
+LossInputs = namedarraytuple(
+    "LossInputs",
+    ["agent_inputs", "action", "return_", "advantage", "valid", "old_dist_info"],
+)
+
+
+@dataclass(eq=False)
+class PPO(PolicyGradientAlgo):
+    """Several epochs of minibatch gradient steps per batch of samples."""
+
+    discount: float = 0.99  # gamma, per environment step
+    learning_rate: float = 0.001  # of the optimizer; 1e-4 to 1e-3
+    value_loss_coeff: float = 1.0  # weight of the value loss; 0.5-1
+    entropy_loss_coeff: float = 0.01  # weight of the entropy bonus; 0 to 0.05
+    OptimCls: Any = torch.optim.Adam  # class of the optimizer
+    optim_kwargs: dict[str, Any] | None = None  # its further arguments
+    clip_grad_norm: float = 1.0  # largest gradient norm; 0.5-1
+    initial_optim_state_dict: Any = None  # state of the optimizer to start from
+    gae_lambda: float = 1  # lambda of GAE; 0.9-1
+    minibatches: int = 4  # minibatches per epoch; recurrent agents: over environments
+    epochs: int = 4  # passes over each batch; 3-10
+    ratio_clip: float = 0.1  # epsilon, PPO eq. 7; 0.1-0.3
+    linear_lr_schedule: bool = True  # learning rate and ratio_clip fall linearly to 0 over the run
+    normalize_advantage: bool = False  # scale advantages to unit deviation in each batch
+    mixed_precision: bool = False  # forward passes of training in bfloat16
+    compile_loss: bool = False  # compile the loss with torch.compile (needs a C++ compiler)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range("ratio_clip", self.ratio_clip, 0, open_low=True)
+        whole_number("minibatches", self.minibatches, 1)
+        whole_number("epochs", self.epochs, 1)
+
+    def initialize(self, *args: Any, **kwargs: Any) -> None:
+        """Build the optimizer and check that minibatches fit the batch.
+
+        Raises:
+            ValueError: there are more minibatches than can be cut.
+        """
+        super().initialize(*args, **kwargs)
+        T, B = self.batch_spec
+        pieces = B if self.agent.recurrent else T * B
+        what = "batch_B (environments)" if self.agent.recurrent else "batch_T * batch_B"
+        if self.minibatches > pieces or pieces % self.minibatches:
+            near = [m for m in range(1, pieces + 1) if pieces % m == 0]
+            nearest = min(near, key=lambda m: abs(m - self.minibatches))
+            raise ValueError(
+                f"minibatches={self.minibatches} must divide {what} = {pieces}; try "
+                f"minibatches={nearest}."
+            )
+        self._batch_size = self.batch_spec.size // self.minibatches
+        self._loss = torch.compile(self.loss) if self.compile_loss else self.loss
+
+    def optimize_agent(self, itr: int, samples: Any = None, sampler_itr: int | None = None) -> Any:
+        """Train on the samples for ``epochs`` passes in shuffled minibatches."""
+        if self.linear_lr_schedule:
+            self.gradient_step.scale_learning_rate(1 - itr / self.n_itr)
+            self._clip = self.ratio_clip * (1 - itr / self.n_itr)
+        else:
+            self._clip = self.ratio_clip
+        batch = self.make_batch(samples)
+        state = self.initial_rnn_state(samples)
+        stats = []
+        for _ in range(self.epochs):
+            for inputs, init_rnn_state in self._minibatches(batch, state):
+                with torch.autocast(
+                    self.agent.device.type, torch.bfloat16, enabled=self.mixed_precision
+                ):
+                    loss, entropy, perplexity = self._loss(*inputs, init_rnn_state)
+                try:
+                    grad_norm = self.gradient_step(loss)
+                except NonFiniteError as error:
+                    raise self.stop_if_not_finite(itr, error) from None
+                self.update_counter += 1
+                stats.append((loss.detach(), grad_norm, entropy.detach(), perplexity))
+        return OptInfo(*(torch.stack(column).tolist() for column in zip(*stats)))
+
+    def _minibatches(self, batch: Any, state: Any) -> Iterator[tuple[Any, Any]]:
+        """Shuffle once per epoch, then cut; recurrent agents keep environments whole."""
+        T, B = self.batch_spec
+        if not self.agent.recurrent:
+            size = self.batch_size
+            order = torch.from_numpy(next(iterate_mb_idxs(T * B, T * B, shuffle=True)))
+            order = order.to(self.agent.device)
+            inputs = LossInputs(*tuple(batch)[:-1])
+            shuffled = buffer_func(inputs, lambda x: x.flatten(0, 1).index_select(0, order))
+            for start in range(0, T * B, size):
+                yield shuffled[start : start + size], None
+            return
+        for B_idxs in iterate_mb_idxs(B, B // self.minibatches, shuffle=True):
+            columns = torch.from_numpy(np.asarray(B_idxs)).to(self.agent.device)
+            picked = batch[:, columns]
+            own = buffer_func(state, lambda x, columns=columns: x[:, columns])
+            picked, own = self.cut_into_episodes(picked, own)
+            yield LossInputs(*tuple(picked)[:-1]), own
+
+    def loss(
+        self,
+        agent_inputs: Any,
+        action: Any,
+        return_: torch.Tensor,
+        advantage: torch.Tensor,
+        valid: torch.Tensor | None,
+        old_dist_info: Any,
+        init_rnn_state: Any = None,
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Clipped surrogate, value and entropy losses (PPO eq. 7 and 9).
+
+            L = - E[min(r A, clip(r, 1 - eps, 1 + eps) A)] + c_v E[(V(s) - R)^2] / 2 - c_e E[H]
+
+        Args:
+            agent_inputs: leaves [N, ...], or [T, B, ...] for recurrent agents.
+            action: as recorded.
+            return_, advantage: [N] or [T, B].
+            valid: mask of the same shape, or ``None``.
+            old_dist_info: distribution when the action was chosen.
+            init_rnn_state: leaves [N, B, H], of recurrent agents.
+
+        Returns:
+            loss, mean entropy, mean perplexity; scalars.
+        """
+        if self.agent.recurrent:
+            dist_info, value, _ = self.agent(*agent_inputs, init_rnn_state)
+        else:
+            dist_info, value = self.agent(*agent_inputs)
+        dist = self.agent.distribution
+        ratio = dist.likelihood_ratio(action, old_dist_info, dist_info)
+        clipped = torch.clamp(ratio, 1.0 - self._clip, 1.0 + self._clip)
+        pi_loss = -valid_mean(torch.min(ratio * advantage, clipped * advantage), valid)
+        value_loss = self.value_loss_coeff * valid_mean(0.5 * (value - return_) ** 2, valid)
+        entropy = dist.mean_entropy(dist_info, valid)
+        loss = pi_loss + value_loss - self.entropy_loss_coeff * entropy
+        with torch.no_grad():
+            perplexity = dist.mean_perplexity(dist_info, valid)
+        return loss, entropy, perplexity

@@ -1,0 +1,9 @@
+"""What every runner is to its users."""
+
+
+class BaseRunner:
+    """Runs a whole training; constructed with all parts, started by ``train``."""
+
+    def train(self) -> None:
+        """Run from start to end."""
+        raise NotImplementedError(f"{type(self).__name__} must implement train.")

@@ -1,0 +1,81 @@
+"""What may happen beside training: hooks that a runner calls, in list order."""
+
+import signal
+import threading
+from typing import Any
+
+
+class Hook:
+    """Base of hooks; override what is needed.
+
+    The runner offers ``itr``, ``n_itr``, ``cum_steps``, ``n_steps``, ``steps_per_second`` and
+    ``recent_return``; ``runner.request_stop()`` ends training after the iteration.
+    """
+
+    owns_terminal = False  # true if it shows progress itself; the runner then shows none
+
+    def on_start(self, runner: Any) -> None:
+        """After startup, before the first iteration."""
+
+    def on_iteration(self, runner: Any, itr: int) -> None:
+        """After each iteration."""
+
+    def on_log(self, runner: Any, row: dict[str, Any]) -> None:
+        """After a row was written to progress.csv."""
+
+    def on_end(self, runner: Any) -> None:
+        """When training ends, however it ends."""
+
+
+class CheckpointHook(Hook):
+    """Saves a checkpoint every so many environment steps, and at the end.
+
+    Args:
+        interval_steps: ``None`` for the end only.
+    """
+
+    def __init__(self, interval_steps: int | None) -> None:
+        self.interval_steps = interval_steps
+        self._last_steps = 0
+
+    def on_start(self, runner: Any) -> None:
+        """Count from where the run begins."""
+        self._last_steps = runner.cum_steps
+
+    def on_iteration(self, runner: Any, itr: int) -> None:
+        """Save when the interval is over or the run is."""
+        due = self.interval_steps and runner.cum_steps - self._last_steps >= self.interval_steps
+        if due or itr + 1 == runner.n_itr:
+            runner.save_checkpoint(itr)
+            self._last_steps = runner.cum_steps
+
+
+class StopSignals:
+    """Turns Ctrl-C and SIGTERM into a request to stop after the iteration; a second one forces.
+
+    Use as a context manager around training; outside the main thread it does nothing.
+    """
+
+    def __init__(self) -> None:
+        self.received: int | None = None
+        self._previous: dict[int, Any] = {}
+
+    def __enter__(self) -> "StopSignals":
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._previous[number] = signal.signal(number, self._on_signal)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+
+    def _on_signal(self, number: int, frame: Any) -> None:
+        if self.received is not None:
+            raise KeyboardInterrupt
+        self.received = number
+
+    @property
+    def exit_code(self) -> int:
+        """What a process stopped by this signal returns: 130 for Ctrl-C, 143 for SIGTERM."""
+        return 128 + (self.received or 0)

@@ -1,0 +1,449 @@
+"""The training loop: sample, optimize, log; with online statistics or with evaluation."""
+
+import os
+import time
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from rlpyt.runners import state as run_state
+from rlpyt.runners.base import BaseRunner
+from rlpyt.runners.hooks import CheckpointHook, Hook, StopSignals
+from rlpyt.samplers.base import whole_number
+from rlpyt.samplers.layout import Hardware
+from rlpyt.utils import checkpoint
+from rlpyt.utils.logging import logger
+from rlpyt.utils.processes import pin
+from rlpyt.utils.prog_bar import ProgBarCounter
+from rlpyt.utils.seed import check_seed, env_seed, make_seed, set_seed
+
+
+class MinibatchRlBase(BaseRunner):
+    """Trains an agent by alternating between sampling and optimizing.
+
+    Args:
+        algo, agent, sampler: as constructed.
+        n_steps: environment steps to run, rounded up to whole logging intervals.
+        seed: of everything random in the run; drawn if ``None``, and logged.
+        affinity: hardware of the run, see ``samplers.layout.Hardware.of``.
+        log_interval_steps: environment steps between rows of progress.csv.
+        checkpoint_dir: where checkpoints go; by default ``checkpoint`` in the logger's directory.
+        checkpoint_interval_steps: environment steps between checkpoints; ``None``: at the end and
+            when stopped by a signal.
+        resume_from: a checkpoint directory to go on from.
+        hooks: called beside training, see ``runners.hooks``.
+
+    Raises:
+        ValueError, TypeError: ``n_steps`` is less than a batch, or an argument is no such number.
+    """
+
+    _eval = False
+
+    def __init__(
+        self,
+        algo: Any,
+        agent: Any,
+        sampler: Any,
+        n_steps: int,
+        seed: int | None = None,
+        affinity: Any = None,
+        log_interval_steps: int = int(1e5),
+        checkpoint_dir: Any = None,
+        checkpoint_interval_steps: int | None = None,
+        resume_from: Any = None,
+        hooks: Sequence[Any] = (),
+    ) -> None:
+        self.algo = algo
+        self.agent = agent
+        self.sampler = sampler
+        self.n_steps = whole_number("n_steps", n_steps, 1)
+        if self.n_steps < sampler.batch_size:
+            raise ValueError(
+                f"n_steps={self.n_steps} is less than one batch of {sampler.batch_size} steps "
+                "(batch_T * batch_B); it would never train."
+            )
+        self.seed = None if seed is None else check_seed(seed)
+        self.affinity = affinity
+        self.log_interval_steps = whole_number("log_interval_steps", log_interval_steps, 1)
+        self.checkpoint_dir = checkpoint_dir
+        self.checkpoint_interval_steps = checkpoint_interval_steps
+        self.resume_from = resume_from
+        self.hooks = [CheckpointHook(checkpoint_interval_steps), *hooks]
+        self.rank, self.world_size = 0, 1
+        self.itr = -1
+        self.start_itr = 0
+        self._stop_requested = False
+
+    # Set-up.
+
+    def startup(self) -> int:
+        """Acquire everything: sampler (which initializes the agent), device, optimizer, logs.
+
+        Returns:
+            the number of iterations.
+        """
+        hardware = Hardware.of(self.affinity)
+        if hardware.master_cpus is not None:
+            pin(hardware.master_cpus)
+        if hardware.master_torch_threads is not None:
+            torch.set_num_threads(hardware.master_torch_threads)
+        if self.seed is None:
+            self.seed = make_seed()
+        set_seed(self.seed)
+        logger.log(f"Runner {type(self).__name__}: seed {self.seed}, {hardware}")
+        examples = self.sampler.initialize(
+            agent=self.agent,
+            affinity=self.affinity,
+            seed=env_seed(self.seed, self.rank, "sampler"),
+            bootstrap_value=getattr(self.algo, "bootstrap_value", False),
+            traj_info_kwargs=self.get_traj_info_kwargs(),
+            rank=self.rank,
+            world_size=self.world_size,
+        )
+        self.itr_batch_size = self.sampler.batch_size * self.world_size
+        n_itr = self.get_n_itr()
+        self.agent.to_device(hardware.cuda_idx)
+        if self.world_size > 1:
+            self.agent.data_parallel()
+        self.algo.initialize(
+            agent=self.agent,
+            n_itr=n_itr,
+            batch_spec=self.sampler.batch_spec,
+            mid_batch_reset=self.sampler.mid_batch_reset,
+            examples=examples,
+            world_size=self.world_size,
+            rank=self.rank,
+        )
+        self.min_itr_learn = getattr(self.algo, "min_itr_learn", 0)
+        self.initialize_logging()
+        if self.resume_from is not None:
+            self.resume()
+        return n_itr
+
+    def get_traj_info_kwargs(self) -> dict[str, Any]:
+        """Settings of ``TrajInfo`` that come from elsewhere."""
+        return dict(discount=getattr(self.algo, "discount", 1))
+
+    def get_n_itr(self) -> int:
+        """Iterations of the run: whole logging intervals that hold ``n_steps``."""
+        self.log_interval_itrs = max(self.log_interval_steps // self.itr_batch_size, 1)
+        intervals = -(-(self.n_steps // self.itr_batch_size) // self.log_interval_itrs)
+        self.n_itr = max(intervals, 1) * self.log_interval_itrs
+        return self.n_itr
+
+    def initialize_logging(self) -> None:
+        """Zero the counters and start the clock."""
+        self._opt_infos: dict[str, list[Any]] = {k: [] for k in self.algo.opt_info_fields}
+        self._traj_infos: Any = []
+        self._start_time = self._last_time = time.monotonic()
+        self._cum_time = 0.0
+        self._cum_completed_trajs = 0
+        self._new_completed_trajs = 0
+        self._last_update_counter = 0
+        self._cum_eval_time = 0.0
+        self.recent_return = float("nan")
+        own = any(getattr(hook, "owns_terminal", False) for hook in self.hooks)
+        self.pbar = None if own else ProgBarCounter(self.log_interval_itrs)
+
+    # The run.
+
+    def train(self) -> None:
+        """Run from start to end, releasing everything on any exit.
+
+        Raises:
+            SystemExit: Ctrl-C (code 130) or SIGTERM (143) stopped the run, after a checkpoint.
+        """
+        with StopSignals() as signals:
+            try:
+                n_itr = self.startup()
+                self._tell("on_start")
+                if self._eval and self.start_itr == 0:
+                    self._evaluate_and_log(-1)
+                for itr in range(self.start_itr, n_itr):
+                    self.itr = itr
+                    with logger.prefix(f"itr #{itr} "):
+                        self.run_iteration(itr)
+                    self._tell("on_iteration", itr)
+                    if signals.received is not None:
+                        self._stop_by_signal(itr, signals.exit_code)
+                    if self._stop_requested:
+                        self.save_checkpoint(itr)
+                        break
+            finally:
+                self._tell("on_end")
+                self.shutdown()
+
+    def run_iteration(self, itr: int) -> None:
+        """Sample, optimize, keep statistics; log when it is time."""
+        self.agent.sample_mode(itr)
+        samples, traj_infos = self.sampler.obtain_samples(itr)
+        self.agent.train_mode(itr)
+        opt_info = self.algo.optimize_agent(itr, samples)
+        self.store_diagnostics(itr, traj_infos, opt_info)
+        if (itr + 1) % self.log_interval_itrs == 0:
+            self._evaluate_and_log(itr)
+
+    def _evaluate_and_log(self, itr: int) -> None:
+        """Write a row; runners with evaluation evaluate first. ``itr`` -1: before training."""
+        self.log_diagnostics(itr)
+        self._tell("on_log", dict(self._last_row))
+
+    @property
+    def cum_steps(self) -> int:
+        """Environment steps so far."""
+        return (self.itr + 1) * self.itr_batch_size
+
+    @property
+    def steps_per_second(self) -> float:
+        """Environment steps per second of training since this process started."""
+        elapsed = time.monotonic() - self._start_time - self._eval_time_here
+        steps = (self.itr + 1 - self.start_itr) * self.itr_batch_size
+        return steps / elapsed if elapsed > 0 else float("nan")
+
+    _eval_time_here = 0.0
+
+    def request_stop(self) -> None:
+        """End training after this iteration, with a checkpoint."""
+        self._stop_requested = True
+
+    def _tell(self, event: str, *args: Any) -> None:
+        for hook in self.hooks:
+            getattr(hook, event, getattr(Hook(), event))(self, *args)
+
+    def _stop_by_signal(self, itr: int, exit_code: int) -> None:
+        saved = self.save_checkpoint(itr)
+        where = f"checkpoint saved in {saved}" if saved else "no directory for a checkpoint"
+        print(f"Stopped by signal after iteration {itr}: {where}.", flush=True)
+        raise SystemExit(exit_code)
+
+    def shutdown(self) -> None:
+        """Release processes and environments; can be called again."""
+        if getattr(self, "pbar", None) is not None:
+            self.pbar.stop()  # type: ignore[union-attr]
+            self.pbar = None
+        self.sampler.shutdown()
+
+    # Snapshots and checkpoints.
+
+    def get_itr_snapshot(self, itr: int) -> dict[str, Any]:
+        """What ``params.pkl`` holds: plain tensors and numbers, readable with ``torch.load``."""
+        return dict(
+            itr=itr,
+            cum_steps=(itr + 1) * self.itr_batch_size,
+            agent_state_dict=self.agent.state_dict(),
+            optimizer_state_dict=self.algo.optim_state_dict(),
+        )
+
+    def save_itr_snapshot(self, itr: int) -> None:
+        """Hand a snapshot to the logger, which saves it or not, by its snapshot mode."""
+        if logger.get_snapshot_mode() != "none":
+            logger.save_itr_params(itr, self.get_itr_snapshot(itr))
+
+    def save_checkpoint(self, itr: int) -> Any:
+        """Save all that a resumed run needs; returns where, or ``None`` without a directory."""
+        directory = self.checkpoint_dir
+        if directory is None and logger.get_snapshot_dir():
+            directory = os.path.join(logger.get_snapshot_dir(), "checkpoint")
+        if directory is None:
+            return None
+        try:
+            return checkpoint.save_checkpoint(
+                directory, run_state.gather(self, itr), meta=run_state.describe(self)
+            )
+        except checkpoint.CheckpointError as error:
+            logger.log(f"checkpoint not saved: {error}")
+            return None
+
+    def resume(self) -> None:
+        """Go on from ``resume_from``.
+
+        Raises:
+            CheckpointError: there is no valid checkpoint.
+            ValueError: it is of another algorithm, agent or batch size.
+        """
+        loaded = checkpoint.load_checkpoint(self.resume_from)
+        run_state.check_fits(loaded.meta, self)
+        exact = run_state.restore(self, loaded.state)
+        self.itr = loaded.state["itr"]
+        self.start_itr = self.itr + 1
+        note = "" if exact else "; environments cannot be restored and start new episodes"
+        logger.log(f"Resumed from {loaded.path}, after iteration {self.itr}{note}.")
+
+    def counters(self) -> dict[str, Any]:
+        """Statistics in progress, for a checkpoint."""
+        return {
+            "opt_infos": {k: list(v) for k, v in self._opt_infos.items()},
+            "traj_infos": run_state.plain(self._traj_infos),
+            "cum_time": time.monotonic() - self._start_time,
+            "cum_eval_time": self._cum_eval_time,
+            "cum_completed_trajs": self._cum_completed_trajs,
+            "new_completed_trajs": self._new_completed_trajs,
+            "last_update_counter": self._last_update_counter,
+            "recent_return": float(self.recent_return),
+        }
+
+    def load_counters(self, saved: dict[str, Any]) -> None:
+        """Go on counting from a checkpoint."""
+        self._opt_infos = {k: list(v) for k, v in saved["opt_infos"].items()}
+        self._traj_infos.extend(run_state.unplain(saved["traj_infos"]))
+        self._start_time = time.monotonic() - saved["cum_time"]
+        self._eval_time_here = saved["cum_time"]  # speed counts from now
+        self._cum_eval_time = saved["cum_eval_time"]
+        self._cum_completed_trajs = saved["cum_completed_trajs"]
+        self._new_completed_trajs = saved["new_completed_trajs"]
+        self._last_update_counter = saved["last_update_counter"]
+        self.recent_return = saved["recent_return"]
+
+    # Diagnostics.
+
+    def store_diagnostics(self, itr: int, traj_infos: list[Any], opt_info: Any) -> None:
+        """Keep what an iteration gave until the next row."""
+        self._cum_completed_trajs += len(traj_infos)
+        self._new_completed_trajs += len(traj_infos)
+        for name, values in self._opt_infos.items():
+            new = getattr(opt_info, name, [])
+            values.extend(new if isinstance(new, list) else [new])
+        if self.pbar is not None:
+            self.pbar.update((itr + 1) % self.log_interval_itrs)
+
+    def log_diagnostics(
+        self,
+        itr: int,
+        traj_infos: Any = None,
+        eval_time: float = 0,
+        prefix: str = "Diagnostics/",
+    ) -> None:
+        """Write a row of progress.csv and a snapshot.
+
+        Args:
+            itr: the iteration just run; -1 before the first.
+            traj_infos: trajectories to describe.
+            eval_time: seconds that evaluation took.
+            prefix: of the diagnostics' column names.
+        """
+        if itr >= self.min_itr_learn - 1:
+            self.save_itr_snapshot(max(itr, 0))
+        now = time.monotonic()
+        self._cum_time = now - self._start_time
+        elapsed = max(now - self._last_time - eval_time, 1e-9)
+        updates = self.algo.update_counter
+        steps = self.itr_batch_size * (self.log_interval_itrs if itr >= 0 else 0)
+        new_updates = updates - self._last_update_counter
+        samples_used = getattr(self.algo, "_batch_size", 0) * self.world_size
+        total = (itr + 1) * self.itr_batch_size
+        nan = float("nan")
+        with logger.tabular_prefix(prefix):
+            if self._eval:
+                logger.record_tabular("CumTrainTime", self._cum_time - self._cum_eval_time)
+            logger.record_tabular("Iteration", max(itr, 0))
+            logger.record_tabular("CumTime (s)", self._cum_time)
+            logger.record_tabular("CumSteps", total)
+            logger.record_tabular("CumCompletedTrajs", self._cum_completed_trajs)
+            logger.record_tabular("CumUpdates", updates)
+            logger.record_tabular("StepsPerSecond", steps / elapsed if steps else nan)
+            logger.record_tabular("UpdatesPerSecond", new_updates / elapsed if steps else nan)
+            logger.record_tabular(
+                "ReplayRatio", new_updates * samples_used / steps if steps else nan
+            )
+            logger.record_tabular(
+                "CumReplayRatio", updates * samples_used / total if total else nan
+            )
+        self._log_infos(traj_infos)
+        logger.set_iteration(max(itr, 0))
+        self._last_row = logger.dump_tabular(with_prefix=False) or {}
+        self._last_time = time.monotonic()
+        self._last_update_counter = updates
+        self._new_completed_trajs = 0
+
+    def _log_infos(self, traj_infos: Any = None) -> None:
+        """Write statistics of trajectories and of optimization, then forget the latter."""
+        if traj_infos is None:
+            traj_infos = self._traj_infos
+        example = traj_infos[0] if len(traj_infos) else self.sampler.TrajInfoCls()
+        for key in [k for k in example if not k.startswith("_")]:
+            logger.record_tabular_misc_stat(key, [info[key] for info in traj_infos])
+        for name, values in self._opt_infos.items():
+            logger.record_tabular_misc_stat(name, values)
+        self._opt_infos = {name: [] for name in self._opt_infos}
+        returns = [info["Return"] for info in traj_infos if "Return" in info]
+        if returns:
+            self.recent_return = sum(returns) / len(returns)
+
+
+class MinibatchRl(MinibatchRlBase):
+    """Training with statistics of the trajectories it learns from.
+
+    Args:
+        log_traj_window: how many of the last trajectories a row describes.
+        **kwargs: see ``MinibatchRlBase``.
+    """
+
+    def __init__(self, log_traj_window: int = 100, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.log_traj_window = whole_number("log_traj_window", log_traj_window, 1)
+
+    def initialize_logging(self) -> None:
+        """Keep a window of trajectories."""
+        super().initialize_logging()
+        self._traj_infos = deque(maxlen=self.log_traj_window)
+
+    def store_diagnostics(self, itr: int, traj_infos: list[Any], opt_info: Any) -> None:
+        """Move the window on."""
+        self._traj_infos.extend(traj_infos)
+        if traj_infos:
+            window = [info["Return"] for info in self._traj_infos]
+            self.recent_return = sum(window) / len(window)
+        super().store_diagnostics(itr, traj_infos, opt_info)
+
+    def log_diagnostics(self, itr: int, prefix: str = "Diagnostics/") -> None:  # type: ignore[override]
+        """Write a row about the window of trajectories."""
+        with logger.tabular_prefix(prefix):
+            logger.record_tabular("NewCompletedTrajs", self._new_completed_trajs)
+            steps = sum(info["Length"] for info in self._traj_infos)
+            logger.record_tabular("StepsInTrajWindow", steps)
+        super().log_diagnostics(itr, prefix=prefix)
+
+
+class MinibatchRlEval(MinibatchRlBase):
+    """Training with statistics of separate evaluation episodes, before the first iteration and
+    at every logging interval."""
+
+    _eval = True
+
+    def evaluate_agent(self, itr: int) -> tuple[list[Any], float]:
+        """Evaluate; returns (trajectories, seconds it took)."""
+        if self.pbar is not None:
+            self.pbar.stop()
+            self.pbar = ProgBarCounter(self.log_interval_itrs)
+        started = time.monotonic()
+        traj_infos: list[Any] = []
+        if itr >= self.min_itr_learn - 1 or itr <= 0:
+            self.agent.eval_mode(max(itr, 0))
+            traj_infos = self.sampler.evaluate_agent(max(itr, 0))
+            if not traj_infos:
+                logger.log("WARNING: no evaluation episode ended; raise eval_max_steps.")
+        return traj_infos, time.monotonic() - started
+
+    def _evaluate_and_log(self, itr: int) -> None:
+        traj_infos, eval_time = self.evaluate_agent(itr)
+        self._eval_time_here += eval_time
+        self.log_diagnostics(itr, traj_infos, eval_time)
+        self._tell("on_log", dict(self._last_row))
+
+    def log_diagnostics(  # type: ignore[override]
+        self,
+        itr: int,
+        eval_traj_infos: list[Any],
+        eval_time: float,
+        prefix: str = "Diagnostics/",
+    ) -> None:
+        """Write a row about evaluation episodes."""
+        self._cum_eval_time += eval_time
+        with logger.tabular_prefix(prefix):
+            steps = sum(info["Length"] for info in eval_traj_infos)
+            logger.record_tabular("StepsInEval", steps)
+            logger.record_tabular("TrajsInEval", len(eval_traj_infos))
+            logger.record_tabular("CumEvalTime", self._cum_eval_time)
+        super().log_diagnostics(itr, eval_traj_infos, eval_time, prefix)

@@ -1,0 +1,93 @@
+"""All that a resumed run needs, as one tree for ``utils.checkpoint``."""
+
+import random
+from typing import Any
+
+import numpy as np
+import torch
+
+from rlpyt.utils.collections import AttrDict
+
+
+def gather(runner: Any, itr: int) -> dict[str, Any]:
+    """The state of a run after iteration ``itr``."""
+    return {
+        "itr": itr,
+        "seed": runner.seed,
+        "agent": runner.agent.state_dict(),
+        "algo": runner.algo.state_dict(),
+        "sampler": runner.sampler.state_dict(),
+        "counters": runner.counters(),
+        "random": random_state(),
+    }
+
+
+def restore(runner: Any, state: dict[str, Any]) -> bool:
+    """Put a run into a saved state, after its startup. Returns whether it goes on exactly.
+
+    It does where every environment can give and take its state; otherwise environments start new
+    episodes.
+    """
+    runner.agent.load_state_dict(state["agent"])
+    runner.algo.load_state_dict(state["algo"])
+    exact = bool(runner.sampler.load_state_dict(state["sampler"]))
+    runner.load_counters(state["counters"])
+    set_random_state(state["random"])
+    return exact
+
+
+def describe(runner: Any) -> dict[str, Any]:
+    """What must agree between a checkpoint and the run that resumes it."""
+    T, B = runner.sampler.batch_spec
+    return {
+        "algo": type(runner.algo).__name__,
+        "agent": type(runner.agent).__name__,
+        "batch_T": T,
+        "batch_B": B,
+    }
+
+
+def check_fits(saved: dict[str, Any], runner: Any) -> None:
+    """Compare a checkpoint's description with the run's.
+
+    Raises:
+        ValueError: they differ; the message says in what.
+    """
+    own = describe(runner)
+    odd = [f"{k}: {saved[k]!r}, this run {v!r}" for k, v in own.items() if saved.get(k, v) != v]
+    if odd:
+        raise ValueError("the checkpoint is of another run: " + "; ".join(odd) + ".")
+
+
+def random_state() -> dict[str, Any]:
+    """States of the global generators of random, numpy and torch."""
+    version, internal, gauss = random.getstate()
+    name, keys, pos, has_gauss, cached = np.random.get_state()
+    state = {
+        "python": [version, list(internal), gauss],
+        "numpy": [name, np.asarray(keys), int(pos), int(has_gauss), float(cached)],
+        "torch": torch.get_rng_state(),
+    }
+    if torch.cuda.is_available():
+        state["cuda"] = torch.cuda.get_rng_state_all()
+    return state
+
+
+def set_random_state(state: dict[str, Any]) -> None:
+    """Set the global generators."""
+    version, internal, gauss = state["python"]
+    random.setstate((version, tuple(internal), gauss))
+    np.random.set_state(tuple(state["numpy"]))
+    torch.set_rng_state(state["torch"].cpu())
+    if "cuda" in state and torch.cuda.is_available():
+        torch.cuda.set_rng_state_all(state["cuda"])
+
+
+def plain(traj_infos: Any) -> list[dict[str, Any]]:
+    """Trajectory statistics as plain dictionaries."""
+    return [{k: v for k, v in info.items() if not k.startswith("_")} for info in traj_infos]
+
+
+def unplain(dictionaries: list[dict[str, Any]]) -> list[AttrDict]:
+    """Trajectory statistics as the runner keeps them."""
+    return [AttrDict(**d) for d in dictionaries]

@@ -1,0 +1,110 @@
+"""What every sampler is to its users: arguments, and the four calls."""
+
+from typing import Any
+
+from rlpyt.samplers.collections import BatchSpec, TrajInfo
+
+
+class BaseSampler:
+    """Collects batches of agent-environment interaction.
+
+    Construction only remembers and checks the arguments.
+
+    Args:
+        EnvCls: makes an environment: a class, or a function such as ``rlpyt.envs.gym.make``.
+        env_kwargs: its keyword arguments.
+        batch_T: time steps per batch.
+        batch_B: environments side by side.
+        CollectorCls: the collection loop.
+        max_decorrelation_steps: each environment starts with up to so many random actions.
+        TrajInfoCls: statistics kept of each trajectory.
+        eval_n_envs: environments for evaluation; 0 for none.
+        eval_CollectorCls: the evaluation loop.
+        eval_env_kwargs: keyword arguments of the evaluation environments.
+        eval_max_steps: environment steps per evaluation at the most, over all environments.
+        eval_max_trajectories: episodes per evaluation; shared out evenly over the environments.
+
+    Raises:
+        TypeError, ValueError: an argument is of the wrong kind or out of range.
+    """
+
+    alternating = False
+
+    def __init__(
+        self,
+        EnvCls: Any,
+        env_kwargs: dict[str, Any],
+        batch_T: int,
+        batch_B: int,
+        CollectorCls: Any = None,
+        max_decorrelation_steps: int = 100,
+        TrajInfoCls: Any = TrajInfo,
+        eval_n_envs: int = 0,
+        eval_CollectorCls: Any = None,
+        eval_env_kwargs: dict[str, Any] | None = None,
+        eval_max_steps: int | None = None,
+        eval_max_trajectories: int | None = None,
+    ) -> None:
+        if not callable(EnvCls):
+            raise TypeError(
+                f"EnvCls={EnvCls!r:.100} must be callable: the environment's class or a function "
+                "that makes one, not an environment; its arguments go into env_kwargs."
+            )
+        self.EnvCls = EnvCls
+        self.env_kwargs = dict(env_kwargs or {})
+        self.batch_spec = BatchSpec(
+            whole_number("batch_T", batch_T, 1), whole_number("batch_B", batch_B, 1)
+        )
+        self.CollectorCls = CollectorCls
+        self.max_decorrelation_steps = whole_number(
+            "max_decorrelation_steps", max_decorrelation_steps or 0, 0
+        )
+        self.TrajInfoCls = TrajInfoCls
+        self.eval_n_envs = whole_number("eval_n_envs", eval_n_envs or 0, 0)
+        self.eval_CollectorCls = eval_CollectorCls
+        self.eval_env_kwargs = eval_env_kwargs
+        for name, value in (
+            ("eval_max_steps", eval_max_steps),
+            ("eval_max_trajectories", eval_max_trajectories),
+        ):
+            if value is not None:
+                whole_number(name, value, 1)
+        self.eval_max_steps = None if eval_max_steps is None else int(eval_max_steps)
+        self.eval_max_trajectories = eval_max_trajectories
+        if self.eval_n_envs and eval_max_steps is None:
+            raise ValueError("eval_max_steps is needed with eval_n_envs: evaluation must end.")
+        self.mid_batch_reset = getattr(CollectorCls, "mid_batch_reset", True)
+
+    def initialize(self, *args: Any, **kwargs: Any) -> Any:
+        """Acquire environments, buffers and processes; returns examples of one step."""
+        raise NotImplementedError(f"{type(self).__name__} must implement initialize.")
+
+    def obtain_samples(self, itr: int) -> Any:
+        """Collect one batch; returns (samples, finished trajectories)."""
+        raise NotImplementedError(f"{type(self).__name__} must implement obtain_samples.")
+
+    def evaluate_agent(self, itr: int) -> Any:
+        """Run evaluation episodes; returns finished trajectories."""
+        raise NotImplementedError(f"{type(self).__name__} must implement evaluate_agent.")
+
+    def shutdown(self) -> None:
+        """Release everything; can be called again."""
+
+    @property
+    def batch_size(self) -> int:
+        """Environment steps per batch."""
+        return self.batch_spec.size
+
+
+def whole_number(name: str, value: Any, least: int) -> int:
+    """Check an argument that counts something; whole floats such as 1e6 are fine.
+
+    Raises:
+        TypeError: it is not a whole number.
+        ValueError: it is below ``least``.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
+        raise TypeError(f"{name}={value!r} must be a whole number of at least {least}.")
+    if value < least:
+        raise ValueError(f"{name}={value!r} must be at least {least}.")
+    return int(value)

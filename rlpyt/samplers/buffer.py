@@ -1,0 +1,169 @@
+"""Allocates a batch [T, B] after one example step, and makes that example."""
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from rlpyt.agents.base import AgentInputs
+from rlpyt.errors import NonFiniteError
+from rlpyt.samplers.collections import AgentSamples, AgentSamplesTlv, EnvSamples, Samples
+from rlpyt.utils.buffer import (
+    _named_leaves,
+    buffer_from_example,
+    buffer_func,
+    numpify_buffer,
+    torchify_buffer,
+)
+from rlpyt.utils.collections import AttrDict
+from rlpyt.utils.shared import Arena
+
+
+def env_examples(env: Any) -> AttrDict:
+    """Take one random step and return the spaces and examples of what the environment gives.
+
+    Raises:
+        ValueError: an observation does not have the shape that the observation space promises.
+    """
+    observation = env.reset()
+    action = env.action_space.sample()
+    next_observation, reward, done, env_info = env.step(action)
+    _check_observation(env, next_observation)
+    return AttrDict(
+        spaces=env.spaces,
+        observation=_as_recorded(next_observation, observation),
+        action=action,
+        reward=np.float32(reward),
+        done=np.bool_(done),
+        env_info=env_info,
+    )
+
+
+def _check_observation(env: Any, observation: Any) -> None:
+    promised = getattr(env.observation_space, "shape", None)
+    if isinstance(observation, tuple) or not isinstance(promised, tuple):
+        return
+    if np.shape(observation) != promised:
+        raise ValueError(
+            f"{type(env).__name__} gave an observation of shape {np.shape(observation)}; its "
+            f"observation_space says {promised}."
+        )
+
+
+def _as_recorded(observation: Any, first: Any) -> Any:
+    """An example that owns its memory, whether the environment reuses buffers or not."""
+    return buffer_func(observation, lambda leaf: np.array(leaf))
+
+
+def agent_examples(agent: Any, examples: AttrDict) -> None:
+    """Add ``action`` and ``agent_info`` as the (initialized) agent gives them, and check them.
+
+    Raises:
+        ValueError: the agent's action does not have the space's shape, or a leading dimension is
+            missing; the message names the field.
+        NonFiniteError: the agent's first output is NaN or infinite.
+    """
+    inputs = _batch_of(examples, 2)
+    with torch.no_grad():
+        agent.sample_mode(0)
+        action, agent_info = agent.step(*torchify_buffer(tuple(inputs)))
+        agent.reset()
+    _check_agent_output(agent, examples.action, numpify_buffer((action, agent_info)))
+    examples.action, examples.agent_info = numpify_buffer(
+        buffer_func((action, agent_info), lambda leaf: leaf[0])
+    )
+
+
+def _batch_of(examples: AttrDict, B: int) -> Any:
+    example = AgentInputs(examples.observation, examples.action, examples.reward)
+    batch = buffer_from_example(example, B)
+    for b in range(B):
+        batch[b] = example
+    return batch
+
+
+def _check_agent_output(agent: Any, env_action: Any, output: Any) -> None:
+    name = type(agent).__name__
+    for path, leaf in _named_leaves(AgentSamples(output[0], None, output[1])):
+        if leaf.ndim == 0 or leaf.shape[0] != 2:
+            raise ValueError(
+                f"{name}.step was given 2 environments and returned '{path}' of shape "
+                f"{leaf.shape}; every output needs the leading dimension [B] of its inputs."
+            )
+        if leaf.dtype.kind == "f" and not np.isfinite(leaf).all():
+            raise NonFiniteError(
+                f"'{path}' is not finite in the first output of {name}: {leaf[0]}. Look at the "
+                "model's head of that name, its initialisation, and the scale of observations."
+            )
+    if not isinstance(env_action, tuple) and output[0].shape[1:] != np.shape(env_action):
+        raise ValueError(
+            f"{name} chooses actions of shape {output[0].shape[1:]}; the environment's action "
+            f"space has {np.shape(env_action)}."
+        )
+
+
+def allocate_samples(
+    examples: AttrDict, T: int, B: int, bootstrap_value: bool, memory: Arena | bool
+) -> Any:
+    """Allocate ``Samples`` [T, B] from complete examples.
+
+    ``agent.action`` and ``agent.prev_action`` are shifted views of one block [T + 1, B], rewards
+    alike: writing an action is writing the next step's previous one.
+    """
+    all_action = buffer_from_example(examples.action, (T + 1, B), memory)
+    all_reward = buffer_from_example(examples.reward, (T + 1, B), memory)
+    action, prev_action = all_action[1:], all_action[:-1]
+    agent_info = buffer_from_example(examples.agent_info, (T, B), memory)
+    if bootstrap_value:
+        agent = AgentSamplesTlv(
+            action=action,
+            prev_action=prev_action,
+            agent_info=agent_info,
+            bootstrap_value=buffer_from_example(np.float32(0), (1, B), memory),
+            timeout_value=buffer_from_example(np.float32(0), (T, B), memory),
+        )
+    else:
+        agent = AgentSamples(action=action, prev_action=prev_action, agent_info=agent_info)
+    env = EnvSamples(
+        observation=buffer_from_example(examples.observation, (T, B), memory),
+        reward=all_reward[1:],
+        prev_reward=all_reward[:-1],
+        done=buffer_from_example(examples.done, (T, B), memory),
+        env_info=buffer_from_example(examples.env_info, (T, B), memory),
+    )
+    return Samples(agent=agent, env=env)
+
+
+def get_example_outputs(agent: Any, env: Any, examples: Any, subprocess: bool = False) -> None:
+    """Fill ``examples`` with one step of environment and agent; rlpyt's entry to the above."""
+    examples.update(env_examples(env))
+    agent_examples(agent, examples)
+
+
+def build_samples_buffer(
+    agent: Any,
+    env: Any,
+    batch_spec: Any,
+    bootstrap_value: bool = False,
+    agent_shared: bool = True,
+    env_shared: bool = True,
+    subprocess: bool = True,
+    examples: Any = None,
+) -> tuple[Any, Any, Any]:
+    """Return (samples_pyt, samples_np, examples) for an initialized agent.
+
+    Args:
+        agent: the agent.
+        env: an environment to take an example step in, unless ``examples`` are given.
+        batch_spec: T and B.
+        bootstrap_value: whether to allocate for it.
+        agent_shared, env_shared: put the batch into shared memory (both or neither).
+        subprocess: accepted for rlpyt's sake.
+        examples: complete examples, if at hand.
+    """
+    if examples is None:
+        examples = AttrDict()
+        get_example_outputs(agent, env, examples)
+    memory = Arena() if agent_shared or env_shared else False
+    samples_np = allocate_samples(examples, *batch_spec, bootstrap_value, memory)
+    return torchify_buffer(samples_np), samples_np, examples

@@ -1,0 +1,464 @@
+"""The only loop that steps environments for training, and the one that evaluates.
+
+A collector owns the environments of one process and writes their steps into its columns of the
+batch. ``BaseCollector`` is what people subclass to write loops of their own.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from rlpyt.agents.base import AgentInputs
+from rlpyt.samplers.actions import ActionNoise, LocalActions, StepRecord
+from rlpyt.samplers.collections import TrajInfo
+from rlpyt.samplers.traj_stats import BatchTrajStats
+from rlpyt.utils.buffer import buffer_from_example, buffer_func, leaves_of
+from rlpyt.utils.seed import stream
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass
+class Surroundings:
+    """What a process knows beside the documented arguments of a collector."""
+
+    seed: int = 0
+    # Where the process stands: [environment (row), time step], read by the parent after a failure.
+    progress: Any = field(default_factory=lambda: memoryview(np.full(2, -1, np.int64)))
+
+
+class BaseCollector:
+    """Steps environments, possibly in a worker process.
+
+    Args:
+        rank: index of the process.
+        envs: its environments.
+        samples_np: its columns of the batch, numpy leaves [T, B, ...]; written in place.
+        batch_T: time steps in a batch.
+        TrajInfoCls: makes an empty ``TrajInfo``.
+        agent: the agent, where actions are chosen in this process.
+        sync: synchronisation with an action server, where they are not.
+        step_buffer_np: step record shared with that server.
+        global_B: environments in the whole run.
+        env_ranks: global indices of these environments.
+    """
+
+    mid_batch_reset: bool = True
+
+    def __init__(
+        self,
+        rank: int,
+        envs: Sequence[Any],
+        samples_np: Any,
+        batch_T: int,
+        TrajInfoCls: Any,
+        agent: Any = None,
+        sync: Any = None,
+        step_buffer_np: Any = None,
+        global_B: int = 1,
+        env_ranks: Any = None,
+    ) -> None:
+        self.rank = rank
+        self.envs = envs
+        self.samples_np = samples_np
+        self.batch_T = batch_T
+        self.TrajInfoCls = TrajInfoCls
+        self.agent = agent
+        self.sync = sync
+        self.step_buffer_np = step_buffer_np
+        self.global_B = global_B
+        self.env_ranks = list(range(len(envs))) if env_ranks is None else list(env_ranks)
+        self.surroundings = Surroundings()
+
+    def start_envs(self, max_decorrelation_steps: int = 0) -> tuple[Any, list[Any]]:
+        """Reset every environment; returns (agent_inputs, traj_infos)."""
+        inputs = self._empty_inputs()
+        for b, env in enumerate(self.envs):
+            inputs.observation[b] = env.reset()
+        return inputs, [self.TrajInfoCls() for _ in self.envs]
+
+    def start_agent(self) -> None:
+        """Prepare the agent for acting in this process."""
+        if self.agent is not None:
+            self.agent.collector_initialize(global_B=self.global_B, env_ranks=self.env_ranks)
+            self.agent.reset()
+            self.agent.sample_mode(itr=0)
+
+    def collect_batch(
+        self, agent_inputs: Any, traj_infos: list[Any], itr: int
+    ) -> tuple[Any, list[Any], list[Any]]:
+        """Fill the batch; returns (agent_inputs, traj_infos, completed traj_infos)."""
+        raise NotImplementedError(f"{type(self).__name__} must implement collect_batch.")
+
+    def reset_if_needed(self, agent_inputs: Any) -> None:
+        """Between batches: reset what waits for it."""
+
+    def _empty_inputs(self) -> Any:
+        """Null observation, previous action and previous reward [B]."""
+        B = len(self.envs)
+        observation = buffer_func(self.samples_np.env.observation, lambda x: np.zeros_like(x[0]))
+        action = buffer_from_example(self.envs[0].action_space.null_value(), B)
+        recorded = self.samples_np.agent.action
+        if not isinstance(recorded, tuple):
+            action = np.asarray(action).astype(recorded.dtype).reshape(recorded.shape[1:])
+        return AgentInputs(observation, action, np.zeros(B, np.float32))
+
+
+class DecorrelatingStartCollector(BaseCollector):
+    """Starts by stepping each environment a random number of times, so that they differ."""
+
+    def start_envs(self, max_decorrelation_steps: int = 0) -> tuple[Any, list[Any]]:
+        """Reset every environment, then take up to ``max_decorrelation_steps`` random actions.
+
+        How many, and which, is decided by the environment's own seed and rank.
+        """
+        inputs, traj_infos = super().start_envs()
+        if max_decorrelation_steps < 1:
+            return inputs, traj_infos
+        for b, env in enumerate(self.envs):
+            rng = stream(self.surroundings.seed, "decorrelation", self.env_ranks[b])
+            self.surroundings.progress[0] = b
+            o = buffer_func(inputs.observation[b], np.copy)
+            null_action = env.action_space.null_value()
+            for _ in range(int(rng.integers(max_decorrelation_steps + 1))):
+                a = env.action_space.sample()
+                before = o
+                o, r, d, info = env.step(a)
+                traj_infos[b].step(before, a, r, d, None, info)
+                if getattr(info, "traj_done", d):
+                    o = env.reset()
+                    traj_infos[b] = self.TrajInfoCls()
+                inputs.prev_action[b] = null_action if d else a
+                inputs.prev_reward[b] = 0 if d else r
+            inputs.observation[b] = o
+        return inputs, traj_infos
+
+
+class Collector(DecorrelatingStartCollector):
+    """The collection loop, for agents in this process.
+
+    ``mid_batch_reset`` says what follows a done: the environment is reset at once and goes on, or
+    it waits for the end of the batch while zeros (and done) are recorded for it.
+    """
+
+    def start_envs(self, max_decorrelation_steps: int = 0) -> tuple[Any, list[Any]]:
+        """Start the environments and lay out the step record."""
+        inputs, traj_infos = super().start_envs(max_decorrelation_steps)
+        agent_buf, env_buf = self.samples_np.agent, self.samples_np.env
+
+        def like_row(leaf: Array) -> Array:
+            return np.zeros_like(leaf[0])
+
+        step = StepRecord(
+            observation=inputs.observation,
+            action=inputs.prev_action,
+            reward=inputs.prev_reward,
+            done=np.zeros(len(self.envs), bool),
+            env_info=buffer_func(env_buf.env_info, like_row),
+            agent_info=buffer_func(agent_buf.agent_info, like_row),
+        )
+        self.step = step
+        noise = ActionNoise(self.surroundings.seed, "action", self.env_ranks)
+        self.actions = LocalActions(self.agent, step, noise)
+        self._null_action = self.envs[0].action_space.null_value()
+        self._clip = _bounds_of(self.envs[0].action_space)
+        self._all_steps = [(b, env.step) for b, env in enumerate(self.envs)]
+        self._steps = self._all_steps
+        self._resting: dict[int, Any] = {}  # row -> observation to go on from; None: reset first
+        self._last_info: list[Any] = [None] * len(self.envs)
+        self._lay_out_writes(step)
+        self._watch_trajectories(traj_infos)
+        return inputs, traj_infos
+
+    def _lay_out_writes(self, step: Any) -> None:
+        """Pair each leaf of the batch [T, B] with the leaf of the record [B] it is written from."""
+
+        def pairs(batch: Any, record: Any) -> list[tuple[Array, Array]]:
+            return list(zip(leaves_of(batch), leaves_of(record), strict=True))
+
+        agent_buf, env_buf = self.samples_np.agent, self.samples_np.env
+        self._write_observation = pairs(env_buf.observation, step.observation)
+        self._write_agent = pairs(
+            (agent_buf.action, agent_buf.agent_info), (step.action, step.agent_info)
+        )
+        self._write_env = pairs(
+            (env_buf.reward, env_buf.done, env_buf.env_info),
+            (step.reward, step.done, step.env_info),
+        )
+        self._write_first = pairs(
+            (agent_buf.prev_action, env_buf.prev_reward), (step.action, step.reward)
+        )
+        self._ended = np.zeros(env_buf.done.shape, bool)  # [T, B], trajectories' ends
+        fields = agent_buf._fields
+        self._bootstrap = agent_buf.bootstrap_value if "bootstrap_value" in fields else None
+        self._timeout_value = agent_buf.timeout_value if "timeout_value" in fields else None
+
+    def _watch_trajectories(self, traj_infos: list[Any]) -> None:
+        """Whole batches at once for the stock TrajInfo, step by step for any other."""
+        self._stats = None
+        if self.mid_batch_reset and all(type(info) is TrajInfo for info in traj_infos):
+            self._stats = BatchTrajStats(traj_infos, traj_infos[0]._discount)
+        self.traj_infos = traj_infos
+
+    def collect_batch(
+        self, agent_inputs: Any, traj_infos: list[Any], itr: int
+    ) -> tuple[Any, list[Any], list[Any]]:
+        """Fill one batch with T steps of every environment."""
+        actions, progress = self.actions, self.surroundings.progress
+        completed: list[Any] = []
+        actions.begin(self.batch_T)
+        self._ended[...] = False
+        if self._timeout_value is not None:
+            self._timeout_value[...] = 0
+        for batch, record in self._write_first:
+            batch[0] = record
+        for t in range(self.batch_T):
+            progress[1] = t
+            for batch, record in self._write_observation:
+                batch[t] = record
+            actions.act(t)
+            if self._resting:
+                self._blank_resting()
+            for batch, record in self._write_agent:
+                batch[t] = record
+            finals = self._advance(t, completed)
+            for batch, record in self._write_env:
+                batch[t] = record
+            if finals:
+                self._after_done(t, finals)
+        progress[1] = -1
+        if self._bootstrap is not None:
+            self._bootstrap[...] = actions.value(self.step.observation)
+        if self._stats is not None:
+            completed = self._stats.add(self.samples_np.env.reward, self._ended, self.TrajInfoCls)
+        return agent_inputs, traj_infos, completed
+
+    def _advance(self, t: int, completed: list[Any]) -> list[tuple[int, Any, bool]]:
+        """Step the environments; returns (row, final observation, timed out) of those done."""
+        observation, action, reward, done, _, agent_info = self.step
+        progress, last_info = self.surroundings.progress, self._last_info
+        if self._clip is not None:
+            action = np.clip(action, *self._clip)
+        watched = self.traj_infos if self._stats is None else None
+        finals: list[tuple[int, Any, bool]] = []
+        for b, env_step in self._steps:
+            progress[0] = b
+            o, r, d, info = env_step(action[b])
+            if info is not last_info[b]:
+                self._note_info(b, info)
+            if watched is not None:
+                watched[b].step(observation[b], action[b], r, d, agent_info[b], info)
+            if d or getattr(info, "traj_done", False):
+                o = self._end(t, b, o, d, info, completed, finals)
+            observation[b] = o
+            reward[b] = r
+            done[b] = d
+        return finals
+
+    def _end(
+        self,
+        t: int,
+        b: int,
+        o: Any,
+        d: bool,
+        info: Any,
+        completed: list[Any],
+        finals: list[tuple[int, Any, bool]],
+    ) -> Any:
+        """An episode is done, a trajectory perhaps: note it, and return the next observation."""
+        finals.append((b, buffer_func(o, np.copy), bool(getattr(info, "timeout", False))))
+        traj_done = getattr(info, "traj_done", d)
+        if traj_done:
+            self._ended[t, b] = True
+            if self._stats is None:
+                completed.append(self.traj_infos[b].terminate(o))
+                self.traj_infos[b] = self.TrajInfoCls()
+        if not self.mid_batch_reset:
+            self._resting[b] = None if traj_done else finals[-1][1]
+        elif traj_done:
+            o = self.envs[b].reset()
+        return o
+
+    def _note_info(self, b: int, info: Any) -> None:
+        if info:
+            self.step.env_info[b] = info
+            # The same record of plain numbers again needs no writing again.
+            plain = all(isinstance(x, (bool, int, float)) for x in tuple(info))
+            self._last_info[b] = info if plain else None
+
+    def _after_done(self, t: int, finals: list[tuple[int, Any, bool]]) -> None:
+        """Value the final observations of truncated episodes; then null the next step's inputs."""
+        timed_out = [(b, o) for b, o, timeout in finals if timeout]
+        if timed_out and self._timeout_value is not None:
+            observation = buffer_func(self.step.observation, np.copy)
+            for b, o in timed_out:
+                observation[b] = o
+            value = self.actions.value(observation)
+            for b, _ in timed_out:
+                self._timeout_value[t, b] = value[b]
+        rows = [b for b, _, _ in finals]
+        for b in rows:
+            self.step.action[b] = self._null_action
+            self.step.reward[b] = 0
+        self.actions.reset_rows(rows)
+        if not self.mid_batch_reset:
+            self._steps = [(b, step) for b, step in self._all_steps if b not in self._resting]
+            self._blank_resting()
+
+    def _blank_resting(self) -> None:
+        """What is recorded of environments that wait: zeros, and done."""
+        for b in self._resting:
+            self.step[b] = 0
+            self.step.done[b] = True
+            self._last_info[b] = None
+
+    def reset_if_needed(self, agent_inputs: Any) -> None:
+        """Between batches: reset the environments that waited for it."""
+        for b, kept in self._resting.items():
+            self.surroundings.progress[0] = b
+            self.step.observation[b] = self.envs[b].reset() if kept is None else kept
+            self.step.action[b] = self._null_action
+            self.step.done[b] = False
+        if self._resting:
+            self.actions.reset_rows(list(self._resting))
+            self._resting = {}
+            self._steps = self._all_steps
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where collection stands, beside the environments: for exact resumption."""
+        state: dict[str, Any] = {
+            "step": [leaf.copy() for leaf in leaves_of(self.step)],
+            "noise": self.actions.noise.state_dict(),
+            "done_rows": list(self.actions._done_rows),
+        }
+        if self._stats is not None:
+            state["stats"] = self._stats.state_dict()
+        return state
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a saved state."""
+        for own, saved in zip(leaves_of(self.step), state["step"], strict=True):
+            own[...] = saved
+        self.actions.noise.load_state_dict(state["noise"])
+        self.actions.reset_rows(list(state["done_rows"]))
+        self._last_info = [None] * len(self.envs)
+        if self._stats is not None and "stats" in state:
+            self._stats.load_state_dict(state["stats"])
+
+
+def _bounds_of(space: Any) -> tuple[Array, Array] | None:
+    """(low, high) to which continuous actions are clipped for the environment, or ``None``."""
+    low, high = getattr(space, "low", None), getattr(space, "high", None)
+    dtype = getattr(space, "dtype", None)
+    if low is None or high is None or dtype is None or isinstance(low, tuple):
+        return None
+    if np.dtype(dtype).kind != "f" or not (np.isfinite(low).any() or np.isfinite(high).any()):
+        return None
+    return np.asarray(low, np.float32), np.asarray(high, np.float32)
+
+
+class BaseEvalCollector:
+    """Runs evaluation episodes, recording nothing but their statistics.
+
+    Args:
+        rank: index of the process.
+        envs: its evaluation environments.
+        TrajInfoCls: makes an empty ``TrajInfo``.
+        traj_infos_queue: where a collector of the user's may put finished trajectories; anything
+            with ``put``.
+        max_T: time steps per environment at the most.
+        agent: the agent, where actions are chosen in this process.
+        sync: synchronisation with an action server, where they are not.
+        step_buffer_np: step record shared with that server.
+    """
+
+    def __init__(
+        self,
+        rank: int,
+        envs: Sequence[Any],
+        TrajInfoCls: Any,
+        traj_infos_queue: Any,
+        max_T: int,
+        agent: Any = None,
+        sync: Any = None,
+        step_buffer_np: Any = None,
+    ) -> None:
+        self.rank = rank
+        self.envs = envs
+        self.TrajInfoCls = TrajInfoCls
+        self.traj_infos_queue = traj_infos_queue
+        self.max_T = max_T
+        self.agent = agent
+        self.sync = sync
+        self.step_buffer_np = step_buffer_np
+        self.surroundings = Surroundings()
+        self.quota: list[int] | None = None
+        self.env_ranks = list(range(len(envs)))
+        self.example_step: Any = None
+
+    def collect_evaluation(self, itr: int) -> Any:
+        """Run the agent; returns finished trajectories, or puts them into the queue."""
+        raise NotImplementedError(f"{type(self).__name__} must implement collect_evaluation.")
+
+
+class EvalCollector(BaseEvalCollector):
+    """The evaluation loop, for agents in this process.
+
+    Each environment runs its ``quota`` of episodes, decided beforehand, so short episodes do not
+    crowd out long ones; without a quota it runs ``max_T`` steps, and whatever ends within them
+    counts (then, as rlpyt documents, favouring short episodes where ``max_T`` is not large).
+    """
+
+    NOISE_BLOCK = 64  # steps for which action noise is drawn at a time
+
+    def collect_evaluation(self, itr: int) -> list[Any]:
+        """Run episodes from fresh resets; returns their ``TrajInfo`` by environment."""
+        B, progress = len(self.envs), self.surroundings.progress
+        finished: list[list[Any]] = [[] for _ in range(B)]
+        quota = self.quota or [np.inf] * B
+        step, actions = self._start()
+        infos = [self.TrajInfoCls() for _ in range(B)]
+        clip = _bounds_of(self.envs[0].action_space)
+        null_action = self.envs[0].action_space.null_value()
+        for t in range(self.max_T):
+            progress[1] = t
+            if t % self.NOISE_BLOCK == 0:
+                actions.begin(self.NOISE_BLOCK)
+            actions.act(t % self.NOISE_BLOCK)
+            action = step.action if clip is None else np.clip(step.action, *clip)
+            rows = []
+            for b, env in enumerate(self.envs):
+                if len(finished[b]) >= quota[b]:
+                    continue
+                progress[0] = b
+                o, r, d, info = env.step(action[b])
+                infos[b].step(step.observation[b], action[b], r, d, step.agent_info[b], info)
+                if getattr(info, "traj_done", d):
+                    finished[b].append(infos[b].terminate(o))
+                    infos[b] = self.TrajInfoCls()
+                    o = env.reset()
+                step.observation[b] = o
+                step.reward[b] = 0 if d else r
+                if d:
+                    step.action[b] = null_action
+                    rows.append(b)
+            actions.reset_rows(rows)
+            if all(len(done) >= n for done, n in zip(finished, quota)):
+                break
+        progress[1] = -1
+        return [info for infos_of_env in finished for info in infos_of_env]
+
+    def _start(self) -> tuple[Any, LocalActions]:
+        """Reset the environments and begin the evaluation's own stream of noise."""
+        if self.example_step is None:
+            raise RuntimeError("example_step must be set before evaluation; samplers do.")
+        step = buffer_func(self.example_step, np.zeros_like)
+        for b, env in enumerate(self.envs):
+            self.surroundings.progress[0] = b
+            step.observation[b] = env.reset()
+            step.action[b] = env.action_space.null_value()
+        if not hasattr(self, "_noise"):
+            self._noise = ActionNoise(self.surroundings.seed, "eval action", self.env_ranks)
+        return step, LocalActions(self.agent, step, self._noise)

@@ -1,0 +1,111 @@
+"""Who runs where: the layout of a sampler, and the hardware it is given."""
+
+import math
+import warnings
+from dataclasses import dataclass, field
+from typing import Any
+
+from rlpyt.utils.processes import available_cpus
+
+MOST_WORKERS_PER_CORE = 10
+
+
+@dataclass(frozen=True)
+class SamplerLayout:
+    """What tells one sampler class from another."""
+
+    processes: bool = False  # environments in worker processes, or in the caller's
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """One run's share of the machine, from rlpyt's affinity dictionary in any of its forms."""
+
+    n_workers: int = 1
+    workers_cpus: list[list[int] | None] = field(default_factory=list)  # per worker; None: free
+    worker_torch_threads: int = 1
+    master_cpus: list[int] | None = None
+    master_torch_threads: int | None = None
+    cuda_idx: int | None = None
+
+    @classmethod
+    def of(cls, affinity: Any) -> "Hardware":
+        """Read an affinity.
+
+        Args:
+            affinity: ``None`` or "auto" (a worker per available core, nothing pinned), a
+                dictionary such as ``dict(n_workers=4)`` or ``dict(workers_cpus=[0, 1, [2, 3]],
+                master_cpus=[0], cuda_idx=0, master_torch_threads=1, worker_torch_threads=1,
+                set_affinity=True)``, or an ``Hardware``.
+
+        Raises:
+            TypeError: it is something else.
+            ValueError: a key is unknown or a number makes no sense.
+        """
+        if isinstance(affinity, Hardware):
+            return affinity
+        if affinity is None or affinity == "auto":
+            affinity = {}
+        if not isinstance(affinity, dict):
+            raise TypeError(
+                f"affinity={affinity!r}: give None, 'auto' or a dictionary such as "
+                "dict(n_workers=2) or dict(workers_cpus=[0, 1], cuda_idx=None)."
+            )
+        unknown = set(affinity) - _KNOWN_KEYS
+        if unknown:
+            raise ValueError(
+                f"affinity has unknown keys {sorted(unknown)}; known are {sorted(_KNOWN_KEYS)}."
+            )
+        cpus = affinity.get("workers_cpus")
+        cores = len(available_cpus())
+        n_workers = affinity.get("n_workers") or (len(cpus) if cpus else cores)
+        _check_n_workers(n_workers, cores)
+        pinned: list[list[int] | None] = [None] * n_workers
+        if cpus and affinity.get("set_affinity", True):
+            pinned = [[c] if isinstance(c, int) else list(c) for c in cpus][:n_workers]
+        master = affinity.get("master_cpus") if affinity.get("set_affinity", True) else None
+        return cls(
+            n_workers=n_workers,
+            workers_cpus=pinned,
+            worker_torch_threads=affinity.get("worker_torch_threads") or 1,
+            master_cpus=None if master is None else [master] if isinstance(master, int) else master,
+            master_torch_threads=affinity.get("master_torch_threads")
+            or affinity.get("torch_threads"),
+            cuda_idx=affinity.get("cuda_idx"),
+        )
+
+
+_KNOWN_KEYS = {
+    *("all_cpus", "master_cpus", "workers_cpus", "master_torch_threads", "worker_torch_threads"),
+    *("cuda_idx", "alternating", "set_affinity", "cpus", "torch_threads", "n_workers"),
+}
+
+
+def _check_n_workers(n_workers: Any, cores: int) -> None:
+    if isinstance(n_workers, bool) or not isinstance(n_workers, int) or n_workers < 1:
+        raise ValueError(f"n_workers={n_workers!r} must be a whole number of at least 1.")
+    if n_workers > MOST_WORKERS_PER_CORE * cores:
+        raise ValueError(
+            f"n_workers={n_workers} on {cores} cores would only wait for each other; take at most "
+            f"{MOST_WORKERS_PER_CORE * cores}, and best {cores}."
+        )
+    if n_workers > cores:
+        warnings.warn(f"n_workers={n_workers} on {cores} cores: workers will share cores.")
+
+
+def rows_per_worker(B: int, n_workers: int, what: str = "batch_B") -> int:
+    """Environments of each worker.
+
+    Raises:
+        ValueError: they cannot be shared out evenly; the message names the nearest that can.
+    """
+    if B % n_workers:
+        down = B // n_workers * n_workers
+        up = math.ceil(B / n_workers) * n_workers
+        nearest = f"{what}={up}" + (f" or {what}={down}" if down else "")
+        divisors = [n for n in range(1, B + 1) if B % n == 0 and n <= n_workers]
+        raise ValueError(
+            f"{what}={B} does not divide evenly among n_workers={n_workers}; try {nearest}, or "
+            f"affinity=dict(n_workers={divisors[-1]})."
+        )
+    return B // n_workers

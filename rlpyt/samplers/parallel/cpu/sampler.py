@@ -1,0 +1,25 @@
+"""Environments and acting in worker processes."""
+
+from typing import Any
+
+from rlpyt.samplers.parallel.base import ParallelSamplerBase
+from rlpyt.samplers.parallel.cpu.collectors import CpuEvalCollector, CpuResetCollector
+
+
+class CpuSampler(ParallelSamplerBase):
+    """Each worker steps its environments and acts for them on the CPU.
+
+    Workers meet the master once per batch only; they see the master's parameters in shared
+    memory.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        CollectorCls: Any = CpuResetCollector,
+        eval_CollectorCls: Any = CpuEvalCollector,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            *args, CollectorCls=CollectorCls, eval_CollectorCls=eval_CollectorCls, **kwargs
+        )

@@ -1,0 +1,28 @@
+"""rlpyt's entry points of a worker; ``samplers.workers`` is what runs."""
+
+from typing import Any
+
+from rlpyt.samplers.station import Station
+from rlpyt.utils.processes import pin
+from rlpyt.utils.seed import set_seed
+
+
+def initialize_worker(
+    rank: int, seed: int | None = None, cpu: Any = None, torch_threads: int | None = None
+) -> None:
+    """Pin, seed and limit this process as a worker."""
+    import torch
+
+    if cpu is not None:
+        pin([cpu] if isinstance(cpu, int) else cpu)
+    torch.set_num_threads(torch_threads or 1)
+    if seed is not None:
+        set_seed(seed)
+
+
+def sampling_process(common_kwargs: Any, worker_kwargs: Any) -> Station:
+    """Build a station from the two sets of keyword arguments: shared by all workers, and its own.
+
+    rlpyt forked this function; workers now run ``samplers.workers.worker_main``.
+    """
+    return Station(**{**common_kwargs, **worker_kwargs})

@@ -1,0 +1,241 @@
+"""The sampler: builds stations from a layout, in this process or in workers, and commands them."""
+
+import weakref
+from typing import Any
+
+import numpy as np
+
+from rlpyt.envs.base import build_env
+from rlpyt.samplers.base import BaseSampler
+from rlpyt.samplers.buffer import agent_examples, allocate_samples, env_examples
+from rlpyt.samplers.layout import Hardware, SamplerLayout, rows_per_worker
+from rlpyt.samplers.station import Station, StationSpec, quotas
+from rlpyt.samplers.workers import WorkerPool, WorkerSpec, run_in_child
+from rlpyt.utils import serialize
+from rlpyt.utils.buffer import torchify_buffer
+from rlpyt.utils.seed import make_seed
+from rlpyt.utils.shared import Arena
+
+
+class Sampler(BaseSampler):
+    """A sampler with stations where its ``layout`` says.
+
+    Attributes (after ``initialize``):
+        samples_np, samples_pyt: the batch, over the same memory as numpy and torch trees.
+        agent: the master's agent.
+    """
+
+    layout = SamplerLayout()
+    step_timeout_s = 60.0  # a worker without progress for longer is taken for hung
+    start_timeout_s = 300.0
+    start_method: str | None = None  # of worker processes; see ``processes.start_context``
+
+    def initialize(
+        self,
+        agent: Any,
+        affinity: Any = None,
+        seed: int | None = None,
+        bootstrap_value: bool = False,
+        traj_info_kwargs: dict[str, Any] | None = None,
+        rank: int = 0,
+        world_size: int = 1,
+        worker_process: Any = None,
+    ) -> Any:
+        """Initialize the agent, allocate the batch, start the stations.
+
+        Args:
+            agent: as constructed.
+            affinity: see ``Hardware.of``.
+            seed: of environments and actions; drawn at random if ``None``.
+            bootstrap_value: whether the agent's ``value`` is recorded for bootstrapping.
+            traj_info_kwargs: settings of the ``TrajInfo``, such as ``dict(discount=0.99)``.
+            rank, world_size: which of how many samplers of one run this is.
+            worker_process: accepted for rlpyt's sake.
+
+        Returns:
+            AttrDict of examples of one step: observation, action, reward, done, env_info,
+            agent_info, and the environment's ``spaces``.
+
+        Raises:
+            WorkerError: an environment or worker failed to start.
+            ValueError, TypeError: the parts do not fit together.
+        """
+        hardware = Hardware.of(affinity)
+        self.agent = agent
+        self.seed = make_seed() if seed is None else seed
+        T, B = self.batch_spec
+        n_stations = hardware.n_workers if self.layout.processes else 1
+        rows = rows_per_worker(B, n_stations)
+        recipe_agent = serialize.dumps(agent) if self.layout.processes else b""
+        examples = self._try_environment()
+        agent.initialize(
+            examples.spaces,
+            share_memory=self.layout.processes,
+            global_B=B * world_size,
+            env_ranks=list(range(rank * B, (rank + 1) * B)),
+        )
+        agent_examples(agent, examples)
+        memory = Arena() if self.layout.processes else False
+        self.samples_np = allocate_samples(examples, T, B, bootstrap_value, memory)
+        self.samples_pyt = torchify_buffer(self.samples_np)
+        self.examples = examples
+        specs = [
+            self._station_spec(i, rows, n_stations, rank, world_size, traj_info_kwargs or {})
+            for i in range(n_stations)
+        ]
+        self._station: Station | None = None
+        self._pool: WorkerPool | None = None
+        if self.layout.processes:
+            self._pool = self._start_workers(specs, recipe_agent, hardware)
+            self._finalizer = weakref.finalize(self, self._pool.shutdown)
+        else:
+            self._station = Station(specs[0], agent, self.samples_np)
+            self._station.start()
+        return examples
+
+    def _try_environment(self) -> Any:
+        """One example step; in a child process where the real environments will be in some too."""
+        make, kwargs = self.EnvCls, self.env_kwargs
+        if self.layout.processes:
+            return run_in_child(_try_out, make, kwargs, start_method=self.start_method)
+        return _try_out(make, kwargs)
+
+    def _station_spec(
+        self,
+        i: int,
+        rows: int,
+        n_stations: int,
+        rank: int,
+        world_size: int,
+        traj_info_kwargs: dict[str, Any],
+    ) -> StationSpec:
+        B = self.batch_spec.B
+        n_eval = -(-self.eval_n_envs // n_stations)  # at least one each, as documented
+        all_eval = n_eval * n_stations
+        quota = quotas(self.eval_max_trajectories, all_eval)
+        mine = slice(i * n_eval, (i + 1) * n_eval)
+        first = rank * B + i * rows
+        return StationSpec(
+            rank=i,
+            EnvCls=self.EnvCls,
+            env_kwargs=self.env_kwargs,
+            CollectorCls=self.CollectorCls,
+            TrajInfoCls=self.TrajInfoCls,
+            traj_info_kwargs=traj_info_kwargs,
+            batch_T=self.batch_spec.T,
+            env_ranks=list(range(first, first + rows)),
+            global_B=B * world_size,
+            seed=self.seed,
+            max_decorrelation_steps=self.max_decorrelation_steps,
+            examples=self.examples,
+            eval_CollectorCls=self.eval_CollectorCls,
+            eval_env_kwargs=self.env_kwargs
+            if self.eval_env_kwargs is None
+            else self.eval_env_kwargs,
+            eval_env_ranks=list(range(i * n_eval, (i + 1) * n_eval)),
+            eval_max_T=self.eval_max_steps // all_eval if self.eval_max_steps and all_eval else 0,
+            eval_quota=None if quota is None else quota[mine],
+        )
+
+    def _start_workers(
+        self, specs: list[StationSpec], recipe_agent: bytes, hardware: Hardware
+    ) -> WorkerPool:
+        progress = Arena().allocate((len(specs), 2), np.int64)
+        progress[...] = -1
+        rows = self.batch_spec.B // len(specs)
+        agent = serialize.loads(recipe_agent)
+        worker_specs = [
+            WorkerSpec(
+                rank=i,
+                recipe=serialize.dumps((spec, agent)),
+                samples=self.samples_np[:, i * rows : (i + 1) * rows],
+                weights=self.agent.shared_weights,
+                progress=progress[i],
+                cpus=hardware.workers_cpus[i],
+                torch_threads=hardware.worker_torch_threads,
+            )
+            for i, spec in enumerate(specs)
+        ]
+        return WorkerPool(
+            worker_specs,
+            [spec.env_ranks for spec in specs],
+            self.step_timeout_s,
+            self.start_timeout_s,
+            self.start_method,
+        )
+
+    def _call(self, method: str, *args: Any) -> list[Any]:
+        """Run a method of every station; returns the results in order."""
+        if self._pool is not None:
+            return self._pool.call(method, *args)
+        if self._station is None:
+            raise RuntimeError("the sampler is not initialized, or was shut down.")
+        try:
+            return [getattr(self._station, method)(*args)]
+        except Exception as error:
+            env_index, step = self._station.where()
+            if step >= 0:
+                error.add_note(f"(environment {env_index}, step {step} of the batch)")
+            raise
+
+    def obtain_samples(self, itr: int) -> tuple[Any, list[Any]]:
+        """Collect one batch.
+
+        Returns:
+            (samples, trajectories): ``Samples`` [T, B] as torch tensors over memory that the next
+            batch overwrites, and the ``TrajInfo`` of trajectories that ended.
+
+        Raises:
+            WorkerError: a worker failed; nothing of the sampler is left running.
+        """
+        self.agent.sync_shared_memory()
+        completed = self._call("collect", itr)
+        return self.samples_pyt, [info for infos in completed for info in infos]
+
+    def evaluate_agent(self, itr: int) -> list[Any]:
+        """Run the evaluation episodes; returns their ``TrajInfo``.
+
+        Raises:
+            ValueError: the sampler has no evaluation environments.
+            WorkerError: a worker failed; nothing of the sampler is left running.
+        """
+        if not self.eval_n_envs:
+            raise ValueError("nothing to evaluate in: construct the sampler with eval_n_envs > 0.")
+        self.agent.sync_shared_memory()
+        completed = self._call("evaluate", itr)
+        return [info for infos in completed for info in infos]
+
+    def state_dict(self) -> dict[str, Any]:
+        """State of all stations, by station: environments, random streams, sums in progress."""
+        return {"stations": self._call("state_dict")}
+
+    def load_state_dict(self, state: dict[str, Any]) -> bool:
+        """Go on from a saved state; returns whether it could be done exactly.
+
+        Where an environment cannot give its state, or the number of stations differs, the
+        environments start new episodes.
+        """
+        stations = state["stations"]
+        if self._pool is not None:
+            if len(stations) != len(self._pool.processes):
+                return False
+            return all(self._pool.call_each("load_state_dict", [(s,) for s in stations]))
+        return bool(len(stations) == 1 and self._call("load_state_dict", stations[0])[0])
+
+    def shutdown(self) -> None:
+        """Close environments and stop workers; can be called again."""
+        if getattr(self, "_pool", None) is not None:
+            self._finalizer()
+            self._pool = None
+        if getattr(self, "_station", None) is not None:
+            self._station.close()  # type: ignore[union-attr]
+            self._station = None
+
+
+def _try_out(make: Any, kwargs: dict[str, Any]) -> Any:
+    env = build_env(make, kwargs, "trying it out")
+    try:
+        return env_examples(env)
+    finally:
+        if hasattr(env, "close"):
+            env.close()

@@ -1,0 +1,28 @@
+"""rlpyt's name for the evaluation loop of the serial sampler."""
+
+from typing import Any
+
+from rlpyt.samplers.collectors import EvalCollector
+
+
+class SerialEvalCollector(EvalCollector):
+    """Evaluation in the master process.
+
+    Args:
+        envs: evaluation environments.
+        agent: the agent.
+        TrajInfoCls: makes an empty ``TrajInfo``.
+        max_T: time steps per environment at the most.
+        max_trajectories: episodes in all at the most, shared out evenly.
+    """
+
+    def __init__(
+        self,
+        envs: Any,
+        agent: Any,
+        TrajInfoCls: Any,
+        max_T: int,
+        max_trajectories: int | None = None,
+    ) -> None:
+        super().__init__(0, envs, TrajInfoCls, None, max_T, agent)
+        self.max_trajectories = max_trajectories

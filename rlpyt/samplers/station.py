@@ -1,0 +1,237 @@
+"""What one process needs to sample: environments, agent, collectors. The same in every process."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from rlpyt.envs.base import build_env
+from rlpyt.samplers.actions import StepRecord
+from rlpyt.samplers.collectors import Surroundings
+from rlpyt.utils.buffer import buffer_from_example
+from rlpyt.utils.collections import AttrDict
+from rlpyt.utils.seed import env_seed
+
+
+@dataclass(frozen=True)
+class StationSpec:
+    """The recipe of a station; plain data and classes, nothing alive."""
+
+    rank: int
+    EnvCls: Any
+    env_kwargs: dict[str, Any]
+    CollectorCls: Any
+    TrajInfoCls: Any
+    traj_info_kwargs: dict[str, Any]
+    batch_T: int
+    env_ranks: list[int]
+    global_B: int
+    seed: int
+    max_decorrelation_steps: int
+    examples: AttrDict
+    eval_CollectorCls: Any = None
+    eval_env_kwargs: dict[str, Any] = field(default_factory=dict)
+    eval_env_ranks: list[int] = field(default_factory=list)
+    eval_max_T: int = 0
+    eval_quota: list[int] | None = None
+
+
+class Station:
+    """Environments, agent and collectors of one process, ready to collect and to evaluate."""
+
+    def __init__(
+        self, spec: StationSpec, agent: Any, samples_np: Any, progress: Any = None
+    ) -> None:
+        self.spec = spec
+        self.agent = agent
+        self.surroundings = Surroundings(seed=spec.seed)
+        if progress is not None:
+            self.surroundings.progress = progress
+        self.envs = self._make_envs(spec.env_kwargs, spec.env_ranks, "env")
+        self.eval_envs = self._make_envs(spec.eval_env_kwargs, spec.eval_env_ranks, "eval env")
+        self.collector = spec.CollectorCls(
+            rank=spec.rank,
+            envs=self.envs,
+            samples_np=samples_np,
+            batch_T=spec.batch_T,
+            TrajInfoCls=traj_info_factory(spec.TrajInfoCls, spec.traj_info_kwargs),
+            agent=agent,
+            global_B=spec.global_B,
+            env_ranks=spec.env_ranks,
+        )
+        self.collector.surroundings = self.surroundings
+        self.agent_inputs: Any = None
+        self.traj_infos: list[Any] = []
+        self.eval_collector: Any = self._make_eval_collector() if self.eval_envs else None
+
+    def _make_envs(self, kwargs: dict[str, Any], ranks: list[int], purpose: str) -> list[Any]:
+        envs = []
+        for b, rank in enumerate(ranks):
+            self.surroundings.progress[0] = b
+            where = f"worker {self.spec.rank}, {purpose} {rank}"
+            env = build_env(self.spec.EnvCls, kwargs, where)
+            if hasattr(env, "seed"):
+                env.seed(env_seed(self.spec.seed, rank, purpose))
+            envs.append(env)
+        return envs
+
+    def _make_eval_collector(self) -> Any:
+        spec = self.spec
+        factory = traj_info_factory(spec.TrajInfoCls, spec.traj_info_kwargs)
+        self._eval_queue = _ListQueue()
+        if "max_trajectories" in _parameters_of(spec.eval_CollectorCls):  # the serial signature
+            total = None if spec.eval_quota is None else sum(spec.eval_quota)
+            collector = spec.eval_CollectorCls(
+                envs=self.eval_envs,
+                agent=self.agent,
+                TrajInfoCls=factory,
+                max_T=spec.eval_max_T,
+                max_trajectories=total,
+            )
+        else:
+            collector = spec.eval_CollectorCls(
+                rank=spec.rank,
+                envs=self.eval_envs,
+                TrajInfoCls=factory,
+                traj_infos_queue=self._eval_queue,
+                max_T=spec.eval_max_T,
+                agent=self.agent,
+            )
+        collector.surroundings = self.surroundings
+        collector.env_ranks = spec.eval_env_ranks
+        collector.quota = spec.eval_quota
+        names = StepRecord._fields
+        example = StepRecord(*(spec.examples[name] for name in names))
+        collector.example_step = buffer_from_example(example, len(self.eval_envs))
+        return collector
+
+    def start(self) -> None:
+        """Start environments and agent; afterwards the station can collect."""
+        with torch.inference_mode():
+            self.collector.start_agent()
+            self.agent_inputs, self.traj_infos = self.collector.start_envs(
+                self.spec.max_decorrelation_steps
+            )
+
+    def collect(self, itr: int) -> list[Any]:
+        """Fill the batch; returns finished trajectories."""
+        self.agent.sample_mode(itr)
+        with torch.inference_mode():
+            self.collector.reset_if_needed(self.agent_inputs)
+            self.agent_inputs, self.traj_infos, completed = self.collector.collect_batch(
+                self.agent_inputs, self.traj_infos, itr
+            )
+        return completed
+
+    def evaluate(self, itr: int) -> list[Any]:
+        """Run evaluation episodes; returns finished trajectories."""
+        self.agent.eval_mode(itr)
+        with torch.inference_mode():
+            finished = self.eval_collector.collect_evaluation(itr)
+        return self._eval_queue.take() + [info for info in finished or [] if info is not None]
+
+    def where(self) -> tuple[int, int]:
+        """(global index of the environment, time step) that the process is, or was, occupied with."""
+        b, t = self.surroundings.progress[0], self.surroundings.progress[1]
+        ranks = self.spec.env_ranks
+        return (ranks[b] if 0 <= b < len(ranks) else -1), t
+
+    def state_dict(self) -> dict[str, Any]:
+        """Environments, streams and sums in progress; see ``Env.get_state`` for which it is exact."""
+        state: dict[str, Any] = {"envs": [_state_of(env) for env in self.envs]}
+        state["eval_envs"] = [_state_of(env) for env in self.eval_envs]
+        if hasattr(self.collector, "state_dict"):
+            state["collector"] = self.collector.state_dict()
+        if hasattr(self.agent, "memory"):
+            state["memory"] = self.agent.memory.state_dict()
+        noise = getattr(self.eval_collector, "_noise", None)
+        state["eval_noise"] = None if noise is None else noise.state_dict()
+        return state
+
+    def load_state_dict(self, state: dict[str, Any]) -> bool:
+        """Go on from a saved state. Returns whether every environment could go on exactly."""
+        if any(saved is None for saved in state["envs"]):
+            return False
+        for env, saved in zip(self.envs + self.eval_envs, state["envs"] + state["eval_envs"]):
+            if saved is not None:
+                env.set_state(saved)
+        if "collector" in state:
+            self.collector.load_state_dict(state["collector"])
+        if "memory" in state:
+            example = self.agent_example_memory()
+            if example is not None:
+                self.agent.memory.load_state_dict(state["memory"], example)
+        if state["eval_noise"] is not None and self.eval_collector is not None:
+            self.eval_collector._start()
+            self.eval_collector._noise.load_state_dict(state["eval_noise"])
+            for env, saved in zip(self.eval_envs, state["eval_envs"]):
+                if saved is not None:
+                    env.set_state(saved)
+        return True
+
+    def agent_example_memory(self) -> Any:
+        """The structure of a recurrent state, from what the agent records of it."""
+        info = self.spec.examples.get("agent_info")
+        return getattr(info, "prev_rnn_state", None)
+
+    def close(self) -> None:
+        """Close the environments; an environment's failure to close is nobody's concern any more."""
+        for env in self.envs + self.eval_envs:
+            try:
+                env.close()
+            except Exception:
+                continue
+
+
+class _ListQueue:
+    """A queue for collectors that put their trajectories somewhere."""
+
+    def __init__(self) -> None:
+        self._items: list[Any] = []
+
+    def put(self, item: Any) -> None:
+        """Keep an item, unless it is the sentinel ``None``."""
+        if item is not None:
+            self._items.append(item)
+
+    def take(self) -> list[Any]:
+        """All items, once."""
+        items, self._items = self._items, []
+        return items
+
+
+def _state_of(env: Any) -> Any:
+    return env.get_state() if hasattr(env, "get_state") else None
+
+
+def _parameters_of(cls: Any) -> set[str]:
+    import inspect
+
+    return set(inspect.signature(cls.__init__).parameters)
+
+
+def traj_info_factory(TrajInfoCls: Any, settings: dict[str, Any]) -> Callable[[], Any]:
+    """Make empty ``TrajInfo`` objects with settings such as the discount.
+
+    Settings go to each object as ``_name``. A class whose constructor takes no keywords gets them
+    as class attributes, as rlpyt set them.
+    """
+    hidden = {f"_{name}": value for name, value in settings.items()}
+    try:
+        TrajInfoCls(**hidden)
+    except TypeError:
+        for name, value in hidden.items():
+            setattr(TrajInfoCls, name, value)
+        return TrajInfoCls  # type: ignore[no-any-return]
+    return lambda: TrajInfoCls(**hidden)
+
+
+def quotas(total: int | None, n_envs: int) -> list[int] | None:
+    """Share ``total`` episodes out evenly over environments; ``None`` without a total."""
+    if total is None:
+        return None
+    counts = np.full(n_envs, total // n_envs)
+    counts[: total % n_envs] += 1
+    return [int(n) for n in counts]

@@ -1,0 +1,87 @@
+"""Statistics of trajectories for whole batches at once: what the stock ``TrajInfo`` would count."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+class BatchTrajStats:
+    """Runs ``TrajInfo``'s sums over a batch [T, B] as array arithmetic.
+
+    Args:
+        traj_infos: the trajectories in progress, one per environment; their sums are taken over.
+        discount: gamma of ``DiscountedReturn``.
+    """
+
+    def __init__(self, traj_infos: Sequence[Any], discount: float) -> None:
+        self._discount = discount
+        self.length = np.array([info.Length for info in traj_infos], np.int64)
+        self.return_ = np.array([info.Return for info in traj_infos], np.float64)
+        self.nonzero = np.array([info.NonzeroRewards for info in traj_infos], np.int64)
+        self.discounted = np.array([info.DiscountedReturn for info in traj_infos], np.float64)
+
+    def add(self, reward: Array, ended: Array, new_info: Callable[[], Any]) -> list[Any]:
+        """Take in a batch and return the trajectories that ended, by environment, then time.
+
+        Args:
+            reward: [T, B].
+            ended: [T, B] bool, true where a trajectory ended with step t.
+            new_info: makes an empty ``TrajInfo``.
+        """
+        T, B = reward.shape
+        r = np.ascontiguousarray(reward.T, np.float64).ravel()  # [B * T], one row after another
+        ends = np.flatnonzero(np.ascontiguousarray(ended.T).ravel())
+        row_starts = np.arange(B) * T
+        # Segments: each environment's batch, cut behind every end (an end at T-1 cuts nothing).
+        cuts = ends[(ends + 1) % T != 0] + 1
+        starts = np.union1d(row_starts, cuts)
+        stops = np.append(starts[1:], B * T)
+        env = starts // T
+        first = starts == env * T  # goes on from the last batch
+        length = stops - starts
+        carried = np.where(first, self.length[env], 0)
+        age = np.arange(B * T) - np.repeat(starts - carried, length)
+        weighted = r if self._discount == 1 else r * self._discount**age
+        segment = {
+            "Length": length + carried,
+            "Return": np.add.reduceat(r, starts) + first * self.return_[env],
+            "NonzeroRewards": np.add.reduceat((r != 0).astype(np.int64), starts)
+            + first * self.nonzero[env],
+            "DiscountedReturn": np.add.reduceat(weighted, starts) + first * self.discounted[env],
+        }
+        done = np.isin(stops - 1, ends)
+        self._carry(segment, env, stops % T == 0, done)
+        return [self._fill(new_info(), segment, int(i)) for i in np.flatnonzero(done)]
+
+    def _carry(self, segment: dict[str, Array], env: Array, last: Array, done: Array) -> None:
+        """Keep the sums of each environment's last segment, unless that ended."""
+        going = ~done[last]
+        self.length[env[last]] = segment["Length"][last] * going
+        self.return_[env[last]] = segment["Return"][last] * going
+        self.nonzero[env[last]] = segment["NonzeroRewards"][last] * going
+        self.discounted[env[last]] = segment["DiscountedReturn"][last] * going
+
+    @staticmethod
+    def _fill(info: Any, segment: dict[str, Array], i: int) -> Any:
+        for key, values in segment.items():
+            info[key] = values[i].item()
+        return info.terminate(None)
+
+    def state_dict(self) -> dict[str, Array]:
+        """The sums in progress, for a checkpoint."""
+        return {
+            "length": self.length.copy(),
+            "return": self.return_.copy(),
+            "nonzero": self.nonzero.copy(),
+            "discounted": self.discounted.copy(),
+        }
+
+    def load_state_dict(self, state: dict[str, Array]) -> None:
+        """Go on from saved sums."""
+        self.length[:] = state["length"]
+        self.return_[:] = state["return"]
+        self.nonzero[:] = state["nonzero"]
+        self.discounted[:] = state["discounted"]

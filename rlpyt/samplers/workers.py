@@ -1,0 +1,276 @@
+"""Worker processes: their main loop, and the pool in which the master commands and watches them."""
+
+import time
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+import numpy as np
+
+from rlpyt.agents.weights import SharedWeights
+from rlpyt.errors import WorkerError, WorkerTimeout
+from rlpyt.utils import processes, serialize
+from rlpyt.utils.seed import env_seed, set_seed
+
+GLANCE_S = 1.0  # the longest the master waits without looking at progress
+
+
+@dataclass(frozen=True)
+class WorkerSpec:
+    """All that a worker is started with; travels by pickle."""
+
+    rank: int
+    recipe: bytes  # (StationSpec, agent as constructed), by value
+    samples: Any  # the worker's columns of the batch
+    weights: SharedWeights | None
+    progress: Any  # [2] int64 shared with the master
+    cpus: list[int] | None
+    torch_threads: int
+
+
+def worker_main(spec: WorkerSpec, pipe: Connection) -> None:
+    """Build a station and obey commands until told to exit or the parent is gone.
+
+    Commands are (number, method, arguments); replies (number, "ok" or "error", result).
+    """
+    processes.be_a_child(spec.cpus)
+    import torch
+
+    torch.set_num_threads(spec.torch_threads)
+    station = None
+    number = 0
+    try:
+        while True:
+            if station is None:
+                station = _build_station(spec)
+                result: Any = None
+            else:
+                number, method, arguments = pipe.recv()
+                if method == "exit":
+                    break
+                result = getattr(station, method)(*arguments)
+            pipe.send((number, "ok", serialize.dumps(result)))
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        return  # the parent is gone
+    except BaseException as error:  # whatever it is, the parent hears of it and decides
+        where = station.where() if station is not None else (-1, -1)
+        _report(pipe, number, error, where)
+    finally:
+        if station is not None:
+            station.close()
+
+
+def _build_station(spec: WorkerSpec) -> Any:
+    from rlpyt.samplers.station import Station
+
+    station_spec, agent = serialize.loads(spec.recipe)
+    set_seed(env_seed(station_spec.seed, spec.rank, "worker"))
+    agent.initialize(
+        station_spec.examples.spaces,
+        share_memory=False,
+        global_B=station_spec.global_B,
+        env_ranks=station_spec.env_ranks,
+    )
+    if spec.weights is not None:
+        spec.weights.bind(agent.model)
+    progress = memoryview(np.asarray(spec.progress))
+    station = Station(station_spec, agent, spec.samples, progress)
+    station.start()
+    return station
+
+
+def _report(pipe: Connection, number: int, error: BaseException, where: tuple[int, int]) -> None:
+    summary = f"{type(error).__name__}"
+    try:
+        summary = f"{summary}: {error}"
+    except BaseException:
+        summary += " (its message cannot be printed)"
+    try:
+        pipe.send((number, "error", (summary[:2000], processes.traceback_text(error), where)))
+    except OSError:
+        return
+
+
+class WorkerPool:
+    """The master's side: starts workers, sends commands, waits for replies, notices failures.
+
+    Args:
+        specs: one per worker.
+        env_ranks: global environment indices of each worker, for messages.
+        step_timeout_s: a worker that makes no progress for so long while it should is an error.
+        start_timeout_s: the same while it starts and resets its environments.
+    """
+
+    def __init__(
+        self,
+        specs: list[WorkerSpec],
+        env_ranks: list[list[int]],
+        step_timeout_s: float = 60.0,
+        start_timeout_s: float = 300.0,
+        start_method: str | None = None,
+    ) -> None:
+        self._env_ranks = env_ranks
+        self._progress = [spec.progress for spec in specs]
+        self._step_timeout_s = step_timeout_s
+        self._start_timeout_s = start_timeout_s
+        self._number = 0
+        context = processes.start_context(start_method)
+        self.processes: list[Any] = []
+        self._pipes: list[Connection] = []
+        try:
+            with processes.main_module_stays_home():
+                for spec in specs:
+                    ours, theirs = context.Pipe()
+                    process = context.Process(
+                        target=worker_main,
+                        args=(spec, theirs),
+                        name=f"rlpyt-worker-{spec.rank}",
+                        daemon=True,
+                    )
+                    self._pipes.append(ours)
+                    process.start()
+                    theirs.close()
+                    self.processes.append(process)
+            self._gather(start_timeout_s)
+        except BaseException:
+            self.shutdown(patience_s=0.1)
+            raise
+
+    def call(self, method: str, *arguments: Any) -> list[Any]:
+        """Have every worker's station run a method; returns the results by worker.
+
+        Raises:
+            WorkerError: a worker failed; all workers are gone when this is raised.
+        """
+        return self.call_each(method, [arguments] * len(self._pipes))
+
+    def call_each(self, method: str, arguments: list[Any]) -> list[Any]:
+        """As ``call``, with arguments of its own for each worker."""
+        if not self.processes:
+            raise WorkerError("the workers are gone: the sampler was shut down or failed before.")
+        self._number += 1
+        try:
+            for pipe, args in zip(self._pipes, arguments, strict=True):
+                try:
+                    pipe.send((self._number, method, args))
+                except OSError:
+                    continue  # it died; gathering its reply says how
+            timeout = self._step_timeout_s if method != "start" else self._start_timeout_s
+            return self._gather(timeout)
+        except BaseException:
+            self.shutdown(patience_s=0.1)
+            raise
+
+    def _gather(self, timeout_s: float) -> list[Any]:
+        """Wait for all replies, watching for death and standstill."""
+        replies: dict[int, Any] = {}
+        waiting: dict[Any, int] = {}
+        for rank, (pipe, process) in enumerate(zip(self._pipes, self.processes, strict=True)):
+            waiting[pipe] = waiting[process.sentinel] = rank
+        seen = [(tuple(p), time.monotonic()) for p in self._progress]
+        while len(replies) < len(self._pipes):
+            for thing in wait(list(waiting), timeout=GLANCE_S):
+                rank = waiting.get(thing, -1)
+                if rank >= 0:
+                    replies[rank] = self._reply_of(rank)
+                    for done in (self._pipes[rank], self.processes[rank].sentinel):
+                        waiting.pop(done, None)
+            self._check_progress(replies, seen, timeout_s)
+        return [replies[rank] for rank in range(len(self._pipes))]
+
+    def _reply_of(self, rank: int) -> Any:
+        pipe, process = self._pipes[rank], self.processes[rank]
+        try:
+            while pipe.poll(0) or process.is_alive():
+                number, kind, result = pipe.recv()
+                if number == self._number:  # else a late answer to an abandoned command
+                    break
+            else:
+                raise EOFError
+        except (EOFError, OSError):
+            process.join(1.0)
+            raise self._error(rank, processes.describe_exit(process.exitcode)) from None
+        if kind == "error":
+            summary, text, _ = result
+            raise self._error(rank, f"failed with {summary}", text)
+        return serialize.loads(result)
+
+    def _check_progress(self, replies: dict[int, Any], seen: list[Any], timeout_s: float) -> None:
+        now = time.monotonic()
+        for rank, progress in enumerate(self._progress):
+            if rank in replies:
+                continue
+            if tuple(progress) != seen[rank][0]:
+                seen[rank] = (tuple(progress), now)
+            elif now - seen[rank][1] > timeout_s:
+                what = f"has made no progress for {timeout_s:g} s"
+                raise self._error(rank, what, cls=WorkerTimeout)
+
+    def _error(
+        self, rank: int, what: str, text: str = "", cls: type[WorkerError] = WorkerError
+    ) -> WorkerError:
+        row, step = int(self._progress[rank][0]), int(self._progress[rank][1])
+        ranks, pid = self._env_ranks[rank], self.processes[rank].pid
+        env_index = ranks[row] if 0 <= row < len(ranks) else -1
+        place = f"environment {env_index}" if env_index >= 0 else "start-up"
+        if step >= 0:
+            place += f", step {step} of the batch"
+        message = f"worker {rank} (pid {pid}) {what}, at {place}."
+        if text:
+            message += f"\n\nIn the worker:\n{text}"
+        return cls(message, rank, pid or -1, env_index, step, text)
+
+    def shutdown(self, patience_s: float = 2.0) -> None:
+        """Stop all workers, however they are. Can be called again."""
+        for pipe in self._pipes:
+            try:
+                pipe.send((0, "exit", ()))
+            except OSError:
+                continue
+        processes.stop(self.processes, patience_s)
+        for pipe in self._pipes:
+            pipe.close()
+        for process in self.processes:
+            process.close()
+        self.processes, self._pipes = [], []
+
+
+def run_in_child(function: Any, *args: Any, start_method: str | None = None) -> Any:
+    """Run a function once in a process of its own and return its result.
+
+    Raises:
+        WorkerError: it raised there, or the process died.
+    """
+    context = processes.start_context(start_method)
+    ours, theirs = context.Pipe()
+    with processes.main_module_stays_home():
+        process = context.Process(
+            target=_run_once, args=(theirs, serialize.dumps((function, args))), daemon=True
+        )
+        process.start()
+    theirs.close()
+    try:
+        wait([ours, process.sentinel])
+        try:
+            ok, result = ours.recv()
+        except (EOFError, OSError):
+            process.join(1.0)
+            raise WorkerError(
+                f"the process that tried out the environment "
+                f"{processes.describe_exit(process.exitcode)}."
+            ) from None
+        if not ok:
+            raise WorkerError(f"trying out the environment failed:\n{result}", traceback=result)
+        return serialize.loads(result)
+    finally:
+        processes.stop([process])
+        ours.close()
+
+
+def _run_once(pipe: Connection, call: bytes) -> None:
+    processes.be_a_child()
+    try:
+        function, args = serialize.loads(call)
+        pipe.send((True, serialize.dumps(function(*args))))
+    except BaseException as error:
+        pipe.send((False, processes.traceback_text(error)))

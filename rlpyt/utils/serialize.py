@@ -1,0 +1,41 @@
+"""Bytes that cross to child processes: by value for what people define in scripts and notebooks."""
+
+import io
+import pickle
+from typing import Any
+
+import cloudpickle
+
+from rlpyt.utils import collections
+
+
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+    def reducer_override(self, obj: Any) -> Any:
+        """Memoised tuple types go as their structure, everything else as cloudpickle does it."""
+        if isinstance(obj, collections._StructuralType):
+            reduced = collections.reduce_structural_class(obj)
+            if isinstance(reduced, tuple):
+                return reduced
+        return super().reducer_override(obj)
+
+
+def dumps(obj: Any) -> bytes:
+    """Serialise; classes and functions of ``__main__``, lambdas and closures travel by value.
+
+    Raises:
+        TypeError: something inside cannot be pickled; the message says what.
+    """
+    file = io.BytesIO()
+    try:
+        _Pickler(file).dump(obj)
+    except Exception as error:
+        raise TypeError(
+            f"cannot send {obj!r:.200} to a worker process: {error}. Build open files, locks, "
+            "windows and the like inside the environment's constructor instead."
+        ) from error
+    return file.getvalue()
+
+
+def loads(data: bytes) -> Any:
+    """Rebuild what ``dumps`` of the parent process wrote."""
+    return pickle.loads(data)

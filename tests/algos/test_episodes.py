@@ -1,0 +1,53 @@
+import torch
+
+from rlpyt.algos.episodes import EpisodePacking, null_after_done
+
+T, B, N, H = 5, 3, 1, 2
+
+
+def _done():
+    done = torch.zeros(T, B, dtype=torch.bool)
+    done[1, 0] = done[2, 0] = True  # environment 0: rows 0-1, 2, 3-4
+    done[4, 1] = True  # environment 1: an end at the last row cuts nothing
+    return done
+
+
+def test_sequences_are_cut_behind_dones_and_padded():
+    packing = EpisodePacking(_done())
+    x = torch.arange(T * B).reshape(T, B)
+    packed = packing.pack(x)
+    rows = [packed[:, s][packing.valid[:, s]].tolist() for s in range(packed.shape[1])]
+    assert rows == [[0, 3], [6], [9, 12], [1, 4, 7, 10, 13], [2, 5, 8, 11, 14]]
+    assert torch.equal(packing.unpack(packed), x)
+
+
+def test_states_begin_from_zero_only_within_the_batch():
+    packing = EpisodePacking(_done())
+    state = torch.arange(1.0, N * B * H + 1).reshape(N, B, H)
+    packed = packing.pack_state(state)
+    assert packed[0].tolist() == [[1, 2], [0, 0], [0, 0], [3, 4], [5, 6]]
+
+
+def test_packed_recurrence_equals_stepping_with_resets():
+    torch.manual_seed(0)
+    done = torch.rand(9, 4) < 0.3
+    x, state = torch.randn(9, 4, 3), torch.randn(1, 4, 2)
+    rnn = torch.nn.GRU(3, 2)
+    expected, h = [], state
+    for t in range(9):
+        out, h = rnn(x[t : t + 1], h)
+        expected.append(out)
+        h = h * (~done[t]).float()[None, :, None]
+    packing = EpisodePacking(done)
+    out, _ = rnn(packing.pack(x), packing.pack_state(state))
+    assert torch.allclose(packing.unpack(out), torch.cat(expected), atol=1e-6)
+
+
+def test_previous_values_are_null_after_done():
+    done = _done()
+    prev = torch.ones(T, B, 2)
+    nulled = null_after_done(prev, done, null=7)
+    assert nulled[2, 0].tolist() == [7, 7] and nulled[3, 0].tolist() == [7, 7]
+    assert (nulled != 1).sum() == 4
+    assert prev.eq(1).all()
+    assert null_after_done(prev, torch.zeros(T, B), null=7) is prev

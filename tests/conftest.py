@@ -1,0 +1,6 @@
+import os
+
+# One thread everywhere: two cores are shared by pytest, workers and BLAS.
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
+os.environ.setdefault("RLPYT_DEBUG", "1")

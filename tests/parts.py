@@ -1,0 +1,57 @@
+"""Small parts that several tests put together: agents whose behaviour can be worked out by hand."""
+
+from collections import namedtuple
+
+import torch
+
+from rlpyt.agents.base import AgentStep, BaseAgent, RecurrentAgentMixin
+from rlpyt.utils.collections import namedarraytuple
+
+EchoInfo = namedarraytuple("EchoInfo", ["value", "memory"])
+NoiseSpec = namedtuple("NoiseSpec", ["kind", "shape"])
+
+
+class OneWeight(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(1))
+
+
+class EchoDistribution:
+    """Passes the environment-owned noise through."""
+
+    noise_spec = NoiseSpec("uniform", ())
+
+    def __init__(self):
+        self.noise = None
+
+    def set_noise(self, noise):
+        self.noise = noise
+
+
+class EchoAgent(RecurrentAgentMixin, BaseAgent):
+    """Acts by what it sees and remembers; its memory counts steps since the last reset.
+
+    action = (memory + prev_action + floor(3 * noise)) mod 3; value = weight * (t + prev_reward).
+    """
+
+    def __init__(self):
+        super().__init__(ModelCls=OneWeight)
+
+    def initialize(self, env_spaces, share_memory=False, global_B=1, env_ranks=None):
+        super().initialize(env_spaces, share_memory)
+        self.distribution = EchoDistribution()
+
+    def step(self, observation, prev_action, prev_reward):
+        before = self.prev_rnn_state
+        if before is None:
+            before = torch.zeros(1, observation.shape[0], 1)
+        memory = before[0, :, 0]
+        noise = self.distribution.noise
+        noise = torch.zeros_like(memory) if noise is None else noise
+        action = (memory + prev_action + (3 * noise).floor()).long() % 3
+        self.advance_rnn_state(before + 1)
+        return AgentStep(action, EchoInfo(self.value(observation, 0, prev_reward), memory))
+
+    def value(self, observation, prev_action, prev_reward):
+        return (self.model.weight * (observation[:, 2] + prev_reward)).detach()
