@@ -1,0 +1,1 @@
+"""Agents: between samplers, models and algorithms."""

@@ -1,0 +1,1 @@
+"""Algorithms: from samples to better parameters."""

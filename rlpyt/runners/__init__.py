@@ -1,0 +1,1 @@
+"""Runners: whole trainings."""

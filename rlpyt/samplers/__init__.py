@@ -1,0 +1,1 @@
+"""Samplers: environments stepped and agents acting, one layout or another."""

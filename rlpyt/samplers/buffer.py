@@ -25,13 +25,13 @@ def env_examples(env: Any) -> AttrDict:
     Raises:
         ValueError: an observation does not have the shape that the observation space promises.
     """
-    observation = env.reset()
+    env.reset()
     action = env.action_space.sample()
     next_observation, reward, done, env_info = env.step(action)
     _check_observation(env, next_observation)
     return AttrDict(
         spaces=env.spaces,
-        observation=_as_recorded(next_observation, observation),
+        observation=_as_recorded(next_observation),
         action=action,
         reward=np.float32(reward),
         done=np.bool_(done),
@@ -50,9 +50,9 @@ def _check_observation(env: Any, observation: Any) -> None:
         )
 
 
-def _as_recorded(observation: Any, first: Any) -> Any:
+def _as_recorded(observation: Any) -> Any:
     """An example that owns its memory, whether the environment reuses buffers or not."""
-    return buffer_func(observation, lambda leaf: np.array(leaf))
+    return buffer_func(observation, np.array)
 
 
 def agent_examples(agent: Any, examples: AttrDict) -> None:

@@ -133,13 +133,13 @@ class Station:
         return self._eval_queue.take() + [info for info in finished or [] if info is not None]
 
     def where(self) -> tuple[int, int]:
-        """(global index of the environment, time step) that the process is, or was, occupied with."""
+        """(global environment index, time step) that the process is, or was, occupied with."""
         b, t = self.surroundings.progress[0], self.surroundings.progress[1]
         ranks = self.spec.env_ranks
         return (ranks[b] if 0 <= b < len(ranks) else -1), t
 
     def state_dict(self) -> dict[str, Any]:
-        """Environments, streams and sums in progress; see ``Env.get_state`` for which it is exact."""
+        """Environments, streams, sums in progress; exact where ``Env.get_state`` is."""
         state: dict[str, Any] = {"envs": [_state_of(env) for env in self.envs]}
         state["eval_envs"] = [_state_of(env) for env in self.eval_envs]
         if hasattr(self.collector, "state_dict"):
@@ -177,7 +177,7 @@ class Station:
         return getattr(info, "prev_rnn_state", None)
 
     def close(self) -> None:
-        """Close the environments; an environment's failure to close is nobody's concern any more."""
+        """Close the environments; a failure to close concerns nobody any more."""
         for env in self.envs + self.eval_envs:
             try:
                 env.close()

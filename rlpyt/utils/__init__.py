@@ -1,0 +1,1 @@
+"""Tools without an opinion on reinforcement learning."""

@@ -87,7 +87,7 @@ class PgAgent(BaseAgent):
 
     @torch.no_grad()
     def step(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
-        """Sample actions [B, ...] and record distribution and value (recurrent: the state before)."""
+        """Sample actions [B, ...]; record distribution, value and (recurrent) the state before."""
         inputs = self._inputs(observation, prev_action, prev_reward)
         if not self.recurrent:
             *parameters, value = self.model(*inputs)

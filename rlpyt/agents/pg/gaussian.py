@@ -1,4 +1,4 @@
-"""Policy-gradient agents with continuous actions; the model returns (mu, log_std, value[, state])."""
+"""Policy-gradient agents with continuous actions; the model gives (mu, log_std, value[, state])."""
 
 from typing import Any
 

@@ -1,0 +1,1 @@
+"""Sampling in worker processes."""

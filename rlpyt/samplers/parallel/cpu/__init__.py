@@ -1,0 +1,1 @@
+"""Workers that act for their environments themselves."""
