@@ -1,0 +1,68 @@
+"""One discrete action, chosen by probabilities."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rlpyt.distributions.base import Distribution, NoiseSpec
+from rlpyt.distributions.discrete import DiscreteMixin
+from rlpyt.utils.collections import namedarraytuple
+from rlpyt.utils.tensor import select_at_indexes
+
+EPS = 1e-8  # keeps logarithms and ratios of vanishing probabilities finite
+
+DistInfo = namedarraytuple("DistInfo", ["prob"])  # [*lead, A] float32, not negative
+
+
+class Categorical(DiscreteMixin, Distribution):
+    """Probabilities ``dist_info.prob`` [*lead, A] of A actions, which are integers [*lead].
+
+    Sampling inverts the cumulative distribution: with u uniform on [0, 1), the action is the
+    number of cumulative probabilities <= u * total. Sums are taken in order and in float64, so
+    that an action of probability zero is never chosen, numpy and torch choose alike, and
+    probabilities need not sum to one exactly.
+    """
+
+    noise_spec = NoiseSpec("uniform", ())
+
+    def sample(self, dist_info: Any) -> Tensor:
+        """Draw actions [*lead] of ``dtype`` (int64 by default)."""
+        prob = dist_info.prob
+        u = self._take_noise(prob.shape[:-1], prob.device).unsqueeze(-1)
+        cumulative = prob.cumsum(-1, dtype=torch.float64)
+        x = u * cumulative[..., -1:]
+        action = torch.searchsorted(cumulative, x, right=True).squeeze(-1)
+        return action if self.dtype is torch.long else action.to(self.dtype)
+
+    def sample_numpy(self, dist_info: Any, noise: NDArray[Any]) -> NDArray[np.int64]:
+        """The actions [B] that ``sample`` draws from the same numbers, for numpy arrays.
+
+        Args:
+            dist_info: ``prob`` [B, A].
+            noise: [B] uniform on [0, 1).
+        """
+        cumulative = np.add.accumulate(dist_info.prob, -1, np.float64)
+        x = noise * cumulative[..., -1]
+        return np.add.reduce(cumulative <= x[..., None], -1)  # type: ignore[no-any-return]
+
+    def kl(self, old_dist_info: Any, new_dist_info: Any) -> Tensor:
+        """Sum of p log(p / q) over actions, [*lead]."""
+        p, q = old_dist_info.prob, new_dist_info.prob
+        return torch.sum(p * (torch.log(p + EPS) - torch.log(q + EPS)), dim=-1)
+
+    def entropy(self, dist_info: Any) -> Tensor:
+        """Minus the sum of p log p over actions, [*lead]."""
+        p = dist_info.prob
+        return -torch.sum(p * torch.log(p + EPS), dim=-1)
+
+    def log_likelihood(self, indexes: Tensor, dist_info: Any) -> Tensor:
+        """Log-probability of the actions ``indexes`` [*lead], [*lead]."""
+        return torch.log(select_at_indexes(indexes, dist_info.prob) + EPS)
+
+    def likelihood_ratio(self, indexes: Tensor, old_dist_info: Any, new_dist_info: Any) -> Tensor:
+        """Probability of the actions ``indexes`` [*lead] under new over that under old, [*lead]."""
+        new = select_at_indexes(indexes, new_dist_info.prob)
+        return (new + EPS) / (select_at_indexes(indexes, old_dist_info.prob) + EPS)

@@ -1,0 +1,226 @@
+"""Continuous actions, from a Gaussian with independent components."""
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rlpyt.distributions.base import Distribution, NoiseSpec
+from rlpyt.utils.collections import namedarraytuple
+
+EPS = 1e-8  # added to a fixed standard deviation, which may be zero, in formulas
+
+DistInfo = namedarraytuple("DistInfo", ["mean"])  # [*lead, A] float32
+DistInfoStd = namedarraytuple("DistInfoStd", ["mean", "log_std"])  # each [*lead, A] float32
+
+
+class Gaussian(Distribution):
+    """Mean and standard deviation of each of A components; actions are [*lead, A] float32.
+
+    Limits on actions and noise concern sampling only: likelihood, entropy and KL divergence are
+    those of the Gaussian itself. Squashing is accounted for in the likelihood, of actions
+    *before* squashing (see ``sample_loglikelihood``); the entropy of a squashed Gaussian has no
+    closed form.
+
+    Args:
+        dim: A.
+        std: standard deviation, one number or one for each component; ``None``: read from
+            ``dist_info.log_std``.
+        clip: samples are limited to [-clip, clip]; ``None`` is off.
+        noise_clip: the noise added to the mean is limited to [-noise_clip, noise_clip].
+        min_std, max_std: limits of the standard deviation wherever it is used.
+        squash: samples become ``squash * tanh(sample)``; ``None`` is off.
+
+    Raises:
+        ValueError: a setting is out of range, or both clip and squash are given.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        std: Any = None,
+        clip: float | None = None,
+        noise_clip: float | None = None,
+        min_std: float | None = None,
+        max_std: float | None = None,
+        squash: float | None = None,
+    ) -> None:
+        if min_std is not None and min_std <= 0:
+            raise ValueError(f"min_std={min_std} must be positive.")
+        if min_std is not None and max_std is not None and min_std > max_std:
+            raise ValueError(f"min_std={min_std} must not exceed max_std={max_std}.")
+        self._dim = dim
+        self.noise_spec = NoiseSpec("normal", (dim,))
+        self.min_std = min_std
+        self.max_std = max_std
+        self.min_log_std = None if min_std is None else math.log(min_std)
+        self.max_log_std = None if max_std is None else math.log(max_std)
+        self.clip: float | None = None
+        self.squash: float | None = None
+        self.noise_clip: float | None = None
+        self.set_clip(clip)
+        self.set_squash(squash)
+        self.set_noise_clip(noise_clip)
+        self.set_std(std)
+
+    @property
+    def dim(self) -> int:
+        """Number of components."""
+        return self._dim
+
+    # Settings.
+
+    def set_clip(self, clip: float | None) -> None:
+        """Limit samples to [-clip, clip]; ``None`` turns it off."""
+        self._set("clip", clip)
+
+    def set_squash(self, squash: float | None) -> None:
+        """Make samples ``squash * tanh(sample)``; ``None`` turns it off."""
+        self._set("squash", squash)
+
+    def set_noise_clip(self, noise_clip: float | None) -> None:
+        """Limit the noise around the mean to [-noise_clip, noise_clip]; ``None`` turns it off."""
+        self._set("noise_clip", noise_clip)
+
+    def _set(self, name: str, value: float | None) -> None:
+        if value is not None and not value > 0:
+            raise ValueError(f"{name}={value} must be positive, or None to turn it off.")
+        setattr(self, name, value)
+        if self.clip is not None and self.squash is not None:
+            raise ValueError(
+                f"clip={self.clip} and squash={self.squash} are both set; squashed samples are "
+                "within bounds already, so turn one of them off (None)."
+            )
+
+    def set_std(self, std: Any) -> None:
+        """Fix the standard deviation, a number or [A]; ``None``: use ``dist_info.log_std``.
+
+        Raises:
+            ValueError: std is negative or has another shape.
+        """
+        if std is None:
+            self.std: Tensor | None = None
+            return
+        std = torch.as_tensor(std, dtype=torch.float32)
+        if std.numel() not in (1, self._dim) or bool((std < 0).any()):
+            raise ValueError(
+                f"std={std.tolist()} must be one number, or one for each of the {self._dim} "
+                "components, and not negative."
+            )
+        std = std.reshape(-1) if std.numel() > 1 else std.reshape(())
+        self.std = std.clamp(self.min_std or 0.0, self.max_std)
+
+    def _log_std(self, dist_info: Any) -> Tensor:
+        """Logarithm of the standard deviation, broadcastable to the mean, limits applied."""
+        if self.std is not None:
+            return torch.log(self.std.to(dist_info.mean.device) + EPS).expand(self._dim)
+        log_std: Tensor = dist_info.log_std
+        if self.min_log_std is not None or self.max_log_std is not None:
+            log_std = log_std.clamp(self.min_log_std, self.max_log_std)
+        return log_std
+
+    def _std(self, dist_info: Any) -> Tensor:
+        if self.std is not None:
+            return self.std.to(dist_info.mean.device)
+        return torch.exp(self._log_std(dist_info))
+
+    # Sampling.
+
+    def sample(self, dist_info: Any) -> Tensor:
+        """Draw actions [*lead, A]: noise, its limit, then clipping or squashing."""
+        return self._bound(self._draw(dist_info))
+
+    def _draw(self, dist_info: Any) -> Tensor:
+        mean: Tensor = dist_info.mean
+        noise = self._std(dist_info) * self._take_noise(mean.shape[:-1], mean.device)
+        if self.noise_clip is not None:
+            noise = noise.clamp(-self.noise_clip, self.noise_clip)
+        return mean + noise
+
+    def _bound(self, sample: Tensor) -> Tensor:
+        if self.clip is not None:
+            return sample.clamp(-self.clip, self.clip)
+        return sample if self.squash is None else self.squash * torch.tanh(sample)
+
+    def sample_numpy(self, dist_info: Any, noise: NDArray[Any]) -> NDArray[Any]:
+        """The actions [B, A] that ``sample`` draws from the same numbers, up to rounding, in numpy.
+
+        Args:
+            dist_info: ``mean`` [B, A] and, unless std is fixed, ``log_std`` broadcastable to it.
+            noise: [B, A] standard normal.
+        """
+        if self.std is not None:
+            noise = noise * self.std.numpy()
+        elif self.min_log_std is None and self.max_log_std is None:
+            noise = noise * np.exp(dist_info.log_std)
+        else:
+            noise = noise * np.exp(np.clip(dist_info.log_std, self.min_log_std, self.max_log_std))
+        if self.noise_clip is not None:
+            noise = np.clip(noise, -self.noise_clip, self.noise_clip)
+        sample = dist_info.mean + noise
+        if self.clip is not None:
+            return np.clip(sample, -self.clip, self.clip)  # type: ignore[no-any-return]
+        return sample if self.squash is None else self.squash * np.tanh(sample)  # type: ignore[no-any-return]
+
+    def sample_loglikelihood(self, dist_info: Any) -> tuple[Tensor, Tensor]:
+        """Draw actions and their log-likelihood, with gradient through both (as SAC needs).
+
+        Returns:
+            action [*lead, A], as from ``sample``; log-likelihood [*lead], squashing included.
+        """
+        sample = self._draw(dist_info)
+        return self._bound(sample), self.log_likelihood(sample, dist_info)
+
+    # Formulas.
+
+    def log_likelihood(self, x: Tensor, dist_info: Any) -> Tensor:
+        """Log-density of the actions, [*lead].
+
+        Args:
+            x: [*lead, A]; where squashing is on, the actions *before* squashing, for the result
+                is the density of ``squash * tanh(x)``:
+
+                    log N(x) - sum_i [log squash + 2 (log 2 - x_i - softplus(-2 x_i))]
+
+                The bracket is log(squash (1 - tanh(x_i)^2)) in a form that does not lose
+                digits for large x (Haarnoja et al. 2018, appendix C).
+        """
+        logli = self._gaussian_logli(x, dist_info)
+        if self.squash is None:
+            return logli
+        log_slope = math.log(self.squash) + 2 * (math.log(2) - x - F.softplus(-2 * x))
+        return logli - log_slope.sum(-1)
+
+    def _gaussian_logli(self, x: Tensor, dist_info: Any) -> Tensor:
+        log_std = self._log_std(dist_info)
+        z: Tensor = (x - dist_info.mean) * torch.exp(-log_std)
+        return -(0.5 * z * z + log_std).sum(-1) - 0.5 * math.log(2 * math.pi) * self._dim
+
+    def likelihood_ratio(self, x: Tensor, old_dist_info: Any, new_dist_info: Any) -> Tensor:
+        """Density under new over that under old, [*lead]; squashing cancels out."""
+        new = self._gaussian_logli(x, new_dist_info)
+        return torch.exp(new - self._gaussian_logli(x, old_dist_info))
+
+    def kl(self, old_dist_info: Any, new_dist_info: Any) -> Tensor:
+        """KL divergence from old to new, [*lead]; squashing does not change it."""
+        old, new = self._log_std(old_dist_info), self._log_std(new_dist_info)
+        shift: Tensor = (old_dist_info.mean - new_dist_info.mean) * torch.exp(-new)
+        return (new - old + 0.5 * (torch.exp(2 * (old - new)) + shift * shift - 1)).sum(-1)
+
+    def entropy(self, dist_info: Any) -> Tensor:
+        """Sum of log(std) + log(2 pi e) / 2 over components, in nats, [*lead].
+
+        Raises:
+            NotImplementedError: squashing is on.
+        """
+        if self.squash is not None:
+            raise NotImplementedError(
+                "the entropy of a squashed Gaussian has no closed form; use "
+                "-sample_loglikelihood(dist_info)[1], whose mean estimates it."
+            )
+        log_std = self._log_std(dist_info).expand_as(dist_info.mean)
+        return (log_std + 0.5 * math.log(2 * math.pi * math.e)).sum(-1)

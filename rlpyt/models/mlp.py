@@ -1,0 +1,105 @@
+"""Multilayer perceptrons."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+# Stock nonlinearities as functions, for the shortcut of ``run_layers``.
+FUNCTIONS: dict[type[nn.Module], Callable[[Tensor], Tensor]] = {
+    nn.Tanh: torch.tanh,
+    nn.ReLU: torch.relu,
+    nn.Sigmoid: torch.sigmoid,
+    nn.Identity: lambda x: x,
+}
+
+
+class MlpModel(nn.Module):
+    """Linear layers with a nonlinearity after each but the output layer.
+
+    Args:
+        input_size: number of inputs.
+        hidden_sizes: sizes of the hidden layers; one number stands for one layer; an empty list
+            gives a linear model.
+        output_size: size of the linear output layer; ``None``: none, the last hidden layer with
+            its nonlinearity is the output.
+        nonlinearity: class of the nonlinearity, e.g. ``torch.nn.Tanh``.
+        orthogonal_gain: ``None`` keeps PyTorch's initial weights. A number g draws orthogonal
+            weights, with gain sqrt(2) in hidden and g in the output layer, and zero biases
+            (Andrychowicz et al. 2021 find 0.01 best for policies; 1 is usual for values).
+
+    Raises:
+        ValueError: there is neither a hidden nor an output layer.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_sizes: int | Sequence[int] | None,
+        output_size: int | None = None,
+        nonlinearity: Callable[[], nn.Module] = nn.ReLU,
+        orthogonal_gain: float | None = None,
+    ) -> None:
+        super().__init__()
+        sizes = size_list(hidden_sizes)
+        if not sizes and output_size is None:
+            raise ValueError(
+                f"hidden_sizes={hidden_sizes!r} and output_size=None leave no layer; give either."
+            )
+        layers: list[nn.Module] = []
+        for n_in, n_out in zip([input_size, *sizes], sizes):
+            layers += [nn.Linear(n_in, n_out), nonlinearity()]
+        if output_size is not None:
+            layers.append(nn.Linear(sizes[-1] if sizes else input_size, output_size))
+        self.model = nn.Sequential(*layers)
+        self._output_size = sizes[-1] if output_size is None else output_size
+        if orthogonal_gain is not None:
+            init_orthogonal(self, 2**0.5)
+            if output_size is not None:
+                init_orthogonal(layers[-1], orthogonal_gain)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """[*lead, input_size] -> [*lead, output_size], for any leading dimensions."""
+        return run_layers(self.model, input)
+
+    @property
+    def output_size(self) -> int:
+        """Size of the last layer."""
+        return self._output_size
+
+
+def size_list(sizes: int | Sequence[int] | None) -> list[int]:
+    """Layer sizes as a list; one number is one layer, ``None`` none."""
+    if sizes is None:
+        return []
+    return [sizes] if isinstance(sizes, int) else list(sizes)
+
+
+def init_orthogonal(module: nn.Module, gain: float) -> None:
+    """Draw orthogonal weights and zero biases in all linear layers (Saxe et al. 2014)."""
+    for layer in module.modules():
+        if isinstance(layer, nn.Linear):
+            nn.init.orthogonal_(layer.weight, gain)
+            nn.init.zeros_(layer.bias)
+
+
+def run_layers(model: nn.Sequential, x: Tensor) -> Tensor:
+    """Apply layers in order, as ``model(x)`` would.
+
+    Small networks spend half of their time in ``nn.Module.__call__`` (two towers of 64 x 64 at
+    8 rows: 110 us, so 75 us). Stock linear layers and nonlinearities without hooks are
+    therefore called as plain functions, anything else as a module.
+    """
+    if torch.compiler.is_compiling():
+        return model(x)  # type: ignore[no-any-return]
+    layers: Iterable[nn.Module] = model._modules.values()  # type: ignore[assignment]
+    for layer in layers:
+        if layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks:
+            x = layer(x)
+        elif type(layer) is nn.Linear:
+            parameters = layer._parameters
+            x = F.linear(x, parameters["weight"], parameters["bias"])  # type: ignore[arg-type]
+        else:
+            x = FUNCTIONS.get(type(layer), layer)(x)
+    return x

@@ -1,0 +1,60 @@
+"""Vector observations of any structure, as one float vector."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+
+def observation_size(shape: Any) -> int:
+    """How many numbers there are in an observation.
+
+    Args:
+        shape: of an observation space: a tuple of integers, or for composite (Dict, Tuple) spaces
+            a named tuple of shapes.
+    """
+    if hasattr(shape, "_fields"):
+        return sum(observation_size(part) for part in tuple(shape))
+    return int(np.prod(shape, dtype=np.int64))
+
+
+def flatten_observation(observation: Any, shape: Any) -> Tensor:
+    """Put all numbers of an observation side by side.
+
+    Args:
+        observation: tensor [*lead, *shape] of any number type, or a named tuple of them.
+        shape: as in ``observation_size``.
+
+    Returns:
+        [*lead, size] float32.
+
+    Raises:
+        ValueError: the observation does not end with ``shape``.
+    """
+    if hasattr(shape, "_fields"):
+        parts = zip(tuple(observation), tuple(shape), strict=True)
+        return torch.cat([flatten_observation(*part) for part in parts], dim=-1)
+    n_dim = len(shape)
+    if n_dim != 1:
+        lead = observation.shape[: observation.dim() - n_dim]
+        _check(observation, tuple(shape), lead)
+        return observation.reshape(*lead, observation_size(shape)).float()  # type: ignore[no-any-return]
+    return observation.float()  # type: ignore[no-any-return]
+
+
+def flatten_numpy(observation: Any, shape: Any) -> NDArray[np.float32]:
+    """``flatten_observation`` for numpy arrays [B, *shape]; [B, size], not copied if it is that."""
+    if hasattr(shape, "_fields"):
+        parts = zip(tuple(observation), tuple(shape), strict=True)
+        return np.concatenate([flatten_numpy(*part) for part in parts], axis=1)
+    return observation.reshape(len(observation), -1).astype(np.float32, copy=False)  # type: ignore[no-any-return]
+
+
+def _check(observation: Tensor, shape: tuple[int, ...], lead: tuple[int, ...]) -> None:
+    if observation.shape[len(lead) :] != shape:
+        raise ValueError(
+            f"observation of shape {tuple(observation.shape)} must end with the shape of the "
+            f"observation space, {shape}."
+        )

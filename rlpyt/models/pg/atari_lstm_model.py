@@ -1,0 +1,76 @@
+"""Recurrent actor-critic for Atari: convolutions, one hidden layer, LSTM, two heads."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from rlpyt.models.conv2d import Conv2dHeadModel
+from rlpyt.models.lstm import RnnState as RnnState  # noqa: PLC0414 (rlpyt's home of it)
+from rlpyt.models.lstm import run_lstm
+from rlpyt.models.pg.atari_ff_model import IMAGE_DIM, to_unit_floats
+from rlpyt.utils.tensor import infer_leading_dims, restore_leading_dims
+
+
+class AtariLstmModel(nn.Module):
+    """Convolutions and a hidden layer into an LSTM, which also sees previous action and reward.
+
+    Args:
+        image_shape: (C, H, W).
+        output_size: A, number of actions.
+        fc_sizes: hidden layer(s) after the convolutions.
+        lstm_size: H, size of the LSTM.
+        use_maxpool, channels, kernel_sizes, strides, paddings: as in `AtariFfModel`.
+    """
+
+    def __init__(
+        self,
+        image_shape: Sequence[int],
+        output_size: int,
+        fc_sizes: int | Sequence[int] = 512,
+        lstm_size: int = 512,
+        use_maxpool: bool = False,
+        channels: Sequence[int] | None = None,
+        kernel_sizes: Sequence[int] | None = None,
+        strides: Sequence[int] | None = None,
+        paddings: Sequence[int] | None = None,
+    ) -> None:
+        super().__init__()
+        self.conv = Conv2dHeadModel(
+            image_shape=image_shape,
+            channels=channels or [16, 32],
+            kernel_sizes=kernel_sizes or [8, 4],
+            strides=strides or [4, 2],
+            paddings=paddings or [0, 1],
+            use_maxpool=use_maxpool,
+            hidden_sizes=fc_sizes,
+        )
+        self.lstm = nn.LSTM(self.conv.output_size + output_size + 1, lstm_size)
+        self.pi = nn.Linear(lstm_size, output_size)
+        self.value = nn.Linear(lstm_size, 1)
+
+    def forward(
+        self, image: Tensor, prev_action: Tensor, prev_reward: Tensor, init_rnn_state: Any = None
+    ) -> tuple[Tensor, Tensor, Any]:
+        """Action probabilities, value and the next recurrent state.
+
+        Args:
+            image: [*lead, C, H, W] uint8, leading dimensions [], [B] or [T, B].
+            prev_action: [*lead, A], one-hot.
+            prev_reward: [*lead].
+            init_rnn_state: ``RnnState`` of [N, B, H] before the first step; ``None``: zeros.
+
+        Returns:
+            pi [*lead, A], value [*lead], float32, and the ``RnnState`` [N, B, H] after the last
+            step (B is 1 where the input has no leading dimension).
+        """
+        lead_dim, T, B, shape = infer_leading_dims(image, IMAGE_DIM)
+        features = self.conv(to_unit_floats(image.reshape(T * B, *shape)))
+        out, rnn_state = run_lstm(
+            self.lstm, features, prev_action, prev_reward, init_rnn_state, T, B
+        )
+        pi = torch.softmax(self.pi(out), dim=-1, dtype=torch.float32)
+        value = self.value(out).squeeze(-1).float()
+        pi, value = restore_leading_dims((pi, value), lead_dim, T, B)
+        return pi, value, rnn_state

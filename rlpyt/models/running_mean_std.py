@@ -1,0 +1,80 @@
+"""Running mean and variance of what a model observes."""
+
+from collections.abc import Sequence
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+
+class RunningMeanStdModel(nn.Module):
+    """Mean and population variance of everything given to ``update``, kept in buffers.
+
+    Batches are merged exactly (Chan, Golub & LeVeque 1979, eq. 2.1), in float64, so the result
+    is that of one pass over all data, in any order and split. Where torch.distributed is
+    initialised, ``update`` takes in the batches of all ranks (all must call it), and all ranks
+    hold the same numbers.
+
+    Args:
+        shape: of one datum.
+
+    Attributes:
+        mean: [*shape] float64, zero at first.
+        var: [*shape] float64, one at first.
+        count: [] float64, number of data taken in.
+    """
+
+    mean: Tensor
+    var: Tensor
+    count: Tensor
+
+    def __init__(self, shape: Sequence[int]) -> None:
+        super().__init__()
+        shape = tuple(shape)
+        self.register_buffer("mean", torch.zeros(shape, dtype=torch.float64))
+        self.register_buffer("var", torch.ones(shape, dtype=torch.float64))
+        self.register_buffer("count", torch.zeros((), dtype=torch.float64))
+
+    @torch.no_grad()
+    def update(self, x: Tensor) -> None:
+        """Take in a batch [*lead, *shape] of any number type, with any leading dimensions.
+
+        Raises:
+            ValueError: the trailing dimensions of ``x`` are not ``shape``.
+        """
+        if x.shape[x.dim() - self.mean.dim() :] != self.mean.shape:
+            raise ValueError(
+                f"x of shape {tuple(x.shape)} must end with the shape of one datum, "
+                f"{tuple(self.mean.shape)}."
+            )
+        data = x.reshape(-1, *self.mean.shape).to(self.mean)
+        if len(data):
+            var, mean = torch.var_mean(data, dim=0, correction=0)
+        else:  # this rank has none, but others wait for it
+            var, mean = torch.zeros_like(self.var), torch.zeros_like(self.mean)
+        for batch in _of_all_ranks(len(data), mean, var):
+            self._merge(*batch)
+
+    def _merge(self, count: Tensor, mean: Tensor, var: Tensor) -> None:
+        total = self.count + count
+        share = count / total.clamp(min=1)  # of the new batch
+        delta = mean - self.mean
+        self.var.copy_((1 - share) * self.var + share * var + share * (1 - share) * delta**2)
+        self.mean.add_(share * delta)
+        self.count.copy_(total)
+
+    def normalize(self, x: Tensor, clip: float, min_var: float) -> Tensor:
+        """(x - mean) / sqrt(max(var, min_var)) in float32, limited to [-clip, clip]."""
+        std = self.var.clamp(min=min_var).sqrt().float()
+        return ((x - self.mean.float()) / std).clamp(-clip, clip)
+
+
+def _of_all_ranks(count: int, mean: Tensor, var: Tensor) -> list[tuple[Tensor, Tensor, Tensor]]:
+    """This batch's statistics, followed or preceded by those of the other ranks, in rank order."""
+    number = mean.new_tensor(count)
+    if not (dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1):
+        return [(number, mean, var)]
+    packed = torch.stack([number.expand_as(mean), mean, var])
+    gathered = [torch.empty_like(packed) for _ in range(dist.get_world_size())]
+    dist.all_gather(gathered, packed)
+    return [(n.flatten()[0], m, v) for n, m, v in gathered]
