@@ -21,9 +21,7 @@ class SharedWeights:
         self._arrays: dict[str, np.ndarray[Any, Any]] = {}
         for name, tensor in _tensors_of(model).items():
             values = tensor.detach().cpu()
-            array = arena.allocate(
-                tuple(values.shape), torch.empty(0, dtype=values.dtype).numpy().dtype
-            )
+            array = arena.allocate(tuple(values.shape), values.numpy().dtype)
             array[...] = values.numpy()
             self._arrays[name] = array
 

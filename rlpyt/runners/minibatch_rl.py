@@ -25,10 +25,11 @@ class MinibatchRlBase(BaseRunner):
 
     Args:
         algo, agent, sampler: as constructed.
-        n_steps: environment steps to run, rounded up to whole logging intervals.
+        n_steps: environment steps to run, rounded down to whole batches.
         seed: of everything random in the run; drawn if ``None``, and logged.
         affinity: hardware of the run, see ``samplers.layout.Hardware.of``.
-        log_interval_steps: environment steps between rows of progress.csv.
+        log_interval_steps: environment steps between rows of progress.csv; the last iteration
+            always writes one.
         checkpoint_dir: where checkpoints go; by default ``checkpoint`` in the logger's directory.
         checkpoint_interval_steps: environment steps between checkpoints; ``None``: at the end and
             when stopped by a signal.
@@ -127,10 +128,9 @@ class MinibatchRlBase(BaseRunner):
         return dict(discount=getattr(self.algo, "discount", 1))
 
     def get_n_itr(self) -> int:
-        """Iterations of the run: whole logging intervals that hold ``n_steps``."""
+        """Iterations of the run: the whole batches in ``n_steps``."""
         self.log_interval_itrs = max(self.log_interval_steps // self.itr_batch_size, 1)
-        intervals = -(-(self.n_steps // self.itr_batch_size) // self.log_interval_itrs)
-        self.n_itr = max(intervals, 1) * self.log_interval_itrs
+        self.n_itr: int = max(self.n_steps // self.itr_batch_size, 1)
         return self.n_itr
 
     def initialize_logging(self) -> None:
@@ -142,6 +142,7 @@ class MinibatchRlBase(BaseRunner):
         self._cum_completed_trajs = 0
         self._new_completed_trajs = 0
         self._last_update_counter = 0
+        self._last_logged_itr = -1
         self._cum_eval_time = 0.0
         self.recent_return = float("nan")
         own = any(getattr(hook, "owns_terminal", False) for hook in self.hooks)
@@ -182,7 +183,7 @@ class MinibatchRlBase(BaseRunner):
         self.agent.train_mode(itr)
         opt_info = self.algo.optimize_agent(itr, samples)
         self.store_diagnostics(itr, traj_infos, opt_info)
-        if (itr + 1) % self.log_interval_itrs == 0:
+        if (itr + 1) % self.log_interval_itrs == 0 or itr + 1 == self.n_itr:
             self._evaluate_and_log(itr)
 
     def _evaluate_and_log(self, itr: int) -> None:
@@ -243,9 +244,9 @@ class MinibatchRlBase(BaseRunner):
 
     def save_checkpoint(self, itr: int) -> Any:
         """Save all that a resumed run needs; returns where, or ``None`` without a directory."""
-        directory = self.checkpoint_dir
-        if directory is None and logger.get_snapshot_dir():
-            directory = os.path.join(logger.get_snapshot_dir(), "checkpoint")
+        directory, run_dir = self.checkpoint_dir, logger.get_snapshot_dir()
+        if directory is None and run_dir:
+            directory = os.path.join(run_dir, "checkpoint")
         if directory is None:
             return None
         try:
@@ -268,6 +269,7 @@ class MinibatchRlBase(BaseRunner):
         exact = run_state.restore(self, loaded.state)
         self.itr = loaded.state["itr"]
         self.start_itr = self.itr + 1
+        logger.rewind("Diagnostics/Iteration", self.itr)
         note = "" if exact else "; environments cannot be restored and start new episodes"
         logger.log(f"Resumed from {loaded.path}, after iteration {self.itr}{note}.")
 
@@ -281,6 +283,7 @@ class MinibatchRlBase(BaseRunner):
             "cum_completed_trajs": self._cum_completed_trajs,
             "new_completed_trajs": self._new_completed_trajs,
             "last_update_counter": self._last_update_counter,
+            "last_logged_itr": self._last_logged_itr,
             "recent_return": float(self.recent_return),
         }
 
@@ -294,6 +297,7 @@ class MinibatchRlBase(BaseRunner):
         self._cum_completed_trajs = saved["cum_completed_trajs"]
         self._new_completed_trajs = saved["new_completed_trajs"]
         self._last_update_counter = saved["last_update_counter"]
+        self._last_logged_itr = saved["last_logged_itr"]
         self.recent_return = saved["recent_return"]
 
     # Diagnostics.
@@ -329,7 +333,7 @@ class MinibatchRlBase(BaseRunner):
         self._cum_time = now - self._start_time
         elapsed = max(now - self._last_time - eval_time, 1e-9)
         updates = self.algo.update_counter
-        steps = self.itr_batch_size * (self.log_interval_itrs if itr >= 0 else 0)
+        steps = self.itr_batch_size * (itr - self._last_logged_itr)
         new_updates = updates - self._last_update_counter
         samples_used = getattr(self.algo, "_batch_size", 0) * self.world_size
         total = (itr + 1) * self.itr_batch_size
@@ -352,9 +356,10 @@ class MinibatchRlBase(BaseRunner):
             )
         self._log_infos(traj_infos)
         logger.set_iteration(max(itr, 0))
-        self._last_row = logger.dump_tabular(with_prefix=False) or {}
+        self._last_row: dict[str, Any] = logger.dump_tabular(with_prefix=False)
         self._last_time = time.monotonic()
         self._last_update_counter = updates
+        self._last_logged_itr = itr
         self._new_completed_trajs = 0
 
     def _log_infos(self, traj_infos: Any = None) -> None:

@@ -165,5 +165,6 @@ def build_samples_buffer(
         examples = AttrDict()
         get_example_outputs(agent, env, examples)
     memory = Arena() if agent_shared or env_shared else False
-    samples_np = allocate_samples(examples, *batch_spec, bootstrap_value, memory)
+    T, B = batch_spec
+    samples_np = allocate_samples(examples, T, B, bootstrap_value, memory)
     return torchify_buffer(samples_np), samples_np, examples

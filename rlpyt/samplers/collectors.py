@@ -26,7 +26,7 @@ class Surroundings:
 
     seed: int = 0
     # Where the process stands: [environment (row), time step], read by the parent after a failure.
-    progress: Any = field(default_factory=lambda: memoryview(np.full(2, -1, np.int64)))
+    progress: Any = field(default_factory=lambda: [-1, -1])
 
 
 class BaseCollector:
@@ -417,7 +417,7 @@ class EvalCollector(BaseEvalCollector):
         """Run episodes from fresh resets; returns their ``TrajInfo`` by environment."""
         B, progress = len(self.envs), self.surroundings.progress
         finished: list[list[Any]] = [[] for _ in range(B)]
-        quota = self.quota or [np.inf] * B
+        quota: Any = self.quota or [np.inf] * B
         step, actions = self._start()
         infos = [self.TrajInfoCls() for _ in range(B)]
         clip = _bounds_of(self.envs[0].action_space)

@@ -130,7 +130,8 @@ class Station:
         self.agent.eval_mode(itr)
         with torch.inference_mode():
             finished = self.eval_collector.collect_evaluation(itr)
-        return self._eval_queue.take() + [info for info in finished or [] if info is not None]
+        queued: list[Any] = self._eval_queue.take()
+        return queued + [info for info in finished or [] if info is not None]
 
     def where(self) -> tuple[int, int]:
         """(global environment index, time step) that the process is, or was, occupied with."""

@@ -73,7 +73,7 @@ def _build_station(spec: WorkerSpec) -> Any:
     )
     if spec.weights is not None:
         spec.weights.bind(agent.model)
-    progress = memoryview(np.asarray(spec.progress))
+    progress = spec.progress.data  # a memoryview: written several times faster than an array
     station = Station(station_spec, agent, spec.samples, progress)
     station.start()
     return station

@@ -23,7 +23,7 @@ import copyreg
 from collections import namedtuple
 from collections.abc import Iterable, Iterator
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 RESERVED_NAMES = ("get", "items")
 
@@ -297,6 +297,10 @@ class AttrDict(dict[str, Any]):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
 
     def __getstate__(self) -> None:
         """Nothing beside the entries."""

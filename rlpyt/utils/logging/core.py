@@ -132,15 +132,15 @@ class Logger:
         for name, value in statistics(key, values).items():
             self._record(key + name if placement == "back" else name + key, f"{key}/{name}", value)
 
-    def dump_tabular(self, *args: Any, **kwargs: Any) -> None:
+    def dump_tabular(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Write the row recorded so far everywhere and begin a new one.
 
-        The arguments are those of ``log``, which writes the row as text.
+        The arguments are those of ``log``, which writes the row as text. Returns the row.
         """
         row, grouped_row = self._row, self._grouped_row
         self._row, self._grouped_row = {}, {}
         if not row or self._disabled or self._tabular_disabled:
-            return
+            return row
         if self._console and self._log_tabular_only:
             self._table_printer.print_tabular(list(row.items()))
         for line in tabulate(row.items()).splitlines():
@@ -148,6 +148,7 @@ class Logger:
         for output in [*self._tables.values(), *self._sinks]:
             grouped = getattr(output.output, "grouped_names", False)
             output.write(dict(grouped_row if grouped else row), self._iteration)
+        return row
 
     def push_tabular_prefix(self, key: str) -> None:
         """Put ``key`` before the column names to come, after those already pushed."""
