@@ -66,10 +66,12 @@ class GradientStep:
         """
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
-        max_norm = math.inf if self.clip_grad_norm is None else self.clip_grad_norm
-        norm = torch.nn.utils.clip_grad_norm_(self.parameters, max_norm)
+        gradients = [p.grad for p in self.parameters if p.grad is not None]
+        norm = torch.nn.utils.get_total_norm(gradients)
         if not math.isfinite(norm.item()):
             raise NonFiniteError(self._diagnose(loss))
+        if self.clip_grad_norm is not None:
+            torch.nn.utils.clip_grads_with_norm_(self.parameters, self.clip_grad_norm, norm)
         self.optimizer.step()
         return norm
 
