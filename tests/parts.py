@@ -55,3 +55,16 @@ class EchoAgent(RecurrentAgentMixin, BaseAgent):
 
     def value(self, observation, prev_action, prev_reward):
         return (self.model.weight * (observation[:, 2] + prev_reward)).detach()
+
+
+class SmallMlp(torch.nn.Module):
+    """(pi, value) from a vector observation."""
+
+    def __init__(self, inputs=4, actions=2):
+        super().__init__()
+        self.body = torch.nn.Sequential(torch.nn.Linear(inputs, 16), torch.nn.Tanh())
+        self.head = torch.nn.Linear(16, actions + 1)
+
+    def forward(self, observation, prev_action, prev_reward):
+        out = self.head(self.body(observation))
+        return torch.softmax(out[..., :-1], -1), out[..., -1]

@@ -118,7 +118,7 @@ class WorkerPool:
         self.processes: list[Any] = []
         self._pipes: list[Connection] = []
         try:
-            with processes.main_module_stays_home():
+            with processes.starting_children():
                 for spec in specs:
                     ours, theirs = context.Pipe()
                     process = context.Process(
@@ -243,7 +243,7 @@ def run_in_child(function: Any, *args: Any, start_method: str | None = None) -> 
     """
     context = processes.start_context(start_method)
     ours, theirs = context.Pipe()
-    with processes.main_module_stays_home():
+    with processes.starting_children():
         process = context.Process(
             target=_run_once, args=(theirs, serialize.dumps((function, args))), daemon=True
         )

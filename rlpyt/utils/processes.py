@@ -43,11 +43,13 @@ _main_module_lock = threading.Lock()
 
 
 @contextlib.contextmanager
-def main_module_stays_home() -> Iterator[None]:
-    """Start children without importing the user's script in them.
+def starting_children() -> Iterator[None]:
+    """Start children without importing the user's script in them, and deaf to SIGTERM.
 
     Whatever the script defines travels by value (``utils.serialize``), so a child has no need of
-    the script, and scripts without an ``if __name__ == "__main__"`` guard work.
+    the script, and scripts without an ``if __name__ == "__main__"`` guard work. A job scheduler's
+    SIGTERM reaches the whole group: the parent then still needs its workers (and the fork server
+    they came from) for a checkpoint; it stops them itself.
     """
     main = sys.modules["__main__"]
     hidden = ("__file__", "__spec__")
@@ -56,18 +58,22 @@ def main_module_stays_home() -> Iterator[None]:
         try:
             main.__dict__.pop("__file__", None)
             main.__spec__ = None
-            yield
+            blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+            try:
+                yield
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         finally:
             main.__dict__.update(kept)
 
 
 def be_a_child(cpus: Sequence[int] | None = None) -> None:
-    """Set up this process as a worker: deaf to Ctrl-C, dead when its parent dies, pinned.
+    """Set up this process as a worker: deaf to Ctrl-C, gone when its parent is, pinned.
 
     Call first thing in the child.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     parent = mp.parent_process()
@@ -128,14 +134,14 @@ def traceback_text(error: BaseException) -> str:
 
 
 def stop(processes: Sequence[Any], patience_s: float = 2.0) -> None:
-    """End these processes: wait a little, then terminate, then kill. Returns when all are gone."""
-    for how in ("join", "terminate", "kill"):
+    """End these processes: wait a little, then kill. Returns when all are gone."""
+    for kill in (False, True):
         alive = [p for p in processes if p.is_alive()]
         if not alive:
             break
-        if how != "join":
+        if kill:
             for process in alive:
-                getattr(process, how)()
+                process.kill()
         ready: list[Any] = [p.sentinel for p in alive]
         while ready:  # every wait is bounded by patience
             done = wait(ready, timeout=patience_s)

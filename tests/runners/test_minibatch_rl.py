@@ -1,0 +1,272 @@
+import csv
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+TESTS = str(Path(__file__).parents[1])
+sys.path.insert(0, TESTS)
+from parts import SmallMlp
+
+from rlpyt.agents.pg.categorical import CategoricalPgAgent
+from rlpyt.algos.pg.ppo import PPO
+from rlpyt.envs.gym import make
+from rlpyt.envs.toy import CountEnv
+from rlpyt.runners.hooks import Hook
+from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
+from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
+from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.utils.checkpoint import CheckpointError
+from rlpyt.utils.logging.context import run_context
+
+T, B = 16, 3
+N_ITR = 8
+
+
+def runner_for(
+    Runner=MinibatchRl, Sampler=SerialSampler, algo=None, batch_B=B, n_itr=N_ITR, **kwargs
+):
+    evaluation = dict(eval_n_envs=2, eval_max_steps=400, eval_max_trajectories=4)
+    sampler = Sampler(
+        EnvCls=make,
+        env_kwargs=dict(id="CartPole-v1"),
+        batch_T=T,
+        batch_B=batch_B,
+        **(evaluation if Runner is MinibatchRlEval else {}),
+    )
+    return Runner(
+        algo=algo or PPO(minibatches=4, epochs=2, gae_lambda=0.95),
+        agent=CategoricalPgAgent(ModelCls=SmallMlp),
+        sampler=sampler,
+        n_steps=n_itr * T * batch_B,
+        affinity=dict(n_workers=1),
+        **{**dict(seed=4, log_interval_steps=2 * T * batch_B), **kwargs},
+    )
+
+
+def rows_of(run_dir):
+    with open(run_dir / "progress.csv") as file:
+        return list(csv.DictReader(file))
+
+
+class StopAfter(Hook):
+    def __init__(self, itr):
+        self.itr = itr
+
+    def on_iteration(self, runner, itr):
+        if itr == self.itr:
+            runner.request_stop()
+
+
+@pytest.mark.parametrize("Runner", [MinibatchRl, MinibatchRlEval])
+@pytest.mark.parametrize("Sampler", [SerialSampler, CpuSampler])
+def test_resumed_run_is_the_uninterrupted_one_bit_for_bit(Runner, Sampler, tmp_path):
+    whole = runner_for(Runner, Sampler)
+    with run_context(tmp_path / "a", 0, "whole"):
+        whole.train()
+    first = runner_for(Runner, Sampler, hooks=[StopAfter(4)])
+    with run_context(tmp_path / "b", 0, "half"):
+        first.train()
+    assert first.itr == 4
+    second = runner_for(Runner, Sampler, seed=99, resume_from=tmp_path / "b" / "checkpoint")
+    with run_context(tmp_path / "b", 0, "half", resume=True):
+        second.train()
+    a, b = whole.agent.state_dict(), second.agent.state_dict()
+    assert all(torch.equal(a[k], b[k]) for k in a)
+    old, new = rows_of(tmp_path / "a"), rows_of(tmp_path / "b")
+    assert len(old) == len(new) == N_ITR // 2 + (Runner is MinibatchRlEval)
+    timed = {"Diagnostics/CumTime (s)", "Diagnostics/StepsPerSecond", "Diagnostics/CumEvalTime"}
+    timed |= {"Diagnostics/UpdatesPerSecond", "Diagnostics/CumTrainTime"}
+    for x, y in zip(old, new):
+        assert {k: v for k, v in x.items() if k not in timed} == {
+            k: v for k, v in y.items() if k not in timed
+        }
+
+
+def test_progress_has_the_documented_columns_in_order(tmp_path):
+    with run_context(tmp_path / "run", 0, "columns", snapshot_mode="last"):
+        runner_for().train()
+    names = list(rows_of(tmp_path / "run")[0])
+    diagnostics = [
+        *("NewCompletedTrajs", "StepsInTrajWindow", "Iteration", "CumTime (s)", "CumSteps"),
+        *("CumCompletedTrajs", "CumUpdates", "StepsPerSecond", "UpdatesPerSecond"),
+        *("ReplayRatio", "CumReplayRatio"),
+    ]
+    assert names[: len(diagnostics)] == [f"Diagnostics/{n}" for n in diagnostics]
+    keys = ["Length", "Return", "NonzeroRewards", "DiscountedReturn"]
+    keys += ["loss", "gradNorm", "entropy", "perplexity"]
+    stats = [k + s for k in keys for s in ("Average", "Std", "Median", "Min", "Max")]
+    assert names[len(diagnostics) :] == stats
+    last = rows_of(tmp_path / "run")[-1]
+    assert float(last["Diagnostics/CumSteps"]) == N_ITR * T * B
+    assert float(last["Diagnostics/CumUpdates"]) == N_ITR * 8
+    assert float(last["Diagnostics/ReplayRatio"]) == 2
+    snapshot = torch.load(tmp_path / "run" / "params.pkl")
+    assert snapshot["itr"] == N_ITR - 1 and snapshot["cum_steps"] == N_ITR * T * B
+    fresh = SmallMlp()
+    fresh.load_state_dict(snapshot["agent_state_dict"])
+    assert (tmp_path / "run" / "debug.log").read_text()
+
+
+def test_evaluation_row_comes_before_training_and_counts_episodes(tmp_path):
+    with run_context(tmp_path / "run", 0, "eval"):
+        runner_for(MinibatchRlEval).train()
+    rows = rows_of(tmp_path / "run")
+    assert [float(r["Diagnostics/CumSteps"]) for r in rows] == [
+        i * 2 * T * B for i in range(N_ITR // 2 + 1)
+    ]
+    assert all(float(r["Diagnostics/TrajsInEval"]) == 4 for r in rows)
+    assert list(rows[0])[:3] == [
+        f"Diagnostics/{n}" for n in ("StepsInEval", "TrajsInEval", "CumEvalTime")
+    ]
+
+
+def test_hooks_hear_of_everything(tmp_path):
+    heard = []
+
+    class Listener(Hook):
+        def on_start(self, runner):
+            heard.append("start")
+
+        def on_iteration(self, runner, itr):
+            heard.append(itr)
+            assert runner.cum_steps == (itr + 1) * T * B and runner.steps_per_second > 0
+
+        def on_log(self, runner, row):
+            heard.append(row["Diagnostics/Iteration"])
+
+        def on_end(self, runner):
+            heard.append("end")
+
+    with run_context(tmp_path / "run", 0, "hooks"):
+        runner_for(n_itr=4, hooks=[Listener()]).train()
+    assert heard == ["start", 0, 1, 1, 2, 3, 3, "end"]
+
+
+def test_training_needs_no_logger_directory(tmp_path):
+    runner = runner_for(n_itr=2, checkpoint_dir=tmp_path / "c")
+    runner.train()
+    assert [p.name for p in (tmp_path / "c").iterdir()]
+
+
+def test_subclass_hooks_of_old_code_are_called(tmp_path):
+    class OldStyle(MinibatchRl):
+        def initialize_logging(self):
+            super().initialize_logging()
+            self.extra = 0
+
+        def store_diagnostics(self, itr, traj_infos, opt_info):
+            super().store_diagnostics(itr, traj_infos, opt_info)
+            self.extra += len(opt_info.loss)
+
+        def get_itr_snapshot(self, itr):
+            return {**super().get_itr_snapshot(itr), "extra": self.extra}
+
+    with run_context(tmp_path / "run", 0, "old", snapshot_mode="last"):
+        runner_for(OldStyle).train()
+    assert torch.load(tmp_path / "run" / "params.pkl")["extra"] == N_ITR * 8
+
+
+@pytest.mark.parametrize(
+    "kwargs,error,message",
+    [
+        (dict(n_itr=0), ValueError, "n_steps=0"),
+        (dict(seed=-1), ValueError, "seed=-1"),
+        (dict(seed=1.5), TypeError, "seed must be an integer"),
+        (dict(log_interval_steps=0), ValueError, "log_interval_steps=0"),
+    ],
+)
+def test_bad_arguments_are_refused(kwargs, error, message):
+    with pytest.raises(error, match=message):
+        runner_for(**kwargs)
+
+
+def test_less_than_a_batch_is_refused():
+    with pytest.raises(ValueError, match="n_steps=47 is less than one batch of 48 steps"):
+        MinibatchRl(algo=PPO(), agent=None, sampler=runner_for().sampler, n_steps=47)
+
+
+def test_resuming_from_another_run_says_what_differs(tmp_path):
+    runner_for(n_itr=1, checkpoint_dir=tmp_path / "c").train()
+    other = runner_for(batch_B=4, resume_from=tmp_path / "c")
+    with pytest.raises(ValueError, match="another run: batch_B: 3, this run 4"):
+        other.train()
+    with pytest.raises(CheckpointError):
+        runner_for(resume_from=tmp_path / "nowhere").train()
+
+
+def test_environments_without_state_start_anew_on_resume(tmp_path):
+    class Opaque(CountEnv):
+        def get_state(self):
+            return None
+
+    def run(**kwargs):
+        sampler = SerialSampler(EnvCls=Opaque, env_kwargs={}, batch_T=T, batch_B=B)
+        agent = CategoricalPgAgent(ModelCls=SmallMlp, model_kwargs=dict(inputs=3, actions=3))
+        runner = MinibatchRl(
+            algo=PPO(), agent=agent, sampler=sampler, n_steps=4 * T * B, seed=1, **kwargs
+        )
+        runner.train()
+        return runner
+
+    run(checkpoint_dir=tmp_path / "c", hooks=[StopAfter(1)])
+    resumed = run(resume_from=tmp_path / "c", checkpoint_dir=tmp_path / "d")
+    assert resumed.itr == 3 and resumed.start_itr == 2
+
+
+SCRIPT = """
+import sys
+sys.path[:0] = [{tests!r}, {here!r}]
+from test_minibatch_rl import *
+from pathlib import Path
+with run_context(Path({run!r}), 0, "signal"):
+    runner = runner_for(Sampler=CpuSampler, n_itr=10**6, hooks=[Announce()])
+    runner.train()
+"""
+
+
+class Announce(Hook):
+    def on_iteration(self, runner, itr):
+        if itr == 1:
+            print("running", flush=True)
+
+
+@pytest.mark.parametrize("number,code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signal_saves_a_checkpoint_and_exits(number, code, tmp_path):
+    here = str(Path(__file__).parent)
+    script = SCRIPT.format(tests=TESTS, here=here, run=str(tmp_path / "run"))
+    process = subprocess.Popen(
+        [sys.executable, "-c", script],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    lines = iter(process.stdout.readline, "running\n")
+    list(lines)
+    os.killpg(process.pid, number)  # as a terminal does: workers get it too
+    started = time.monotonic()
+    out, err = process.communicate(timeout=20)
+    assert process.returncode == code, err
+    assert time.monotonic() - started < 10
+    stopped = [line for line in out.splitlines() if "Stopped by signal" in line]
+    assert len(stopped) == 1 and "checkpoint saved" in stopped[0]
+    assert "Traceback" not in err
+    resumed = runner_for(
+        Sampler=CpuSampler, resume_from=tmp_path / "run" / "checkpoint", n_itr=10**6,
+        hooks=[StopAfter(np.inf)],
+    )  # fmt: skip
+    resumed.hooks.append(StopAtOnce())
+    resumed.train()
+    assert resumed.start_itr >= 2
+
+
+class StopAtOnce(Hook):
+    def on_iteration(self, runner, itr):
+        runner.request_stop()
