@@ -145,10 +145,11 @@ class AtariEnv(Env):
         ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
         ale_seed, *noop_seed = (int(word) for word in seed.generate_state(3))
         self._rng = np.random.default_rng(noop_seed)
-        self._noop = ale_py.Action.NOOP
+        self._noop = self._held = ale_py.Action.NOOP
         self.ale = ale_py.ALEInterface()
         self.ale.setInt("random_seed", ale_seed % 2**31)
-        self.ale.setFloat("repeat_action_probability", float(self._repeat_action_probability))
+        self.ale.setFloat("repeat_action_probability", 0.0)  # see _sticky_act
+        self._act = self._sticky_act if self._repeat_action_probability > 0 else self.ale.act
         self.ale.loadROM(ale_py.roms.get_rom_path(self._game))
 
     def _allocate(self, frame_shape: tuple[int, int], grayscale: bool) -> None:
@@ -175,8 +176,9 @@ class AtariEnv(Env):
             self._load(np.random.SeedSequence(self._next_seed))
             self._next_seed = None
         self.ale.reset_game()
+        self._held = self._noop
         for _ in range(self._rng.integers(self._max_start_noops + 1)):
-            self.ale.act(self._noop)
+            self._act(self._noop)
             if self.ale.game_over():
                 self.ale.reset_game()
         if self._fire_on_reset:
@@ -196,7 +198,7 @@ class AtariEnv(Env):
             raise ValueError(
                 f"action {action!r} of '{self._game}' must be in [0, {len(self._action_set)})."
             )
-        held, act = self._action_set[action], self.ale.act
+        held, act = self._action_set[action], self._act
         score = 0
         for _ in range(self._frame_skip - 1):
             score += act(held)
@@ -232,6 +234,7 @@ class AtariEnv(Env):
             "observation": self._obs.copy(),
             "lives": self._lives,
             "step_counter": self._step_counter,
+            "held": int(self._held.value),
             "rng": pack_rng(self._rng),
             "next_seed": self._next_seed,
         }
@@ -248,12 +251,18 @@ class AtariEnv(Env):
                 f"the saved state is of '{state['game']}' with observations {shape}, this "
                 f"environment plays '{self._game}' with {self._obs.shape}."
             )
-        saved = _import("ale_py").ALEState.__new__(_import("ale_py").ALEState)
+        ALEState = _import("ale_py").ALEState
+        saved = ALEState.__new__(ALEState)
         saved.__setstate__(np.asarray(state["ale"], np.uint8).tobytes())
-        self.ale.reset_game()  # a state from before a game's first step lacks what this resets
+        # The emulator's state lacks whether it has stepped since its last reset (found by trying:
+        # without this Q*bert goes on differently). Bring that about, then restore.
+        self.ale.reset_game()
+        if saved.getEpisodeFrameNumber() > 0:
+            self.ale.act(self._noop)
         self.ale.restoreState(saved)
         self._obs = np.array(state["observation"], np.uint8)
         self._lives, self._step_counter = int(state["lives"]), int(state["step_counter"])
+        self._held = _import("ale_py").Action(int(state["held"]))
         set_rng(self._rng, state["rng"])
         self._next_seed = state["next_seed"]
 
@@ -287,6 +296,16 @@ class AtariEnv(Env):
     def get_obs(self) -> Frame:
         """Return the current observation, [C, H, W] uint8."""
         return self._obs
+
+    def _sticky_act(self, action: Any) -> int:
+        """Emulate one frame, with the previous frame's action by chance.
+
+        Done here because the emulator's state would not contain the action that it holds.
+        """
+        if self._rng.random() >= self._repeat_action_probability:
+            self._held = action
+        reward: int = self.ale.act(self._held)
+        return reward
 
     def _get_screen(self, frame: int = 1) -> None:
         buffer = self._frame_1 if frame == 1 else self._frame_2
@@ -328,7 +347,7 @@ class AtariEnv(Env):
 
     def _life_reset(self) -> int:
         """Leave the lost life's last screen behind; return the score that came with it."""
-        score: int = self.ale.act(self._noop)
+        score: int = self._act(self._noop)
         if self._fire_on_reset:
             score += self.fire_and_up()
         self._lives = self.ale.lives()
@@ -336,7 +355,7 @@ class AtariEnv(Env):
 
     def fire_and_up(self) -> int:
         """Press FIRE, then UP, as far as the game has them; return the score that came with it."""
-        return sum(self.ale.act(action) for action in self._start_actions)
+        return sum(self._act(action) for action in self._start_actions)
 
     @property
     def game(self) -> str:
