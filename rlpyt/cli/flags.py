@@ -16,6 +16,8 @@ import tyro
 
 T = TypeVar("T")
 
+_ANSI = re.compile(r"\x1b\[[0-9;]*m")
+
 # A dictionary is one flag with JSON behind it: --env-args '{"gravity": 5.0}'.
 _REGISTRY = tyro.constructors.ConstructorRegistry()
 
@@ -93,11 +95,17 @@ def _is_simple(hint: Any) -> bool:
 
 
 def _one_line(box: str) -> str:
-    """The message inside tyro's frame, with the nearest flag where it names one."""
-    lines = [line.strip("│ ") for line in box.splitlines() if not line.startswith(("╭", "╰"))]
-    rule = next((at for at, line in enumerate(lines) if line.startswith("─")), len(lines))
-    message = " ".join(lines[:rule]).rstrip(".")
-    flags = [line.split(" ")[0] for line in lines[rule:] if line.startswith("--")]
+    """The message inside tyro's frame, with the nearest flag where it names one.
+
+    The frame is drawn with box characters, or in plain ASCII where the terminal has no others.
+    """
+    plain = _ANSI.sub("", box)
+    lines = [line.strip("│ ") for line in plain.splitlines()][1 if plain.startswith("╭") else 2 :]
+    rules = [at for at, line in enumerate(lines) if line and not line.strip("─-╰╯")]
+    end = rules[0] if rules else len(lines)
+    message = " ".join(lines[:end]).rstrip(".")
+    flags = [line.split(" ")[0] for line in lines[end:] if line.startswith("--")]
+    flags = [flag for flag in flags if flag.strip("-")]
     perhaps = "Perhaps you meant:" in lines and flags
     return f"{message}; did you mean {flags[0]}?" if perhaps else f"{message}."
 

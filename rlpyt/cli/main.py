@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Sequence
 
 import rlpyt
-from rlpyt.errors import RlpytError
+from rlpyt.errors import NonFiniteError, RlpytError, WorkerError
 from rlpyt.experiments.options import UnknownName
 
 COMMANDS = {
@@ -22,7 +22,9 @@ COMMANDS = {
 }
 EXIT_CODES: tuple[tuple[type[BaseException], int], ...] = (
     (KeyboardInterrupt, 130),
-    (RlpytError, 1),
+    (WorkerError, 1),
+    (NonFiniteError, 1),
+    (RlpytError, 2),
     (ValueError, 2),
     (TypeError, 2),
     (OSError, 2),

@@ -44,7 +44,12 @@ def train(
         SystemExit: 130 or 143 after Ctrl-C or SIGTERM, with a checkpoint saved.
     """
     runner = build_runner(options, run_dir, hooks=hooks, resume=resume)
-    with run_context(
+    if not resume and (run_dir / "progress.csv").exists():
+        raise FileExistsError(
+            f"{run_dir} holds another run: go on with it (rlpyt resume {run_dir}), or choose "
+            "another --run-dir."
+        )
+    context = run_context(
         run_dir,
         run_ID=options.seed,
         name=f"{options.algo_name} {options.env}",
@@ -52,10 +57,12 @@ def train(
         snapshot_mode="last",
         use_summary_writer=options.tensorboard,
         resume=resume,
-    ):
-        logger.set_console(False)
-        options.write(run_dir)
-        runner.train()
+    )
+    with logger.session():
+        logger.set_console(False)  # hooks show what a person needs; the rest is in debug.log
+        with context:
+            options.write(run_dir)
+            runner.train()
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,8 @@
 """Films of trained agents."""
 
+import contextlib
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +35,8 @@ def record_video(
         import imageio_ffmpeg  # noqa: F401
     except ImportError as error:
         raise ImportError(f"{error.name} is missing: pip install 'rlpyt[plot]'.") from error
-    env = run.env(render=True)
     frames = 0
-    try:
+    with _without_window(), contextlib.closing(run.env(render=True)) as env:
         # macro_block_size: even sizes are all that the encoder needs; 16 would resize the picture.
         film: Any
         with imageio.get_writer(path, fps=_fps(env), macro_block_size=2) as film:
@@ -49,9 +51,21 @@ def record_video(
                 run.play(env, seed=seed + episode, on_step=shoot)
                 if frames >= max_steps:
                     break
-    finally:
-        env.close()
     return frames
+
+
+@contextlib.contextmanager
+def _without_window() -> Iterator[None]:
+    """Keep pygame from looking for a display, and complaining where there is none."""
+    before = os.environ.get("SDL_VIDEODRIVER")
+    os.environ["SDL_VIDEODRIVER"] = "dummy"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["SDL_VIDEODRIVER"]
+        else:
+            os.environ["SDL_VIDEODRIVER"] = before
 
 
 def _fps(env: Any) -> int:

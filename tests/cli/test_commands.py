@@ -181,8 +181,12 @@ def test_importing_the_package_is_cheap():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_saves_a_checkpoint_and_leaves_nothing_running(number, code, tmp_path):
+def interrupt(process):
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does with Ctrl-C
+
+
+@pytest.mark.parametrize(("stop", "code"), [(interrupt, 130), (subprocess.Popen.terminate, 143)])
+def test_a_signal_saves_a_checkpoint_and_leaves_nothing_running(stop, code, tmp_path):
     run_dir = tmp_path / "run"
     process = subprocess.Popen(
         [
@@ -198,7 +202,7 @@ def test_a_signal_saves_a_checkpoint_and_leaves_nothing_running(number, code, tm
         progress = run_dir / "progress.csv"
         _wait_until(lambda: progress.exists() and progress.read_text().count("\n") >= 2, process)
         children = psutil.Process(process.pid).children(recursive=True)
-        os.killpg(process.pid, number)  # as a terminal does
+        stop(process)
         _, err = process.communicate(timeout=30)
     finally:
         process.kill()

@@ -1,6 +1,8 @@
 """The command line's machinery: dataclasses to flags, comments to help, errors to one line."""
 
 import dataclasses
+import io
+import sys
 from typing import Any, Literal
 
 import pytest
@@ -80,6 +82,7 @@ def test_help_shows_comments_and_defaults(capsys):
     assert "time steps per batch and environment (default: 128)" in shown
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
@@ -93,10 +96,12 @@ def test_help_shows_comments_and_defaults(capsys):
         (["stray"], ["stray"]),
     ],
 )
-def test_bad_flags_become_one_line_that_names_them(argv, words):
+def test_bad_flags_become_one_line_that_names_them(argv, words, encoding, monkeypatch):
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding=encoding))
     with pytest.raises(UsageError) as error:
         read(*argv)
     message = str(error.value)
-    assert "\n" not in message and "│" not in message and "prog --help" in message
+    assert "\n" not in message and "│" not in message and "---" not in message
+    assert message.endswith("See `prog --help`.") and message.count("--help") == 1
     for word in words:
         assert word in message
