@@ -130,11 +130,10 @@ def lambda_return(
     """
     discount = float(discount)  # a numpy number would widen float32
     r, d, _ = _inputs(reward, done, 0.0)
-    v = _matching(next_value, "next_value", r)
-    alive = 1 - d
-    base = _follow_timeout(r, d, timeout_value, discount)
-    base = base + np.where(d > 0, 0, discount * (1 - lam) * v).astype(r.dtype)
-    return_ = _backward_sum(base, (discount * lam) * alive, v[-1])
+    v = np.where(d > 0, 0, _matching(next_value, "next_value", r)).astype(r.dtype, copy=False)
+    lam = float(lam)
+    base = _follow_timeout(r, d, timeout_value, discount) + discount * (1 - lam) * v
+    return_ = _backward_sum(base, (discount * lam) * (1 - d), v[-1])
     return _like(reward, return_, None)  # type: ignore[no-any-return]
 
 

@@ -1,0 +1,95 @@
+"""Feed-forward actor-critic for continuous control: two perceptrons, and a free log_std."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from rlpyt.models.mlp import MlpModel
+from rlpyt.models.numpy_forward import NumpyForward, gaussian_outputs, numpy_forward_of
+from rlpyt.models.observation import flatten_observation, observation_size
+from rlpyt.models.running_mean_std import RunningMeanStdModel
+
+
+class MujocoFfModel(nn.Module):
+    """One perceptron for the mean, one for the value; log_std does not depend on the observation.
+
+    Args:
+        observation_shape: of one observation.
+        action_size: A, number of action components.
+        hidden_sizes: of both perceptrons; ``None``: 64, 64.
+        hidden_nonlinearity: class of the nonlinearity between layers.
+        mu_nonlinearity: class of the one after the mean, which tanh keeps within [-1, 1];
+            ``None`` for none.
+        init_log_std: initial log standard deviation of every component.
+        normalize_observation: subtract the running mean, divide by the running deviation.
+        norm_obs_clip: normalized observations are limited to +- this.
+        norm_obs_var_clip: smallest variance that is divided by.
+    """
+
+    observation_only = True  # previous action and reward are not looked at
+
+    def __init__(
+        self,
+        observation_shape: Any,
+        action_size: int,
+        hidden_sizes: int | Sequence[int] | None = None,
+        hidden_nonlinearity: Callable[[], nn.Module] = nn.Tanh,
+        mu_nonlinearity: Callable[[], nn.Module] | None = nn.Tanh,
+        init_log_std: float = 0.0,
+        normalize_observation: bool = False,
+        norm_obs_clip: float = 10,
+        norm_obs_var_clip: float = 1e-6,
+    ) -> None:
+        super().__init__()
+        self._observation_shape = observation_shape
+        size = observation_size(observation_shape)
+        hidden_sizes = [64, 64] if hidden_sizes is None else hidden_sizes
+        mu = MlpModel(size, hidden_sizes, action_size, hidden_nonlinearity)
+        self.mu = mu if mu_nonlinearity is None else nn.Sequential(mu, mu_nonlinearity())
+        self.v = MlpModel(size, hidden_sizes, 1, hidden_nonlinearity)
+        self.log_std = nn.Parameter(torch.full((action_size,), float(init_log_std)))
+        self.normalize_observation = normalize_observation
+        self.norm_obs_clip = norm_obs_clip
+        self.norm_obs_var_clip = norm_obs_var_clip
+        if normalize_observation:
+            self.obs_rms = RunningMeanStdModel((size,))
+
+    def forward(
+        self, observation: Any, prev_action: Tensor | None = None, prev_reward: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Mean, log standard deviation and value, with the observation's leading dimensions.
+
+        Args:
+            observation: [*lead, *observation_shape] of any number type, leading dimensions [],
+                [B] or [T, B]; or a named tuple of them.
+            prev_action, prev_reward: not used.
+
+        Returns:
+            mu [*lead, A], log_std [*lead, A], value [*lead], float32.
+        """
+        x = flatten_observation(observation, self._observation_shape)
+        if self.normalize_observation:
+            x = self.obs_rms.normalize(x, self.norm_obs_clip, self.norm_obs_var_clip)
+        mu = self.mu(x).float()
+        return mu, self.log_std.expand_as(mu), self.v(x).squeeze(-1).float()
+
+    def update_obs_rms(self, observation: Any) -> None:
+        """Take a batch [*lead, *observation_shape] into the running mean and deviation."""
+        if self.normalize_observation:
+            self.obs_rms.update(flatten_observation(observation, self._observation_shape))
+
+    def numpy_forward(self, live: bool = True) -> NumpyForward | None:
+        """``forward`` over numpy arrays [B, ...]; see `rlpyt.models.numpy_forward`."""
+        if type(self).forward is not MujocoFfModel.forward:
+            return None
+        limits = (self.norm_obs_clip, self.norm_obs_var_clip)
+        return numpy_forward_of(
+            self,
+            towers=(self.mu, self.v),
+            outputs=gaussian_outputs(self.log_std),
+            observation_shape=self._observation_shape,
+            normalize=(self.obs_rms, *limits) if self.normalize_observation else None,
+            live=live,
+        )

@@ -1,0 +1,285 @@
+"""Ready actor-critics for plain vector observations: perceptrons, with or without an LSTM.
+
+Weights are orthogonal at first: gain sqrt(2) in hidden layers, 0.01 for the policy's output, so
+that it starts undecided, and 1 for the value's.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from rlpyt.models.lstm import run_lstm
+from rlpyt.models.mlp import MlpModel, init_orthogonal, size_list
+from rlpyt.models.numpy_forward import NumpyForward, categorical_outputs, numpy_forward_of
+from rlpyt.models.observation import flatten_observation, observation_size
+from rlpyt.models.pg.mujoco_ff_model import MujocoFfModel
+from rlpyt.utils.tensor import infer_leading_dims, restore_leading_dims
+
+POLICY_GAIN = 0.01
+VALUE_GAIN = 1.0
+
+
+class MultiCategoricalMlpModel(nn.Module):
+    """Several discrete actions: one perceptron for all their probabilities, one for the value.
+
+    Args:
+        observation_shape: of one observation; a named tuple of shapes for composite ones.
+        dims: number of choices of each action.
+        hidden_sizes: of both perceptrons.
+        nonlinearity: class of the nonlinearity.
+        shared: one perceptron for both, with two linear heads.
+    """
+
+    observation_only = True  # previous action and reward are not looked at
+
+    def __init__(
+        self,
+        observation_shape: Any,
+        dims: Sequence[int],
+        hidden_sizes: int | Sequence[int] = (64, 64),
+        nonlinearity: Callable[[], nn.Module] = nn.Tanh,
+        shared: bool = False,
+    ) -> None:
+        super().__init__()
+        self._observation_shape = observation_shape
+        self.dims = tuple(dims)
+        n_in = observation_size(observation_shape)
+        sizes = size_list(hidden_sizes)
+        self.trunk: MlpModel | None = None
+        if shared and sizes:
+            self.trunk = MlpModel(n_in, sizes, None, nonlinearity, orthogonal_gain=1)
+            n_in, sizes = self.trunk.output_size, []
+        self.pi = MlpModel(n_in, sizes, sum(dims), nonlinearity, orthogonal_gain=POLICY_GAIN)
+        self.value = MlpModel(n_in, sizes, 1, nonlinearity, orthogonal_gain=VALUE_GAIN)
+
+    def forward(
+        self, observation: Any, prev_action: Tensor | None = None, prev_reward: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Action probabilities and value, with the observation's leading dimensions.
+
+        Args:
+            observation: [*lead, *observation_shape] of any number type, leading dimensions [],
+                [B] or [T, B]; or a named tuple of them.
+            prev_action, prev_reward: not used.
+
+        Returns:
+            pi [*lead, sum(dims)], each part summing to one; value [*lead]; float32.
+        """
+        x = flatten_observation(observation, self._observation_shape)
+        if self.trunk is not None:
+            x = self.trunk(x)
+        logits = self.pi(x)
+        if len(self.dims) == 1:
+            pi = torch.softmax(logits, dim=-1, dtype=torch.float32)
+        else:
+            parts = logits.split(self.dims, dim=-1)
+            pi = torch.cat([torch.softmax(x, dim=-1, dtype=torch.float32) for x in parts], dim=-1)
+        return pi, self.value(x).squeeze(-1).float()
+
+    def numpy_forward(self, live: bool = True) -> NumpyForward | None:
+        """``forward`` over numpy arrays [B, ...]; see `rlpyt.models.numpy_forward`."""
+        if type(self).forward is not MultiCategoricalMlpModel.forward:
+            return None
+        return numpy_forward_of(
+            self,
+            towers=(self.pi, self.value),
+            outputs=categorical_outputs(self.dims),
+            observation_shape=self._observation_shape,
+            trunk=self.trunk,
+            live=live,
+        )
+
+
+class CategoricalMlpModel(MultiCategoricalMlpModel):
+    """One discrete action: one perceptron for its probabilities, one for the value.
+
+    Args:
+        observation_shape: of one observation; a named tuple of shapes for composite ones.
+        output_size: A, number of actions; ``forward`` returns pi [*lead, A] and value [*lead].
+        hidden_sizes, nonlinearity, shared: of `MultiCategoricalMlpModel`.
+    """
+
+    def __init__(
+        self,
+        observation_shape: Any,
+        output_size: int,
+        hidden_sizes: int | Sequence[int] = (64, 64),
+        nonlinearity: Callable[[], nn.Module] = nn.Tanh,
+        shared: bool = False,
+    ) -> None:
+        super().__init__(observation_shape, [output_size], hidden_sizes, nonlinearity, shared)
+
+
+class GaussianMlpModel(MujocoFfModel):
+    """Continuous actions: as `MujocoFfModel`, without a nonlinearity after the mean.
+
+    Args:
+        observation_shape: of one observation; a named tuple of shapes for composite ones.
+        action_size: A, number of action components.
+        hidden_sizes, nonlinearity: of both perceptrons.
+        init_log_std, normalize_observation, norm_obs_clip, norm_obs_var_clip: of
+            `MujocoFfModel`.
+    """
+
+    def __init__(
+        self,
+        observation_shape: Any,
+        action_size: int,
+        hidden_sizes: int | Sequence[int] = (64, 64),
+        nonlinearity: Callable[[], nn.Module] = nn.Tanh,
+        init_log_std: float = 0.0,
+        normalize_observation: bool = False,
+        norm_obs_clip: float = 10,
+        norm_obs_var_clip: float = 1e-6,
+    ) -> None:
+        super().__init__(
+            observation_shape,
+            action_size,
+            hidden_sizes,
+            nonlinearity,
+            None,
+            init_log_std,
+            normalize_observation,
+            norm_obs_clip,
+            norm_obs_var_clip,
+        )
+        for tower, gain in ((self.mu, POLICY_GAIN), (self.v, VALUE_GAIN)):
+            init_orthogonal(tower, 2**0.5)
+            init_orthogonal(tower.model[-1], gain)  # type: ignore[union-attr, index, arg-type]
+
+
+class _LstmCore(nn.Module):
+    """A perceptron into an LSTM, which also sees previous action and reward."""
+
+    def __init__(
+        self,
+        observation_shape: Any,
+        action_size: int,
+        hidden_sizes: int | Sequence[int],
+        lstm_size: int,
+        nonlinearity: Callable[[], nn.Module],
+    ) -> None:
+        super().__init__()
+        self._observation_shape = observation_shape
+        n_in = observation_size(observation_shape)
+        self.mlp = MlpModel(n_in, hidden_sizes, None, nonlinearity, orthogonal_gain=1)
+        self.lstm = nn.LSTM(self.mlp.output_size + action_size + 1, lstm_size)
+        for name, parameter in self.lstm.named_parameters():
+            if "weight" in name:
+                nn.init.orthogonal_(parameter)
+            else:
+                nn.init.zeros_(parameter)
+
+    def forward(
+        self, observation: Any, prev_action: Tensor, prev_reward: Tensor, init_rnn_state: Any
+    ) -> tuple[Tensor, Any, tuple[int, int, int]]:
+        """LSTM outputs [T * B, H], next ``RnnState``, and (lead_dim, T, B)."""
+        x = flatten_observation(observation, self._observation_shape)
+        lead_dim, T, B, _ = infer_leading_dims(x, 1)
+        features = self.mlp(x.reshape(T * B, -1))
+        out, rnn_state = run_lstm(
+            self.lstm, features, prev_action, prev_reward, init_rnn_state, T, B
+        )
+        return out, rnn_state, (lead_dim, T, B)
+
+
+class CategoricalLstmModel(nn.Module):
+    """One discrete action, with memory: a perceptron into an LSTM into two linear heads.
+
+    Args:
+        observation_shape: of one observation; a named tuple of shapes for composite ones.
+        output_size: A, number of actions.
+        hidden_sizes: of the perceptron.
+        lstm_size: H, size of the LSTM.
+        nonlinearity: class of the perceptron's nonlinearity.
+    """
+
+    def __init__(
+        self,
+        observation_shape: Any,
+        output_size: int,
+        hidden_sizes: int | Sequence[int] = (64,),
+        lstm_size: int = 64,
+        nonlinearity: Callable[[], nn.Module] = nn.Tanh,
+    ) -> None:
+        super().__init__()
+        self.core = _LstmCore(observation_shape, output_size, hidden_sizes, lstm_size, nonlinearity)
+        self.pi = MlpModel(lstm_size, [], output_size, orthogonal_gain=POLICY_GAIN)
+        self.value = MlpModel(lstm_size, [], 1, orthogonal_gain=VALUE_GAIN)
+
+    def forward(
+        self,
+        observation: Any,
+        prev_action: Tensor,
+        prev_reward: Tensor,
+        init_rnn_state: Any = None,
+    ) -> tuple[Tensor, Tensor, Any]:
+        """Action probabilities, value and the next recurrent state.
+
+        Args:
+            observation: [*lead, *observation_shape] of any number type, leading dimensions [],
+                [B] or [T, B]; or a named tuple of them.
+            prev_action: [*lead, A], one-hot.
+            prev_reward: [*lead].
+            init_rnn_state: ``RnnState`` of [N, B, H] before the first step; ``None``: zeros.
+
+        Returns:
+            pi [*lead, A], value [*lead], float32, and the ``RnnState`` [N, B, H] after the last
+            step (B is 1 where the input has no leading dimension).
+        """
+        out, rnn_state, lead = self.core(observation, prev_action, prev_reward, init_rnn_state)
+        pi = torch.softmax(self.pi(out), dim=-1, dtype=torch.float32)
+        value = self.value(out).squeeze(-1).float()
+        pi, value = restore_leading_dims((pi, value), *lead)
+        return pi, value, rnn_state
+
+
+class GaussianLstmModel(nn.Module):
+    """Continuous actions, with memory: a perceptron into an LSTM into two heads, free log_std.
+
+    Args:
+        observation_shape: of one observation; a named tuple of shapes for composite ones.
+        action_size: A, number of action components.
+        hidden_sizes: of the perceptron.
+        lstm_size: H, size of the LSTM.
+        nonlinearity: class of the perceptron's nonlinearity.
+        init_log_std: initial log standard deviation of every component.
+    """
+
+    def __init__(
+        self,
+        observation_shape: Any,
+        action_size: int,
+        hidden_sizes: int | Sequence[int] = (64,),
+        lstm_size: int = 64,
+        nonlinearity: Callable[[], nn.Module] = nn.Tanh,
+        init_log_std: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.core = _LstmCore(observation_shape, action_size, hidden_sizes, lstm_size, nonlinearity)
+        self.mu = MlpModel(lstm_size, [], action_size, orthogonal_gain=POLICY_GAIN)
+        self.value = MlpModel(lstm_size, [], 1, orthogonal_gain=VALUE_GAIN)
+        self.log_std = nn.Parameter(torch.full((action_size,), float(init_log_std)))
+
+    def forward(
+        self,
+        observation: Any,
+        prev_action: Tensor,
+        prev_reward: Tensor,
+        init_rnn_state: Any = None,
+    ) -> tuple[Tensor, Tensor, Tensor, Any]:
+        """Mean, log standard deviation, value and the next recurrent state.
+
+        Args:
+            observation, prev_reward, init_rnn_state: as in `CategoricalLstmModel`.
+            prev_action: [*lead, A].
+
+        Returns:
+            mu [*lead, A], log_std [*lead, A], value [*lead], float32, and the ``RnnState``.
+        """
+        out, rnn_state, lead = self.core(observation, prev_action, prev_reward, init_rnn_state)
+        value = self.value(out).squeeze(-1).float()
+        mu, value = restore_leading_dims((self.mu(out).float(), value), *lead)
+        return mu, self.log_std.expand_as(mu), value, rnn_state
