@@ -78,7 +78,7 @@ def _runs_as_registered(env_id: str) -> bool:
         return False
     spec = gymnasium.registry[env_id]
     entry_point, version = str(spec.entry_point), spec.version or 0
-    removed_mujoco = entry_point.startswith("gymnasium.envs.mujoco") and version < 4
+    removed_mujoco = "mujoco" in entry_point and version < 4
     old_atari = entry_point.startswith("ale_py") and spec.namespace is None
     return not (removed_mujoco or old_atari)
 

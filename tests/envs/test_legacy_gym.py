@@ -1,0 +1,120 @@
+"""Environments of the old gym package; gym itself is not installed, its look is."""
+
+import gymnasium
+import numpy as np
+import pytest
+
+from rlpyt.envs.base import build_env
+from rlpyt.envs.gym import GymEnvWrapper
+from rlpyt.envs.legacy_gym import LegacyGymEnv, convert_space
+
+
+def old_space(kind, **attributes):
+    return type(kind, (), {"__module__": f"gym.spaces.{kind.lower()}", **attributes})()
+
+
+BOX = old_space("Box", low=-np.ones(2, "f4"), high=np.ones(2, "f4"), shape=(2,), dtype=np.float32)
+
+
+class OldEnv:
+    """Four values, observation-only reset, seed method: gym up to 0.25."""
+
+    __module__ = "gym.envs.classic_control"
+    action_space = old_space("Discrete", n=3)
+    observation_space = BOX
+
+    def __init__(self, limit=2):
+        self.limit, self.t, self.seeds, self.closed = limit, 0, [], False
+
+    def seed(self, seed=None):
+        self.seeds.append(seed)
+
+    def reset(self):
+        self.t = 0
+        return np.zeros(2, "f4")
+
+    def step(self, action):
+        self.t += 1
+        over = self.t == self.limit
+        info = {"TimeLimit.truncated": action != 2} if over else {"TimeLimit.truncated": False}
+        return np.full(2, 0.1, "f4"), 1.0, over, info
+
+    def render(self, mode="human"):
+        return mode
+
+    def close(self):
+        self.closed = True
+
+
+class NewerEnv(OldEnv):
+    """Five values, seed in reset: gym 0.26."""
+
+    __module__ = "gym.envs.classic_control"
+    seed = None
+
+    def reset(self, *, seed=None, options=None):
+        self.seeds.append(seed)
+        return super().reset(), {"first": True}
+
+    def step(self, action):
+        observation, reward, over, info = super().step(action)
+        truncated = info.pop("TimeLimit.truncated")
+        return observation, reward, over and not truncated, truncated, info
+
+
+@pytest.mark.parametrize("OldCls", [OldEnv, NewerEnv])
+@pytest.mark.parametrize("last_action, timeout", [(0, True), (2, False)])
+def test_either_signature_runs_and_tells_time_limits(OldCls, last_action, timeout):
+    with pytest.warns(UserWarning, match="old gym package.*shimmy"):
+        env = GymEnvWrapper(OldCls())
+    env.seed(4)
+    assert (env.reset() == 0).all()
+    assert env.action_space.n == 3
+    first, second = env.step(np.int64(0)), env.step(np.int64(last_action))
+    assert (first.done, first.env_info.timeout) == (False, False)
+    assert (second.done, second.env_info.timeout) == (True, timeout)
+    env.reset()
+    inner = env.env.env
+    assert [s for s in inner.seeds if s is not None] == [4]
+    env.close()
+    assert inner.closed
+
+
+def test_factories_of_old_envs_work_as_EnvCls():
+    with pytest.warns(UserWarning, match="old gym package"):
+        env = build_env(OldEnv, dict(limit=5))
+    assert env.limit == 5 and env.render() == "rgb_array"
+
+
+def test_every_kind_of_space_is_converted():
+    discrete = old_space("Discrete", n=4, start=2)
+    assert convert_space(BOX) == gymnasium.spaces.Box(-1, 1, (2,), np.float32)
+    assert convert_space(discrete) == gymnasium.spaces.Discrete(4, start=2)
+    nested = old_space(
+        "Dict",
+        spaces={
+            "a": old_space("Tuple", spaces=(BOX, old_space("MultiBinary", n=3))),
+            "b": old_space("MultiDiscrete", nvec=np.array([2, 5])),
+        },
+    )
+    assert convert_space(nested) == gymnasium.spaces.Dict(
+        a=gymnasium.spaces.Tuple((convert_space(BOX), gymnasium.spaces.MultiBinary(3))),
+        b=gymnasium.spaces.MultiDiscrete([2, 5]),
+    )
+
+
+def test_an_unknown_space_is_named_with_its_path_and_shimmy():
+    space = old_space("Dict", spaces={"a": old_space("Graph")})
+    with pytest.raises(TypeError, match=r"observation_space\['a'\] is a Graph.*shimmy"):
+        convert_space(space, "observation_space")
+
+
+def test_missing_spaces_and_odd_steps_are_named():
+    env = OldEnv()
+    env.action_space = None
+    with pytest.raises(AttributeError, match="OldEnv has no action_space"):
+        LegacyGymEnv(env)
+    env = OldEnv()
+    env.step = lambda action: (1, 2, 3)
+    with pytest.raises(TypeError, match=r"expected 4 or 5 values"):
+        LegacyGymEnv(env).step(0)

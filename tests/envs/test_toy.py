@@ -1,0 +1,209 @@
+"""Probe environments: what each rewards, and that each can be resumed."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from rlpyt.envs.faulty import FaultyEnv
+from rlpyt.envs.toy import BanditEnv, CountEnv, DelayEnv, MemoryEnv, TruncationEnv
+
+
+def episode(env, policy):
+    """Play one episode; return (observations that were acted on, steps)."""
+    observations, steps = [env.reset()], []
+    while not (steps and steps[-1].done):
+        steps.append(env.step(policy(observations[-1])))
+        observations.append(steps[-1].observation)
+    return observations[:-1], steps
+
+
+def returns(env, policy, n=200):
+    return [sum(s.reward for s in episode(env, policy)[1]) for _ in range(n)]
+
+
+def test_bandit_pays_the_arms_mean():
+    env = BanditEnv(means=(0.25, 2.0), noise=0.0)
+    assert env.action_space.n == 2
+    for arm, mean in enumerate(env.means):
+        observations, (step,) = episode(env, lambda o, arm=arm: arm)
+        assert step.reward == mean and step.done and not step.env_info.timeout
+        assert observations[0].tolist() == [1.0]
+    noisy = returns(BanditEnv(means=(0.0, 1.0), noise=0.5, seed=0), lambda o: 1, n=2000)
+    assert np.mean(noisy) == pytest.approx(1.0, abs=0.05)
+    assert np.std(noisy) == pytest.approx(0.5, abs=0.05)
+
+
+@pytest.mark.parametrize("n_cues", [2, 3])
+def test_memory_pays_only_who_remembers(n_cues):
+    env = MemoryEnv(delay=3, n_cues=n_cues, seed=0)
+    seen = []
+
+    def remember(observation):
+        if observation[:-1].any():
+            seen.append(int(observation.argmax()))
+        return seen[-1]
+
+    assert returns(env, remember, n=50) == [1.0] * 50
+    assert set(seen) == set(range(n_cues))
+    observations, steps = episode(env, remember)
+    assert len(steps) == env.horizon == 4
+    assert observations[0].sum() == 1 and not np.any(observations[1:3])
+    assert observations[3].tolist() == [0] * n_cues + [1]  # nothing but "now"
+    # Where the answer is due, all episodes look the same: no map from observation to action
+    # does better than chance.
+    for answer in range(n_cues):
+        assert np.mean(returns(env, lambda o, a=answer: a)) == pytest.approx(1 / n_cues, abs=0.12)
+
+
+def test_delay_pays_the_first_action_at_the_end():
+    env = DelayEnv(delay=4, n_actions=3, lure=0.125)
+    for first, others in itertools.product((0, 2), repeat=2):
+        _, steps = episode(env, lambda o, f=first, r=others: f if o[0] else r)
+        rewards = [s.reward for s in steps]
+        cost = -0.125 * (others == env.good)
+        assert len(rewards) == env.horizon == 5
+        assert rewards[0] == -0.125 * (first == env.good)
+        assert rewards[1:] == [cost] * 3 + [cost + (first == env.good)]
+
+
+@pytest.mark.parametrize("terminate", [False, True])
+def test_truncation_has_a_closed_form(terminate):
+    env = TruncationEnv(horizon=3, terminate=terminate)
+    _, steps = episode(env, lambda o: 0)
+    assert [s.done for s in steps] == [False, False, True]
+    assert steps[-1].env_info.timeout is not terminate
+    assert not any(s.env_info.timeout for s in steps[:-1])
+    # The value is its own Bellman equation: v = r + g v.
+    value = TruncationEnv.value(0.9)
+    assert value == pytest.approx(10.0)
+    bootstrapped = sum(0.9**t * s.reward for t, s in enumerate(steps)) + 0.9**3 * value
+    assert bootstrapped == pytest.approx(value)
+
+
+def test_count_says_who_and_when():
+    env = CountEnv(rank=2, length=3)
+    rows = []
+    for number in range(4):
+        observations, steps = episode(env, lambda o: 1)
+        assert len(steps) == env.episode_length(number)
+        rows += [o.tolist() for o in observations]
+        assert [s.reward for s in steps] == [100 * number + t + 1 for t in range(len(steps))]
+        assert steps[-1].observation.tolist() == [2, number, len(steps)]
+        assert {s.env_info.action for s in steps} == {1}
+    # (0 + 2 + 2) % 3 = 1, then 2, 0, 1: lengths 2, 3, 1, 2.
+    assert rows == [
+        [2, 0, 0],
+        [2, 0, 1],
+        [2, 1, 0],
+        [2, 1, 1],
+        [2, 1, 2],
+        [2, 2, 0],
+        [2, 3, 0],
+        [2, 3, 1],
+    ]
+    fixed = CountEnv(length=3, fixed=True)
+    assert [len(episode(fixed, lambda o: 0)[1]) for _ in range(3)] == [3, 3, 3]
+
+
+@pytest.mark.parametrize(
+    "end, timeouts",
+    [
+        ("termination", [False, False]),
+        ("truncation", [True, True]),
+        ("both", [False, False]),
+        ("alternate", [False, True]),
+    ],
+)
+def test_count_ends_as_told(end, timeouts):
+    env = CountEnv(rank=0, length=2, end=end)
+    lasts = [episode(env, lambda o: 0)[1][-1] for _ in range(2)]
+    assert [s.env_info.timeout for s in lasts] == timeouts
+    assert all(s.done and s.env_info.traj_done for s in lasts)
+
+
+def test_count_can_lose_lives():
+    env = CountEnv(rank=0, length=5, life=2, fixed=True)
+    env.reset()
+    steps = [env.step(0) for _ in range(5)]
+    assert [s.done for s in steps] == [False, True, False, True, True]
+    assert [s.env_info.traj_done for s in steps] == [False] * 4 + [True]
+
+
+def test_count_takes_its_rank_from_the_seed():
+    env = CountEnv()
+    env.seed(7)
+    assert env.reset().tolist() == [7, 0, 0]
+    env.seed(2**20 + 3)
+    assert env.reset().tolist() == [3, 0, 0]
+    env = CountEnv(rank=1)
+    env.seed(7)
+    assert env.reset()[0] == 1
+
+
+TOYS = [
+    lambda: BanditEnv(noise=1.0),
+    lambda: MemoryEnv(delay=3, n_cues=3),
+    lambda: DelayEnv(delay=3),
+    lambda: TruncationEnv(horizon=4),
+    lambda: CountEnv(length=5, life=2),
+    lambda: FaultyEnv("none"),
+]
+
+
+def run(env, n):
+    seen = []
+    for t in range(n):
+        step = env.step(t % 2)
+        seen.append((step.observation.tolist(), *step[1:]))
+        if getattr(step.env_info, "traj_done", step.done):
+            seen.append(env.reset().tolist())
+    return seen
+
+
+@pytest.mark.parametrize("make", TOYS)
+def test_toys_go_on_bit_for_bit_from_a_saved_state(make):
+    env, fresh = make(), make()
+    env.seed(5)
+    env.reset()
+    run(env, 6)
+    state = env.get_state()
+    expected = run(env, 50)
+    for _ in range(2):
+        fresh.set_state(state)
+        assert run(fresh, 50) == expected
+
+
+@pytest.mark.parametrize("make", TOYS)
+def test_toys_repeat_after_the_same_seed(make):
+    env, other = make(), make()
+    streams = []
+    for e in (env, other, env):
+        e.seed(8)
+        streams.append((e.reset().tolist(), run(e, 20), e.action_space.sample()))
+    assert streams[0] == streams[1] == streams[2]
+
+
+@pytest.mark.parametrize("make", TOYS)
+def test_toys_keep_the_contract(make):
+    env = make()
+    env.seed(0)
+    assert env.observation_space.contains(env.reset())
+    for _ in range(12):
+        step = env.step(env.action_space.sample())
+        assert env.observation_space.contains(step.observation)
+        assert type(step.reward) is float and type(step.done) is bool
+        if getattr(step.env_info, "traj_done", step.done):
+            env.reset()
+
+
+def test_bad_arguments_are_named():
+    for make, name in (
+        (lambda: MemoryEnv(delay=0), "delay=0"),
+        (lambda: MemoryEnv(n_cues=1), "n_cues=1"),
+        (lambda: TruncationEnv(horizon=1.5), "horizon=1.5"),
+        (lambda: CountEnv(length=0), "length=0"),
+        (lambda: CountEnv(end="never"), "end='never'"),
+    ):
+        with pytest.raises(ValueError, match=name):
+            make()
