@@ -65,7 +65,7 @@ class GradientStep:
             NonFiniteError: loss or gradient is NaN or infinite; parameters are left untouched.
         """
         self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         gradients = [p.grad for p in self.parameters if p.grad is not None]
         norm = torch.nn.utils.get_total_norm(gradients)
         if not math.isfinite(norm.item()):

@@ -103,8 +103,8 @@ class MinibatchRlBase(BaseRunner):
             rank=self.rank,
             world_size=self.world_size,
         )
-        self.itr_batch_size = self.sampler.batch_size * self.world_size
-        n_itr = self.get_n_itr()
+        self.itr_batch_size: int = self.sampler.batch_size * self.world_size
+        n_itr: int = self.get_n_itr()
         self.agent.to_device(hardware.cuda_idx)
         if self.world_size > 1:
             self.agent.data_parallel()
@@ -194,7 +194,8 @@ class MinibatchRlBase(BaseRunner):
     @property
     def cum_steps(self) -> int:
         """Environment steps so far."""
-        return (self.itr + 1) * self.itr_batch_size
+        steps: int = (self.itr + 1) * self.itr_batch_size
+        return steps
 
     @property
     def steps_per_second(self) -> float:

@@ -69,9 +69,8 @@ def agent_examples(agent: Any, examples: AttrDict) -> None:
         action, agent_info = agent.step(*torchify_buffer(tuple(inputs)))
         agent.reset()
     _check_agent_output(agent, examples.action, numpify_buffer((action, agent_info)))
-    examples.action, examples.agent_info = numpify_buffer(
-        buffer_func((action, agent_info), lambda leaf: leaf[0])
-    )
+    one = numpify_buffer(buffer_func((action, agent_info), lambda leaf: leaf[0]))
+    examples.update(action=one[0], agent_info=one[1])
 
 
 def _batch_of(examples: AttrDict, B: int) -> Any:

@@ -62,7 +62,8 @@ class Hardware:
         _check_n_workers(n_workers, cores)
         pinned: list[list[int] | None] = [None] * n_workers
         if cpus and affinity.get("set_affinity", True):
-            pinned = [[c] if isinstance(c, int) else list(c) for c in cpus][:n_workers]
+            for i, own in enumerate(cpus[:n_workers]):
+                pinned[i] = [own] if isinstance(own, int) else list(own)
         master = affinity.get("master_cpus") if affinity.get("set_affinity", True) else None
         return cls(
             n_workers=n_workers,

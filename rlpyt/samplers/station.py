@@ -123,7 +123,7 @@ class Station:
             self.agent_inputs, self.traj_infos, completed = self.collector.collect_batch(
                 self.agent_inputs, self.traj_infos, itr
             )
-        return completed
+        return list(completed)
 
     def evaluate(self, itr: int) -> list[Any]:
         """Run evaluation episodes; returns finished trajectories."""
@@ -131,7 +131,8 @@ class Station:
         with torch.inference_mode():
             finished = self.eval_collector.collect_evaluation(itr)
         queued: list[Any] = self._eval_queue.take()
-        return queued + [info for info in finished or [] if info is not None]
+        queued.extend(info for info in finished or [] if info is not None)
+        return queued
 
     def where(self) -> tuple[int, int]:
         """(global environment index, time step) that the process is, or was, occupied with."""

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-import numpy as np
-
 from rlpyt.agents.weights import SharedWeights
 from rlpyt.errors import WorkerError, WorkerTimeout
 from rlpyt.utils import processes, serialize
@@ -167,7 +165,9 @@ class WorkerPool:
         waiting: dict[Any, int] = {}
         for rank, (pipe, process) in enumerate(zip(self._pipes, self.processes, strict=True)):
             waiting[pipe] = waiting[process.sentinel] = rank
-        seen = [(tuple(p), time.monotonic()) for p in self._progress]
+        still_s = [0.0] * len(self._pipes)  # how long each worker has been standing still
+        seen = [tuple(p) for p in self._progress]
+        looked = time.monotonic()
         while len(replies) < len(self._pipes):
             for thing in wait(list(waiting), timeout=GLANCE_S):
                 rank = waiting.get(thing, -1)
@@ -175,7 +175,16 @@ class WorkerPool:
                     replies[rank] = self._reply_of(rank)
                     for done in (self._pipes[rank], self.processes[rank].sentinel):
                         waiting.pop(done, None)
-            self._check_progress(replies, seen, timeout_s)
+            now = time.monotonic()
+            # If this process itself was stopped or starved, that is no fault of the workers.
+            passed, looked = min(now - looked, 2 * GLANCE_S), now
+            for rank in set(range(len(still_s))) - set(replies):
+                moved = tuple(self._progress[rank]) != seen[rank]
+                still_s[rank] = 0.0 if moved else still_s[rank] + passed
+                seen[rank] = tuple(self._progress[rank])
+                if still_s[rank] > timeout_s:
+                    what = f"has made no progress for {timeout_s:g} s"
+                    raise self._error(rank, what, cls=WorkerTimeout)
         return [replies[rank] for rank in range(len(self._pipes))]
 
     def _reply_of(self, rank: int) -> Any:
@@ -194,17 +203,6 @@ class WorkerPool:
             summary, text, _ = result
             raise self._error(rank, f"failed with {summary}", text)
         return serialize.loads(result)
-
-    def _check_progress(self, replies: dict[int, Any], seen: list[Any], timeout_s: float) -> None:
-        now = time.monotonic()
-        for rank, progress in enumerate(self._progress):
-            if rank in replies:
-                continue
-            if tuple(progress) != seen[rank][0]:
-                seen[rank] = (tuple(progress), now)
-            elif now - seen[rank][1] > timeout_s:
-                what = f"has made no progress for {timeout_s:g} s"
-                raise self._error(rank, what, cls=WorkerTimeout)
 
     def _error(
         self, rank: int, what: str, text: str = "", cls: type[WorkerError] = WorkerError

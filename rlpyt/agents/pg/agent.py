@@ -51,6 +51,7 @@ class PgAgent(BaseAgent):
         share_memory: bool = False,
         global_B: int = 1,
         env_ranks: Any = None,
+        **kwargs: Any,
     ) -> None:
         """Build model and distribution."""
         super().initialize(env_spaces, share_memory, global_B=global_B, env_ranks=env_ranks)

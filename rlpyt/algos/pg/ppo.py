@@ -67,7 +67,7 @@ class PPO(PolicyGradientAlgo):
                 f"minibatches={nearest}."
             )
         self._batch_size = self.batch_spec.size // self.minibatches
-        self._loss = torch.compile(self.loss) if self.compile_loss else self.loss
+        self._loss: Any = torch.compile(self.loss) if self.compile_loss else self.loss
 
     def optimize_agent(self, itr: int, samples: Any = None, sampler_itr: int | None = None) -> Any:
         """Train on the samples for ``epochs`` passes in shuffled minibatches."""
@@ -84,7 +84,7 @@ class PPO(PolicyGradientAlgo):
                 with torch.autocast(
                     self.agent.device.type, torch.bfloat16, enabled=self.mixed_precision
                 ):
-                    loss, entropy, perplexity = self._loss(*inputs, init_rnn_state)
+                    loss, entropy, perplexity = self._loss(*tuple(inputs), init_rnn_state)
                 try:
                     grad_norm = self.gradient_step(loss)
                 except NonFiniteError as error:

@@ -20,6 +20,5 @@ class SerialSampler(Sampler):
         eval_CollectorCls: Any = SerialEvalCollector,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            *args, CollectorCls=CollectorCls, eval_CollectorCls=eval_CollectorCls, **kwargs
-        )
+        kwargs.update(CollectorCls=CollectorCls, eval_CollectorCls=eval_CollectorCls)
+        super().__init__(*args, **kwargs)

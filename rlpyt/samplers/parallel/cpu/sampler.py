@@ -20,6 +20,5 @@ class CpuSampler(ParallelSamplerBase):
         eval_CollectorCls: Any = CpuEvalCollector,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            *args, CollectorCls=CollectorCls, eval_CollectorCls=eval_CollectorCls, **kwargs
-        )
+        kwargs.update(CollectorCls=CollectorCls, eval_CollectorCls=eval_CollectorCls)
+        super().__init__(*args, **kwargs)
