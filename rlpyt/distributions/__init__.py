@@ -1,0 +1,1 @@
+"""Action distributions: sampling, likelihoods, entropies."""

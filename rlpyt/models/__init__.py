@@ -1,0 +1,1 @@
+"""Neural networks: building blocks, and complete models for agents."""

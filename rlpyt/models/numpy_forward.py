@@ -233,7 +233,9 @@ def _layers_of(parts: list[nn.Module]) -> list[Layer] | None:
     """Linear layers with their nonlinearities; ``None`` if there is anything else."""
     layers: list[Layer] = []
     for part in parts:
-        if type(part) is nn.Linear and not _has_hooks(part):
+        if _has_hooks(part):
+            return None
+        if type(part) is nn.Linear:
             bias = torch.zeros(part.out_features) if part.bias is None else part.bias.detach()
             layers.append(Layer(part.weight.detach().numpy(), bias.numpy(), None))
         elif type(part) in ACTIVATIONS and layers and layers[-1].activation is None:

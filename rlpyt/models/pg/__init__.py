@@ -1,0 +1,1 @@
+"""Models of policy-gradient agents: action distribution and value from observations."""

@@ -73,7 +73,8 @@ class MujocoFfModel(nn.Module):
         if self.normalize_observation:
             x = self.obs_rms.normalize(x, self.norm_obs_clip, self.norm_obs_var_clip)
         mu = self.mu(x).float()
-        return mu, self.log_std.expand_as(mu), self.v(x).squeeze(-1).float()
+        # A copy: a record of the distribution must not follow the parameter's later updates.
+        return mu, self.log_std.expand_as(mu).clone(), self.v(x).squeeze(-1).float()
 
     def update_obs_rms(self, observation: Any) -> None:
         """Take a batch [*lead, *observation_shape] into the running mean and deviation."""

@@ -282,4 +282,4 @@ class GaussianLstmModel(nn.Module):
         out, rnn_state, lead = self.core(observation, prev_action, prev_reward, init_rnn_state)
         value = self.value(out).squeeze(-1).float()
         mu, value = restore_leading_dims((self.mu(out).float(), value), *lead)
-        return mu, self.log_std.expand_as(mu), value, rnn_state
+        return mu, self.log_std.expand_as(mu).clone(), value, rnn_state

@@ -1,0 +1,182 @@
+"""Acting in numpy must be acting in torch, from parameters that change under it."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from rlpyt.models.pg.mujoco_ff_model import MujocoFfModel
+from rlpyt.models.pg.vector import (
+    CategoricalMlpModel,
+    GaussianMlpModel,
+    MultiCategoricalMlpModel,
+)
+from rlpyt.utils.collections import namedarraytuple
+from rlpyt.utils.shared import Arena
+
+Shape = namedarraytuple("Shape", ["position", "button"])
+COMPOSITE = Shape((2, 2), ())
+
+MODELS = {
+    "categorical": lambda: CategoricalMlpModel((4,), 3),
+    "two actions": lambda: CategoricalMlpModel((4,), 2),
+    "one action": lambda: CategoricalMlpModel((4,), 1),
+    "many actions": lambda: CategoricalMlpModel((4,), 9, hidden_sizes=[16]),
+    "shared": lambda: CategoricalMlpModel((4,), 3, shared=True),
+    "linear": lambda: CategoricalMlpModel((4,), 3, hidden_sizes=[]),
+    "relu": lambda: CategoricalMlpModel((2, 2), 3, nonlinearity=nn.ReLU),
+    "sigmoid": lambda: CategoricalMlpModel((4,), 3, nonlinearity=nn.Sigmoid),
+    "multi": lambda: MultiCategoricalMlpModel((4,), [3, 1, 6]),
+    "binary": lambda: MultiCategoricalMlpModel((4,), [2, 2, 2]),
+    "gaussian": lambda: GaussianMlpModel((4,), 2, init_log_std=-0.5),
+    "normalized": lambda: GaussianMlpModel((4,), 2, normalize_observation=True, norm_obs_clip=1.5),
+    "mujoco": lambda: MujocoFfModel((4,), 2),
+    "composite": lambda: CategoricalMlpModel(COMPOSITE, 3),
+}
+
+
+def build(name):
+    torch.manual_seed(0)
+    model = MODELS[name]()
+    with torch.no_grad():
+        for p in model.parameters():
+            p.add_(0.3 * torch.randn_like(p))
+    if hasattr(model, "obs_rms"):
+        model.update_obs_rms(2 + 3 * torch.randn(50, 4))
+    return model
+
+
+def observe(model, B, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    shape = model._observation_shape
+    if hasattr(shape, "_fields"):
+        return Shape._make(torch.randn(B, *part, generator=generator) for part in shape)
+    return 2 * torch.randn(B, *shape, generator=generator)
+
+
+def numpify(tree):
+    return tree._make(x.numpy() for x in tree) if isinstance(tree, tuple) else tree.numpy()
+
+
+def assert_agrees(model, function, B=5, seed=0):
+    observation = observe(model, B, seed)
+    with torch.no_grad():
+        expected = model(observation, None, None)
+    result = function(numpify(observation))
+    assert len(result) == len(expected)
+    for own, theirs in zip(result, expected):
+        assert own.shape == theirs.shape
+        assert own.dtype == np.float32
+        np.testing.assert_allclose(own, theirs.numpy(), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("live", [True, False])
+def test_same_outputs_as_torch(name, live):
+    model = build(name)
+    function = model.numpy_forward(live=live)
+    for B in (5, 1, 40, 5):
+        assert_agrees(model, function, B, seed=B)
+
+
+@pytest.mark.parametrize("name", ["categorical", "normalized", "shared"])
+def test_live_functions_see_updates_at_once(name):
+    model = build(name)
+    function = model.numpy_forward()
+    assert_agrees(model, function)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+    sum(out.sum() for out in model(observe(model, 5), None, None)).backward()
+    optimizer.step()
+    if name == "normalized":
+        model.update_obs_rms(observe(model, 9))
+    assert_agrees(model, function)
+
+
+def test_others_see_updates_when_refreshed():
+    model = build("categorical")
+    function = model.numpy_forward(live=False)
+    before = function(np.ones((2, 4), np.float32))[0].copy()
+    with torch.no_grad():
+        model.pi.model[0].weight.mul_(-1)
+        model.pi.model[2].bias.add_(1)
+    np.testing.assert_array_equal(function(np.ones((2, 4), np.float32))[0], before)
+    assert model.numpy_forward(live=False) is function  # asked for again, it has been refreshed
+    assert_agrees(model, function)
+    assert_agrees(model, function, B=11)
+
+
+def test_parameters_that_move_are_found_again():
+    model = build("categorical")
+    stale = model.numpy_forward()
+    moved = torch.from_numpy(Arena().allocate((64, 4), np.float32))
+    moved.copy_(-model.pi.model[0].weight.detach())
+    model.pi.model[0].weight.data = moved
+    function = model.numpy_forward()
+    assert function is not stale
+    assert_agrees(model, function)
+    model.value = copy.deepcopy(model.value)
+    assert model.numpy_forward() is not function
+
+
+def test_copies_of_the_model_compile_their_own():
+    model = build("categorical")
+    function = model.numpy_forward()
+    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        with torch.no_grad():
+            other.pi.model[0].weight.mul_(-1)
+        assert_agrees(other, other.numpy_forward())
+    assert_agrees(model, function)
+
+
+def test_observations_of_other_dtypes_layouts_and_shared_memory():
+    model = build("categorical")
+    function = model.numpy_forward()
+    integers = np.arange(24).reshape(6, 4)
+    expected = function(integers.astype(np.float32))[0].copy()
+    shared = Arena().allocate((6, 4), np.float32)
+    shared[:] = integers
+    wide = np.repeat(integers.astype(np.float32), 2, axis=1)[:, ::2]
+    for observation in (integers, integers.astype(np.uint8), integers.astype(float), shared, wide):
+        np.testing.assert_array_equal(function(observation)[0], expected)
+    with torch.no_grad():
+        torch_pi = model(torch.from_numpy(integers))[0]
+    np.testing.assert_allclose(expected, torch_pi, atol=1e-6)
+
+
+def test_extreme_logits_stay_probabilities():
+    model = build("two actions")
+    with torch.no_grad():
+        model.pi.model[-1].weight.mul_(1e4)
+    pi = model.numpy_forward()(np.random.default_rng(0).normal(size=(50, 4)))[0]
+    assert np.isfinite(pi).all()
+    np.testing.assert_allclose(pi.sum(-1), 1, rtol=1e-6)
+
+
+class Doubled(CategoricalMlpModel):
+    def forward(self, *args):
+        pi, value = super().forward(*args)
+        return pi, 2 * value
+
+
+def hooked():
+    model = build("categorical")
+    model.pi.model[1].register_forward_hook(lambda module, args, out: -out)
+    return model
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        Doubled((4,), 3),
+        CategoricalMlpModel((4,), 3, nonlinearity=nn.ELU),
+        CategoricalMlpModel((4,), 3).double(),
+        CategoricalMlpModel((4,), 3).to("meta"),
+        hooked(),
+    ],
+    ids=["own forward", "unknown module", "float64", "another device", "hook"],
+)
+def test_none_where_numpy_could_not_follow(model):
+    assert model.numpy_forward() is None
