@@ -20,7 +20,7 @@ from rlpyt.experiments.build import (
     env_spaces,
 )
 from rlpyt.experiments.options import RunOptions, read_options
-from rlpyt.samplers.collectors import _bounds_of
+from rlpyt.samplers.surroundings import bounds_of
 from rlpyt.utils.buffer import buffer_func, numpify_buffer
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.context import run_context
@@ -116,7 +116,7 @@ class Run:
         self.recipe = recipe
         self.agent = agent
         self._null_action = buffer_func(agent.env_spaces.action.null_value(), np.asarray)
-        self._bounds = _bounds_of(agent.env_spaces.action)
+        self._bounds = bounds_of(agent.env_spaces.action)
         self.reset()
 
     def env(self, render: bool = False) -> Any:

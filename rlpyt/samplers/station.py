@@ -9,7 +9,7 @@ import torch
 
 from rlpyt.envs.base import build_env
 from rlpyt.samplers.actions import StepRecord
-from rlpyt.samplers.collectors import Surroundings
+from rlpyt.samplers.surroundings import Surroundings
 from rlpyt.utils.buffer import buffer_from_example
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.seed import env_seed

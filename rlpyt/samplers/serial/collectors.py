@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from rlpyt.samplers.collectors import EvalCollector
+from rlpyt.samplers.evaluation import EvalCollector
 
 
 class SerialEvalCollector(EvalCollector):

@@ -1,6 +1,7 @@
 """rlpyt's names for the collection loop with the agent in the same process."""
 
-from rlpyt.samplers.collectors import Collector, EvalCollector
+from rlpyt.samplers.collectors import Collector
+from rlpyt.samplers.evaluation import EvalCollector
 
 
 class CpuResetCollector(Collector):

@@ -1,0 +1,377 @@
+"""The training loop: sample, optimize, keep statistics, log. The only one there is."""
+
+import os
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from rlpyt.runners import state as run_state
+from rlpyt.runners.base import BaseRunner
+from rlpyt.runners.hooks import CheckpointHook, Hook, StopSignals
+from rlpyt.samplers.base import whole_number
+from rlpyt.samplers.layout import Hardware
+from rlpyt.utils import checkpoint
+from rlpyt.utils.logging import logger
+from rlpyt.utils.processes import pin
+from rlpyt.utils.prog_bar import ProgBarCounter
+from rlpyt.utils.seed import check_seed, env_seed, make_seed, set_seed
+
+
+class MinibatchRlBase(BaseRunner):
+    """Trains an agent by alternating between sampling and optimizing.
+
+    Args:
+        algo, agent, sampler: as constructed.
+        n_steps: environment steps to run, rounded down to whole batches.
+        seed: of everything random in the run; drawn if ``None``, and logged.
+        affinity: hardware of the run, see ``samplers.layout.Hardware.of``.
+        log_interval_steps: environment steps between rows of progress.csv; the last iteration
+            always writes one.
+        checkpoint_dir: where checkpoints go; by default ``checkpoint`` in the logger's directory.
+        checkpoint_interval_steps: environment steps between checkpoints; ``None``: at the end and
+            when stopped by a signal.
+        resume_from: a checkpoint directory to go on from.
+        hooks: called beside training, see ``runners.hooks``.
+
+    Raises:
+        ValueError, TypeError: ``n_steps`` is less than a batch, or an argument is no such number.
+    """
+
+    _eval = False
+
+    def __init__(
+        self,
+        algo: Any,
+        agent: Any,
+        sampler: Any,
+        n_steps: int,
+        seed: int | None = None,
+        affinity: Any = None,
+        log_interval_steps: int = int(1e5),
+        checkpoint_dir: Any = None,
+        checkpoint_interval_steps: int | None = None,
+        resume_from: Any = None,
+        hooks: Sequence[Any] = (),
+    ) -> None:
+        self.algo = algo
+        self.agent = agent
+        self.sampler = sampler
+        self.n_steps = whole_number("n_steps", n_steps, 1)
+        if self.n_steps < sampler.batch_size:
+            raise ValueError(
+                f"n_steps={self.n_steps} is less than one batch of {sampler.batch_size} steps "
+                "(batch_T * batch_B); it would never train."
+            )
+        self.seed = None if seed is None else check_seed(seed)
+        self.affinity = affinity
+        self.log_interval_steps = whole_number("log_interval_steps", log_interval_steps, 1)
+        self.checkpoint_dir = checkpoint_dir
+        self.checkpoint_interval_steps = checkpoint_interval_steps
+        self.resume_from = resume_from
+        self.hooks = [CheckpointHook(checkpoint_interval_steps), *hooks]
+        self.rank, self.world_size = 0, 1
+        self.itr = -1
+        self.start_itr = 0
+        self._stop_requested = False
+
+    # Set-up.
+
+    def startup(self) -> int:
+        """Acquire everything: sampler (which initializes the agent), device, optimizer, logs.
+
+        Returns:
+            the number of iterations.
+        """
+        hardware = Hardware.of(self.affinity)
+        if hardware.master_cpus is not None:
+            pin(hardware.master_cpus)
+        if hardware.master_torch_threads is not None:
+            torch.set_num_threads(hardware.master_torch_threads)
+        if self.seed is None:
+            self.seed = make_seed()
+        set_seed(self.seed)
+        logger.log(f"Runner {type(self).__name__}: seed {self.seed}, {hardware}")
+        examples = self.sampler.initialize(
+            agent=self.agent,
+            affinity=self.affinity,
+            seed=env_seed(self.seed, self.rank, "sampler"),
+            bootstrap_value=getattr(self.algo, "bootstrap_value", False),
+            traj_info_kwargs=self.get_traj_info_kwargs(),
+            rank=self.rank,
+            world_size=self.world_size,
+        )
+        self.itr_batch_size: int = self.sampler.batch_size * self.world_size
+        n_itr: int = self.get_n_itr()
+        self.agent.to_device(hardware.cuda_idx)
+        if self.world_size > 1:
+            self.agent.data_parallel()
+        self.algo.initialize(
+            agent=self.agent,
+            n_itr=n_itr,
+            batch_spec=self.sampler.batch_spec,
+            mid_batch_reset=self.sampler.mid_batch_reset,
+            examples=examples,
+            world_size=self.world_size,
+            rank=self.rank,
+        )
+        self.min_itr_learn = getattr(self.algo, "min_itr_learn", 0)
+        self.initialize_logging()
+        if self.resume_from is not None:
+            self.resume()
+        return n_itr
+
+    def get_traj_info_kwargs(self) -> dict[str, Any]:
+        """Settings of ``TrajInfo`` that come from elsewhere."""
+        return dict(discount=getattr(self.algo, "discount", 1))
+
+    def get_n_itr(self) -> int:
+        """Iterations of the run: the whole batches in ``n_steps``."""
+        self.log_interval_itrs = max(self.log_interval_steps // self.itr_batch_size, 1)
+        self.n_itr: int = max(self.n_steps // self.itr_batch_size, 1)
+        return self.n_itr
+
+    def initialize_logging(self) -> None:
+        """Zero the counters and start the clock."""
+        self._opt_infos: dict[str, list[Any]] = {k: [] for k in self.algo.opt_info_fields}
+        self._traj_infos: Any = []
+        self._start_time = self._last_time = time.monotonic()
+        self._cum_time = 0.0
+        self._cum_completed_trajs = 0
+        self._new_completed_trajs = 0
+        self._last_update_counter = 0
+        self._last_logged_itr = -1
+        self._cum_eval_time = 0.0
+        self.recent_return = float("nan")
+        own = any(getattr(hook, "owns_terminal", False) for hook in self.hooks)
+        self.pbar = None if own else ProgBarCounter(self.log_interval_itrs)
+
+    # The run.
+
+    def train(self) -> None:
+        """Run from start to end, releasing everything on any exit.
+
+        Raises:
+            SystemExit: Ctrl-C (code 130) or SIGTERM (143) stopped the run, after a checkpoint.
+        """
+        with StopSignals() as signals:
+            try:
+                n_itr = self.startup()
+                self._tell("on_start")
+                if self._eval and self.start_itr == 0:
+                    self._evaluate_and_log(-1)
+                for itr in range(self.start_itr, n_itr):
+                    self.itr = itr
+                    with logger.prefix(f"itr #{itr} "):
+                        self.run_iteration(itr)
+                    self._tell("on_iteration", itr)
+                    if signals.received is not None:
+                        self._stop_by_signal(itr, signals.exit_code)
+                    if self._stop_requested:
+                        self.save_checkpoint(itr)
+                        break
+            finally:
+                self._tell("on_end")
+                self.shutdown()
+
+    def run_iteration(self, itr: int) -> None:
+        """Sample, optimize, keep statistics; log when it is time."""
+        self.agent.sample_mode(itr)
+        samples, traj_infos = self.sampler.obtain_samples(itr)
+        self.agent.train_mode(itr)
+        opt_info = self.algo.optimize_agent(itr, samples)
+        self.store_diagnostics(itr, traj_infos, opt_info)
+        if (itr + 1) % self.log_interval_itrs == 0 or itr + 1 == self.n_itr:
+            self._evaluate_and_log(itr)
+
+    def _evaluate_and_log(self, itr: int) -> None:
+        """Write a row; runners with evaluation evaluate first. ``itr`` -1: before training."""
+        self.log_diagnostics(itr)
+        self._tell("on_log", dict(self._last_row))
+
+    @property
+    def cum_steps(self) -> int:
+        """Environment steps so far."""
+        steps: int = (self.itr + 1) * self.itr_batch_size
+        return steps
+
+    @property
+    def steps_per_second(self) -> float:
+        """Environment steps per second of training since this process started."""
+        elapsed = time.monotonic() - self._start_time - self._eval_time_here
+        steps = (self.itr + 1 - self.start_itr) * self.itr_batch_size
+        return steps / elapsed if elapsed > 0 else float("nan")
+
+    _eval_time_here = 0.0
+
+    def request_stop(self) -> None:
+        """End training after this iteration, with a checkpoint."""
+        self._stop_requested = True
+
+    def _tell(self, event: str, *args: Any) -> None:
+        for hook in self.hooks:
+            getattr(hook, event, getattr(Hook(), event))(self, *args)
+
+    def _stop_by_signal(self, itr: int, exit_code: int) -> None:
+        saved = self.save_checkpoint(itr)
+        where = f"checkpoint saved in {saved}" if saved else "no directory for a checkpoint"
+        print(f"Stopped by signal after iteration {itr}: {where}.", flush=True)
+        raise SystemExit(exit_code)
+
+    def shutdown(self) -> None:
+        """Release processes and environments; can be called again."""
+        if getattr(self, "pbar", None) is not None:
+            self.pbar.stop()  # type: ignore[union-attr]
+            self.pbar = None
+        self.sampler.shutdown()
+
+    # Snapshots and checkpoints.
+
+    def get_itr_snapshot(self, itr: int) -> dict[str, Any]:
+        """What ``params.pkl`` holds: plain tensors and numbers, readable with ``torch.load``."""
+        return dict(
+            itr=itr,
+            cum_steps=(itr + 1) * self.itr_batch_size,
+            agent_state_dict=self.agent.state_dict(),
+            optimizer_state_dict=self.algo.optim_state_dict(),
+        )
+
+    def save_itr_snapshot(self, itr: int) -> None:
+        """Hand a snapshot to the logger, which saves it or not, by its snapshot mode."""
+        if logger.get_snapshot_mode() != "none":
+            logger.save_itr_params(itr, self.get_itr_snapshot(itr))
+
+    def save_checkpoint(self, itr: int) -> Any:
+        """Save all that a resumed run needs; returns where, or ``None`` without a directory."""
+        directory, run_dir = self.checkpoint_dir, logger.get_snapshot_dir()
+        if directory is None and run_dir:
+            directory = os.path.join(run_dir, "checkpoint")
+        if directory is None:
+            return None
+        try:
+            return checkpoint.save_checkpoint(
+                directory, run_state.gather(self, itr), meta=run_state.describe(self)
+            )
+        except checkpoint.CheckpointError as error:
+            logger.log(f"checkpoint not saved: {error}")
+            return None
+
+    def resume(self) -> None:
+        """Go on from ``resume_from``.
+
+        Raises:
+            CheckpointError: there is no valid checkpoint.
+            ValueError: it is of another algorithm, agent or batch size.
+        """
+        loaded = checkpoint.load_checkpoint(self.resume_from)
+        run_state.check_fits(loaded.meta, self)
+        exact = run_state.restore(self, loaded.state)
+        self.itr = loaded.state["itr"]
+        self.start_itr = self.itr + 1
+        logger.rewind("Diagnostics/Iteration", self.itr)
+        note = "" if exact else "; environments cannot be restored and start new episodes"
+        logger.log(f"Resumed from {loaded.path}, after iteration {self.itr}{note}.")
+
+    def counters(self) -> dict[str, Any]:
+        """Statistics in progress, for a checkpoint."""
+        return {
+            "opt_infos": {k: list(v) for k, v in self._opt_infos.items()},
+            "traj_infos": run_state.plain(self._traj_infos),
+            "cum_time": time.monotonic() - self._start_time,
+            "cum_eval_time": self._cum_eval_time,
+            "cum_completed_trajs": self._cum_completed_trajs,
+            "new_completed_trajs": self._new_completed_trajs,
+            "last_update_counter": self._last_update_counter,
+            "last_logged_itr": self._last_logged_itr,
+            "recent_return": float(self.recent_return),
+        }
+
+    def load_counters(self, saved: dict[str, Any]) -> None:
+        """Go on counting from a checkpoint."""
+        self._opt_infos = {k: list(v) for k, v in saved["opt_infos"].items()}
+        self._traj_infos.extend(run_state.unplain(saved["traj_infos"]))
+        self._start_time = time.monotonic() - saved["cum_time"]
+        self._eval_time_here = saved["cum_time"]  # speed counts from now
+        self._cum_eval_time = saved["cum_eval_time"]
+        self._cum_completed_trajs = saved["cum_completed_trajs"]
+        self._new_completed_trajs = saved["new_completed_trajs"]
+        self._last_update_counter = saved["last_update_counter"]
+        self._last_logged_itr = saved["last_logged_itr"]
+        self.recent_return = saved["recent_return"]
+
+    # Diagnostics.
+
+    def store_diagnostics(self, itr: int, traj_infos: list[Any], opt_info: Any) -> None:
+        """Keep what an iteration gave until the next row."""
+        self._cum_completed_trajs += len(traj_infos)
+        self._new_completed_trajs += len(traj_infos)
+        for name, values in self._opt_infos.items():
+            new = getattr(opt_info, name, [])
+            values.extend(new if isinstance(new, list) else [new])
+        if self.pbar is not None:
+            self.pbar.update((itr + 1) % self.log_interval_itrs)
+
+    def log_diagnostics(
+        self,
+        itr: int,
+        traj_infos: Any = None,
+        eval_time: float = 0,
+        prefix: str = "Diagnostics/",
+    ) -> None:
+        """Write a row of progress.csv and a snapshot.
+
+        Args:
+            itr: the iteration just run; -1 before the first.
+            traj_infos: trajectories to describe.
+            eval_time: seconds that evaluation took.
+            prefix: of the diagnostics' column names.
+        """
+        if itr >= self.min_itr_learn - 1:
+            self.save_itr_snapshot(max(itr, 0))
+        now = time.monotonic()
+        self._cum_time = now - self._start_time
+        elapsed = max(now - self._last_time - eval_time, 1e-9)
+        updates = self.algo.update_counter
+        steps = self.itr_batch_size * (itr - self._last_logged_itr)
+        new_updates = updates - self._last_update_counter
+        samples_used = getattr(self.algo, "_batch_size", 0) * self.world_size
+        total = (itr + 1) * self.itr_batch_size
+        nan = float("nan")
+        with logger.tabular_prefix(prefix):
+            if self._eval:
+                logger.record_tabular("CumTrainTime", self._cum_time - self._cum_eval_time)
+            logger.record_tabular("Iteration", max(itr, 0))
+            logger.record_tabular("CumTime (s)", self._cum_time)
+            logger.record_tabular("CumSteps", total)
+            logger.record_tabular("CumCompletedTrajs", self._cum_completed_trajs)
+            logger.record_tabular("CumUpdates", updates)
+            logger.record_tabular("StepsPerSecond", steps / elapsed if steps else nan)
+            logger.record_tabular("UpdatesPerSecond", new_updates / elapsed if steps else nan)
+            logger.record_tabular(
+                "ReplayRatio", new_updates * samples_used / steps if steps else nan
+            )
+            logger.record_tabular(
+                "CumReplayRatio", updates * samples_used / total if total else nan
+            )
+        self._log_infos(traj_infos)
+        logger.set_iteration(max(itr, 0))
+        self._last_row: dict[str, Any] = logger.dump_tabular(with_prefix=False)
+        self._last_time = time.monotonic()
+        self._last_update_counter = updates
+        self._last_logged_itr = itr
+        self._new_completed_trajs = 0
+
+    def _log_infos(self, traj_infos: Any = None) -> None:
+        """Write statistics of trajectories and of optimization, then forget the latter."""
+        if traj_infos is None:
+            traj_infos = self._traj_infos
+        example = traj_infos[0] if len(traj_infos) else self.sampler.TrajInfoCls()
+        for key in [k for k in example if not k.startswith("_")]:
+            logger.record_tabular_misc_stat(key, [info[key] for info in traj_infos])
+        for name, values in self._opt_infos.items():
+            logger.record_tabular_misc_stat(name, values)
+        self._opt_infos = {name: [] for name in self._opt_infos}
+        returns = [info["Return"] for info in traj_infos if "Return" in info]
+        if returns:
+            self.recent_return = sum(returns) / len(returns)
