@@ -4,8 +4,6 @@ About nine tenths of a step's time is the emulator's own: screens, maximum and d
 are written into arrays allocated once.
 """
 
-import difflib
-import re
 from collections import namedtuple
 from collections.abc import Mapping
 from typing import Any
@@ -13,6 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlpyt.envs.atari.games import (  # noqa: F401 - the action names belong here in rlpyt
+    ACTION_INDEX,
+    ACTION_MEANING,
+    import_extra,
+    rom_id,
+)
 from rlpyt.envs.base import Env, EnvStep
 from rlpyt.envs.state import pack_rng, set_rng
 from rlpyt.samplers.collections import TrajInfo
@@ -22,14 +26,6 @@ W, H = (80, 104)  # half of the screen, less one row above and below
 Frame = NDArray[np.uint8]
 
 EnvInfo = namedtuple("EnvInfo", ["game_score", "traj_done", "timeout"])
-
-_MEANINGS = (
-    "NOOP", "FIRE", "UP", "RIGHT", "LEFT", "DOWN", "UPRIGHT", "UPLEFT", "DOWNRIGHT", "DOWNLEFT",
-    "UPFIRE", "RIGHTFIRE", "LEFTFIRE", "DOWNFIRE", "UPRIGHTFIRE", "UPLEFTFIRE", "DOWNRIGHTFIRE",
-    "DOWNLEFTFIRE",
-)  # fmt: skip
-ACTION_MEANING = dict(enumerate(_MEANINGS))
-ACTION_INDEX = {meaning: index for index, meaning in ACTION_MEANING.items()}
 
 
 class AtariTrajInfo(TrajInfo):
@@ -126,7 +122,8 @@ class AtariEnv(Env):
         self._clip_reward, self._episodic_lives = clip_reward, episodic_lives
         self._fire_on_reset, self._max_start_noops = fire_on_reset, max_start_noops
         self._repeat_action_probability = repeat_action_probability
-        self._load(np.random.SeedSequence(seed))
+        self._load()
+        self._rng = np.random.default_rng(seed)
         self._next_seed: int | None = None
 
         legal = self.ale.getLegalActionSet() if full_action_set else self.ale.getMinimalActionSet()
@@ -139,21 +136,20 @@ class AtariEnv(Env):
         self._action_space = IntBox(low=0, high=len(self._action_set))
         self._observation_space = IntBox(low=0, high=256, shape=self._obs.shape, dtype="uint8")
 
-    def _load(self, seed: np.random.SeedSequence) -> None:
-        """Start the emulator anew; it reads its seed only while it loads a game."""
-        ale_py = _import("ale_py")
+    def _load(self) -> None:
+        """Start the emulator anew, in a tenth of a second."""
+        ale_py = import_extra("ale_py")
         ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
-        ale_seed, *noop_seed = (int(word) for word in seed.generate_state(3))
-        self._rng = np.random.default_rng(noop_seed)
         self._noop = self._held = ale_py.Action.NOOP
         self.ale = ale_py.ALEInterface()
-        self.ale.setInt("random_seed", ale_seed % 2**31)
+        self.ale.setInt("random_seed", 0)  # without sticky actions of its own it draws nothing
         self.ale.setFloat("repeat_action_probability", 0.0)  # see _sticky_act
         self._act = self._sticky_act if self._repeat_action_probability > 0 else self.ale.act
         self.ale.loadROM(ale_py.roms.get_rom_path(self._game))
+        self._has_played = False
 
     def _allocate(self, frame_shape: tuple[int, int], grayscale: bool) -> None:
-        self._cv2 = _import("cv2")
+        self._cv2 = import_extra("cv2")
         self._cv2.setNumThreads(0)  # its threads would fight with the other workers
         height, width = self.ale.getScreenDims()
         colors = () if grayscale else (3,)
@@ -173,8 +169,10 @@ class AtariEnv(Env):
     def reset(self) -> Frame:
         """Start a new game; return the first observation, [C, H, W] uint8."""
         if self._next_seed is not None:
-            self._load(np.random.SeedSequence(self._next_seed))
-            self._next_seed = None
+            if self._has_played:  # some games begin differently after others
+                self._load()
+            self._rng, self._next_seed = np.random.default_rng(self._next_seed), None
+        self._has_played = True
         self.ale.reset_game()
         self._held = self._noop
         for _ in range(self._rng.integers(self._max_start_noops + 1)):
@@ -221,7 +219,7 @@ class AtariEnv(Env):
         return EnvStep(self._obs, reward, terminated or out_of_time, info)
 
     def seed(self, seed: int) -> None:
-        """Seed both spaces now, and emulator and no-ops at the next ``reset``."""
+        """Seed both spaces now, and no-ops and sticky actions at the next ``reset``."""
         super().seed(seed)
         self._next_seed = int(seed)
 
@@ -251,18 +249,19 @@ class AtariEnv(Env):
                 f"the saved state is of '{state['game']}' with observations {shape}, this "
                 f"environment plays '{self._game}' with {self._obs.shape}."
             )
-        ALEState = _import("ale_py").ALEState
+        ALEState = import_extra("ale_py").ALEState
         saved = ALEState.__new__(ALEState)
         saved.__setstate__(np.asarray(state["ale"], np.uint8).tobytes())
         # The emulator's state lacks whether it has stepped since its last reset (found by trying:
         # without this Q*bert goes on differently). Bring that about, then restore.
+        self._has_played = True
         self.ale.reset_game()
         if saved.getEpisodeFrameNumber() > 0:
             self.ale.act(self._noop)
         self.ale.restoreState(saved)
         self._obs = np.array(state["observation"], np.uint8)
         self._lives, self._step_counter = int(state["lives"]), int(state["step_counter"])
-        self._held = _import("ale_py").Action(int(state["held"]))
+        self._held = import_extra("ale_py").Action(int(state["held"]))
         set_rng(self._rng, state["rng"])
         self._next_seed = state["next_seed"]
 
@@ -400,32 +399,3 @@ class AtariEnv(Env):
     def get_action_meanings(self) -> list[str]:
         """Return the name of each action, in order."""
         return [action.name for action in self._action_set]
-
-
-def rom_id(game: str) -> str:
-    """Return the emulator's name of a game given in any of the usual ways.
-
-    Raises:
-        ValueError: there is no such game; the message has the nearest names.
-    """
-    known: dict[str, str] = {
-        rom.replace("_", ""): rom for rom in _import("ale_py").roms.get_all_rom_ids()
-    }
-    bare = re.sub(r"^ALE/|(-ram)?(NoFrameskip|Deterministic)?-v\d+$", "", str(game))
-    wanted = bare.replace("_", "").lower()
-    if wanted not in known:
-        nearest = [known[name] for name in difflib.get_close_matches(wanted, known, n=3)]
-        raise ValueError(f"unknown game {game!r}; nearest: {nearest or 'none'}.")
-    return known[wanted]
-
-
-def _import(name: str) -> Any:
-    """Import what only Atari needs, or say what brings it."""
-    import importlib
-
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise ImportError(
-            f'AtariEnv needs {name} ({error}): pip install "rlpyt[atari]".'
-        ) from error

@@ -1,0 +1,41 @@
+"""Names of Atari games and of their actions."""
+
+import difflib
+import importlib
+import re
+from typing import Any
+
+_MEANINGS = (
+    "NOOP", "FIRE", "UP", "RIGHT", "LEFT", "DOWN", "UPRIGHT", "UPLEFT", "DOWNRIGHT", "DOWNLEFT",
+    "UPFIRE", "RIGHTFIRE", "LEFTFIRE", "DOWNFIRE", "UPRIGHTFIRE", "UPLEFTFIRE", "DOWNRIGHTFIRE",
+    "DOWNLEFTFIRE",
+)  # fmt: skip
+ACTION_MEANING = dict(enumerate(_MEANINGS))
+ACTION_INDEX = {meaning: index for index, meaning in ACTION_MEANING.items()}
+
+
+def rom_id(game: str) -> str:
+    """Return the emulator's name of a game given in any of the usual ways.
+
+    Raises:
+        ValueError: there is no such game; the message has the nearest names.
+    """
+    known: dict[str, str] = {
+        rom.replace("_", ""): rom for rom in import_extra("ale_py").roms.get_all_rom_ids()
+    }
+    bare = re.sub(r"^ALE/|(-ram)?(NoFrameskip|Deterministic)?-v\d+$", "", str(game))
+    wanted = bare.replace("_", "").lower()
+    if wanted not in known:
+        nearest = [known[name] for name in difflib.get_close_matches(wanted, known, n=3)]
+        raise ValueError(f"unknown game {game!r}; nearest: {nearest or 'none'}.")
+    return known[wanted]
+
+
+def import_extra(name: str) -> Any:
+    """Import what only Atari needs, or say what brings it."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise ImportError(
+            f'AtariEnv needs {name} ({error}): pip install "rlpyt[atari]".'
+        ) from error
