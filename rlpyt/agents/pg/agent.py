@@ -123,7 +123,7 @@ class PgAgent(BaseAgent):
         """Acting through numpy, where ``fast_acting`` is on and model and distribution offer it."""
         if not self.fast_acting or self.recurrent or self.device.type != "cpu":
             return None
-        forward = getattr(self.model, "numpy_forward", lambda: None)()
+        forward = _numpy_forward(self.model)
         sample = getattr(self.distribution, "sample_numpy", None)
         if forward is None or sample is None or type(self).step is not PgAgent.step:
             return None
@@ -141,6 +141,17 @@ class PgAgent(BaseAgent):
         model = getattr(self.model, "module", self.model)
         if hasattr(model, "update_obs_rms"):
             model.update_obs_rms(observation)
+
+
+def _numpy_forward(model: Any) -> Any:
+    """The model's numpy function with its parameters as they are now; asked for once a batch."""
+    make = getattr(model, "numpy_forward", None)
+    if make is None:
+        return None
+    try:
+        return make(live=False)
+    except TypeError:  # a user's model, always live
+        return make()
 
 
 class RecurrentPgAgent(RecurrentAgentMixin, PgAgent):
