@@ -9,6 +9,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Iterator, Sequence
+from multiprocessing import resource_tracker
 from multiprocessing.connection import wait
 from typing import Any
 
@@ -58,6 +59,7 @@ def starting_children() -> Iterator[None]:
         try:
             main.__dict__.pop("__file__", None)
             main.__spec__ = None
+            resource_tracker.ensure_running()  # where it starts, it unblocks SIGTERM
             blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
             try:
                 yield
