@@ -13,8 +13,10 @@ from rlpyt.envs import gym as gym_envs
 from rlpyt.envs.gym_registry import current_id
 from rlpyt.experiments import rundir
 from rlpyt.experiments.options import RunOptions, UnknownName
+from rlpyt.samplers.base import whole_number
 from rlpyt.samplers.collections import TrajInfo
 from rlpyt.samplers.workers import run_in_child
+from rlpyt.utils.processes import available_cpus
 
 ALGORITHMS = {
     "ppo": "rlpyt.algos.pg.ppo:PPO",
@@ -226,7 +228,8 @@ def affinity(options: RunOptions) -> dict[str, Any]:
         raise ValueError(f"device={options.device!r} must be cpu, cuda or cuda:N, such as cuda:0.")
     cuda_idx = None if options.device == "cpu" else int(known["index"] or 0)
     n_workers = options.sampler.n_workers if options.sampler.kind == "cpu" else 1
-    return {"n_workers": n_workers, "cuda_idx": cuda_idx}
+    threads = whole_number("torch_threads", options.torch_threads, 0) or len(available_cpus())
+    return {"n_workers": n_workers, "cuda_idx": cuda_idx, "master_torch_threads": threads}
 
 
 def _toy_class(name: str) -> Any:

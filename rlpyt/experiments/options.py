@@ -59,6 +59,7 @@ class Settings:
     steps: int = 500_000  # environment steps to train for
     seed: int = 0  # of all random streams, 0 to 2**64 - 1
     device: str = "cpu"  # cpu, cuda or cuda:1; where the network is trained
+    torch_threads: int = 1  # of the training process; 0: one per core, for large networks
     log_interval_steps: int = 10_000  # steps between two rows of progress.csv
     checkpoint_interval_steps: int = 50_000  # steps between two checkpoints; 0: only at the end
     eval_interval_steps: int = 0  # steps between evaluations in training; 0: only at the end

@@ -21,7 +21,7 @@ FAMILIES: dict[str, dict[str, Preset]] = {
                 "learning_rate": 1e-3,
                 "discount": 0.99,
                 "gae_lambda": 0.95,
-                "epochs": 4,
+                "epochs": 10,
                 "minibatches": 4,
                 "ratio_clip": 0.2,
                 "value_loss_coeff": 0.5,
@@ -47,6 +47,7 @@ FAMILIES: dict[str, dict[str, Preset]] = {
     "atari": {
         "ppo": {
             "steps": 10_000_000,
+            "torch_threads": 0,
             "log_interval_steps": 50_000,
             "checkpoint_interval_steps": 250_000,
             "sampler": {"batch_T": 128, "batch_B": 8},
@@ -65,6 +66,7 @@ FAMILIES: dict[str, dict[str, Preset]] = {
         },
         "a2c": {
             "steps": 10_000_000,
+            "torch_threads": 0,
             "log_interval_steps": 50_000,
             "checkpoint_interval_steps": 250_000,
             "sampler": {"batch_T": 5, "batch_B": 32},
