@@ -1,5 +1,6 @@
 """What every sampler is to its users: arguments, and the four calls."""
 
+import math
 from typing import Any
 
 from rlpyt.samplers.collections import BatchSpec, TrajInfo
@@ -103,7 +104,8 @@ def whole_number(name: str, value: Any, least: int) -> int:
         TypeError: it is not a whole number.
         ValueError: it is below ``least``.
     """
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not math.isfinite(value) or value != int(value):
         raise TypeError(f"{name}={value!r} must be a whole number of at least {least}.")
     if value < least:
         raise ValueError(f"{name}={value!r} must be at least {least}.")

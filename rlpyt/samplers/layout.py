@@ -58,7 +58,7 @@ class Hardware:
             )
         cpus = affinity.get("workers_cpus")
         cores = len(available_cpus())
-        n_workers = affinity.get("n_workers") or (len(cpus) if cpus else cores)
+        n_workers = affinity.get("n_workers", len(cpus) if cpus else cores)
         _check_n_workers(n_workers, cores)
         pinned: list[list[int] | None] = [None] * n_workers
         if cpus and affinity.get("set_affinity", True):

@@ -1,0 +1,329 @@
+"""What people write themselves, in the documented forms, works in every sampler."""
+
+import sys
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from parts import EchoAgent, SmallMlp
+
+from rlpyt.agents.base import AgentInputs
+from rlpyt.agents.pg.categorical import CategoricalPgAgent
+from rlpyt.agents.pg.vector import GaussianMlpAgent, agent_for
+from rlpyt.algos.pg.a2c import A2C
+from rlpyt.algos.pg.ppo import PPO
+from rlpyt.envs.gym import GymEnvWrapper
+from rlpyt.envs.toy import CountEnv, MemoryEnv
+from rlpyt.errors import NonFiniteError, WorkerError
+from rlpyt.samplers.collectors import BaseEvalCollector, DecorrelatingStartCollector
+from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
+from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.utils.buffer import buffer_func, leaves_of, numpify_buffer, torchify_buffer
+
+SAMPLERS = [SerialSampler, CpuSampler]
+T, B = 6, 4
+
+
+def start(SamplerCls, EnvCls, agent, seed=7, bootstrap_value=True, **kwargs):
+    kwargs = {"env_kwargs": {}, **kwargs}
+    sampler = SamplerCls(EnvCls=EnvCls, batch_T=T, batch_B=B, **kwargs)
+    sampler.initialize(
+        agent, affinity=dict(n_workers=2), seed=seed, bootstrap_value=bootstrap_value
+    )
+    return sampler
+
+
+class HandWrittenCollector(DecorrelatingStartCollector):
+    """A loop as people wrote it against the documentation: per step and environment."""
+
+    mid_batch_reset = True
+
+    def collect_batch(self, agent_inputs, traj_infos, itr):
+        agent_buf, env_buf = self.samples_np.agent, self.samples_np.env
+        completed = []
+        observation, action, reward = agent_inputs
+        obs_pyt, act_pyt, rew_pyt = torchify_buffer(agent_inputs)
+        agent_buf.prev_action[0] = action
+        env_buf.prev_reward[0] = reward
+        for t in range(self.batch_T):
+            env_buf.observation[t] = observation
+            act_pyt, agent_info = self.agent.step(obs_pyt, act_pyt, rew_pyt)
+            action = numpify_buffer(act_pyt)
+            for b, env in enumerate(self.envs):
+                o, r, d, env_info = env.step(action[b])
+                traj_infos[b].step(observation[b], action[b], r, d, agent_info[b], env_info)
+                if getattr(env_info, "traj_done", d):
+                    completed.append(traj_infos[b].terminate(o))
+                    traj_infos[b] = self.TrajInfoCls()
+                    o = env.reset()
+                if d:
+                    self.agent.reset_one(idx=b)
+                observation[b] = o
+                reward[b] = r
+                env_buf.done[t, b] = d
+                if env_info:
+                    env_buf.env_info[t, b] = env_info
+            agent_buf.action[t] = action
+            env_buf.reward[t] = reward
+            if agent_info:
+                agent_buf.agent_info[t] = numpify_buffer(agent_info)
+        if "bootstrap_value" in agent_buf:
+            agent_buf.bootstrap_value[:] = self.agent.value(obs_pyt, act_pyt, rew_pyt)
+        return AgentInputs(observation, action, reward), traj_infos, completed
+
+
+@pytest.mark.parametrize("SamplerCls", SAMPLERS)
+def test_hand_written_collector_sees_the_same_episodes(SamplerCls):
+    def observations(**kwargs):
+        sampler = start(SamplerCls, CountEnv, EchoAgent(), **kwargs)
+        try:
+            batches = [sampler.obtain_samples(i) for i in range(3)]
+            infos = [info for _, infos in batches for info in infos]
+            return batches[-1][0].env.observation.clone(), sorted(i.Return for i in infos)
+        finally:
+            sampler.shutdown()
+
+    (own, own_returns) = observations(CollectorCls=HandWrittenCollector)
+    (ours, our_returns) = observations()
+    assert torch.equal(own, ours) and own_returns == our_returns  # CountEnv ignores actions
+
+
+class QueueingEval(BaseEvalCollector):
+    def collect_evaluation(self, itr):
+        for env in self.envs:
+            info, o = self.TrajInfoCls(), env.reset()
+            for _ in range(self.max_T):
+                o, r, d, env_info = env.step(np.int64(0))
+                info.step(o, 0, r, d, None, env_info)
+                if env_info.traj_done:
+                    self.traj_infos_queue.put(info.terminate(o))
+                    break
+        self.traj_infos_queue.put(None)
+
+
+@pytest.mark.parametrize("SamplerCls", SAMPLERS)
+def test_hand_written_evaluation_may_use_its_queue(SamplerCls):
+    sampler = start(
+        SamplerCls, CountEnv, EchoAgent(), eval_CollectorCls=QueueingEval, eval_n_envs=2,
+        eval_max_steps=100,
+    )  # fmt: skip
+    try:
+        assert len(sampler.evaluate_agent(0)) == 2
+    finally:
+        sampler.shutdown()
+
+
+class DictEnv(gymnasium.Env):
+    observation_space = gymnasium.spaces.Dict(
+        position=gymnasium.spaces.Box(-1, 1, (2,), np.float32),
+        inner=gymnasium.spaces.Dict(count=gymnasium.spaces.Box(0, 100, (1,), np.int64)),
+    )
+
+    def __init__(self, action_space):
+        self.action_space = action_space
+
+    def reset(self, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        return self._observe(), {}
+
+    def _observe(self):
+        position = self.np_random.uniform(-1, 1, 2).astype(np.float32)
+        return dict(position=position, inner=dict(count=np.array([self.t])))
+
+    def step(self, action):
+        assert self.action_space.contains(action), action
+        self.t += 1
+        return self._observe(), float(np.sum(action)), False, self.t >= 4, {}
+
+
+SPACES = [
+    gymnasium.spaces.Discrete(3),
+    gymnasium.spaces.Discrete(3, start=5),
+    gymnasium.spaces.MultiDiscrete([2, 3]),
+    gymnasium.spaces.MultiBinary(3),
+    gymnasium.spaces.Box(-2, 3, (2,), np.float32),
+]
+
+
+@pytest.mark.parametrize("space", SPACES, ids=str)
+@pytest.mark.parametrize("SamplerCls", SAMPLERS)
+def test_composite_observations_with_every_action_space_train(SamplerCls, space):
+    def make():
+        return GymEnvWrapper(DictEnv(space))
+
+    agent = agent_for(make().spaces)
+    sampler = start(SamplerCls, make, agent)
+    try:
+        algo = PPO(minibatches=2, epochs=1)
+        algo.initialize(agent, 10, sampler.batch_spec, mid_batch_reset=True)
+        for itr in range(2):
+            samples, _ = sampler.obtain_samples(itr)
+            count = samples.env.observation.inner.count[..., 0]
+            assert samples.env.env_info.timeout.eq(count == 3).all()
+            info = algo.optimize_agent(itr, samples)
+            assert np.isfinite(info.loss).all()
+    finally:
+        sampler.shutdown()
+
+
+def test_fast_acting_chooses_the_same_actions_as_torch():
+    def run(fast):
+        torch.manual_seed(0)
+        sampler = start(SerialSampler, CountEnv, agent_for(CountEnv().spaces, fast_acting=fast))
+        assert (sampler.agent.fast_policy() is not None) == fast
+        return [buffer_func(sampler.obtain_samples(i)[0], torch.clone) for i in range(5)]
+
+    for a, b in zip(run(True), run(False), strict=True):
+        assert torch.equal(a.agent.action, b.agent.action)
+        for x, y in zip(leaves_of(a), leaves_of(b), strict=True):
+            assert torch.allclose(x.double(), y.double(), rtol=1e-5, atol=1e-6)
+
+
+def test_fast_acting_follows_training():
+    sampler = start(SerialSampler, CountEnv, agent_for(CountEnv().spaces))
+    samples, _ = sampler.obtain_samples(0)
+    algo = A2C(learning_rate=0.1)
+    algo.initialize(sampler.agent, 10, sampler.batch_spec, mid_batch_reset=True)
+    algo.optimize_agent(0, samples)
+    samples, _ = sampler.obtain_samples(1)
+    with torch.no_grad():
+        dist_info, value = sampler.agent(
+            samples.env.observation, samples.agent.prev_action, samples.env.prev_reward
+        )
+    assert torch.allclose(dist_info.prob, samples.agent.agent_info.dist_info.prob, atol=1e-5)
+    assert torch.allclose(value, samples.agent.agent_info.value, atol=1e-3)
+
+
+class WideEnv(gymnasium.Env):
+    """Insists on its bounds."""
+
+    observation_space = gymnasium.spaces.Box(-1, 1, (1,), np.float32)
+    action_space = gymnasium.spaces.Box(np.array([10, -1]), np.array([14, 0]), dtype=np.float32)
+
+    def reset(self, seed=None, options=None):
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action), action
+        return np.zeros(1, np.float32), 0.0, False, False, {}
+
+
+def test_gaussian_actions_are_in_the_spaces_units_and_clipped_only_for_the_environment():
+    agent = GaussianMlpAgent()
+    sampler = start(SerialSampler, lambda: GymEnvWrapper(WideEnv()), agent)
+    samples, _ = sampler.obtain_samples(0)
+    action, info = samples.agent.action, samples.agent.agent_info.dist_info
+    assert info.mean[..., 0].sub(12).abs().max() < 2 and info.mean[..., 1].add(0.5).abs().max() < 1
+    low, high = torch.tensor([10.0, -1.0]), torch.tensor([14.0, 0.0])
+    assert ((action < low) | (action > high)).any()  # recorded as drawn
+    z = (action - info.mean) / info.log_std.exp()
+    assert z.abs().max() < 5
+
+
+@pytest.mark.parametrize("SamplerCls", SAMPLERS)
+def test_recurrent_agent_remembers_within_and_not_across_episodes(SamplerCls):
+    env_kwargs = dict(delay=2)
+    agent = agent_for(MemoryEnv(**env_kwargs).spaces, recurrent=True)
+    sampler = start(SamplerCls, MemoryEnv, agent, env_kwargs=env_kwargs)
+    try:
+        for itr in range(2):
+            samples, _ = sampler.obtain_samples(itr)
+        state = samples.agent.agent_info.prev_rnn_state.h
+        after_done = samples.env.done[:-1]
+        assert after_done.any()
+        assert not state[1:][after_done].any() and state[1:][~after_done].any()
+    finally:
+        sampler.shutdown()
+
+
+class NanModel(SmallMlp):
+    def forward(self, observation, prev_action, prev_reward):
+        pi, value = super().forward(observation, prev_action, prev_reward)
+        return pi, value / 0 - value / 0
+
+
+class FlatModel(SmallMlp):
+    def forward(self, observation, prev_action, prev_reward):
+        pi, value = super().forward(observation, prev_action, prev_reward)
+        return pi, value.sum()
+
+
+@pytest.mark.parametrize(
+    "Model,error,message",
+    [
+        (NanModel, NonFiniteError, "'agent_info.value' is not finite"),
+        (FlatModel, ValueError, r"'agent_info.value' of shape \(\)"),
+        (None, ValueError, "no ModelCls"),
+    ],
+)
+def test_models_are_tried_out_at_the_start(Model, error, message):
+    agent = CategoricalPgAgent(ModelCls=Model, model_kwargs=dict(inputs=3, actions=3))
+    with pytest.raises(error, match=message):
+        start(SerialSampler, CountEnv, agent)
+
+
+def test_agents_name_the_spaces_they_need():
+    with pytest.raises(TypeError, match="needs a Discrete action space"):
+        agent = CategoricalPgAgent(ModelCls=SmallMlp)
+        start(SerialSampler, lambda: GymEnvWrapper(WideEnv()), agent)
+    with pytest.raises(TypeError, match="needs a continuous Box action space"):
+        start(SerialSampler, CountEnv, GaussianMlpAgent())
+
+
+@pytest.mark.parametrize(
+    "kwargs,error,message",
+    [
+        (dict(batch_T=0), ValueError, "batch_T=0 must be at least 1"),
+        (dict(batch_B=-2), ValueError, "batch_B=-2"),
+        (dict(batch_T=1.5), TypeError, "batch_T=1.5 must be a whole number"),
+        (dict(batch_T="12a"), TypeError, "batch_T='12a'"),
+        (dict(batch_B=True), TypeError, "batch_B=True"),
+        (dict(batch_B=float("inf")), TypeError, "batch_B=inf"),
+        (dict(EnvCls=CountEnv()), TypeError, "must be callable"),
+        (dict(eval_n_envs=2), ValueError, "eval_max_steps is needed"),
+    ],
+)
+def test_bad_sampler_arguments_are_refused(kwargs, error, message):
+    arguments = {**dict(EnvCls=CountEnv, env_kwargs={}, batch_T=T, batch_B=B), **kwargs}
+    with pytest.raises(error, match=message):
+        SerialSampler(**arguments)
+
+
+@pytest.mark.parametrize(
+    "affinity,error,message",
+    [
+        (dict(n_workers=3), ValueError, "batch_B=4 does not divide evenly among n_workers=3; try"),
+        (dict(n_workers=0), ValueError, "n_workers=0"),
+        (dict(n_workers=-1), ValueError, "n_workers=-1"),
+        (dict(n_workers=10_000), ValueError, "take at most"),
+        (dict(n_worker=2), ValueError, r"unknown keys \['n_worker'\]"),
+        ("all", TypeError, "affinity='all'"),
+    ],
+)
+def test_bad_affinities_are_refused(affinity, error, message):
+    sampler = CpuSampler(EnvCls=CountEnv, env_kwargs={}, batch_T=T, batch_B=B)
+    with pytest.raises(error, match=message):
+        sampler.initialize(EchoAgent(), affinity=affinity, seed=1)
+
+
+def test_what_cannot_travel_to_a_worker_is_named():
+    import threading
+
+    lock = threading.Lock()
+
+    def make():
+        with lock:
+            return CountEnv()
+
+    with pytest.raises(TypeError, match="cannot send .* to a worker process: .*lock"):
+        start(CpuSampler, make, EchoAgent())
+
+
+def test_environments_that_are_none_are_named():
+    with pytest.raises((TypeError, WorkerError), match="returned None instead of an environment"):
+        start(CpuSampler, lambda: None, EchoAgent())
