@@ -51,7 +51,8 @@ def test_a_file_can_be_read_in_one_sitting():
 
 def test_importing_rlpyt_imports_no_heavy_library():
     code = (
-        "import sys, rlpyt; heavy = {'torch', 'gymnasium', 'ale_py', 'mujoco', 'matplotlib', 'cv2'};"
+        "import sys, rlpyt;"
+        "heavy = {'torch', 'gymnasium', 'ale_py', 'mujoco', 'matplotlib', 'cv2'};"
         "print(sorted(heavy & set(sys.modules)))"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
