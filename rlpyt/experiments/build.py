@@ -10,6 +10,7 @@ from typing import Any
 import gymnasium
 
 from rlpyt.envs import gym as gym_envs
+from rlpyt.envs.atari.games import rom_id
 from rlpyt.envs.gym_registry import current_id
 from rlpyt.experiments import rundir
 from rlpyt.experiments.options import RunOptions, UnknownName
@@ -251,8 +252,6 @@ def _atari_game(env_id: str) -> str | None:
     registered = gymnasium.registry.get(env_id)
     if not explicit and registered and not str(registered.entry_point).startswith("ale_py"):
         return None  # Blackjack-v1 is a game of gymnasium's, and of the Atari
-    from rlpyt.envs.atari.atari_env import rom_id
-
     try:
         return rom_id(env_id)
     except (ValueError, ImportError):

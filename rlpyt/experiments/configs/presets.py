@@ -32,7 +32,7 @@ FAMILIES: dict[str, dict[str, Preset]] = {
         },
         "a2c": {
             "steps": 500_000,
-            "sampler": {"batch_T": 16, "batch_B": 16},
+            "sampler": {"batch_T": 8, "batch_B": 8},
             "algo": {
                 "learning_rate": 1e-3,
                 "discount": 0.99,
