@@ -15,6 +15,11 @@ FUNCTIONS: dict[type[nn.Module], Callable[[Tensor], Tensor]] = {
 }
 
 
+HIDDEN_GAIN = 2**0.5  # keeps variance through layers with rectifiers
+POLICY_GAIN = 0.01  # the policy is nearly uniform at first
+VALUE_GAIN = 1.0
+
+
 class MlpModel(nn.Module):
     """Linear layers with a nonlinearity after each but the output layer.
 
@@ -55,7 +60,7 @@ class MlpModel(nn.Module):
         self.model = nn.Sequential(*layers)
         self._output_size = sizes[-1] if output_size is None else output_size
         if orthogonal_gain is not None:
-            init_orthogonal(self, 2**0.5)
+            init_orthogonal(self, HIDDEN_GAIN)
             if output_size is not None:
                 init_orthogonal(layers[-1], orthogonal_gain)
 
@@ -77,9 +82,13 @@ def size_list(sizes: int | Sequence[int] | None) -> list[int]:
 
 
 def init_orthogonal(module: nn.Module, gain: float) -> None:
-    """Draw orthogonal weights and zero biases in all linear layers (Saxe et al. 2014)."""
+    """Draw orthogonal weights and zero biases in linear and convolution layers.
+
+    (Saxe et al. 2014.) Torch's own draws halve a signal's variation layer by layer, which leaves
+    deep image networks with the same output for every state at first.
+    """
     for layer in module.modules():
-        if isinstance(layer, nn.Linear):
+        if isinstance(layer, nn.Linear | nn.Conv2d) and layer.bias is not None:
             nn.init.orthogonal_(layer.weight, gain)
             nn.init.zeros_(layer.bias)
 

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from rlpyt.models.conv2d import Conv2dHeadModel
+from rlpyt.models.mlp import HIDDEN_GAIN, POLICY_GAIN, VALUE_GAIN, init_orthogonal
 from rlpyt.utils.tensor import infer_leading_dims, restore_leading_dims
 
 IMAGE_DIM = 3
@@ -53,6 +54,9 @@ class AtariFfModel(nn.Module):
         )
         self.pi = nn.Linear(self.conv.output_size, output_size)
         self.value = nn.Linear(self.conv.output_size, 1)
+        init_orthogonal(self.conv, HIDDEN_GAIN)
+        init_orthogonal(self.pi, POLICY_GAIN)
+        init_orthogonal(self.value, VALUE_GAIN)
 
     def forward(
         self, image: Tensor, prev_action: Tensor | None = None, prev_reward: Tensor | None = None

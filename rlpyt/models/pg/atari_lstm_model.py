@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from rlpyt.models.conv2d import Conv2dHeadModel
+from rlpyt.models.mlp import HIDDEN_GAIN, POLICY_GAIN, VALUE_GAIN, init_orthogonal
 from rlpyt.models.lstm import RnnState as RnnState  # noqa: PLC0414 (rlpyt's home of it)
 from rlpyt.models.lstm import run_lstm
 from rlpyt.models.pg.atari_ff_model import IMAGE_DIM, to_unit_floats
@@ -49,6 +50,9 @@ class AtariLstmModel(nn.Module):
         self.lstm = nn.LSTM(self.conv.output_size + output_size + 1, lstm_size)
         self.pi = nn.Linear(lstm_size, output_size)
         self.value = nn.Linear(lstm_size, 1)
+        init_orthogonal(self.conv, HIDDEN_GAIN)
+        init_orthogonal(self.pi, POLICY_GAIN)
+        init_orthogonal(self.value, VALUE_GAIN)
 
     def forward(
         self, image: Tensor, prev_action: Tensor, prev_reward: Tensor, init_rnn_state: Any = None

@@ -11,14 +11,18 @@ import torch
 from torch import Tensor, nn
 
 from rlpyt.models.lstm import run_lstm
-from rlpyt.models.mlp import MlpModel, init_orthogonal, size_list
+from rlpyt.models.mlp import (
+    HIDDEN_GAIN,
+    POLICY_GAIN,
+    VALUE_GAIN,
+    MlpModel,
+    init_orthogonal,
+    size_list,
+)
 from rlpyt.models.numpy_forward import NumpyForward, categorical_outputs, numpy_forward_of
 from rlpyt.models.observation import flatten_observation, observation_size
 from rlpyt.models.pg.mujoco_ff_model import MujocoFfModel
 from rlpyt.utils.tensor import infer_leading_dims, restore_leading_dims
-
-POLICY_GAIN = 0.01
-VALUE_GAIN = 1.0
 
 
 class MultiCategoricalMlpModel(nn.Module):
@@ -146,7 +150,7 @@ class GaussianMlpModel(MujocoFfModel):
             norm_obs_var_clip,
         )
         for tower, gain in ((self.mu, POLICY_GAIN), (self.v, VALUE_GAIN)):
-            init_orthogonal(tower, 2**0.5)
+            init_orthogonal(tower, HIDDEN_GAIN)
             init_orthogonal(tower.model[-1], gain)  # type: ignore[union-attr, index, arg-type]
 
 
