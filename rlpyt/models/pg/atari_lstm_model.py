@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from rlpyt.models.conv2d import Conv2dHeadModel
-from rlpyt.models.mlp import HIDDEN_GAIN, POLICY_GAIN, VALUE_GAIN, init_orthogonal
 from rlpyt.models.lstm import RnnState as RnnState  # noqa: PLC0414 (rlpyt's home of it)
 from rlpyt.models.lstm import run_lstm
+from rlpyt.models.mlp import HIDDEN_GAIN, POLICY_GAIN, VALUE_GAIN, init_orthogonal
 from rlpyt.models.pg.atari_ff_model import IMAGE_DIM, to_unit_floats
 from rlpyt.utils.tensor import infer_leading_dims, restore_leading_dims
 
