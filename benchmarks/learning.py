@@ -1,0 +1,141 @@
+"""What the algorithms learn: runs the experiments of docs/results.md and writes its tables.
+
+    python -m benchmarks.learning                 # all but Atari, about half an hour on two cores
+    python -m benchmarks.learning --only CartPole # those whose name contains this
+    python -m benchmarks.learning --only pong     # Atari, more than an hour
+    python -m benchmarks.learning --report        # no runs, only the tables of what there is
+
+Each experiment is one command line per seed, the one that the table shows. A run that is there
+already (in data/results) is not repeated. Figures go to docs/images.
+"""
+
+import argparse
+import json
+import platform
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+
+from rlpyt.vis.curves import plot_runs, read_progress
+
+ROOT = Path(__file__).parents[1]
+RUNS = ROOT / "data" / "results"
+IMAGES = ROOT / "docs" / "images"
+SEEDS = (0, 1, 2)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One row of the table."""
+
+    name: str
+    command: str  # of ``rlpyt train``, without seed and directory
+    seeds: tuple[int, ...]
+    target: str
+    by_default: bool = True
+
+    def directory(self, seed: int) -> Path:
+        return RUNS / self.name / f"run_{seed}"
+
+    def arguments(self, seed: int) -> list[str]:
+        return [*shlex.split(self.command), "--seed", str(seed)]
+
+
+EXPERIMENTS = [
+    Experiment("ppo-CartPole", "ppo CartPole-v1 --steps 100000", SEEDS, ">= 475"),
+    Experiment("a2c-CartPole", "a2c CartPole-v1 --steps 300000", SEEDS, ">= 475"),
+    Experiment("ppo-Acrobot", "ppo Acrobot-v1 --steps 200000", SEEDS, "solves: >= -100"),
+    Experiment("ppo-Pendulum", "ppo Pendulum-v1 --steps 300000", SEEDS, "solves: >= -250"),
+    Experiment("ppo-memory-lstm", "ppo toy/memory --steps 100000 --agent.recurrent", SEEDS, "near 1"),
+    Experiment("a2c-memory-lstm", "a2c toy/memory --steps 200000 --agent.recurrent", SEEDS, "near 1"),
+    Experiment("ppo-memory-ff", "ppo toy/memory --steps 100000", SEEDS, "cannot: about 0"),
+    Experiment("a2c-memory-ff", "a2c toy/memory --steps 200000", SEEDS, "cannot: about 0"),
+    Experiment("ppo-HalfCheetah", "ppo HalfCheetah-v5 --steps 300000", (0,), "a curve"),
+    Experiment(
+        "ppo-pong",
+        "ppo pong --steps 1500000 --torch-threads 2 --algo.learning-rate 5e-4 --algo.epochs 3 "
+        "--eval-episodes 10 --env-args '{\"frame_shape\": [84, 84]}'",
+        (0,),
+        ">= 10 in the curve",
+        by_default=False,
+    ),
+]  # fmt: skip
+
+FIGURES = {
+    "cartpole": ["ppo-CartPole", "a2c-CartPole"],
+    "acrobot": ["ppo-Acrobot"],
+    "pendulum": ["ppo-Pendulum"],
+    "memory": ["ppo-memory-lstm", "a2c-memory-lstm", "ppo-memory-ff", "a2c-memory-ff"],
+    "halfcheetah": ["ppo-HalfCheetah"],
+    "pong": ["ppo-pong"],
+}
+
+
+def run(experiment: Experiment, seed: int) -> None:
+    directory = experiment.directory(seed)
+    if (directory / "evaluation.json").exists():
+        return
+    command = [sys.executable, "-m", "rlpyt.cli.main", "train", *experiment.arguments(seed)]
+    print("$ rlpyt train", shlex.join(experiment.arguments(seed)), flush=True)
+    subprocess.run([*command, "--run-dir", directory, "--no-video"], check=True, cwd=ROOT)
+
+
+def row(experiment: Experiment) -> str | None:
+    returns, seconds, best = [], [], []
+    for seed in experiment.seeds:
+        directory = experiment.directory(seed)
+        if not (directory / "evaluation.json").exists():
+            return None
+        returns.append(json.loads((directory / "evaluation.json").read_text())["return_mean"])
+        progress = read_progress(directory)
+        seconds.append(progress["Diagnostics/CumTime (s)"][-1])
+        best.append(np.nanmax(progress["ReturnAverage"]))
+    evaluated = ", ".join(f"{r:.1f}" for r in returns)
+    curve = ", ".join(f"{r:.1f}" for r in best)
+    seeds = ", ".join(map(str, experiment.seeds))
+    return (
+        f"| {experiment.name} | `rlpyt train {experiment.command}` | {seeds} | {experiment.target} "
+        f"| {evaluated} | {curve} | {np.mean(seconds):.0f} s |"
+    )
+
+
+def report() -> None:
+    print(
+        "| experiment | command | seeds | asked for | evaluation of each seed | best row of each | time |"
+    )
+    print("|---|---|---|---|---|---|---|")
+    for experiment in EXPERIMENTS:
+        line = row(experiment)
+        if line:
+            print(line)
+    libraries = ", ".join(
+        f"{name} {version(name)}" for name in ("torch", "gymnasium", "numpy", "mujoco", "ale-py")
+    )
+    print(f"\nPython {platform.python_version()}, {libraries}.")
+    for figure, names in FIGURES.items():
+        paths = [RUNS / name for name in names if (RUNS / name).exists()]
+        if paths:
+            print(plot_runs(paths, IMAGES / f"{figure}.png"))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", default="", help="experiments whose name contains this")
+    parser.add_argument("--report", action="store_true", help="run nothing, write the tables")
+    args = parser.parse_args()
+    for experiment in EXPERIMENTS:
+        chosen = args.only in experiment.name if args.only else experiment.by_default
+        for seed in experiment.seeds if chosen and not args.report else ():
+            run(experiment, seed)
+    report()
+
+
+if __name__ == "__main__":
+    main()
