@@ -125,7 +125,7 @@ def test_the_default_directory_is_below_data(tmp_path, monkeypatch, capsys):
         (["train", "ppo", "CartPole-v1", "--algo.ratio-clip", "0"], ["ratio_clip", "0"]),
         (["train", "ppo", "CartPole-v1", "--sampler.batch-T", "0"], ["batch_T", "0"]),
         (["train", "ppo", "CartPole-v1", "--steps", "12a"], ["--steps", "12a"]),
-        (["train", "ppo", "CartPole-v1", "--steps", "100"], ["n_steps=100", "1024"]),
+        (["train", "ppo", "CartPole-v1", "--steps", "100"], ["n_steps=100", "less than one batch"]),
         (["train", "ppo", "CartPole-v1", "--seed", "-1"], ["seed", "-1"]),
         (["train", "ppo", "CartPole-v1", "--device", "gpu"], ["'gpu'", "cuda:0"]),
         (["train", "ppo", "CartPole-v1", "--device", "cuda:9"], ["cuda_idx=9"]),
@@ -210,8 +210,7 @@ def test_a_signal_saves_a_checkpoint_and_leaves_nothing_running(stop, code, tmp_
     assert "Traceback" not in err
     assert any(path.name.startswith("checkpoint-") for path in (run_dir / "checkpoint").iterdir())
     assert children
-    _, alive = psutil.wait_procs(children, timeout=10)
-    assert not alive
+    assert not [child for child in children if child.is_running()]
 
 
 def _wait_until(condition, process, timeout_s=60.0):
