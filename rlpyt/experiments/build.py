@@ -138,11 +138,12 @@ def build_agent(options: RunOptions, env_spaces: Any) -> Any:
     Raises:
         TypeError: none fits.
     """
-    from rlpyt.agents.pg.vector import agent_for
+    from rlpyt.agents.pg.vector import agent_for, is_image
 
     model_kwargs: dict[str, Any] = dict(options.agent.model)
     if options.agent.hidden_sizes is not None:
-        model_kwargs["hidden_sizes"] = list(options.agent.hidden_sizes)
+        name = "fc_sizes" if is_image(env_spaces.observation) else "hidden_sizes"
+        model_kwargs[name] = list(options.agent.hidden_sizes)
     return agent_for(env_spaces, recurrent=options.agent.recurrent, model_kwargs=model_kwargs)
 
 

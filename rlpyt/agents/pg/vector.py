@@ -112,6 +112,12 @@ def choices_of(action_space: Any) -> list[int]:
     raise TypeError(f"expected a MultiDiscrete or MultiBinary action space, got {action_space}.")
 
 
+def is_image(observation_space: Any) -> bool:
+    """Whether observations are [C, H, W]."""
+    shape = observation_space.shape
+    return isinstance(shape, tuple) and not hasattr(shape, "_fields") and len(shape) == IMAGE_DIMS
+
+
 def agent_for(env_spaces: Any, recurrent: bool = False, **kwargs: Any) -> Any:
     """Choose a ready policy-gradient agent for an environment's spaces.
 
@@ -123,9 +129,7 @@ def agent_for(env_spaces: Any, recurrent: bool = False, **kwargs: Any) -> Any:
     Raises:
         TypeError: no ready agent fits; the message says what would.
     """
-    shape = env_spaces.observation.shape
-    image = isinstance(shape, tuple) and not hasattr(shape, "_fields") and len(shape) == IMAGE_DIMS
-    if image:
+    if is_image(env_spaces.observation):
         return (AtariLstmAgent if recurrent else AtariFfAgent)(**kwargs)
     space = getattr(env_spaces.action, "space", env_spaces.action)
     if hasattr(space, "nvec") or type(space).__name__ == "MultiBinary":
