@@ -42,7 +42,8 @@ def _optional(what: str, make: object, *args: object) -> None:
     try:
         make(*args)  # type: ignore[operator]
     except Exception as error:
-        print(f"rlpyt: warning: no {what}: {error}", file=sys.stderr)
+        reason = error.args[0] if isinstance(error, KeyError) else error  # str() would quote it
+        print(f"rlpyt: warning: no {what}: {reason}", file=sys.stderr)
 
 
 def _whereabouts(options: RunOptions, run_dir: Path) -> str:

@@ -29,6 +29,7 @@ class ProgressHook:
         self._total = 0  # steps of the whole run; 0 until it has started
         self._bar: tqdm[Any] | None = None
         self._next_line_s = 0.0
+        self._shown_steps = -1  # where the last plain line stood
 
     def on_start(self, runner: Any) -> None:
         """Draw the empty bar; a resumed run starts where it left off."""
@@ -59,12 +60,12 @@ class ProgressHook:
             self._bar.set_postfix_str(self._summary(runner))
             self._bar.close()
             self._bar = None
-        elif self._total:
+        elif self._total and runner.cum_steps > self._shown_steps:
             self._print_line(runner)
 
     def _print_line(self, runner: Any) -> None:
         self._next_line_s = time.monotonic() + self.interval_s
-        steps = runner.cum_steps
+        self._shown_steps = steps = runner.cum_steps
         done = f"{steps:,} of {self._total:,} steps ({steps / self._total:.0%})"
         print(f"{done}, {self._summary(runner)}", file=self.stream, flush=True)
 

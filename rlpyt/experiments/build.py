@@ -70,6 +70,8 @@ class EnvRecipe:
         Raises:
             ValueError: it has no such picture to give.
         """
+        if not hasattr(env, "render"):
+            raise ValueError(f"{type(env).__name__} draws no pictures: it has no method render.")
         picture = env.render() if self.render_kwargs else env.render(mode="rgb_array")
         if getattr(picture, "ndim", 0) != RGB_DIMS:
             raise ValueError(f"{env} gives no RGB picture: render() returned {type(picture)}.")

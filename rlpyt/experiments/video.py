@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -56,16 +57,20 @@ def record_video(
 
 @contextlib.contextmanager
 def _without_window() -> Iterator[None]:
-    """Keep pygame from looking for a display, and complaining where there is none."""
-    before = os.environ.get("SDL_VIDEODRIVER")
-    os.environ["SDL_VIDEODRIVER"] = "dummy"
+    """Let pygame and MuJoCo draw into memory, rather than look for a display and complain."""
+    settings = {"SDL_VIDEODRIVER": "dummy"}
+    if sys.platform.startswith("linux") and not os.environ.get("DISPLAY"):
+        settings["MUJOCO_GL"] = os.environ.get("MUJOCO_GL", "egl")
+    before = {name: os.environ.get(name) for name in settings}
+    os.environ.update(settings)
     try:
         yield
     finally:
-        if before is None:
-            del os.environ["SDL_VIDEODRIVER"]
-        else:
-            os.environ["SDL_VIDEODRIVER"] = before
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _fps(env: Any) -> int:

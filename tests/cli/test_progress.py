@@ -37,6 +37,17 @@ def test_plain_lines_say_everything_and_come_at_intervals():
     )
 
 
+def test_the_last_line_is_not_said_twice():
+    out = io.StringIO()
+    hook = ProgressHook(out, interval_s=0.0)
+    hook.on_start(runner())
+    hook.on_iteration(runner(), 11)
+    hook.on_end(runner())
+    assert out.getvalue().count("\n") == 1
+    hook.on_end(runner(cum_steps=325))
+    assert out.getvalue().count("\n") == 2
+
+
 def test_unknown_numbers_are_left_out():
     out = io.StringIO()
     hook = ProgressHook(out, interval_s=0.0)
