@@ -80,7 +80,11 @@ def _sampler(env: str, n_envs: int, n_workers: int) -> tuple[Any, Any]:
     if env == "pong":
         from rlpyt.envs.atari.atari_env import AtariEnv, AtariTrajInfo
 
-        where = {"EnvCls": AtariEnv, "env_kwargs": {"game": "pong"}, "TrajInfoCls": AtariTrajInfo}
+        where = {
+            "EnvCls": AtariEnv,
+            "env_kwargs": {"game": "pong", "frame_shape": (84, 84)},
+            "TrajInfoCls": AtariTrajInfo,
+        }
     else:
         from rlpyt.envs.gym import make
 

@@ -27,6 +27,7 @@ ROOT = Path(__file__).parents[1]
 RUNS = ROOT / "data" / "results"
 IMAGES = ROOT / "docs" / "images"
 SEEDS = (0, 1, 2)
+MEMORY = ("ppo toy/memory --steps 100000", "a2c toy/memory --steps 200000")
 
 
 @dataclass(frozen=True)
@@ -51,15 +52,17 @@ EXPERIMENTS = [
     Experiment("a2c-CartPole", "a2c CartPole-v1 --steps 300000", SEEDS, ">= 475"),
     Experiment("ppo-Acrobot", "ppo Acrobot-v1 --steps 200000", SEEDS, "solves: >= -100"),
     Experiment("ppo-Pendulum", "ppo Pendulum-v1 --steps 300000", SEEDS, "solves: >= -250"),
-    Experiment("ppo-memory-lstm", "ppo toy/memory --steps 100000 --agent.recurrent", SEEDS, "near 1"),
-    Experiment("a2c-memory-lstm", "a2c toy/memory --steps 200000 --agent.recurrent", SEEDS, "near 1"),
-    Experiment("ppo-memory-ff", "ppo toy/memory --steps 100000", SEEDS, "cannot: about 0"),
-    Experiment("a2c-memory-ff", "a2c toy/memory --steps 200000", SEEDS, "cannot: about 0"),
+    Experiment("ppo-memory-lstm", f"{MEMORY[0]} --agent.recurrent", SEEDS, "near 1"),
+    Experiment("a2c-memory-lstm", f"{MEMORY[1]} --agent.recurrent", SEEDS, "near 1"),
+    Experiment("ppo-memory-ff", MEMORY[0], SEEDS, "cannot: about 0.5"),
+    Experiment("a2c-memory-ff", MEMORY[1], SEEDS, "cannot: about 0.5"),
     Experiment("ppo-HalfCheetah", "ppo HalfCheetah-v5 --steps 300000", (0,), "a curve"),
     Experiment(
         "ppo-pong",
-        "ppo pong --steps 1500000 --torch-threads 2 --algo.learning-rate 5e-4 --algo.epochs 3 "
-        "--eval-episodes 10 --env-args '{\"frame_shape\": [84, 84]}'",
+        "ppo pong --steps 1500000 --torch-threads 1 --algo.learning-rate 5e-4 --algo.epochs 3 "
+        "--eval-episodes 10 --env-args '{\"frame_shape\": [52, 40]}' --agent.model "
+        "'{\"channels\": [16, 32], \"kernel_sizes\": [6, 4], \"strides\": [3, 2], "
+        "\"paddings\": [0, 1], \"fc_sizes\": 256}'",
         (0,),
         ">= 10 in the curve",
         by_default=False,
@@ -99,8 +102,8 @@ def row(experiment: Experiment) -> str | None:
     curve = ", ".join(f"{r:.1f}" for r in best)
     seeds = ", ".join(map(str, experiment.seeds))
     return (
-        f"| {experiment.name} | `rlpyt train {experiment.command}` | {seeds} | {experiment.target} "
-        f"| {evaluated} | {curve} | {np.mean(seconds):.0f} s |"
+        f"| {experiment.name} | `rlpyt train {experiment.command}` | {seeds} | "
+        f"{experiment.target} | {evaluated} | {curve} | {np.mean(seconds):.0f} s |"
     )
 
 

@@ -1,13 +1,13 @@
 """A model of your own, recurrent: remembering a cue that is shown once.
 
 In the memory environment the first observation holds a cue that must be named four steps later; an
-agent without memory cannot do better than 0 on average, a perfect one gets 1. The model takes
+agent without memory cannot do better than 0.5 on average, a perfect one gets 1. The model takes
 (observation, prev_action, prev_reward, init_rnn_state), with leading dimensions [T, B] in training
 and [B] while acting, and returns (pi, value, next_rnn_state). The agent class brings the memory;
 batches are cut where episodes begin, so the model never sees two episodes in one sequence.
 
     python examples/example_5.py               # recurrent: ReturnAverage near 1
-    python examples/example_5.py --feed-forward  # ReturnAverage stays near 0
+    python examples/example_5.py --feed-forward  # ReturnAverage stays near 0.5
 
 Next: example_6.py, stopping, resuming and using what was trained.
 """

@@ -84,7 +84,7 @@ class MinibatchRlBase(BaseRunner):
         Returns:
             the number of iterations.
         """
-        hardware = Hardware.of(self.affinity)
+        hardware = Hardware.of(self.affinity, self.sampler.batch_spec.B)
         if hardware.master_cpus is not None:
             pin(hardware.master_cpus)
         if hardware.master_torch_threads is not None:

@@ -1,5 +1,6 @@
 """Allocates a batch [T, B] after one example step, and makes that example."""
 
+import os
 from typing import Any
 
 import numpy as np
@@ -130,7 +131,23 @@ def allocate_samples(
         done=buffer_from_example(examples.done, (T, B), memory),
         env_info=buffer_from_example(examples.env_info, (T, B), memory),
     )
-    return Samples(agent=agent, env=env)
+    samples = Samples(agent=agent, env=env)
+    if os.environ.get("RLPYT_DEBUG"):
+        _poison(samples)
+    return samples
+
+
+def _poison(samples: Any) -> None:
+    """Fill with NaN and extremes, so that what no collector wrote cannot pass for data."""
+    for path, leaf in _named_leaves(samples):
+        if (
+            path == "agent.timeout_value"
+        ):  # zero means "no time limit here", and need not be written
+            continue
+        if leaf.dtype.kind == "f":
+            leaf[...] = np.nan
+        elif leaf.dtype.kind in "iu":
+            leaf[...] = np.iinfo(leaf.dtype).max
 
 
 def get_example_outputs(agent: Any, env: Any, examples: Any, subprocess: bool = False) -> None:

@@ -29,11 +29,13 @@ class Hardware:
     cuda_idx: int | None = None
 
     @classmethod
-    def of(cls, affinity: Any) -> "Hardware":
+    def of(cls, affinity: Any, batch_B: int | None = None) -> "Hardware":
         """Read an affinity.
 
         Args:
-            affinity: ``None`` or "auto" (a worker per available core, nothing pinned), a
+            batch_B: environments to share out; without a number of workers in the affinity, as
+                many are taken as divide it, up to the number of cores.
+            affinity: ``None`` or "auto" (about a worker per available core, nothing pinned), a
                 dictionary such as ``dict(n_workers=4)`` or ``dict(workers_cpus=[0, 1, [2, 3]],
                 master_cpus=[0], cuda_idx=0, master_torch_threads=1, worker_torch_threads=1,
                 set_affinity=True)``, or an ``Hardware``.
@@ -58,7 +60,8 @@ class Hardware:
             )
         cpus = affinity.get("workers_cpus")
         cores = len(available_cpus())
-        n_workers = affinity.get("n_workers", len(cpus) if cpus else cores)
+        most = len(cpus) if cpus else _largest_divisor(batch_B, cores)
+        n_workers = affinity.get("n_workers", most)
         _check_n_workers(n_workers, cores)
         pinned: list[list[int] | None] = [None] * n_workers
         if cpus and affinity.get("set_affinity", True):
@@ -80,6 +83,10 @@ _KNOWN_KEYS = {
     *("all_cpus", "master_cpus", "workers_cpus", "master_torch_threads", "worker_torch_threads"),
     *("cuda_idx", "alternating", "set_affinity", "cpus", "torch_threads", "n_workers"),
 }
+
+
+def _largest_divisor(number: int | None, limit: int) -> int:
+    return limit if number is None else max(n for n in range(1, limit + 1) if number % n == 0)
 
 
 def _check_n_workers(n_workers: Any, cores: int) -> None:

@@ -60,7 +60,7 @@ class Sampler(BaseSampler):
             WorkerError: an environment or worker failed to start.
             ValueError, TypeError: the parts do not fit together.
         """
-        hardware = Hardware.of(affinity)
+        hardware = Hardware.of(affinity, self.batch_spec.B)
         self.agent = agent
         self.seed = make_seed() if seed is None else seed
         T, B = self.batch_spec

@@ -31,7 +31,10 @@ class SharedBlock:
         self.size = size
         self._fd = _anonymous_file()
         try:
-            os.posix_fallocate(self._fd, 0, size)
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(self._fd, 0, size)
+            else:  # macOS
+                os.ftruncate(self._fd, size)
         except OSError as error:
             os.close(self._fd)
             raise SharedMemoryError(

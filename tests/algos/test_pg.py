@@ -198,7 +198,7 @@ def test_ppo_first_update_is_its_definition(Agent, Model):
 
 def test_waiting_collector_masks_what_follows_a_done():
     algo = A2C(discount=GAMMA, gae_lambda=0.8)
-    sampler, samples = sample(
+    _, samples = sample(
         RecurrentCategoricalPgAgent, TinyRnn, algo, CollectorCls=CpuWaitResetCollector
     )
     _, _, valid = algo.process_returns(samples)

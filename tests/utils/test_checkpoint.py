@@ -455,7 +455,7 @@ def test_a_full_disk_leaves_the_old_checkpoint_and_no_rest(tmp_path, monkeypatch
     save(tmp_path)
     with monkeypatch.context() as patch:
         FullDisk.room = room
-        opened = lambda *args: FullDisk(open(*args))  # noqa: E731, SIM115
+        opened = lambda *args: FullDisk(open(*args))  # noqa: SIM115
         patch.setattr(module, "open", opened, raising=False)
         with pytest.raises(CheckpointError, match=r"checkpoint-2 could not be saved: .*No space"):
             save(tmp_path)

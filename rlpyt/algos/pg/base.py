@@ -1,5 +1,6 @@
 """What policy-gradient algorithms share: optimizer, returns and advantages, agent inputs."""
 
+import warnings
 from collections import namedtuple
 from typing import Any
 
@@ -14,7 +15,7 @@ from rlpyt.algos.returns import (
     generalized_advantage_estimation,
     valid_from_done,
 )
-from rlpyt.utils.buffer import buffer_method, buffer_to
+from rlpyt.utils.buffer import buffer_func, buffer_method, buffer_to
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.tensor import valid_mean
 
@@ -50,6 +51,8 @@ class PolicyGradientAlgo(RlAlgorithm):
         check_range("discount", self.discount, 0, 1)
         check_range("gae_lambda", self.gae_lambda, 0, 1)
         check_range("learning_rate", self.learning_rate, 0, 100, open_low=True)
+        if self.learning_rate > 1:
+            warnings.warn(f"learning_rate={self.learning_rate} is unusually large.")
         if self.clip_grad_norm is not None:
             check_range("clip_grad_norm", self.clip_grad_norm, 0, open_low=True)
 
@@ -133,9 +136,14 @@ class PolicyGradientAlgo(RlAlgorithm):
             prev_action = null_after_done(prev_action, done, self._null_action())
             prev_reward = null_after_done(prev_reward, done)
         inputs = AgentInputs(env.observation, prev_action, prev_reward)
-        if hasattr(self.agent, "update_obs_rms"):
-            self.agent.update_obs_rms(env.observation)
         return_, advantage, valid = self.process_returns(samples)
+        if hasattr(self.agent, "update_obs_rms"):
+            seen = inputs.observation
+            if (
+                valid is not None
+            ):  # [T, B, ...] -> [N, ...]: what was recorded while waiting is void
+                seen = buffer_func(seen, lambda leaf: leaf[valid > 0])
+            self.agent.update_obs_rms(seen)
         batch = PgBatch(
             agent_inputs=inputs,
             action=agent.action,
