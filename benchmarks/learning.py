@@ -27,6 +27,7 @@ ROOT = Path(__file__).parents[1]
 RUNS = ROOT / "data" / "results"
 IMAGES = ROOT / "docs" / "images"
 SEEDS = (0, 1, 2)
+LIBRARIES = ("torch", "gymnasium", "numpy", "mujoco", "ale-py")
 MEMORY = ("ppo toy/memory --steps 100000", "a2c toy/memory --steps 200000")
 
 
@@ -108,10 +109,8 @@ def row(experiment: Experiment) -> str | None:
 
 
 def report() -> None:
-    print(
-        "| experiment | command | seeds | asked for | evaluation of each seed | best row of each | time |"
-    )
-    print("|---|---|---|---|---|---|---|")
+    columns = ["experiment", "command", "seeds", "asked for", "evaluation", "best row", "time"]
+    print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
     for experiment in EXPERIMENTS:
         line = row(experiment)
         if line:
