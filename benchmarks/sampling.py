@@ -6,7 +6,7 @@ value are recorded at every step.
 
 from __future__ import annotations
 
-from benchmarks import contenders, harness, peers
+from benchmarks import bare, contenders, harness, peers
 from benchmarks.harness import Contender, Setting
 
 
@@ -32,6 +32,18 @@ def cartpole(n_envs: int) -> Setting:
                 dict(torch_only, n_workers=2),
             ),
             Contender("rlpyt CpuSampler 2 workers", contenders.ppo, dict(task, n_workers=2)),
+            Contender(
+                "bare loop, 1 process",
+                bare.bare_loop,
+                {"n_envs": n_envs, "n_processes": 1},
+                note="torch acting and arrays, nothing else: what the machine allows",
+            ),
+            Contender(
+                "bare loop, 2 processes",
+                bare.bare_loop,
+                {"n_envs": n_envs, "n_processes": 2},
+                note="the same in two free-running processes",
+            ),
             Contender(
                 "env.step alone",
                 peers.env_alone,

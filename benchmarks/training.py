@@ -21,6 +21,11 @@ def cartpole() -> Setting:
             Contender("Stable-Baselines3, DummyVecEnv", peers.stable_baselines3, task),
             Contender("rlpyt SerialSampler", contenders.ppo, task),
             Contender("rlpyt CpuSampler 2 workers", contenders.ppo, dict(task, n_workers=2)),
+            Contender(
+                "rlpyt CpuSampler 2 workers, compiled",
+                contenders.ppo,
+                dict(task, n_workers=2, algo_kwargs={"compile_loss": True}),
+            ),
         ),
         target_return=400,
     )
@@ -41,6 +46,12 @@ def pong() -> Setting:
             ),
             Contender("rlpyt SerialSampler", contenders.ppo, task, 2),
             Contender("rlpyt CpuSampler 2 workers", contenders.ppo, dict(task, n_workers=2), 2),
+            Contender(
+                "rlpyt CpuSampler 2 workers, bfloat16",
+                contenders.ppo,
+                dict(task, n_workers=2, algo_kwargs={"mixed_precision": True}),
+                2,
+            ),
         ),
         target_return=0,
     )

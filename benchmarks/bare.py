@@ -1,0 +1,80 @@
+"""What the machine allows: a collection loop with nothing around it, in one or two processes.
+
+No trajectories' statistics, no bootstrap, no seeds, no time limits, nothing checked; policy and
+arrays only. It is no way to write software; it says how much a second process is worth here.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from multiprocessing.connection import Connection
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import torch
+from torch import nn
+
+from benchmarks.harness import Progress, Workload
+from benchmarks.peers import T
+
+
+def bare_loop(n_envs: int, n_processes: int) -> Workload:
+    """CartPole, two 64x64 tanh towers in torch, sampled actions, T steps at a time."""
+    context = multiprocessing.get_context("spawn")
+    pipes, processes = [], []
+    for _ in range(n_processes):
+        ours, theirs = context.Pipe()
+        process = context.Process(target=_serve, args=(theirs, n_envs // n_processes), daemon=True)
+        process.start()
+        pipes.append(ours)
+        processes.append(process)
+    try:
+        while True:
+            for pipe in pipes:
+                pipe.send(True)
+            for pipe in pipes:
+                pipe.recv()
+            yield Progress(T * n_envs, None)
+    finally:
+        for process in processes:
+            process.kill()
+
+
+def _serve(pipe: Connection, B: int) -> None:
+    torch.set_num_threads(1)
+    envs = [gym.make("CartPole-v1", disable_env_checker=True) for _ in range(B)]
+    policy, value = _tower(2), _tower(1)
+    observation = np.stack([env.reset(seed=b)[0] for b, env in enumerate(envs)])
+    record: dict[str, Any] = {
+        "observation": np.zeros((T, B, 4), np.float32),
+        "action": np.zeros((T, B), np.int64),
+        "probability": np.zeros((T, B, 2), np.float32),
+        "value": np.zeros((T, B), np.float32),
+        "reward": np.zeros((T, B), np.float32),
+        "done": np.zeros((T, B), bool),
+    }
+    rng = np.random.default_rng()
+    with torch.inference_mode():
+        while True:
+            pipe.recv()
+            for t in range(T):
+                inputs = torch.from_numpy(observation)
+                p = torch.softmax(policy(inputs), -1).numpy()
+                action = (p.cumsum(-1) < rng.random((B, 1))).sum(-1)
+                record["observation"][t] = observation
+                record["action"][t] = action
+                record["probability"][t] = p
+                record["value"][t] = value(inputs)[:, 0].numpy()
+                for b, env in enumerate(envs):
+                    o, r, terminated, truncated, _ = env.step(action[b])
+                    done = terminated or truncated
+                    observation[b] = env.reset()[0] if done else o
+                    record["reward"][t, b], record["done"][t, b] = r, done
+            pipe.send(True)
+
+
+def _tower(outputs: int) -> nn.Sequential:
+    return nn.Sequential(
+        nn.Linear(4, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, outputs)
+    )
