@@ -1,6 +1,5 @@
 """What a runner asks of an algorithm."""
 
-import math
 from typing import Any
 
 
@@ -84,24 +83,3 @@ class RlAlgorithm:
     @batch_size.setter
     def batch_size(self, value: int) -> None:
         self._batch_size = value
-
-
-def check_range(
-    name: str,
-    value: Any,
-    low: float = -math.inf,
-    high: float = math.inf,
-    open_low: bool = False,
-) -> None:
-    """Check a numeric hyperparameter.
-
-    Raises:
-        TypeError: it is not a number.
-        ValueError: it lies outside [low, high] (or (low, high]), or is NaN.
-    """
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{name}={value!r} must be a number.")
-    too_low = value <= low if open_low else value < low
-    if math.isnan(value) or too_low or value > high:
-        bracket = "(" if open_low else "["
-        raise ValueError(f"{name}={value!r} must lie in {bracket}{low:g}, {high:g}].")

@@ -34,7 +34,10 @@ def draw_curve(runs: list[Path], path: Path) -> None:
 
 def program() -> str:
     """How the user calls this program: ``rlpyt``, or where it lies if it is not on the path."""
-    return "rlpyt" if shutil.which("rlpyt") else sys.argv[0]
+    if shutil.which("rlpyt"):
+        return "rlpyt"
+    called = sys.argv[0]
+    return f"{sys.executable} -m rlpyt.cli.main" if called.endswith(".py") else called
 
 
 def _optional(what: str, make: object, *args: object) -> None:

@@ -12,11 +12,12 @@ import gymnasium
 from rlpyt.envs import gym as gym_envs
 from rlpyt.envs.atari.games import rom_id
 from rlpyt.envs.gym_registry import current_id
+from rlpyt.errors import WorkerError
 from rlpyt.experiments import rundir
 from rlpyt.experiments.options import RunOptions, UnknownName
-from rlpyt.samplers.base import whole_number
 from rlpyt.samplers.collections import TrajInfo
 from rlpyt.samplers.workers import run_in_child
+from rlpyt.utils.checks import whole_number
 from rlpyt.utils.processes import available_cpus
 
 ALGORITHMS = {
@@ -184,22 +185,32 @@ def build_runner(
     """
     from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 
+    _check_counts(options)
     recipe = env_recipe(options.env, options.env_args)
+    parts = {
+        "algo": build_algo(options),
+        "sampler": build_sampler(options, recipe),
+        "affinity": affinity(options),
+        "agent": build_agent(options, env_spaces(recipe, options.sampler.kind != "serial")),
+    }
     checkpoints = run_dir / rundir.CHECKPOINTS
-    evaluates = options.eval_interval_steps > 0
-    return (MinibatchRlEval if evaluates else MinibatchRl)(
-        algo=build_algo(options),
-        agent=build_agent(options, env_spaces(recipe, options.sampler.kind != "serial")),
-        sampler=build_sampler(options, recipe),
+    return (MinibatchRlEval if options.eval_interval_steps else MinibatchRl)(
+        **parts,
         n_steps=options.steps,
         seed=options.seed,
-        affinity=affinity(options),
         log_interval_steps=options.eval_interval_steps or options.log_interval_steps,
         checkpoint_dir=checkpoints,
         checkpoint_interval_steps=options.checkpoint_interval_steps,
         resume_from=checkpoints if resume else None,
         hooks=list(hooks),
     )
+
+
+def _check_counts(options: RunOptions) -> None:
+    """Refuse what nobody else would notice before training has ended."""
+    for name in ("checkpoint_interval_steps", "eval_interval_steps"):
+        whole_number(name, getattr(options, name), 0)
+    whole_number("eval_episodes", options.eval_episodes, 1 if options.eval_interval_steps else 0)
 
 
 def env_spaces(recipe: EnvRecipe, in_child: bool = False) -> Any:
@@ -210,10 +221,17 @@ def env_spaces(recipe: EnvRecipe, in_child: bool = False) -> Any:
         in_child: in a process of its own, as far from this one as those of the workers.
 
     Raises:
-        WorkerError: it could not be made there.
+        ValueError: it does not take these arguments.
+        WorkerError: it failed otherwise, in the child.
     """
     if in_child:
-        return run_in_child(env_spaces, recipe)
+        try:
+            return run_in_child(env_spaces, recipe)
+        except WorkerError as error:
+            said = error.traceback.strip().rpartition("\n")[2]
+            if not said.startswith(("TypeError", "ValueError", "ImportError")):
+                raise
+            raise ValueError(f"the environment cannot be made: {said}") from error
     env = recipe.make()
     try:
         return env.spaces

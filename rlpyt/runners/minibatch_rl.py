@@ -5,7 +5,7 @@ from collections import deque
 from typing import Any
 
 from rlpyt.runners.runner import MinibatchRlBase
-from rlpyt.samplers.base import whole_number
+from rlpyt.utils.checks import whole_number
 from rlpyt.utils.logging import logger
 from rlpyt.utils.prog_bar import ProgBarCounter
 

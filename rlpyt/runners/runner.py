@@ -10,9 +10,9 @@ import torch
 from rlpyt.runners import state as run_state
 from rlpyt.runners.base import BaseRunner
 from rlpyt.runners.hooks import CheckpointHook, Hook, StopSignals
-from rlpyt.samplers.base import whole_number
 from rlpyt.samplers.layout import Hardware
 from rlpyt.utils import checkpoint
+from rlpyt.utils.checks import whole_number
 from rlpyt.utils.logging import logger
 from rlpyt.utils.processes import pin
 from rlpyt.utils.prog_bar import ProgBarCounter

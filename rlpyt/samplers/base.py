@@ -1,9 +1,9 @@
 """What every sampler is to its users: arguments, and the four calls."""
 
-import math
 from typing import Any
 
 from rlpyt.samplers.collections import BatchSpec, TrajInfo
+from rlpyt.utils.checks import whole_number
 
 
 class BaseSampler:
@@ -95,18 +95,3 @@ class BaseSampler:
     def batch_size(self) -> int:
         """Environment steps per batch."""
         return self.batch_spec.size
-
-
-def whole_number(name: str, value: Any, least: int) -> int:
-    """Check an argument that counts something; whole floats such as 1e6 are fine.
-
-    Raises:
-        TypeError: it is not a whole number.
-        ValueError: it is below ``least``.
-    """
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not math.isfinite(value) or value != int(value):
-        raise TypeError(f"{name}={value!r} must be a whole number of at least {least}.")
-    if value < least:
-        raise ValueError(f"{name}={value!r} must be at least {least}.")
-    return int(value)

@@ -129,6 +129,12 @@ def test_the_default_directory_is_below_data(tmp_path, monkeypatch, capsys):
         (["train", "ppo", "CartPole-v1", "--seed", "-1"], ["seed", "-1"]),
         (["train", "ppo", "CartPole-v1", "--device", "gpu"], ["'gpu'", "cuda:0"]),
         (["train", "ppo", "CartPole-v1", "--device", "cuda:9"], ["cuda_idx=9"]),
+        (["train", "ppo", "CartPole-v1", "--eval-episodes", "-1"], ["eval_episodes=-1"]),
+        (["train", "ppo", "CartPole-v1", "--torch-threads", "-1"], ["torch_threads=-1"]),
+        (["train", "ppo", "CartPole-v1", "--env-args", '{"bogus": 1}'], ["'bogus'"]),
+        (["train", "ppo", "CartPole-v1", "--agent.model", '{"bogus": 1}'], ["'bogus'"]),
+        (["train", "ppo", "CartPole-v1", "--algo.minibatches", "7"], ["minibatches=7"]),
+        (["train", "ppo", "CartPole-v1", "--run-dir", __file__], [__file__, "is a file"]),
         (["eval", "nowhere"], ["nowhere"]),
         (["resume", "nowhere"], ["nowhere"]),
         (["plot"], ["rlpyt plot"]),
@@ -144,6 +150,29 @@ def test_bad_requests_are_one_line_and_code_2(argv, words, tmp_path, monkeypatch
     assert err.startswith("rlpyt: error: ") and err.count("\n") == 1
     for word in words:
         assert word in err
+
+
+def test_what_fails_in_a_child_is_one_line_as_well(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert rlpyt_command("train", "ppo", "CartPole-v1", "--env-args", '{"bogus": 1}') == 2
+    err = capsys.readouterr().err
+    assert "'bogus'" in err and err.count("\n") == 1
+    indivisible = ["--sampler.batch-B", "7", "--sampler.n-workers", "2"]
+    assert rlpyt_command("train", "ppo", "CartPole-v1", *indivisible) == 2
+    assert "batch_B=7 does not divide evenly among n_workers=2" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("fault", ["raise", "kill"])
+def test_a_failing_environment_ends_the_run_with_its_name(fault, tmp_path, capsys):
+    code = rlpyt_command(
+        *("train", "ppo", "toy/faulty", "--run-dir", str(tmp_path / "run"), "--no-video"),
+        *("--env-args", json.dumps({"fault": fault, "at": 300})),
+    )
+    assert code == 1
+    err = capsys.readouterr().err
+    assert "worker " in err and "environment " in err and "step " in err
+    assert ("told to fail in step" if fault == "raise" else "SIGKILL") in err
+    assert _only_helpers()
 
 
 def test_debug_shows_the_traceback():
@@ -191,7 +220,7 @@ def test_a_signal_saves_a_checkpoint_and_leaves_nothing_running(stop, code, tmp_
     process = subprocess.Popen(
         [
             *(sys.executable, "-m", "rlpyt.cli.main", "train", "ppo", "CartPole-v1"),
-            *("--run-dir", str(run_dir), "--steps", "100000000", "--no-video"),
+            *("--run-dir", str(run_dir), "--steps", "100000000", "--log-interval-steps", "256"),
         ],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -211,6 +240,12 @@ def test_a_signal_saves_a_checkpoint_and_leaves_nothing_running(stop, code, tmp_
     assert any(path.name.startswith("checkpoint-") for path in (run_dir / "checkpoint").iterdir())
     assert children
     assert not [child for child in children if child.is_running()]
+
+
+def _only_helpers():
+    """Whether all that is left are multiprocessing's fork server and its tracker."""
+    left = [" ".join(child.cmdline()) for child in psutil.Process().children(recursive=True)]
+    return all("forkserver import main" in line or "resource_tracker" in line for line in left)
 
 
 def _wait_until(condition, process, timeout_s=60.0):

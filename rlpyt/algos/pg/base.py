@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from rlpyt.agents.base import AgentInputs
-from rlpyt.algos.base import RlAlgorithm, check_range
+from rlpyt.algos.base import RlAlgorithm
 from rlpyt.algos.episodes import EpisodePacking, null_after_done
 from rlpyt.algos.optim import GradientStep
 from rlpyt.algos.returns import (
@@ -16,6 +16,7 @@ from rlpyt.algos.returns import (
     valid_from_done,
 )
 from rlpyt.utils.buffer import buffer_func, buffer_method, buffer_to
+from rlpyt.utils.checks import check_range
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.tensor import valid_mean
 

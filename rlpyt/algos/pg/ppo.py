@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from rlpyt.algos.base import check_range
 from rlpyt.algos.pg.base import OptInfo, PolicyGradientAlgo
 from rlpyt.errors import NonFiniteError
-from rlpyt.samplers.base import whole_number
 from rlpyt.utils.buffer import buffer_func
+from rlpyt.utils.checks import check_range, whole_number
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.misc import iterate_mb_idxs
 from rlpyt.utils.tensor import valid_mean

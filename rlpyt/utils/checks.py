@@ -1,0 +1,40 @@
+"""Checks of numeric arguments, at the door."""
+
+import math
+from typing import Any
+
+
+def whole_number(name: str, value: Any, least: int) -> int:
+    """Check an argument that counts something; whole floats such as 1e6 are fine.
+
+    Raises:
+        TypeError: it is not a whole number.
+        ValueError: it is below ``least``.
+    """
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not math.isfinite(value) or value != int(value):
+        raise TypeError(f"{name}={value!r} must be a whole number of at least {least}.")
+    if value < least:
+        raise ValueError(f"{name}={value!r} must be at least {least}.")
+    return int(value)
+
+
+def check_range(
+    name: str,
+    value: Any,
+    low: float = -math.inf,
+    high: float = math.inf,
+    open_low: bool = False,
+) -> None:
+    """Check a numeric hyperparameter.
+
+    Raises:
+        TypeError: it is not a number.
+        ValueError: it lies outside [low, high] (or (low, high]), or is NaN.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{name}={value!r} must be a number.")
+    too_low = value <= low if open_low else value < low
+    if math.isnan(value) or too_low or value > high:
+        bracket = "(" if open_low else "["
+        raise ValueError(f"{name}={value!r} must lie in {bracket}{low:g}, {high:g}].")
