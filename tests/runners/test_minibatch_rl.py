@@ -14,6 +14,7 @@ sys.path.insert(0, TESTS)
 from parts import SmallMlp
 
 from rlpyt.agents.pg.categorical import CategoricalPgAgent
+from rlpyt.agents.pg.vector import CategoricalLstmAgent
 from rlpyt.algos.pg.ppo import PPO
 from rlpyt.envs.gym import make
 from rlpyt.envs.toy import CountEnv
@@ -86,6 +87,20 @@ def test_resumed_run_is_the_uninterrupted_one_bit_for_bit(Runner, Sampler, tmp_p
         assert {k: v for k, v in x.items() if k not in timed} == {
             k: v for k, v in y.items() if k not in timed
         }
+
+
+def test_recurrent_run_resumes_bit_for_bit(tmp_path):
+    def run(**kwargs):
+        runner = runner_for(algo=PPO(minibatches=3, epochs=2), **kwargs)
+        runner.agent = CategoricalLstmAgent(model_kwargs=dict(hidden_sizes=[8], lstm_size=8))
+        runner.train()
+        return runner
+
+    whole = run()
+    run(checkpoint_dir=tmp_path / "c", hooks=[StopAfter(3)])
+    resumed = run(resume_from=tmp_path / "c", checkpoint_dir=tmp_path / "d")
+    a, b = whole.agent.state_dict(), resumed.agent.state_dict()
+    assert resumed.start_itr == 4 and all(torch.equal(a[k], b[k]) for k in a)
 
 
 def test_progress_has_the_documented_columns_in_order(tmp_path):
