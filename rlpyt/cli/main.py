@@ -4,8 +4,6 @@ Exit codes: 0 done; 1 the run failed; 2 the request cannot be carried out as giv
 143 terminated. ``--debug`` anywhere on the line shows the whole traceback instead.
 """
 
-import atexit
-import contextlib
 import importlib
 import sys
 import warnings
@@ -14,6 +12,7 @@ from collections.abc import Sequence
 import rlpyt
 from rlpyt.errors import NonFiniteError, RlpytError, WorkerError
 from rlpyt.experiments.options import UnknownName
+from rlpyt.utils.farewell import wait_for_helpers_at_exit
 
 COMMANDS = {
     "train": "train an agent: rlpyt train ppo CartPole-v1",
@@ -38,7 +37,7 @@ MODULES = {"eval": "evaluate"}  # where the module is not called like the comman
 def main(argv: Sequence[str] | None = None) -> None:
     """Entry point of the ``rlpyt`` command; always ends in ``SystemExit``."""
     if argv is None:
-        atexit.register(_outlive_helpers)
+        wait_for_helpers_at_exit()
     args = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in args
     args = [arg for arg in args if arg != "--debug"]
@@ -84,18 +83,6 @@ def _help() -> str:
             "`rlpyt COMMAND --help` explains one. `--debug` shows the traceback of an error.",
         ]
     )
-
-
-def _outlive_helpers() -> None:
-    """Wait for multiprocessing's own helpers, which otherwise end up to a second after us.
-
-    Registered before multiprocessing registers what it does at exit, and so called after that.
-    """
-    for name in ("forkserver", "resource_tracker"):
-        module = sys.modules.get(f"multiprocessing.{name}")
-        if module is not None:
-            with contextlib.suppress(FileNotFoundError):  # its socket may be gone already
-                getattr(module, f"_{name}")._stop()
 
 
 if __name__ == "__main__":
