@@ -29,7 +29,10 @@ def draw_curve(runs: list[Path], path: Path) -> None:
     """Draw the learning curves of some runs into one picture."""
     from rlpyt.vis.curves import plot_runs
 
-    plot_runs(runs, path)
+    try:
+        plot_runs(runs, path)
+    except KeyError as error:  # nothing to draw; its text is for people, str(error) is not
+        raise ValueError(error.args[0]) from error
 
 
 def program() -> str:
@@ -45,8 +48,7 @@ def _optional(what: str, make: object, *args: object) -> None:
     try:
         make(*args)  # type: ignore[operator]
     except Exception as error:
-        reason = error.args[0] if isinstance(error, KeyError) else error  # str() would quote it
-        print(f"rlpyt: warning: no {what}: {reason}", file=sys.stderr)
+        print(f"rlpyt: warning: no {what}: {error}", file=sys.stderr)
 
 
 def _whereabouts(options: RunOptions, run_dir: Path) -> str:

@@ -48,7 +48,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         known = [exit_code for kind, exit_code in EXIT_CODES if isinstance(error, kind)]
         if debug or not known:
             raise
-        print(f"rlpyt: error: {str(error) or type(error).__name__}", file=sys.stderr)
+        stopped = isinstance(error, KeyboardInterrupt)
+        said = "interrupted" if stopped else str(error) or type(error).__name__
+        print(f"rlpyt: error: {said}", file=sys.stderr)
         code = known[0]
     sys.exit(code)
 

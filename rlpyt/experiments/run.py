@@ -133,7 +133,8 @@ class Run:
         """Choose an action for one observation.
 
         Args:
-            observation: as the environment gives it, without leading dimensions.
+            observation: as :meth:`env` gives it, without leading dimensions; for vectors and
+                images that is what gymnasium's environment gives, too.
             reward: that came with it; only recurrent agents look at it.
             deterministic: take the distribution's mode instead of a sample.
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -92,6 +93,22 @@ def test_resume_goes_on_and_refuses_when_all_is_done(tmp_path, capsys):
     rows = (tmp_path / "run" / "progress.csv").read_text().splitlines()[1:]
     assert len(rows) == 4
     assert json.loads((tmp_path / "run" / "config.json").read_text())["steps"] == 128
+
+
+def test_resume_refuses_the_checkpoint_of_another_algorithm(trained, tmp_path, capsys):
+    run_dir = tmp_path / "run"
+    shutil.copytree(trained, run_dir)
+    config = json.loads((run_dir / "config.json").read_text())
+    (run_dir / "config.json").write_text(json.dumps({**config, "algo_name": "a2c", "algo": {}}))
+    assert rlpyt_command("resume", str(run_dir), "--steps", "128") == 2
+    err = capsys.readouterr().err
+    assert "algo: 'PPO', this run 'A2C'" in err and err.count("\n") == 1
+
+
+def test_plotting_nothing_is_one_line(trained, tmp_path, capsys):
+    (tmp_path / "progress.csv").write_text("Iteration,ReturnAverage\n")
+    assert rlpyt_command("plot", str(tmp_path), "-o", str(tmp_path / "x.png")) == 2
+    assert capsys.readouterr().err.count("\n") == 1
 
 
 def test_the_default_directory_is_below_data(tmp_path, monkeypatch, capsys):
