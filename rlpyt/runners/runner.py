@@ -155,6 +155,7 @@ class MinibatchRlBase(BaseRunner):
         Raises:
             SystemExit: Ctrl-C (code 130) or SIGTERM (143) stopped the run, after a checkpoint.
         """
+        stopped = ""  # by a signal; one that comes after the last iteration stops nothing
         with StopSignals() as signals:
             try:
                 n_itr = self.startup()
@@ -167,13 +168,18 @@ class MinibatchRlBase(BaseRunner):
                         self.run_iteration(itr)
                     self._tell("on_iteration", itr)
                     if signals.received is not None:
-                        self._stop_by_signal(itr, signals.exit_code)
+                        saved = self.save_checkpoint(itr)
+                        stopped = f"checkpoint saved in {saved}" if saved else "nowhere to save to"
+                        break
                     if self._stop_requested:
                         self.save_checkpoint(itr)
                         break
             finally:
                 self._tell("on_end")
                 self.shutdown()
+        if stopped:
+            print(f"Stopped by signal after iteration {self.itr}: {stopped}.", flush=True)
+            raise SystemExit(signals.exit_code)
 
     def run_iteration(self, itr: int) -> None:
         """Sample, optimize, keep statistics; log when it is time."""
@@ -212,12 +218,6 @@ class MinibatchRlBase(BaseRunner):
     def _tell(self, event: str, *args: Any) -> None:
         for hook in self.hooks:
             getattr(hook, event, getattr(Hook(), event))(self, *args)
-
-    def _stop_by_signal(self, itr: int, exit_code: int) -> None:
-        saved = self.save_checkpoint(itr)
-        where = f"checkpoint saved in {saved}" if saved else "no directory for a checkpoint"
-        print(f"Stopped by signal after iteration {itr}: {where}.", flush=True)
-        raise SystemExit(exit_code)
 
     def shutdown(self) -> None:
         """Release processes and environments; can be called again."""

@@ -127,6 +127,12 @@ TUNED: dict[str, dict[str, Preset]] = {
             "algo": {"discount": 0.9, "epochs": 10, "minibatches": 8},
         },
     },
+    "toy/memory": {
+        "a2c": {
+            "sampler": {"batch_T": 10, "batch_B": 16},
+            "algo": {"learning_rate": 1e-2, "entropy_loss_coeff": 0.01},
+        },
+    },
 }
 
 
