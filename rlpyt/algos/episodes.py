@@ -5,11 +5,12 @@ episodes begin into S sequences, padded to the longest, and each starts from its
 recorded one at the batch's first row, zeros after a done. No sample is lost.
 """
 
+import itertools
 from typing import Any
 
 import torch
 
-from rlpyt.utils.buffer import buffer_func
+from rlpyt.utils.buffer import buffer_func, leaves_of
 
 
 class EpisodePacking:
@@ -68,15 +69,18 @@ def null_after_done(prev: Any, done: torch.Tensor, null: Any = 0) -> Any:
     Args:
         prev: tree of [T, B, ...], raw shifted values.
         done: [T, B].
-        null: what is put there.
+        null: what is put there, one value or a tree of them.
     """
     begins = torch.zeros_like(done, dtype=torch.bool)
     begins[1:] = done[:-1].bool()
     if not begins.any():
         return prev
 
+    nulls = iter(leaves_of(null)) if isinstance(null, tuple) else itertools.repeat(null)
+
     def select(leaf: torch.Tensor) -> torch.Tensor:
         mask = begins.reshape(begins.shape + (1,) * (leaf.dim() - 2))
-        return torch.where(mask, torch.as_tensor(null, dtype=leaf.dtype, device=leaf.device), leaf)
+        own = torch.as_tensor(next(nulls), dtype=leaf.dtype, device=leaf.device)
+        return torch.where(mask, own, leaf)
 
     return buffer_func(prev, select)

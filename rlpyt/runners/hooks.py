@@ -58,6 +58,7 @@ class StopSignals:
 
     def __init__(self) -> None:
         self.received: int | None = None
+        self.at_once = True  # until there is something to save, a signal ends the run where it is
         self._previous: dict[int, Any] = {}
 
     def __enter__(self) -> "StopSignals":
@@ -74,6 +75,9 @@ class StopSignals:
         if self.received is not None:
             raise KeyboardInterrupt
         self.received = number
+        if self.at_once:
+            print("Stopped by signal before the first iteration.", flush=True)
+            raise SystemExit(self.exit_code)
 
     @property
     def exit_code(self) -> int:

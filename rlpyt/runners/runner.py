@@ -162,6 +162,7 @@ class MinibatchRlBase(BaseRunner):
                 self._tell("on_start")
                 if self._eval and self.start_itr == 0:
                     self._evaluate_and_log(-1)
+                signals.at_once = False
                 for itr in range(self.start_itr, n_itr):
                     self.itr = itr
                     with logger.prefix(f"itr #{itr} "):

@@ -95,11 +95,31 @@ def _check_agent_output(agent: Any, env_action: Any, output: Any) -> None:
                 f"'{path}' is not finite in the first output of {name}: {leaf[0]}. Look at the "
                 "model's head of that name, its initialisation, and the scale of observations."
             )
+    _check_heads(agent, output[1])
     if not isinstance(env_action, tuple) and output[0].shape[1:] != np.shape(env_action):
         raise ValueError(
             f"{name} chooses actions of shape {output[0].shape[1:]}; the environment's action "
             f"space has {np.shape(env_action)}."
         )
+
+
+def _check_heads(agent: Any, agent_info: Any) -> None:
+    """Shapes of value and distribution, where the agent records them under these names."""
+    value = getattr(agent_info, "value", None)
+    if isinstance(value, np.ndarray) and value.shape != (2,):
+        raise ValueError(
+            f"the value head gives shape {value.shape} for 2 environments, where [B] = (2,) is due;"
+            " squeeze its last dimension."
+        )
+    dim = getattr(agent.distribution, "dim", None)
+    dist_info = getattr(agent_info, "dist_info", None)
+    for name in ("prob", "mean"):
+        head = getattr(dist_info, name, None)
+        if dim is not None and head is not None and head.shape != (2, dim):
+            raise ValueError(
+                f"the policy head '{name}' gives shape {head.shape} for 2 environments; the action "
+                f"space asks for (2, {dim})."
+            )
 
 
 def allocate_samples(

@@ -14,7 +14,7 @@ from rlpyt.agents.base import AgentInputs
 from rlpyt.samplers.actions import ActionNoise, LocalActions, StepRecord
 from rlpyt.samplers.collections import TrajInfo
 from rlpyt.samplers.evaluation import BaseEvalCollector  # noqa: F401  (rlpyt had it here)
-from rlpyt.samplers.surroundings import Surroundings, bounds_of
+from rlpyt.samplers.surroundings import Surroundings, bounds_of, fit_info
 from rlpyt.samplers.traj_stats import BatchTrajStats
 from rlpyt.utils.buffer import buffer_from_example, buffer_func, leaves_of
 from rlpyt.utils.seed import stream
@@ -92,7 +92,10 @@ class BaseCollector:
         """Null observation, previous action and previous reward [B]."""
         B = len(self.envs)
         observation = buffer_func(self.samples_np.env.observation, lambda x: np.zeros_like(x[0]))
-        action = buffer_from_example(self.envs[0].action_space.null_value(), B)
+        null_action = self.envs[0].action_space.null_value()
+        action = buffer_from_example(null_action, B)
+        for b in range(B):
+            action[b] = null_action
         recorded = self.samples_np.agent.action
         if not isinstance(recorded, tuple):
             action = np.asarray(action).astype(recorded.dtype).reshape(recorded.shape[1:])
@@ -276,7 +279,10 @@ class Collector(DecorrelatingStartCollector):
 
     def _note_info(self, b: int, info: Any) -> None:
         if info:
-            self.step.env_info[b] = info
+            try:
+                self.step.env_info[b] = info
+            except TypeError:
+                self.step.env_info[b] = fit_info(info, self.step.env_info[b])
             # The same record of plain numbers again needs no writing again.
             plain = all(isinstance(x, (bool, int, float)) for x in tuple(info))
             self._last_info[b] = info if plain else None
@@ -326,8 +332,13 @@ class Collector(DecorrelatingStartCollector):
             "noise": self.actions.noise.state_dict(),
             "done_rows": list(self.actions._done_rows),
         }
+        state["resting"] = {
+            b: None if kept is None else leaves_of(kept) for b, kept in self._resting.items()
+        }
         if self._stats is not None:
             state["stats"] = self._stats.state_dict()
+        else:
+            state["traj_infos"] = [_plain_entries(info) for info in self.traj_infos]
         return state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -337,5 +348,24 @@ class Collector(DecorrelatingStartCollector):
         self.actions.noise.load_state_dict(state["noise"])
         self.actions.reset_rows(list(state["done_rows"]))
         self._last_info = [None] * len(self.envs)
-        if self._stats is not None and "stats" in state:
+        self._resting = {
+            b: None if kept is None else self._like_observation(kept)
+            for b, kept in state["resting"].items()
+        }
+        self._steps = [(b, step) for b, step in self._all_steps if b not in self._resting]
+        if self._stats is not None:
             self._stats.load_state_dict(state["stats"])
+        else:
+            for info, saved in zip(self.traj_infos, state["traj_infos"], strict=True):
+                info.update(saved)
+
+    def _like_observation(self, leaves: list[Array]) -> Any:
+        """One environment's observation from its leaves in order."""
+        rest = iter(leaves)
+        return buffer_func(self.step.observation[0], lambda _: next(rest))
+
+
+def _plain_entries(info: Any) -> dict[str, Any]:
+    """What of a ``TrajInfo`` a checkpoint can hold: numbers, strings, arrays, lists of them."""
+    plain = (bool, int, float, str, np.generic, np.ndarray, list, type(None))
+    return {name: value for name, value in info.items() if isinstance(value, plain)}

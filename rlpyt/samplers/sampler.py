@@ -1,6 +1,6 @@
 """The sampler: builds stations from a layout, in this process or in workers, and commands them."""
 
-import weakref
+from multiprocessing.util import Finalize
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,8 @@ class Sampler(BaseSampler):
     step_timeout_s = 60.0  # a worker without progress for longer is taken for hung
     start_timeout_s = 300.0
     start_method: str | None = None  # of worker processes; see ``processes.start_context``
+    _station: Station | None = None
+    _pool: WorkerPool | None = None
 
     def initialize(
         self,
@@ -83,11 +85,10 @@ class Sampler(BaseSampler):
             self._station_spec(i, rows, n_stations, rank, world_size, traj_info_kwargs or {})
             for i in range(n_stations)
         ]
-        self._station: Station | None = None
-        self._pool: WorkerPool | None = None
         if self.layout.processes:
             self._pool = self._start_workers(specs, recipe_agent, hardware)
-            self._finalizer = weakref.finalize(self, self._pool.shutdown)
+            # Before multiprocessing joins its children at exit, whatever was imported first.
+            self._finalizer = Finalize(self, self._pool.shutdown, exitpriority=10)
         else:
             self._station = Station(specs[0], agent, self.samples_np)
             self._station.start()
@@ -97,7 +98,13 @@ class Sampler(BaseSampler):
         """One example step; in a child process where the real environments will be in some too."""
         make, kwargs = self.EnvCls, self.env_kwargs
         if self.layout.processes:
-            return run_in_child(_try_out, make, kwargs, start_method=self.start_method)
+            return run_in_child(
+                _try_out,
+                make,
+                kwargs,
+                start_method=self.start_method,
+                timeout_s=self.start_timeout_s,
+            )
         return _try_out(make, kwargs)
 
     def _station_spec(
@@ -222,13 +229,46 @@ class Sampler(BaseSampler):
             return all(self._pool.call_each("load_state_dict", [(s,) for s in stations]))
         return bool(len(stations) == 1 and self._call("load_state_dict", stations[0])[0])
 
+    ctrl: Any = None  # rlpyt's barriers and flags; nothing of the kind is left
+    sync: Any = None
+
+    @property
+    def workers(self) -> list[Any]:
+        """The worker processes, none in a serial sampler."""
+        return [] if self._pool is None else self._pool.processes
+
+    @property
+    def n_worker(self) -> int:
+        """Number of worker processes."""
+        return len(self.workers)
+
+    @property
+    def collector(self) -> Any:
+        """The collector, where it is in this process."""
+        return getattr(self._station, "collector", None)
+
+    @property
+    def eval_collector(self) -> Any:
+        """The evaluation collector, where it is in this process."""
+        return getattr(self._station, "eval_collector", None)
+
+    @property
+    def agent_inputs(self) -> Any:
+        """The collector's next inputs, where it is in this process."""
+        return getattr(self._station, "agent_inputs", None)
+
+    @property
+    def traj_infos(self) -> Any:
+        """Trajectories in progress, where the collector is in this process."""
+        return getattr(self._station, "traj_infos", None)
+
     def shutdown(self) -> None:
         """Close environments and stop workers; can be called again."""
-        if getattr(self, "_pool", None) is not None:
+        if self._pool is not None:
             self._finalizer()
             self._pool = None
-        if getattr(self, "_station", None) is not None:
-            self._station.close()  # type: ignore[union-attr]
+        if self._station is not None:
+            self._station.close()
             self._station = None
 
 

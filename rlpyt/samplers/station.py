@@ -9,6 +9,8 @@ import torch
 
 from rlpyt.envs.base import build_env
 from rlpyt.samplers.actions import StepRecord
+from rlpyt.samplers.collectors import Collector
+from rlpyt.samplers.evaluation import EvalCollector
 from rlpyt.samplers.surroundings import Surroundings
 from rlpyt.utils.buffer import buffer_from_example
 from rlpyt.utils.collections import AttrDict
@@ -65,6 +67,7 @@ class Station:
         self.agent_inputs: Any = None
         self.traj_infos: list[Any] = []
         self.eval_collector: Any = self._make_eval_collector() if self.eval_envs else None
+        self._count_steps_of_foreign_loops()
 
     def _make_envs(self, kwargs: dict[str, Any], ranks: list[int], purpose: str) -> list[Any]:
         envs = []
@@ -106,6 +109,16 @@ class Station:
         example = StepRecord(*(spec.examples[name] for name in names))
         collector.example_step = buffer_from_example(example, len(self.eval_envs))
         return collector
+
+    def _count_steps_of_foreign_loops(self) -> None:
+        """Let loops of the user's show progress, which ours note themselves."""
+        for envs, loop, ours in (
+            (self.envs, self.collector, Collector),
+            (self.eval_envs, self.eval_collector, EvalCollector),
+        ):
+            if loop is not None and not isinstance(loop, ours):
+                for b, env in enumerate(envs):
+                    env.step = _counted(env.step, self.surroundings.progress, b)
 
     def start(self) -> None:
         """Start environments and agent; afterwards the station can collect."""
@@ -154,13 +167,12 @@ class Station:
 
     def load_state_dict(self, state: dict[str, Any]) -> bool:
         """Go on from a saved state. Returns whether every environment could go on exactly."""
-        if any(saved is None for saved in state["envs"]):
+        if "collector" not in state or any(saved is None for saved in state["envs"]):
             return False
         for env, saved in zip(self.envs + self.eval_envs, state["envs"] + state["eval_envs"]):
             if saved is not None:
                 env.set_state(saved)
-        if "collector" in state:
-            self.collector.load_state_dict(state["collector"])
+        self.collector.load_state_dict(state["collector"])
         if "memory" in state:
             example = self.agent_example_memory()
             if example is not None:
@@ -202,6 +214,14 @@ class _ListQueue:
         """All items, once."""
         items, self._items = self._items, []
         return items
+
+
+def _counted(step: Callable[[Any], Any], progress: Any, b: int) -> Callable[[Any], Any]:
+    def counted(action: Any) -> Any:
+        progress[0], progress[1] = b, progress[1] + 1
+        return step(action)
+
+    return counted
 
 
 def _state_of(env: Any) -> Any:

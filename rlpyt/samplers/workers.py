@@ -233,11 +233,14 @@ class WorkerPool:
         self.processes, self._pipes = [], []
 
 
-def run_in_child(function: Any, *args: Any, start_method: str | None = None) -> Any:
+def run_in_child(
+    function: Any, *args: Any, start_method: str | None = None, timeout_s: float = 300.0
+) -> Any:
     """Run a function once in a process of its own and return its result.
 
     Raises:
         WorkerError: it raised there, or the process died.
+        WorkerTimeout: it did not end within ``timeout_s``.
     """
     context = processes.start_context(start_method)
     ours, theirs = context.Pipe()
@@ -248,7 +251,9 @@ def run_in_child(function: Any, *args: Any, start_method: str | None = None) -> 
         process.start()
     theirs.close()
     try:
-        wait([ours, process.sentinel])
+        if not wait([ours, process.sentinel], timeout_s):
+            process.kill()
+            raise WorkerTimeout(f"trying out the environment did not end within {timeout_s:g} s.")
         try:
             ok, result = ours.recv()
         except (EOFError, OSError):

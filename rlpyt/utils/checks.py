@@ -1,6 +1,7 @@
 """Checks of numeric arguments, at the door."""
 
 import math
+import numbers
 from typing import Any
 
 
@@ -11,7 +12,7 @@ def whole_number(name: str, value: Any, least: int) -> int:
         TypeError: it is not a whole number.
         ValueError: it is below ``least``.
     """
-    number = isinstance(value, int | float) and not isinstance(value, bool)
+    number = isinstance(value, numbers.Real) and not isinstance(value, bool)
     if not number or not math.isfinite(value) or value != int(value):
         raise TypeError(f"{name}={value!r} must be a whole number of at least {least}.")
     if value < least:
@@ -32,9 +33,10 @@ def check_range(
         TypeError: it is not a number.
         ValueError: it lies outside [low, high] (or (low, high]), or is NaN.
     """
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name}={value!r} must be a number.")
-    too_low = value <= low if open_low else value < low
-    if math.isnan(value) or too_low or value > high:
+    number = float(value)
+    too_low = number <= low if open_low else number < low
+    if math.isnan(number) or too_low or number > high:
         bracket = "(" if open_low else "["
         raise ValueError(f"{name}={value!r} must lie in {bracket}{low:g}, {high:g}].")

@@ -78,6 +78,8 @@ class NamedArrayTuple(NamedTuple):
                     own[loc] = new
                 elif new is not None:
                     raise TypeError(f"field '{name}' is None here and cannot take {type(new)}.")
+        elif hasattr(value, "_fields"):
+            raise TypeError(f"cannot write a record of {value._fields} into one of {self._fields}.")
         else:
             for own in self:
                 if own is not None:

@@ -248,9 +248,8 @@ def test_normalized_advantages_have_unit_scale_over_valid_samples():
     assert y.pow(2).mean().item() == pytest.approx(1, rel=1e-5)
 
 
-@pytest.mark.parametrize("Algo", [A2C, PPO])
-def test_not_finite_loss_stops_with_iteration_and_source(Algo):
-    algo = Algo()
+@pytest.mark.parametrize("algo", [A2C(), PPO(minibatches=1)], ids=["a2c", "ppo"])
+def test_not_finite_loss_stops_with_iteration_and_source(algo):
     sampler, samples = sample(CategoricalPgAgent, TinyModel, algo)
     before = [p.detach().clone() for p in sampler.agent.parameters()]
     samples.env.reward[2, 1] = float("nan")

@@ -105,6 +105,12 @@ def test_hanging_step_times_out(tmp_path):
         run_into("hang", "step", at=7, victim=4, tally=tmp_path / "tally", timeout_s=2.0)
 
 
+def test_environment_that_hangs_at_once_times_out(tmp_path, monkeypatch):
+    monkeypatch.setattr(CpuSampler, "start_timeout_s", 3.0)
+    with pytest.raises(WorkerTimeout, match="did not end within 3 s"):
+        run_into("hang", "init", victim=0, tally=tmp_path / "tally")
+
+
 def test_faults_under_spawn(tmp_path):
     with pytest.raises(WorkerError, match="FaultError"):
         run_into("raise", "step", at=3, victim=2, tally=tmp_path / "tally", method="spawn")

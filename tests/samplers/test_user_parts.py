@@ -13,13 +13,16 @@ from parts import EchoAgent, SmallMlp
 
 from rlpyt.agents.base import AgentInputs
 from rlpyt.agents.pg.categorical import CategoricalPgAgent
-from rlpyt.agents.pg.vector import GaussianMlpAgent, agent_for
+from rlpyt.agents.pg.vector import CategoricalMlpAgent, GaussianMlpAgent, agent_for
 from rlpyt.algos.pg.a2c import A2C
 from rlpyt.algos.pg.ppo import PPO
+from rlpyt.distributions.categorical import Categorical
 from rlpyt.envs.gym import GymEnvWrapper
 from rlpyt.envs.toy import CountEnv, MemoryEnv
 from rlpyt.errors import NonFiniteError, WorkerError
+from rlpyt.samplers.collections import TrajInfo
 from rlpyt.samplers.collectors import BaseEvalCollector, DecorrelatingStartCollector
+from rlpyt.samplers.parallel.cpu.collectors import CpuWaitResetCollector
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.buffer import buffer_func, leaves_of, numpify_buffer, torchify_buffer
@@ -184,6 +187,81 @@ def test_fast_acting_chooses_the_same_actions_as_torch():
             assert torch.allclose(x.double(), y.double(), rtol=1e-5, atol=1e-6)
 
 
+def test_a_distribution_of_ones_own_decides_the_actions():
+    class Greedy(Categorical):
+        def sample(self, dist_info):
+            return dist_info.prob.argmax(-1)
+
+    class GreedyAgent(CategoricalMlpAgent):
+        def make_distribution(self, action_space):
+            return Greedy(dim=3)
+
+    sampler = start(SerialSampler, CountEnv, GreedyAgent())
+    samples, _ = sampler.obtain_samples(0)
+    prob = samples.agent.agent_info.dist_info.prob
+    assert torch.equal(samples.agent.action, prob.argmax(-1))
+
+
+class FickleEnv(gymnasium.Env):
+    """Its first instance tells other things than the next ones."""
+
+    observation_space = gymnasium.spaces.Box(-1, 1, (1,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+    made = 0
+
+    def __init__(self):
+        FickleEnv.made += 1
+        self.first = FickleEnv.made == 1
+
+    def reset(self, seed=None, options=None):
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        info = dict(common=1.5, **(dict(gone=2.0) if self.first else dict(new=3.0)))
+        return np.zeros(1, np.float32), 0.0, False, False, info
+
+
+def test_info_keys_that_differ_between_instances_are_fitted_with_a_warning():
+    FickleEnv.made = 0
+    sampler = start(
+        SerialSampler, lambda: GymEnvWrapper(FickleEnv()), CategoricalMlpAgent(),
+        max_decorrelation_steps=0,
+    )  # fmt: skip
+    with pytest.warns(UserWarning, match=r"\['gone', 'new'\]"):
+        samples, _ = sampler.obtain_samples(0)
+    info = samples.env.env_info
+    assert info._fields == ("common", "gone", "timeout")
+    assert info.common.eq(1.5).all() and info.gone.eq(0).all() and not info.timeout.any()
+
+
+@pytest.mark.parametrize("kwargs", [dict(CollectorCls=CpuWaitResetCollector), dict(TrajInfoCls=1)])
+def test_state_of_every_collector_goes_on_exactly(kwargs):
+    class OwnInfo(TrajInfo):
+        pass
+
+    if "TrajInfoCls" in kwargs:
+        kwargs = dict(TrajInfoCls=OwnInfo)
+
+    def batches(sampler, n):
+        out = [sampler.obtain_samples(i) for i in range(n)]
+        return [(buffer_func(s, torch.clone), [dict(i) for i in infos]) for s, infos in out]
+
+    whole = start(SerialSampler, CountEnv, EchoAgent(), **kwargs)
+    batches(whole, 3)
+    state = whole.state_dict()
+    expected = batches(whole, 3)
+    other = start(SerialSampler, CountEnv, EchoAgent(), seed=99, **kwargs)
+    assert other.load_state_dict(state)
+    for (a, infos_a), (b, infos_b) in zip(expected, batches(other, 3), strict=True):
+        assert infos_a == infos_b
+        assert all(torch.equal(x, y) for x, y in zip(leaves_of(a), leaves_of(b), strict=True))
+
+
+def test_serial_sampler_shows_its_collector_as_rlpyt_did():
+    sampler = start(SerialSampler, CountEnv, EchoAgent())
+    assert len(sampler.collector.envs) == B and sampler.n_worker == 0 and sampler.workers == []
+
+
 def test_fast_acting_follows_training():
     sampler = start(SerialSampler, CountEnv, agent_for(CountEnv().spaces))
     samples, _ = sampler.obtain_samples(0)
@@ -253,11 +331,24 @@ class FlatModel(SmallMlp):
         return pi, value.sum()
 
 
+class UnsqueezedModel(SmallMlp):
+    def forward(self, observation, prev_action, prev_reward):
+        pi, value = super().forward(observation, prev_action, prev_reward)
+        return pi, value.unsqueeze(-1)
+
+
+class TooManyActions(SmallMlp):
+    def __init__(self, inputs, actions):
+        super().__init__(inputs, actions + 1)
+
+
 @pytest.mark.parametrize(
     "Model,error,message",
     [
         (NanModel, NonFiniteError, "'agent_info.value' is not finite"),
         (FlatModel, ValueError, r"'agent_info.value' of shape \(\)"),
+        (UnsqueezedModel, ValueError, r"value head gives shape \(2, 1\)"),
+        (TooManyActions, ValueError, r"policy head 'prob' gives shape \(2, 4\)"),
         (None, ValueError, "no ModelCls"),
     ],
 )

@@ -41,6 +41,8 @@ class PgAgent(BaseAgent):
         """The record of the distribution's parameters, from what the model returned."""
         return self.DistInfo(*parameters)
 
+    make_dist_info.speaks_numpy = True  # type: ignore[attr-defined]
+
     def action_input(self, prev_action: torch.Tensor) -> torch.Tensor:
         """The previous action as the model reads it."""
         return prev_action
@@ -63,6 +65,10 @@ class PgAgent(BaseAgent):
             prev_action = self.action_input(prev_action)
         inputs = (observation, prev_action, prev_reward)
         return inputs if self.device.type == "cpu" else buffer_to(inputs, self.device)
+
+    def _rnn_state(self) -> Any:
+        """The recurrent state, on the model's device (one restored from a checkpoint is not)."""
+        return buffer_to(self.prev_rnn_state, self.device)  # type: ignore[attr-defined]
 
     def __call__(
         self, observation: Any, prev_action: Any, prev_reward: Any, init_rnn_state: Any = None
@@ -95,7 +101,7 @@ class PgAgent(BaseAgent):
             dist_info = self.make_dist_info(*parameters)
             agent_info = AgentInfo(dist_info, value)
         else:
-            before = self.prev_rnn_state  # type: ignore[attr-defined]
+            before = self._rnn_state()
             *parameters, value, rnn_state = self.model(*inputs, before)
             dist_info = self.make_dist_info(*parameters)
             if before is None:
@@ -114,7 +120,7 @@ class PgAgent(BaseAgent):
         """V of these observations [B], without moving the recurrent state."""
         inputs = self._inputs(observation, prev_action, prev_reward)
         if self.recurrent:
-            value = self.model(*inputs, self.prev_rnn_state)[-2]  # type: ignore[attr-defined]
+            value = self.model(*inputs, self._rnn_state())[-2]
         else:
             value = self.model(*inputs)[-1]
         return torch.as_tensor(value.to("cpu"))
@@ -123,10 +129,11 @@ class PgAgent(BaseAgent):
         """Acting through numpy, where ``fast_acting`` is on and model and distribution offer it."""
         if not self.fast_acting or self.recurrent or self.device.type != "cpu":
             return None
-        forward = _numpy_forward(self.model)
-        sample = getattr(self.distribution, "sample_numpy", None)
-        if forward is None or sample is None or type(self).step is not PgAgent.step:
+        ours = type(self).step is PgAgent.step and _speaks_numpy(type(self).make_dist_info)
+        forward = _numpy_forward(self.model) if ours and _has_twin(self.distribution) else None
+        if forward is None:
             return None
+        sample = self.distribution.sample_numpy
         make_dist_info = self.make_dist_info
 
         def policy(observation: Any, noise: Any) -> tuple[Any, tuple[Any, ...], Any]:
@@ -141,6 +148,17 @@ class PgAgent(BaseAgent):
         model = getattr(self.model, "module", self.model)
         if hasattr(model, "update_obs_rms"):
             model.update_obs_rms(observation)
+
+
+def _speaks_numpy(make_dist_info: Any) -> bool:
+    """Whether a subclass's way to make the record works on numpy arrays too; ours say so."""
+    return getattr(make_dist_info, "speaks_numpy", False)
+
+
+def _has_twin(distribution: Any) -> bool:
+    """Whether the class that defines ``sample`` defines its twin in numpy as well."""
+    definer = next((c for c in type(distribution).__mro__ if "sample" in vars(c)), object)
+    return "sample_numpy" in vars(definer)
 
 
 def _numpy_forward(model: Any) -> Any:

@@ -47,6 +47,8 @@ class GaussianPgAgent(PgAgent):
         half, center, log_half = (x.to(mu.device) for x in self._scale)
         return DistInfoStd(mu * half + center, log_std + log_half)
 
+    make_dist_info.speaks_numpy = True  # type: ignore[attr-defined]
+
     def action_input(self, prev_action: torch.Tensor) -> torch.Tensor:
         """The previous action in the model's units."""
         if self._unit:

@@ -20,7 +20,7 @@ class A2C(PolicyGradientAlgo):
     entropy_loss_coeff: float = 0.01  # weight of the entropy bonus; 0 to 0.05
     OptimCls: Any = torch.optim.Adam  # class of the optimizer
     optim_kwargs: dict[str, Any] | None = None  # its further arguments
-    clip_grad_norm: float = 1.0  # largest gradient norm
+    clip_grad_norm: float | None = 1.0  # largest gradient norm, None: no limit
     initial_optim_state_dict: Any = None  # state of the optimizer to start from
     gae_lambda: float = 1  # lambda of GAE; 1: plain discounted returns; 0.9-1
     normalize_advantage: bool = False  # scale advantages to unit deviation in each batch

@@ -159,8 +159,7 @@ class PolicyGradientAlgo(RlAlgorithm):
     def _null_action(self) -> Any:
         spaces = self.agent.env_spaces
         null = getattr(getattr(spaces, "action", None), "null_value", None)
-        null = null() if callable(null) else 0
-        return 0 if isinstance(null, tuple) else null
+        return null() if callable(null) else 0
 
     def initial_rnn_state(self, samples: Any) -> Any:
         """Recurrent state before the batch's first row, [N, B, H]; ``None`` without memory."""

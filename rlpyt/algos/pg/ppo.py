@@ -31,7 +31,7 @@ class PPO(PolicyGradientAlgo):
     entropy_loss_coeff: float = 0.01  # weight of the entropy bonus; 0 to 0.05
     OptimCls: Any = torch.optim.Adam  # class of the optimizer
     optim_kwargs: dict[str, Any] | None = None  # its further arguments
-    clip_grad_norm: float = 1.0  # largest gradient norm; 0.5-1
+    clip_grad_norm: float | None = 1.0  # largest gradient norm, None: no limit; 0.5-1
     initial_optim_state_dict: Any = None  # state of the optimizer to start from
     gae_lambda: float = 1  # lambda of GAE; 0.9-1
     minibatches: int = 4  # minibatches per epoch; recurrent agents: over environments
