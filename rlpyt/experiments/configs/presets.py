@@ -117,6 +117,7 @@ TUNED: dict[str, dict[str, Preset]] = {
     "CartPole-v1": {
         "ppo": {
             # Short batches used often: 500 of 500 for each of three seeds within 100k steps.
+            "steps": 250_000,
             "sampler": {"batch_T": 32},
             "algo": {"discount": 0.98, "gae_lambda": 0.8, "epochs": 20, "minibatches": 1},
         },
