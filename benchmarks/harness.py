@@ -249,7 +249,8 @@ def main(
     print(f"\n{report}")
     output = Path(args.output)
     output.parent.mkdir(parents=True, exist_ok=True)
-    results = {"title": title, "command": [f"benchmarks.{title}", *sys.argv[1:]], "machine": machine,
+    command = [f"benchmarks.{title}", *sys.argv[1:]]
+    results = {"title": title, "command": command, "machine": machine,
                "windows": args.windows, "seconds": args.seconds,
                "rows": [dataclasses.asdict(row) for row in rows]}  # fmt: skip
     output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
