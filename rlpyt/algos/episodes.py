@@ -22,7 +22,6 @@ class EpisodePacking:
 
     def __init__(self, done: torch.Tensor) -> None:
         T, B = done.shape
-        self.shape = (T, B)
         begins = torch.ones(T, B, dtype=torch.bool)
         begins[1:] = done[:-1].bool().cpu()
         flat = begins.t().reshape(-1)  # environment by environment
@@ -51,16 +50,6 @@ class EpisodePacking:
             return picked
 
         return buffer_func(state, select)
-
-    def unpack(self, tree: Any) -> Any:
-        """[L, S, ...] -> [T, B, ...]."""
-
-        def scatter(leaf: torch.Tensor) -> torch.Tensor:
-            out = leaf.new_zeros(*self.shape, *leaf.shape[2:])
-            out[self.T_idxs[self.valid], self.B_idxs[self.valid]] = leaf[self.valid]
-            return out
-
-        return buffer_func(tree, scatter)
 
 
 def null_after_done(prev: Any, done: torch.Tensor, null: Any = 0) -> Any:
