@@ -12,11 +12,6 @@ from rlpyt.utils.tensor import infer_leading_dims, restore_leading_dims
 IMAGE_DIM = 3
 
 
-def to_unit_floats(image: Tensor) -> Tensor:
-    """Images of bytes 0..255 as float32 in [0, 1], in one new tensor."""
-    return image.float().mul_(1.0 / 255) if not image.is_floating_point() else image * (1.0 / 255)
-
-
 class AtariFfModel(nn.Module):
     """Convolutions and a hidden layer, from which action probabilities and value are read.
 
@@ -43,14 +38,8 @@ class AtariFfModel(nn.Module):
         paddings: Sequence[int] | None = None,
     ) -> None:
         super().__init__()
-        self.conv = Conv2dHeadModel(
-            image_shape=image_shape,
-            channels=channels or [16, 32],
-            kernel_sizes=kernel_sizes or [8, 4],
-            strides=strides or [4, 2],
-            paddings=paddings or [0, 1],
-            use_maxpool=use_maxpool,
-            hidden_sizes=fc_sizes,
+        self.conv = conv_torso(
+            image_shape, fc_sizes, use_maxpool, channels, kernel_sizes, strides, paddings
         )
         self.pi = nn.Linear(self.conv.output_size, output_size)
         self.value = nn.Linear(self.conv.output_size, 1)
@@ -76,3 +65,29 @@ class AtariFfModel(nn.Module):
         value = self.value(features).squeeze(-1).float()
         pi, value = restore_leading_dims((pi, value), lead_dim, T, B)
         return pi, value
+
+
+def conv_torso(
+    image_shape: Sequence[int],
+    fc_sizes: int | Sequence[int],
+    use_maxpool: bool,
+    channels: Sequence[int] | None,
+    kernel_sizes: Sequence[int] | None,
+    strides: Sequence[int] | None,
+    paddings: Sequence[int] | None,
+) -> Conv2dHeadModel:
+    """What the Atari actor-critics see with; arguments and defaults are those of `AtariFfModel`."""
+    return Conv2dHeadModel(
+        image_shape=image_shape,
+        channels=channels or [16, 32],
+        kernel_sizes=kernel_sizes or [8, 4],
+        strides=strides or [4, 2],
+        paddings=paddings or [0, 1],
+        use_maxpool=use_maxpool,
+        hidden_sizes=fc_sizes,
+    )
+
+
+def to_unit_floats(image: Tensor) -> Tensor:
+    """Images of bytes 0..255 as float32 in [0, 1], in one new tensor."""
+    return image.float().mul_(1.0 / 255) if not image.is_floating_point() else image * (1.0 / 255)

@@ -6,11 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from rlpyt.models.conv2d import Conv2dHeadModel
 from rlpyt.models.lstm import RnnState as RnnState  # noqa: PLC0414 (rlpyt's home of it)
 from rlpyt.models.lstm import run_lstm
 from rlpyt.models.mlp import HIDDEN_GAIN, POLICY_GAIN, VALUE_GAIN, init_orthogonal
-from rlpyt.models.pg.atari_ff_model import IMAGE_DIM, to_unit_floats
+from rlpyt.models.pg.atari_ff_model import IMAGE_DIM, conv_torso, to_unit_floats
 from rlpyt.utils.tensor import infer_leading_dims, restore_leading_dims
 
 
@@ -38,14 +37,8 @@ class AtariLstmModel(nn.Module):
         paddings: Sequence[int] | None = None,
     ) -> None:
         super().__init__()
-        self.conv = Conv2dHeadModel(
-            image_shape=image_shape,
-            channels=channels or [16, 32],
-            kernel_sizes=kernel_sizes or [8, 4],
-            strides=strides or [4, 2],
-            paddings=paddings or [0, 1],
-            use_maxpool=use_maxpool,
-            hidden_sizes=fc_sizes,
+        self.conv = conv_torso(
+            image_shape, fc_sizes, use_maxpool, channels, kernel_sizes, strides, paddings
         )
         self.lstm = nn.LSTM(self.conv.output_size + output_size + 1, lstm_size)
         self.pi = nn.Linear(lstm_size, output_size)

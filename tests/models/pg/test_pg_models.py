@@ -311,3 +311,9 @@ def test_outputs_stay_float32_under_autocast(name):
     with torch.autocast("cpu", torch.bfloat16):
         result = model(*make_inputs(shape, T, B), *([None] if recurrent else []))
     assert all(x.dtype == torch.float32 for x in result[: len(outputs)])
+
+
+def test_both_atari_models_see_with_the_same_network():
+    options = dict(use_maxpool=True, fc_sizes=[8, 5], paddings=[1, 0])
+    ff, lstm = (cls((4, 104, 80), A, **options) for cls in (AtariFfModel, AtariLstmModel))
+    assert str(ff.conv) == str(lstm.conv) and "MaxPool2d" in str(ff.conv)
