@@ -1,0 +1,1 @@
+"""Environments that are stepped together, as one batch: adapters, wrappers and factories."""
