@@ -8,11 +8,10 @@ from torch import Tensor, nn
 
 from rlpyt.models.mlp import MlpModel
 from rlpyt.models.numpy_forward import NumpyForward, gaussian_outputs, numpy_forward_of
-from rlpyt.models.observation import flatten_observation, observation_size
-from rlpyt.models.running_mean_std import RunningMeanStdModel
+from rlpyt.models.observation import VectorModel
 
 
-class MujocoFfModel(nn.Module):
+class MujocoFfModel(VectorModel):
     """One perceptron for the mean, one for the value; log_std does not depend on the observation.
 
     Args:
@@ -23,9 +22,7 @@ class MujocoFfModel(nn.Module):
         mu_nonlinearity: class of the one after the mean, which tanh keeps within [-1, 1];
             ``None`` for none.
         init_log_std: initial log standard deviation of every component.
-        normalize_observation: subtract the running mean, divide by the running deviation.
-        norm_obs_clip: normalized observations are limited to +- this.
-        norm_obs_var_clip: smallest variance that is divided by.
+        normalize_observation, norm_obs_clip, norm_obs_var_clip: of `VectorModel`.
     """
 
     observation_only = True  # previous action and reward are not looked at
@@ -42,19 +39,13 @@ class MujocoFfModel(nn.Module):
         norm_obs_clip: float = 10,
         norm_obs_var_clip: float = 1e-6,
     ) -> None:
-        super().__init__()
-        self._observation_shape = observation_shape
-        size = observation_size(observation_shape)
+        super().__init__(observation_shape, normalize_observation, norm_obs_clip, norm_obs_var_clip)
+        size = self.observation_size
         hidden_sizes = [64, 64] if hidden_sizes is None else hidden_sizes
         mu = MlpModel(size, hidden_sizes, action_size, hidden_nonlinearity)
         self.mu = mu if mu_nonlinearity is None else nn.Sequential(mu, mu_nonlinearity())
         self.v = MlpModel(size, hidden_sizes, 1, hidden_nonlinearity)
         self.log_std = nn.Parameter(torch.full((action_size,), float(init_log_std)))
-        self.normalize_observation = normalize_observation
-        self.norm_obs_clip = norm_obs_clip
-        self.norm_obs_var_clip = norm_obs_var_clip
-        if normalize_observation:
-            self.obs_rms = RunningMeanStdModel((size,))
 
     def forward(
         self, observation: Any, prev_action: Tensor | None = None, prev_reward: Tensor | None = None
@@ -69,28 +60,20 @@ class MujocoFfModel(nn.Module):
         Returns:
             mu [*lead, A], log_std [*lead, A], value [*lead], float32.
         """
-        x = flatten_observation(observation, self._observation_shape)
-        if self.normalize_observation:
-            x = self.obs_rms.normalize(x, self.norm_obs_clip, self.norm_obs_var_clip)
+        x = self.read(observation)
         mu = self.mu(x).float()
         # A copy: a record of the distribution must not follow the parameter's later updates.
         return mu, self.log_std.expand_as(mu).clone(), self.v(x).squeeze(-1).float()
-
-    def update_obs_rms(self, observation: Any) -> None:
-        """Take a batch [*lead, *observation_shape] into the running mean and deviation."""
-        if self.normalize_observation:
-            self.obs_rms.update(flatten_observation(observation, self._observation_shape))
 
     def numpy_forward(self, live: bool = True) -> NumpyForward | None:
         """``forward`` over numpy arrays [B, ...]; see `rlpyt.models.numpy_forward`."""
         if type(self).forward is not MujocoFfModel.forward:
             return None
-        limits = (self.norm_obs_clip, self.norm_obs_var_clip)
         return numpy_forward_of(
             self,
             towers=(self.mu, self.v),
             outputs=gaussian_outputs(self.log_std),
             observation_shape=self._observation_shape,
-            normalize=(self.obs_rms, *limits) if self.normalize_observation else None,
+            normalize=self.normalization,
             live=live,
         )

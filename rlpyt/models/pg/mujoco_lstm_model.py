@@ -8,12 +8,11 @@ from torch import Tensor, nn
 from rlpyt.models.lstm import RnnState as RnnState  # noqa: PLC0414 (rlpyt's home of it)
 from rlpyt.models.lstm import run_lstm
 from rlpyt.models.mlp import MlpModel
-from rlpyt.models.observation import flatten_observation, observation_size
-from rlpyt.models.running_mean_std import RunningMeanStdModel
+from rlpyt.models.observation import VectorModel
 from rlpyt.utils.tensor import infer_leading_dims, restore_leading_dims
 
 
-class MujocoLstmModel(nn.Module):
+class MujocoLstmModel(VectorModel):
     """A perceptron into an LSTM, which also sees previous action and reward, into one linear head.
 
     Args:
@@ -22,9 +21,7 @@ class MujocoLstmModel(nn.Module):
         hidden_sizes: of the perceptron; ``None``: 256, 256.
         lstm_size: H, size of the LSTM.
         nonlinearity: class of the perceptron's nonlinearity.
-        normalize_observation: subtract the running mean, divide by the running deviation.
-        norm_obs_clip: normalized observations are limited to +- this.
-        norm_obs_var_clip: smallest variance that is divided by.
+        normalize_observation, norm_obs_clip, norm_obs_var_clip: of `VectorModel`.
     """
 
     def __init__(
@@ -38,19 +35,12 @@ class MujocoLstmModel(nn.Module):
         norm_obs_clip: float = 10,
         norm_obs_var_clip: float = 1e-6,
     ) -> None:
-        super().__init__()
-        self._observation_shape = observation_shape
+        super().__init__(observation_shape, normalize_observation, norm_obs_clip, norm_obs_var_clip)
         self._action_size = action_size
-        size = observation_size(observation_shape)
         hidden_sizes = [256, 256] if hidden_sizes is None else hidden_sizes
-        self.mlp = MlpModel(size, hidden_sizes, None, nonlinearity)
+        self.mlp = MlpModel(self.observation_size, hidden_sizes, None, nonlinearity)
         self.lstm = nn.LSTM(self.mlp.output_size + action_size + 1, lstm_size)
         self.head = nn.Linear(lstm_size, action_size * 2 + 1)
-        self.normalize_observation = normalize_observation
-        self.norm_obs_clip = norm_obs_clip
-        self.norm_obs_var_clip = norm_obs_var_clip
-        if normalize_observation:
-            self.obs_rms = RunningMeanStdModel((size,))
 
     def forward(
         self,
@@ -72,10 +62,8 @@ class MujocoLstmModel(nn.Module):
             mu [*lead, A], log_std [*lead, A], value [*lead], float32, and the ``RnnState``
             [N, B, H] after the last step (B is 1 where the input has no leading dimension).
         """
-        x = flatten_observation(observation, self._observation_shape)
+        x = self.read(observation)
         lead_dim, T, B, _ = infer_leading_dims(x, 1)
-        if self.normalize_observation:
-            x = self.obs_rms.normalize(x, self.norm_obs_clip, self.norm_obs_var_clip)
         features = self.mlp(x.reshape(T * B, -1))
         out, rnn_state = run_lstm(
             self.lstm, features, prev_action, prev_reward, init_rnn_state, T, B
@@ -84,8 +72,3 @@ class MujocoLstmModel(nn.Module):
         mu, log_std, value = self.head(out).float().split(sizes, dim=-1)
         outputs = restore_leading_dims((mu, log_std, value.squeeze(-1)), lead_dim, T, B)
         return (*outputs, rnn_state)
-
-    def update_obs_rms(self, observation: Any) -> None:
-        """Take a batch [*lead, *observation_shape] into the running mean and deviation."""
-        if self.normalize_observation:
-            self.obs_rms.update(flatten_observation(observation, self._observation_shape))

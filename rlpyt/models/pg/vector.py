@@ -20,12 +20,12 @@ from rlpyt.models.mlp import (
     size_list,
 )
 from rlpyt.models.numpy_forward import NumpyForward, categorical_outputs, numpy_forward_of
-from rlpyt.models.observation import flatten_observation, observation_size
+from rlpyt.models.observation import VectorModel
 from rlpyt.models.pg.mujoco_ff_model import MujocoFfModel
 from rlpyt.utils.tensor import infer_leading_dims, restore_leading_dims
 
 
-class MultiCategoricalMlpModel(nn.Module):
+class MultiCategoricalMlpModel(VectorModel):
     """Several discrete actions: one perceptron for all their probabilities, one for the value.
 
     Args:
@@ -46,10 +46,9 @@ class MultiCategoricalMlpModel(nn.Module):
         nonlinearity: Callable[[], nn.Module] = nn.Tanh,
         shared: bool = False,
     ) -> None:
-        super().__init__()
-        self._observation_shape = observation_shape
+        super().__init__(observation_shape)
         self.dims = tuple(dims)
-        n_in = observation_size(observation_shape)
+        n_in = self.observation_size
         sizes = size_list(hidden_sizes)
         self.trunk: MlpModel | None = None
         if shared and sizes:
@@ -71,7 +70,7 @@ class MultiCategoricalMlpModel(nn.Module):
         Returns:
             pi [*lead, sum(dims)], each part summing to one; value [*lead]; float32.
         """
-        x = flatten_observation(observation, self._observation_shape)
+        x = self.read(observation)
         if self.trunk is not None:
             x = self.trunk(x)
         logits = self.pi(x)
@@ -159,16 +158,14 @@ class _LstmCore(nn.Module):
 
     def __init__(
         self,
-        observation_shape: Any,
+        input_size: int,
         action_size: int,
         hidden_sizes: int | Sequence[int],
         lstm_size: int,
         nonlinearity: Callable[[], nn.Module],
     ) -> None:
         super().__init__()
-        self._observation_shape = observation_shape
-        n_in = observation_size(observation_shape)
-        self.mlp = MlpModel(n_in, hidden_sizes, None, nonlinearity, orthogonal_gain=1)
+        self.mlp = MlpModel(input_size, hidden_sizes, None, nonlinearity, orthogonal_gain=1)
         self.lstm = nn.LSTM(self.mlp.output_size + action_size + 1, lstm_size)
         for name, parameter in self.lstm.named_parameters():
             if "weight" in name:
@@ -177,10 +174,9 @@ class _LstmCore(nn.Module):
                 nn.init.zeros_(parameter)
 
     def forward(
-        self, observation: Any, prev_action: Tensor, prev_reward: Tensor, init_rnn_state: Any
+        self, x: Tensor, prev_action: Tensor, prev_reward: Tensor, init_rnn_state: Any
     ) -> tuple[Tensor, Any, tuple[int, int, int]]:
         """LSTM outputs [T * B, H], next ``RnnState``, and (lead_dim, T, B)."""
-        x = flatten_observation(observation, self._observation_shape)
         lead_dim, T, B, _ = infer_leading_dims(x, 1)
         features = self.mlp(x.reshape(T * B, -1))
         out, rnn_state = run_lstm(
@@ -189,7 +185,7 @@ class _LstmCore(nn.Module):
         return out, rnn_state, (lead_dim, T, B)
 
 
-class CategoricalLstmModel(nn.Module):
+class CategoricalLstmModel(VectorModel):
     """One discrete action, with memory: a perceptron into an LSTM into two linear heads.
 
     Args:
@@ -208,8 +204,9 @@ class CategoricalLstmModel(nn.Module):
         lstm_size: int = 64,
         nonlinearity: Callable[[], nn.Module] = nn.Tanh,
     ) -> None:
-        super().__init__()
-        self.core = _LstmCore(observation_shape, output_size, hidden_sizes, lstm_size, nonlinearity)
+        super().__init__(observation_shape)
+        n_in = self.observation_size
+        self.core = _LstmCore(n_in, output_size, hidden_sizes, lstm_size, nonlinearity)
         self.pi = MlpModel(lstm_size, [], output_size, orthogonal_gain=POLICY_GAIN)
         self.value = MlpModel(lstm_size, [], 1, orthogonal_gain=VALUE_GAIN)
 
@@ -233,14 +230,15 @@ class CategoricalLstmModel(nn.Module):
             pi [*lead, A], value [*lead], float32, and the ``RnnState`` [N, B, H] after the last
             step (B is 1 where the input has no leading dimension).
         """
-        out, rnn_state, lead = self.core(observation, prev_action, prev_reward, init_rnn_state)
+        x = self.read(observation)
+        out, rnn_state, lead = self.core(x, prev_action, prev_reward, init_rnn_state)
         pi = torch.softmax(self.pi(out), dim=-1, dtype=torch.float32)
         value = self.value(out).squeeze(-1).float()
         pi, value = restore_leading_dims((pi, value), *lead)
         return pi, value, rnn_state
 
 
-class GaussianLstmModel(nn.Module):
+class GaussianLstmModel(VectorModel):
     """Continuous actions, with memory: a perceptron into an LSTM into two heads, free log_std.
 
     Args:
@@ -261,8 +259,9 @@ class GaussianLstmModel(nn.Module):
         nonlinearity: Callable[[], nn.Module] = nn.Tanh,
         init_log_std: float = 0.0,
     ) -> None:
-        super().__init__()
-        self.core = _LstmCore(observation_shape, action_size, hidden_sizes, lstm_size, nonlinearity)
+        super().__init__(observation_shape)
+        n_in = self.observation_size
+        self.core = _LstmCore(n_in, action_size, hidden_sizes, lstm_size, nonlinearity)
         self.mu = MlpModel(lstm_size, [], action_size, orthogonal_gain=POLICY_GAIN)
         self.value = MlpModel(lstm_size, [], 1, orthogonal_gain=VALUE_GAIN)
         self.log_std = nn.Parameter(torch.full((action_size,), float(init_log_std)))
@@ -283,7 +282,8 @@ class GaussianLstmModel(nn.Module):
         Returns:
             mu [*lead, A], log_std [*lead, A], value [*lead], float32, and the ``RnnState``.
         """
-        out, rnn_state, lead = self.core(observation, prev_action, prev_reward, init_rnn_state)
+        x = self.read(observation)
+        out, rnn_state, lead = self.core(x, prev_action, prev_reward, init_rnn_state)
         value = self.value(out).squeeze(-1).float()
         mu, value = restore_leading_dims((self.mu(out).float(), value), *lead)
         return mu, self.log_std.expand_as(mu).clone(), value, rnn_state
