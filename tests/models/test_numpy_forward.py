@@ -33,6 +33,7 @@ MODELS = {
     "binary": lambda: MultiCategoricalMlpModel((4,), [2, 2, 2]),
     "gaussian": lambda: GaussianMlpModel((4,), 2, init_log_std=-0.5),
     "normalized": lambda: GaussianMlpModel((4,), 2, normalize_observation=True, norm_obs_clip=1.5),
+    "normalized actions": lambda: CategoricalMlpModel((4,), 3, normalize_observation=True),
     "mujoco": lambda: MujocoFfModel((4,), 2),
     "composite": lambda: CategoricalMlpModel(COMPOSITE, 3),
 }

@@ -34,6 +34,7 @@ class MultiCategoricalMlpModel(VectorModel):
         hidden_sizes: of both perceptrons.
         nonlinearity: class of the nonlinearity.
         shared: one perceptron for both, with two linear heads.
+        **reading: of `VectorModel`: ``normalize_observation`` and its limits.
     """
 
     observation_only = True  # previous action and reward are not looked at
@@ -45,8 +46,9 @@ class MultiCategoricalMlpModel(VectorModel):
         hidden_sizes: int | Sequence[int] = (64, 64),
         nonlinearity: Callable[[], nn.Module] = nn.Tanh,
         shared: bool = False,
+        **reading: Any,
     ) -> None:
-        super().__init__(observation_shape)
+        super().__init__(observation_shape, **reading)
         self.dims = tuple(dims)
         n_in = self.observation_size
         sizes = size_list(hidden_sizes)
@@ -91,6 +93,7 @@ class MultiCategoricalMlpModel(VectorModel):
             outputs=categorical_outputs(self.dims),
             observation_shape=self._observation_shape,
             trunk=self.trunk,
+            normalize=self.normalization,
             live=live,
         )
 
@@ -101,7 +104,7 @@ class CategoricalMlpModel(MultiCategoricalMlpModel):
     Args:
         observation_shape: of one observation; a named tuple of shapes for composite ones.
         output_size: A, number of actions; ``forward`` returns pi [*lead, A] and value [*lead].
-        hidden_sizes, nonlinearity, shared: of `MultiCategoricalMlpModel`.
+        hidden_sizes, nonlinearity, shared, **reading: of `MultiCategoricalMlpModel`.
     """
 
     def __init__(
@@ -111,8 +114,10 @@ class CategoricalMlpModel(MultiCategoricalMlpModel):
         hidden_sizes: int | Sequence[int] = (64, 64),
         nonlinearity: Callable[[], nn.Module] = nn.Tanh,
         shared: bool = False,
+        **reading: Any,
     ) -> None:
-        super().__init__(observation_shape, [output_size], hidden_sizes, nonlinearity, shared)
+        sizes = (hidden_sizes, nonlinearity, shared)
+        super().__init__(observation_shape, [output_size], *sizes, **reading)
 
 
 class GaussianMlpModel(MujocoFfModel):
@@ -194,6 +199,7 @@ class CategoricalLstmModel(VectorModel):
         hidden_sizes: of the perceptron.
         lstm_size: H, size of the LSTM.
         nonlinearity: class of the perceptron's nonlinearity.
+        **reading: of `VectorModel`: ``normalize_observation`` and its limits.
     """
 
     def __init__(
@@ -203,8 +209,9 @@ class CategoricalLstmModel(VectorModel):
         hidden_sizes: int | Sequence[int] = (64,),
         lstm_size: int = 64,
         nonlinearity: Callable[[], nn.Module] = nn.Tanh,
+        **reading: Any,
     ) -> None:
-        super().__init__(observation_shape)
+        super().__init__(observation_shape, **reading)
         n_in = self.observation_size
         self.core = _LstmCore(n_in, output_size, hidden_sizes, lstm_size, nonlinearity)
         self.pi = MlpModel(lstm_size, [], output_size, orthogonal_gain=POLICY_GAIN)
@@ -248,6 +255,7 @@ class GaussianLstmModel(VectorModel):
         lstm_size: H, size of the LSTM.
         nonlinearity: class of the perceptron's nonlinearity.
         init_log_std: initial log standard deviation of every component.
+        **reading: of `VectorModel`: ``normalize_observation`` and its limits.
     """
 
     def __init__(
@@ -258,8 +266,9 @@ class GaussianLstmModel(VectorModel):
         lstm_size: int = 64,
         nonlinearity: Callable[[], nn.Module] = nn.Tanh,
         init_log_std: float = 0.0,
+        **reading: Any,
     ) -> None:
-        super().__init__(observation_shape)
+        super().__init__(observation_shape, **reading)
         n_in = self.observation_size
         self.core = _LstmCore(n_in, action_size, hidden_sizes, lstm_size, nonlinearity)
         self.mu = MlpModel(lstm_size, [], action_size, orthogonal_gain=POLICY_GAIN)

@@ -251,7 +251,14 @@ def test_mu_nonlinearity_bounds_the_mean():
     assert (free(torch.randn(B, O))[0] > 1).all()
 
 
-@pytest.mark.parametrize("cls", [MujocoFfModel, MujocoLstmModel, GaussianMlpModel])
+@pytest.mark.parametrize(
+    "cls",
+    [
+        *(MujocoFfModel, MujocoLstmModel, GaussianMlpModel, GaussianLstmModel),
+        *(CategoricalMlpModel, CategoricalLstmModel),
+        lambda shape, n, **kwargs: MultiCategoricalMlpModel(shape, [n, 2], **kwargs),
+    ],
+)
 def test_observation_statistics_normalize_the_input(cls):
     torch.manual_seed(0)
     model = cls((O,), A, normalize_observation=True)
@@ -264,7 +271,9 @@ def test_observation_statistics_normalize_the_input(cls):
     plain.update_obs_rms(data)  # nothing to keep, nothing happens
     scaled = (data - data.mean((0, 1))) / data.flatten(0, 1).std(0, correction=0)
     rest = make_inputs((O,), T, B)[1:]
-    torch.testing.assert_close(model(data, *rest)[0], plain(scaled, *rest)[0], rtol=1e-4, atol=1e-5)
+    own, expected = model(data, *rest)[:2], plain(scaled, *rest)[:2]
+    torch.testing.assert_close(own, expected, rtol=1e-4, atol=1e-5)
+    assert not torch.allclose(own[0], plain(data, *rest)[0], rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("cls", [CategoricalMlpModel, GaussianMlpModel])
