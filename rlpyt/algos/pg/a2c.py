@@ -38,6 +38,7 @@ class A2C(PolicyGradientAlgo):
         except NonFiniteError as error:
             raise self.stop_if_not_finite(itr, error) from None
         self.update_counter += 1
+        self.update_obs_rms(samples)
         return OptInfo([loss.item()], [grad_norm.item()], [entropy.item()], [perplexity.item()])
 
     def loss(self, samples: Any) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

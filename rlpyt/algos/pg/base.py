@@ -138,13 +138,6 @@ class PolicyGradientAlgo(RlAlgorithm):
             prev_reward = null_after_done(prev_reward, done)
         inputs = AgentInputs(env.observation, prev_action, prev_reward)
         return_, advantage, valid = self.process_returns(samples)
-        if hasattr(self.agent, "update_obs_rms"):
-            seen = inputs.observation
-            if (
-                valid is not None
-            ):  # [T, B, ...] -> [N, ...]: what was recorded while waiting is void
-                seen = buffer_func(seen, lambda leaf: leaf[valid > 0])
-            self.agent.update_obs_rms(seen)
         batch = PgBatch(
             agent_inputs=inputs,
             action=agent.action,
@@ -155,6 +148,20 @@ class PolicyGradientAlgo(RlAlgorithm):
             done=done,
         )
         return batch if self.agent.device.type == "cpu" else buffer_to(batch, self.agent.device)
+
+    def update_obs_rms(self, samples: Any) -> None:
+        """Let the agent's observation statistics, if it keeps any, take in a batch [T, B].
+
+        Once it has been trained on: until then the agent computes the likelihoods and values that
+        were recorded, and PPO's ratios begin at one.
+        """
+        if not hasattr(self.agent, "update_obs_rms"):
+            return
+        seen = samples.env.observation
+        if not self.mid_batch_reset:  # what was recorded while waiting is void: [N, ...] remain
+            valid = valid_from_done(samples.env.done) > 0
+            seen = buffer_func(seen, lambda leaf: leaf[valid])
+        self.agent.update_obs_rms(seen)
 
     def _null_action(self) -> Any:
         spaces = self.agent.env_spaces

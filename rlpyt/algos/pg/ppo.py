@@ -90,6 +90,7 @@ class PPO(PolicyGradientAlgo):
                     raise self.stop_if_not_finite(itr, error) from None
                 self.update_counter += 1
                 stats.append((loss.detach(), grad_norm, entropy.detach(), perplexity))
+        self.update_obs_rms(samples)
         return OptInfo(*(torch.stack(column).tolist() for column in zip(*stats)))
 
     def _minibatches(self, batch: Any, state: Any) -> Iterator[tuple[Any, Any]]:
