@@ -140,13 +140,21 @@ def build_agent(options: RunOptions, env_spaces: Any) -> Any:
 
     Raises:
         TypeError: none fits.
+        ValueError: images are to be normalized.
     """
     from rlpyt.agents.pg.vector import agent_for, is_image
 
+    image = is_image(env_spaces.observation)
     model_kwargs: dict[str, Any] = dict(options.agent.model)
     if options.agent.hidden_sizes is not None:
-        name = "fc_sizes" if is_image(env_spaces.observation) else "hidden_sizes"
-        model_kwargs[name] = list(options.agent.hidden_sizes)
+        model_kwargs["fc_sizes" if image else "hidden_sizes"] = list(options.agent.hidden_sizes)
+    if options.agent.normalize_observation:
+        if image:
+            raise ValueError(
+                f"normalize_observation is for vectors, and {options.env} gives images, which are "
+                "scaled to [0, 1] as they are; leave it out (--agent.no-normalize-observation)."
+            )
+        model_kwargs["normalize_observation"] = True
     return agent_for(env_spaces, recurrent=options.agent.recurrent, model_kwargs=model_kwargs)
 
 

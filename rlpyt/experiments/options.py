@@ -49,6 +49,7 @@ class AgentOptions:
 
     recurrent: bool = False  # put an LSTM into the model, fed also previous action and reward
     hidden_sizes: tuple[int, ...] | None = None  # widths of the fully connected layers
+    normalize_observation: bool = False  # shift and scale vectors by their running mean, deviation
     model: dict[str, Any] = field(default_factory=dict)  # further arguments of the model
 
 

@@ -5,7 +5,8 @@ import pytest
 import torch
 
 import rlpyt
-from rlpyt.experiments.build import affinity, env_recipe
+from rlpyt.experiments.build import affinity, build_agent, env_recipe, env_spaces
+from rlpyt.experiments.configs.presets import layers
 from rlpyt.experiments.options import RunOptions, UnknownName
 from rlpyt.experiments.run import train
 
@@ -121,6 +122,34 @@ def test_atari_versions_decide_about_sticky_actions():
     recipe = env_recipe("ms_pacman", {"repeat_action_probability": 0.5})
     assert recipe.kwargs["repeat_action_probability"] == 0.5
     assert (recipe.kwargs["game"], recipe.eval_kwargs["episodic_lives"]) == ("ms_pacman", False)
+
+
+def test_a_normalizing_agent_is_loaded_with_its_statistics(tmp_path):
+    train(tiny("Pendulum-v1", agent={"normalize_observation": True}), tmp_path / "run")
+    agent = rlpyt.load(tmp_path / "run").agent
+    assert agent.model.obs_rms.count == 32
+    plain = build_agent(tiny("Pendulum-v1"), agent.env_spaces)
+    plain.initialize(agent.env_spaces)
+    assert not hasattr(plain.model, "obs_rms")
+
+
+@pytest.mark.parametrize("recurrent", [False, True])
+@pytest.mark.parametrize("algo_name", ["ppo", "a2c"])
+def test_presets_of_mujoco_give_an_agent_that_normalizes(algo_name, recurrent):
+    options = tiny("HalfCheetah-v5", algo_name, agent={"recurrent": recurrent})
+    for layer in layers(algo_name, options.env, env_recipe(options.env).family):
+        options = options.updated(layer)
+    spaces = env_spaces(env_recipe(options.env))
+    agent = build_agent(options, spaces)
+    agent.initialize(spaces)
+    assert agent.model.obs_rms.mean.shape == spaces.observation.shape
+
+
+def test_images_are_not_to_be_normalized():
+    recipe = env_recipe("pong")
+    options = tiny("pong", agent={"normalize_observation": True})
+    with pytest.raises(ValueError, match="pong gives images, .* leave it out"):
+        build_agent(options, env_spaces(recipe))
 
 
 def test_unknown_toys_and_devices_are_refused():

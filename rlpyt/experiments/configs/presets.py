@@ -84,6 +84,7 @@ FAMILIES: dict[str, dict[str, Preset]] = {
         "ppo": {
             "steps": 1_000_000,
             "sampler": {"batch_T": 256, "batch_B": 8},
+            "agent": {"normalize_observation": True},
             "algo": {
                 "learning_rate": 3e-4,
                 "discount": 0.99,
@@ -100,6 +101,7 @@ FAMILIES: dict[str, dict[str, Preset]] = {
         "a2c": {
             "steps": 1_000_000,
             "sampler": {"batch_T": 16, "batch_B": 16},
+            "agent": {"normalize_observation": True},
             "algo": {
                 "learning_rate": 7e-4,
                 "discount": 0.99,
