@@ -7,11 +7,14 @@ from typing import Any
 
 import torch
 
+from rlpyt.algos.untrained import warn_without_gradient
 from rlpyt.errors import NonFiniteError
 
 
 class GradientStep:
     """Backward, clip, check, step. Owned by an algorithm, one per optimizer.
+
+    The first step warns of parameters that the loss does not depend on.
 
     Args:
         parameters: what is trained.
@@ -20,7 +23,7 @@ class GradientStep:
         optim_kwargs: its further arguments. Unless they say otherwise, the fused
             implementation is taken where the class has one.
         clip_grad_norm: the gradient's norm is scaled down to this; ``None`` for no limit.
-        names: parameter names, for error messages.
+        names: parameter names, for messages.
 
     Raises:
         TypeError: the optimizer does not take an argument; the message names both.
@@ -52,6 +55,7 @@ class GradientStep:
         if "fused" in known and not {"fused", "foreach"} & set(kwargs):
             kwargs["fused"] = True
         self.optimizer = OptimCls(self.parameters, lr=learning_rate, **kwargs)
+        self._begun = False
 
     def scale_learning_rate(self, factor: float) -> None:
         """Set the learning rate to ``factor`` times the one given at construction."""
@@ -63,9 +67,18 @@ class GradientStep:
 
         Raises:
             NonFiniteError: loss or gradient is NaN or infinite; parameters are left untouched.
+            ValueError: the loss depends on no parameter at all.
         """
+        if not loss.requires_grad:
+            raise ValueError(
+                "the loss depends on no parameter: look in the model's forward for detach(), "
+                "torch.no_grad() or a way through numpy."
+            )
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
+        if not self._begun:
+            self._begun = True
+            warn_without_gradient(self._name(p) for p in self.parameters if p.grad is None)
         gradients = [p.grad for p in self.parameters if p.grad is not None]
         norm = torch.nn.utils.get_total_norm(gradients)
         if not math.isfinite(norm.item()):
@@ -79,10 +92,13 @@ class GradientStep:
         if not torch.isfinite(loss):
             return f"the loss is {loss.item()}"
         bad = [
-            self._names.get(p, f"parameter {i} of shape {tuple(p.shape)}")
-            for i, p in enumerate(self.parameters)
+            self._name(p)
+            for p in self.parameters
             if p.grad is not None and not torch.isfinite(p.grad).all()
         ]
         return (
             f"the loss is {loss.item():g}, but the gradient is not finite in {', '.join(bad[:5])}"
         )
+
+    def _name(self, parameter: torch.nn.Parameter) -> str:
+        return self._names.get(parameter, f"a parameter of shape {tuple(parameter.shape)}")

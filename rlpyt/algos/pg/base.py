@@ -15,6 +15,7 @@ from rlpyt.algos.returns import (
     generalized_advantage_estimation,
     valid_from_done,
 )
+from rlpyt.algos.untrained import warn_of_untrained
 from rlpyt.utils.buffer import buffer_func, buffer_method, buffer_to
 from rlpyt.utils.checks import check_range
 from rlpyt.utils.collections import namedarraytuple
@@ -78,6 +79,8 @@ class PolicyGradientAlgo(RlAlgorithm):
     def optim_initialize(self, rank: int = 0) -> None:
         """Build the optimizer, from its initial state if one was given."""
         self.rank = rank
+        if rank == 0:
+            warn_of_untrained(self.agent.model)
         names = {p: name for name, p in self.agent.model.named_parameters()}
         self.gradient_step = GradientStep(
             self.agent.parameters(),
