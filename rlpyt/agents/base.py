@@ -33,6 +33,7 @@ class BaseAgent:
 
     recurrent = False
     alternating = False
+    deterministic = False  # in evaluation, take the likeliest action instead of sampling one
 
     def __init__(
         self,

@@ -45,6 +45,10 @@ class Distribution:
         """Draw an action for each row."""
         raise NotImplementedError
 
+    def mode(self, dist_info: Any) -> Tensor:
+        """The likeliest action of each row; by default, of a kind that has none, a sample."""
+        return self.sample(dist_info)
+
     def set_noise(self, noise: Tensor | None) -> None:
         """Give the noise of the next ``sample``, which uses it once.
 

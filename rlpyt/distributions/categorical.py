@@ -37,6 +37,10 @@ class Categorical(DiscreteMixin, Distribution):
         action = torch.searchsorted(cumulative, x, right=True).squeeze(-1)
         return action if self.dtype is torch.long else action.to(self.dtype)
 
+    def mode(self, dist_info: Any) -> Tensor:
+        """The likeliest actions [*lead]."""
+        return torch.as_tensor(dist_info.prob.argmax(-1)).to(self.dtype)
+
     def sample_numpy(self, dist_info: Any, noise: NDArray[Any]) -> NDArray[np.int64]:
         """The actions [B] that ``sample`` draws from the same numbers, for numpy arrays.
 

@@ -146,6 +146,11 @@ class Gaussian(Distribution):
             return sample.clamp(-self.clip, self.clip)
         return sample if self.squash is None else self.squash * torch.tanh(sample)
 
+    def mode(self, dist_info: Any) -> Tensor:
+        """The mean, within the action's limits: what is drawn without noise."""
+        self.set_noise(torch.zeros_like(dist_info.mean))
+        return self.sample(dist_info)
+
     def sample_numpy(self, dist_info: Any, noise: NDArray[Any]) -> NDArray[Any]:
         """The actions [B, A] that ``sample`` draws from the same numbers, up to rounding, in numpy.
 

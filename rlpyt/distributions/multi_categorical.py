@@ -57,6 +57,11 @@ class MultiCategorical(Categorical):
         action = torch.searchsorted(cumulative, x, right=True) - self._starts_on(prob.device)
         return action if self.dtype is torch.long else action.to(self.dtype)
 
+    def mode(self, dist_info: Any) -> Tensor:
+        """The likeliest choice of each part, [*lead, parts]."""
+        parts = dist_info.prob.split(self.dims, dim=-1)
+        return torch.stack([part.argmax(-1) for part in parts], -1).to(self.dtype)
+
     def sample_numpy(self, dist_info: Any, noise: NDArray[Any]) -> NDArray[np.int64]:
         """The actions [B, P] that ``sample`` draws from the same numbers, for numpy arrays.
 

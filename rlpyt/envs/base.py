@@ -104,7 +104,8 @@ def build_env(EnvCls: Callable[..., Any], env_kwargs: Mapping[str, Any], where: 
     """Make one environment and check at the door that it is one.
 
     A bare ``gymnasium`` or ``gym`` environment is put into ``GymEnvWrapper``, so that
-    ``EnvCls=lambda: gymnasium.make("CartPole-v1")`` works.
+    ``EnvCls=lambda: gymnasium.make("CartPole-v1")`` works; a vector environment of gymnasium, ALE
+    or EnvPool is adapted to ``rlpyt.envs.vector.VectorEnv``.
 
     Args:
         EnvCls: class or function that makes an environment.
@@ -131,6 +132,10 @@ def build_env(EnvCls: Callable[..., Any], env_kwargs: Mapping[str, Any], where: 
     for method in ("reset", "step"):
         if not callable(getattr(env, method, None)):
             raise TypeError(f"{name} returned {env!r}, which has no method {method}{by}.")
+    from rlpyt.envs.vector.base import adapt, is_vector_env
+
+    if is_vector_env(env):
+        return adapt(env)
     if is_gym_env(env):
         from rlpyt.envs.gym import GymEnvWrapper
 

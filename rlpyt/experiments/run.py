@@ -8,9 +8,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from rlpyt.distributions.categorical import Categorical
-from rlpyt.distributions.gaussian import Gaussian
-from rlpyt.distributions.multi_categorical import MultiCategorical
 from rlpyt.experiments import rundir
 from rlpyt.experiments.build import (
     EnvRecipe,
@@ -20,7 +17,7 @@ from rlpyt.experiments.build import (
     env_spaces,
 )
 from rlpyt.experiments.options import RunOptions, read_options
-from rlpyt.samplers.surroundings import bounds_of
+from rlpyt.samplers.blocks import bounds_of
 from rlpyt.utils.buffer import buffer_func, numpify_buffer
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.context import run_context
@@ -142,9 +139,8 @@ class Run:
             The action, for the environment's ``step``.
         """
         inputs = buffer_func((observation, self._prev_action, np.float32(reward)), _row)
-        action, agent_info = self.agent.step(*inputs)
-        if deterministic:
-            action = likeliest(self.agent.distribution, agent_info.dist_info)
+        self.agent.deterministic = deterministic
+        action, _ = self.agent.step(*inputs)
         self._prev_action = buffer_func(numpify_buffer(action), np.take, 0, 0)
         if self._bounds is None:
             return self._prev_action
@@ -222,26 +218,6 @@ def load(run_dir: Path | str) -> Run:
     state = torch.load(snapshot, map_location="cpu", weights_only=True)
     agent.load_state_dict(state["agent_state_dict"])
     return Run(path, options, recipe, agent)
-
-
-def likeliest(distribution: Any, dist_info: Any) -> torch.Tensor:
-    """The mode of an action distribution: the likeliest choices, or the mean within its limits.
-
-    Args:
-        distribution: of the agent; of a kind unknown here, a sample is drawn.
-        dist_info: its parameters, leaves [B, ...].
-
-    Returns:
-        Actions [B, ...].
-    """
-    if isinstance(distribution, MultiCategorical):
-        parts = dist_info.prob.split(distribution.dims, dim=-1)
-        return torch.stack([part.argmax(-1) for part in parts], -1)
-    if isinstance(distribution, Categorical):
-        return torch.as_tensor(dist_info.prob.argmax(-1))
-    if isinstance(distribution, Gaussian):
-        distribution.set_noise(torch.zeros_like(dist_info.mean))
-    return torch.as_tensor(distribution.sample(dist_info))
 
 
 def _row(leaf: Any) -> torch.Tensor:

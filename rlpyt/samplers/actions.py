@@ -1,11 +1,12 @@
 """Where environments get their actions from: the only place that asks an agent to act."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
+from rlpyt.agents.base import BaseAgent
 from rlpyt.utils.buffer import leaves_of, torchify_buffer
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.seed import stream
@@ -17,6 +18,13 @@ Array = np.ndarray[Any, Any]
 StepRecord = namedarraytuple(
     "StepRecord", ["observation", "action", "reward", "done", "env_info", "agent_info"]
 )
+# What of it is shared with an action server.
+StepBuffer = namedarraytuple(
+    "StepBuffer", ["observation", "action", "reward", "done", "agent_info"]
+)
+
+
+GLANCE_S = 1.0  # the longest a wait goes without a look at who is waited for
 
 
 class ActionNoise:
@@ -50,25 +58,38 @@ class ActionNoise:
 
 
 class LocalActions:
-    """Actions from an agent in this process.
+    """Actions from an agent in this process, for one group of environments.
+
+    The collector's own where the agent lives beside it; the server's where it does not.
 
     Args:
-        agent: the agent; its memory's group 0 means these environments.
-        step: the record to read from and write to.
+        agent: the agent.
+        step: the record [B] to read from and write to. Rows marked done begin an episode: their
+            recurrent state is cleared before the next action.
         noise: where sampled actions get their randomness.
+        samples: the group's columns of the batch, where values for bootstrapping are recorded;
+            ``None``: nowhere.
+        group: which of the agent's memories means these environments.
     """
 
-    def __init__(self, agent: Any, step: Any, noise: ActionNoise) -> None:
+    def __init__(
+        self, agent: Any, step: Any, noise: ActionNoise, samples: Any = None, group: int = 0
+    ) -> None:
         self.agent = agent
         self.noise = noise
+        self.group = group
         self._step = step
         self._inputs = torchify_buffer((step.observation, step.action, step.reward))
         self._action_leaves = leaves_of(step.action)
         self._info_leaves = leaves_of(step.agent_info)
-        self._done_rows: list[int] = []
         self._noise: Array | None = None
         self._noise_torch: torch.Tensor | None = None
         self._policy: Any = None
+        self._remembers = type(agent).reset_one is not BaseAgent.reset_one
+        fields = () if samples is None else samples.agent._fields
+        self._samples = samples
+        self._bootstrap = samples.agent.bootstrap_value if "bootstrap_value" in fields else None
+        self._timeout_value = samples.agent.timeout_value if "timeout_value" in fields else None
 
     def begin(self, T: int) -> None:
         """Before a batch of T steps."""
@@ -78,23 +99,21 @@ class LocalActions:
             self._noise_torch = torch.from_numpy(self._noise)
         elif self._policy is not None:
             self._policy = None  # without noise of its own, only torch's generator will do
-
-    def reset_rows(self, rows: list[int]) -> None:
-        """These environments begin an episode: their memory is cleared before the next action."""
-        self._done_rows = rows
+        if self._timeout_value is not None:
+            self._timeout_value[...] = 0
 
     def act(self, t: int) -> None:
         """Fill in the record's action and agent_info for step t of the batch."""
-        if self._done_rows:
-            for b in self._done_rows:
-                self.agent.reset_one(b)
-            self._done_rows = []
         if self._policy is not None:
             action, parameters, value = self._policy(self._step.observation, self._noise[t])  # type: ignore[index]
             self._action_leaves[0][...] = action
             for own, new in zip(self._info_leaves, (*parameters, value)):
                 own[...] = new
             return
+        self.agent.attend(self.group)
+        if self._remembers:
+            for b in np.flatnonzero(self._step.done):
+                self.agent.reset_one(b)
         if self._noise_torch is not None:
             self.agent.set_noise(self._noise_torch[t])
         action, agent_info = self.agent.step(*self._inputs)
@@ -103,8 +122,88 @@ class LocalActions:
         for own, new in zip(self._info_leaves, leaves_of(agent_info)):
             own[...] = new.numpy()
 
-    def value(self, observation: Any) -> Array:
-        """V(observation) [B], given the record's action and reward as the previous ones."""
-        _, action, reward = self._inputs
-        values: Array = self.agent.value(torchify_buffer(observation), action, reward).numpy()
+    def truncated(self, t: int, rows: Sequence[int], observation: Any) -> None:
+        """Record V of final observations of episodes that step t truncated.
+
+        The recurrent state still is that of these episodes; it is cleared at the next ``act``.
+
+        Args:
+            t: the step.
+            rows: the environments.
+            observation: [B, ...] with the true final observations in these rows.
+        """
+        if self._timeout_value is None or not len(rows):
+            return
+        action, reward = self._samples.agent.action[t], self._samples.env.reward[t]
+        value = self._value(torchify_buffer((observation, action, reward)))
+        self._timeout_value[t, rows] = value[rows]
+
+    def finish(self) -> None:
+        """After the last step: record V of the observations that follow."""
+        if self._bootstrap is not None:
+            self._bootstrap[...] = self._value(self._inputs)
+
+    def _value(self, inputs: Any) -> Array:
+        self.agent.attend(self.group)
+        values: Array = self.agent.value(*inputs).numpy()
         return values
+
+
+class Exchange(NamedTuple):
+    """What one worker and the action server share; travels to the worker when it is started."""
+
+    obs_ready: Any  # semaphore: the worker has written its rows of the record
+    act_ready: Any  # semaphore: the server has answered them
+    step: Any  # StepBuffer [B]: the record itself
+    final_observation: Any  # [B, ...]: of episodes just truncated; ``None``: nobody asks
+    timed_out: Any  # [B] bool: which rows of it are new
+    abandoned: Any  # [1] bool: the master gave up; workers end
+    eval_step: Any = None  # the record of the evaluation environments
+
+    @property
+    def stop_eval(self) -> "_Never":
+        """rlpyt's flag for collectors of the user's own; the master stops evaluation by itself."""
+        return _Never()
+
+
+class _Never:
+    value = False
+
+
+class Abandoned(Exception):
+    """The action server will not answer any more."""
+
+
+class ServedActions:
+    """Actions from an agent behind two gates: the worker's side.
+
+    The server answers T times and looks at the record once more after the last step, so a batch
+    is T + 1 observations and T actions, as in rlpyt.
+    """
+
+    def __init__(self, exchange: Exchange, evaluation: bool = False) -> None:
+        self._post, self._wait = exchange.obs_ready.release, exchange.act_ready.acquire
+        self._final = None if evaluation else exchange.final_observation
+        self._timed_out = exchange.timed_out
+        self._abandoned = exchange.abandoned.data  # a memoryview: read faster than an array
+
+    def begin(self, T: int) -> None:
+        """Nothing to prepare here."""
+
+    def act(self, t: int) -> None:
+        """Have the record's action and agent_info filled in."""
+        self._post()
+        self._wait()
+        if self._abandoned[0]:
+            raise Abandoned
+
+    def truncated(self, t: int, rows: Sequence[int], observation: Any) -> None:
+        """Leave final observations for the server; it values them before it answers again."""
+        if self._final is not None and len(rows):
+            for b in rows:
+                self._final[b] = observation[b]
+                self._timed_out[b] = True
+
+    def finish(self) -> None:
+        """Let the server see the last observations."""
+        self._post()

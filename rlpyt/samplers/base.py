@@ -3,7 +3,7 @@
 from typing import Any
 
 from rlpyt.samplers.collections import BatchSpec, TrajInfo
-from rlpyt.utils.checks import whole_number
+from rlpyt.utils.checks import check_range, whole_number
 
 
 class BaseSampler:
@@ -24,6 +24,9 @@ class BaseSampler:
         eval_env_kwargs: keyword arguments of the evaluation environments.
         eval_max_steps: environment steps per evaluation at the most, over all environments.
         eval_max_trajectories: episodes per evaluation; shared out evenly over the environments.
+        eval_deterministic: evaluate the likeliest action instead of a sampled one.
+        env_timeout: seconds; a worker that makes no progress for longer, while it should step its
+            environments, is taken for hung and ends the run with ``WorkerTimeout``.
 
     Raises:
         TypeError, ValueError: an argument is of the wrong kind or out of range.
@@ -45,6 +48,8 @@ class BaseSampler:
         eval_env_kwargs: dict[str, Any] | None = None,
         eval_max_steps: int | None = None,
         eval_max_trajectories: int | None = None,
+        eval_deterministic: bool = False,
+        env_timeout: float = 60.0,
     ) -> None:
         if not callable(EnvCls):
             raise TypeError(
@@ -74,6 +79,9 @@ class BaseSampler:
         self.eval_max_trajectories = eval_max_trajectories
         if self.eval_n_envs and eval_max_steps is None:
             raise ValueError("eval_max_steps is needed with eval_n_envs: evaluation must end.")
+        self.eval_deterministic = bool(eval_deterministic)
+        check_range("env_timeout", env_timeout, low=0, open_low=True)
+        self.env_timeout = float(env_timeout)
         self.mid_batch_reset = getattr(CollectorCls, "mid_batch_reset", True)
 
     def initialize(self, *args: Any, **kwargs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The only loop that steps environments for training.
+"""The only loop that collects batches for training.
 
 A collector owns the environments of one process and writes their steps into its columns of the
 batch. ``BaseCollector`` is what people subclass to write loops of their own; evaluation is in
@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from rlpyt.agents.base import AgentInputs
-from rlpyt.samplers.actions import ActionNoise, LocalActions, StepRecord
+from rlpyt.samplers.actions import ActionNoise, LocalActions, ServedActions, StepRecord
+from rlpyt.samplers.blocks import Block, bounds_of, copy_rows, make_block, null_rows
 from rlpyt.samplers.collections import TrajInfo
 from rlpyt.samplers.evaluation import BaseEvalCollector  # noqa: F401  (rlpyt had it here)
-from rlpyt.samplers.surroundings import Surroundings, bounds_of, fit_info
+from rlpyt.samplers.surroundings import Surroundings
 from rlpyt.samplers.traj_stats import BatchTrajStats
-from rlpyt.utils.buffer import buffer_from_example, buffer_func, leaves_of
+from rlpyt.utils.buffer import buffer_func, leaves_of
 from rlpyt.utils.seed import stream
 
 Array = np.ndarray[Any, Any]
@@ -64,13 +65,20 @@ class BaseCollector:
         self.global_B = global_B
         self.env_ranks = list(range(len(envs))) if env_ranks is None else list(env_ranks)
         self.surroundings = Surroundings()
+        self._block: Block | None = None
+
+    @property
+    def block(self) -> Block:
+        """The environments as a block; made when first asked for."""
+        if self._block is None:
+            self._block = make_block(self.envs, self.surroundings.progress)
+        return self._block
 
     def start_envs(self, max_decorrelation_steps: int = 0) -> tuple[Any, list[Any]]:
         """Reset every environment; returns (agent_inputs, traj_infos)."""
         inputs = self._empty_inputs()
-        for b, env in enumerate(self.envs):
-            inputs.observation[b] = env.reset()
-        return inputs, [self.TrajInfoCls() for _ in self.envs]
+        self.block.reset(inputs.observation, range(self.block.B))
+        return inputs, [self.TrajInfoCls() for _ in range(self.block.B)]
 
     def start_agent(self) -> None:
         """Prepare the agent for acting in this process."""
@@ -89,17 +97,22 @@ class BaseCollector:
         """Between batches: reset what waits for it."""
 
     def _empty_inputs(self) -> Any:
-        """Null observation, previous action and previous reward [B]."""
-        B = len(self.envs)
-        observation = buffer_func(self.samples_np.env.observation, lambda x: np.zeros_like(x[0]))
-        null_action = self.envs[0].action_space.null_value()
-        action = buffer_from_example(null_action, B)
-        for b in range(B):
-            action[b] = null_action
-        recorded = self.samples_np.agent.action
-        if not isinstance(recorded, tuple):
-            action = np.asarray(action).astype(recorded.dtype).reshape(recorded.shape[1:])
-        return AgentInputs(observation, action, np.zeros(B, np.float32))
+        """Null observation, previous action and previous reward [B]; a server's, if there is."""
+        null_action = self.block.spaces.action.null_value()
+        if self.step_buffer_np is not None:
+            step = self.step_buffer_np
+            inputs = AgentInputs(step.observation, step.action, step.reward)
+        else:
+            observation = buffer_func(self.samples_np.env.observation, like_row)
+            action = buffer_func(self.samples_np.agent.action, like_row)
+            inputs = AgentInputs(observation, action, np.zeros(self.block.B, np.float32))
+        null_rows(inputs.prev_action, inputs.prev_reward, null_action, range(self.block.B))
+        return inputs
+
+
+def like_row(leaf: Array) -> Array:
+    """Zeros [B, ...] like a time step of a leaf [T, B, ...]."""
+    return np.zeros_like(leaf[0])
 
 
 class DecorrelatingStartCollector(BaseCollector):
@@ -113,27 +126,57 @@ class DecorrelatingStartCollector(BaseCollector):
         inputs, traj_infos = super().start_envs()
         if max_decorrelation_steps < 1:
             return inputs, traj_infos
-        for b, env in enumerate(self.envs):
-            rng = stream(self.surroundings.seed, "decorrelation", self.env_ranks[b])
-            self.surroundings.progress[0] = b
-            o = buffer_func(inputs.observation[b], np.copy)
-            null_action = env.action_space.null_value()
-            for _ in range(int(rng.integers(max_decorrelation_steps + 1))):
-                a = env.action_space.sample()
-                before = o
-                o, r, d, info = env.step(a)
-                traj_infos[b].step(before, a, r, d, None, info)
-                if getattr(info, "traj_done", d):
-                    o = env.reset()
-                    traj_infos[b] = self.TrajInfoCls()
-                inputs.prev_action[b] = null_action if d else a
-                inputs.prev_reward[b] = 0 if d else r
-            inputs.observation[b] = o
+        seed = self.surroundings.seed
+        rngs = [stream(seed, "decorrelation", rank) for rank in self.env_ranks]
+        numbers = [int(rng.integers(max_decorrelation_steps + 1)) for rng in rngs]
+        self._take_random_steps(inputs, traj_infos, numbers)
         return inputs, traj_infos
+
+    def _take_random_steps(self, inputs: Any, traj_infos: list[Any], numbers: list[int]) -> None:
+        block, spaces = self.block, self.block.spaces
+        env_info = buffer_func(self.samples_np.env.env_info, like_row)
+        done = np.zeros(block.B, bool)
+        action = buffer_func(inputs.prev_action, np.copy)
+        step = StepRecord(
+            inputs.observation, inputs.prev_action, inputs.prev_reward, done, env_info, None
+        )
+
+        def watch(b: int, a: Any, r: Any, d: Any, info: Any) -> None:
+            traj_infos[b].step(buffer_func(step.observation[b], np.copy), a, r, d, None, info)
+
+        for t in range(max(numbers)):
+            block.wake()
+            block.rest(b for b, n in enumerate(numbers) if not self._is_due(t, n, max(numbers)))
+            if not block.can_hold:  # those who begin now
+                begin = [b for b, n in enumerate(numbers) if t == max(numbers) - n]
+                block.reset(step.observation, begin)
+            for b in set(range(block.B)) - block.resting:
+                action[b] = block.sample_action(b)
+                step.action[b] = action[b]
+            ended = block.advance(step, action, watch)
+            for b in ended:
+                if has_ended(step, b):
+                    block.reset(step.observation, [b])
+                    traj_infos[b] = self.TrajInfoCls()
+            null_rows(step.action, step.reward, spaces.action.null_value(), ended)
+        block.wake()
+        block.forget_infos()
+
+    def _is_due(self, t: int, n: int, most: int) -> bool:
+        """Whether an environment that takes n of at most ``most`` steps takes one at t.
+
+        Single ones take the first n. A batch cannot be held, so its rows begin late instead.
+        """
+        return t < n if self.block.can_hold else t >= most - n
+
+
+def has_ended(step: Any, b: int) -> bool:
+    """Whether row b of a record, of which an episode is done, needs a reset."""
+    return bool(getattr(step.env_info, "traj_done", step.done)[b])
 
 
 class Collector(DecorrelatingStartCollector):
-    """The collection loop, for agents in this process.
+    """The collection loop, wherever the agent is.
 
     ``mid_batch_reset`` says what follows a done: the environment is reset at once and goes on, or
     it waits for the end of the batch while zeros (and done) are recorded for it.
@@ -142,28 +185,27 @@ class Collector(DecorrelatingStartCollector):
     def start_envs(self, max_decorrelation_steps: int = 0) -> tuple[Any, list[Any]]:
         """Start the environments and lay out the step record."""
         inputs, traj_infos = super().start_envs(max_decorrelation_steps)
-        agent_buf, env_buf = self.samples_np.agent, self.samples_np.env
-
-        def like_row(leaf: Array) -> Array:
-            return np.zeros_like(leaf[0])
-
+        served = self.step_buffer_np
         step = StepRecord(
             observation=inputs.observation,
             action=inputs.prev_action,
             reward=inputs.prev_reward,
-            done=np.zeros(len(self.envs), bool),
-            env_info=buffer_func(env_buf.env_info, like_row),
-            agent_info=buffer_func(agent_buf.agent_info, like_row),
+            done=np.zeros(self.block.B, bool) if served is None else served.done,
+            env_info=buffer_func(self.samples_np.env.env_info, like_row),
+            agent_info=buffer_func(self.samples_np.agent.agent_info, like_row)
+            if served is None
+            else served.agent_info,
         )
         self.step = step
-        noise = ActionNoise(self.surroundings.seed, "action", self.env_ranks)
-        self.actions = LocalActions(self.agent, step, noise)
-        self._null_action = self.envs[0].action_space.null_value()
-        self._clip = bounds_of(self.envs[0].action_space)
-        self._all_steps = [(b, env.step) for b, env in enumerate(self.envs)]
-        self._steps = self._all_steps
+        self.actions: Any
+        if self.sync is not None:
+            self.actions = ServedActions(self.sync)
+        else:
+            noise = ActionNoise(self.surroundings.seed, "action", self.env_ranks)
+            self.actions = LocalActions(self.agent, step, noise, self.samples_np)
+        self._null_action = self.block.spaces.action.null_value()
+        self._clip = bounds_of(self.block.spaces.action)
         self._resting: dict[int, Any] = {}  # row -> observation to go on from; None: reset first
-        self._last_info: list[Any] = [None] * len(self.envs)
         self._lay_out_writes(step)
         self._watch_trajectories(traj_infos)
         return inputs, traj_infos
@@ -186,28 +228,30 @@ class Collector(DecorrelatingStartCollector):
         self._write_first = pairs(
             (agent_buf.prev_action, env_buf.prev_reward), (step.action, step.reward)
         )
+        self._record_leaves = leaves_of(step)
         self._ended = np.zeros(env_buf.done.shape, bool)  # [T, B], trajectories' ends
-        fields = agent_buf._fields
-        self._bootstrap = agent_buf.bootstrap_value if "bootstrap_value" in fields else None
-        self._timeout_value = agent_buf.timeout_value if "timeout_value" in fields else None
 
     def _watch_trajectories(self, traj_infos: list[Any]) -> None:
         """Whole batches at once for the stock TrajInfo, step by step for any other."""
         self._stats = None
         if self.mid_batch_reset and all(type(info) is TrajInfo for info in traj_infos):
             self._stats = BatchTrajStats(traj_infos, traj_infos[0]._discount)
+        self._watch = None if self._stats is not None else self._watch_step
         self.traj_infos = traj_infos
+
+    def _watch_step(self, b: int, a: Any, r: Any, d: Any, info: Any) -> None:
+        step = self.step
+        self.traj_infos[b].step(step.observation[b], a, r, d, step.agent_info[b], info)
 
     def collect_batch(
         self, agent_inputs: Any, traj_infos: list[Any], itr: int
     ) -> tuple[Any, list[Any], list[Any]]:
         """Fill one batch with T steps of every environment."""
-        actions, progress = self.actions, self.surroundings.progress
+        step, block, actions = self.step, self.block, self.actions
+        progress, clip, watch = self.surroundings.progress, self._clip, self._watch
         completed: list[Any] = []
-        actions.begin(self.batch_T)
         self._ended[...] = False
-        if self._timeout_value is not None:
-            self._timeout_value[...] = 0
+        actions.begin(self.batch_T)
         for batch, record in self._write_first:
             batch[0] = record
         for t in range(self.batch_T):
@@ -219,119 +263,68 @@ class Collector(DecorrelatingStartCollector):
                 self._blank_resting()
             for batch, record in self._write_agent:
                 batch[t] = record
-            finals = self._advance(t, completed)
+            action = step.action if clip is None else np.clip(step.action, *clip)
+            ended = block.advance(step, action, watch)
+            if self._resting:
+                self._blank_resting()
             for batch, record in self._write_env:
                 batch[t] = record
-            if finals:
-                self._after_done(t, finals)
+            if ended:
+                self._after_done(t, ended, completed)
         progress[1] = -1
-        if self._bootstrap is not None:
-            self._bootstrap[...] = actions.value(self.step.observation)
+        actions.finish()
         if self._stats is not None:
             completed = self._stats.add(self.samples_np.env.reward, self._ended, self.TrajInfoCls)
         return agent_inputs, traj_infos, completed
 
-    def _advance(self, t: int, completed: list[Any]) -> list[tuple[int, Any, bool]]:
-        """Step the environments; returns (row, final observation, timed out) of those done."""
-        observation, action, reward, done, _, agent_info = self.step
-        progress, last_info = self.surroundings.progress, self._last_info
-        if self._clip is not None:
-            action = np.clip(action, *self._clip)
-        watched = self.traj_infos if self._stats is None else None
-        finals: list[tuple[int, Any, bool]] = []
-        for b, env_step in self._steps:
-            progress[0] = b
-            o, r, d, info = env_step(action[b])
-            if info is not last_info[b]:
-                self._note_info(b, info)
-            if watched is not None:
-                watched[b].step(observation[b], action[b], r, d, agent_info[b], info)
-            if d or getattr(info, "traj_done", False):
-                o = self._end(t, b, o, d, info, completed, finals)
-            observation[b] = o
-            reward[b] = r
-            done[b] = d
-        return finals
-
-    def _end(
-        self,
-        t: int,
-        b: int,
-        o: Any,
-        d: bool,
-        info: Any,
-        completed: list[Any],
-        finals: list[tuple[int, Any, bool]],
-    ) -> Any:
-        """An episode is done, a trajectory perhaps: note it, and return the next observation."""
-        finals.append((b, buffer_func(o, np.copy), bool(getattr(info, "timeout", False))))
-        traj_done = getattr(info, "traj_done", d)
-        if traj_done:
-            self._ended[t, b] = True
-            if self._stats is None:
-                completed.append(self.traj_infos[b].terminate(o))
+    def _after_done(self, t: int, rows: list[int], completed: list[Any]) -> None:
+        """Hand on final observations, count trajectories, reset; null the next step's inputs."""
+        step, block = self.step, self.block
+        if hasattr(step.env_info, "timeout"):
+            timed_out = [b for b in rows if step.env_info.timeout[b]]
+            self.actions.truncated(t, timed_out, step.observation)
+        over = [b for b in rows if has_ended(step, b)]
+        self._ended[t, over] = True
+        if self._stats is None:
+            for b in over:
+                completed.append(self.traj_infos[b].terminate(step.observation[b]))
                 self.traj_infos[b] = self.TrajInfoCls()
-        if not self.mid_batch_reset:
-            self._resting[b] = None if traj_done else finals[-1][1]
-        elif traj_done:
-            o = self.envs[b].reset()
-        return o
-
-    def _note_info(self, b: int, info: Any) -> None:
-        if info:
-            try:
-                self.step.env_info[b] = info
-            except TypeError:
-                self.step.env_info[b] = fit_info(info, self.step.env_info[b])
-            # The same record of plain numbers again needs no writing again.
-            plain = all(isinstance(x, (bool, int, float)) for x in tuple(info))
-            self._last_info[b] = info if plain else None
-
-    def _after_done(self, t: int, finals: list[tuple[int, Any, bool]]) -> None:
-        """Value the final observations of truncated episodes; then null the next step's inputs."""
-        timed_out = [(b, o) for b, o, timeout in finals if timeout]
-        if timed_out and self._timeout_value is not None:
-            observation = buffer_func(self.step.observation, np.copy)
-            for b, o in timed_out:
-                observation[b] = o
-            value = self.actions.value(observation)
-            for b, _ in timed_out:
-                self._timeout_value[t, b] = value[b]
-        rows = [b for b, _, _ in finals]
-        for b in rows:
-            self.step.action[b] = self._null_action
-            self.step.reward[b] = 0
-        self.actions.reset_rows(rows)
-        if not self.mid_batch_reset:
-            self._steps = [(b, step) for b, step in self._all_steps if b not in self._resting]
-            self._blank_resting()
+        null_rows(step.action, step.reward, self._null_action, rows)
+        step.done[rows] = True  # whoever acts clears its memory of these
+        if self.mid_batch_reset:
+            block.reset(step.observation, over)
+            return
+        held = set(rows) - set(over) if block.can_hold else set()
+        self._resting.update({**dict.fromkeys(rows), **copy_rows(step.observation, held)})
+        block.rest(rows)
+        self._blank_resting()
 
     def _blank_resting(self) -> None:
         """What is recorded of environments that wait: zeros, and done."""
-        for b in self._resting:
-            self.step[b] = 0
-            self.step.done[b] = True
-            self._last_info[b] = None
+        rows = list(self._resting)
+        for leaf in self._record_leaves:
+            leaf[rows] = 0
+        self.step.done[rows] = True
 
     def reset_if_needed(self, agent_inputs: Any) -> None:
         """Between batches: reset the environments that waited for it."""
+        if not self._resting:
+            return
+        step = self.step
         for b, kept in self._resting.items():
-            self.surroundings.progress[0] = b
-            self.step.observation[b] = self.envs[b].reset() if kept is None else kept
-            self.step.action[b] = self._null_action
-            self.step.done[b] = False
-        if self._resting:
-            self.actions.reset_rows(list(self._resting))
-            self._resting = {}
-            self._steps = self._all_steps
+            if kept is not None:
+                step.observation[b] = kept
+        self.block.reset(step.observation, [b for b, kept in self._resting.items() if kept is None])
+        null_rows(step.action, step.reward, self._null_action, self._resting)
+        self._resting = {}
+        self.block.wake()
+        self.block.forget_infos()
 
     def state_dict(self) -> dict[str, Any]:
         """Where collection stands, beside the environments: for exact resumption."""
-        state: dict[str, Any] = {
-            "step": [leaf.copy() for leaf in leaves_of(self.step)],
-            "noise": self.actions.noise.state_dict(),
-            "done_rows": list(self.actions._done_rows),
-        }
+        state: dict[str, Any] = {"step": [leaf.copy() for leaf in leaves_of(self.step)]}
+        if self.sync is None:  # else the server has it
+            state["noise"] = self.actions.noise.state_dict()
         state["resting"] = {
             b: None if kept is None else leaves_of(kept) for b, kept in self._resting.items()
         }
@@ -345,14 +338,15 @@ class Collector(DecorrelatingStartCollector):
         """Go on from a saved state."""
         for own, saved in zip(leaves_of(self.step), state["step"], strict=True):
             own[...] = saved
-        self.actions.noise.load_state_dict(state["noise"])
-        self.actions.reset_rows(list(state["done_rows"]))
-        self._last_info = [None] * len(self.envs)
+        if self.sync is None:
+            self.actions.noise.load_state_dict(state["noise"])
         self._resting = {
             b: None if kept is None else self._like_observation(kept)
             for b, kept in state["resting"].items()
         }
-        self._steps = [(b, step) for b, step in self._all_steps if b not in self._resting]
+        self.block.wake()
+        self.block.rest(self._resting)
+        self.block.forget_infos()
         if self._stats is not None:
             self._stats.load_state_dict(state["stats"])
         else:

@@ -1,12 +1,13 @@
-"""The only loop that steps environments for evaluation."""
+"""The loop of evaluation."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from rlpyt.samplers.actions import ActionNoise, LocalActions
-from rlpyt.samplers.surroundings import Surroundings, bounds_of
+from rlpyt.samplers.actions import ActionNoise, LocalActions, ServedActions, StepBuffer
+from rlpyt.samplers.blocks import bounds_of, make_block, null_rows
+from rlpyt.samplers.surroundings import Surroundings
 from rlpyt.utils.buffer import buffer_func
 
 
@@ -55,61 +56,91 @@ class BaseEvalCollector:
 
 
 class EvalCollector(BaseEvalCollector):
-    """The evaluation loop, for agents in this process.
+    """The evaluation loop, wherever the agent is; it runs in chunks of steps.
 
     Each environment runs its ``quota`` of episodes, decided beforehand, so short episodes do not
     crowd out long ones; without a quota it runs ``max_T`` steps, and whatever ends within them
     counts (then, as rlpyt documents, favouring short episodes where ``max_T`` is not large).
     """
 
-    NOISE_BLOCK = 64  # steps for which action noise is drawn at a time
+    CHUNK = 64  # steps for which action noise is drawn at a time
+    evaluations = 0  # begun so far
 
     def collect_evaluation(self, itr: int) -> list[Any]:
-        """Run episodes from fresh resets; returns their ``TrajInfo`` by environment."""
-        B, progress = len(self.envs), self.surroundings.progress
-        finished: list[list[Any]] = [[] for _ in range(B)]
-        quota: Any = self.quota or [np.inf] * B
-        step, actions = self._start()
-        infos = [self.TrajInfoCls() for _ in range(B)]
-        clip = bounds_of(self.envs[0].action_space)
-        null_action = self.envs[0].action_space.null_value()
-        for t in range(self.max_T):
-            progress[1] = t
-            if t % self.NOISE_BLOCK == 0:
-                actions.begin(self.NOISE_BLOCK)
-            actions.act(t % self.NOISE_BLOCK)
-            action = step.action if clip is None else np.clip(step.action, *clip)
-            rows = []
-            for b, env in enumerate(self.envs):
-                if len(finished[b]) >= quota[b]:
-                    continue
-                progress[0] = b
-                o, r, d, info = env.step(action[b])
-                infos[b].step(step.observation[b], action[b], r, d, step.agent_info[b], info)
-                if getattr(info, "traj_done", d):
-                    finished[b].append(infos[b].terminate(o))
-                    infos[b] = self.TrajInfoCls()
-                    o = env.reset()
-                step.observation[b] = o
-                step.reward[b] = 0 if d else r
-                if d:
-                    step.action[b] = null_action
-                    rows.append(b)
-            actions.reset_rows(rows)
-            if all(len(done) >= n for done, n in zip(finished, quota)):
+        """Run episodes from fresh resets; returns their ``TrajInfo``."""
+        self.begin()
+        finished: list[Any] = []
+        for t in range(0, self.max_T, self.CHUNK):
+            finished += self.run(min(self.CHUNK, self.max_T - t))
+            if self.satisfied:
                 break
-        progress[1] = -1
-        return [info for infos_of_env in finished for info in infos_of_env]
+        return finished
 
-    def _start(self) -> tuple[Any, LocalActions]:
-        """Reset the environments and begin the evaluation's own stream of noise."""
+    def begin(self) -> None:
+        """Reset the environments; every evaluation has its own streams of noise."""
         if self.example_step is None:
             raise RuntimeError("example_step must be set before evaluation; samplers do.")
-        step = buffer_func(self.example_step, np.zeros_like)
-        for b, env in enumerate(self.envs):
-            self.surroundings.progress[0] = b
-            step.observation[b] = env.reset()
-            step.action[b] = env.action_space.null_value()
-        if not hasattr(self, "_noise"):
-            self._noise = ActionNoise(self.surroundings.seed, "eval action", self.env_ranks)
-        return step, LocalActions(self.agent, step, self._noise)
+        if not hasattr(self, "_block"):
+            self._block = make_block(self.envs, self.surroundings.progress)
+            self._spaces = self._block.spaces
+            self._step = buffer_func(self.example_step, np.zeros_like)
+            if self.step_buffer_np is not None:
+                fields = {name: getattr(self.step_buffer_np, name) for name in StepBuffer._fields}
+                self._step = self._step._replace(**fields)
+        block, step = self._block, self._step
+        self.evaluations += 1
+        self._actions: Any
+        if self.sync is not None:
+            self._actions = ServedActions(self.sync, evaluation=True)
+        else:
+            noise = eval_noise(self.surroundings.seed, self.evaluations, self.env_ranks)
+            self._actions = LocalActions(self.agent, step, noise)
+        block.wake()
+        block.forget_infos()
+        block.reset(step.observation, range(block.B))
+        null_rows(step.action, step.reward, self._spaces.action.null_value(), range(block.B))
+        step.done[:] = False
+        self._infos = [self.TrajInfoCls() for _ in range(block.B)]
+        self._due: list[float] = [*self.quota] if self.quota else [np.inf] * block.B
+        block.rest(b for b, due in enumerate(self._due) if due <= 0)
+
+    @property
+    def satisfied(self) -> bool:
+        """Whether every environment has run its quota."""
+        return len(self._block.resting) == self._block.B
+
+    def run(self, n: int) -> list[Any]:
+        """Go on for n steps; returns the ``TrajInfo`` of episodes that ended."""
+        block, step, actions = self._block, self._step, self._actions
+        clip, null_action = bounds_of(self._spaces.action), self._spaces.action.null_value()
+        finished: list[Any] = []
+
+        def watch(b: int, a: Any, r: Any, d: Any, info: Any) -> None:
+            self._infos[b].step(step.observation[b], a, r, d, step.agent_info[b], info)
+
+        actions.begin(n)
+        for t in range(n):
+            self.surroundings.progress[1] = t
+            actions.act(t)
+            action = step.action if clip is None else np.clip(step.action, *clip)
+            ended = block.advance(step, action, watch)
+            for b in [b for b in ended if getattr(step.env_info, "traj_done", step.done)[b]]:
+                finished.append(self._infos[b].terminate(step.observation[b]))
+                self._infos[b] = self.TrajInfoCls()
+                self._due[b] -= 1
+                if self._due[b] > 0:
+                    block.reset(step.observation, [b])
+                else:
+                    block.rest([b])
+            null_rows(step.action, step.reward, null_action, ended)
+            step.done[ended] = True
+            if self.satisfied and self.sync is None:
+                break
+        actions.finish()
+        self.surroundings.progress[1] = -1
+        return finished
+
+
+def eval_noise(seed: int, evaluation: int, env_ranks: Sequence[int]) -> ActionNoise:
+    """The randomness of actions in one evaluation, counted from 1."""
+    return ActionNoise(seed, f"eval action {evaluation}", env_ranks)

@@ -3,7 +3,7 @@
 import math
 import warnings
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from rlpyt.utils.processes import available_cpus
 
@@ -12,9 +12,23 @@ MOST_WORKERS_PER_CORE = 10
 
 @dataclass(frozen=True)
 class SamplerLayout:
-    """What tells one sampler class from another."""
+    """What tells one sampler class from another.
+
+    Raises:
+        ValueError: the parts contradict each other.
+    """
 
     processes: bool = False  # environments in worker processes, or in the caller's
+    agent: Literal["local", "served"] = "local"  # acts beside its environments, or in the master
+    groups: int = 1  # of workers, which take turns with a served agent
+    overlap: bool = True  # whether a group may step while another does
+
+    def __post_init__(self) -> None:
+        served = self.agent == "served"
+        if self.agent not in ("local", "served") or self.groups < 1:
+            raise ValueError(f"{self}: agent must be 'local' or 'served', groups at least 1.")
+        if (served and not self.processes) or (self.groups > 1 and not served):
+            raise ValueError(f"{self}: groups need a served agent, and that needs processes.")
 
 
 @dataclass(frozen=True)
@@ -29,10 +43,12 @@ class Hardware:
     cuda_idx: int | None = None
 
     @classmethod
-    def of(cls, affinity: Any, batch_B: int | None = None) -> "Hardware":
+    def of(cls, affinity: Any, batch_B: int | None = None, groups: int = 1) -> "Hardware":
         """Read an affinity.
 
         Args:
+            groups: of workers that take turns; as many workers as cores are given for each turn,
+                unless their number can be divided by it.
             batch_B: environments to share out; without a number of workers in the affinity, as
                 many are taken as divide it, up to the number of cores.
             affinity: ``None`` or "auto" (about a worker per available core, nothing pinned), a
@@ -60,9 +76,11 @@ class Hardware:
             )
         cpus = affinity.get("workers_cpus")
         cores = len(available_cpus())
-        most = len(cpus) if cpus else _largest_divisor(batch_B, cores)
+        most = len(cpus) if cpus else groups * _largest_divisor(batch_B, cores, groups)
         n_workers = affinity.get("n_workers", most)
-        _check_n_workers(n_workers, cores)
+        _check_n_workers(n_workers, cores * groups)
+        if n_workers % groups:
+            n_workers, cpus = n_workers * groups, None if cpus is None else list(cpus) * groups
         pinned: list[list[int] | None] = [None] * n_workers
         if cpus and affinity.get("set_affinity", True):
             for i, own in enumerate(cpus[:n_workers]):
@@ -85,8 +103,11 @@ _KNOWN_KEYS = {
 }
 
 
-def _largest_divisor(number: int | None, limit: int) -> int:
-    return limit if number is None else max(n for n in range(1, limit + 1) if number % n == 0)
+def _largest_divisor(number: int | None, limit: int, times: int = 1) -> int:
+    """The largest n up to a limit such that n * times divides a number, or 1."""
+    if number is None:
+        return limit
+    return max((n for n in range(1, limit + 1) if number % (n * times) == 0), default=1)
 
 
 def _check_n_workers(n_workers: Any, cores: int) -> None:

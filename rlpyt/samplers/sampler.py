@@ -1,5 +1,6 @@
 """The sampler: builds stations from a layout, in this process or in workers, and commands them."""
 
+from functools import partial
 from multiprocessing.util import Finalize
 from typing import Any
 
@@ -8,11 +9,14 @@ import numpy as np
 from rlpyt.envs.base import build_env
 from rlpyt.samplers.base import BaseSampler
 from rlpyt.samplers.buffer import agent_examples, allocate_samples, env_examples
+from rlpyt.samplers.evaluation import EvalCollector
 from rlpyt.samplers.layout import Hardware, SamplerLayout, rows_per_worker
-from rlpyt.samplers.station import Station, StationSpec, quotas
+from rlpyt.samplers.serving import ActionServer
+from rlpyt.samplers.station import Station, StationSpec, quotas, runs_in_chunks, with_rows
 from rlpyt.samplers.workers import WorkerPool, WorkerSpec, run_in_child
 from rlpyt.utils import serialize
 from rlpyt.utils.buffer import torchify_buffer
+from rlpyt.utils.processes import start_context
 from rlpyt.utils.seed import make_seed
 from rlpyt.utils.shared import Arena
 
@@ -26,11 +30,16 @@ class Sampler(BaseSampler):
     """
 
     layout = SamplerLayout()
-    step_timeout_s = 60.0  # a worker without progress for longer is taken for hung
-    start_timeout_s = 300.0
+    start_timeout_s = 300.0  # for starting a worker and resetting its environments
     start_method: str | None = None  # of worker processes; see ``processes.start_context``
     _station: Station | None = None
     _pool: WorkerPool | None = None
+    _server: ActionServer | None = None
+
+    @staticmethod
+    def should_stop() -> bool:
+        """Asked between the chunks of an evaluation; replace it to be able to end one early."""
+        return False
 
     def initialize(
         self,
@@ -62,17 +71,18 @@ class Sampler(BaseSampler):
             WorkerError: an environment or worker failed to start.
             ValueError, TypeError: the parts do not fit together.
         """
-        hardware = Hardware.of(affinity, self.batch_spec.B)
+        hardware = Hardware.of(affinity, self.batch_spec.B, self.layout.groups)
         self.agent = agent
         self.seed = make_seed() if seed is None else seed
         T, B = self.batch_spec
         n_stations = hardware.n_workers if self.layout.processes else 1
         rows = rows_per_worker(B, n_stations)
-        recipe_agent = serialize.dumps(agent) if self.layout.processes else b""
+        in_workers = self.layout.processes and self.layout.agent == "local"
+        recipe_agent = serialize.dumps(agent if in_workers else None)
         examples = self._try_environment()
         agent.initialize(
             examples.spaces,
-            share_memory=self.layout.processes,
+            share_memory=in_workers,
             global_B=B * world_size,
             env_ranks=list(range(rank * B, (rank + 1) * B)),
         )
@@ -85,6 +95,8 @@ class Sampler(BaseSampler):
             self._station_spec(i, rows, n_stations, rank, world_size, traj_info_kwargs or {})
             for i in range(n_stations)
         ]
+        if self.layout.agent == "served":
+            self._server = self._build_server(specs)
         if self.layout.processes:
             self._pool = self._start_workers(specs, recipe_agent, hardware)
             # Before multiprocessing joins its children at exit, whatever was imported first.
@@ -120,6 +132,9 @@ class Sampler(BaseSampler):
         n_eval = -(-self.eval_n_envs // n_stations)  # at least one each, as documented
         all_eval = n_eval * n_stations
         quota = quotas(self.eval_max_trajectories, all_eval)
+        self._eval_max_T = (
+            self.eval_max_steps // all_eval if self.eval_max_steps and all_eval else 0
+        )
         mine = slice(i * n_eval, (i + 1) * n_eval)
         first = rank * B + i * rows
         return StationSpec(
@@ -140,8 +155,24 @@ class Sampler(BaseSampler):
             if self.eval_env_kwargs is None
             else self.eval_env_kwargs,
             eval_env_ranks=list(range(i * n_eval, (i + 1) * n_eval)),
-            eval_max_T=self.eval_max_steps // all_eval if self.eval_max_steps and all_eval else 0,
+            eval_max_T=self._eval_max_T,
             eval_quota=None if quota is None else quota[mine],
+            eval_deterministic=self.eval_deterministic,
+        )
+
+    def _build_server(self, specs: list[StationSpec]) -> ActionServer:
+        return ActionServer(
+            agent=self.agent,
+            examples=self.examples,
+            samples_np=self.samples_np,
+            env_ranks=[spec.env_ranks for spec in specs],
+            eval_env_ranks=[spec.eval_env_ranks for spec in specs],
+            n_groups=self.layout.groups,
+            overlap=self.layout.overlap,
+            seed=self.seed,
+            global_B=specs[0].global_B,
+            eval_deterministic=self.eval_deterministic,
+            context=start_context(self.start_method),
         )
 
     def _start_workers(
@@ -157,6 +188,7 @@ class Sampler(BaseSampler):
                 recipe=serialize.dumps((spec, agent)),
                 samples=self.samples_np[:, i * rows : (i + 1) * rows],
                 weights=self.agent.shared_weights,
+                exchange=self._server.exchanges[i] if self._server is not None else None,
                 progress=progress[i],
                 cpus=hardware.workers_cpus[i],
                 torch_threads=hardware.worker_torch_threads,
@@ -166,15 +198,15 @@ class Sampler(BaseSampler):
         return WorkerPool(
             worker_specs,
             [spec.env_ranks for spec in specs],
-            self.step_timeout_s,
+            self.env_timeout,
             self.start_timeout_s,
             self.start_method,
         )
 
-    def _call(self, method: str, *args: Any) -> list[Any]:
+    def _call(self, method: str, *args: Any, meanwhile: Any = None) -> list[Any]:
         """Run a method of every station; returns the results in order."""
         if self._pool is not None:
-            return self._pool.call(method, *args)
+            return self._pool.call(method, *args, meanwhile=meanwhile)
         if self._station is None:
             raise RuntimeError("the sampler is not initialized, or was shut down.")
         try:
@@ -196,11 +228,15 @@ class Sampler(BaseSampler):
             WorkerError: a worker failed; nothing of the sampler is left running.
         """
         self.agent.sync_shared_memory()
-        completed = self._call("collect", itr)
+        serve = None if self._server is None else partial(self._server.serve_actions, itr)
+        completed = self._call("collect", itr, meanwhile=serve)
         return self.samples_pyt, [info for infos in completed for info in infos]
 
     def evaluate_agent(self, itr: int) -> list[Any]:
         """Run the evaluation episodes; returns their ``TrajInfo``.
+
+        It goes in chunks of steps; between them ``should_stop`` may end it, and those episodes
+        are returned that were finished.
 
         Raises:
             ValueError: the sampler has no evaluation environments.
@@ -209,12 +245,26 @@ class Sampler(BaseSampler):
         if not self.eval_n_envs:
             raise ValueError("nothing to evaluate in: construct the sampler with eval_n_envs > 0.")
         self.agent.sync_shared_memory()
-        completed = self._call("evaluate", itr)
-        return [info for infos in completed for info in infos]
+        max_T = self._eval_max_T
+        chunk = EvalCollector.CHUNK if runs_in_chunks(self.eval_CollectorCls) else max_T
+        finished: list[Any] = []
+        for t in range(0, max_T, chunk):
+            n, first = min(chunk, max_T - t), t == 0
+            serve = None
+            if self._server is not None:
+                serve = partial(self._server.serve_actions_evaluation, itr, n, first)
+            replies = self._call("evaluate", itr, n, first, meanwhile=serve)
+            finished += [info for infos, _ in replies for info in infos]
+            if all(satisfied for _, satisfied in replies) or self.should_stop():
+                break
+        return finished
 
     def state_dict(self) -> dict[str, Any]:
         """State of all stations, by station: environments, random streams, sums in progress."""
-        return {"stations": self._call("state_dict")}
+        state: dict[str, Any] = {"stations": self._call("state_dict")}
+        if self._server is not None:
+            state["server"] = self._server.state_dict()
+        return state
 
     def load_state_dict(self, state: dict[str, Any]) -> bool:
         """Go on from a saved state; returns whether it could be done exactly.
@@ -226,6 +276,8 @@ class Sampler(BaseSampler):
         if self._pool is not None:
             if len(stations) != len(self._pool.processes):
                 return False
+            if self._server is not None:
+                self._server.load_state_dict(state["server"])
             return all(self._pool.call_each("load_state_dict", [(s,) for s in stations]))
         return bool(len(stations) == 1 and self._call("load_state_dict", stations[0])[0])
 
@@ -266,13 +318,15 @@ class Sampler(BaseSampler):
         """Close environments and stop workers; can be called again."""
         if self._pool is not None:
             self._finalizer()
-            self._pool = None
+            self._pool = self._server = None
         if self._station is not None:
             self._station.close()
             self._station = None
 
 
 def _try_out(make: Any, kwargs: dict[str, Any]) -> Any:
+    if getattr(make, "batched", False) and "num_envs" not in kwargs:
+        kwargs = with_rows(make, kwargs, [0])
     env = build_env(make, kwargs, "trying it out")
     try:
         return env_examples(env)

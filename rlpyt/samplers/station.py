@@ -1,5 +1,6 @@
 """What one process needs to sample: environments, agent, collectors. The same in every process."""
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,7 +9,8 @@ import numpy as np
 import torch
 
 from rlpyt.envs.base import build_env
-from rlpyt.samplers.actions import StepRecord
+from rlpyt.samplers.actions import Exchange, StepRecord
+from rlpyt.samplers.blocks import is_batch
 from rlpyt.samplers.collectors import Collector
 from rlpyt.samplers.evaluation import EvalCollector
 from rlpyt.samplers.surroundings import Surroundings
@@ -38,16 +40,31 @@ class StationSpec:
     eval_env_ranks: list[int] = field(default_factory=list)
     eval_max_T: int = 0
     eval_quota: list[int] | None = None
+    eval_deterministic: bool = False
 
 
 class Station:
-    """Environments, agent and collectors of one process, ready to collect and to evaluate."""
+    """Environments, agent and collectors of one process, ready to collect and to evaluate.
+
+    Args:
+        spec: the recipe.
+        agent: the agent, or ``None`` where an action server has it.
+        samples_np: columns of the batch.
+        progress: [2], where to note what the process is occupied with.
+        exchange: what is shared with the action server.
+    """
 
     def __init__(
-        self, spec: StationSpec, agent: Any, samples_np: Any, progress: Any = None
+        self,
+        spec: StationSpec,
+        agent: Any,
+        samples_np: Any,
+        progress: Any = None,
+        exchange: Exchange | None = None,
     ) -> None:
         self.spec = spec
         self.agent = agent
+        self.exchange = exchange
         self.surroundings = Surroundings(seed=spec.seed)
         if progress is not None:
             self.surroundings.progress = progress
@@ -60,6 +77,8 @@ class Station:
             batch_T=spec.batch_T,
             TrajInfoCls=traj_info_factory(spec.TrajInfoCls, spec.traj_info_kwargs),
             agent=agent,
+            sync=exchange,
+            step_buffer_np=None if exchange is None else exchange.step,
             global_B=spec.global_B,
             env_ranks=spec.env_ranks,
         )
@@ -70,14 +89,27 @@ class Station:
         self._count_steps_of_foreign_loops()
 
     def _make_envs(self, kwargs: dict[str, Any], ranks: list[int], purpose: str) -> list[Any]:
-        envs = []
-        for b, rank in enumerate(ranks):
-            self.surroundings.progress[0] = b
-            where = f"worker {self.spec.rank}, {purpose} {rank}"
-            env = build_env(self.spec.EnvCls, kwargs, where)
-            if hasattr(env, "seed"):
-                env.seed(env_seed(self.spec.seed, rank, purpose))
+        """One environment per rank, or as many batches of them as it takes."""
+        make = self.spec.EnvCls
+        by_rows = getattr(make, "batched", False) and "num_envs" not in kwargs
+        envs: list[Any] = []
+        todo = list(ranks)
+        while todo:
+            self.surroundings.progress[0] = len(ranks) - len(todo)
+            where = f"worker {self.spec.rank}, {purpose} {todo[0]}"
+            seeds = [env_seed(self.spec.seed, rank, purpose) for rank in todo]
+            arguments = with_rows(make, kwargs, seeds) if by_rows else kwargs
+            env = build_env(make, arguments, where)
+            n = env.n if is_batch(env) else 1
+            if n > len(todo):
+                raise ValueError(
+                    f"{where}: the vector environment has {n} rows, and there is room for "
+                    f"{len(todo)} of {len(ranks)} per worker; its num_envs must divide that."
+                )
+            if hasattr(env, "seed") and "seeds" not in arguments:
+                env.seed(seeds[:n] if is_batch(env) else seeds[0])
             envs.append(env)
+            todo = todo[n:]
         return envs
 
     def _make_eval_collector(self) -> Any:
@@ -101,13 +133,14 @@ class Station:
                 traj_infos_queue=self._eval_queue,
                 max_T=spec.eval_max_T,
                 agent=self.agent,
+                sync=self.exchange,
+                step_buffer_np=None if self.exchange is None else self.exchange.eval_step,
             )
         collector.surroundings = self.surroundings
         collector.env_ranks = spec.eval_env_ranks
         collector.quota = spec.eval_quota
-        names = StepRecord._fields
-        example = StepRecord(*(spec.examples[name] for name in names))
-        collector.example_step = buffer_from_example(example, len(self.eval_envs))
+        example = StepRecord(*(spec.examples[name] for name in StepRecord._fields))
+        collector.example_step = buffer_from_example(example, len(spec.eval_env_ranks))
         return collector
 
     def _count_steps_of_foreign_loops(self) -> None:
@@ -130,7 +163,8 @@ class Station:
 
     def collect(self, itr: int) -> list[Any]:
         """Fill the batch; returns finished trajectories."""
-        self.agent.sample_mode(itr)
+        if self.agent is not None:
+            self.agent.sample_mode(itr)
         with torch.inference_mode():
             self.collector.reset_if_needed(self.agent_inputs)
             self.agent_inputs, self.traj_infos, completed = self.collector.collect_batch(
@@ -138,14 +172,37 @@ class Station:
             )
         return list(completed)
 
-    def evaluate(self, itr: int) -> list[Any]:
-        """Run evaluation episodes; returns finished trajectories."""
-        self.agent.eval_mode(itr)
+    def evaluate(self, itr: int, n_steps: int, first: bool) -> tuple[list[Any], bool]:
+        """Begin an evaluation or go on with it.
+
+        Args:
+            itr: of the run.
+            n_steps: how far; collectors of the user's own run the whole evaluation at once.
+            first: whether it begins.
+
+        Returns:
+            (finished trajectories, whether this station has nothing left to evaluate).
+        """
+        if first:
+            self._begin_evaluation(itr)
         with torch.inference_mode():
+            if runs_in_chunks(self.spec.eval_CollectorCls):
+                if first:
+                    self.eval_collector.begin()
+                return self.eval_collector.run(n_steps), self.eval_collector.satisfied
             finished = self.eval_collector.collect_evaluation(itr)
         queued: list[Any] = self._eval_queue.take()
         queued.extend(info for info in finished or [] if info is not None)
-        return queued
+        return queued, True
+
+    def _begin_evaluation(self, itr: int) -> None:
+        if self.agent is not None:
+            self.agent.deterministic = self.spec.eval_deterministic
+            self.agent.eval_mode(itr)
+        for own, theirs in zip(self.eval_envs, self.envs):  # batches of one worker share statistics
+            if is_batch(own):
+                own.load_statistics(theirs.statistics())
+                own.freeze()
 
     def where(self) -> tuple[int, int]:
         """(global environment index, time step) that the process is, or was, occupied with."""
@@ -159,10 +216,10 @@ class Station:
         state["eval_envs"] = [_state_of(env) for env in self.eval_envs]
         if hasattr(self.collector, "state_dict"):
             state["collector"] = self.collector.state_dict()
-        if hasattr(self.agent, "memory"):
-            state["memory"] = self.agent.memory.state_dict()
-        noise = getattr(self.eval_collector, "_noise", None)
-        state["eval_noise"] = None if noise is None else noise.state_dict()
+        if self.agent is not None:
+            state["agent"] = agent_memory(self.agent)
+        state["evaluations"] = getattr(self.eval_collector, "evaluations", 0)
+        state["seed"] = self.surroundings.seed
         return state
 
     def load_state_dict(self, state: dict[str, Any]) -> bool:
@@ -173,22 +230,12 @@ class Station:
             if saved is not None:
                 env.set_state(saved)
         self.collector.load_state_dict(state["collector"])
-        if "memory" in state:
-            example = self.agent_example_memory()
-            if example is not None:
-                self.agent.memory.load_state_dict(state["memory"], example)
-        if state["eval_noise"] is not None and self.eval_collector is not None:
-            self.eval_collector._start()
-            self.eval_collector._noise.load_state_dict(state["eval_noise"])
-            for env, saved in zip(self.eval_envs, state["eval_envs"]):
-                if saved is not None:
-                    env.set_state(saved)
+        if self.agent is not None:
+            load_agent_memory(self.agent, state["agent"], self.spec.examples)
+        if hasattr(self.eval_collector, "evaluations"):
+            self.eval_collector.evaluations = state["evaluations"]
+        self.surroundings.seed = state["seed"]  # streams yet to begin are those of the saved run
         return True
-
-    def agent_example_memory(self) -> Any:
-        """The structure of a recurrent state, from what the agent records of it."""
-        info = self.spec.examples.get("agent_info")
-        return getattr(info, "prev_rnn_state", None)
 
     def close(self) -> None:
         """Close the environments; a failure to close concerns nobody any more."""
@@ -229,9 +276,34 @@ def _state_of(env: Any) -> Any:
 
 
 def _parameters_of(cls: Any) -> set[str]:
-    import inspect
-
     return set(inspect.signature(cls.__init__).parameters)
+
+
+def with_rows(make: Any, kwargs: dict[str, Any], seeds: list[int]) -> dict[str, Any]:
+    """Arguments of a factory of batched environments for as many rows as there are seeds."""
+    more: dict[str, Any] = {"num_envs": len(seeds)}
+    if "seeds" in inspect.signature(make).parameters:
+        more["seeds"] = seeds
+    return {**kwargs, **more}
+
+
+def runs_in_chunks(eval_CollectorCls: Any) -> bool:
+    """Whether the evaluation loop is ours, which can be interrupted."""
+    return getattr(eval_CollectorCls, "collect_evaluation", None) is (
+        EvalCollector.collect_evaluation
+    )
+
+
+def agent_memory(agent: Any) -> Any:
+    """An agent's recurrent states, as a checkpoint keeps them; ``None`` without any."""
+    return agent.memory.state_dict() if hasattr(agent, "memory") else None
+
+
+def load_agent_memory(agent: Any, state: Any, examples: Any) -> None:
+    """Give an agent its recurrent states back, in the structure that it records of them."""
+    example = getattr(examples.get("agent_info"), "prev_rnn_state", None)
+    if state is not None and example is not None:
+        agent.memory.load_state_dict(state, example)
 
 
 def traj_info_factory(TrajInfoCls: Any, settings: dict[str, Any]) -> Callable[[], Any]:

@@ -7,10 +7,9 @@ from typing import Any
 
 from rlpyt.agents.weights import SharedWeights
 from rlpyt.errors import WorkerError, WorkerTimeout
+from rlpyt.samplers.actions import GLANCE_S, Abandoned
 from rlpyt.utils import processes, serialize
 from rlpyt.utils.seed import env_seed, set_seed
-
-GLANCE_S = 1.0  # the longest the master waits without looking at progress
 
 
 @dataclass(frozen=True)
@@ -18,9 +17,10 @@ class WorkerSpec:
     """All that a worker is started with; travels by pickle."""
 
     rank: int
-    recipe: bytes  # (StationSpec, agent as constructed), by value
+    recipe: bytes  # (StationSpec, agent as constructed or None), by value
     samples: Any  # the worker's columns of the batch
     weights: SharedWeights | None
+    exchange: Any  # what is shared with an action server, or None
     progress: Any  # [2] int64 shared with the master
     cpus: list[int] | None
     torch_threads: int
@@ -48,8 +48,8 @@ def worker_main(spec: WorkerSpec, pipe: Connection) -> None:
                     break
                 result = getattr(station, method)(*arguments)
             pipe.send((number, "ok", serialize.dumps(result)))
-    except (EOFError, BrokenPipeError, ConnectionResetError):
-        return  # the parent is gone
+    except (EOFError, BrokenPipeError, ConnectionResetError, Abandoned):
+        return  # the parent is gone, or done with us
     except BaseException as error:  # whatever it is, the parent hears of it and decides
         where = station.where() if station is not None else (-1, -1)
         _report(pipe, number, error, where)
@@ -63,16 +63,17 @@ def _build_station(spec: WorkerSpec) -> Any:
 
     station_spec, agent = serialize.loads(spec.recipe)
     set_seed(env_seed(station_spec.seed, spec.rank, "worker"))
-    agent.initialize(
-        station_spec.examples.spaces,
-        share_memory=False,
-        global_B=station_spec.global_B,
-        env_ranks=station_spec.env_ranks,
-    )
-    if spec.weights is not None:
-        spec.weights.bind(agent.model)
+    if agent is not None:
+        agent.initialize(
+            station_spec.examples.spaces,
+            share_memory=False,
+            global_B=station_spec.global_B,
+            env_ranks=station_spec.env_ranks,
+        )
+        if spec.weights is not None:
+            spec.weights.bind(agent.model)
     progress = spec.progress.data  # a memoryview: written several times faster than an array
-    station = Station(station_spec, agent, spec.samples, progress)
+    station = Station(station_spec, agent, spec.samples, progress, spec.exchange)
     station.start()
     return station
 
@@ -109,6 +110,7 @@ class WorkerPool:
     ) -> None:
         self._env_ranks = env_ranks
         self._progress = [spec.progress for spec in specs]
+        self._exchanges = [spec.exchange for spec in specs if spec.exchange is not None]
         self._step_timeout_s = step_timeout_s
         self._start_timeout_s = start_timeout_s
         self._number = 0
@@ -129,20 +131,26 @@ class WorkerPool:
                     process.start()
                     theirs.close()
                     self.processes.append(process)
-            self._gather(start_timeout_s)
+            self._begin_waiting(start_timeout_s)
+            self._gather()
         except BaseException:
             self.shutdown(patience_s=0.1)
             raise
 
-    def call(self, method: str, *arguments: Any) -> list[Any]:
+    def call(self, method: str, *arguments: Any, meanwhile: Any = None) -> list[Any]:
         """Have every worker's station run a method; returns the results by worker.
+
+        Args:
+            method: of ``Station``.
+            arguments: its arguments.
+            meanwhile: called while the workers work, with ``replied``; an action server.
 
         Raises:
             WorkerError: a worker failed; all workers are gone when this is raised.
         """
-        return self.call_each(method, [arguments] * len(self._pipes))
+        return self.call_each(method, [arguments] * len(self._pipes), meanwhile)
 
-    def call_each(self, method: str, arguments: list[Any]) -> list[Any]:
+    def call_each(self, method: str, arguments: list[Any], meanwhile: Any = None) -> list[Any]:
         """As ``call``, with arguments of its own for each worker."""
         if not self.processes:
             raise WorkerError("the workers are gone: the sampler was shut down or failed before.")
@@ -154,38 +162,65 @@ class WorkerPool:
                 except OSError:
                     continue  # it died; gathering its reply says how
             timeout = self._step_timeout_s if method != "start" else self._start_timeout_s
-            return self._gather(timeout)
+            self._begin_waiting(timeout)
+            if meanwhile is not None:
+                meanwhile(self.replied)
+            return self._gather()
         except BaseException:
-            self.shutdown(patience_s=0.1)
+            self.shutdown()
             raise
 
-    def _gather(self, timeout_s: float) -> list[Any]:
-        """Wait for all replies, watching for death and standstill."""
-        replies: dict[int, Any] = {}
-        waiting: dict[Any, int] = {}
+    def _begin_waiting(self, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
+        self._replies: dict[int, Any] = {}
+        self._waiting: dict[Any, int] = {}
         for rank, (pipe, process) in enumerate(zip(self._pipes, self.processes, strict=True)):
-            waiting[pipe] = waiting[process.sentinel] = rank
-        still_s = [0.0] * len(self._pipes)  # how long each worker has been standing still
-        seen = [tuple(p) for p in self._progress]
-        looked = time.monotonic()
-        while len(replies) < len(self._pipes):
-            for thing in wait(list(waiting), timeout=GLANCE_S):
-                rank = waiting.get(thing, -1)
-                if rank >= 0:
-                    replies[rank] = self._reply_of(rank)
-                    for done in (self._pipes[rank], self.processes[rank].sentinel):
-                        waiting.pop(done, None)
-            now = time.monotonic()
-            # If this process itself was stopped or starved, that is no fault of the workers.
-            passed, looked = min(now - looked, 2 * GLANCE_S), now
-            for rank in set(range(len(still_s))) - set(replies):
-                moved = tuple(self._progress[rank]) != seen[rank]
-                still_s[rank] = 0.0 if moved else still_s[rank] + passed
-                seen[rank] = tuple(self._progress[rank])
-                if still_s[rank] > timeout_s:
-                    what = f"has made no progress for {timeout_s:g} s"
-                    raise self._error(rank, what, cls=WorkerTimeout)
-        return [replies[rank] for rank in range(len(self._pipes))]
+            self._waiting[pipe] = self._waiting[process.sentinel] = rank
+        self._still_s = [0.0] * len(self._pipes)  # how long each has been standing still
+        self._seen = [tuple(p) for p in self._progress]
+        self._looked = time.monotonic()
+
+    def replied(self, rank: int) -> bool:
+        """Whether this worker has ended its command; while it has not, it is watched.
+
+        Raises:
+            WorkerError: some worker failed, or this one makes no progress.
+        """
+        self._glance(0)
+        self._look_after([rank])
+        return rank in self._replies
+
+    def _gather(self) -> list[Any]:
+        """Wait for all replies, watching for death and standstill."""
+        ranks = range(len(self._pipes))
+        while len(self._replies) < len(ranks):
+            self._glance(GLANCE_S)
+            self._look_after([rank for rank in ranks if rank not in self._replies])
+        return [self._replies[rank] for rank in ranks]
+
+    def _glance(self, timeout_s: float) -> None:
+        """Take in what replies have come."""
+        for thing in wait(list(self._waiting), timeout=timeout_s):
+            rank = self._waiting.get(thing, -1)
+            if rank >= 0:
+                self._replies[rank] = self._reply_of(rank)
+                for done in (self._pipes[rank], self.processes[rank].sentinel):
+                    self._waiting.pop(done, None)
+
+    def _look_after(self, ranks: list[int]) -> None:
+        """Notice whether these workers stand still though they should not."""
+        now = time.monotonic()
+        # If this process itself was stopped or starved, that is no fault of the workers.
+        passed, self._looked = min(now - self._looked, 2 * GLANCE_S), now
+        for rank in ranks:
+            if rank in self._replies:
+                continue
+            moved = tuple(self._progress[rank]) != self._seen[rank]
+            self._still_s[rank] = 0.0 if moved else self._still_s[rank] + passed
+            self._seen[rank] = tuple(self._progress[rank])
+            if self._still_s[rank] > self._timeout_s:
+                what = f"has made no progress for {self._timeout_s:g} s"
+                raise self._error(rank, what, cls=WorkerTimeout)
 
     def _reply_of(self, rank: int) -> Any:
         pipe, process = self._pipes[rank], self.processes[rank]
@@ -220,6 +255,9 @@ class WorkerPool:
 
     def shutdown(self, patience_s: float = 2.0) -> None:
         """Stop all workers, however they are. Can be called again."""
+        for exchange in self._exchanges:  # those that wait for an answer get none
+            exchange.abandoned[0] = True
+            exchange.act_ready.release()
         for pipe in self._pipes:
             try:
                 pipe.send((0, "exit", ()))
@@ -230,7 +268,7 @@ class WorkerPool:
             pipe.close()
         for process in self.processes:
             process.close()
-        self.processes, self._pipes = [], []
+        self.processes, self._pipes, self._exchanges = [], [], []
 
 
 def run_in_child(

@@ -22,12 +22,19 @@ def files_with(pattern, under="rlpyt"):
     ]
 
 
-def test_environments_are_stepped_in_two_loops_only():
+def test_environments_are_stepped_in_one_place():
     found = files_with(r"\benv(_step|\.step)\(", "rlpyt/samplers")
     assert sorted(found) == [
+        "samplers/blocks.py",
         "samplers/buffer.py",  # the one example step
-        "samplers/collectors.py",
-        "samplers/evaluation.py",
+    ]
+
+
+def test_agents_are_asked_to_act_in_one_place():
+    found = files_with(r"\bagent\.step\(", "rlpyt/samplers")
+    assert sorted(found) == [
+        "samplers/actions.py",
+        "samplers/buffer.py",  # the one example step
     ]
 
 

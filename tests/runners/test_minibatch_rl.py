@@ -21,6 +21,8 @@ from rlpyt.envs.toy import CountEnv
 from rlpyt.runners.hooks import Hook
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
+from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSampler
+from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.checkpoint import CheckpointError
 from rlpyt.utils.logging.context import run_context
@@ -65,16 +67,18 @@ class StopAfter(Hook):
 
 
 @pytest.mark.parametrize("Runner", [MinibatchRl, MinibatchRlEval])
-@pytest.mark.parametrize("Sampler", [SerialSampler, CpuSampler])
+@pytest.mark.parametrize("Sampler", [SerialSampler, CpuSampler, AlternatingSampler])
 def test_resumed_run_is_the_uninterrupted_one_bit_for_bit(Runner, Sampler, tmp_path):
-    whole = runner_for(Runner, Sampler)
+    kwargs = dict(batch_B=4) if Sampler is AlternatingSampler else {}
+    whole = runner_for(Runner, Sampler, **kwargs)
     with run_context(tmp_path / "a", 0, "whole"):
         whole.train()
-    first = runner_for(Runner, Sampler, hooks=[StopAfter(4)])
+    first = runner_for(Runner, Sampler, hooks=[StopAfter(4)], **kwargs)
     with run_context(tmp_path / "b", 0, "half"):
         first.train()
     assert first.itr == 4
-    second = runner_for(Runner, Sampler, seed=99, resume_from=tmp_path / "b" / "checkpoint")
+    kwargs.update(seed=99, resume_from=tmp_path / "b" / "checkpoint")
+    second = runner_for(Runner, Sampler, **kwargs)
     with run_context(tmp_path / "b", 0, "half", resume=True):
         second.train()
     a, b = whole.agent.state_dict(), second.agent.state_dict()
@@ -89,9 +93,10 @@ def test_resumed_run_is_the_uninterrupted_one_bit_for_bit(Runner, Sampler, tmp_p
         }
 
 
-def test_recurrent_run_resumes_bit_for_bit(tmp_path):
+@pytest.mark.parametrize("Sampler", [SerialSampler, GpuSampler])
+def test_recurrent_run_resumes_bit_for_bit(Sampler, tmp_path):
     def run(**kwargs):
-        runner = runner_for(algo=PPO(minibatches=3, epochs=2), **kwargs)
+        runner = runner_for(Sampler=Sampler, algo=PPO(minibatches=3, epochs=2), **kwargs)
         runner.agent = CategoricalLstmAgent(model_kwargs=dict(hidden_sizes=[8], lstm_size=8))
         runner.train()
         return runner

@@ -45,7 +45,7 @@ def run_into(fault, where, at=1, victim=None, tally=None, timeout_s=60.0, method
         batch_B=4,
         max_decorrelation_steps=0,
     )
-    sampler.step_timeout_s = timeout_s
+    sampler.env_timeout = timeout_s
     sampler.start_method = method
     before, shm = our_processes(), set(os.listdir("/dev/shm"))
     try:

@@ -110,7 +110,9 @@ class PgAgent(BaseAgent):
             # [N, B, H] -> [B, N, H], to be recorded row by row
             before = buffer_method(before, "transpose", 0, 1) if value.dim() else before
             agent_info = AgentInfoRnn(dist_info, value, before)
-        action = self.distribution.sample(dist_info)
+        likeliest = self.deterministic and self._mode == "eval"
+        choose = self.distribution.mode if likeliest else self.distribution.sample
+        action = choose(dist_info)
         if self.device.type != "cpu":
             action, agent_info = buffer_to((action, agent_info), "cpu")
         return AgentStep(action, agent_info)
@@ -128,6 +130,8 @@ class PgAgent(BaseAgent):
     def fast_policy(self) -> FastPolicy | None:
         """Acting through numpy, where ``fast_acting`` is on and model and distribution offer it."""
         if not self.fast_acting or self.recurrent or self.device.type != "cpu":
+            return None
+        if self.deterministic and self._mode == "eval":
             return None
         ours = type(self).step is PgAgent.step and _speaks_numpy(type(self).make_dist_info)
         forward = _numpy_forward(self.model) if ours and _has_twin(self.distribution) else None

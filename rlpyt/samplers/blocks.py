@@ -1,0 +1,251 @@
+"""The environments of one process as a block that steps its rows: one by one, or as batches.
+
+The only place where samplers step environments. What follows an episode's end is the collector's
+business: ``advance`` leaves the true final observation in the record and says which rows ended.
+"""
+
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from rlpyt.envs.base import EnvSpaces
+from rlpyt.utils.buffer import buffer_func
+
+Array = np.ndarray[Any, Any]
+# Called with (row, action, reward, done, env_info) of every step, before the record changes.
+Watch = Callable[[int, Any, Any, Any, Any], None]
+
+
+class Block:
+    """Rows [B] of environments behind one interface.
+
+    Args:
+        envs: the environments; for a batched kind, the batches in order.
+        progress: (row, time step) that the process is occupied with; the row is written here.
+    """
+
+    B: int
+    can_hold = True  # whether a resting row stays as it is
+
+    def __init__(self, envs: Sequence[Any], progress: Any) -> None:
+        self.envs = envs
+        self.progress = progress
+        self.resting: set[int] = set()
+
+    @property
+    def spaces(self) -> EnvSpaces:
+        """Spaces of one environment."""
+        return EnvSpaces(self.envs[0].observation_space, self.envs[0].action_space)
+
+    def reset(self, observation: Any, rows: Iterable[int]) -> None:
+        """Begin new episodes in these rows; writes their first observations."""
+        raise NotImplementedError
+
+    def advance(self, step: Any, action: Any, watch: Watch | None = None) -> list[int]:
+        """Step every row that does not rest.
+
+        Args:
+            step: ``StepRecord`` [B]; its observation (the true next one, final ones included),
+                reward, done and env_info are written.
+            action: [B, ...], as the environments take it.
+            watch: called for every step, before its row of the record is written.
+
+        Returns:
+            Rows in which an episode or a trajectory ended.
+        """
+        raise NotImplementedError
+
+    def sample_action(self, b: int) -> Any:
+        """A random action for row b, from the environment's own space and generator."""
+        raise NotImplementedError
+
+    def rest(self, rows: Iterable[int]) -> None:
+        """From now on these rows are left alone, until ``wake``."""
+        self.resting.update(rows)
+
+    def wake(self) -> None:
+        """No row rests any more."""
+        self.resting.clear()
+
+    def forget_infos(self) -> None:
+        """The record's env_info was overwritten by others."""
+
+
+class EnvBlock(Block):
+    """Single environments, stepped one after another."""
+
+    def __init__(self, envs: Sequence[Any], progress: Any) -> None:
+        super().__init__(envs, progress)
+        self.B = len(envs)
+        self._all = [(b, env.step) for b, env in enumerate(envs)]
+        self._steps = self._all
+        self._last_info: list[Any] = [None] * self.B
+
+    def reset(self, observation: Any, rows: Iterable[int]) -> None:
+        """Reset these rows' environments."""
+        for b in rows:
+            self.progress[0] = b
+            observation[b] = self.envs[b].reset()
+
+    def advance(self, step: Any, action: Any, watch: Watch | None = None) -> list[int]:
+        """Step one environment after another."""
+        observation, _, reward, done, _, _ = step
+        progress, last_info = self.progress, self._last_info
+        ended: list[int] = []
+        for b, env_step in self._steps:
+            progress[0] = b
+            o, r, d, info = env_step(action[b])
+            if info is not last_info[b]:
+                self._note_info(step.env_info, b, info)
+            if watch is not None:
+                watch(b, action[b], r, d, info)
+            if d or getattr(info, "traj_done", False):
+                ended.append(b)
+            observation[b] = o
+            reward[b] = r
+            done[b] = d
+        return ended
+
+    def sample_action(self, b: int) -> Any:
+        """As the environment's own space draws it."""
+        return self.envs[b].action_space.sample()
+
+    def _note_info(self, env_info: Any, b: int, info: Any) -> None:
+        if info:
+            try:
+                env_info[b] = info
+            except TypeError:
+                env_info[b] = fit_info(info, env_info[b])
+            # The same record of plain numbers again needs no writing again.
+            plain = all(isinstance(x, (bool, int, float)) for x in tuple(info))
+            self._last_info[b] = info if plain else None
+
+    def rest(self, rows: Iterable[int]) -> None:
+        """Do not step these environments."""
+        super().rest(rows)
+        self._steps = [(b, step) for b, step in self._all if b not in self.resting]
+
+    def wake(self) -> None:
+        """Step all environments again."""
+        super().wake()
+        self._steps = self._all
+
+    def forget_infos(self) -> None:
+        """Write every info anew."""
+        self._last_info = [None] * self.B
+
+
+class VectorBlock(Block):
+    """Natively batched environments (``rlpyt.envs.vector``), each stepping its range of rows.
+
+    A resting row moves on with the others, unseen, and is reset when it wakes.
+    """
+
+    can_hold = False
+
+    def __init__(self, envs: Sequence[Any], progress: Any) -> None:
+        super().__init__(envs, progress)
+        edges = np.cumsum([0, *(env.n for env in envs)])
+        self.B = int(edges[-1])
+        self._ranges = [
+            (env, slice(int(first), int(last)))
+            for env, first, last in zip(envs, edges, edges[1:], strict=False)
+        ]
+
+    def reset(self, observation: Any, rows: Iterable[int]) -> None:
+        """Reset these rows, each batch's together."""
+        rows = np.asarray(list(rows), np.int64)
+        for env, own in self._ranges:
+            mine = rows[(rows >= own.start) & (rows < own.stop)]
+            if len(mine):
+                self.progress[0] = int(mine[0])
+                whole = len(mine) == env.n
+                first = env.reset() if whole else env.reset_rows(mine - own.start)
+                observation[own if whole else mine] = first
+
+    def advance(self, step: Any, action: Any, watch: Watch | None = None) -> list[int]:
+        """Step one batch after another."""
+        ended: list[int] = []
+        for env, own in self._ranges:
+            self.progress[0] = own.start
+            o, r, d, info = env.step(action[own])
+            if watch is not None:
+                self._watch_rows(watch, own, action, r, d, info)
+            step.observation[own] = o
+            step.reward[own] = r
+            step.done[own] = d
+            if info:
+                step.env_info[own] = info
+            over = d | info.traj_done
+            if over.any():
+                ended += (np.flatnonzero(over) + own.start).tolist()
+        if self.resting:
+            ended = [b for b in ended if b not in self.resting]
+        return ended
+
+    def sample_action(self, b: int) -> Any:
+        """As the space of the row's batch draws it."""
+        return next(env for env, own in self._ranges if b < own.stop).action_space.sample()
+
+    def _watch_rows(
+        self, watch: Watch, own: slice, action: Any, r: Array, d: Array, info: Any
+    ) -> None:
+        for i, b in enumerate(range(own.start, own.stop)):
+            if b not in self.resting:
+                row = info[i] if info else info
+                watch(b, action[b], r[i].item(), bool(d[i]), row)
+
+
+def make_block(envs: Sequence[Any], progress: Any) -> Block:
+    """The block for these environments."""
+    return (VectorBlock if is_batch(envs[0]) else EnvBlock)(envs, progress)
+
+
+def is_batch(env: Any) -> bool:
+    """Whether this is a ``VectorEnv``: several rows rather than one environment."""
+    return hasattr(env, "reset_rows")
+
+
+def fit_info(info: Any, example: Any) -> Any:
+    """An ``env_info`` with the fields of the example: missing ones zero, others dropped.
+
+    Environments whose info keys depend on what happens give records that differ between
+    instances; memory is laid out for the one that was tried out first.
+    """
+    odd = sorted(set(example._fields) ^ set(info._fields))
+    if odd:
+        warnings.warn(
+            f"env_info has other fields than in the first environment's first step: {odd}; "
+            "missing ones are recorded as zero, others dropped. Give info_example to make it same."
+        )
+    filled = []
+    for name, own in example.items():
+        value = getattr(info, name, 0)
+        nested = hasattr(own, "_fields") and hasattr(value, "_fields")
+        filled.append(fit_info(value, own) if nested else value)
+    return type(example)._make(filled)
+
+
+def bounds_of(space: Any) -> tuple[Array, Array] | None:
+    """(low, high) to which continuous actions are clipped for the environment, or ``None``."""
+    low, high = getattr(space, "low", None), getattr(space, "high", None)
+    dtype = getattr(space, "dtype", None)
+    if low is None or high is None or dtype is None or isinstance(low, tuple):
+        return None
+    if np.dtype(dtype).kind != "f" or not (np.isfinite(low).any() or np.isfinite(high).any()):
+        return None
+    return np.asarray(low, np.float32), np.asarray(high, np.float32)
+
+
+def null_rows(action: Any, reward: Array, null_action: Any, rows: Iterable[int]) -> None:
+    """After a done, the next step's previous action and reward are null."""
+    for b in rows:
+        action[b] = null_action
+        reward[b] = 0
+
+
+def copy_rows(observation: Any, rows: Iterable[int]) -> dict[int, Any]:
+    """Copies of these rows."""
+    return {b: buffer_func(observation[b], np.array) for b in rows}

@@ -1,0 +1,11 @@
+"""rlpyt's names for serving actions; ``samplers.serving`` is what serves, in groups or not."""
+
+from rlpyt.samplers.serving import ActionServer
+
+
+class AlternatingActionServer(ActionServer):
+    """Two groups of workers, one stepping while the other is answered."""
+
+
+class NoOverlapAlternatingActionServer(ActionServer):
+    """Two groups of workers that never step at the same time."""

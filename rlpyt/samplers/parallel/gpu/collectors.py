@@ -1,0 +1,23 @@
+"""rlpyt's names for the collection loop with the agent behind an action server."""
+
+from rlpyt.samplers.collectors import Collector
+from rlpyt.samplers.evaluation import EvalCollector
+
+
+class GpuResetCollector(Collector):
+    """Resets an environment as soon as its trajectory is done."""
+
+    mid_batch_reset = True
+
+
+class GpuWaitResetCollector(Collector):
+    """Lets an environment wait for the end of the batch; zeros are recorded meanwhile."""
+
+    mid_batch_reset = False
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+
+
+class GpuEvalCollector(EvalCollector):
+    """Evaluation with the agent behind an action server."""

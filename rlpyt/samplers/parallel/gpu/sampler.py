@@ -1,0 +1,34 @@
+"""Environments in worker processes, acting in the master."""
+
+from typing import Any
+
+from rlpyt.samplers.actions import StepBuffer  # noqa: F401  (rlpyt had it here)
+from rlpyt.samplers.layout import SamplerLayout
+from rlpyt.samplers.parallel.base import ParallelSamplerBase
+from rlpyt.samplers.parallel.gpu.collectors import GpuEvalCollector, GpuResetCollector
+from rlpyt.samplers.serving import build_step_buffer  # noqa: F401  (rlpyt had it here)
+
+
+class GpuSamplerBase(ParallelSamplerBase):
+    """Workers step environments; the master acts for all of them at once, on its device.
+
+    Workers and master meet at every step, over a step record in shared memory and two gates per
+    worker. Worth it where the network is large, on a GPU in particular.
+    """
+
+    layout = SamplerLayout(processes=True, agent="served")
+    gpu = True
+
+    def __init__(
+        self,
+        *args: Any,
+        CollectorCls: Any = GpuResetCollector,
+        eval_CollectorCls: Any = GpuEvalCollector,
+        **kwargs: Any,
+    ) -> None:
+        kwargs.update(CollectorCls=CollectorCls, eval_CollectorCls=eval_CollectorCls)
+        super().__init__(*args, **kwargs)
+
+
+class GpuSampler(GpuSamplerBase):
+    """All workers step, then all are answered, in turn."""

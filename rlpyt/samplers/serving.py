@@ -1,0 +1,257 @@
+"""The action server: answers workers' environments from the process that holds the agent.
+
+Workers step; the master acts. They share the step record and two gates per worker, and meet at
+every step. Workers may form groups that take turns, so that some step while others are answered.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from rlpyt.samplers.actions import (
+    GLANCE_S,
+    ActionNoise,
+    Exchange,
+    LocalActions,
+    StepBuffer,
+    StepRecord,
+)
+from rlpyt.samplers.blocks import null_rows
+from rlpyt.samplers.evaluation import eval_noise
+from rlpyt.samplers.station import agent_memory, load_agent_memory
+from rlpyt.utils.buffer import buffer_from_example, torchify_buffer
+from rlpyt.utils.shared import Arena
+
+Replied = Callable[[int], bool]  # whether a worker has ended its command; raises if one failed
+
+
+def build_step_buffer(examples: Any, B: int, memory: Arena | bool = True) -> tuple[Any, Any]:
+    """Allocate the record that workers and server exchange, in shared memory.
+
+    Args:
+        examples: complete examples of one step.
+        B: environments.
+        memory: an arena to allocate in; ``True``: one of its own.
+
+    Returns:
+        (torch tensors, numpy arrays) over the same memory: ``StepBuffer`` with leaves [B, ...].
+    """
+    example = StepBuffer(*(examples[name] for name in StepBuffer._fields))
+    step_np = buffer_from_example(example, B, memory)
+    return torchify_buffer(step_np), step_np
+
+
+class ActionServer:
+    """Serves actions of one agent to the workers of a pool.
+
+    Args:
+        agent: initialized.
+        examples: complete examples of one step.
+        samples_np: the batch [T, B].
+        env_ranks, eval_env_ranks: global environment indices, by worker.
+        n_groups: groups of workers that take turns.
+        overlap: see ``serve``.
+        seed: of the actions' noise.
+        global_B: environments in the whole run.
+        context: multiprocessing context in which the workers will be started.
+    """
+
+    def __init__(
+        self,
+        agent: Any,
+        examples: Any,
+        samples_np: Any,
+        env_ranks: Sequence[Sequence[int]],
+        eval_env_ranks: Sequence[Sequence[int]],
+        n_groups: int,
+        overlap: bool,
+        seed: int,
+        global_B: int,
+        eval_deterministic: bool,
+        context: Any,
+    ) -> None:
+        self.agent, self.examples, self.samples_np = agent, examples, samples_np
+        self.overlap, self.seed = overlap, seed
+        self.eval_deterministic = eval_deterministic
+        self.evaluations = 0
+        self._env_ranks, self._eval_env_ranks = env_ranks, eval_env_ranks
+        self._n_groups = n_groups
+        self.exchanges = self._build_exchanges(context)
+        self.groups = [self._group(i) for i in range(n_groups)]
+        self._eval_groups: list[Group] = []
+        everyone = [rank for ranks in env_ranks for rank in ranks]
+        agent.collector_initialize(global_B=global_B, env_ranks=everyone)
+        agent.reset()
+
+    def _build_exchanges(self, context: Any) -> list[Exchange]:
+        arena, W = Arena(), len(self._env_ranks)
+        rows, eval_rows = len(self._env_ranks[0]), len(self._eval_env_ranks[0])
+        self.step_buffer_pyt, self.step_buffer_np = build_step_buffer(
+            self.examples, W * rows, arena
+        )
+        eval_step = build_step_buffer(self.examples, max(1, W * eval_rows), arena)[1]
+        self._eval_step = eval_step
+        self._final: Any = None
+        if "timeout_value" in self.samples_np.agent._fields:
+            self._final = buffer_from_example(self.examples.observation, W * rows, arena)
+        self._timed_out = arena.allocate((W * rows,), bool)
+        abandoned = arena.allocate((1,), np.uint8)
+        exchanges = []
+        for i in range(W):
+            mine = slice(i * rows, (i + 1) * rows)
+            exchange = Exchange(
+                obs_ready=context.Semaphore(0),
+                act_ready=context.Semaphore(0),
+                step=self.step_buffer_np[mine],
+                final_observation=None if self._final is None else self._final[mine],
+                timed_out=self._timed_out[mine],
+                abandoned=abandoned,
+                eval_step=eval_step[i * eval_rows : (i + 1) * eval_rows],
+            )
+            exchanges.append(exchange)
+        return exchanges
+
+    def _group(self, i: int, evaluation: bool = False) -> "Group":
+        """Workers i * n to (i + 1) * n, whose rows are contiguous."""
+        n = len(self.exchanges) // self._n_groups
+        workers = range(i * n, (i + 1) * n)
+        env_ranks = self._eval_env_ranks if evaluation else self._env_ranks
+        ranks = [rank for worker in workers for rank in env_ranks[worker]]
+        rows = slice(i * len(ranks), (i + 1) * len(ranks))
+        shared = (self._eval_step if evaluation else self.step_buffer_np)[rows]
+        step = StepRecord(env_info=None, **dict(shared.items()))
+        if evaluation:
+            noise = eval_noise(self.seed, self.evaluations, ranks)
+            actions = LocalActions(self.agent, step, noise, None, i)
+        else:
+            noise = ActionNoise(self.seed, "action", ranks)
+            actions = LocalActions(self.agent, step, noise, self.samples_np[:, rows], i)
+        final = None if evaluation or self._final is None else self._final[rows]
+        null_action = self.examples.spaces.action.null_value()
+        exchanges = [self.exchanges[worker] for worker in workers]
+        return Group(actions, step, null_action, workers, exchanges, final, self._timed_out[rows])
+
+    def serve_actions(self, itr: int, replied: Replied) -> None:
+        """Act for one batch."""
+        self.agent.sample_mode(itr)
+        with torch.inference_mode():
+            serve(self.groups, len(self.samples_np.env.reward), replied, self.overlap)
+
+    def serve_actions_evaluation(self, itr: int, n: int, first: bool, replied: Replied) -> None:
+        """Act for n steps of an evaluation."""
+        if first:
+            self.evaluations += 1
+            self.agent.deterministic = self.eval_deterministic
+            self.agent.eval_mode(itr)
+            self._eval_groups = [self._group(i, True) for i in range(self._n_groups)]
+        with torch.inference_mode():
+            serve(self._eval_groups, n, replied, self.overlap)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Memory of the agent and streams of noise, for exact resumption."""
+        return {
+            "agent": agent_memory(self.agent),
+            "noise": [group.actions.noise.state_dict() for group in self.groups],
+            "evaluations": self.evaluations,
+            "seed": self.seed,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a saved state."""
+        load_agent_memory(self.agent, state["agent"], self.examples)
+        for group, noise in zip(self.groups, state["noise"], strict=True):
+            group.actions.noise.load_state_dict(noise)
+        self.evaluations, self.seed = state["evaluations"], state["seed"]
+
+
+class Group:
+    """The server's side of some workers: the environments that are answered together.
+
+    Args:
+        actions: the agent's answers, over the group's rows of record and batch.
+        step: the group's rows of the record.
+        null_action: the previous action of an episode's first step.
+        ranks: the workers.
+        exchanges: what is shared with each; their rows are those of the group in order.
+        final_observation, timed_out: the group's rows of what the exchanges share.
+    """
+
+    def __init__(
+        self,
+        actions: LocalActions,
+        step: Any,
+        null_action: Any,
+        ranks: Sequence[int],
+        exchanges: Sequence[Exchange],
+        final_observation: Any = None,
+        timed_out: Any = None,
+    ) -> None:
+        self.actions = actions
+        self._step, self._null_action = step, null_action
+        self._gates = [(e.obs_ready, rank) for e, rank in zip(exchanges, ranks, strict=True)]
+        self._releases = [e.act_ready.release for e in exchanges]
+        self._final = final_observation
+        self._timed_out = timed_out
+
+    def wait(self, replied: Replied) -> None:
+        """Wait until every worker of the group has written, or has replied to its command."""
+        for gate, rank in self._gates:
+            while not gate.acquire(True, GLANCE_S):
+                if replied(rank):  # raises if the worker failed
+                    gate.acquire(False)
+                    break
+
+    def answer(self, t: int) -> None:
+        """Answer step t. Episodes begin without previous action and reward, whoever steps them."""
+        self._value_truncated(t - 1)
+        step = self._step
+        null_rows(step.action, step.reward, self._null_action, np.flatnonzero(step.done))
+        self.actions.act(t)
+
+    def release(self) -> None:
+        """Let the workers go on."""
+        for release in self._releases:
+            release()
+
+    def finish(self, T: int) -> None:
+        """After T steps: what the algorithm needs to bootstrap."""
+        self._value_truncated(T - 1)
+        self.actions.finish()
+
+    def _value_truncated(self, t: int) -> None:
+        if self._final is not None and self._timed_out.any():
+            self.actions.truncated(t, np.flatnonzero(self._timed_out).tolist(), self._final)
+            self._timed_out[...] = False
+
+
+def serve(groups: Sequence[Group], T: int, replied: Replied, overlap: bool = True) -> None:
+    """Answer T steps of each group in turn, in the process that holds the agent.
+
+    Args:
+        groups: while one is answered, the others step their environments.
+        T: steps.
+        replied: says whether a worker has ended its command; raises if it failed.
+        overlap: without it, a group is let go only once the next has arrived, so that two groups
+            never step at the same time.
+    """
+    for group in groups:
+        group.actions.begin(T)
+    held: Group | None = None
+    for t in range(T):
+        for group in groups:
+            group.wait(replied)
+            if held is not None:
+                held.release()
+                held = None
+            group.answer(t)
+            if overlap:
+                group.release()
+            else:
+                held = group
+    if held is not None:
+        held.release()
+    for group in groups:
+        group.wait(replied)
+        group.finish(T)
