@@ -1,1 +1,9 @@
-"""Environments that are stepped together, as one batch: adapters, wrappers and factories."""
+"""Environments that are stepped together, as one batch: contract, adapters, factories, wrappers."""
+
+from rlpyt.envs.vector.base import (  # noqa: F401
+    UnsupportedVectorEnv,
+    VectorEnv,
+    adapt,
+    is_vector_env,
+)
+from rlpyt.envs.vector.make import make_atari_vec, make_envpool, make_vec  # noqa: F401

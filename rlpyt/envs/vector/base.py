@@ -39,10 +39,11 @@ class VectorEnv:
       step. It begins with ``timeout`` (bool: truncated and not terminated) and ``traj_done``
       (bool: this row needs ``reset_rows`` now); the numbers asked for as ``info_keys`` follow.
 
-    Rows with ``traj_done`` wait for ``reset_rows``. Until then they may be stepped on; what a
-    step returns of them means nothing, and nothing is lost by it. Returned arrays may be written
-    anew by the next call of any method: who keeps them makes copies. Actions are checked before
-    they reach foreign code.
+    Rows with ``traj_done`` wait for ``reset_rows``. Until then they may be stepped on: they show
+    reward zero, ``done`` and ``traj_done``, and an observation that means nothing. `reset` starts
+    all rows; without new seeds it is ``reset_rows`` of all. Returned arrays may be written anew
+    by the next call of any method: who keeps them makes copies. Actions are checked before they
+    reach foreign code.
 
     Attributes:
         n: number of environments, the rows.
@@ -161,6 +162,30 @@ class VectorEnv:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} n={self.n}>"
+
+
+class WaitingRows:
+    """Which rows have ended an episode and wait for ``reset_rows``: for adapters and wrappers.
+
+    Attributes:
+        mask: [n] bool.
+        n: how many wait.
+    """
+
+    def __init__(self, n: int) -> None:
+        self.mask = np.zeros(n, bool)
+        self.n = 0
+
+    def add(self, mask: NDArray[np.bool_]) -> None:
+        """Let these rows [n] wait as well."""
+        self.mask |= mask
+        self.n = int(np.count_nonzero(self.mask))
+
+    def remove(self, rows: Any = slice(None)) -> None:
+        """They have been reset; all, if none are named."""
+        if self.n:
+            self.mask[rows] = False
+            self.n = int(np.count_nonzero(self.mask))
 
 
 def vector_info(info_keys: Sequence[str] = ()) -> Any:

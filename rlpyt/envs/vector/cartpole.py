@@ -1,0 +1,76 @@
+"""Gymnasium's batched CartPole, with a random stream and a reset for each row.
+
+``CartPoleVectorEnv`` has one generator for all rows and no partial reset. Here its arithmetic is
+kept and the starts are drawn as ``gymnasium.make("CartPole-v1")`` draws them, so that row i with
+seed s goes through the episodes of a single environment with seed s.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from gymnasium.utils import seeding
+
+from rlpyt.envs.state import pack_rng, set_rng
+from rlpyt.envs.vector.base import Rows
+from rlpyt.envs.vector.info import InfoKeys
+from rlpyt.envs.vector.source import SourceAdapter
+
+
+class CartPoleVector(SourceAdapter):
+    """``gymnasium.envs.classic_control.cartpole.CartPoleVectorEnv`` behind the contract.
+
+    Trajectories are those of single environments up to the rounding of the batched arithmetic.
+    Starts are uniform in [-0.05, 0.05], the environment's default.
+    """
+
+    def __init__(self, envs: Any, info_keys: InfoKeys = ()) -> None:
+        space = envs.single_observation_space
+        super().__init__(envs, envs.num_envs, space, envs.single_action_space, info_keys)
+        self._low, self._high = envs.low, envs.high
+        self._rngs: list[np.random.Generator] = []
+
+    @property
+    def horizon(self) -> int:
+        """Steps after which an episode is truncated."""
+        return int(self.source.max_episode_steps)
+
+    def _source_reset(self, seeds: list[int] | None) -> tuple[Any, Mapping[str, Any]]:
+        self.source.reset()  # lays out its arrays; what it draws is replaced
+        if seeds is not None or not self._rngs:
+            self._rngs = [seeding.np_random(seed)[0] for seed in seeds or self.n * [None]]
+        return self._source_reset_rows(np.arange(self.n))
+
+    def _source_reset_rows(self, rows: Rows) -> tuple[Any, Mapping[str, Any]]:
+        source, low, high = self.source, self._low, self._high
+        start = np.stack([self._rngs[i].uniform(low=low, high=high, size=(4,)) for i in rows])
+        source.state[:, rows] = start.T
+        source.steps[rows] = 0
+        source.prev_done[rows] = False  # else the next step would reset them once more
+        return start.astype(np.float32), {}
+
+    def get_state(self) -> dict[str, Any] | None:
+        """Return positions, counters and random streams of all rows; ``None`` before `reset`."""
+        if not self._home:
+            return None
+        return {
+            "state": self.source.state.copy(),
+            "steps": self.source.steps.copy(),
+            "prev_done": self.source.prev_done.copy(),
+            "waiting": self._waiting.mask.copy(),
+            "rngs": [pack_rng(rng) for rng in self._rngs],
+            "seeds": self._seeds,
+        }
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Go to a state of equally made environments."""
+        seeds, self._seeds = state["seeds"], None
+        self.reset()
+        self.source.state[...] = state["state"]
+        self.source.steps[...] = state["steps"]
+        self.source.prev_done[...] = state["prev_done"]
+        self._waiting.remove()
+        self._waiting.add(np.asarray(state["waiting"], bool))
+        for rng, saved in zip(self._rngs, state["rngs"], strict=True):
+            set_rng(rng, saved)
+        self._seeds = seeds

@@ -1,0 +1,102 @@
+"""EnvPool's native environments behind the contract.
+
+Two peculiarities of EnvPool remain. An episode that terminates on the very step of its time limit
+is reported as truncated, except in Atari, which tells more. And ``episodic_life=True`` makes an
+episode of each life (the game goes on with the next): use ``life_loss`` here for ``done`` at lost
+lives within one trajectory.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from rlpyt.envs.vector.base import Rows, UnsupportedVectorEnv
+from rlpyt.envs.vector.info import InfoKeys
+from rlpyt.envs.vector.source import SourceAdapter
+
+
+class EnvPoolVector(SourceAdapter):
+    """A synchronous EnvPool of the Gymnasium kind.
+
+    EnvPool takes seeds only as it is made, so `seed` makes the pool anew from its own settings, at
+    the next ``reset``. A pool that was made with a list of seeds, one per row, keeps the first
+    episodes that these give.
+
+    Args:
+        pool: from ``envpool.make_gymnasium``, without ``batch_size``.
+        info_keys: entries of info to keep, e.g. "elapsed_step"; in Atari "lives", and "reward",
+            the score before clipping.
+        life_loss: ``done`` (without ``traj_done``) where a life is lost and the game goes on.
+
+    Raises:
+        UnsupportedVectorEnv: asynchronous pools, several players, the dm_env kind, wrapped pools.
+    """
+
+    def __init__(self, pool: Any, info_keys: InfoKeys = (), life_loss: bool = False) -> None:
+        if not hasattr(pool, "config") or not hasattr(pool, "single_action_space"):
+            raise UnsupportedVectorEnv(
+                f"{pool} is no plain pool of the Gymnasium kind. Use envpool.make_gymnasium(task, "
+                "num_envs=...), and wrappers of rlpyt.envs.vector.wrappers around the adapter."
+            )
+        config = pool.config
+        if pool.is_async:
+            raise UnsupportedVectorEnv(
+                f"batch_size={config['batch_size']} of num_envs={config['num_envs']}: an "
+                "asynchronous pool returns whichever environments were first. Leave out batch_size."
+            )
+        if config.get("max_num_players", 1) != 1:
+            raise UnsupportedVectorEnv(f"{config['max_num_players']} players; only one can act.")
+        self._pool_class, self._spec_class = type(pool), type(pool.spec)
+        space, action_space = pool.observation_space, pool.action_space
+        if not isinstance(space, gymnasium.Space) or not isinstance(action_space, gymnasium.Space):
+            raise UnsupportedVectorEnv(
+                f"{pool}: spaces {space}, {action_space} are no single ones."
+            )
+        super().__init__(pool, config["num_envs"], space, action_space, info_keys, life_loss)
+        self._config = config
+
+    @property
+    def horizon(self) -> int | None:
+        """Steps after which an episode is truncated."""
+        limit: int | None = self._config.get("max_episode_steps")
+        return limit
+
+    def _source_reset(self, seeds: list[int] | None) -> tuple[Any, Mapping[str, Any]]:
+        if seeds is not None:
+            self._remake(seeds)
+        observation, info = self.source.reset()
+        _check_order(info, np.arange(self.n))
+        return observation, info
+
+    def _remake(self, seeds: list[int]) -> None:
+        seeds = [seed % 2**31 for seed in seeds]  # it takes no longer ones
+        if self._config["env_seed"] == seeds and not self._home:
+            return  # not used yet, and made with these
+        self.source.close()
+        self._config = {**self._config, "env_seed": seeds}
+        values = self._spec_class.gen_config(**self._config)
+        self.source = self._pool_class(self._spec_class(values))
+
+    def _source_reset_rows(self, rows: Rows) -> tuple[Any, Mapping[str, Any]]:
+        observation, info = self.source.reset(rows.astype(np.int32))
+        _check_order(info, rows)
+        return observation if self._convert is None else self._convert(observation), info
+
+    def _source_step(self, action: Any) -> Any:
+        observation, reward, terminated, truncated, info = self.source.step(action)
+        game_over = info.get("terminated")
+        if game_over is not None and truncated.any():  # both at once are reported as truncation
+            terminated = terminated | (truncated & (game_over != 0))
+        return observation, reward, terminated, truncated, info
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} n={self.n} {self._pool_class.__name__}>"
+
+
+def _check_order(info: Mapping[str, Any], rows: Rows) -> None:
+    if not np.array_equal(info["env_id"], rows):
+        raise UnsupportedVectorEnv(
+            f"EnvPool returned environments {info['env_id']} where {rows} were asked for."
+        )

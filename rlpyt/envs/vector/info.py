@@ -1,0 +1,74 @@
+"""From the info dicts of gymnasium's vector environments to ``env_info``."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rlpyt.envs.vector.base import vector_info
+from rlpyt.spaces.gym_wrapper import field_names
+
+InfoKeys = Sequence[str] | Mapping[str, Any]
+
+
+class InfoReader:
+    """Picks what was asked for out of batched info dicts, in fixed shapes and dtypes.
+
+    Args:
+        n: number of rows.
+        info_keys: keys to keep, each a float32 number per row; or a dict of examples, whose
+            shapes and dtypes are kept: ``{"lives": 0, "ram": np.zeros(128, np.uint8)}``.
+
+    Attributes:
+        cls: type of ``env_info``.
+        keys: what was asked for.
+    """
+
+    def __init__(self, n: int, info_keys: InfoKeys = ()) -> None:
+        if isinstance(info_keys, str):
+            raise TypeError(f"info_keys={info_keys!r} must be a list of keys, or a dict.")
+        if not isinstance(info_keys, Mapping):
+            info_keys = dict.fromkeys(info_keys, np.float32(0))
+        examples = dict(info_keys)
+        self.keys = tuple(examples)
+        self.cls = vector_info(field_names(examples))
+        self._n = n
+        self._zeros = {k: np.zeros((n, *np.shape(v)), _dtype_of(v)) for k, v in examples.items()}
+
+    def read(self, info: Mapping[str, Any], ended: Any = None) -> list[Any]:
+        """Return one array [n, ...] per key; zero where the info lacks it.
+
+        Args:
+            info: as the source returned it.
+            ended: [n] bool; for these rows "final_info" counts, where there is one.
+
+        Raises:
+            ValueError: an entry has another shape than the example, or is no number.
+        """
+        values = [self._entry(key, info.get(key)) for key in self.keys]
+        final = None if ended is None else info.get("final_info")
+        if isinstance(final, Mapping):
+            for i, key in enumerate(self.keys):
+                values[i] = values[i].copy()
+                values[i][ended] = self._entry(key, final.get(key))[ended]
+        return values
+
+    def _entry(self, key: str, value: Any) -> Any:
+        zeros = self._zeros[key]
+        if value is None:
+            return zeros
+        array = np.asarray(value)
+        if array.shape != zeros.shape or array.dtype.kind not in "biuf":
+            raise ValueError(
+                f"info entry {key!r} has shape {array.shape} and dtype {array.dtype}, expected "
+                f"{zeros.shape} numbers; give an example of one row: info_keys={{{key!r}: ...}}."
+            )
+        return array.astype(zeros.dtype, copy=False)
+
+
+def _dtype_of(example: Any) -> Any:
+    if isinstance(example, bool):
+        return np.dtype(bool)
+    if isinstance(example, int):
+        return np.dtype(np.int64)
+    return np.dtype(np.float32) if isinstance(example, float) else np.asarray(example).dtype

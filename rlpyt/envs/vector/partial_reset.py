@@ -1,0 +1,127 @@
+"""Whether a gymnasium vector environment can reset some rows and leave the others alone.
+
+Gymnasium's way is ``reset(options={"reset_mask": mask})``, but a class that never heard of it
+resets everything and says nothing. So it is established: by knowing every class involved, or by
+trying it on the environment before it is used.
+"""
+
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import (
+    AsyncVectorEnv,
+    SyncVectorEnv,
+    VectorActionWrapper,
+    VectorEnv,
+    VectorObservationWrapper,
+    VectorRewardWrapper,
+    VectorWrapper,
+)
+from gymnasium.vector.utils import iterate
+
+KNOWN_RESETS = {
+    SyncVectorEnv.reset,
+    AsyncVectorEnv.reset,
+    VectorWrapper.reset,
+    VectorActionWrapper.reset,
+    VectorObservationWrapper.reset,
+    VectorRewardWrapper.reset,
+}
+LONGEST_TRIAL = 64  # steps
+NEEDED = 6  # times that other rows must have stayed; a small set of first states deceives once
+
+
+def layers_of(envs: Any) -> list[Any]:
+    """Return the wrappers from the outside in, and the environment in them."""
+    layers = [envs]
+    while isinstance(layers[-1], VectorWrapper):
+        layers.append(layers[-1].env)
+    return layers
+
+
+def masked_reset(envs: Any, mask: Any) -> Any:
+    """Reset the rows of ``mask`` [n] bool; the options are new each time, since sources take
+    ``reset_mask`` out of the dict that they are given.
+    """
+    return envs.reset(options={"reset_mask": mask})
+
+
+def resets_by_known_code(envs: Any) -> bool:
+    """Whether every ``reset`` from wrapper to wrapper to workers is one that honours the mask."""
+    base = layers_of(envs)[-1]
+    if isinstance(base, AsyncVectorEnv) and base.worker is not None:  # somebody's own loop
+        return False
+    return all(type(layer).reset in KNOWN_RESETS for layer in layers_of(envs))
+
+
+def try_partial_reset(envs: VectorEnv[Any, Any, Any]) -> bool | None:
+    """Find out by trying: step, reset a row, and see whether rows on their way stay where they are.
+
+    Needs a full ``reset`` afterwards.
+
+    Returns:
+        True or False; ``None`` if observations do not show it, as when all are alike.
+    """
+    n = envs.num_envs
+    first, shown = _rows(envs, envs.reset()[0]), 0
+    if n == 1:
+        return _works(envs, np.ones(1, bool))
+    for _ in range(LONGEST_TRIAL):
+        actions = [envs.single_action_space.sample() for _ in range(n)]
+        observation, _, terminated, truncated, _ = envs.step(_batch(actions))
+        now = _rows(envs, observation)
+        over = np.asarray(terminated) | np.asarray(truncated)
+        differs = [not _equal(a, b) for a, b in zip(now, first, strict=True)]
+        on_their_way = np.array(differs) & ~over
+        mask = over.copy()
+        if not over.any():
+            mask[np.flatnonzero(on_their_way)[:1]] = True
+        if (on_their_way & ~mask).any():
+            try:
+                after = _rows(envs, masked_reset(envs, mask.copy())[0])
+            except Exception:  # no mask here; each class says so in its own way
+                return False
+            if not all(_equal(now[i], after[i]) for i in np.flatnonzero(~mask)):
+                return False
+            shown += 1
+            if shown == NEEDED:
+                return True
+            for i in np.flatnonzero(mask):
+                first[i] = after[i]
+        elif over.any():
+            first = _rows(envs, envs.reset()[0])
+    return None
+
+
+def _works(envs: Any, mask: Any) -> bool:
+    try:
+        masked_reset(envs, mask)
+    except Exception:
+        return False
+    return True
+
+
+def _rows(envs: Any, observation: Any) -> list[Any]:
+    return [_copy(row) for row in iterate(envs.observation_space, observation)]
+
+
+def _copy(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _copy(part) for key, part in value.items()}
+    return tuple(map(_copy, value)) if isinstance(value, tuple) else np.array(value)
+
+
+def _equal(a: Any, b: Any) -> bool:
+    if isinstance(a, dict):
+        return all(_equal(a[key], b[key]) for key in a)
+    if isinstance(a, tuple):
+        return all(map(_equal, a, b))
+    return np.array_equal(a, b)
+
+
+def _batch(rows: list[Any]) -> Any:
+    if isinstance(rows[0], dict):
+        return {key: _batch([row[key] for row in rows]) for key in rows[0]}
+    if isinstance(rows[0], tuple):
+        return tuple(_batch([row[i] for row in rows]) for i in range(len(rows[0])))
+    return np.stack([np.asarray(row) for row in rows])

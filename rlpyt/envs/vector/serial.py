@@ -1,0 +1,110 @@
+"""Single environments stepped in a plain loop, as one batch: what every adapter must equal."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rlpyt.envs.base import EnvStep
+from rlpyt.envs.vector.actions import action_check
+from rlpyt.envs.vector.base import Rows, VectorEnv, WaitingRows, vector_info
+from rlpyt.envs.vector.stash import put_rows, take_rows
+from rlpyt.utils.buffer import buffer_from_example, buffer_func
+
+
+class SerialVectorEnv(VectorEnv):
+    """Any rlpyt environments behind the vector contract: the way to put vector wrappers on them.
+
+    Rows that wait are not stepped. ``env_info`` has, after ``timeout`` and ``traj_done``, the
+    other fields of the first environment's.
+
+    Args:
+        envs: rlpyt environments with equal spaces, e.g. from ``rlpyt.envs.gym.make``.
+
+    Raises:
+        ValueError: there are none, or their spaces differ.
+    """
+
+    def __init__(self, envs: Sequence[Any]) -> None:
+        self.envs = list(envs)
+        if not self.envs:
+            raise ValueError("SerialVectorEnv needs at least one environment.")
+        self.n = len(self.envs)
+        self._observation_space = self.envs[0].observation_space
+        self._action_space = self.envs[0].action_space
+        for i, env in enumerate(self.envs):
+            for own, other in zip(self.spaces, (env.observation_space, env.action_space)):
+                if type(own) is not type(other) or own != other:
+                    raise ValueError(f"environment {i} has space {other}, environment 0 has {own}.")
+        self._check = action_check(self._action_space, self.n)
+        self._observation = buffer_from_example(self._observation_space.null_value(), self.n)
+        self._waiting = WaitingRows(self.n)
+        self._info: Any = None
+
+    @property
+    def horizon(self) -> int | None:
+        """That of the first environment."""
+        return getattr(self.envs[0], "horizon", None)
+
+    def reset(self) -> Any:
+        """Reset every environment."""
+        return self.reset_rows(np.arange(self.n))
+
+    def reset_rows(self, rows: Rows) -> Any:
+        """Reset these environments."""
+        rows = self._checked_rows(rows)
+        for i in rows:
+            put_rows(self._observation, i, self.envs[i].reset())
+        self._waiting.remove(rows)
+        return take_rows(self._observation, rows)
+
+    def step(self, action: Any) -> EnvStep:
+        """Step every environment that does not wait."""
+        action = self._check(action)
+        reward, done = np.zeros(self.n, np.float32), self._waiting.mask.copy()
+        for i, env in enumerate(self.envs):
+            if self._waiting.mask[i]:
+                continue
+            own = buffer_func(action, lambda leaf, i=i: leaf[i])
+            observation, reward[i], done[i], info = env.step(own)
+            put_rows(self._observation, i, observation)
+            self._note_info(i, info, bool(done[i]))
+        info = self._info
+        info.timeout[self._waiting.mask] = False
+        self._waiting.add(info.traj_done)
+        return EnvStep(self._observation, reward, done, info)
+
+    def _note_info(self, i: int, info: Any, done: bool) -> None:
+        fields = getattr(info, "_fields", ())
+        if self._info is None:
+            others = [name for name in fields if name not in ("timeout", "traj_done")]
+            examples = [buffer_from_example(getattr(info, name), self.n) for name in others]
+            flags = np.zeros((2, self.n), bool)
+            self._info = vector_info(others)(flags[0], flags[1], *examples)
+        for name in fields:
+            put_rows(getattr(self._info, name), i, getattr(info, name))
+        self._info.timeout[i] = getattr(info, "timeout", False)
+        self._info.traj_done[i] = getattr(info, "traj_done", done)
+
+    def _seed_rows(self, seeds: list[int]) -> None:
+        for env, seed in zip(self.envs, seeds, strict=True):
+            env.seed(seed)
+
+    def get_state(self) -> dict[str, Any] | None:
+        """Return every environment's state; ``None`` if one cannot tell its own."""
+        states = [env.get_state() if hasattr(env, "get_state") else None for env in self.envs]
+        if any(state is None for state in states):
+            return None
+        return {"envs": states, "waiting": self._waiting.mask.copy()}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Go to a state of equally made environments."""
+        for env, own in zip(self.envs, state["envs"], strict=True):
+            env.set_state(own)
+        self._waiting.remove()
+        self._waiting.add(np.asarray(state["waiting"], bool))
+
+    def close(self) -> None:
+        """Close every environment."""
+        for env in self.envs:
+            env.close()

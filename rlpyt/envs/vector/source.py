@@ -1,0 +1,234 @@
+"""What the adapters have in common: checks, rows that wait, and what a step returns."""
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from rlpyt.envs.base import EnvStep
+from rlpyt.envs.vector.actions import gym_action_check
+from rlpyt.envs.vector.base import Rows, UnsupportedVectorEnv, VectorEnv, WaitingRows
+from rlpyt.envs.vector.info import InfoKeys, InfoReader
+from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
+from rlpyt.utils.buffer import buffer_from_example
+
+Array = np.ndarray[Any, Any]
+
+_new_tuple = tuple.__new__  # half the time of calling the named tuple
+
+
+class SourceAdapter(VectorEnv):
+    """Base of the adapters; each defines the hooks at the end of the class.
+
+    Args:
+        source: the foreign environments; ``step`` and ``reset`` go through it.
+        n: number of rows.
+        observation_space, action_space: gymnasium spaces of one environment.
+        info_keys: see `InfoReader`.
+        life_loss: report ``done``, without ``traj_done``, where info's "lives" have fallen.
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        n: int,
+        observation_space: Any,
+        action_space: Any,
+        info_keys: InfoKeys = (),
+        life_loss: bool = False,
+    ) -> None:
+        self.source, self.n = source, int(n)
+        self._observation_space = GymSpaceWrapper(observation_space, name="obs")
+        self._action_space = GymSpaceWrapper(action_space, name="act")
+        self._check: Callable[[Any], Any] = gym_action_check(action_space, self.n)
+        convert = self._observation_space.convert
+        self._convert = None if self._observation_space.identity else convert
+        self._waiting = WaitingRows(self.n)
+        self._infos = InfoReader(self.n, info_keys)
+        self._none = np.zeros(self.n, bool)
+        self._none.setflags(write=False)
+        self._calm = self._infos.cls(*[self._none] * 2, *self._infos.read({}))
+        self._life_loss, self._lives = life_loss, np.zeros(self.n, np.int64)
+        self._seeds: list[int] | None = None
+        self._home = 0  # process in which the episodes go on; 0: there are none
+        self._looked_at_step = False
+
+    def reset(self) -> Any:
+        """Start an episode in every row, with the seeds if some wait."""
+        if self._seeds is None and self._home:
+            return self.reset_rows(np.arange(self.n))
+        if self._home:
+            self._refuse_other_process()
+        seeds, self._seeds = self._seeds, None
+        observation, info = self._source_reset(seeds)
+        observation = self._as_ours(observation, "reset")
+        self._waiting.remove()
+        self._note_lives(info, slice(None))
+        self._home = os.getpid()
+        return observation
+
+    def reset_rows(self, rows: Rows) -> Any:
+        """Start an episode in these rows; see `VectorEnv`."""
+        if self._home != os.getpid():
+            self._refuse_other_process()
+        rows = self._checked_rows(rows)
+        if not len(rows):
+            return buffer_from_example(self.observation_space.null_value(), 0)
+        observation, info = self._source_reset_rows(rows)
+        self._waiting.remove(rows)
+        self._note_lives(info, rows)
+        return observation
+
+    def step(self, action: Any) -> EnvStep:
+        """Step every row; see `VectorEnv`."""
+        if self._home != os.getpid():
+            self._refuse_other_process()
+        native = self._check(action)
+        if self._waiting.n:
+            self._before_waiting_step()
+        observation, reward, terminated, truncated, info = self._source_step(native)
+        if not self._looked_at_step:
+            self._look_at_step(observation, reward, terminated, truncated, info)
+        if self._convert is not None:
+            observation = self._convert(observation)
+        if reward.dtype != np.float32:
+            reward = reward.astype(np.float32)
+        traj_done = terminated | truncated
+        lost = self._lost_lives(info, traj_done) if "lives" in info else None
+        if not self._waiting.n and lost is None and not np.count_nonzero(traj_done):
+            env_info = self._calm
+            if self._infos.keys:
+                values = self._infos.read(info)
+                env_info = _new_tuple(self._infos.cls, (self._none, self._none, *values))
+            return _new_tuple(EnvStep, (observation, reward, traj_done, env_info))
+        return self._at_an_end(observation, reward, terminated, traj_done, lost, info)
+
+    def _at_an_end(
+        self,
+        observation: Any,
+        reward: Array,
+        terminated: Array,
+        traj_done: Array,
+        lost: Array | None,
+        info: Mapping[str, Any],
+    ) -> EnvStep:
+        """Return a step at which episodes or lives end, or that finds rows waiting."""
+        observation = self._final(observation, traj_done, info)
+        values = self._infos.read(info, ended=traj_done)
+        done = traj_done if lost is None else traj_done | lost
+        timeout = traj_done & ~terminated
+        if lost is not None:
+            timeout &= ~lost
+        if self._waiting.n:
+            waiting = self._waiting.mask
+            reward = np.where(waiting, np.float32(0), reward)
+            done, traj_done = done | waiting, traj_done | waiting
+            timeout &= ~waiting
+        self._waiting.add(traj_done)
+        env_info = self._infos.cls(timeout, traj_done, *values)
+        return EnvStep(observation, reward, done, env_info)
+
+    def _seed_rows(self, seeds: list[int]) -> None:
+        self._seeds = seeds
+
+    def close(self) -> None:
+        """Close the source."""
+        self._home = 0
+        self.source.close()
+
+    def _note_lives(self, info: Mapping[str, Any], rows: Any) -> None:
+        """Remember the lives that these rows start with; ``info`` is that of their reset."""
+        lives = info.get("lives")
+        if lives is not None:
+            lives = np.asarray(lives)
+            self._lives[rows] = lives[rows] if len(lives) == self.n else lives
+
+    def _lost_lives(self, info: Mapping[str, Any], traj_done: Array) -> Array | None:
+        """Return where a life was lost and the game goes on; ``None`` if nowhere, or not asked."""
+        lives, before = np.asarray(info["lives"]), self._lives
+        self._lives = lives.astype(np.int64)
+        if not self._life_loss:
+            return None
+        lost: Array = (lives < before) & (lives > 0) & ~traj_done
+        return lost if lost.any() else None
+
+    def _as_ours(self, observation: Any, where: str) -> Any:
+        """Return a batch of observations in rlpyt's form, checked.
+
+        Raises:
+            UnsupportedVectorEnv: it is not what the space promises for ``n`` environments.
+        """
+        own = self.observation_space
+        try:
+            converted = observation if self._convert is None else self._convert(observation)
+            _check_leaves(converted, own.shape, self.n)
+        except (TypeError, ValueError, KeyError, IndexError) as error:
+            raise UnsupportedVectorEnv(
+                f"{where}() of {self.source} returned observations unlike {self.n} elements of "
+                f"{own}: {error}"
+            ) from error
+        return converted
+
+    def _look_at_step(
+        self, observation: Any, reward: Any, terminated: Any, truncated: Any, info: Any
+    ) -> None:
+        """Check the first step's results, so that later ones can be trusted."""
+        self._as_ours(observation, "step")
+        flags = (("terminated", terminated), ("truncated", truncated))
+        for name, value, kinds in [("reward", reward, "fiu"), *((*flag, "b") for flag in flags)]:
+            if not isinstance(value, np.ndarray) or value.shape != (self.n,):
+                raise UnsupportedVectorEnv(
+                    f"{self.source} returned {name} {value!r:.80}, expected an array [{self.n}]."
+                )
+            if value.dtype.kind not in kinds:
+                raise UnsupportedVectorEnv(
+                    f"{self.source} returned {name} of dtype {value.dtype}, expected "
+                    f"{'bool' if kinds == 'b' else 'numbers'}."
+                )
+        if not isinstance(info, Mapping):
+            raise UnsupportedVectorEnv(
+                f"{self.source} returned info of type {type(info).__name__}, expected a dict of "
+                "arrays; leave out wrappers such as DictInfoToList."
+            )
+        self._looked_at_step = True
+
+    def _refuse_other_process(self) -> None:
+        if not self._home:
+            raise RuntimeError(f"{self!r} has no episodes yet (or was closed): call reset() first.")
+        raise RuntimeError(
+            f"{self!r} was started in process {self._home} and cannot be used in its child "
+            f"{os.getpid()}, which lacks its threads and workers: build it there."
+        )
+
+    def _source_reset(self, seeds: list[int] | None) -> tuple[Any, Mapping[str, Any]]:
+        """Reset all rows; return observation and info as the source gives them."""
+        raise NotImplementedError
+
+    def _source_reset_rows(self, rows: Rows) -> tuple[Any, Mapping[str, Any]]:
+        """Reset these rows; return their observations in rlpyt's form, and info of them or all."""
+        raise NotImplementedError
+
+    def _source_step(self, action: Any) -> Any:
+        """Step all rows; return observation, reward, terminated, truncated, info."""
+        return self.source.step(action)
+
+    def _before_waiting_step(self) -> None:
+        """Prepare the source for a step while rows wait."""
+
+    def _final(self, observation: Any, ended: Array, info: Mapping[str, Any]) -> Any:
+        """Return the batch with the true final observations where episodes ended just now."""
+        return observation
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} n={self.n} {self.source}>"
+
+
+def _check_leaves(observation: Any, shape: Any, n: int) -> None:
+    if isinstance(observation, tuple):
+        for leaf, leaf_shape in zip(tuple(observation), tuple(shape), strict=True):
+            _check_leaves(leaf, leaf_shape, n)
+    elif not isinstance(observation, np.ndarray):
+        raise TypeError(f"a {type(observation).__name__} instead of a numpy array")
+    elif observation.shape != (n, *shape):
+        raise ValueError(f"shape {observation.shape} instead of {(n, *shape)}")
