@@ -32,6 +32,7 @@ def ppo(
     n_envs: int,
     train: bool,
     n_workers: int = 0,
+    layout: str = "cpu",
     agent_kwargs: dict[str, Any] | None = None,
     algo_kwargs: dict[str, Any] | None = None,
 ) -> Workload:
@@ -41,13 +42,15 @@ def ppo(
         env: "cartpole" or "pong".
         n_envs: batch_B.
         train: whether the batches are learnt from.
-        n_workers: 0 for SerialSampler, else CpuSampler with that many worker processes.
+        n_workers: 0 for SerialSampler, else a sampler with that many worker processes.
+        layout: which: "cpu", "gpu" (actions served by the main process), "alternating" or
+            "no-overlap".
         agent_kwargs: for the agent's constructor, e.g. ``fast_acting=False``.
         algo_kwargs: for PPO's constructor, over the hyperparameters all share.
     """
     torch.manual_seed(0)
     agent = _agent(env, **(agent_kwargs or {}))
-    sampler, affinity = _sampler(env, n_envs, n_workers)
+    sampler, affinity = _sampler(env, n_envs, n_workers, layout)
     returns: deque[float] = deque(maxlen=100)
     try:
         examples = sampler.initialize(agent=agent, affinity=affinity, seed=0, bootstrap_value=True)
@@ -74,7 +77,7 @@ def _agent(env: str, **kwargs: Any) -> Any:
     return CategoricalMlpAgent(**kwargs)
 
 
-def _sampler(env: str, n_envs: int, n_workers: int) -> tuple[Any, Any]:
+def _sampler(env: str, n_envs: int, n_workers: int, layout: str) -> tuple[Any, Any]:
     """The sampler, not yet initialised, and its affinity."""
     where: dict[str, Any]
     if env == "pong":
@@ -90,13 +93,23 @@ def _sampler(env: str, n_envs: int, n_workers: int) -> tuple[Any, Any]:
 
         where = {"EnvCls": make, "env_kwargs": {"id": "CartPole-v1"}}
     where.update(batch_T=T, batch_B=n_envs, max_decorrelation_steps=0)
-    if n_workers:
-        from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
+    if not n_workers:
+        return _sampler_class("serial")(**where), None
+    return _sampler_class(layout)(**where), {"n_workers": n_workers}
 
-        return CpuSampler(**where), {"n_workers": n_workers}
+
+def _sampler_class(layout: str) -> Any:
+    from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
+    from rlpyt.samplers.parallel.gpu import alternating_sampler, sampler
     from rlpyt.samplers.serial.sampler import SerialSampler
 
-    return SerialSampler(**where), None
+    return {
+        "serial": SerialSampler,
+        "cpu": CpuSampler,
+        "gpu": sampler.GpuSampler,
+        "alternating": alternating_sampler.AlternatingSampler,
+        "no-overlap": alternating_sampler.NoOverlapAlternatingSampler,
+    }[layout]
 
 
 def _algo(agent: Any, sampler: Any, examples: Any, **kwargs: Any) -> Any:

@@ -16,6 +16,7 @@ ARGUMENTS = {
     "example_5.py": ["--steps", "1280"],
     "example_6.py": ["--steps", "4096"],
     "example_7.py": ["--steps", "1024", "--recurrent"],
+    "example_8.py": ["--sampler", "alternating", "--steps", "2048"],
 }
 
 

@@ -30,7 +30,8 @@ def main(args: Sequence[str]) -> int:
     (algo_name, env_id), flags = _positionals(args)
     options, given_dir = read_flags(algo_name, env_id, flags)
     run_dir = given_dir or default_run_dir(options)
-    workers = f"{options.sampler.n_workers} workers" if options.sampler.kind == "cpu" else "serial"
+    kind, n = options.sampler.kind, options.sampler.n_workers
+    workers = kind if kind == "serial" else f"{kind}, {n} workers"
     print(
         f"Training {algo_name} on {env_id} for {options.steps:,} steps "
         f"({workers}, {options.sampler.batch_B} environments, seed {options.seed}) in {run_dir}",

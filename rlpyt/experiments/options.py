@@ -36,8 +36,10 @@ def nearest(name: str, known: Iterable[str]) -> str:
 class SamplerOptions:
     """How experience is collected."""
 
-    kind: Literal["serial", "cpu"] = "cpu"  # serial: in this process; cpu: in worker processes
-    n_workers: int = 2  # worker processes of the cpu sampler; about one per core
+    # serial: in this process; cpu: in workers that act themselves; gpu: in workers, this process
+    # acts for all; alternating, no-overlap: as gpu, in two groups of workers that take turns.
+    kind: Literal["serial", "cpu", "gpu", "alternating", "no-overlap"] = "cpu"
+    n_workers: int = 2  # worker processes, about one per core; of all groups together
     batch_T: int = 128  # time steps per batch and environment
     batch_B: int = 8  # environments side by side, shared out over the workers
     max_decorrelation_steps: int = 100  # random steps, at most, before the first batch

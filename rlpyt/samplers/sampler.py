@@ -206,7 +206,10 @@ class Sampler(BaseSampler):
     def _call(self, method: str, *args: Any, meanwhile: Any = None) -> list[Any]:
         """Run a method of every station; returns the results in order."""
         if self._pool is not None:
-            return self._pool.call(method, *args, meanwhile=meanwhile)
+            results = self._pool.call(method, *args, meanwhile=meanwhile)
+            if self._server is not None:
+                self._server.drain()
+            return results
         if self._station is None:
             raise RuntimeError("the sampler is not initialized, or was shut down.")
         try:

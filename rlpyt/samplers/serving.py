@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from rlpyt.errors import WorkerError
 from rlpyt.samplers.actions import (
     GLANCE_S,
     ActionNoise,
@@ -147,7 +148,12 @@ class ActionServer:
             self.agent.eval_mode(itr)
             self._eval_groups = [self._group(i, True) for i in range(self._n_groups)]
         with torch.inference_mode():
-            serve(self._eval_groups, n, replied, self.overlap)
+            serve(self._eval_groups, n, replied, self.overlap, may_end=True)
+
+    def drain(self) -> None:
+        """After every command: no gate stands open for the next one."""
+        for group in self.groups:
+            group.drain()
 
     def state_dict(self) -> dict[str, Any]:
         """Memory of the agent and streams of noise, for exact resumption."""
@@ -191,23 +197,38 @@ class Group:
         self.actions = actions
         self._step, self._null_action = step, null_action
         self._gates = [(e.obs_ready, rank) for e, rank in zip(exchanges, ranks, strict=True)]
+        self._exchanges = exchanges
+        self._ended: set[int] = set()
         self._releases = [e.act_ready.release for e in exchanges]
         self._final = final_observation
         self._timed_out = timed_out
 
-    def wait(self, replied: Replied) -> None:
-        """Wait until every worker of the group has written, or has replied to its command."""
+    def wait(self, t: int, T: int, replied: Replied, may_end: bool = False) -> None:
+        """Wait until every worker of the group has written its observations of step t.
+
+        Raises:
+            WorkerError: one failed, or has ended before T steps though it may not.
+        """
         for gate, rank in self._gates:
-            while not gate.acquire(True, GLANCE_S):
-                if replied(rank):  # raises if the worker failed
-                    gate.acquire(False)
-                    break
+            while rank not in self._ended and not gate.acquire(True, GLANCE_S):
+                if replied(rank) and not gate.acquire(False):  # it may have written just now
+                    if not may_end:
+                        raise _ended_early(rank, t - 1, T)
+                    self._ended.add(rank)
+
+    def begin(self, T: int) -> None:
+        """Before a command of T steps."""
+        self._ended = set()
+        self.actions.begin(T)
+
+    @property
+    def ended(self) -> bool:
+        """Whether every worker of the group has ended its command early."""
+        return len(self._ended) == len(self._gates)
 
     def answer(self, t: int) -> None:
-        """Answer step t. Episodes begin without previous action and reward, whoever steps them."""
-        self._value_truncated(t - 1)
-        step = self._step
-        null_rows(step.action, step.reward, self._null_action, np.flatnonzero(step.done))
+        """Answer step t."""
+        self._look_back(t - 1)
         self.actions.act(t)
 
     def release(self) -> None:
@@ -217,16 +238,32 @@ class Group:
 
     def finish(self, T: int) -> None:
         """After T steps: what the algorithm needs to bootstrap."""
-        self._value_truncated(T - 1)
+        self._look_back(T - 1)
         self.actions.finish()
 
-    def _value_truncated(self, t: int) -> None:
+    def drain(self) -> None:
+        """Shut all gates; the workers are idle."""
+        for exchange in self._exchanges:
+            for gate in (exchange.obs_ready, exchange.act_ready):
+                while gate.acquire(False):
+                    pass
+
+    def _look_back(self, t: int) -> None:
+        """Value what step t truncated; episodes begin without previous action and reward."""
+        step = self._step
+        null_rows(step.action, step.reward, self._null_action, np.flatnonzero(step.done))
         if self._final is not None and self._timed_out.any():
             self.actions.truncated(t, np.flatnonzero(self._timed_out).tolist(), self._final)
             self._timed_out[...] = False
 
 
-def serve(groups: Sequence[Group], T: int, replied: Replied, overlap: bool = True) -> None:
+def serve(
+    groups: Sequence[Group],
+    T: int,
+    replied: Replied,
+    overlap: bool = True,
+    may_end: bool = False,
+) -> None:
     """Answer T steps of each group in turn, in the process that holds the agent.
 
     Args:
@@ -235,13 +272,16 @@ def serve(groups: Sequence[Group], T: int, replied: Replied, overlap: bool = Tru
         replied: says whether a worker has ended its command; raises if it failed.
         overlap: without it, a group is let go only once the next has arrived, so that two groups
             never step at the same time.
+        may_end: whether workers may end their command before T steps.
     """
     for group in groups:
-        group.actions.begin(T)
+        group.begin(T)
     held: Group | None = None
     for t in range(T):
+        if all(group.ended for group in groups):
+            break
         for group in groups:
-            group.wait(replied)
+            group.wait(t, T, replied, may_end)
             if held is not None:
                 held.release()
                 held = None
@@ -253,5 +293,14 @@ def serve(groups: Sequence[Group], T: int, replied: Replied, overlap: bool = Tru
     if held is not None:
         held.release()
     for group in groups:
-        group.wait(replied)
+        group.wait(T, T, replied, may_end)
         group.finish(T)
+
+
+def _ended_early(rank: int, t: int, T: int) -> WorkerError:
+    return WorkerError(
+        f"worker {rank} ended its batch after {max(t, 0)} of {T} steps: its collector must release "
+        "obs_ready once before the first step and once after every step.",
+        worker=rank,
+        step=t,
+    )
