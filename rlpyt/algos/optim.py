@@ -26,7 +26,8 @@ class GradientStep:
         names: parameter names, for messages.
 
     Raises:
-        TypeError: the optimizer does not take an argument; the message names both.
+        TypeError: see ``checked_arguments``.
+        ValueError: no parameter requires a gradient, or the optimizer refuses an argument.
     """
 
     def __init__(
@@ -44,17 +45,12 @@ class GradientStep:
         self.clip_grad_norm = clip_grad_norm
         self._base_learning_rate = learning_rate
         self._names = names or {}
-        kwargs = dict(optim_kwargs or {})
-        known = inspect.signature(OptimCls.__init__).parameters
-        unknown = set(kwargs) - set(known)
-        if unknown and not any(p.kind is p.VAR_KEYWORD for p in known.values()):
-            raise TypeError(
-                f"{OptimCls.__name__} does not take {sorted(unknown)} (optim_kwargs); it takes "
-                f"{sorted(set(known) - {'self', 'params'})}."
-            )
-        if "fused" in known and not {"fused", "foreach"} & set(kwargs):
-            kwargs["fused"] = True
-        self.optimizer = OptimCls(self.parameters, lr=learning_rate, **kwargs)
+        kwargs = checked_arguments(OptimCls, optim_kwargs)
+        try:
+            self.optimizer = OptimCls(self.parameters, lr=learning_rate, **kwargs)
+        except (TypeError, ValueError) as error:
+            given = dict(optim_kwargs or {}, lr=learning_rate)
+            raise ValueError(f"{OptimCls.__name__} refuses {given}: {error}") from error
         self._begun = False
 
     def scale_learning_rate(self, factor: float) -> None:
@@ -102,3 +98,27 @@ class GradientStep:
 
     def _name(self, parameter: torch.nn.Parameter) -> str:
         return self._names.get(parameter, f"a parameter of shape {tuple(parameter.shape)}")
+
+
+def checked_arguments(OptimCls: Any, optim_kwargs: dict[str, Any] | None) -> dict[str, Any]:
+    """The arguments of an optimizer beside parameters and learning rate.
+
+    The fused implementation is added where the class has one and nothing else was asked for.
+
+    Raises:
+        TypeError: the optimizer does not take an argument; the message names both.
+    """
+    kwargs = dict(optim_kwargs or {})
+    known = inspect.signature(OptimCls.__init__).parameters
+    anything = any(p.kind is p.VAR_KEYWORD for p in known.values())
+    free = sorted(set(known) - {"self", "params", "lr"})
+    unknown = [name for name in kwargs if not anything and name not in free]
+    if "lr" in unknown:
+        raise TypeError("optim_kwargs must not hold lr: it is the algorithm's learning_rate.")
+    if unknown:
+        raise TypeError(
+            f"{OptimCls.__name__} does not take {unknown} (optim_kwargs); it takes {free}."
+        )
+    if "fused" in known and not {"fused", "foreach"} & set(kwargs):
+        kwargs["fused"] = True
+    return kwargs

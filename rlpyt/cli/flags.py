@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
-# A dictionary is one flag with JSON behind it: --env-args '{"gravity": 5.0}'.
+# A dictionary, or none, is one flag with JSON behind it: --env-args '{"gravity": 5.0}'.
 _REGISTRY = tyro.constructors.ConstructorRegistry()
 
 
@@ -49,18 +49,22 @@ def settings_class(cls: type, name: str) -> type:
     """A dataclass of the fields of ``cls`` that fit on a command line, with their comments as help.
 
     Args:
-        cls: a dataclass, for example an algorithm; fields holding classes, dictionaries or other
-            objects are left out, and keep the default that ``cls`` gives them.
+        cls: a dataclass, for example an algorithm. Fields for a class (``type[Optimizer]``) take
+            its name instead; fields for other objects (``Any``) are left out, and keep the default
+            that ``cls`` gives them.
         name: of the new class; shows in the help as the title of the group.
     """
     comments = field_comments(cls)
     hints = typing.get_type_hints(cls)
     chosen = []
     for item in dataclasses.fields(cls):
-        if not item.init or not _is_simple(hints[item.name]):
-            continue
-        helped = tyro.conf.arg(help=comments.get(item.name, ""))
-        chosen.append((item.name, Annotated[hints[item.name], helped], _default_of(item)))
+        hint, default = hints[item.name], _default_of(item)
+        described: dict[str, Any] = {"help": comments.get(item.name, "")}
+        if typing.get_origin(hint) is type:
+            hint, default = str, default.__name__
+            described |= {"name": _hyphenated(item.name), "metavar": "NAME"}
+        if item.init and _is_simple(hint):
+            chosen.append((item.name, Annotated[hint, tyro.conf.arg(**described)], default))
     return dataclasses.make_dataclass(name, chosen, frozen=True)
 
 
@@ -80,6 +84,11 @@ def field_comments(cls: type) -> dict[str, str]:
     return comments
 
 
+def _hyphenated(name: str) -> str:
+    """``OptimCls`` as ``optim-cls``."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower()
+
+
 def _default_of(item: "dataclasses.Field[Any]") -> Any:
     if item.default_factory is not dataclasses.MISSING:
         return dataclasses.field(default_factory=item.default_factory)
@@ -87,11 +96,15 @@ def _default_of(item: "dataclasses.Field[Any]") -> Any:
 
 
 def _is_simple(hint: Any) -> bool:
-    if typing.get_origin(hint) in (typing.Union, types.UnionType, tuple):
+    if _is_union(hint) or typing.get_origin(hint) is tuple:
         return all(_is_simple(part) for part in typing.get_args(hint) if part is not Ellipsis)
-    return typing.get_origin(hint) is typing.Literal or hint in (
+    return typing.get_origin(hint) in (typing.Literal, dict) or hint in (
         int, float, bool, str, types.NoneType,
     )  # fmt: skip
+
+
+def _is_union(hint: Any) -> bool:
+    return typing.get_origin(hint) in (typing.Union, types.UnionType)
 
 
 def _one_line(box: str) -> str:
@@ -114,19 +127,24 @@ def _one_line(box: str) -> str:
 def _json_rule(
     info: tyro.constructors.PrimitiveTypeInfo,
 ) -> "tyro.constructors.PrimitiveConstructorSpec[Any] | None":
-    if typing.get_origin(info.type) is not dict:
+    parts = typing.get_args(info.type) if _is_union(info.type) else (info.type,)
+    optional = types.NoneType in parts
+    if [typing.get_origin(part) for part in parts if part is not types.NoneType] != [dict]:
         return None
 
-    def read(args: list[str]) -> Mapping[str, Any]:
-        value = json.loads(args[0])
-        if not isinstance(value, dict):
+    def fits(value: Any) -> bool:
+        return isinstance(value, dict) or (optional and value is None)
+
+    def read(args: list[str]) -> Mapping[str, Any] | None:
+        value = None if optional and args == ["None"] else json.loads(args[0])
+        if not fits(value):
             raise ValueError(f"expected a JSON object such as '{{\"key\": 1}}', got {args[0]!r}")
-        return value
+        return value  # type: ignore[no-any-return]
 
     return tyro.constructors.PrimitiveConstructorSpec(
         nargs=1,
         metavar="JSON",
         instance_from_str=read,
-        is_instance=lambda value: isinstance(value, dict),
-        str_from_instance=lambda value: [json.dumps(value)],
+        is_instance=fits,
+        str_from_instance=lambda value: ["None" if value is None else json.dumps(value)],
     )

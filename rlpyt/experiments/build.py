@@ -27,6 +27,9 @@ ALGORITHMS = {
 SAMPLERS = {
     "serial": "rlpyt.samplers.serial.sampler:SerialSampler",
     "cpu": "rlpyt.samplers.parallel.cpu.sampler:CpuSampler",
+    "gpu": "rlpyt.samplers.parallel.gpu.sampler:GpuSampler",
+    "alternating": "rlpyt.samplers.parallel.gpu.alternating_sampler:AlternatingSampler",
+    "no-overlap": "rlpyt.samplers.parallel.gpu.alternating_sampler:NoOverlapAlternatingSampler",
 }
 TOYS = {
     "bandit": "rlpyt.envs.toy:BanditEnv",
@@ -36,6 +39,8 @@ TOYS = {
     "count": "rlpyt.envs.toy:CountEnv",
     "faulty": "rlpyt.envs.faulty:FaultyEnv",
 }
+# Of torch.optim: the base, one that computes the loss itself, one for sparse gradients alone.
+NO_OPTIMIZERS = ("Optimizer", "LBFGS", "SparseAdam")
 LONGEST_EPISODE = 30_000  # steps; bounds an evaluation in environments that never end
 RGB_DIMS = 3
 STICKY = 0.25  # repeat probability of the ALE's versions 0 and 5
@@ -121,18 +126,39 @@ def algorithm_class(name: str) -> Any:
 
 
 def build_algo(options: RunOptions) -> Any:
-    """The algorithm, with the arguments in ``options.algo``.
+    """The algorithm, with the arguments in ``options.algo``; ``OptimCls`` may be a name.
 
     Raises:
-        UnknownName: an argument that the algorithm does not have.
-        ValueError: one out of its range.
+        UnknownName: an argument that the algorithm does not have, or an unknown optimizer.
+        ValueError, TypeError: an argument out of its range, or of the wrong kind.
     """
     cls = algorithm_class(options.algo_name)
     known = {item.name for item in fields(cls)}
     for name in options.algo:
         if name not in known:
             raise UnknownName(f"{options.algo_name} setting", name, known)
-    return cls(**options.algo)
+    kwargs = dict(options.algo)
+    if isinstance(kwargs.get("OptimCls"), str):
+        kwargs["OptimCls"] = optimizer_class(kwargs["OptimCls"])
+    return cls(**kwargs)
+
+
+def optimizer_class(name: str) -> Any:
+    """A class of ``torch.optim``.
+
+    Raises:
+        UnknownName: there is no optimizer of this name that a network can be trained with.
+    """
+    from torch import optim
+
+    known = {
+        key: cls
+        for key, cls in vars(optim).items()
+        if isinstance(cls, type) and issubclass(cls, optim.Optimizer) and key not in NO_OPTIMIZERS
+    }
+    if name not in known:
+        raise UnknownName("optimizer", name, known)
+    return known[name]
 
 
 def build_agent(options: RunOptions, env_spaces: Any) -> Any:
@@ -257,7 +283,7 @@ def affinity(options: RunOptions) -> dict[str, Any]:
     if known is None:
         raise ValueError(f"device={options.device!r} must be cpu, cuda or cuda:N, such as cuda:0.")
     cuda_idx = None if options.device == "cpu" else int(known["index"] or 0)
-    n_workers = options.sampler.n_workers if options.sampler.kind == "cpu" else 1
+    n_workers = 1 if options.sampler.kind == "serial" else options.sampler.n_workers
     threads = whole_number("torch_threads", options.torch_threads, 0) or len(available_cpus())
     return {"n_workers": n_workers, "cuda_idx": cuda_idx, "master_torch_threads": threads}
 

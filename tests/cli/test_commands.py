@@ -10,6 +10,7 @@ import time
 
 import psutil
 import pytest
+import torch
 
 import rlpyt
 from rlpyt.cli.main import COMMANDS, main
@@ -105,6 +106,18 @@ def test_resume_refuses_the_checkpoint_of_another_algorithm(trained, tmp_path, c
     assert "algo: 'PPO', this run 'A2C'" in err and err.count("\n") == 1
 
 
+def test_the_optimizer_is_chosen_kept_and_resumed(tmp_path):
+    run_dir = tmp_path / "run"
+    optimizer = ["--algo.optim-cls", "RMSprop", "--algo.optim-kwargs", '{"alpha": 0.9}']
+    train = ("train", "ppo", "CartPole-v1", "--run-dir", str(run_dir), "--steps", "64")
+    assert rlpyt_command(*train, *TINY, *optimizer) == 0
+    assert rlpyt_command("resume", str(run_dir), "--steps", "128") == 0
+    config = json.loads((run_dir / "config.json").read_text())["algo"]
+    assert (config["OptimCls"], config["optim_kwargs"]) == ("RMSprop", {"alpha": 0.9})
+    saved = torch.load(run_dir / "params.pkl")["optimizer_state_dict"]
+    assert saved["param_groups"][0]["alpha"] == 0.9
+
+
 def test_plotting_nothing_is_one_line(trained, tmp_path, capsys):
     (tmp_path / "progress.csv").write_text("Iteration,ReturnAverage\n")
     assert rlpyt_command("plot", str(tmp_path), "-o", str(tmp_path / "x.png")) == 2
@@ -151,6 +164,20 @@ def test_the_default_directory_is_below_data(tmp_path, monkeypatch, capsys):
         (["train", "ppo", "CartPole-v1", "--env-args", '{"bogus": 1}'], ["'bogus'"]),
         (["train", "ppo", "CartPole-v1", "--agent.model", '{"bogus": 1}'], ["'bogus'"]),
         (["train", "ppo", "CartPole-v1", "--algo.minibatches", "7"], ["minibatches=7"]),
+        (["train", "ppo", "CartPole-v1", "--algo.optim-cls", "RMSprob"], ["mean 'RMSprop'?"]),
+        (["train", "ppo", "CartPole-v1", "--algo.optim-cls", "LBFGS"], ["unknown optimizer"]),
+        (
+            ["train", "ppo", "CartPole-v1", "--algo.optim-kwargs", '{"momentum": 1}'],
+            ["Adam does not take ['momentum']", "'weight_decay'"],
+        ),
+        (
+            ["train", "ppo", "CartPole-v1", "--algo.optim-kwargs", '{"lr": 1}'],
+            ["must not hold lr", "learning_rate"],
+        ),
+        (
+            ["train", "ppo", "CartPole-v1", "--algo.optim-kwargs", '{"eps": "x"}'],
+            ["Adam refuses {'eps': 'x', 'lr': 0.001}"],
+        ),
         (["train", "ppo", "CartPole-v1", "--run-dir", __file__], [__file__, "is a file"]),
         (["eval", "nowhere"], ["nowhere"]),
         (["resume", "nowhere"], ["nowhere"]),

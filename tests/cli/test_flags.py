@@ -1,5 +1,6 @@
 """The command line's machinery: dataclasses to flags, comments to help, errors to one line."""
 
+import collections
 import dataclasses
 import io
 import sys
@@ -22,8 +23,9 @@ class Algo(Base):
     """An algorithm; a docstring: with a colon."""
 
     epochs: int = 10  # passes, 3-10 # usually
-    OptimCls: Any = dict  # not for a command line
+    OptimCls: type[dict] = collections.OrderedDict  # given by its name
     optim_kwargs: dict[str, Any] | None = None
+    state: Any = dict  # not for a command line
     name: str = "a # b"
     kind: Literal["x", "y"] = "x"  # one of two
     clip: float | None = None  # off by default
@@ -47,7 +49,8 @@ def test_comments_of_bases_are_found_and_overridden():
     assert field_comments(Algo) == {
         "discount": "gamma, per environment step",
         "epochs": "passes, 3-10 # usually",
-        "OptimCls": "not for a command line",
+        "OptimCls": "given by its name",
+        "state": "not for a command line",
         "kind": "one of two",
         "clip": "off by default",
         "schedule": "fall linearly",
@@ -56,8 +59,22 @@ def test_comments_of_bases_are_found_and_overridden():
 
 def test_settings_class_keeps_what_fits_on_a_line_in_order():
     names = [item.name for item in dataclasses.fields(AlgoFlags)]
-    assert names == ["discount", "epochs", "name", "kind", "clip", "schedule"]
-    assert AlgoFlags().epochs == 10
+    assert names == [
+        *("discount", "epochs", "OptimCls", "optim_kwargs", "name", "kind", "clip", "schedule"),
+    ]
+    assert AlgoFlags().epochs == 10 and AlgoFlags().OptimCls == "OrderedDict"
+
+
+def test_dictionaries_are_json_or_none():
+    assert read("--algo.optim-kwargs", '{"eps": 1e-5}').algo.optim_kwargs == {"eps": 1e-5}
+    for nothing in ([], ["--algo.optim-kwargs", "None"], ["--algo.optim-kwargs", "null"]):
+        assert read(*nothing).algo.optim_kwargs is None
+    with pytest.raises(UsageError, match="env-args"):  # which cannot be absent
+        read("--settings.env-args", "None")
+
+
+def test_classes_are_given_by_name():
+    assert read("--algo.optim-cls", "Counter").algo.OptimCls == "Counter"
 
 
 def test_typed_flags_reach_nested_settings():
@@ -93,6 +110,9 @@ def test_help_shows_comments_and_defaults(capsys):
         (["--algo.kind", "z"], ["'z'", "--algo.kind", "'x', 'y'"]),
         (["--settings.env-args", "[1]"], ["--settings.env-args", "JSON object", "[1]"]),
         (["--settings.env-args", "{"], ["--settings.env-args"]),
+        (["--algo.optim-kwargs", "[1]"], ["--algo.optim-kwargs", "JSON object", "[1]"]),
+        (["--algo.optim-kwargs", "eps"], ["--algo.optim-kwargs"]),
+        (["--algo.optim-clss", "Adam"], ["did you mean --algo.optim-cls?"]),
         (["stray"], ["stray"]),
     ],
 )

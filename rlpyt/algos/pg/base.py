@@ -9,7 +9,7 @@ import torch
 from rlpyt.agents.base import AgentInputs
 from rlpyt.algos.base import RlAlgorithm
 from rlpyt.algos.episodes import EpisodePacking, null_after_done
-from rlpyt.algos.optim import GradientStep
+from rlpyt.algos.optim import GradientStep, checked_arguments
 from rlpyt.algos.returns import (
     discount_return,
     generalized_advantage_estimation,
@@ -44,7 +44,7 @@ class PolicyGradientAlgo(RlAlgorithm):
     learning_rate: float
     gae_lambda: float
     normalize_advantage: bool
-    OptimCls: Any
+    OptimCls: type[torch.optim.Optimizer]
     optim_kwargs: dict[str, Any] | None
     clip_grad_norm: float | None
     initial_optim_state_dict: Any
@@ -57,6 +57,7 @@ class PolicyGradientAlgo(RlAlgorithm):
             warnings.warn(f"learning_rate={self.learning_rate} is unusually large.")
         if self.clip_grad_norm is not None:
             check_range("clip_grad_norm", self.clip_grad_norm, 0, open_low=True)
+        checked_arguments(self.OptimCls, self.optim_kwargs)
 
     def initialize(
         self,

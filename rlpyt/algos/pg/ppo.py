@@ -29,8 +29,8 @@ class PPO(PolicyGradientAlgo):
     learning_rate: float = 0.001  # of the optimizer; 1e-4 to 1e-3
     value_loss_coeff: float = 1.0  # weight of the value loss; 0.5-1
     entropy_loss_coeff: float = 0.01  # weight of the entropy bonus; 0 to 0.05
-    OptimCls: Any = torch.optim.Adam  # class of the optimizer
-    optim_kwargs: dict[str, Any] | None = None  # its further arguments
+    OptimCls: type[torch.optim.Optimizer] = torch.optim.Adam  # of torch.optim: RMSprop, SGD, ...
+    optim_kwargs: dict[str, Any] | None = None  # the optimizer's further arguments: {"eps": 1e-5}
     clip_grad_norm: float | None = 1.0  # largest gradient norm, None: no limit; 0.5-1
     initial_optim_state_dict: Any = None  # state of the optimizer to start from
     gae_lambda: float = 1  # lambda of GAE; 0.9-1
