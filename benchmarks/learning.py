@@ -60,9 +60,9 @@ EXPERIMENTS = [
     Experiment("ppo-HalfCheetah", "ppo HalfCheetah-v5 --steps 300000", (0,), "a curve"),
     Experiment(
         "ppo-pong",
-        "ppo pong --steps 1500000 --torch-threads 1 --algo.learning-rate 5e-4 --algo.epochs 3 "
-        "--eval-episodes 10 --env-args '{\"frame_shape\": [52, 40]}' --agent.model "
-        "'{\"channels\": [16, 32], \"kernel_sizes\": [6, 4], \"strides\": [3, 2], "
+        "ppo pong --steps 1500000 --algo.learning-rate 5e-4 --algo.no-linear-lr-schedule "
+        "--algo.minibatches 8 --eval-episodes 10 --env-args '{\"frame_shape\": [84, 84]}' "
+        "--agent.model '{\"channels\": [16, 32], \"kernel_sizes\": [8, 4], \"strides\": [4, 2], "
         "\"paddings\": [0, 1], \"fc_sizes\": 256}'",
         (0,),
         ">= 10 in the curve",
