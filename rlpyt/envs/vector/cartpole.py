@@ -14,7 +14,9 @@ from gymnasium.utils import seeding
 from rlpyt.envs.state import pack_rng, set_rng
 from rlpyt.envs.vector.base import Rows
 from rlpyt.envs.vector.info import InfoKeys
-from rlpyt.envs.vector.source import SourceAdapter
+from rlpyt.envs.vector.source import Array, SourceAdapter
+
+STARTS_AHEAD = 16  # drawn for a row in one call; the same numbers as one by one
 
 
 class CartPoleVector(SourceAdapter):
@@ -29,6 +31,8 @@ class CartPoleVector(SourceAdapter):
         super().__init__(envs, envs.num_envs, space, envs.single_action_space, info_keys)
         self._low, self._high = envs.low, envs.high
         self._rngs: list[np.random.Generator] = []
+        self._starts = np.zeros((self.n, STARTS_AHEAD, 4))
+        self._used = np.full(self.n, STARTS_AHEAD)  # of each row's starts
 
     @property
     def horizon(self) -> int:
@@ -39,15 +43,28 @@ class CartPoleVector(SourceAdapter):
         self.source.reset()  # lays out its arrays; what it draws is replaced
         if seeds is not None or not self._rngs:
             self._rngs = [seeding.np_random(seed)[0] for seed in seeds or self.n * [None]]
+            self._used[:] = STARTS_AHEAD
         return self._source_reset_rows(np.arange(self.n))
 
     def _source_reset_rows(self, rows: Rows) -> tuple[Any, Mapping[str, Any]]:
-        source, low, high = self.source, self._low, self._high
-        start = np.stack([self._rngs[i].uniform(low=low, high=high, size=(4,)) for i in rows])
+        start = self._draw(rows)
+        source = self.source
         source.state[:, rows] = start.T
         source.steps[rows] = 0
         source.prev_done[rows] = False  # else the next step would reset them once more
         return start.astype(np.float32), {}
+
+    def _draw(self, rows: Rows) -> Array:
+        """Return the next start [len(rows), 4] of each row's own stream."""
+        used = self._used[rows]
+        for i in rows[used == STARTS_AHEAD]:
+            shape = self._starts[i].shape
+            self._starts[i] = self._rngs[i].uniform(low=self._low, high=self._high, size=shape)
+            self._used[i] = 0
+        used = self._used[rows]
+        self._used[rows] += 1
+        start: Array = self._starts[rows, used]
+        return start
 
     def get_state(self) -> dict[str, Any] | None:
         """Return positions, counters and random streams of all rows; ``None`` before `reset`."""
@@ -59,6 +76,8 @@ class CartPoleVector(SourceAdapter):
             "prev_done": self.source.prev_done.copy(),
             "waiting": self._waiting.mask.copy(),
             "rngs": [pack_rng(rng) for rng in self._rngs],
+            "starts": self._starts.copy(),
+            "used": self._used.copy(),
             "seeds": self._seeds,
         }
 
@@ -69,6 +88,7 @@ class CartPoleVector(SourceAdapter):
         self.source.state[...] = state["state"]
         self.source.steps[...] = state["steps"]
         self.source.prev_done[...] = state["prev_done"]
+        self._starts[...], self._used[...] = state["starts"], state["used"]
         self._waiting.remove()
         self._waiting.add(np.asarray(state["waiting"], bool))
         for rng, saved in zip(self._rngs, state["rngs"], strict=True):

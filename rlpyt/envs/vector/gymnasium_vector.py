@@ -91,12 +91,11 @@ class GymnasiumVectorEnv(SourceAdapter):
     @property
     def horizon(self) -> int | None:
         """The registered time limit, if the environments tell."""
-        spec = getattr(self.source, "spec", None)
-        limit = getattr(spec, "max_episode_steps", None)
         envs = getattr(self.source.unwrapped, "envs", None)
-        if limit is None and envs:
-            limit = getattr(getattr(envs[0], "spec", None), "max_episode_steps", None)
-        return limit
+        spec = getattr(envs[0] if envs else self.source, "spec", None)
+        limit: int | None = getattr(spec, "max_episode_steps", None)
+        settings = getattr(spec, "kwargs", {})
+        return settings.get("max_episode_steps", limit)
 
     def _source_reset(self, seeds: list[int] | None) -> tuple[Any, Mapping[str, Any]]:
         self._stash.forget()

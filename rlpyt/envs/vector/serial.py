@@ -9,7 +9,7 @@ from rlpyt.envs.base import EnvStep
 from rlpyt.envs.vector.actions import action_check
 from rlpyt.envs.vector.base import Rows, VectorEnv, WaitingRows, vector_info
 from rlpyt.envs.vector.stash import put_rows, take_rows
-from rlpyt.utils.buffer import buffer_from_example, buffer_func
+from rlpyt.utils.buffer import buffer_from_example, buffer_func, leaves_of
 
 
 class SerialVectorEnv(VectorEnv):
@@ -70,7 +70,10 @@ class SerialVectorEnv(VectorEnv):
             put_rows(self._observation, i, observation)
             self._note_info(i, info, bool(done[i]))
         info = self._info
+        if info is None:  # resumed with every row waiting: what else there is, is not known yet
+            info = vector_info()(np.zeros(self.n, bool), np.zeros(self.n, bool))
         info.timeout[self._waiting.mask] = False
+        info.traj_done[self._waiting.mask] = True
         self._waiting.add(info.traj_done)
         return EnvStep(self._observation, reward, done, info)
 
@@ -95,12 +98,15 @@ class SerialVectorEnv(VectorEnv):
         states = [env.get_state() if hasattr(env, "get_state") else None for env in self.envs]
         if any(state is None for state in states):
             return None
-        return {"envs": states, "waiting": self._waiting.mask.copy()}
+        shown = [leaf.copy() for leaf in leaves_of(self._observation)]
+        return {"envs": states, "waiting": self._waiting.mask.copy(), "shown": shown}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Go to a state of equally made environments."""
         for env, own in zip(self.envs, state["envs"], strict=True):
             env.set_state(own)
+        for leaf, saved in zip(leaves_of(self._observation), state["shown"], strict=True):
+            leaf[...] = saved
         self._waiting.remove()
         self._waiting.add(np.asarray(state["waiting"], bool))
 

@@ -58,7 +58,7 @@ class SourceAdapter(VectorEnv):
         """Start an episode in every row, with the seeds if some wait."""
         if self._seeds is None and self._home:
             return self.reset_rows(np.arange(self.n))
-        if self._home:
+        if self._home not in (0, os.getpid()):
             self._refuse_other_process()
         seeds, self._seeds = self._seeds, None
         observation, info = self._source_reset(seeds)
