@@ -61,7 +61,12 @@ class StopSignals:
         self.at_once = True  # until there is something to save, a signal ends the run where it is
         self._previous: dict[int, Any] = {}
 
+    def has_come(self) -> bool:
+        """Whether there was a signal; what takes long looks here, and ends early."""
+        return self.received is not None
+
     def __enter__(self) -> "StopSignals":
+        self.received, self.at_once = None, True
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
                 self._previous[number] = signal.signal(number, self._on_signal)

@@ -4,6 +4,7 @@ import time
 from collections import deque
 from typing import Any
 
+from rlpyt.runners import state as run_state
 from rlpyt.runners.runner import MinibatchRlBase
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.logging import logger
@@ -46,7 +47,10 @@ class MinibatchRl(MinibatchRlBase):
 
 class MinibatchRlEval(MinibatchRlBase):
     """Training with statistics of separate evaluation episodes, before the first iteration and
-    at every logging interval."""
+    at every logging interval.
+
+    A signal ends an evaluation early; the resumed run begins with that evaluation.
+    """
 
     _eval = True
 
@@ -60,13 +64,20 @@ class MinibatchRlEval(MinibatchRlBase):
         if itr >= self.min_itr_learn - 1 or itr <= 0:
             self.agent.eval_mode(max(itr, 0))
             traj_infos = self.sampler.evaluate_agent(max(itr, 0))
-            if not traj_infos:
+            if not traj_infos and not self._signals.has_come():
                 logger.log("WARNING: no evaluation episode ended; raise eval_max_steps.")
         return traj_infos, time.monotonic() - started
 
     def _evaluate_and_log(self, itr: int) -> None:
+        if self._checkpoint_place() is not None:
+            self.before_evaluation = run_state.evaluation_changes(self)
         traj_infos, eval_time = self.evaluate_agent(itr)
         self._eval_time_here += eval_time
+        self.owes_evaluation = self._signals.has_come()
+        if self.owes_evaluation:  # half an evaluation says nothing: neither row nor snapshot
+            self._last_time += eval_time
+            return
+        self.before_evaluation = None
         self.log_diagnostics(itr, traj_infos, eval_time)
         self._tell("on_log", dict(self._last_row))
 

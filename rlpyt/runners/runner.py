@@ -74,7 +74,10 @@ class MinibatchRlBase(BaseRunner):
         self.rank, self.world_size = 0, 1
         self.itr = -1
         self.start_itr = 0
+        self.owes_evaluation = False  # a signal cut the last one short; it is made up for on resume
+        self.before_evaluation: dict[str, Any] | None = None  # what it has changed since
         self._stop_requested = False
+        self._signals = StopSignals()
 
     # Set-up.
 
@@ -156,12 +159,13 @@ class MinibatchRlBase(BaseRunner):
             SystemExit: Ctrl-C (code 130) or SIGTERM (143) stopped the run, after a checkpoint.
         """
         stopped = ""  # by a signal; one that comes after the last iteration stops nothing
-        with StopSignals() as signals:
+        with self._signals as signals:
             try:
+                self.sampler.should_stop = signals.has_come
                 n_itr = self.startup()
                 self._tell("on_start")
-                if self._eval and self.start_itr == 0:
-                    self._evaluate_and_log(-1)
+                if self._eval and (self.start_itr == 0 or self.owes_evaluation):
+                    self._evaluate_and_log(self.itr)
                 signals.at_once = False
                 for itr in range(self.start_itr, n_itr):
                     self.itr = itr
@@ -245,9 +249,7 @@ class MinibatchRlBase(BaseRunner):
 
     def save_checkpoint(self, itr: int) -> Any:
         """Save all that a resumed run needs; returns where, or ``None`` without a directory."""
-        directory, run_dir = self.checkpoint_dir, logger.get_snapshot_dir()
-        if directory is None and run_dir:
-            directory = os.path.join(run_dir, "checkpoint")
+        directory = self._checkpoint_place()
         if directory is None:
             return None
         try:
@@ -257,6 +259,12 @@ class MinibatchRlBase(BaseRunner):
         except checkpoint.CheckpointError as error:
             logger.log(f"checkpoint not saved: {error}")
             return None
+
+    def _checkpoint_place(self) -> Any:
+        run_dir = logger.get_snapshot_dir()
+        if self.checkpoint_dir is None and run_dir:
+            return os.path.join(run_dir, "checkpoint")
+        return self.checkpoint_dir
 
     def resume(self) -> None:
         """Go on from ``resume_from``.
@@ -280,6 +288,7 @@ class MinibatchRlBase(BaseRunner):
             "opt_infos": {k: list(v) for k, v in self._opt_infos.items()},
             "traj_infos": run_state.plain(self._traj_infos),
             "cum_time": time.monotonic() - self._start_time,
+            "time_since_row": time.monotonic() - self._last_time,
             "cum_eval_time": self._cum_eval_time,
             "cum_completed_trajs": self._cum_completed_trajs,
             "new_completed_trajs": self._new_completed_trajs,
@@ -293,6 +302,7 @@ class MinibatchRlBase(BaseRunner):
         self._opt_infos = {k: list(v) for k, v in saved["opt_infos"].items()}
         self._traj_infos.extend(run_state.unplain(saved["traj_infos"]))
         self._start_time = time.monotonic() - saved["cum_time"]
+        self._last_time = time.monotonic() - saved["time_since_row"]
         self._eval_time_here = saved["cum_time"]  # speed counts from now
         self._cum_eval_time = saved["cum_eval_time"]
         self._cum_completed_trajs = saved["cum_completed_trajs"]

@@ -10,16 +10,24 @@ from rlpyt.utils.collections import AttrDict
 
 
 def gather(runner: Any, itr: int) -> dict[str, Any]:
-    """The state of a run after iteration ``itr``."""
+    """The state of a run after iteration ``itr``.
+
+    If an evaluation was cut short, what it has changed is as it was before.
+    """
     return {
         "itr": itr,
         "seed": runner.seed,
         "agent": runner.agent.state_dict(),
         "algo": runner.algo.state_dict(),
-        "sampler": runner.sampler.state_dict(),
         "counters": runner.counters(),
-        "random": random_state(),
+        "owes_evaluation": runner.owes_evaluation,
+        **(runner.before_evaluation or evaluation_changes(runner)),
     }
+
+
+def evaluation_changes(runner: Any) -> dict[str, Any]:
+    """That part of a run's state which an evaluation changes."""
+    return {"sampler": runner.sampler.state_dict(), "random": random_state()}
 
 
 def restore(runner: Any, state: dict[str, Any]) -> bool:
@@ -32,6 +40,7 @@ def restore(runner: Any, state: dict[str, Any]) -> bool:
     runner.algo.load_state_dict(state["algo"])
     exact = bool(runner.sampler.load_state_dict(state["sampler"]))
     runner.load_counters(state["counters"])
+    runner.owes_evaluation = state["owes_evaluation"]
     set_random_state(state["random"])
     return exact
 
