@@ -72,8 +72,9 @@ class SerialVectorEnv(VectorEnv):
         info = self._info
         if info is None:  # resumed with every row waiting: what else there is, is not known yet
             info = vector_info()(np.zeros(self.n, bool), np.zeros(self.n, bool))
-        info.timeout[self._waiting.mask] = False
-        info.traj_done[self._waiting.mask] = True
+        if self._waiting.n:
+            info[self._waiting.mask] = 0
+            info.traj_done[self._waiting.mask] = True
         self._waiting.add(info.traj_done)
         return EnvStep(self._observation, reward, done, info)
 

@@ -1,0 +1,14 @@
+"""Wrappers around batched environments: what they see, what they are paid, how they do."""
+
+from rlpyt.envs.vector.wrappers.base import VectorWrapper  # noqa: F401
+from rlpyt.envs.vector.wrappers.monitor import EpisodeMonitor  # noqa: F401
+from rlpyt.envs.vector.wrappers.observation import (  # noqa: F401
+    ExtractField,
+    FrameStack,
+    TimeAwareObservation,
+)
+from rlpyt.envs.vector.wrappers.reward import ClipReward, ScaleReward, SignReward  # noqa: F401
+from rlpyt.envs.vector.wrappers.standardize import (  # noqa: F401
+    StandardizeObservation,
+    StandardizeReward,
+)

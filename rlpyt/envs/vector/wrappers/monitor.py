@@ -1,0 +1,106 @@
+"""How whole episodes went: return, length and time, without touching what is learnt from."""
+
+import csv
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rlpyt.envs.base import EnvStep
+from rlpyt.envs.vector.base import Rows
+from rlpyt.envs.vector.wrappers.base import VectorWrapper
+from rlpyt.utils.checks import whole_number
+
+COLUMNS = ("return", "length", "seconds", "row")
+
+
+class EpisodeMonitor(VectorWrapper):
+    """Keeps the last episodes' numbers, and writes them to a file if asked to.
+
+    Put it inside reward wrappers to see the environment's own rewards. An episode ends with
+    ``traj_done``: a game, not a life.
+
+    Args:
+        keep: how many episodes to remember.
+        filename: CSV file, appended to; a head is written if it is new. Several processes may
+            write to one.
+        info_keys: fields of ``env_info`` whose values at the end are kept as well.
+
+    Attributes:
+        episodes: the last ``keep``, oldest first: dicts with "return", "length" (steps),
+            "seconds" (of wall time, from first observation to last), "row", and the info keys.
+        n_episodes: how many have ended.
+    """
+
+    def __init__(
+        self,
+        env: Any,
+        keep: int = 100,
+        filename: str | Path | None = None,
+        info_keys: Sequence[str] = (),
+    ) -> None:
+        super().__init__(env)
+        self.episodes: deque[dict[str, float]] = deque(maxlen=whole_number("keep", keep, least=1))
+        self.filename = None if filename is None else Path(filename)
+        self.info_keys = tuple(info_keys)
+        self.n_episodes = 0
+        self._return, self._length = np.zeros(self.n), np.zeros(self.n, np.int64)
+        self._start = np.zeros(self.n)
+
+    def _begin(self, observation: Any, rows: Rows) -> Any:
+        self._return[rows] = 0.0
+        self._length[rows] = 0
+        self._start[rows] = time.perf_counter()
+        return observation
+
+    def _follow(self, step: EnvStep) -> EnvStep:
+        self._return += step.reward
+        self._length += 1
+        ended = step.env_info.traj_done
+        if np.count_nonzero(ended):
+            self._note(np.flatnonzero(ended & ~self._waiting.mask), step.env_info)
+        return step
+
+    def _note(self, rows: Rows, info: Any) -> None:
+        now = time.perf_counter()
+        new = []
+        for i in rows:
+            episode = {
+                "return": float(self._return[i]),
+                "length": int(self._length[i]),
+                "seconds": round(now - self._start[i], 6),
+                "row": int(i),
+            }
+            new.append({**episode, **{key: getattr(info, key)[i].item() for key in self.info_keys}})
+        self.episodes.extend(new)
+        self.n_episodes += len(new)
+        if self.filename is not None and new:
+            self._write(new)
+
+    def _write(self, episodes: list[dict[str, float]]) -> None:
+        assert self.filename is not None
+        with self.filename.open("a", newline="") as file:
+            writer = csv.DictWriter(file, (*COLUMNS, *self.info_keys))
+            if file.tell() == 0:
+                writer.writeheader()
+            writer.writerows(episodes)
+
+    def _get_own(self) -> dict[str, Any]:
+        return {
+            "return": self._return.copy(),
+            "length": self._length.copy(),
+            "seconds": time.perf_counter() - self._start,
+            "episodes": list(self.episodes),
+            "n_episodes": self.n_episodes,
+        }
+
+    def _set_own(self, state: Mapping[str, Any]) -> None:
+        self._return[...] = state["return"]
+        self._length[...] = state["length"]
+        self._start = time.perf_counter() - np.asarray(state["seconds"])
+        self.episodes.clear()
+        self.episodes.extend(dict(episode) for episode in state["episodes"])
+        self.n_episodes = int(state["n_episodes"])

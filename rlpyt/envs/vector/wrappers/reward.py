@@ -1,0 +1,65 @@
+"""Rewards as learning wants them; the environment's own stay in ``env_info.raw_reward``."""
+
+from typing import Any
+
+import numpy as np
+
+from rlpyt.envs.base import EnvStep
+from rlpyt.envs.vector.wrappers.base import VectorWrapper
+from rlpyt.utils.checks import check_range
+from rlpyt.utils.collections import namedarraytuple
+
+
+class RewardWrapper(VectorWrapper):
+    """Base: ``_change`` maps rewards [n] float32 to others; ``raw_reward`` joins ``env_info``.
+
+    With several of them, ``raw_reward`` is what the innermost was given. Sum it in a ``TrajInfo``
+    to know the true score.
+    """
+
+    def _follow(self, step: EnvStep) -> EnvStep:
+        observation, reward, done, info = step
+        changed = np.asarray(self._change(reward, done), np.float32)
+        if "raw_reward" not in info._fields:
+            cls = namedarraytuple(type(info).__name__, (*info._fields, "raw_reward"))
+            info = tuple.__new__(cls, (*info, reward))
+        return EnvStep(observation, changed, done, info)
+
+    def _change(self, reward: Any, done: Any) -> Any:
+        raise NotImplementedError
+
+
+class ScaleReward(RewardWrapper):
+    """Multiply rewards.
+
+    Args:
+        scale: factor, above 0.
+    """
+
+    def __init__(self, env: Any, scale: float = 0.01) -> None:
+        check_range("scale", scale, low=0.0, open_low=True)
+        super().__init__(env)
+        self.scale = float(scale)
+
+    def _change(self, reward: Any, done: Any) -> Any:
+        return reward * self.scale
+
+
+class ClipReward(RewardWrapper):
+    """Limit rewards to [low, high]."""
+
+    def __init__(self, env: Any, low: float, high: float) -> None:
+        check_range("low", low)
+        check_range("high", high, low=low)
+        super().__init__(env)
+        self.low, self.high = float(low), float(high)
+
+    def _change(self, reward: Any, done: Any) -> Any:
+        return np.clip(reward, self.low, self.high)
+
+
+class SignReward(RewardWrapper):
+    """Keep the sign of rewards only: -1, 0 or 1."""
+
+    def _change(self, reward: Any, done: Any) -> Any:
+        return np.sign(reward)

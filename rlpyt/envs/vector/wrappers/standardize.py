@@ -1,0 +1,208 @@
+"""Observations and rewards in units of their own spread, which is learnt as they come.
+
+Evaluate with the training's statistics: ``evaluation.load_statistics(training.statistics())``,
+then ``evaluation.freeze()``; another scale makes another task.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from rlpyt.envs.base import EnvStep
+from rlpyt.envs.vector.base import Rows
+from rlpyt.envs.vector.wrappers.base import VectorWrapper
+from rlpyt.envs.vector.wrappers.reward import RewardWrapper
+from rlpyt.envs.vector.wrappers.spaces import map_leaves
+from rlpyt.spaces.float_box import FloatBox
+from rlpyt.utils.buffer import leaves_of
+from rlpyt.utils.checks import check_range
+
+Array = np.ndarray[Any, Any]
+
+
+class RunningMoments:
+    """Mean and population variance of all that came, merged batch by batch.
+
+    In float64, by Chan, Golub & LeVeque 1979, eq. 2.1, as ``RunningMeanStdModel`` does in torch:
+    the result is that of one pass over everything, in any order and split.
+
+    Attributes:
+        mean: [*shape], zero at first.
+        var: [*shape], one at first.
+        count: how many came.
+    """
+
+    def __init__(self, shape: tuple[int, ...] = ()) -> None:
+        self.mean, self.var, self.count = np.zeros(shape), np.ones(shape), 0.0
+
+    def update(self, batch: Array) -> None:
+        """Take in a batch [k, *shape]; k may be 0."""
+        if not len(batch):
+            return
+        batch = batch.astype(np.float64)
+        mean = batch.mean(0)
+        total = self.count + len(batch)
+        share, delta = len(batch) / total, mean - self.mean
+        spread = np.square(batch - mean).mean(0)
+        self.var = (1 - share) * self.var + share * spread + share * (1 - share) * delta**2
+        self.mean = self.mean + share * delta
+        self.count = total
+
+    def state(self) -> dict[str, Any]:
+        """Return copies, as a plain tree."""
+        return {"mean": np.array(self.mean), "var": np.array(self.var), "count": float(self.count)}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Take over a state.
+
+        Raises:
+            ValueError: it is of data of another shape.
+        """
+        mean, var = np.array(state["mean"], np.float64), np.array(state["var"], np.float64)
+        if mean.shape != np.shape(self.mean) or var.shape != np.shape(self.mean):
+            raise ValueError(
+                f"statistics of shape {mean.shape} do not fit data of {np.shape(self.mean)}."
+            )
+        self.mean, self.var, self.count = mean, var, float(state["count"])
+
+
+class StandardizeObservation(VectorWrapper):
+    """(observation - mean) / sqrt(var + epsilon), limited to [-clip, clip], float32.
+
+    Every observation counts once: first ones at the reset, others (final ones as well) at their
+    step. Floating-point parts of composed observations are standardised, other parts stay.
+
+    Args:
+        clip: limit of what comes out.
+        epsilon: added to the variance.
+        constant_moments: (mean, var) to be used and never changed.
+
+    Raises:
+        ValueError: no part of the observation is floating-point.
+    """
+
+    def __init__(
+        self,
+        env: Any,
+        clip: float = 10.0,
+        epsilon: float = 1e-8,
+        constant_moments: tuple[Any, Any] | None = None,
+    ) -> None:
+        check_range("clip", clip, low=0.0, open_low=True)
+        check_range("epsilon", epsilon, low=0.0, open_low=True)
+        super().__init__(env)
+        self.clip, self.epsilon = float(clip), float(epsilon)
+        self.moments: list[RunningMoments | None] = []
+        self._observation_space = map_leaves(self.env.observation_space, self._standard_space)
+        if not any(self.moments):
+            raise ValueError(f"{self.env.observation_space} has no floating-point part.")
+        self._constant = constant_moments is not None
+        if constant_moments is not None:
+            for moments in filter(None, self.moments):
+                mean, var = (np.broadcast_to(x, np.shape(moments.mean)) for x in constant_moments)
+                moments.load({"mean": mean, "var": var, "count": 1})
+
+    def _standard_space(self, space: Any) -> Any:
+        if np.dtype(space.dtype).kind != "f":
+            self.moments.append(None)
+            return space
+        self.moments.append(RunningMoments(space.shape))
+        return FloatBox(-self.clip, self.clip, space.shape)
+
+    def _begin(self, observation: Any, rows: Rows) -> Any:
+        return self._standardize(observation, None)
+
+    def _follow(self, step: EnvStep) -> EnvStep:
+        counted = ~self._waiting.mask if self._waiting.n else None
+        return step._replace(observation=self._standardize(step.observation, counted))
+
+    def _standardize(self, observation: Any, counted: Array | None) -> Any:
+        standard = []
+        for leaf, moments in zip(leaves_of(observation), self.moments, strict=True):
+            if moments is None:
+                standard.append(leaf)
+                continue
+            if self.training and not self._constant:
+                moments.update(leaf if counted is None else leaf[counted])
+            scaled = (leaf - moments.mean) / np.sqrt(moments.var + self.epsilon)
+            standard.append(np.clip(scaled, -self.clip, self.clip).astype(np.float32))
+        return _rebuild(observation, iter(standard))
+
+    def _get_learnt(self) -> dict[str, Any]:
+        if self._constant:
+            return {}
+        return {str(i): m.state() for i, m in enumerate(self.moments) if m is not None}
+
+    def _set_learnt(self, learnt: Mapping[str, Any]) -> None:
+        for i, moments in enumerate(self.moments):
+            if moments is not None and not self._constant:
+                moments.load(learnt[str(i)])
+
+
+class StandardizeReward(RewardWrapper):
+    """reward / sqrt(var + epsilon), limited to [-clip, clip]; var is that of running returns.
+
+    The running return of a row is R <- discount R + reward, from zero after each ``done``. The
+    mean is not subtracted, since that would change the task. While returns show no spread yet,
+    rewards stay as they are.
+
+    Args:
+        discount: that of the algorithm, in [0, 1).
+        clip: limit of what comes out.
+        epsilon: added to the variance.
+        constant_var: a variance to be used and never changed.
+    """
+
+    def __init__(
+        self,
+        env: Any,
+        discount: float = 0.99,
+        clip: float = 10.0,
+        epsilon: float = 1e-8,
+        constant_var: float | None = None,
+    ) -> None:
+        check_range("discount", discount, low=0.0, high=np.nextafter(1.0, 0.0))
+        check_range("clip", clip, low=0.0, open_low=True)
+        check_range("epsilon", epsilon, low=0.0, open_low=True)
+        super().__init__(env)
+        self.discount, self.clip, self.epsilon = float(discount), float(clip), float(epsilon)
+        self.moments = RunningMoments()
+        self._constant = constant_var is not None
+        if constant_var is not None:
+            check_range("constant_var", constant_var, low=0.0, open_low=True)
+            self.moments.load({"mean": 0.0, "var": constant_var, "count": 1})
+        self._return = np.zeros(self.n)
+
+    def _begin(self, observation: Any, rows: Rows) -> Any:
+        self._return[rows] = 0.0
+        return observation
+
+    def _change(self, reward: Any, done: Any) -> Any:
+        self._return = self.discount * self._return + reward
+        if self.training and not self._constant:
+            waiting = self._waiting
+            self.moments.update(self._return[~waiting.mask] if waiting.n else self._return)
+        self._return[done] = 0.0
+        var = self.moments.var
+        scale = np.sqrt(var + self.epsilon) if var > self.epsilon else 1.0
+        return np.clip(reward / scale, -self.clip, self.clip)
+
+    def _get_own(self) -> dict[str, Any]:
+        return {"return": self._return.copy()}
+
+    def _set_own(self, state: Mapping[str, Any]) -> None:
+        self._return = np.array(state["return"], np.float64)
+
+    def _get_learnt(self) -> dict[str, Any]:
+        return {} if self._constant else self.moments.state()
+
+    def _set_learnt(self, learnt: Mapping[str, Any]) -> None:
+        if not self._constant:
+            self.moments.load(learnt)
+
+
+def _rebuild(example: Any, leaves: Any) -> Any:
+    if isinstance(example, tuple):
+        return example._make([_rebuild(part, leaves) for part in tuple(example)])  # type: ignore[attr-defined]
+    return next(leaves)
