@@ -14,6 +14,11 @@ class WorkerError(RlpytError, RuntimeError):
         env_index: global index of the environment it was occupied with, or -1.
         step: time step in the batch it was occupied with, or -1.
         traceback: the original traceback as text, empty if the process died without one.
+        itr: iteration of the run, or -1 before the first.
+        evaluation: whether the environment is one of those for evaluation, which count by
+            themselves.
+        seed: that the environment was given, or ``None``.
+        stacks: Python stacks of the process when it was killed by a fault of its own or hung.
     """
 
     def __init__(
@@ -24,6 +29,10 @@ class WorkerError(RlpytError, RuntimeError):
         env_index: int = -1,
         step: int = -1,
         traceback: str = "",
+        itr: int = -1,
+        evaluation: bool = False,
+        seed: int | None = None,
+        stacks: str = "",
     ) -> None:
         super().__init__(message)
         self.worker = worker
@@ -31,6 +40,10 @@ class WorkerError(RlpytError, RuntimeError):
         self.env_index = env_index
         self.step = step
         self.traceback = traceback
+        self.itr = itr
+        self.evaluation = evaluation
+        self.seed = seed
+        self.stacks = stacks
 
 
 class WorkerTimeout(WorkerError, TimeoutError):

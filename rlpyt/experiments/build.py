@@ -16,8 +16,8 @@ from rlpyt.errors import WorkerError
 from rlpyt.experiments import rundir
 from rlpyt.experiments.options import RunOptions, UnknownName
 from rlpyt.samplers.collections import TrajInfo
-from rlpyt.samplers.workers import run_in_child
 from rlpyt.utils.checks import whole_number
+from rlpyt.utils.in_child import run_in_child
 from rlpyt.utils.processes import available_cpus
 
 ALGORITHMS = {

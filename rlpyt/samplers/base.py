@@ -26,7 +26,9 @@ class BaseSampler:
         eval_max_trajectories: episodes per evaluation; shared out evenly over the environments.
         eval_deterministic: evaluate the likeliest action instead of a sampled one.
         env_timeout: seconds; a worker that makes no progress for longer, while it should step its
-            environments, is taken for hung and ends the run with ``WorkerTimeout``.
+            environments, is taken for hung and ends the run with ``WorkerTimeout``. A warning
+            comes before.
+        reset_timeout: the same while it resets one.
 
     Raises:
         TypeError, ValueError: an argument is of the wrong kind or out of range.
@@ -50,6 +52,7 @@ class BaseSampler:
         eval_max_trajectories: int | None = None,
         eval_deterministic: bool = False,
         env_timeout: float = 60.0,
+        reset_timeout: float = 300.0,
     ) -> None:
         if not callable(EnvCls):
             raise TypeError(
@@ -82,6 +85,8 @@ class BaseSampler:
         self.eval_deterministic = bool(eval_deterministic)
         check_range("env_timeout", env_timeout, low=0, open_low=True)
         self.env_timeout = float(env_timeout)
+        check_range("reset_timeout", reset_timeout, low=0, open_low=True)
+        self.reset_timeout = float(reset_timeout)
         self.mid_batch_reset = getattr(CollectorCls, "mid_batch_reset", True)
 
     def initialize(self, *args: Any, **kwargs: Any) -> Any:

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from rlpyt.envs.base import EnvSpaces
+from rlpyt.samplers.place import DOING, RESETTING, ROW, STEPPING
+from rlpyt.samplers.step_checks import check_observation, check_step, steps_until_look
 from rlpyt.utils.buffer import buffer_func
 
 Array = np.ndarray[Any, Any]
@@ -23,7 +25,11 @@ class Block:
 
     Args:
         envs: the environments; for a batched kind, the batches in order.
-        progress: (row, time step) that the process is occupied with; the row is written here.
+        progress: what the process is occupied with (``samplers.place``); row and activity are
+            written here.
+
+    Attributes:
+        action: [B, ...] of the last step, as the environments took it.
     """
 
     B: int
@@ -33,6 +39,7 @@ class Block:
         self.envs = envs
         self.progress = progress
         self.resting: set[int] = set()
+        self.action: Any = None
 
     @property
     def spaces(self) -> EnvSpaces:
@@ -82,31 +89,61 @@ class EnvBlock(Block):
         self._all = [(b, env.step) for b, env in enumerate(envs)]
         self._steps = self._all
         self._last_info: list[Any] = [None] * self.B
+        self._n_looks = self._steps_until_look = 0
 
     def reset(self, observation: Any, rows: Iterable[int]) -> None:
         """Reset these rows' environments."""
+        self.progress[DOING] = RESETTING
         for b in rows:
-            self.progress[0] = b
-            observation[b] = self.envs[b].reset()
+            self.progress[ROW] = b
+            first = self.envs[b].reset()
+            check_observation(first, observation, "observation after reset")
+            observation[b] = first
 
     def advance(self, step: Any, action: Any, watch: Watch | None = None) -> list[int]:
-        """Step one environment after another."""
+        """Step one environment after another.
+
+        Raises:
+            ValueError, TypeError: one gave something else than it should.
+        """
         observation, _, reward, done, _, _ = step
         progress, last_info = self.progress, self._last_info
+        self.action = action
+        progress[DOING] = STEPPING
+        look = self._is_time_to_look()
         ended: list[int] = []
-        for b, env_step in self._steps:
-            progress[0] = b
-            o, r, d, info = env_step(action[b])
-            if info is not last_info[b]:
-                self._note_info(step.env_info, b, info)
-            if watch is not None:
-                watch(b, action[b], r, d, info)
-            if d or getattr(info, "traj_done", False):
-                ended.append(b)
-            observation[b] = o
-            reward[b] = r
-            done[b] = d
+        given: Any = None
+        try:
+            for b, env_step in self._steps:
+                progress[ROW] = b
+                given = None
+                given = env_step(action[b])
+                o, r, d, info = given
+                if look:
+                    check_step(given, step)
+                if info is not last_info[b]:
+                    self._note_info(step.env_info, b, info)
+                if watch is not None:
+                    watch(b, action[b], r, d, info)
+                if d or getattr(info, "traj_done", False):
+                    check_step(given, step)
+                    ended.append(b)
+                observation[b] = o
+                reward[b] = r
+                done[b] = d
+        except Exception:
+            if given is not None:  # perhaps because it does not fit
+                check_step(given, step)
+            raise
         return ended
+
+    def _is_time_to_look(self) -> bool:
+        self._steps_until_look -= 1
+        if self._steps_until_look >= 0:
+            return False
+        self._steps_until_look = steps_until_look(self._n_looks)
+        self._n_looks += 1
+        return True
 
     def sample_action(self, b: int) -> Any:
         """As the environment's own space draws it."""
@@ -156,20 +193,23 @@ class VectorBlock(Block):
 
     def reset(self, observation: Any, rows: Iterable[int]) -> None:
         """Reset these rows, each batch's together."""
+        self.progress[DOING] = RESETTING
         rows = np.asarray(list(rows), np.int64)
         for env, own in self._ranges:
             mine = rows[(rows >= own.start) & (rows < own.stop)]
             if len(mine):
-                self.progress[0] = int(mine[0])
+                self.progress[ROW] = int(mine[0])
                 whole = len(mine) == env.n
                 first = env.reset() if whole else env.reset_rows(mine - own.start)
                 observation[own if whole else mine] = first
 
     def advance(self, step: Any, action: Any, watch: Watch | None = None) -> list[int]:
         """Step one batch after another."""
+        self.action = action
+        self.progress[DOING] = STEPPING
         ended: list[int] = []
         for env, own in self._ranges:
-            self.progress[0] = own.start
+            self.progress[ROW] = own.start
             o, r, d, info = env.step(action[own])
             if watch is not None:
                 self._watch_rows(watch, own, action, r, d, info)

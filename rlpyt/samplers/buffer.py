@@ -9,6 +9,12 @@ import torch
 from rlpyt.agents.base import AgentInputs
 from rlpyt.errors import NonFiniteError
 from rlpyt.samplers.collections import AgentSamples, AgentSamplesTlv, EnvSamples, Samples
+from rlpyt.samplers.step_checks import (
+    check_info,
+    check_observation,
+    check_parts,
+    check_reward_and_done,
+)
 from rlpyt.utils.buffer import (
     _named_leaves,
     buffer_from_example,
@@ -24,12 +30,18 @@ def env_examples(env: Any) -> AttrDict:
     """Take one random step and return the spaces and examples of what the environment gives.
 
     Raises:
-        ValueError: an observation does not have the shape that the observation space promises.
+        ValueError, TypeError: something is not of the kind or shape that it should be.
     """
-    env.reset()
+    first_observation = env.reset()
     action = env.action_space.sample()
-    next_observation, reward, done, env_info = env.step(action)
+    step = env.step(action)
+    check_parts(step)
+    next_observation, reward, done, env_info = step
     _check_observation(env, next_observation)
+    check_reward_and_done(reward, done)
+    check_info(env_info)
+    record = buffer_from_example(_as_recorded(next_observation), 1)
+    check_observation(first_observation, record, "observation after reset")
     return AttrDict(
         spaces=env.spaces,
         observation=_as_recorded(next_observation),

@@ -15,6 +15,7 @@ from rlpyt.samplers.actions import ActionNoise, LocalActions, ServedActions, Ste
 from rlpyt.samplers.blocks import Block, bounds_of, copy_rows, make_block, null_rows
 from rlpyt.samplers.collections import TrajInfo
 from rlpyt.samplers.evaluation import BaseEvalCollector  # noqa: F401  (rlpyt had it here)
+from rlpyt.samplers.place import ACTING, DOING, STEP
 from rlpyt.samplers.surroundings import Surroundings
 from rlpyt.samplers.traj_stats import BatchTrajStats
 from rlpyt.utils.buffer import buffer_func, leaves_of
@@ -255,7 +256,7 @@ class Collector(DecorrelatingStartCollector):
         for batch, record in self._write_first:
             batch[0] = record
         for t in range(self.batch_T):
-            progress[1] = t
+            progress[STEP], progress[DOING] = t, ACTING
             for batch, record in self._write_observation:
                 batch[t] = record
             actions.act(t)
@@ -271,7 +272,7 @@ class Collector(DecorrelatingStartCollector):
                 batch[t] = record
             if ended:
                 self._after_done(t, ended, completed)
-        progress[1] = -1
+        progress[STEP], progress[DOING] = -1, ACTING
         actions.finish()
         if self._stats is not None:
             completed = self._stats.add(self.samples_np.env.reward, self._ended, self.TrajInfoCls)

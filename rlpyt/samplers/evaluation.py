@@ -7,6 +7,7 @@ import numpy as np
 
 from rlpyt.samplers.actions import ActionNoise, LocalActions, ServedActions, StepBuffer
 from rlpyt.samplers.blocks import bounds_of, make_block, null_rows
+from rlpyt.samplers.place import ACTING, DOING, STEP
 from rlpyt.samplers.surroundings import Surroundings
 from rlpyt.utils.buffer import buffer_func
 
@@ -100,6 +101,7 @@ class EvalCollector(BaseEvalCollector):
         block.reset(step.observation, range(block.B))
         null_rows(step.action, step.reward, self._spaces.action.null_value(), range(block.B))
         step.done[:] = False
+        self._t = 0
         self._infos = [self.TrajInfoCls() for _ in range(block.B)]
         self._due: list[float] = [*self.quota] if self.quota else [np.inf] * block.B
         block.rest(b for b, due in enumerate(self._due) if due <= 0)
@@ -113,6 +115,7 @@ class EvalCollector(BaseEvalCollector):
         """Go on for n steps; returns the ``TrajInfo`` of episodes that ended."""
         block, step, actions = self._block, self._step, self._actions
         clip, null_action = bounds_of(self._spaces.action), self._spaces.action.null_value()
+        progress = self.surroundings.progress
         finished: list[Any] = []
 
         def watch(b: int, a: Any, r: Any, d: Any, info: Any) -> None:
@@ -120,7 +123,7 @@ class EvalCollector(BaseEvalCollector):
 
         actions.begin(n)
         for t in range(n):
-            self.surroundings.progress[1] = t
+            progress[STEP], progress[DOING] = self._t + t, ACTING
             actions.act(t)
             action = step.action if clip is None else np.clip(step.action, *clip)
             ended = block.advance(step, action, watch)
@@ -137,7 +140,8 @@ class EvalCollector(BaseEvalCollector):
             if self.satisfied and self.sync is None:
                 break
         actions.finish()
-        self.surroundings.progress[1] = -1
+        self._t += n
+        progress[STEP] = -1
         return finished
 
 

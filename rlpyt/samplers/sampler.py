@@ -7,18 +7,23 @@ from typing import Any
 import numpy as np
 
 from rlpyt.envs.base import build_env
+from rlpyt.errors import WorkerError
 from rlpyt.samplers.base import BaseSampler
 from rlpyt.samplers.buffer import agent_examples, allocate_samples, env_examples
 from rlpyt.samplers.evaluation import EvalCollector
 from rlpyt.samplers.layout import Hardware, SamplerLayout, rows_per_worker
+from rlpyt.samplers.place import N_NUMBERS, describe_env, fresh_progress
+from rlpyt.samplers.pool import Limits, WorkerPool
 from rlpyt.samplers.serving import ActionServer
 from rlpyt.samplers.station import Station, StationSpec, quotas, runs_in_chunks, with_rows
-from rlpyt.samplers.workers import WorkerPool, WorkerSpec, run_in_child
+from rlpyt.samplers.workers import WorkerSpec
 from rlpyt.utils import serialize
 from rlpyt.utils.buffer import torchify_buffer
-from rlpyt.utils.processes import start_context
+from rlpyt.utils.in_child import run_in_child
+from rlpyt.utils.processes import raised_by_signal, start_context, starter_lasts, summary_of
 from rlpyt.utils.seed import make_seed
 from rlpyt.utils.shared import Arena
+from rlpyt.utils.stacks import StackFile
 
 
 class Sampler(BaseSampler):
@@ -30,7 +35,7 @@ class Sampler(BaseSampler):
     """
 
     layout = SamplerLayout()
-    start_timeout_s = 300.0  # for starting a worker and resetting its environments
+    start_timeout_s = 300.0  # for starting a worker and making its environments
     start_method: str | None = None  # of worker processes; see ``processes.start_context``
     _station: Station | None = None
     _pool: WorkerPool | None = None
@@ -116,6 +121,7 @@ class Sampler(BaseSampler):
                 kwargs,
                 start_method=self.start_method,
                 timeout_s=self.start_timeout_s,
+                what=f"trying out {describe_env(make, kwargs)}",
             )
         return _try_out(make, kwargs)
 
@@ -178,8 +184,9 @@ class Sampler(BaseSampler):
     def _start_workers(
         self, specs: list[StationSpec], recipe_agent: bytes, hardware: Hardware
     ) -> WorkerPool:
-        progress = Arena().allocate((len(specs), 2), np.int64)
-        progress[...] = -1
+        progress = Arena().allocate((len(specs), N_NUMBERS), np.int64)
+        progress[...] = fresh_progress()
+        lasts = starter_lasts(start_context(self.start_method))
         rows = self.batch_spec.B // len(specs)
         agent = serialize.loads(recipe_agent)
         worker_specs = [
@@ -190,18 +197,15 @@ class Sampler(BaseSampler):
                 weights=self.agent.shared_weights,
                 exchange=self._server.exchanges[i] if self._server is not None else None,
                 progress=progress[i],
+                stacks=StackFile(),
                 cpus=hardware.workers_cpus[i],
                 torch_threads=hardware.worker_torch_threads,
+                starter_lasts=lasts,
             )
             for i, spec in enumerate(specs)
         ]
-        return WorkerPool(
-            worker_specs,
-            [spec.env_ranks for spec in specs],
-            self.env_timeout,
-            self.start_timeout_s,
-            self.start_method,
-        )
+        limits = Limits(self.env_timeout, self.reset_timeout, self.start_timeout_s)
+        return WorkerPool(worker_specs, specs, limits, self.start_method)
 
     def _call(self, method: str, *args: Any, meanwhile: Any = None) -> list[Any]:
         """Run a method of every station; returns the results in order."""
@@ -214,10 +218,13 @@ class Sampler(BaseSampler):
             raise RuntimeError("the sampler is not initialized, or was shut down.")
         try:
             return [getattr(self._station, method)(*args)]
+        except (SystemExit, GeneratorExit) as error:
+            if raised_by_signal(error):
+                raise
+            said = f"raised {summary_of(error)}, {self._station.where()}"
+            raise WorkerError(f"the environment or agent {said}.") from error
         except Exception as error:
-            env_index, step = self._station.where()
-            if step >= 0:
-                error.add_note(f"(environment {env_index}, step {step} of the batch)")
+            error.add_note(f"({self._station.where()})")
             raise
 
     def obtain_samples(self, itr: int) -> tuple[Any, list[Any]]:

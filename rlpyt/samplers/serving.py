@@ -23,6 +23,7 @@ from rlpyt.samplers.blocks import null_rows
 from rlpyt.samplers.evaluation import eval_noise
 from rlpyt.samplers.station import agent_memory, load_agent_memory
 from rlpyt.utils.buffer import buffer_from_example, torchify_buffer
+from rlpyt.utils.processes import refused_clearly
 from rlpyt.utils.shared import Arena
 
 Replied = Callable[[int], bool]  # whether a worker has ended its command; raises if one failed
@@ -102,9 +103,11 @@ class ActionServer:
         exchanges = []
         for i in range(W):
             mine = slice(i * rows, (i + 1) * rows)
+            with refused_clearly("an action server"):
+                gates = context.Semaphore(0), context.Semaphore(0)
             exchange = Exchange(
-                obs_ready=context.Semaphore(0),
-                act_ready=context.Semaphore(0),
+                obs_ready=gates[0],
+                act_ready=gates[1],
                 step=self.step_buffer_np[mine],
                 final_observation=None if self._final is None else self._final[mine],
                 timed_out=self._timed_out[mine],

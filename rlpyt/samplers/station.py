@@ -1,5 +1,6 @@
 """What one process needs to sample: environments, agent, collectors. The same in every process."""
 
+import contextlib
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ import numpy as np
 import torch
 
 from rlpyt.envs.base import build_env
+from rlpyt.samplers import place
 from rlpyt.samplers.actions import Exchange, StepRecord
 from rlpyt.samplers.blocks import is_batch
 from rlpyt.samplers.collectors import Collector
@@ -50,7 +52,7 @@ class Station:
         spec: the recipe.
         agent: the agent, or ``None`` where an action server has it.
         samples_np: columns of the batch.
-        progress: [2], where to note what the process is occupied with.
+        progress: where to note what the process is occupied with (``samplers.place``).
         exchange: what is shared with the action server.
     """
 
@@ -68,8 +70,22 @@ class Station:
         self.surroundings = Surroundings(seed=spec.seed)
         if progress is not None:
             self.surroundings.progress = progress
-        self.envs = self._make_envs(spec.env_kwargs, spec.env_ranks, "env")
-        self.eval_envs = self._make_envs(spec.eval_env_kwargs, spec.eval_env_ranks, "eval env")
+        self.envs: list[Any] = []
+        self.eval_envs: list[Any] = []
+        self.collector: Any = None
+        self.eval_collector: Any = None
+        try:
+            self._build(samples_np)
+        except BaseException:
+            self.close()
+            raise
+
+    def _build(self, samples_np: Any) -> None:
+        spec, agent, exchange = self.spec, self.agent, self.exchange
+        self._make_envs(self.envs, spec.env_kwargs, spec.env_ranks, "env")
+        self._note(place.DOING, place.BUILDING, evaluation=True)
+        self._make_envs(self.eval_envs, spec.eval_env_kwargs, spec.eval_env_ranks, "eval env")
+        self._note(place.DOING, place.BUILDING)
         self.collector = spec.CollectorCls(
             rank=spec.rank,
             envs=self.envs,
@@ -85,21 +101,30 @@ class Station:
         self.collector.surroundings = self.surroundings
         self.agent_inputs: Any = None
         self.traj_infos: list[Any] = []
-        self.eval_collector: Any = self._make_eval_collector() if self.eval_envs else None
+        if self.eval_envs:
+            self.eval_collector = self._make_eval_collector()
         self._count_steps_of_foreign_loops()
 
-    def _make_envs(self, kwargs: dict[str, Any], ranks: list[int], purpose: str) -> list[Any]:
-        """One environment per rank, or as many batches of them as it takes."""
+    def _note(self, number: int, value: int, evaluation: bool = False) -> None:
+        """Note a number of ``samplers.place``, and which environments it is about."""
+        self.surroundings.progress[number] = value
+        self.surroundings.progress[place.EVAL] = int(evaluation)
+
+    def _make_envs(
+        self, envs: list[Any], kwargs: dict[str, Any], ranks: list[int], purpose: str
+    ) -> None:
+        """Add one environment per rank, or as many batches of them as it takes."""
         make = self.spec.EnvCls
         by_rows = getattr(make, "batched", False) and "num_envs" not in kwargs
-        envs: list[Any] = []
         todo = list(ranks)
         while todo:
-            self.surroundings.progress[0] = len(ranks) - len(todo)
+            self.surroundings.progress[place.ROW] = len(ranks) - len(todo)
             where = f"worker {self.spec.rank}, {purpose} {todo[0]}"
             seeds = [env_seed(self.spec.seed, rank, purpose) for rank in todo]
             arguments = with_rows(make, kwargs, seeds) if by_rows else kwargs
             env = build_env(make, arguments, where)
+            envs.append(env)
+            self._check_spaces(env, where)
             n = env.n if is_batch(env) else 1
             if n > len(todo):
                 raise ValueError(
@@ -108,9 +133,16 @@ class Station:
                 )
             if hasattr(env, "seed") and "seeds" not in arguments:
                 env.seed(seeds[:n] if is_batch(env) else seeds[0])
-            envs.append(env)
             todo = todo[n:]
-        return envs
+
+    def _check_spaces(self, env: Any, where: str) -> None:
+        for name, first in self.spec.examples.spaces._asdict().items():
+            own = getattr(env, f"{name}_space")
+            if _form_of(own) != _form_of(first):
+                raise ValueError(
+                    f"{where}: its {name}_space {own} differs from that of the environment "
+                    f"tried out first, {first}; in one sampler all need the same."
+                )
 
     def _make_eval_collector(self) -> Any:
         spec = self.spec
@@ -151,7 +183,9 @@ class Station:
         ):
             if loop is not None and not isinstance(loop, ours):
                 for b, env in enumerate(envs):
-                    env.step = _counted(env.step, self.surroundings.progress, b)
+                    progress = self.surroundings.progress
+                    env.step = _counted(env.step, progress, b, place.STEPPING)
+                    env.reset = _counted(env.reset, progress, b, place.RESETTING)
 
     def start(self) -> None:
         """Start environments and agent; afterwards the station can collect."""
@@ -160,9 +194,11 @@ class Station:
             self.agent_inputs, self.traj_infos = self.collector.start_envs(
                 self.spec.max_decorrelation_steps
             )
+        self._note(place.DOING, place.IDLE)
 
     def collect(self, itr: int) -> list[Any]:
         """Fill the batch; returns finished trajectories."""
+        self._note(place.ITR, itr)
         if self.agent is not None:
             self.agent.sample_mode(itr)
         with torch.inference_mode():
@@ -170,6 +206,7 @@ class Station:
             self.agent_inputs, self.traj_infos, completed = self.collector.collect_batch(
                 self.agent_inputs, self.traj_infos, itr
             )
+        self._note(place.DOING, place.IDLE)
         return list(completed)
 
     def evaluate(self, itr: int, n_steps: int, first: bool) -> tuple[list[Any], bool]:
@@ -183,6 +220,12 @@ class Station:
         Returns:
             (finished trajectories, whether this station has nothing left to evaluate).
         """
+        self._note(place.ITR, itr, evaluation=True)
+        result = self._evaluate(itr, n_steps, first)
+        self._note(place.DOING, place.IDLE)
+        return result
+
+    def _evaluate(self, itr: int, n_steps: int, first: bool) -> tuple[list[Any], bool]:
         if first:
             self._begin_evaluation(itr)
         with torch.inference_mode():
@@ -204,11 +247,13 @@ class Station:
                 own.load_statistics(theirs.statistics())
                 own.freeze()
 
-    def where(self) -> tuple[int, int]:
-        """(global environment index, time step) that the process is, or was, occupied with."""
-        b, t = self.surroundings.progress[0], self.surroundings.progress[1]
-        ranks = self.spec.env_ranks
-        return (ranks[b] if 0 <= b < len(ranks) else -1), t
+    def where(self) -> place.Place:
+        """What the process is, or was, occupied with."""
+        progress = self.surroundings.progress
+        collector = self.eval_collector if progress[place.EVAL] else self.collector
+        actions = getattr(getattr(collector, "_block", None), "action", None)
+        action = None if actions is None else actions[progress[place.ROW]]
+        return place.place_of(progress, self.spec, action)
 
     def state_dict(self) -> dict[str, Any]:
         """Environments, streams, sums in progress; exact where ``Env.get_state`` is."""
@@ -240,10 +285,8 @@ class Station:
     def close(self) -> None:
         """Close the environments; a failure to close concerns nobody any more."""
         for env in self.envs + self.eval_envs:
-            try:
+            with contextlib.suppress(Exception, SystemExit, GeneratorExit):
                 env.close()
-            except Exception:
-                continue
 
 
 class _ListQueue:
@@ -263,12 +306,23 @@ class _ListQueue:
         return items
 
 
-def _counted(step: Callable[[Any], Any], progress: Any, b: int) -> Callable[[Any], Any]:
-    def counted(action: Any) -> Any:
-        progress[0], progress[1] = b, progress[1] + 1
-        return step(action)
+def _counted(method: Callable[..., Any], progress: Any, b: int, doing: int) -> Callable[..., Any]:
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        progress[place.ROW], progress[place.STEP], progress[place.DOING] = (
+            b,
+            progress[place.STEP] + 1,
+            doing,
+        )
+        return method(*args, **kwargs)
 
     return counted
+
+
+def _form_of(space: Any) -> tuple[Any, ...]:
+    """What of a space decides whether there is room for its elements."""
+    parts = getattr(space, "spaces", ())
+    shape, dtype = getattr(space, "shape", None), getattr(space, "dtype", None)
+    return shape, str(dtype), getattr(space, "n", None), [_form_of(part) for part in parts]
 
 
 def _state_of(env: Any) -> Any:

@@ -3,11 +3,13 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from rlpyt.samplers.place import fresh_progress
+
 
 @dataclass
 class Surroundings:
     """What a process knows beside the documented arguments of a collector."""
 
     seed: int = 0
-    # Where the process stands: [environment (row), time step], read by the parent after a failure.
-    progress: Any = field(default_factory=lambda: [-1, -1])
+    # Where the process stands (``samplers.place``), read by the parent after a failure.
+    progress: Any = field(default_factory=fresh_progress)

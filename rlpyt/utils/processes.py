@@ -2,11 +2,15 @@
 
 import contextlib
 import ctypes
+import errno
 import multiprocessing as mp
 import os
 import signal
+import socket
+import struct
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Iterator, Sequence
 from multiprocessing import resource_tracker
@@ -15,8 +19,11 @@ from typing import Any
 
 import psutil
 
+from rlpyt.errors import WorkerError
+
 PRELOAD = ["rlpyt.samplers.workers"]  # imported once in the fork server, shared by its children
 LONGEST_TRACEBACK = 20_000  # characters
+DEAF_TO = (signal.SIGINT, signal.SIGTERM)  # what terminals and schedulers send to whole groups
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
@@ -29,15 +36,26 @@ def start_context(method: str | None = None) -> Any:
 
     Raises:
         ValueError: no such method here.
+        RuntimeError: fork, after this process has begun to use a GPU.
     """
     default = "forkserver" if sys.platform.startswith("linux") else "spawn"
     method = method or os.environ.get("RLPYT_START_METHOD") or default
     if method not in mp.get_all_start_methods():
         raise ValueError(f"start method '{method}': use one of {mp.get_all_start_methods()}.")
     context = mp.get_context(method)
+    if method == "fork" and _uses_cuda():
+        raise RuntimeError(
+            "this process uses CUDA already, which does not survive a fork; start workers by "
+            "'forkserver' or 'spawn' (RLPYT_START_METHOD), or before anything is put on the GPU."
+        )
     if method == "forkserver":
         context.set_forkserver_preload(PRELOAD)
     return context
+
+
+def _uses_cuda() -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and bool(torch.cuda.is_initialized())
 
 
 _main_module_lock = threading.Lock()
@@ -45,12 +63,13 @@ _main_module_lock = threading.Lock()
 
 @contextlib.contextmanager
 def starting_children() -> Iterator[None]:
-    """Start children without importing the user's script in them, and deaf to SIGTERM.
+    """Start children without importing the user's script in them, and deaf to group signals.
 
     Whatever the script defines travels by value (``utils.serialize``), so a child has no need of
-    the script, and scripts without an ``if __name__ == "__main__"`` guard work. A job scheduler's
-    SIGTERM reaches the whole group: the parent then still needs its workers (and the fork server
-    they came from) for a checkpoint; it stops them itself.
+    the script, and scripts without an ``if __name__ == "__main__"`` guard work. Ctrl-C and a job
+    scheduler's SIGTERM reach the whole group: the parent then still needs its workers (and the
+    fork server they came from) for a checkpoint; it stops them itself. They are blocked until a
+    child has its own handlers (``be_a_child``), and reach the parent when all are started.
     """
     main = sys.modules["__main__"]
     hidden = ("__file__", "__spec__")
@@ -59,8 +78,8 @@ def starting_children() -> Iterator[None]:
         try:
             main.__dict__.pop("__file__", None)
             main.__spec__ = None
-            resource_tracker.ensure_running()  # where it starts, it unblocks SIGTERM
-            blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+            resource_tracker.ensure_running()  # where it starts, it unblocks both signals
+            blocked = signal.pthread_sigmask(signal.SIG_BLOCK, DEAF_TO)
             try:
                 yield
             finally:
@@ -69,20 +88,91 @@ def starting_children() -> Iterator[None]:
             main.__dict__.update(kept)
 
 
-def be_a_child(cpus: Sequence[int] | None = None) -> None:
+def start_child(context: Any, target: Any, spec: Any, who: str) -> tuple[Any, Any]:
+    """Start a process that runs ``target(spec, pipe)``; call it within ``starting_children``.
+
+    Args:
+        context: of multiprocessing.
+        target: a function of a module.
+        spec: can be pickled by the context.
+        who: it is, for messages.
+
+    Returns:
+        (process, our end of the pipe).
+
+    Raises:
+        WorkerError: the operating system refuses, because of a limit; the message says which.
+    """
+    with refused_clearly(who):
+        ours, theirs = context.Pipe()
+        try:
+            process = context.Process(target=target, args=(spec, theirs), name=who, daemon=True)
+            process.start()
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+    return process, ours
+
+
+@contextlib.contextmanager
+def refused_clearly(what: str) -> Iterator[None]:
+    """Say which limit it is if the operating system refuses what a process needs to start.
+
+    Raises:
+        WorkerError: it does.
+    """
+    try:
+        yield
+    except (OSError, EOFError) as error:
+        number = getattr(error, "errno", None)
+        remedy = "look at the limits of processes (ulimit -u) and open files (ulimit -n), and at "
+        remedy += "free memory; or take fewer workers"
+        if number in (errno.EMFILE, errno.ENFILE):
+            remedy = "raise the limit of open files (ulimit -n) or take fewer workers"
+        elif number == errno.ENOSPC:
+            remedy = "make room in /dev/shm (for docker: --shm-size)"
+        said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        raise WorkerError(f"cannot start {what} ({said}); {remedy}.") from error
+
+
+def starter_lasts(context: Any) -> bool:
+    """Whether the thread that children will have to thank for their life lives as long as we do.
+
+    Linux ends a child together with the *thread* that started it, see ``be_a_child``.
+    """
+    by_server = context.get_start_method() == "forkserver"
+    return by_server or threading.current_thread() is threading.main_thread()
+
+
+def be_a_child(cpus: Sequence[int] | None = None, starter_lasts: bool = True) -> None:
     """Set up this process as a worker: deaf to Ctrl-C, gone when its parent is, pinned.
 
-    Call first thing in the child.
+    Call first thing in the child. The child leads a process group, so that what its environments
+    start can be ended with it (``stop``). The deafness is not inherited by such programs.
+
+    Args:
+        cpus: to keep to.
+        starter_lasts: see there; without it, only a thread here looks after the parent, which
+            cannot run while foreign code holds the interpreter lock.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    if sys.platform.startswith("linux"):
+    for number in DEAF_TO:
+        signal.signal(number, _turn_a_deaf_ear)  # SIG_IGN would be inherited across an exec
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, DEAF_TO)
+    with contextlib.suppress(OSError):
+        os.setpgid(0, 0)
+    if starter_lasts and sys.platform.startswith("linux"):
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     parent = mp.parent_process()
     if parent is not None:
         threading.Thread(target=_die_with, args=(parent,), daemon=True).start()
     if cpus:
         pin(cpus)
+
+
+def _turn_a_deaf_ear(number: int, frame: Any) -> None:
+    """What a worker does about signals to the whole group: nothing, its parent decides."""
 
 
 def _die_with(parent: Any) -> None:
@@ -123,6 +213,17 @@ def describe_exit(exitcode: int | None) -> str:
     return f"was killed by {name}" + (" (out of memory?)" if name == "SIGKILL" else "")
 
 
+def summary_of(error: BaseException, longest: int = 2000) -> str:
+    """Type and message in one line or so, whatever the exception's own methods do."""
+    try:
+        message = str(error)
+    except BaseException as second:
+        message = f"(its message cannot be printed: {type(second).__name__})"
+    if len(message) > longest:
+        message = f"{message[:longest]}... ({len(message)} characters)"
+    return f"{type(error).__name__}: {message}"
+
+
 def traceback_text(error: BaseException) -> str:
     """The traceback as text, whatever the exception's own methods do."""
     try:
@@ -135,20 +236,57 @@ def traceback_text(error: BaseException) -> str:
     return text
 
 
+def bound_waits(connection: Any, timeout_s: float) -> None:
+    """Let no single read or write on a duplex pipe last longer; it then raises ``OSError``.
+
+    Only a peer that is stopped in the middle of a message makes one wait for so long.
+    """
+    if sys.platform == "win32":
+        return
+    interval = struct.pack("ll", int(timeout_s), int(timeout_s % 1 * 1e6))
+    with socket.socket(fileno=os.dup(connection.fileno())) as end:
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, interval)
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, interval)
+        end.setblocking(True)  # whatever the program's default for sockets is
+
+
+def raised_by_signal(error: BaseException) -> bool:
+    """Whether a handler of a signal raised this, rather than what it interrupted."""
+    handlers = [signal.getsignal(number) for number in signal.valid_signals()]
+    codes = {getattr(getattr(h, "__func__", h), "__code__", None) for h in handlers} - {None}
+    frames = traceback.walk_tb(error.__traceback__)
+    return any(frame.f_code in codes for frame, _ in frames)
+
+
 def stop(processes: Sequence[Any], patience_s: float = 2.0) -> None:
-    """End these processes: wait a little, then kill. Returns when all are gone."""
-    for kill in (False, True):
-        alive = [p for p in processes if p.is_alive()]
-        if not alive:
-            break
-        if kill:
-            for process in alive:
+    """End these processes and what they started: wait a little, then kill.
+
+    Returns when all are gone. Whatever interrupts the waiting, they are killed.
+    """
+    try:
+        _wait_for_end(processes, patience_s)
+    finally:
+        for process in processes:
+            _kill_group(process.pid)
+            if process.is_alive():
                 process.kill()
-        ready: list[Any] = [p.sentinel for p in alive]
-        while ready:  # every wait is bounded by patience
-            done = wait(ready, timeout=patience_s)
-            if not done:
-                break
-            ready = [s for s in ready if s not in done]
-    for process in processes:
-        process.join(patience_s)
+        _wait_for_end(processes, patience_s)
+        for process in processes:
+            process.join(patience_s)
+
+
+def _wait_for_end(processes: Sequence[Any], patience_s: float) -> None:
+    ready: list[Any] = [p.sentinel for p in processes if p.is_alive()]
+    deadline = time.monotonic() + patience_s
+    while ready:
+        done = wait(ready, timeout=max(0.0, deadline - time.monotonic()))
+        if not done:
+            return
+        ready = [s for s in ready if s not in done]
+
+
+def _kill_group(pid: int) -> None:
+    """End what a child's own children left behind; the group outlives its leader."""
+    if hasattr(os, "killpg"):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(pid, signal.SIGKILL)

@@ -7,6 +7,7 @@ started; when the last process that holds it ends, however it ends, the memory i
 offset, shape, strides), so structures of arrays can be handed to workers as they are.
 """
 
+import errno
 import mmap
 import os
 import tempfile
@@ -15,6 +16,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
+
+from rlpyt.utils.memory import available_memory
 
 ALIGNMENT = 64  # bytes: one cache line, and enough for every vector instruction
 SMALLEST_BLOCK = 1 << 20  # bytes
@@ -29,19 +32,24 @@ class SharedBlock:
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self._fd = _anonymous_file()
+        have = available_memory()
+        if size > have:  # reserving it anyway would call the kernel's killer
+            raise SharedMemoryError(
+                f"{_mib(size)} of shared memory are needed and {_mib(have)} are free; "
+                "take a smaller batch or buffer, or give the machine or container more memory."
+            )
         try:
+            self._fd = anonymous_file()
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(self._fd, 0, size)
             else:  # macOS
                 os.ftruncate(self._fd, size)
+            self._map = mmap.mmap(self._fd, size)
         except OSError as error:
-            os.close(self._fd)
             raise SharedMemoryError(
-                f"cannot reserve {size / 2**20:.1f} MiB of shared memory ({error.strerror}); "
-                "take a smaller batch or buffer, or give the container more memory."
+                f"cannot reserve {_mib(size)} of shared memory ({error.strerror}; {_mib(have)} are "
+                f"free); {_remedy(error.errno)}."
             ) from error
-        self._map = mmap.mmap(self._fd, size)
 
     @property
     def address(self) -> int:
@@ -63,12 +71,25 @@ class SharedBlock:
             os.close(self._fd)
 
 
-def _anonymous_file() -> int:
+def anonymous_file() -> int:
+    """Open a file that nobody else can find; returns its descriptor."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create("rlpyt", os.MFD_CLOEXEC)
     fd, path = tempfile.mkstemp(prefix="rlpyt-")
     os.unlink(path)
     return fd
+
+
+def _mib(size: float) -> str:
+    return f"{size / 2**20:.1f} MiB"
+
+
+def _remedy(number: int | None) -> str:
+    if number in (errno.EMFILE, errno.ENFILE):
+        return "raise the limit of open files (ulimit -n)"
+    if number == errno.EFBIG:
+        return "raise the limit of file sizes (ulimit -f), which counts here"
+    return "take a smaller batch or buffer, or give the container more memory"
 
 
 def _attach(dup: Any, size: int) -> SharedBlock:

@@ -3,13 +3,27 @@
 import queue
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from multiprocessing import get_context
+from multiprocessing import get_context, util
+from multiprocessing.synchronize import SemLock
 from typing import Any
 
 FIRST_PORT, LAST_PORT = 20_000, 32_767  # below where Linux takes ports for outgoing connections
 PORTS_PER_OFFSET = 101  # neighbouring offsets start this far apart
+
+
+def forget_names(semaphores: Iterable[Any]) -> None:
+    """Take the names of multiprocessing's semaphores away, once all who need them have them.
+
+    Semaphores for spawned processes are files in /dev/shm until they are collected as garbage;
+    without names they can neither be left behind nor be handed on.
+    """
+    names = {semaphore._semlock.name for semaphore in semaphores}
+    registered: dict[Any, Any] = getattr(util, "_finalizer_registry", {})
+    for finalizer in list(registered.values()):
+        if finalizer._callback is SemLock._cleanup and finalizer._args[0] in names:  # type: ignore[attr-defined]
+            finalizer()  # what would be done in the end, and is done once only
 
 
 class RWLock:

@@ -43,7 +43,7 @@ def test_gradients_are_taken_in_one_place():
 
 
 def test_sampler_processes_start_in_one_place():
-    assert files_with(r"context\.Process\(") == ["samplers/workers.py"]
+    assert files_with(r"context\.Process\(") == ["utils/processes.py"]
 
 
 def test_nothing_is_unpickled_but_what_parents_send_to_children():

@@ -1,0 +1,109 @@
+"""Where a process stands: a few numbers that it keeps, and the words that others put them in.
+
+A worker notes in ``progress``, which it shares with its parent, what it is occupied with; so the
+parent can tell that it moves, how long it may take, and, if it is killed, what it died of.
+"""
+
+import reprlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rlpyt.utils.seed import env_seed
+
+# The numbers: row among the process's environments, time step in the batch, iteration, activity,
+# and whether the environment is one of those for evaluation.
+ROW, STEP, ITR, DOING, EVAL = range(5)
+N_NUMBERS = 5
+# Activities. A worker is building until its station stands.
+BUILDING, RESETTING, STEPPING, ACTING, IDLE = range(5)
+WORDS = {BUILDING: "building", RESETTING: "resetting", STEPPING: "stepping"}
+WORDS_FOR_ALL = {ACTING: "while choosing actions for", IDLE: "between batches with"}
+MOST_SETTINGS = 200  # characters
+
+
+def fresh_progress() -> list[int]:
+    """Of a process that has not begun."""
+    return [-1, -1, -1, BUILDING, 0]
+
+
+@dataclass(frozen=True)
+class Place:
+    """An environment and what is being done with it; as text, the middle of a sentence.
+
+    Attributes:
+        doing: one of the activities.
+        env_index: global index of the environment, or -1 if it is not about a single one.
+        evaluation: whether it is one of those for evaluation, which count by themselves.
+        itr: iteration of the run, or -1 before the first.
+        step: time step in the batch or evaluation, or -1 outside.
+        env: how the environment is made.
+        seed: the environment was given, or ``None``.
+        action: it was stepped with, as text, or ``None`` if unknown.
+    """
+
+    doing: int
+    env_index: int
+    evaluation: bool
+    itr: int
+    step: int
+    env: str
+    seed: int | None
+    action: str | None = None
+
+    def __str__(self) -> str:
+        said = [f"{self._occupation()} {self.env}"]
+        if self.doing in WORDS and self.seed is not None:
+            said.append(f"seed {self.seed}")
+        said.append(f"iteration {self.itr}" if self.itr >= 0 else "before the first iteration")
+        if self.step >= 0:
+            said[-1] += f", step {self.step} of the {'evaluation' if self.evaluation else 'batch'}"
+        if self.action is not None:
+            said.append(f"last action {self.action}")
+        return "; ".join(said)
+
+    def _occupation(self) -> str:
+        kind = "evaluation environment" if self.evaluation else "environment"
+        if self.doing in WORDS_FOR_ALL:
+            return f"{WORDS_FOR_ALL[self.doing]} {kind}s"
+        if self.env_index < 0:
+            return "before making"
+        return f"while {WORDS.get(self.doing, 'occupied with')} {kind} {self.env_index},"
+
+
+def place_of(progress: Any, spec: Any, action: Any = None) -> Place:
+    """The place that progress numbers mean in the process of this ``StationSpec``."""
+    row, step, itr, doing, evaluation = (int(number) for number in progress)
+    ranks = spec.eval_env_ranks if evaluation else spec.env_ranks
+    kwargs = spec.eval_env_kwargs if evaluation else spec.env_kwargs
+    known = doing in WORDS and 0 <= row < len(ranks)
+    purpose = "eval env" if evaluation else "env"
+    return Place(
+        doing=doing,
+        env_index=ranks[row] if known else -1,
+        evaluation=bool(evaluation),
+        itr=itr,
+        step=step,
+        env=describe_env(spec.EnvCls, kwargs),
+        seed=env_seed(spec.seed, ranks[row], purpose) if known else None,
+        action=_short(action) if doing == STEPPING and action is not None else None,
+    )
+
+
+def describe_env(EnvCls: Any, env_kwargs: Mapping[str, Any]) -> str:
+    """How an environment is made, such as ``make(id='CartPole-v1')``, in one line."""
+    name = getattr(EnvCls, "__qualname__", None) or type(EnvCls).__qualname__
+    settings = ", ".join(f"{key}={_short(value)}" for key, value in env_kwargs.items())
+    if len(settings) > MOST_SETTINGS:
+        settings = f"{settings[:MOST_SETTINGS]}..."
+    return f"{name}({settings})"
+
+
+def _short(value: Any) -> str:
+    """A few characters that show a value, whatever its own methods do."""
+    shortener = reprlib.Repr()
+    shortener.maxother = shortener.maxstring = MOST_SETTINGS // 2
+    try:
+        return " ".join(shortener.repr(value).split())
+    except Exception:
+        return f"<{type(value).__name__}>"

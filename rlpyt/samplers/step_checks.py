@@ -1,0 +1,131 @@
+"""What an environment gives, held against what there is room for: errors that name key and kind.
+
+numpy would take much of it in silence: a number fills a whole row, ``None`` becomes NaN, "False"
+is true. Checking costs more than some environments' steps, so the loops look closely at some
+steps (``steps_until_look``) and at every episode's end, and explain what numpy does refuse.
+"""
+
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+RARELY = 64  # steps between close looks, in the long run
+NUMBERS = (float, int, np.floating, np.integer, np.bool_)
+TRUTHS = (bool, np.bool_)
+
+
+def steps_until_look(n_looks: int) -> int:
+    """How many steps pass unseen after this many looks: few at first, then ``RARELY``."""
+    return int(min(2**n_looks, RARELY)) - 1
+
+
+def check_step(given: Any, record: Any) -> None:
+    """Check what one step gave.
+
+    Args:
+        given: (observation, reward, done, env_info), if it is right.
+        record: ``StepRecord`` with leaves [B, ...], into a row of which it will be written.
+
+    Raises:
+        ValueError, TypeError: it does not fit; the message names the key.
+    """
+    check_parts(given)
+    o, r, d, info = given
+    check_observation(o, record.observation)
+    check_reward_and_done(r, d)
+    check_info(info)
+
+
+def check_observation(o: Any, record: Any, key: str = "observation") -> None:
+    """Check an observation against the record's leaves [B, ...].
+
+    Numbers of another kind are fine where none is lost by it: float64 is recorded as float32,
+    integers as floats, but no float as an integer.
+
+    Raises:
+        ValueError, TypeError: structure, shape or kind of numbers differ.
+    """
+    fields = getattr(record, "_fields", None)
+    if fields is not None:
+        given = getattr(o, "_fields", None)
+        if given != fields:
+            came = f"fields {given}" if given is not None else _kind_of(o)
+            raise TypeError(f"{key} has {came}, expected a named tuple with fields {fields}.")
+        for name, own, new in zip(fields, record, o, strict=True):
+            if own is not None:
+                check_observation(new, own, f"{key}.{name}")
+        return
+    if isinstance(o, tuple) and len(o) == 2 and isinstance(o[1], dict):
+        raise TypeError(
+            f"{key} is a pair of something and a dict, as Gymnasium's reset gives it; here reset "
+            "returns the observation alone (rlpyt.envs.gym.GymEnvWrapper translates)."
+        )
+    like_array = hasattr(o, "__array__") or isinstance(o, (list, *NUMBERS))
+    array = np.asarray(o) if like_array else None
+    if array is None or array.dtype.kind not in "biuf":
+        raise TypeError(f"{key} is {_kind_of(o)}, expected {_kind_of(record[0])}.")
+    if array.shape != record.shape[1:]:
+        raise ValueError(f"{key} has shape {array.shape}, expected {record.shape[1:]}.")
+    if not np.can_cast(array.dtype, record.dtype, "same_kind"):
+        raise ValueError(
+            f"{key} has dtype {array.dtype}, expected {record.dtype} as in the first step; "
+            "converting would lose something."
+        )
+
+
+def check_reward_and_done(r: Any, d: Any) -> None:
+    """Check that the reward is one number, and done true or false.
+
+    Raises:
+        TypeError: they are not.
+    """
+    if not _is_scalar(r, NUMBERS):
+        raise TypeError(f"reward is {_kind_of(r)}, expected one number; return float(reward).")
+    if not (_is_scalar(d, TRUTHS) or (isinstance(d, int | np.integer) and d in (0, 1))):
+        raise TypeError(f"done is {_kind_of(d)}, expected True or False; return bool(done).")
+
+
+def check_info(info: Any) -> None:
+    """Check that env_info is a record, or nothing.
+
+    Raises:
+        TypeError: it is something else.
+    """
+    named = isinstance(info, tuple) and (not info or hasattr(info, "_fields"))
+    if info is not None and not named:
+        raise TypeError(
+            f"env_info is {_kind_of(info)}, expected a named tuple of numbers and arrays, the "
+            "same fields at every step (rlpyt.envs.gym.GymEnvWrapper makes one of a dict)."
+        )
+
+
+def check_parts(step: Any) -> None:
+    """Check that a step has the four parts it should have.
+
+    Raises:
+        TypeError: it has not.
+    """
+    if not isinstance(step, tuple | list) or len(step) != 4:
+        came = f"{len(step)} values" if isinstance(step, tuple | list) else _kind_of(step)
+        hint = ""
+        if isinstance(step, tuple | list) and len(step) == 5:
+            hint = " Five are Gymnasium's: put the environment into rlpyt.envs.gym.GymEnvWrapper."
+        raise TypeError(
+            f"step returned {came}, expected 4: (observation, reward, done, env_info).{hint}"
+        )
+
+
+def _is_scalar(x: Any, kinds: tuple[type, ...]) -> bool:
+    if isinstance(x, np.ndarray) and x.ndim == 0:
+        x = x[()]
+    return isinstance(x, kinds)
+
+
+def _kind_of(x: Any) -> str:
+    """What something is, in a few words."""
+    if isinstance(x, np.ndarray):
+        return f"an array of shape {x.shape} and dtype {x.dtype}"
+    if x is None:
+        return "None"
+    return f"a {type(x).__name__} ({x!r:.60})" if isinstance(x, str) else f"a {type(x).__name__}"

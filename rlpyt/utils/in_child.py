@@ -1,0 +1,86 @@
+"""A function called once, in a process of its own: whatever it does, this one goes on."""
+
+import socket
+from multiprocessing.connection import Connection, wait
+from typing import Any, NamedTuple
+
+from rlpyt.errors import WorkerError, WorkerTimeout
+from rlpyt.utils import processes, serialize
+from rlpyt.utils.stacks import StackFile
+
+
+class _Call(NamedTuple):
+    function_and_args: bytes
+    stacks: StackFile
+    starter_lasts: bool
+
+
+def run_in_child(
+    function: Any,
+    *args: Any,
+    start_method: str | None = None,
+    timeout_s: float = 300.0,
+    what: str = "trying out the environment",
+) -> Any:
+    """Call a function in a process of its own and return its result.
+
+    Args:
+        function, args: may be defined in scripts and notebooks; as the result, they are pickled.
+        start_method: of the process.
+        timeout_s: seconds that it may take.
+        what: it is that is done, for messages.
+
+    Raises:
+        WorkerError: it raised there, or the process died.
+        WorkerTimeout: it did not end within ``timeout_s``.
+    """
+    recipe = serialize.dumps((function, args))
+    context = processes.start_context(start_method)
+    stacks = StackFile()
+    call = _Call(recipe, stacks, processes.starter_lasts(context))
+    with processes.starting_children():
+        process, pipe = processes.start_child(context, _run_once, call, f"a process for {what}")
+    try:
+        processes.bound_waits(pipe, timeout_s)
+        if not wait([pipe, process.sentinel], timeout_s):
+            shown = stacks.ask(process.pid)
+            process.kill()
+            raise _error(
+                WorkerTimeout, what, process, f"did not end within {timeout_s:g} s", stacks=shown
+            )
+        try:
+            ok, result = pipe.recv()
+        except (EOFError, OSError):
+            process.join(1.0)
+            end = processes.describe_exit(process.exitcode)
+            raise _error(
+                WorkerError, what, process, f"failed: its process {end}", stacks=stacks.text()
+            ) from None
+        if not ok:
+            summary, text = result
+            raise _error(WorkerError, what, process, f"failed with {summary}", text)
+        return serialize.loads(result)
+    finally:
+        processes.stop([process])
+        pipe.close()
+
+
+def _error(
+    cls: type[WorkerError], what: str, process: Any, how: str, text: str = "", stacks: str = ""
+) -> WorkerError:
+    message = f"{what} (pid {process.pid} on {socket.gethostname()}) {how}."
+    for title, block in (("There", text), ("Python stacks of the process", stacks)):
+        if block:
+            message += f"\n\n{title}:\n{block}"
+    return cls(message, pid=process.pid, traceback=text, stacks=stacks)
+
+
+def _run_once(call: _Call, pipe: Connection) -> None:
+    processes.be_a_child(starter_lasts=call.starter_lasts)
+    call.stacks.listen()
+    try:
+        function, args = serialize.loads(call.function_and_args)
+        reply: Any = (True, serialize.dumps(function(*args)))
+    except BaseException as error:
+        reply = (False, (processes.summary_of(error), processes.traceback_text(error)))
+    pipe.send(reply)
