@@ -1,12 +1,15 @@
-"""Agent steps per second of sampling with a policy: `python -m benchmarks.sampling --help`.
+"""Agent steps per second of sampling: `python -m benchmarks.sampling --help`.
 
-T=128, sampled actions; observation, action, reward, done, distribution or log-probability and
-value are recorded at every step.
+With a policy (cartpole, pong, pong16): T=128, sampled actions; observation, action, reward, done,
+distribution or log-probability and value are recorded at every step. Without one (step-*, vector,
+gates): actions fixed beforehand; what stepping, recording and synchronising cost.
 """
 
 from __future__ import annotations
 
-from benchmarks import bare, contenders, harness, peers
+from typing import Any
+
+from benchmarks import bare, contenders, harness, peers, stepping
 from benchmarks.harness import Contender, Setting
 
 
@@ -87,7 +90,104 @@ def pong(n_envs: int) -> Setting:
     )
 
 
-SETTINGS = {"cartpole": (cartpole(8), cartpole(32)), "pong": (pong(8),)}
+def pong16() -> Setting:
+    """Where the agent acts, with a network about as slow as the emulator."""
+    task = {"env": "pong", "n_envs": 16, "train": False, "n_workers": 2}
+    return Setting(
+        "Pong, 16 envs, Nature CNN",
+        (
+            Contender("rlpyt GpuSampler 2 workers", contenders.ppo, dict(task, layout="gpu")),
+            *(
+                Contender(f"rlpyt {name}", contenders.ppo, dict(task, **how), threads)
+                for name, how, threads in (
+                    ("SerialSampler", {"n_workers": 0}, 2),
+                    ("CpuSampler 2 workers", {}, 1),
+                    ("GpuSampler 2 workers, 2 threads", {"layout": "gpu"}, 2),
+                    ("AlternatingSampler 2 workers", {"layout": "alternating"}, 1),
+                    ("AlternatingSampler 4 workers", {"layout": "alternating", "n_workers": 4}, 1),
+                    ("NoOverlapAlternatingSampler 2 workers", {"layout": "no-overlap"}, 1),
+                    (
+                        "NoOverlapAlternatingSampler 4 workers",
+                        {"layout": "no-overlap", "n_workers": 4},
+                        1,
+                    ),
+                )
+            ),
+        ),
+    )
+
+
+def stepping_of(env: str, n_envs: int, natives: tuple[str, ...]) -> Setting:
+    """Random actions, no network: rlpyt records everything, the others nothing."""
+    task: dict[str, Any] = {"env": env, "n_envs": n_envs}
+    return Setting(
+        f"{stepping.IDS[env]}, {n_envs} envs, no network",
+        (
+            Contender("two free processes, nothing recorded", stepping.free_workers, task),
+            Contender("one-process loop, nothing recorded", stepping.one_process, task),
+            Contender("gymnasium AsyncVectorEnv", stepping.gymnasium_async, task),
+            Contender("Stable-Baselines3 SubprocVecEnv", stepping.sb3_subproc, task),
+            *(Contender(f"{source} alone", stepping.native, dict(task, source=source), 2)
+              for source in natives),
+            Contender("rlpyt SerialSampler", stepping.sampler, dict(task, layout="serial")),
+            Contender("rlpyt CpuSampler 2 workers", stepping.sampler, dict(task, layout="cpu")),
+            Contender("rlpyt GpuSampler 2 workers", stepping.sampler, dict(task, layout="gpu")),
+            Contender(
+                "rlpyt AlternatingSampler 2 workers",
+                stepping.sampler,
+                dict(task, layout="alternating"),
+            ),
+            *(Contender(f"rlpyt CpuSampler 2 workers, {source}", stepping.sampler,
+                        dict(task, layout="cpu", source=source)) for source in natives),
+        ),
+    )  # fmt: skip
+
+
+def vector_block(source: str, env: str, n_envs: int) -> Setting:
+    """What a vector block adds to its source."""
+    task = {"source": source, "env": env, "n_envs": n_envs}
+    sampled = {"env": env, "n_envs": n_envs, "source": source, "layout": "serial"}
+    return Setting(
+        f"{source} {stepping.IDS[env]}, {n_envs} envs",
+        (
+            Contender(f"{source} alone", stepping.native, task, 2),
+            Contender("rlpyt vector block over it", stepping.block, task, 2),
+            Contender("rlpyt SerialSampler over it", stepping.sampler, sampled, 2),
+        ),
+    )
+
+
+def gates() -> Setting:
+    """Environments that cost nothing: per step and worker, what a gate costs."""
+    task = {"env": "nothing", "n_envs": 2}
+    return Setting(
+        "environments that do nothing, 2 envs",
+        tuple(
+            Contender(f"rlpyt {name}", stepping.sampler, dict(task, layout=layout))
+            for name, layout in (
+                ("CpuSampler 2 workers, no gates", "cpu"),
+                ("GpuSampler 2 workers", "gpu"),
+                ("AlternatingSampler 2 workers", "alternating"),
+                ("NoOverlapAlternatingSampler 2 workers", "no-overlap"),
+            )
+        ),
+    )
+
+
+SETTINGS = {
+    "cartpole": (cartpole(8), cartpole(32)),
+    "pong": (pong(8),),
+    "pong16": (pong16(),),
+    "step-cartpole": (stepping_of("cartpole", 32, ("gymnasium", "envpool")),),
+    "step-halfcheetah": (stepping_of("halfcheetah", 8, ("envpool",)),),
+    "step-pong": (stepping_of("pong", 8, ("envpool", "ale")),),
+    "vector": (
+        vector_block("gymnasium", "cartpole", 128),
+        vector_block("envpool", "cartpole", 128),
+        vector_block("ale", "pong", 128),
+    ),
+    "gates": (gates(),),
+}
 
 if __name__ == "__main__":
     harness.main("sampling", SETTINGS, seconds=4.0)

@@ -4,6 +4,7 @@ The only place where samplers step environments. What follows an episode's end i
 business: ``advance`` leaves the true final observation in the record and says which rows ended.
 """
 
+import copy
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -14,6 +15,7 @@ from rlpyt.envs.base import EnvSpaces
 from rlpyt.samplers.place import DOING, RESETTING, ROW, STEPPING
 from rlpyt.samplers.step_checks import check_observation, check_step, steps_until_look
 from rlpyt.utils.buffer import buffer_func
+from rlpyt.utils.seed import env_seed
 
 Array = np.ndarray[Any, Any]
 # Called with (row, action, reward, done, env_info) of every step, before the record changes.
@@ -64,8 +66,8 @@ class Block:
         """
         raise NotImplementedError
 
-    def sample_action(self, b: int) -> Any:
-        """A random action for row b, from the environment's own space and generator."""
+    def sample_action(self, b: int, seed: int, rank: int) -> Any:
+        """A random action for row b, which is the environment of this rank."""
         raise NotImplementedError
 
     def rest(self, rows: Iterable[int]) -> None:
@@ -145,7 +147,7 @@ class EnvBlock(Block):
         self._n_looks += 1
         return True
 
-    def sample_action(self, b: int) -> Any:
+    def sample_action(self, b: int, seed: int, rank: int) -> Any:
         """As the environment's own space draws it."""
         return self.envs[b].action_space.sample()
 
@@ -186,6 +188,7 @@ class VectorBlock(Block):
         super().__init__(envs, progress)
         edges = np.cumsum([0, *(env.n for env in envs)])
         self.B = int(edges[-1])
+        self._action_spaces: dict[int, Any] = {}
         self._ranges = [
             (env, slice(int(first), int(last)))
             for env, first, last in zip(envs, edges, edges[1:], strict=False)
@@ -225,9 +228,12 @@ class VectorBlock(Block):
             ended = [b for b in ended if b not in self.resting]
         return ended
 
-    def sample_action(self, b: int) -> Any:
-        """As the space of the row's batch draws it."""
-        return next(env for env, own in self._ranges if b < own.stop).action_space.sample()
+    def sample_action(self, b: int, seed: int, rank: int) -> Any:
+        """From a space of the row's own, since those of a batch have but one."""
+        if b not in self._action_spaces:
+            self._action_spaces[b] = copy.deepcopy(self.spaces.action)
+            self._action_spaces[b].seed(env_seed(seed, rank, "random actions"))
+        return self._action_spaces[b].sample()
 
     def _watch_rows(
         self, watch: Watch, own: slice, action: Any, r: Array, d: Array, info: Any

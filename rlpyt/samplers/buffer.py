@@ -7,7 +7,9 @@ import numpy as np
 import torch
 
 from rlpyt.agents.base import AgentInputs
+from rlpyt.envs.base import EnvStep
 from rlpyt.errors import NonFiniteError
+from rlpyt.samplers.blocks import is_batch
 from rlpyt.samplers.collections import AgentSamples, AgentSamplesTlv, EnvSamples, Samples
 from rlpyt.samplers.step_checks import (
     check_info,
@@ -32,9 +34,8 @@ def env_examples(env: Any) -> AttrDict:
     Raises:
         ValueError, TypeError: something is not of the kind or shape that it should be.
     """
-    first_observation = env.reset()
     action = env.action_space.sample()
-    step = env.step(action)
+    first_observation, step = _one_step(env, action)
     check_parts(step)
     next_observation, reward, done, env_info = step
     _check_observation(env, next_observation)
@@ -50,6 +51,17 @@ def env_examples(env: Any) -> AttrDict:
         done=np.bool_(done),
         env_info=env_info,
     )
+
+
+def _one_step(env: Any, action: Any) -> tuple[Any, Any]:
+    """First observation, and a step with this action; of a batch, those of its first row."""
+    if not is_batch(env):
+        return env.reset(), env.step(action)
+    first_observation = buffer_func(env.reset(), lambda x: x[0].copy())
+    actions = buffer_from_example(action, env.n)
+    actions[:] = action
+    step = env.step(actions)
+    return first_observation, EnvStep(*(buffer_func(leaf, lambda x: x[0]) for leaf in step))
 
 
 def _check_observation(env: Any, observation: Any) -> None:

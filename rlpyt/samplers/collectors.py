@@ -130,10 +130,13 @@ class DecorrelatingStartCollector(BaseCollector):
         seed = self.surroundings.seed
         rngs = [stream(seed, "decorrelation", rank) for rank in self.env_ranks]
         numbers = [int(rng.integers(max_decorrelation_steps + 1)) for rng in rngs]
-        self._take_random_steps(inputs, traj_infos, numbers)
+        most = max(numbers) if self.block.can_hold else max_decorrelation_steps
+        self._take_random_steps(inputs, traj_infos, numbers, most)
         return inputs, traj_infos
 
-    def _take_random_steps(self, inputs: Any, traj_infos: list[Any], numbers: list[int]) -> None:
+    def _take_random_steps(
+        self, inputs: Any, traj_infos: list[Any], numbers: list[int], most: int
+    ) -> None:
         block, spaces = self.block, self.block.spaces
         env_info = buffer_func(self.samples_np.env.env_info, like_row)
         done = np.zeros(block.B, bool)
@@ -145,14 +148,14 @@ class DecorrelatingStartCollector(BaseCollector):
         def watch(b: int, a: Any, r: Any, d: Any, info: Any) -> None:
             traj_infos[b].step(buffer_func(step.observation[b], np.copy), a, r, d, None, info)
 
-        for t in range(max(numbers)):
+        for t in range(most):
             block.wake()
-            block.rest(b for b, n in enumerate(numbers) if not self._is_due(t, n, max(numbers)))
+            block.rest(b for b, n in enumerate(numbers) if not self._is_due(t, n, most))
             if not block.can_hold:  # those who begin now
-                begin = [b for b, n in enumerate(numbers) if t == max(numbers) - n]
+                begin = [b for b, n in enumerate(numbers) if t == most - n]
                 block.reset(step.observation, begin)
             for b in set(range(block.B)) - block.resting:
-                action[b] = block.sample_action(b)
+                action[b] = block.sample_action(b, self.surroundings.seed, self.env_ranks[b])
                 step.action[b] = action[b]
             ended = block.advance(step, action, watch)
             for b in ended:

@@ -1,0 +1,137 @@
+"""Natively batched environments in every layout: the same batches as single ones."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from parts import EchoAgent, ForgetfulEchoAgent, ShapedCountEnv
+
+from rlpyt.agents.pg.vector import agent_for
+from rlpyt.envs.gym import make
+from rlpyt.envs.vector import make_vec
+from rlpyt.envs.vector.serial import SerialVectorEnv
+from rlpyt.samplers.serial.sampler import SerialSampler
+
+sys.path.insert(0, str(Path(__file__).parent))
+from test_matrix import (
+    EVALUATION,
+    KINDS,
+    RESETS,
+    SAMPLERS,
+    CountingInfo,
+    assert_same,
+    collect,
+    described,
+    start,
+)
+
+EVERY = [SerialSampler, *SAMPLERS]
+
+
+def pairs(**kwargs):
+    """Batches of two rows, made by a plain function."""
+    return SerialVectorEnv([ShapedCountEnv(**kwargs), ShapedCountEnv(**kwargs)])
+
+
+def whole(num_envs, **kwargs):
+    """As many rows as the worker has."""
+    return SerialVectorEnv([ShapedCountEnv(**kwargs) for _ in range(num_envs)])
+
+
+whole.batched = True
+
+
+def without_spares(batches):
+    """``env_info`` of batches begins with the two fields that all have."""
+    return [
+        (samples._replace(env=samples.env._replace(env_info=None)), i) for samples, i in batches
+    ]
+
+
+@pytest.mark.parametrize("EnvCls", [pairs, whole])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("SamplerCls", EVERY)
+def test_batches_of_vector_environments_are_those_of_single_ones(SamplerCls, kind, EnvCls):
+    kwargs = dict(env_kwargs=dict(kind=kind), max_decorrelation_steps=0)
+    single = collect(SerialSampler, EchoAgent(), **kwargs)
+    batched = collect(SamplerCls, EchoAgent(), EnvCls=EnvCls, **kwargs)
+    assert_same(without_spares(single), without_spares(batched))
+    for (a, _), (b, _) in zip(single, batched, strict=True):
+        assert np.array_equal(a.env.env_info.timeout, b.env.env_info.timeout)
+        assert np.array_equal(a.env.env_info.traj_done, b.env.env_info.traj_done)
+
+
+@pytest.mark.parametrize("SamplerCls", EVERY)
+def test_waiting_rows_of_a_batch_record_nothing_and_start_afresh(SamplerCls):
+    kwargs = dict(env_kwargs={}, max_decorrelation_steps=0, mid_batch_reset=False)
+    batches = collect(SamplerCls, EchoAgent(), EnvCls=whole, **kwargs)
+    for samples, _ in batches:
+        for b in range(samples.env.done.shape[1]):
+            last = int(np.argmax(samples.env.done[:, b]))
+            assert samples.env.done[last:, b].all() and not samples.env.done[:last, b].any()
+            assert samples.env.observation[: last + 1, b, 2].tolist() == list(range(last + 1))
+            assert not samples.env.observation[last + 1 :, b].any()
+            assert not samples.env.reward[last + 1 :, b].any()
+            assert not samples.agent.action[last + 1 :, b].any()
+
+
+@pytest.mark.parametrize("mid_batch_reset", RESETS, ids=["reset", "wait"])
+def test_decorrelated_batches_are_the_same_in_every_layout(mid_batch_reset):
+    kwargs = dict(env_kwargs={}, EnvCls=whole, mid_batch_reset=mid_batch_reset)
+    serial = collect(SerialSampler, ForgetfulEchoAgent(), **kwargs)
+    started = serial[0][0].env.observation[0, :, 1:]
+    assert len(np.unique(started, axis=0)) > 1
+    for SamplerCls in SAMPLERS:
+        assert_same(serial, collect(SamplerCls, ForgetfulEchoAgent(), **kwargs))
+
+
+class PlainInfo(CountingInfo):
+    def step(self, observation, action, reward, done, agent_info, env_info):
+        super().step(observation, action, reward, done, agent_info, _WithAction(action))
+
+
+class _WithAction:
+    def __init__(self, action):
+        self.action = action
+
+
+@pytest.mark.parametrize("SamplerCls", EVERY)
+def test_evaluation_and_own_traj_infos_over_batches(SamplerCls):
+    def run(SamplerCls, EnvCls):
+        sampler = start(
+            SamplerCls, EchoAgent(), EnvCls=EnvCls, TrajInfoCls=PlainInfo, env_kwargs={},
+            max_decorrelation_steps=0, **EVALUATION,
+        )  # fmt: skip
+        try:
+            evaluations = [described(sampler.evaluate_agent(itr)) for itr in range(2)]
+            return evaluations, described(sampler.obtain_samples(0)[1])
+        finally:
+            sampler.shutdown()
+
+    assert run(SamplerCls, whole) == run(SerialSampler, ShapedCountEnv)
+
+
+@pytest.mark.parametrize("SamplerCls", EVERY)
+def test_batched_cartpole_is_cartpole(SamplerCls):
+    def run(SamplerCls, EnvCls):
+        agent = agent_for(make("CartPole-v1").spaces)
+        kwargs = dict(env_kwargs=dict(id="CartPole-v1"), max_decorrelation_steps=0, n_batches=8)
+        return collect(SamplerCls, agent, EnvCls=EnvCls, **kwargs)
+
+    single, batched = run(SerialSampler, make), run(SamplerCls, make_vec)
+    assert any(samples.env.done.any() for samples, _ in single)
+    for (a, _), (b, _) in zip(single, batched, strict=True):
+        assert np.array_equal(a.agent.action, b.agent.action)
+        assert np.array_equal(a.env.done, b.env.done)
+        assert np.allclose(a.env.observation, b.env.observation, atol=1e-5)
+
+
+def test_a_batch_that_does_not_fit_is_refused():
+    def triples(**kwargs):
+        return SerialVectorEnv([ShapedCountEnv() for _ in range(3)])
+
+    with pytest.raises(ValueError, match="has 3 rows, and there is room for 1 of 4"):
+        start(SerialSampler, EchoAgent(), EnvCls=triples, env_kwargs={})
