@@ -50,6 +50,7 @@ class SourceAdapter(VectorEnv):
         self._none.setflags(write=False)
         self._calm = self._infos.cls(*[self._none] * 2, *self._infos.read({}))
         self._life_loss, self._lives = life_loss, np.zeros(self.n, np.int64)
+        self._lives_at_end = True  # at an episode's end, info tells that episode's lives
         self._seeds: list[int] | None = None
         self._home = 0  # process in which the episodes go on; 0: there are none
         self._looked_at_step = False
@@ -145,12 +146,14 @@ class SourceAdapter(VectorEnv):
             self._lives[rows] = lives[rows] if len(lives) == self.n else lives
 
     def _lost_lives(self, info: Mapping[str, Any], traj_done: Array) -> Array | None:
-        """Return where a life was lost and the game goes on; ``None`` if nowhere, or not asked."""
+        """Return where a life was lost that was not the last; ``None`` if nowhere, or not asked."""
         lives, before = np.asarray(info["lives"]), self._lives
         self._lives = lives.astype(np.int64)
         if not self._life_loss:
             return None
-        lost: Array = (lives < before) & (lives > 0) & ~traj_done
+        lost: Array = (lives < before) & (lives > 0)
+        if not self._lives_at_end:
+            lost &= ~traj_done
         return lost if lost.any() else None
 
     def _as_ours(self, observation: Any, where: str) -> Any:

@@ -119,6 +119,16 @@ def test_rewards_are_divided_by_the_spread_of_running_returns(wait):
     assert wrapped.moments.count == len(returns)
 
 
+def test_running_returns_begin_anew_with_episodes_cut_short():
+    envs = StandardizeReward(oracle(length=9, fixed=True))
+    envs.reset()
+    envs.step(np.zeros(3, int))
+    envs.reset_rows(np.array([1]))
+    assert envs.get_state()["own"]["return"].tolist() == [1, 0, 1]
+    envs.reset()
+    assert not envs.get_state()["own"]["return"].any()
+
+
 def test_rewards_without_spread_stay():
     envs = StandardizeReward(make_vec("CartPole-v1", 4))
     envs.seed([1, 2, 3, 4])
