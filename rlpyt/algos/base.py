@@ -11,7 +11,8 @@ class RlAlgorithm:
     """
 
     opt_info_fields: tuple[str, ...] = ()
-    bootstrap_value = False
+    bootstrap_value = False  # whether samplers record ``agent.value``
+    final_observation = False  # whether they record the last observations of truncated episodes
     update_counter = 0
     min_itr_learn = 0  # iterations of sampling before learning begins
 

@@ -87,7 +87,8 @@ class MinibatchRlBase(BaseRunner):
         Returns:
             the number of iterations.
         """
-        hardware = Hardware.of(self.affinity, self.sampler.batch_spec.B)
+        groups = getattr(getattr(self.sampler, "layout", None), "groups", 1)
+        hardware = Hardware.of(self.affinity, self.sampler.batch_spec.B, groups)
         if hardware.master_cpus is not None:
             pin(hardware.master_cpus)
         if hardware.master_torch_threads is not None:
@@ -96,11 +97,13 @@ class MinibatchRlBase(BaseRunner):
             self.seed = make_seed()
         set_seed(self.seed)
         logger.log(f"Runner {type(self).__name__}: seed {self.seed}, {hardware}")
+        final_observation = getattr(self.algo, "final_observation", False)
         examples = self.sampler.initialize(
             agent=self.agent,
             affinity=self.affinity,
             seed=env_seed(self.seed, self.rank, "sampler"),
             bootstrap_value=getattr(self.algo, "bootstrap_value", False),
+            **({"final_observation": True} if final_observation else {}),
             traj_info_kwargs=self.get_traj_info_kwargs(),
             rank=self.rank,
             world_size=self.world_size,

@@ -13,7 +13,7 @@ import numpy as np
 
 from rlpyt.envs.base import EnvSpaces
 from rlpyt.samplers.place import DOING, RESETTING, ROW, STEPPING
-from rlpyt.samplers.step_checks import check_observation, check_step, steps_until_look
+from rlpyt.samplers.step_checks import check_observation, check_step, explain, steps_until_look
 from rlpyt.utils.buffer import buffer_func
 from rlpyt.utils.seed import env_seed
 
@@ -134,8 +134,8 @@ class EnvBlock(Block):
                 reward[b] = r
                 done[b] = d
         except Exception:
-            if given is not None:  # perhaps because it does not fit
-                check_step(given, step)
+            if given is not None:
+                explain(given, step)
             raise
         return ended
 

@@ -10,7 +10,13 @@ from rlpyt.agents.base import AgentInputs
 from rlpyt.envs.base import EnvStep
 from rlpyt.errors import NonFiniteError
 from rlpyt.samplers.blocks import is_batch
-from rlpyt.samplers.collections import AgentSamples, AgentSamplesTlv, EnvSamples, Samples
+from rlpyt.samplers.collections import (
+    AgentSamples,
+    AgentSamplesTlv,
+    EnvSamples,
+    EnvSamplesFinal,
+    Samples,
+)
 from rlpyt.samplers.step_checks import (
     check_info,
     check_observation,
@@ -147,7 +153,12 @@ def _check_heads(agent: Any, agent_info: Any) -> None:
 
 
 def allocate_samples(
-    examples: AttrDict, T: int, B: int, bootstrap_value: bool, memory: Arena | bool
+    examples: AttrDict,
+    T: int,
+    B: int,
+    bootstrap_value: bool,
+    memory: Arena | bool,
+    final_observation: bool = False,
 ) -> Any:
     """Allocate ``Samples`` [T, B] from complete examples.
 
@@ -175,6 +186,9 @@ def allocate_samples(
         done=buffer_from_example(examples.done, (T, B), memory),
         env_info=buffer_from_example(examples.env_info, (T, B), memory),
     )
+    if final_observation:
+        final = buffer_from_example(examples.observation, (T, B), memory)
+        env = EnvSamplesFinal(*env, final)
     samples = Samples(agent=agent, env=env)
     if os.environ.get("RLPYT_DEBUG"):
         _poison(samples)

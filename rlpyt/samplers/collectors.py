@@ -232,6 +232,7 @@ class Collector(DecorrelatingStartCollector):
         self._write_first = pairs(
             (agent_buf.prev_action, env_buf.prev_reward), (step.action, step.reward)
         )
+        self._final_observation = getattr(env_buf, "final_observation", None)
         self._record_leaves = leaves_of(step)
         self._ended = np.zeros(env_buf.done.shape, bool)  # [T, B], trajectories' ends
 
@@ -287,6 +288,8 @@ class Collector(DecorrelatingStartCollector):
         if hasattr(step.env_info, "timeout"):
             timed_out = [b for b in rows if step.env_info.timeout[b]]
             self.actions.truncated(t, timed_out, step.observation)
+            if self._final_observation is not None and timed_out:
+                self._final_observation[t, timed_out] = step.observation[timed_out]
         over = [b for b in rows if has_ended(step, b)]
         self._ended[t, over] = True
         if self._stats is None:

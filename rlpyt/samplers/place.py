@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from rlpyt.utils.seed import env_seed
 
 # The numbers: row among the process's environments, time step in the batch, iteration, activity,
@@ -72,7 +74,13 @@ class Place:
 
 
 def place_of(progress: Any, spec: Any, action: Any = None) -> Place:
-    """The place that progress numbers mean in the process of this ``StationSpec``."""
+    """The place that progress numbers mean in the process of this ``StationSpec``.
+
+    Args:
+        progress: the numbers.
+        spec: says what environments there are.
+        action: of the last step, itself or as text already.
+    """
     row, step, itr, doing, evaluation = (int(number) for number in progress)
     ranks = spec.eval_env_ranks if evaluation else spec.env_ranks
     kwargs = spec.eval_env_kwargs if evaluation else spec.env_kwargs
@@ -86,21 +94,28 @@ def place_of(progress: Any, spec: Any, action: Any = None) -> Place:
         step=step,
         env=describe_env(spec.EnvCls, kwargs),
         seed=env_seed(spec.seed, ranks[row], purpose) if known else None,
-        action=_short(action) if doing == STEPPING and action is not None else None,
+        action=None if doing != STEPPING or action is None else _short(action),
     )
 
 
 def describe_env(EnvCls: Any, env_kwargs: Mapping[str, Any]) -> str:
     """How an environment is made, such as ``make(id='CartPole-v1')``, in one line."""
     name = getattr(EnvCls, "__qualname__", None) or type(EnvCls).__qualname__
-    settings = ", ".join(f"{key}={_short(value)}" for key, value in env_kwargs.items())
+    settings = ", ".join(
+        f"{key}={value!r}" if isinstance(value, str) else f"{key}={_short(value)}"
+        for key, value in env_kwargs.items()
+    )
     if len(settings) > MOST_SETTINGS:
         settings = f"{settings[:MOST_SETTINGS]}..."
     return f"{name}({settings})"
 
 
 def _short(value: Any) -> str:
-    """A few characters that show a value, whatever its own methods do."""
+    """A few characters that show a value, whatever its own methods do; of text, the beginning."""
+    if isinstance(value, str):
+        return value[:MOST_SETTINGS]
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
     shortener = reprlib.Repr()
     shortener.maxother = shortener.maxstring = MOST_SETTINGS // 2
     try:

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from rlpyt.errors import WorkerError, WorkerTimeout
 from rlpyt.samplers.actions import GLANCE_S
 from rlpyt.samplers.place import BUILDING, DOING, EVAL, RESETTING, ROW, STEP, place_of
@@ -216,7 +214,9 @@ class WorkerPool:
         cls: type[WorkerError] = WorkerError,
     ) -> WorkerError:
         pid, place = self.processes[rank].pid, self._place_of(rank, action)
-        message = f"worker {rank} (pid {pid} on {socket.gethostname()}) {what}, {place}."
+        message = (
+            f"worker {rank} (pid {pid} on {socket.gethostname()}) {what.rstrip('.')}, {place}."
+        )
         if text:
             message += f"\n\nIn the worker:\n{text}"
         if stacks:
@@ -248,8 +248,8 @@ class WorkerPool:
             return None
         try:
             if not spec.progress[EVAL]:
-                return _plain(spec.samples.agent.action[step, row])
-            return None if spec.exchange is None else _plain(spec.exchange.eval_step.action[row])
+                return spec.samples.agent.action[step, row]
+            return None if spec.exchange is None else spec.exchange.eval_step.action[row]
         except IndexError:  # a collector of the user's own may count in its own way
             return None
 
@@ -268,8 +268,3 @@ class WorkerPool:
                 pipe.close()
             self.processes, self._pipes = [], []
             self._replies, self._waiting = {}, {}
-
-
-def _plain(action: Any) -> Any:
-    """A copy that does not keep the batch's memory."""
-    return np.array(action).tolist() if not hasattr(action, "_fields") else str(action)

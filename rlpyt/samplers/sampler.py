@@ -56,6 +56,7 @@ class Sampler(BaseSampler):
         rank: int = 0,
         world_size: int = 1,
         worker_process: Any = None,
+        final_observation: bool = False,
     ) -> Any:
         """Initialize the agent, allocate the batch, start the stations.
 
@@ -67,6 +68,8 @@ class Sampler(BaseSampler):
             traj_info_kwargs: settings of the ``TrajInfo``, such as ``dict(discount=0.99)``.
             rank, world_size: which of how many samplers of one run this is.
             worker_process: accepted for rlpyt's sake.
+            final_observation: whether ``samples.env`` has a field of that name, with the true
+                final observations of truncated episodes.
 
         Returns:
             AttrDict of examples of one step: observation, action, reward, done, env_info,
@@ -93,7 +96,9 @@ class Sampler(BaseSampler):
         )
         agent_examples(agent, examples)
         memory = Arena() if self.layout.processes else False
-        self.samples_np = allocate_samples(examples, T, B, bootstrap_value, memory)
+        self.samples_np = allocate_samples(
+            examples, T, B, bootstrap_value, memory, final_observation
+        )
         self.samples_pyt = torchify_buffer(self.samples_np)
         self.examples = examples
         specs = [

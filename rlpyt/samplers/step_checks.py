@@ -37,6 +37,18 @@ def check_step(given: Any, record: Any) -> None:
     check_info(info)
 
 
+def explain(given: Any, record: Any) -> None:
+    """After an error with what a step gave: say it clearly, if it is because that does not fit.
+
+    Raises:
+        ValueError, TypeError: in place of the error.
+    """
+    try:
+        check_step(given, record)
+    except (ValueError, TypeError) as clear:
+        raise clear from None
+
+
 def check_observation(o: Any, record: Any, key: str = "observation") -> None:
     """Check an observation against the record's leaves [B, ...].
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from parts import EchoAgent, ForgetfulEchoAgent, ShapedCountEnv
+from parts import EchoAgent, ForgetfulEchoAgent, ShapedCountEnv, time_of
 
 from rlpyt.agents.pg.atari import AtariFfAgent, AtariLstmAgent
 from rlpyt.agents.pg.vector import agent_for
@@ -274,3 +274,23 @@ class Surprises(TrajInfo):
         super().step(observation, action, reward, done, agent_info, env_info)
         if agent_info is not None:
             self.Surprises += int(action != np.argmax(agent_info.dist_info.prob))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("SamplerCls", [SerialSampler, *SAMPLERS])
+def test_true_final_observations_are_recorded_where_episodes_are_truncated(SamplerCls, kind):
+    sampler = SamplerCls(
+        EnvCls=ShapedCountEnv, env_kwargs=dict(kind=kind, length=3, fixed=True), batch_T=T,
+        batch_B=B, max_decorrelation_steps=0,
+    )  # fmt: skip
+    sampler.initialize(EchoAgent(), affinity=dict(n_workers=2), seed=3, final_observation=True)
+    try:
+        samples, _ = sampler.obtain_samples(0)
+        at = samples.env.env_info.timeout
+        assert at.any() and not at.all()
+        final = buffer_func(samples.env.final_observation, lambda x: x[at])
+        last = buffer_func(samples.env.observation, lambda x: x[at])
+        assert time_of(final).tolist() == [3] * int(at.sum())
+        assert time_of(last).tolist() == [2] * int(at.sum())
+    finally:
+        sampler.shutdown()
