@@ -23,7 +23,7 @@ EnvSamples = namedarraytuple(
 )
 
 
-# What algorithms that learn from replay ask for: ``final_observation`` [T, B, ...] is the true final
+# What algorithms with replay ask for: ``final_observation`` [T, B, ...] is the true final
 # observation where step t was the last of a truncated episode (``env_info.timeout``), and means
 # nothing elsewhere.
 EnvSamplesFinal = namedarraytuple("EnvSamplesFinal", [*EnvSamples._fields, "final_observation"])
