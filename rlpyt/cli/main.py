@@ -20,6 +20,7 @@ COMMANDS = {
     "eval": "play episodes with a trained agent and report the returns",
     "record": "film a trained agent as MP4",
     "plot": "draw learning curves of one or more runs",
+    "check": "examine an environment: rlpyt check my_module:MyEnv",
 }
 EXIT_CODES: tuple[tuple[type[BaseException], int], ...] = (
     (KeyboardInterrupt, 130),

@@ -1,0 +1,12 @@
+"""Conformance checks for parts of your own: environments, agents, samplers."""
+
+from rlpyt.testing.env import check_env
+from rlpyt.testing.report import ConformanceError, ConformanceWarning, Finding, Report
+
+__all__ = [
+    "ConformanceError",
+    "ConformanceWarning",
+    "Finding",
+    "Report",
+    "check_env",
+]

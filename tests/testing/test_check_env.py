@@ -1,0 +1,315 @@
+"""``check_env`` lets good environments pass and names what is wrong with others."""
+
+import sys
+import threading
+from itertools import repeat
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+import walks
+from walks import GymWalk, Walk, changed, observed
+
+from rlpyt.envs import toy
+from rlpyt.envs.atari.atari_env import AtariEnv
+from rlpyt.envs.gym import make
+from rlpyt.testing import ConformanceError, ConformanceWarning, check_env
+from rlpyt.testing.env import CHECKS, examine_env
+
+GOOD = {
+    "walk": (Walk, {}),
+    "channels first": (walks.ChannelsFirst, {}),
+    "independent draws": (walks.IndependentDraws, {}),
+    "count": (toy.CountEnv, {}),
+    "lives": (toy.CountEnv, dict(life=2, length=7)),
+    "bandit": (toy.BanditEnv, dict(noise=1.0)),
+    "gymnasium": (GymWalk, {}),
+    "cartpole": (make, dict(id="CartPole-v1")),
+    "pendulum": (make, dict(id="Pendulum-v1")),
+    "frozen lake": (make, dict(id="FrozenLake-v1")),
+    "blackjack": (make, dict(id="Blackjack-v1")),
+}
+MERELY_UNWISE = {  # deterministic, or with ends that look like time limits
+    "memory": (toy.MemoryEnv, {}, ["time-limit"]),
+    "delay": (toy.DelayEnv, {}, ["time-limit", "seeding"]),
+    "truncation": (toy.TruncationEnv, {}, ["seeding"]),
+}
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_good_environments_pass_without_a_warning(name, recwarn):
+    report = check_env(*GOOD[name])
+    assert report.ok and not report.warnings, str(report)
+    assert not [w for w in recwarn if w.category is ConformanceWarning]
+    assert {"factory", "spaces", "observation", "seeding", "independence", "close"} <= {
+        *report.passed
+    }
+
+
+@pytest.mark.parametrize("name", MERELY_UNWISE)
+def test_what_is_unwise_is_warned_of(name):
+    make_env, kwargs, expected = MERELY_UNWISE[name]
+    with pytest.warns(ConformanceWarning) as warned:
+        report = check_env(make_env, kwargs)
+    assert sorted(f.check for f in report.warnings) == sorted(expected)
+    assert len(warned) == len(expected)
+
+
+def test_atari_keeps_the_contract():
+    pytest.importorskip("ale_py")
+    report = check_env(AtariEnv, dict(repeat_action_probability=0.25), max_steps=300)
+    assert report.ok and "state" in report.passed
+
+
+def test_mujoco_keeps_the_contract():
+    pytest.importorskip("mujoco")
+    report = check_env(make, dict(id="Hopper-v5"))
+    assert report.ok and {"state", "final-observation"} <= {*report.passed}
+
+
+def int_reward_then_none(env, step):
+    return None if env.t == 4 else 1
+
+
+def growing(env, step):
+    return walks.WalkInfo(np.zeros(env.t), step.env_info.timeout)
+
+
+def sometimes_int(env, step):
+    return step.env_info._replace(place=1 if env.t == 2 else 0.5)
+
+
+def fields_at_the_end(env, step):
+    return step.env_info if step.done else walks.Bare(0.0)
+
+
+def local_type(env, step):
+    from collections import namedtuple
+
+    info = namedtuple("Local", ["get", "timeout"])
+    return info(0.0, step.env_info.timeout)
+
+
+def timeout_from_the_start(env, step):
+    return step.env_info._replace(timeout=True)
+
+
+def traj_done_alone(env, step):
+    return walks.Living(0.0, False, env.t == 2 or step.done)
+
+
+ERRORS = [
+    # structure
+    (walks.GymnasiumForm, "structure", r"Gymnasium's five"),
+    (walks.ResetGivesInfo, "structure", r"\(observation, info\)"),
+    (walks.RaisesInStep, "structure", r"RuntimeError: the simulator is gone.*walks\.py:\d+"),
+    # factory and spaces
+    (Walk(), "factory", r"no class or function"),
+    (lambda: None, "factory", r"returned None"),
+    (lambda: Walk, "factory", r"returned the class Walk"),
+    (repeat(Walk()).__next__, "factory", r"same environment twice"),
+    (walks.NoActionSpace, "factory", r"no action_space"),
+    (walks.OtherSpaceEachTime, "spaces", r"observation_space differs"),
+    (walks.BareGymSpace, "spaces", r"action_space is Discrete\(3\).* lacks null_value"),
+    (walks.SamplesOutside, "spaces", r"action_space.sample\(\) gave .*7"),
+    # observations
+    (observed(lambda env, o: o[:1]), "observation", r"shape \(1,\); expected \(2,\)"),
+    (observed(lambda env, o: o.astype(np.float64)), "observation", r"float64, its space is float3"),
+    (observed(lambda env, o: o if env.t < 5 else o * 1.0e0 + 0.0j), "observation", r"ndarray"),
+    (observed(lambda env, o: list(o)), "observation", r"is a list"),
+    (observed(lambda env, o: o * 10), "observation", r"outside the bounds \[-3.0, 3.0\]"),
+    (observed(lambda env, o: o * np.float32("nan")), "observation", r"not finite"),
+    # reward and done
+    (changed(reward=int_reward_then_none), "reward", r"step 3: reward is None"),
+    (changed(reward=lambda env, s: np.array([1.0])), "reward", r"array\(\[1.\]\)"),
+    (changed(reward=lambda env, s: "1"), "reward", r"'1' of str"),
+    (changed(reward=lambda env, s: float("inf")), "reward", r"reward is inf"),
+    (changed(done=lambda env, s: int(s.done)), "done", r"done is 0 of int"),
+    (changed(done=lambda env, s: np.array([s.done])), "done", r"of ndarray"),
+    # env_info
+    (changed(env_info=lambda env, s: {}), "env-info", r"env_info is a dict"),
+    (changed(env_info=lambda env, s: None), "env-info", r"env_info is a NoneType"),
+    (changed(env_info=growing), "env-info", r"\[2\].*at the first step it was .*\[1\]"),
+    (changed(env_info=sometimes_int), "env-info", r"place: int64.*place: float64"),
+    (changed(env_info=fields_at_the_end), "env-info", r"timeout.*at the first step it was"),
+    (changed(env_info=lambda e, s: walks.Named(0.0, False, "x")), "env-info", r"text has dtype <U"),
+    (changed(env_info=local_type), "env-info", r"reserved"),
+    # actions and memory
+    (walks.WritesIntoAction, "actions", r"wrote into the action"),
+    (walks.SharesBuffer, "independence", r"same memory"),
+    # randomness
+    (walks.IgnoresSeed, "seeding", r"reset does not honour the seed"),
+    (walks.HonoursSeedOnce, "seeding", r"seeded again after"),
+    (walks.NoiseFromElsewhere, "seeding", r"gave another run: step 0 of row 0: observation"),
+    (walks.Unseedable, "seeding", r"no method seed"),
+    (walks.GlobalGenerator, "independence", r"beside another environment"),
+    (walks.KeepsPlaceInClass, "independence", r"beside another environment"),
+    # ends
+    (changed(env_info=timeout_from_the_start), "time-limit", r"timeout is true, done is not"),
+    (changed(env_info=traj_done_alone), "time-limit", r"traj_done is true, done is not"),
+    (walks.LateLimit, "time-limit", r"went on for 12 steps; horizon says 8"),
+    (walks.WrongHorizon, "time-limit", r"horizon is '12'"),
+    (walks.ResetsItself, "final-observation", r"was that of a reset"),
+    (walks.ResetsItselfOnce, "final-observation", r"was that of a reset"),
+    (walks.ResetsItselfToZero, "final-observation", r"was that of a reset"),
+    # state, close
+    (walks.ForgetsGenerator, "state", r"another way: step \d+"),
+    (walks.ForgetsTime, "state", r"another way: step 25 of row 0"),
+    (walks.LiveState, "state", r"no plain tree: state/rng"),
+    (walks.StateIsView, "state", r"changed while the environment went on"),
+    (walks.LookingMoves, "state", r"get_state\(\) changed the run"),
+    (walks.CannotBeSet, "state", r"NotImplementedError"),
+    (walks.ClosesOnce, "close", r"second close\(\) before the first reset raised OSError"),
+]
+
+
+@pytest.mark.parametrize(
+    ("make_env", "check", "what"), ERRORS, ids=[f"{i}-{case[1]}" for i, case in enumerate(ERRORS)]
+)
+def test_each_fault_is_named(make_env, check, what):
+    with pytest.raises(ConformanceError, match=rf"(?s)FAIL \[{check}\].*{what}") as caught:
+        check_env(make_env)
+    found = [f for f in caught.value.report.errors if f.check == check]
+    assert found and all(f.mend for f in found)
+
+
+WARNINGS = [
+    (walks.PlainTuple, "structure", r"plain tuple"),
+    (walks.Picture, "image-layout", r"looks like \[height, width, channels\]"),
+    (walks.Ambiguous, "image-layout", r"may be \[C, H, W\] or \[H, W, C\]"),
+    (walks.Deterministic, "seeding", r"another seed gave the same"),
+    (walks.TellsTheTime, "seeding", r"another env_info"),
+    (walks.NeverEnds, "episodes", r"none ended within 2000 steps"),
+    (walks.LimitWithoutTimeout, "time-limit", r"lasted 12 steps, none by timeout"),
+    (walks.NoTimeoutField, "time-limit", r"time limit of 12 steps, and no env_info.timeout"),
+]
+
+
+@pytest.mark.parametrize(
+    ("make_env", "check", "what"), WARNINGS, ids=[f"{case[0].__name__}" for case in WARNINGS]
+)
+def test_each_doubt_is_warned_of(make_env, check, what):
+    with pytest.warns(ConformanceWarning, match=rf"\[{check}\].*{what}"):
+        report = check_env(make_env)
+    assert check not in report.passed
+
+
+def test_reused_buffers_are_told_and_in_gymnasium_warned_of():
+    report = check_env(walks.ReusesBuffer)
+    (note,) = report.findings
+    assert (note.check, note.level) == ("buffers", "note") and "same memory" in note.what
+    with pytest.warns(ConformanceWarning, match="same memory"):
+        check_env(GymWalk, dict(reuse=True))
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "check", "what"),
+    [
+        (dict(wide=True), "observation", "observation is float64, its space is float32"),
+        (dict(deaf=True), "seeding", "reset does not honour the seed"),
+        (dict(old=True), "structure", "old gym package"),
+    ],
+)
+def test_faults_of_gymnasium_environments_are_named(kwargs, check, what):
+    with pytest.raises(ConformanceError, match=rf"(?s)FAIL \[{check}\].*{what}"):
+        check_env(GymWalk, kwargs)
+
+
+def test_an_unsupported_space_is_named_with_its_place():
+    class WithText(GymWalk):
+        def __init__(self):
+            super().__init__()
+            parts = dict(where=self.observation_space, said=gymnasium.spaces.Text(3))
+            self.observation_space = gymnasium.spaces.Dict(parts)
+
+    with pytest.raises(ConformanceError, match=r"'obs.said'.*Text is not supported"):
+        check_env(WithText)
+
+
+def test_what_cannot_travel_is_named():
+    lock = threading.Lock()
+    with pytest.raises(ConformanceError, match=r"\[worker\] cannot send .*lock"):
+        check_env(lambda: Walk() if lock else None)
+
+
+def test_what_needs_the_script_around_it_is_named(monkeypatch):
+    monkeypatch.setattr(walks, "registered", True, raising=False)
+
+    def make_registered():
+        return Walk() if hasattr(walks, "registered") else None
+
+    with pytest.raises(ConformanceError, match=r"(?s)\[worker\].*returned None.*register what it"):
+        check_env(make_registered)
+
+
+def test_what_the_process_brings_along_is_named(monkeypatch):
+    monkeypatch.setattr(walks.Walk, "horizon", 5)
+
+    class ByModule(Walk):
+        def step(self, action):
+            self.t += walks.Walk.horizon != 5
+            return super().step(action)
+
+    with pytest.raises(
+        ConformanceError, match=r"\[worker\] with the same seed it goes another way"
+    ):
+        check_env(ByModule, skip=["time-limit"])
+
+
+def test_all_findings_come_at_once():
+    class Several(changed(done=lambda env, s: int(s.done)), walks.ClosesOnce):
+        def observe(self):
+            return super().observe().astype(np.float64)
+
+    with pytest.raises(ConformanceError) as caught:
+        check_env(Several)
+    assert {f.check for f in caught.value.report.errors} == {"observation", "done", "close"}
+    assert isinstance(caught.value, AssertionError)
+
+
+def test_what_one_knows_better_can_be_skipped():
+    make_env = observed(lambda env, o: o * 10)
+    assert check_env(make_env, skip=["observation"]).ok
+    assert check_env(walks.IgnoresSeed, skip="seeding").ok
+    with pytest.raises(ValueError, match="did you mean observation"):
+        check_env(make_env, skip=["observations"])
+
+
+def test_a_report_tells_passed_open_and_failed_apart():
+    report = examine_env(walks.Unseedable)
+    assert not report.ok and not report.warnings
+    assert "observation" in report.passed
+    assert not {"seeding", "independence", "state"} & {*report.passed}
+    assert "1 errors, 0 warnings" in str(report)
+    alike = examine_env(toy.BanditEnv)
+    assert [f.check for f in alike.findings if f.level == "open"] == ["final-observation"]
+    assert "final-observation" not in alike.passed and alike.ok
+
+
+def test_tracebacks_of_the_environment_are_kept():
+    report = examine_env(walks.RaisesInStep)
+    assert "walks.py" in report.tracebacks[0] and "the simulator is gone" in report.tracebacks[0]
+
+
+def test_environments_are_closed_again():
+    opened, closed = [], []
+
+    class Counted(Walk):
+        def __init__(self):
+            super().__init__()
+            opened.append(id(self))
+
+        def close(self):
+            closed.append(id(self))
+
+    check_env(Counted, skip=["worker"])
+    assert len(opened) > 10 and {*opened} == {*closed}
+
+
+def test_every_check_of_single_environments_is_shown_to_find_something():
+    batches = {"rows", "reset-rows", "waiting-rows", "autoreset", "action-check", "statistics"}
+    shown = {check for _, check, _ in ERRORS + WARNINGS} | {"buffers", "worker"}
+    assert shown == {*CHECKS} - batches
