@@ -259,6 +259,7 @@ class Station:
         """Environments, streams, sums in progress; exact where ``Env.get_state`` is."""
         state: dict[str, Any] = {"envs": [_state_of(env) for env in self.envs]}
         state["eval_envs"] = [_state_of(env) for env in self.eval_envs]
+        state["statistics"] = [env.statistics() for env in self.envs if is_batch(env)]
         if hasattr(self.collector, "state_dict"):
             state["collector"] = self.collector.state_dict()
         if self.agent is not None:
@@ -268,7 +269,12 @@ class Station:
         return state
 
     def load_state_dict(self, state: dict[str, Any]) -> bool:
-        """Go on from a saved state. Returns whether every environment could go on exactly."""
+        """Go on from a saved state. Returns whether every environment could go on exactly.
+
+        What batches have learnt of the data is restored even where they begin new episodes.
+        """
+        for env, saved in zip(self.envs, state["statistics"], strict=False):
+            env.load_statistics(saved)
         if "collector" not in state or any(saved is None for saved in state["envs"]):
             return False
         for env, saved in zip(self.envs + self.eval_envs, state["envs"] + state["eval_envs"]):

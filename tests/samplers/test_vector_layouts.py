@@ -13,6 +13,7 @@ from rlpyt.agents.pg.vector import agent_for
 from rlpyt.envs.gym import make
 from rlpyt.envs.vector import make_vec
 from rlpyt.envs.vector.serial import SerialVectorEnv
+from rlpyt.envs.vector.wrappers import StandardizeObservation
 from rlpyt.samplers.serial.sampler import SerialSampler
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -135,3 +136,50 @@ def test_a_batch_that_does_not_fit_is_refused():
 
     with pytest.raises(ValueError, match="has 3 rows, and there is room for 1 of 4"):
         start(SerialSampler, EchoAgent(), EnvCls=triples, env_kwargs={})
+
+
+class Forgetful(SerialVectorEnv):
+    def get_state(self):
+        return None
+
+
+def standardized(num_envs, **kwargs):
+    return StandardizeObservation(Forgetful([ShapedCountEnv(**kwargs) for _ in range(num_envs)]))
+
+
+standardized.batched = True
+
+
+@pytest.mark.parametrize("SamplerCls", [SerialSampler, *SAMPLERS[:2]])
+def test_statistics_are_saved_and_frozen_in_evaluation(SamplerCls):
+    def sampler():
+        return start(
+            SamplerCls, ForgetfulEchoAgent(), EnvCls=standardized, env_kwargs={}, eval_n_envs=2,
+            eval_max_steps=200,
+        )  # fmt: skip
+
+    first, second = sampler(), sampler()
+    try:
+        for itr in range(3):
+            first.obtain_samples(itr)
+        before = first.state_dict()["stations"][0]["statistics"]
+        first.evaluate_agent(0)
+        state = first.state_dict()
+        assert not second.load_state_dict(state)  # new episodes, but what was learnt is kept
+        learnt = second.state_dict()["stations"][0]["statistics"]
+        for a, b, c in zip(
+            numbers(before), numbers(state["stations"][0]["statistics"]), numbers(learnt)
+        ):
+            assert np.array_equal(a, b) and np.array_equal(a, c)
+        assert max(float(np.max(x)) for x in numbers(before)) > 0
+    finally:
+        first.shutdown()
+        second.shutdown()
+
+
+def numbers(tree):
+    if isinstance(tree, dict):
+        return [x for key in sorted(tree) for x in numbers(tree[key])]
+    if isinstance(tree, list | tuple):
+        return [x for item in tree for x in numbers(item)]
+    return [np.asarray(tree)]
