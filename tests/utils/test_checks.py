@@ -1,0 +1,46 @@
+import numpy as np
+import pytest
+import torch
+
+from rlpyt.utils.checks import check_range, whole_number
+
+NO_NUMBERS = ["5", None, True, np.bool_(True), [5], np.array(5), torch.tensor(5)]
+
+
+@pytest.mark.parametrize("value", [1.5, np.float32(1.5), np.nan, np.float64("inf"), *NO_NUMBERS])
+def test_anything_else_is_no_whole_number(value):
+    with pytest.raises(TypeError, match="n=.* must be a whole number of at least 1"):
+        whole_number("n", value, 1)
+
+
+@pytest.mark.parametrize("value", [0, np.int64(0), np.float32(-3)])
+def test_too_small_whole_numbers_are_named(value):
+    with pytest.raises(ValueError, match="n=.* must be at least 1"):
+        whole_number("n", value, 1)
+
+
+@pytest.mark.parametrize("value", [0.5, 1, np.float32(0.5), np.float64(1), np.int64(1)])
+def test_numbers_within_the_range_pass(value):
+    check_range("x", value, 0, 1, open_low=True)
+
+
+@pytest.mark.parametrize("value", [0, np.float32(0), 1.5, np.float64(1.5), np.int64(2), np.nan])
+def test_numbers_outside_the_range_are_named(value):
+    with pytest.raises(ValueError, match=r"x=.* must lie in \(0, 1\]"):
+        check_range("x", value, 0, 1, open_low=True)
+
+
+@pytest.mark.parametrize("value", [1j, *NO_NUMBERS])
+def test_what_is_no_number_is_named(value):
+    with pytest.raises(TypeError, match="x=.* must be a number"):
+        check_range("x", value, 0, 1)
+
+
+def test_numpy_numbers_configure_samplers_and_algorithms():
+    from rlpyt.algos.pg.ppo import PPO
+    from rlpyt.envs.toy import CountEnv
+    from rlpyt.samplers.serial.sampler import SerialSampler
+
+    sampler = SerialSampler(CountEnv, {}, batch_T=np.int64(5), batch_B=np.uint8(3))
+    assert sampler.batch_size == 15
+    assert PPO(learning_rate=np.float32(0.5), epochs=np.int32(2)).epochs == 2
