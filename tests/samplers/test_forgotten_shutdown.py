@@ -1,0 +1,53 @@
+"""A script that forgets ``shutdown()`` ends all the same: environments closed, no process left."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+TESTS = str(Path(__file__).parents[1])
+HANGS_S = 100
+
+SCRIPT = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+from parts import EchoAgent
+from rlpyt.envs.toy import CountEnv
+from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
+
+class Closing(CountEnv):
+    def close(self):
+        with open({log!r}, "a") as file:
+            file.write("closed\\n")
+
+sampler = CpuSampler(Closing, {{}}, batch_T=5, batch_B=4)
+sampler.initialize(EchoAgent(), affinity=dict(n_workers=2), seed=1)
+sampler.obtain_samples(0)
+Path({log!r}).write_text("")
+print(*[p.pid for p in sampler.workers], flush=True)
+{ending}
+"""
+
+
+@pytest.mark.parametrize(
+    "ending,code",
+    [("", 0), ("raise ValueError('mine')", 1), ("del sampler", 0)],
+    ids=["end", "error", "deleted"],
+)
+def test_workers_go_with_the_script_and_close_their_environments(ending, code, tmp_path):
+    log = tmp_path / "log"
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT.format(tests=TESTS, log=str(log), ending=ending))
+    done = subprocess.run(
+        [sys.executable, script], check=False, capture_output=True, text=True, timeout=HANGS_S
+    )
+    assert done.returncode == code, done.stderr
+    pids = [int(pid) for pid in done.stdout.split()]
+    assert len(pids) == 2
+    assert not any(psutil.pid_exists(pid) for pid in pids)
+    assert log.read_text() == "closed\n" * 4
+    expected = "ValueError: mine" if "raise" in ending else ""
+    assert done.stderr.strip().rpartition("\n")[2] == expected
