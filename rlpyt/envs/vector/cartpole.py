@@ -17,6 +17,7 @@ from rlpyt.envs.vector.info import InfoKeys
 from rlpyt.envs.vector.source import Array, SourceAdapter
 
 STARTS_AHEAD = 16  # drawn for a row in one call; the same numbers as one by one
+_largest = np.maximum.reduce
 
 
 class CartPoleVector(SourceAdapter):
@@ -32,7 +33,7 @@ class CartPoleVector(SourceAdapter):
         self._low, self._high = envs.low, envs.high
         self._rngs: list[np.random.Generator] = []
         self._starts = np.zeros((self.n, STARTS_AHEAD, 4))
-        self._used = np.full(self.n, STARTS_AHEAD)  # of each row's starts
+        self._used = np.zeros(self.n, np.int64)  # of each row's starts
 
     @property
     def horizon(self) -> int:
@@ -43,7 +44,7 @@ class CartPoleVector(SourceAdapter):
         self.source.reset()  # lays out its arrays; what it draws is replaced
         if seeds is not None or not self._rngs:
             self._rngs = [seeding.np_random(seed)[0] for seed in seeds or self.n * [None]]
-            self._used[:] = STARTS_AHEAD
+            self._draw_ahead(np.arange(self.n))
         return self._source_reset_rows(np.arange(self.n))
 
     def _source_reset_rows(self, rows: Rows) -> tuple[Any, Mapping[str, Any]]:
@@ -57,14 +58,17 @@ class CartPoleVector(SourceAdapter):
     def _draw(self, rows: Rows) -> Array:
         """Return the next start [len(rows), 4] of each row's own stream."""
         used = self._used[rows]
-        for i in rows[used == STARTS_AHEAD]:
-            shape = self._starts[i].shape
-            self._starts[i] = self._rngs[i].uniform(low=self._low, high=self._high, size=shape)
-            self._used[i] = 0
-        used = self._used[rows]
-        self._used[rows] += 1
         start: Array = self._starts[rows, used]
+        self._used[rows] = used = used + 1
+        if _largest(used) == STARTS_AHEAD:
+            self._draw_ahead(rows[used == STARTS_AHEAD])
         return start
+
+    def _draw_ahead(self, rows: Rows) -> None:
+        low, high, shape = self._low, self._high, self._starts[0].shape
+        for i in rows:
+            self._starts[i] = self._rngs[i].uniform(low=low, high=high, size=shape)
+        self._used[rows] = 0
 
     def get_state(self) -> dict[str, Any] | None:
         """Return positions, counters and random streams of all rows; ``None`` before `reset`."""

@@ -6,6 +6,7 @@ episode of each life (the game goes on with the next): use ``life_loss`` here fo
 lives within one trajectory.
 """
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -49,7 +50,7 @@ class EnvPoolVector(SourceAdapter):
         if config.get("max_num_players", 1) != 1:
             raise UnsupportedVectorEnv(f"{config['max_num_players']} players; only one can act.")
         self._pool_class, self._spec_class = type(pool), type(pool.spec)
-        space, action_space = pool.observation_space, pool.action_space
+        space, action_space = _spaces_of(pool)
         if not isinstance(space, gymnasium.Space) or not isinstance(action_space, gymnasium.Space):
             raise UnsupportedVectorEnv(
                 f"{pool}: spaces {space}, {action_space} are no single ones."
@@ -78,6 +79,7 @@ class EnvPoolVector(SourceAdapter):
         self._config = {**self._config, "env_seed": seeds}
         values = self._spec_class.gen_config(**self._config)
         self.source = self._pool_class(self._spec_class(values))
+        _spaces_of(self.source)
 
     def _source_reset_rows(self, rows: Rows) -> tuple[Any, Mapping[str, Any]]:
         observation, info = self.source.reset(rows.astype(np.int32))
@@ -93,6 +95,13 @@ class EnvPoolVector(SourceAdapter):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} n={self.n} {self._pool_class.__name__}>"
+
+
+def _spaces_of(pool: Any) -> tuple[Any, Any]:
+    """Return observation and action space; the pool builds them now, and keeps them."""
+    with warnings.catch_warnings():  # that bounds are of another precision
+        warnings.filterwarnings("ignore", message=".*precision lowered")
+        return pool.observation_space, pool.action_space
 
 
 def _check_order(info: Mapping[str, Any], rows: Rows) -> None:

@@ -116,7 +116,7 @@ class SourceAdapter(VectorEnv):
     ) -> EnvStep:
         """Return a step at which episodes or lives end, or that finds rows waiting."""
         observation = self._final(observation, traj_done, info)
-        values = self._infos.read(info, ended=traj_done)
+        values = self._infos.read(info, ended=traj_done) if self._infos.keys else ()
         done = traj_done if lost is None else traj_done | lost
         timeout = traj_done & ~terminated
         if lost is not None:
@@ -127,8 +127,8 @@ class SourceAdapter(VectorEnv):
             done, traj_done = done | waiting, traj_done | waiting
             timeout &= ~waiting
         self._waiting.add(traj_done)
-        env_info = self._infos.cls(timeout, traj_done, *values)
-        return EnvStep(observation, reward, done, env_info)
+        env_info = _new_tuple(self._infos.cls, (timeout, traj_done, *values))
+        return _new_tuple(EnvStep, (observation, reward, done, env_info))
 
     def _seed_rows(self, seeds: list[int]) -> None:
         self._seeds = seeds
