@@ -1,13 +1,59 @@
 """The recurrent part that all LSTM models share."""
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from rlpyt.models.mlp import MlpModel
 from rlpyt.utils.collections import namedarraytuple
+from rlpyt.utils.tensor import infer_leading_dims
 
 RnnState = namedarraytuple("RnnState", ["h", "c"])  # each [N, B, H] float32, N layers
+
+
+class LstmCore(nn.Module):
+    """A perceptron into an LSTM, which also sees previous action and reward.
+
+    Args:
+        input_size: of the perceptron.
+        action_size: numbers of a previous action, as ``forward`` gets it.
+        hidden_sizes, nonlinearity: of the perceptron.
+        lstm_size: H.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        action_size: int,
+        hidden_sizes: int | Sequence[int],
+        lstm_size: int,
+        nonlinearity: Callable[[], nn.Module],
+    ) -> None:
+        super().__init__()
+        self.mlp = MlpModel(input_size, hidden_sizes, None, nonlinearity, orthogonal_gain=1)
+        self.lstm = nn.LSTM(self.mlp.output_size + action_size + 1, lstm_size)
+        for name, parameter in self.lstm.named_parameters():
+            if "weight" in name:
+                nn.init.orthogonal_(parameter)
+            else:
+                nn.init.zeros_(parameter)
+
+    def forward(
+        self, x: Tensor, prev_action: Tensor, prev_reward: Tensor, init_rnn_state: Any
+    ) -> tuple[Tensor, Any, tuple[int, int, int]]:
+        """Run over x [*lead, input_size], with the arguments of ``run_lstm``.
+
+        Returns:
+            LSTM outputs [T * B, H], next ``RnnState``, and (lead_dim, T, B).
+        """
+        lead_dim, T, B, _ = infer_leading_dims(x, 1)
+        features = self.mlp(x.reshape(T * B, -1))
+        out, rnn_state = run_lstm(
+            self.lstm, features, prev_action, prev_reward, init_rnn_state, T, B
+        )
+        return out, rnn_state, (lead_dim, T, B)
 
 
 def run_lstm(

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from rlpyt.models.lstm import run_lstm
+from rlpyt.models.lstm import LstmCore
 from rlpyt.models.mlp import (
     HIDDEN_GAIN,
     POLICY_GAIN,
@@ -22,7 +22,7 @@ from rlpyt.models.mlp import (
 from rlpyt.models.numpy_forward import NumpyForward, categorical_outputs, numpy_forward_of
 from rlpyt.models.observation import VectorModel
 from rlpyt.models.pg.mujoco_ff_model import MujocoFfModel
-from rlpyt.utils.tensor import infer_leading_dims, restore_leading_dims
+from rlpyt.utils.tensor import restore_leading_dims
 
 
 class MultiCategoricalMlpModel(VectorModel):
@@ -158,38 +158,6 @@ class GaussianMlpModel(MujocoFfModel):
             init_orthogonal(tower.model[-1], gain)  # type: ignore[union-attr, index, arg-type]
 
 
-class _LstmCore(nn.Module):
-    """A perceptron into an LSTM, which also sees previous action and reward."""
-
-    def __init__(
-        self,
-        input_size: int,
-        action_size: int,
-        hidden_sizes: int | Sequence[int],
-        lstm_size: int,
-        nonlinearity: Callable[[], nn.Module],
-    ) -> None:
-        super().__init__()
-        self.mlp = MlpModel(input_size, hidden_sizes, None, nonlinearity, orthogonal_gain=1)
-        self.lstm = nn.LSTM(self.mlp.output_size + action_size + 1, lstm_size)
-        for name, parameter in self.lstm.named_parameters():
-            if "weight" in name:
-                nn.init.orthogonal_(parameter)
-            else:
-                nn.init.zeros_(parameter)
-
-    def forward(
-        self, x: Tensor, prev_action: Tensor, prev_reward: Tensor, init_rnn_state: Any
-    ) -> tuple[Tensor, Any, tuple[int, int, int]]:
-        """LSTM outputs [T * B, H], next ``RnnState``, and (lead_dim, T, B)."""
-        lead_dim, T, B, _ = infer_leading_dims(x, 1)
-        features = self.mlp(x.reshape(T * B, -1))
-        out, rnn_state = run_lstm(
-            self.lstm, features, prev_action, prev_reward, init_rnn_state, T, B
-        )
-        return out, rnn_state, (lead_dim, T, B)
-
-
 class CategoricalLstmModel(VectorModel):
     """One discrete action, with memory: a perceptron into an LSTM into two linear heads.
 
@@ -213,7 +181,7 @@ class CategoricalLstmModel(VectorModel):
     ) -> None:
         super().__init__(observation_shape, **reading)
         n_in = self.observation_size
-        self.core = _LstmCore(n_in, output_size, hidden_sizes, lstm_size, nonlinearity)
+        self.core = LstmCore(n_in, output_size, hidden_sizes, lstm_size, nonlinearity)
         self.pi = MlpModel(lstm_size, [], output_size, orthogonal_gain=POLICY_GAIN)
         self.value = MlpModel(lstm_size, [], 1, orthogonal_gain=VALUE_GAIN)
 
@@ -270,7 +238,7 @@ class GaussianLstmModel(VectorModel):
     ) -> None:
         super().__init__(observation_shape, **reading)
         n_in = self.observation_size
-        self.core = _LstmCore(n_in, action_size, hidden_sizes, lstm_size, nonlinearity)
+        self.core = LstmCore(n_in, action_size, hidden_sizes, lstm_size, nonlinearity)
         self.mu = MlpModel(lstm_size, [], action_size, orthogonal_gain=POLICY_GAIN)
         self.value = MlpModel(lstm_size, [], 1, orthogonal_gain=VALUE_GAIN)
         self.log_std = nn.Parameter(torch.full((action_size,), float(init_log_std)))
