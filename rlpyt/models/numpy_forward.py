@@ -266,7 +266,7 @@ def categorical_outputs(dims: Sequence[int]) -> Outputs:
             parts = [logits.reshape(-1, dims[0])]
         else:
             parts = np.split(logits, np.cumsum(dims)[:-1], axis=1)
-        softmaxes = [_softmax_in_place(part) for part in parts]
+        softmaxes = [softmax_in_place(part) for part in parts]
         result = (logits, value[:, 0])
 
         def finish() -> tuple[Array, ...]:
@@ -290,7 +290,7 @@ def gaussian_outputs(log_std: Tensor) -> Outputs:
     return bind
 
 
-def _softmax_in_place(x: Array) -> Callable[[], None]:
+def softmax_in_place(x: Array) -> Callable[[], None]:
     """A function that replaces each row of ``x`` [N, A] by its softmax."""
     columns = list(x.T)
     peak = np.empty((len(x), 1), np.float32)

@@ -1,0 +1,111 @@
+"""Dueling heads: the value of a state, and how much better each action is than the others.
+
+(Wang et al. 2016, eq. 9.)
+"""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from rlpyt.models.mlp import MlpModel, size_list
+from rlpyt.models.utils import scale_grad
+
+GRAD_SCALE = 2 ** (-1 / 2)  # two branches feed gradients into the layers before them
+
+
+class DuelingHeadModel(nn.Module):
+    """Q(s, a) = V(s) + A(s, a) - mean of A(s, .), from one perceptron for V and one for A.
+
+    Args:
+        input_size: number of inputs.
+        hidden_sizes: hidden layers of each perceptron; one number is one layer.
+        output_size: number of actions.
+        grad_scale: factor on the gradient that goes on to the layers before the head; the paper
+            takes 1/sqrt(2).
+        nonlinearity: class of the nonlinearity.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_sizes: int | Sequence[int] | None,
+        output_size: int,
+        grad_scale: float = GRAD_SCALE,
+        nonlinearity: Callable[[], nn.Module] = nn.ReLU,
+    ) -> None:
+        super().__init__()
+        self._grad_scale = grad_scale
+        self.advantage_hidden, self.advantage_out = _branch(
+            input_size, hidden_sizes, output_size, nonlinearity
+        )
+        self.advantage_bias = nn.Parameter(torch.zeros(1))
+        self.value = MlpModel(input_size, hidden_sizes, 1, nonlinearity)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """[*lead, input_size] -> Q [*lead, output_size]."""
+        x = _scaled(input, self._grad_scale)
+        advantage = self.advantage(x)
+        centred: Tensor = advantage - advantage.mean(-1, keepdim=True)
+        return self.value(x) + centred  # type: ignore[no-any-return]
+
+    def advantage(self, input: Tensor) -> Tensor:
+        """A(s, .), with one bias for all actions: [*lead, output_size]."""
+        out: Tensor = self.advantage_out(self.advantage_hidden(input))
+        return out + self.advantage_bias
+
+
+class DistributionalDuelingHeadModel(nn.Module):
+    """A dueling head with P outputs for each action (atoms, or quantiles).
+
+    Args:
+        input_size, hidden_sizes, output_size, grad_scale, nonlinearity: of `DuelingHeadModel`.
+        n_atoms: P.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_sizes: int | Sequence[int] | None,
+        output_size: int,
+        n_atoms: int,
+        grad_scale: float = GRAD_SCALE,
+        nonlinearity: Callable[[], nn.Module] = nn.ReLU,
+    ) -> None:
+        super().__init__()
+        self._grad_scale = grad_scale
+        self._shape = (output_size, n_atoms)
+        self.advantage_hidden, self.advantage_out = _branch(
+            input_size, hidden_sizes, output_size * n_atoms, nonlinearity
+        )
+        self.advantage_bias = nn.Parameter(torch.zeros(n_atoms))
+        self.value = MlpModel(input_size, hidden_sizes, n_atoms, nonlinearity)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """[*lead, input_size] -> [*lead, output_size, n_atoms]."""
+        x = _scaled(input, self._grad_scale)
+        advantage = self.advantage(x)
+        centred: Tensor = advantage - advantage.mean(-2, keepdim=True)
+        return self.value(x).unsqueeze(-2) + centred  # type: ignore[no-any-return]
+
+    def advantage(self, input: Tensor) -> Tensor:
+        """A(s, .) of each atom, with one bias for all actions: [*lead, output_size, n_atoms]."""
+        out: Tensor = self.advantage_out(self.advantage_hidden(input))
+        return out.reshape(*out.shape[:-1], *self._shape) + self.advantage_bias
+
+
+def _branch(
+    input_size: int,
+    hidden_sizes: int | Sequence[int] | None,
+    output_size: int,
+    nonlinearity: Callable[[], nn.Module],
+) -> tuple[nn.Module, nn.Linear]:
+    """Hidden layers, and the output layer without bias."""
+    sizes = size_list(hidden_sizes)
+    hidden = MlpModel(input_size, sizes, None, nonlinearity) if sizes else nn.Identity()
+    return hidden, nn.Linear(sizes[-1] if sizes else input_size, output_size, bias=False)
+
+
+def _scaled(input: Tensor, scale: float) -> Tensor:
+    needed = torch.is_grad_enabled() and input.requires_grad and scale != 1
+    return scale_grad(input, scale) if needed else input  # type: ignore[no-any-return,no-untyped-call]

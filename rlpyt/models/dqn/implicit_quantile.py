@@ -1,0 +1,67 @@
+"""The head of implicit quantile networks: quantiles at whichever fractions are asked for."""
+
+import math
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from rlpyt.models.dqn.heads import build_head
+
+N_COSINES = 64  # n in Dabney et al. 2018b, eq. 4
+
+
+class ImplicitQuantileHeadModel(nn.Module):
+    """Z_tau(s, a) = f(psi(s) * phi(tau))_a with phi_j(tau) = relu(sum_i cos(pi i tau) w_ij + b_j).
+
+    (Dabney et al. 2018, "Implicit Quantile Networks", eq. 4; i runs from 0.)
+
+    Args:
+        input_size: F, size of psi(s).
+        hidden_sizes: hidden layers of f.
+        output_size: A, number of actions.
+        n_cosines: how many cosines a fraction is expanded into.
+        dueling, noisy, nonlinearity: of ``build_head``, which f is.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_sizes: int | Sequence[int] | None,
+        output_size: int,
+        n_cosines: int = N_COSINES,
+        dueling: bool = False,
+        noisy: bool = False,
+        nonlinearity: Callable[[], nn.Module] = nn.ReLU,
+    ) -> None:
+        super().__init__()
+        self.n_cosines = n_cosines
+        self.embedding = nn.Linear(n_cosines, input_size)
+        self.head = build_head(
+            input_size,
+            hidden_sizes,
+            output_size,
+            dueling=dueling,
+            noisy=noisy,
+            nonlinearity=nonlinearity,
+        )
+
+    def forward(self, features: Tensor, tau: Tensor) -> Tensor:
+        """Quantiles at the fractions ``tau``.
+
+        Args:
+            features: psi(s), [*lead, F].
+            tau: [*lead, N] in [0, 1], or [N] for all rows alike.
+
+        Returns:
+            [*lead, A, N].
+        """
+        frequency = math.pi * torch.arange(self.n_cosines, device=tau.device)
+        phi = torch.relu(self.embedding(torch.cos(tau.unsqueeze(-1) * frequency)))  # [.., N, F]
+        quantiles: Tensor = self.head(features.unsqueeze(-2) * phi)  # [*lead, N, A]
+        return quantiles.transpose(-1, -2)
+
+
+def midpoints(n: int) -> Tensor:
+    """The middles of n equal parts of [0, 1], [n] float32: (i + 1/2) / n."""
+    return (torch.arange(n) + 0.5) / n
