@@ -2,7 +2,9 @@
 
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from rlpyt.distributions.base import Distribution, NoiseSpec
@@ -41,6 +43,7 @@ class EpsilonGreedy(DiscreteMixin, Distribution):
             raise ValueError(f"epsilon={epsilon} must be a number, or a vector of them, in [0, 1].")
         self._epsilon = epsilon
         self._epsilon_tensor = tensor
+        self._epsilon_numpy = tensor.numpy()
 
     def sample(self, q: Tensor) -> Tensor:
         """Choose actions, integers of ``dtype``.
@@ -60,6 +63,21 @@ class EpsilonGreedy(DiscreteMixin, Distribution):
         explore = noise[..., 0] < self._epsilon_tensor.to(q.device)
         anything = (noise[..., 1] * self.dim).long()
         return torch.where(explore, anything, q.argmax(-1)).to(self.dtype)
+
+    def mode(self, q: Tensor) -> Tensor:
+        """The actions of highest value, for q as in ``sample``; what epsilon zero chooses."""
+        return q.argmax(-1).to(self.dtype)
+
+    def sample_numpy(self, q: NDArray[Any], noise: NDArray[Any]) -> NDArray[np.int64]:
+        """The actions [B] that ``sample`` draws from the same numbers, for numpy arrays.
+
+        Args:
+            q: [B, A].
+            noise: [B, 2] uniform on [0, 1).
+        """
+        explore = noise[:, 0] < self._epsilon_numpy
+        anything = (noise[:, 1] * np.float32(self.dim)).astype(np.int64)
+        return np.where(explore, anything, q.argmax(1))
 
     def _check(self, q: Tensor, lead: tuple[int, ...]) -> None:
         if q.shape[-1] != self.dim:
@@ -100,7 +118,26 @@ class CategoricalEpsilonGreedy(EpsilonGreedy):
         Raises:
             ValueError: there is no z.
         """
+        return super().sample(self.mean(p, z))
+
+    def mode(self, p: Tensor) -> Tensor:
+        """The actions whose value distributions have the highest mean, for p as in ``sample``."""
+        return super().mode(self.mean(p))
+
+    def sample_numpy(self, p: NDArray[Any], noise: NDArray[Any]) -> NDArray[np.int64]:
+        """The actions [B] that ``sample`` draws from the same numbers, for p [B, A, P]."""
+        return super().sample_numpy(p @ self._known(None).numpy(), noise)
+
+    def mean(self, p: Tensor, z: Tensor | None = None) -> Tensor:
+        """Action values: the means of distributions p [*lead, A, P], [*lead, A].
+
+        Raises:
+            ValueError: there is no z.
+        """
+        return p @ self._known(z).to(p)
+
+    def _known(self, z: Tensor | None) -> Tensor:
         z = self.z if z is None else z
         if z is None:
             raise ValueError("the values of the atoms are unknown; call set_z(z), z of shape [P].")
-        return super().sample(torch.tensordot(p, z.to(p), dims=1))
+        return z

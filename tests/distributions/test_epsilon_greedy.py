@@ -71,3 +71,25 @@ def test_atoms_are_weighed_by_their_values(lead):
     assert torch.equal(distribution.sample(p, falling), torch.ones(lead, dtype=torch.long))
     distribution.set_z(falling)
     assert torch.equal(distribution.sample(p), torch.ones(lead, dtype=torch.long))
+
+
+@pytest.mark.parametrize("epsilon", [0.4, np.linspace(0, 1, 50)])
+def test_numpy_chooses_the_same_actions(epsilon):
+    torch.manual_seed(3)
+    q, p, noise = torch.randn(50, A), torch.rand(50, A, 7).softmax(-1), torch.rand(50, 2)
+    plain = EpsilonGreedy(epsilon=epsilon, dim=A)
+    categorical = CategoricalEpsilonGreedy(epsilon=epsilon, dim=A, z=torch.linspace(-2, 1, 7))
+    for distribution, values in ((plain, q), (categorical, p)):
+        distribution.set_noise(noise)
+        action = distribution.sample(values)
+        assert len(action.unique()) == A
+        own = distribution.sample_numpy(values.numpy(), noise.numpy())
+        assert own.dtype == np.int64 and np.array_equal(own, action.numpy())
+
+
+def test_the_mode_is_greedy_whatever_epsilon():
+    q = torch.randn(T, B, A)
+    assert torch.equal(EpsilonGreedy(epsilon=1, dim=A).mode(q), q.argmax(-1))
+    p, z = torch.rand(B, A, 6), torch.linspace(3, -3, 6)
+    mode = CategoricalEpsilonGreedy(epsilon=1, dim=A, z=z).mode(p)
+    assert torch.equal(mode, (p * z).sum(-1).argmax(-1))
