@@ -52,21 +52,22 @@ class SourceAdapter(VectorEnv):
         self._life_loss, self._lives = life_loss, np.zeros(self.n, np.int64)
         self._lives_at_end = True  # at an episode's end, info tells that episode's lives
         self._seeds: list[int] | None = None
-        self._home = 0  # process in which the episodes go on; 0: there are none
+        self._made_in = os.getpid()
+        self._home = 0  # the same, once there are episodes
         self._looked_at_step = False
 
     def reset(self) -> Any:
         """Start an episode in every row, with the seeds if some wait."""
         if self._seeds is None and self._home:
             return self.reset_rows(np.arange(self.n))
-        if self._home not in (0, os.getpid()):
+        if self._made_in != os.getpid():
             self._refuse_other_process()
         seeds, self._seeds = self._seeds, None
         observation, info = self._source_reset(seeds)
         observation = self._as_ours(observation, "reset")
         self._waiting.remove()
         self._note_lives(info, slice(None))
-        self._home = os.getpid()
+        self._home = self._made_in
         return observation
 
     def reset_rows(self, rows: Rows) -> Any:
@@ -197,10 +198,10 @@ class SourceAdapter(VectorEnv):
         self._looked_at_step = True
 
     def _refuse_other_process(self) -> None:
-        if not self._home:
+        if self._made_in == os.getpid():
             raise RuntimeError(f"{self!r} has no episodes yet (or was closed): call reset() first.")
         raise RuntimeError(
-            f"{self!r} was started in process {self._home} and cannot be used in its child "
+            f"{self!r} was made in process {self._made_in} and cannot be used in its child "
             f"{os.getpid()}, which lacks its threads and workers: build it there."
         )
 

@@ -139,9 +139,11 @@ def test_disabled_mode_does_not_exist_there():
 
 
 def test_a_child_process_is_refused(monkeypatch):
-    envs = adapt(breakout())
+    envs, unused = adapt(breakout()), adapt(breakout())
     envs.reset()
     monkeypatch.setattr("os.getpid", lambda: 1)
+    with pytest.raises(RuntimeError, match="child"):
+        unused.reset()  # its threads did not come along: ale_py would wait for them for ever
     with pytest.raises(RuntimeError, match="child"):
         envs.step(np.zeros(2, int))
 
