@@ -1,54 +1,42 @@
 """An environment that fails as told, where and when told: for tests of what surrounds it."""
 
 import os
-import signal
-import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from rlpyt.envs.base import EnvStep
+from rlpyt.envs.faults import DISASTERS, LIES, FaultError, UnpicklableError  # noqa: F401
 from rlpyt.envs.toy import CountEnv
 
-
-class FaultError(Exception):
-    """What `FaultyEnv` raises."""
-
-
-class UnpicklableError(Exception):
-    """An exception that no pickle can carry, with a constructor of several arguments."""
-
-    def __init__(self, what: str, why: str) -> None:
-        super().__init__(f"{what} because {why}")
-        self.handle = lambda: None
+FAULTS = sorted([*DISASTERS, *LIES, "reuse"])
 
 
 class FaultyEnv(CountEnv):
     """A `CountEnv` with one fault.
 
     Args:
-        fault: "raise" an exception, raise an "unpicklable" one, "exit" by ``SystemExit``,
-            "vanish" by ``os._exit``, "kill" the process with SIGKILL, "hang" for ``hang_s``, give
-            "nan" as reward and observation, or "none".
-        where: in the constructor ("init"), in "reset" or in "step".
+        fault: a name from ``rlpyt.envs.faults``: a disaster, which happens in place of the call,
+            or a lie, which is what steps give from then on. "reuse" gives the same array, written
+            anew, as every observation, which is no fault; "none" neither.
+        where: in the constructor ("init"), in "reset", "step" or "close".
         at: how often that is called before it fails, counted from 1 in each instance; a fault
-            in the constructor is always at its first call.
+            in the constructor is always at its first call. "slow" and what it leaves behind
+            happens at this call only.
         victim: number of the one construction, from 0 and over all processes, whose instance
             fails; ``None`` lets all fail. Needs ``tally``.
         tally: path of a file that counts constructions.
-        hang_s: seconds.
+        hang_s: seconds, of whatever takes time.
         kwargs: those of `CountEnv`.
+
+    Attributes:
+        n_calls: of the faulty place so far.
     """
 
     def __init__(
         self,
-        fault: Literal[
-            "raise", "unpicklable", "exit", "vanish", "kill", "hang", "nan", "none"
-        ] = "raise",
-        where: Literal["init", "reset", "step"] = "step",
+        fault: str = "raise",
+        where: Literal["init", "reset", "step", "close"] = "step",
         at: int = 1,
         victim: int | None = None,
         tally: str | Path | None = None,
@@ -56,66 +44,54 @@ class FaultyEnv(CountEnv):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        if fault not in FAULTS or where not in ("init", "reset", "step"):
-            raise ValueError(f"unknown fault={fault!r} or where={where!r}.")
+        if fault not in FAULTS or where not in ("init", "reset", "step", "close"):
+            raise ValueError(f"unknown fault={fault!r} or where={where!r}; faults are {FAULTS}.")
         if victim is not None and tally is None:
             raise ValueError(f"victim={victim} needs tally, the path of a file that counts.")
         number = -1 if tally is None else _count_construction(tally)
         self.fault = fault if victim in (None, number) else "none"
         self.where, self.at, self.hang_s = where, at, hang_s
-        self._calls = 0
+        self.n_calls = 0
+        self._array = np.zeros(3, np.float32)
         self._maybe_fail("init")
 
     def reset(self) -> Any:
         """Reset, or fail."""
         self._maybe_fail("reset")
-        return super().reset()
+        observation = super().reset()
+        if self.fault in LIES and self.where == "reset" and self.n_calls >= self.at:
+            step = super().step(0)
+            return LIES[self.fault](step._replace(observation=observation))[0]
+        return self._in_place(observation)
 
-    def step(self, action: Any) -> EnvStep:
+    def step(self, action: Any) -> Any:
         """Step, or fail."""
-        failed = self._maybe_fail("step")
+        self._maybe_fail("step")
         result = super().step(action)
-        if failed:
-            result = result._replace(
-                observation=np.full_like(result.observation, np.nan), reward=float("nan")
-            )
-        return result
+        if self.fault in LIES and self.where == "step" and self.n_calls >= self.at:
+            return LIES[self.fault](result)
+        return result._replace(observation=self._in_place(result.observation))
 
-    def _maybe_fail(self, where: str) -> bool:
-        """Count a call and fail if it is time; return whether it was."""
+    def close(self) -> None:
+        """Close, or fail."""
+        self._maybe_fail("close")
+        super().close()
+
+    def _maybe_fail(self, where: str) -> None:
+        """Count a call and fail if it is time."""
         if where != self.where:
-            return False
-        self._calls += 1
-        if self._calls < self.at and where != "init":
-            return False
-        FAULTS[self.fault](self)
-        return self.fault == "nan"
+            return
+        self.n_calls += 1
+        once = self.fault in ("slow", "thread", "program")
+        due = self.n_calls == self.at if once else self.n_calls >= self.at
+        if due or where == "init":
+            DISASTERS.get(self.fault, DISASTERS["none"])(self)
 
-
-def _raise(env: FaultyEnv) -> None:
-    raise FaultError(f"told to fail in {env.where}, call {env._calls}, {env._rank=}")
-
-
-def _raise_unpicklable(env: FaultyEnv) -> None:
-    raise UnpicklableError(f"told to fail in {env.where}", "this is a test")
-
-
-def _hang(env: FaultyEnv) -> None:
-    until = time.monotonic() + env.hang_s
-    while time.monotonic() < until:
-        time.sleep(0.05)
-
-
-FAULTS: dict[str, Callable[[FaultyEnv], None]] = {
-    "raise": _raise,
-    "unpicklable": _raise_unpicklable,
-    "exit": lambda env: sys.exit(3),
-    "vanish": lambda env: os._exit(3),
-    "kill": lambda env: os.kill(os.getpid(), signal.SIGKILL),
-    "hang": _hang,
-    "nan": lambda env: None,
-    "none": lambda env: None,
-}
+    def _in_place(self, observation: Any) -> Any:
+        if self.fault != "reuse":
+            return observation
+        self._array[...] = observation
+        return self._array
 
 
 def _count_construction(tally: str | Path) -> int:

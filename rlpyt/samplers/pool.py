@@ -59,6 +59,7 @@ class WorkerPool:
         self._number = 0
         self._warned = False
         context = processes.start_context(start_method)
+        processes.check_files_for(len(specs))
         self.processes: list[Any] = []
         self._pipes: list[Connection] = []
         try:
@@ -214,9 +215,8 @@ class WorkerPool:
         cls: type[WorkerError] = WorkerError,
     ) -> WorkerError:
         pid, place = self.processes[rank].pid, self._place_of(rank, action)
-        message = (
-            f"worker {rank} (pid {pid} on {socket.gethostname()}) {what.rstrip('.')}, {place}."
-        )
+        who = f"worker {rank} (pid {pid} on {socket.gethostname()})"
+        message = f"{who} {what.rstrip('.')}, {place}."
         if text:
             message += f"\n\nIn the worker:\n{text}"
         if stacks:

@@ -36,6 +36,7 @@ def run_in_child(
     """
     recipe = serialize.dumps((function, args))
     context = processes.start_context(start_method)
+    processes.check_files_for(1)
     stacks = StackFile()
     call = _Call(recipe, stacks, processes.starter_lasts(context))
     with processes.starting_children():

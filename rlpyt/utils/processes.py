@@ -23,6 +23,7 @@ from rlpyt.errors import WorkerError
 
 PRELOAD = ["rlpyt.samplers.workers"]  # imported once in the fork server, shared by its children
 LONGEST_TRACEBACK = 20_000  # characters
+FILES_PER_CHILD, FILES_OF_ALL = 6, 12  # that a parent needs at the most
 DEAF_TO = (signal.SIGINT, signal.SIGTERM)  # what terminals and schedulers send to whole groups
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
@@ -86,6 +87,25 @@ def starting_children() -> Iterator[None]:
                 signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         finally:
             main.__dict__.update(kept)
+
+
+def check_files_for(n_children: int) -> None:
+    """Check that so many children can be started.
+
+    Raises:
+        WorkerError: this process may not open as many files as it takes.
+    """
+    try:
+        import resource
+    except ImportError:  # not there on Windows
+        return
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken, needed = psutil.Process().num_fds(), FILES_OF_ALL + FILES_PER_CHILD * n_children
+    if taken + needed > limit:
+        raise WorkerError(
+            f"{n_children} child processes take up to {needed} open files, {taken} are open here, "
+            f"and the limit is {limit}; raise it (ulimit -n), or take fewer workers."
+        )
 
 
 def start_child(context: Any, target: Any, spec: Any, who: str) -> tuple[Any, Any]:
@@ -213,7 +233,7 @@ def describe_exit(exitcode: int | None) -> str:
     return f"was killed by {name}" + (" (out of memory?)" if name == "SIGKILL" else "")
 
 
-def summary_of(error: BaseException, longest: int = 2000) -> str:
+def summary_of(error: BaseException, longest: int = 1000) -> str:
     """Type and message in one line or so, whatever the exception's own methods do."""
     try:
         message = str(error)

@@ -11,6 +11,7 @@ from typing import Any
 from rlpyt.utils.shared import anonymous_file
 
 LONGEST_DUMP = 10_000  # characters
+NOISE = re.compile(r"(?m)^(  File .*(/multiprocessing/|<string>).*|Extension modules.*)\n?")
 ASK = getattr(signal, "SIGUSR1", None)  # the signal by which a parent asks
 
 
@@ -53,8 +54,9 @@ class StackFile:
         return self.text()
 
     def text(self) -> str:
-        """What has been written so far, without the threads that watch over the child."""
+        """What has been written so far, without what is the same in every child."""
         written = os.pread(self._fd, self._size(), 0).decode(errors="replace")
+        written = NOISE.sub("", written)
         threads = re.split(r"\n(?=(?:Current thread|Thread) 0x)", written)
         text = "\n".join(part for part in threads if " in _die_with" not in part).strip()
         return text if len(text) <= LONGEST_DUMP else f"{text[:LONGEST_DUMP]}\n..."

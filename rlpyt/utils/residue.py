@@ -1,0 +1,112 @@
+"""What a program has left behind: processes, names in shared memory, open files.
+
+>>> before = take_stock()
+>>> left_since(before)
+{}
+"""
+
+import gc
+import os
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+SHARED = Path("/dev/shm")
+HELPERS = ("multiprocessing.forkserver", "multiprocessing.resource_tracker")
+
+
+@dataclass(frozen=True)
+class Stock:
+    """What a program has at one time.
+
+    Attributes:
+        processes: pids of its children and theirs; zombies count, the idle helpers of
+            multiprocessing do not.
+        names: in shared memory, of whomever.
+        files: what its descriptors are open on, how often.
+    """
+
+    processes: frozenset[int]
+    names: frozenset[str]
+    files: Counter[str]
+
+
+def take_stock() -> Stock:
+    """What this program has now; garbage is collected first."""
+    gc.collect()
+    names = frozenset(os.listdir(SHARED)) if SHARED.is_dir() else frozenset()
+    return Stock(frozenset(_children()), names, _open_files())
+
+
+def left_since(before: Stock, patience_s: float = 10.0) -> dict[str, list[str]]:
+    """What is there that was not before, after waiting for it to go; nothing is an empty dict.
+
+    Names in shared memory that other programs on the machine use are theirs.
+    """
+    deadline = time.monotonic() + patience_s
+    suspects: frozenset[str] | None = None  # names that come later are not from before the wait
+    while True:
+        now = take_stock()
+        new_names = now.names - before.names
+        suspects = new_names if suspects is None else suspects & new_names
+        left = {
+            "processes": [_describe(pid) for pid in sorted(now.processes - before.processes)],
+            "names": sorted(suspects - _used_by_others(suspects)),
+            "files": sorted((now.files - before.files).elements()),
+        }
+        left = {kind: things for kind, things in left.items() if things}
+        if not left or time.monotonic() > deadline:
+            return left
+        time.sleep(0.05)
+
+
+def _children() -> list[int]:
+    found = []
+    for child in psutil.Process().children(recursive=True):
+        try:
+            line = " ".join(child.cmdline())
+            idle = child.ppid() == os.getpid() and any(name in line for name in HELPERS)
+        except psutil.ZombieProcess:
+            idle = False
+        except psutil.Error:
+            continue
+        if not idle:
+            found.append(child.pid)
+    return found
+
+
+def _describe(pid: int) -> str:
+    try:
+        process = psutil.Process(pid)
+        return f"{pid} {process.status()} {' '.join(process.cmdline())[:200]}"
+    except psutil.Error:
+        return str(pid)
+
+
+def _open_files() -> Counter[str]:
+    """Kinds, or paths, of what is open; pipes and sockets are alike."""
+    files: Counter[str] = Counter()
+    for fd in Path("/proc/self/fd").glob("*") if Path("/proc/self/fd").is_dir() else ():
+        try:
+            files[os.readlink(fd).partition(":[")[0]] += 1
+        except OSError:
+            continue  # the one that lists
+    return files
+
+
+def _used_by_others(names: frozenset[str]) -> set[str]:
+    """Those that a process mapped which is neither this one nor descends from it."""
+    if not names:
+        return set()
+    ours = {os.getpid(), *(p.pid for p in psutil.Process().children(recursive=True))}
+    used: set[str] = set()
+    for pid in set(psutil.pids()) - ours:
+        try:
+            maps = Path(f"/proc/{pid}/maps").read_text()
+        except OSError:
+            continue
+        used.update(name for name in names if f"{SHARED}/{name}" in maps)
+    return used
