@@ -21,6 +21,7 @@ from rlpyt.envs.vector.wrappers import (
     StandardizeReward,
     TimeAwareObservation,
     VectorWrapper,
+    merge_statistics,
 )
 from rlpyt.envs.vector.wrappers.standardize import RunningMoments
 
@@ -170,6 +171,22 @@ def test_statistics_are_copies_and_named_from_the_inside_out():
     inner.load_statistics(learnt)  # the outer one's are passed over
     with pytest.raises(ValueError, match="StandardizeReward is wanted"):
         StandardizeReward(oracle()).load_statistics(learnt)
+
+
+def test_statistics_of_workers_merge_into_those_of_one():
+    def learn(seeds):
+        envs = StandardizeObservation(oracle(n=len(seeds)))
+        run(envs, T=9, seeds=seeds)
+        return envs.statistics()
+
+    unused = StandardizeObservation(oracle()).statistics()
+    merged = merge_statistics([unused, learn(SEEDS[:1]), learn(SEEDS[1:])])
+    whole = learn(SEEDS)
+    assert set(merged) == set(whole)
+    own, expected = (x["StandardizeObservation"]["0"] for x in (merged, whole))
+    assert own["count"] == expected["count"]
+    np.testing.assert_allclose(own["mean"], expected["mean"], rtol=1e-12)
+    np.testing.assert_allclose(own["var"], expected["var"], rtol=1e-12)
 
 
 def test_constant_moments_are_used_and_kept():

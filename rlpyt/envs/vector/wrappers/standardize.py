@@ -4,7 +4,7 @@ Evaluate with the training's statistics: ``evaluation.load_statistics(training.s
 then ``evaluation.freeze()``; another scale makes another task.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,10 +42,13 @@ class RunningMoments:
             return
         batch = batch.astype(np.float64)
         mean = batch.mean(0)
-        total = self.count + len(batch)
-        share, delta = len(batch) / total, mean - self.mean
-        spread = np.square(batch - mean).mean(0)
-        self.var = (1 - share) * self.var + share * spread + share * (1 - share) * delta**2
+        self.merge(mean, np.square(batch - mean).mean(0), len(batch))
+
+    def merge(self, mean: Array, var: Array, count: float) -> None:
+        """Take in the moments of ``count`` (above 0) other data."""
+        total = self.count + count
+        share, delta = count / total, mean - self.mean
+        self.var = (1 - share) * self.var + share * var + share * (1 - share) * delta**2
         self.mean = self.mean + share * delta
         self.count = total
 
@@ -200,6 +203,22 @@ class StandardizeReward(RewardWrapper):
     def _set_learnt(self, learnt: Mapping[str, Any]) -> None:
         if not self._constant:
             self.moments.load(learnt)
+
+
+def merge_statistics(several: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the ``statistics()`` of equally wrapped environments as if all data had come to one.
+
+    For saving and evaluation, where each worker has learnt from its own rows. Do not give the
+    result back to those who learn on, or it would count again the next time.
+    """
+    first = several[0]
+    if {"mean", "var", "count"} != set(first):
+        return {name: merge_statistics([one[name] for one in several]) for name in first}
+    moments = RunningMoments(np.shape(first["mean"]))
+    for one in several:
+        if one["count"]:
+            moments.merge(np.asarray(one["mean"]), np.asarray(one["var"]), one["count"])
+    return moments.state()
 
 
 def _rebuild(example: Any, leaves: Any) -> Any:
