@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from multiprocessing.connection import Connection, wait
+from multiprocessing.util import Finalize
 from typing import Any, NamedTuple
 
 from rlpyt.errors import WorkerError, WorkerTimeout
@@ -62,6 +63,8 @@ class WorkerPool:
         processes.check_files_for(len(specs))
         self.processes: list[Any] = []
         self._pipes: list[Connection] = []
+        # Before multiprocessing joins its children at exit, whatever was imported first.
+        self._at_exit = Finalize(None, self.shutdown, exitpriority=10)
         try:
             with processes.starting_children():
                 for spec in specs:
@@ -255,6 +258,7 @@ class WorkerPool:
 
     def shutdown(self, patience_s: float = 2.0) -> None:
         """Stop all workers, however they are. Can be called again."""
+        self._at_exit.cancel()
         for exchange in self._exchanges:  # those that wait for an answer get none
             exchange.abandoned[0] = True
             exchange.act_ready.release()

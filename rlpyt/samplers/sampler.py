@@ -1,7 +1,8 @@
 """The sampler: builds stations from a layout, in this process or in workers, and commands them."""
 
+import warnings
+import weakref
 from functools import partial
-from multiprocessing.util import Finalize
 from typing import Any
 
 import numpy as np
@@ -79,42 +80,63 @@ class Sampler(BaseSampler):
             WorkerError: an environment or worker failed to start.
             ValueError, TypeError: the parts do not fit together.
         """
-        hardware = Hardware.of(affinity, self.batch_spec.B, self.layout.groups)
+        self.shutdown()  # if this is not the first time
         self.agent = agent
         self.seed = make_seed() if seed is None else seed
+        try:
+            self._acquire(
+                Hardware.of(affinity, self.batch_spec.B, self.layout.groups),
+                bootstrap_value,
+                final_observation,
+                traj_info_kwargs or {},
+                rank,
+                world_size,
+            )
+        except BaseException:
+            self.shutdown()
+            raise
+        return self.examples
+
+    def _acquire(
+        self,
+        hardware: Hardware,
+        bootstrap_value: bool,
+        final_observation: bool,
+        traj_info_kwargs: dict[str, Any],
+        rank: int,
+        world_size: int,
+    ) -> None:
         T, B = self.batch_spec
         n_stations = hardware.n_workers if self.layout.processes else 1
         rows = rows_per_worker(B, n_stations)
         in_workers = self.layout.processes and self.layout.agent == "local"
-        recipe_agent = serialize.dumps(agent if in_workers else None)
-        examples = self._try_environment()
-        agent.initialize(
+        recipe_agent = serialize.dumps(self.agent if in_workers else None)
+        self.examples = examples = self._try_environment()
+        self.agent.initialize(
             examples.spaces,
             share_memory=in_workers,
             global_B=B * world_size,
             env_ranks=list(range(rank * B, (rank + 1) * B)),
         )
-        agent_examples(agent, examples)
+        agent_examples(self.agent, examples)
         memory = Arena() if self.layout.processes else False
         self.samples_np = allocate_samples(
             examples, T, B, bootstrap_value, memory, final_observation
         )
         self.samples_pyt = torchify_buffer(self.samples_np)
-        self.examples = examples
         specs = [
-            self._station_spec(i, rows, n_stations, rank, world_size, traj_info_kwargs or {})
+            self._station_spec(i, rows, n_stations, rank, world_size, traj_info_kwargs)
             for i in range(n_stations)
         ]
         if self.layout.agent == "served":
             self._server = self._build_server(specs)
         if self.layout.processes:
             self._pool = self._start_workers(specs, recipe_agent, hardware)
-            # Before multiprocessing joins its children at exit, whatever was imported first.
-            self._finalizer = Finalize(self, self._pool.shutdown, exitpriority=10)
+            self._finalizer = weakref.finalize(self, self._pool.shutdown)
+            self._finalizer.atexit = False  # at exit the pool looks after itself
         else:
-            self._station = Station(specs[0], agent, self.samples_np)
+            self._station = Station(specs[0], self.agent, self.samples_np)
             self._station.start()
-        return examples
 
     def _try_environment(self) -> Any:
         """One example step; in a child process where the real environments will be in some too."""
@@ -191,7 +213,14 @@ class Sampler(BaseSampler):
     ) -> WorkerPool:
         progress = Arena().allocate((len(specs), N_NUMBERS), np.int64)
         progress[...] = fresh_progress()
-        lasts = starter_lasts(start_context(self.start_method))
+        context = start_context(self.start_method)
+        torch_threads = hardware.worker_torch_threads
+        if torch_threads > 1 and context.get_start_method() == "fork":
+            torch_threads = 1
+            warnings.warn(
+                f"worker_torch_threads={hardware.worker_torch_threads} is taken for 1: the threads "
+                "of a process do not survive a fork. Start workers by forkserver or spawn."
+            )
         rows = self.batch_spec.B // len(specs)
         agent = serialize.loads(recipe_agent)
         worker_specs = [
@@ -204,8 +233,8 @@ class Sampler(BaseSampler):
                 progress=progress[i],
                 stacks=StackFile(),
                 cpus=hardware.workers_cpus[i],
-                torch_threads=hardware.worker_torch_threads,
-                starter_lasts=lasts,
+                torch_threads=torch_threads,
+                starter_lasts=starter_lasts(context),
             )
             for i, spec in enumerate(specs)
         ]
@@ -333,7 +362,10 @@ class Sampler(BaseSampler):
         """Close environments and stop workers; can be called again."""
         if self._pool is not None:
             self._finalizer()
-            self._pool = self._server = None
+            self._pool = None
+        if self._server is not None:
+            self._server.close()
+            self._server = None
         if self._station is not None:
             self._station.close()
             self._station = None

@@ -25,6 +25,7 @@ from rlpyt.samplers.station import agent_memory, load_agent_memory
 from rlpyt.utils.buffer import buffer_from_example, torchify_buffer
 from rlpyt.utils.processes import refused_clearly
 from rlpyt.utils.shared import Arena
+from rlpyt.utils.synchronize import forget_names
 
 Replied = Callable[[int], bool]  # whether a worker has ended its command; raises if one failed
 
@@ -157,6 +158,10 @@ class ActionServer:
         """After every command: no gate stands open for the next one."""
         for group in self.groups:
             group.drain()
+
+    def close(self) -> None:
+        """No worker will be served any more, or ever was."""
+        forget_names([gate for e in self.exchanges for gate in (e.obs_ready, e.act_ready)])
 
     def state_dict(self) -> dict[str, Any]:
         """Memory of the agent and streams of noise, for exact resumption."""
