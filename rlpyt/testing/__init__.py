@@ -1,5 +1,6 @@
 """Conformance checks for parts of your own: environments, agents, samplers."""
 
+from rlpyt.testing.agent import check_agent
 from rlpyt.testing.env import check_env
 from rlpyt.testing.report import ConformanceError, ConformanceWarning, Finding, Report
 
@@ -8,5 +9,6 @@ __all__ = [
     "ConformanceWarning",
     "Finding",
     "Report",
+    "check_agent",
     "check_env",
 ]

@@ -1,0 +1,179 @@
+"""Where an agent under examination is copied, initialized and asked to act."""
+
+import copy
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from rlpyt.envs.base import EnvSpaces, build_env
+from rlpyt.testing.inspection import leaf_spaces
+from rlpyt.testing.report import Report
+from rlpyt.testing.trees import copied, stacked
+from rlpyt.utils import serialize
+from rlpyt.utils.buffer import buffer_func, torchify_buffer
+
+STIRRED = 0.3  # standard deviation, over the root of an output's inputs
+TYPICAL = 3.0  # observations without near bounds are drawn from a normal distribution up to this
+
+
+class Inputs(NamedTuple):
+    """What an agent is asked about; tensors [T, B, ...], or [B, ...]."""
+
+    observation: Any
+    prev_action: Any
+    prev_reward: Any
+
+
+class AgentBench:
+    """Makes agents from one recipe and lets them act on the same inputs with the same noise.
+
+    Args:
+        agent: as constructed.
+        spaces: ``EnvSpaces``.
+        report: takes the findings.
+        T, B: time steps and environments of the inputs.
+        seed: of parameters, inputs and noise.
+
+    Attributes:
+        inputs: `Inputs` [T, B, ...]; observations drawn from the space, actions and rewards too.
+    """
+
+    def __init__(
+        self, agent: Any, spaces: EnvSpaces, report: Report, T: int = 5, B: int = 3, seed: int = 0
+    ) -> None:
+        self.agent, self.spaces, self.report = agent, spaces, report
+        self.T, self.B, self.seed = T, B, seed
+        self._recipe = b""
+        self._models: dict[int, Any] = {}
+        self._rng = np.random.default_rng(seed)
+        for space in (spaces.observation, spaces.action):
+            if hasattr(space, "seed"):
+                space.seed(seed)
+        self.inputs = self._draw_inputs()
+
+    def _draw_inputs(self) -> Inputs:
+        T, B = self.T, self.B
+
+        def table(draw: Any) -> Any:
+            return stacked([stacked([draw() for _ in range(B)]) for _ in range(T)])
+
+        reward = self._rng.normal(size=(T, B)).astype(np.float32)
+        observation = table(lambda: self._typical(self.spaces.observation))
+        action = table(self.spaces.action.sample)
+        return Inputs(*torchify_buffer((observation, action, reward)))
+
+    def _typical(self, space: Any) -> Any:
+        """An element of a space whose unbounded numbers are not large."""
+        drawn = iter([_typical_leaf(leaf, self._rng) for _, leaf in leaf_spaces(space, "")])
+        return buffer_func(space.null_value(), lambda _: next(drawn))
+
+    def keep_recipe(self) -> None:
+        """Note the agent as it was constructed.
+
+        Raises:
+            TypeError: it cannot be pickled.
+        """
+        self._recipe = serialize.dumps(self.agent)
+
+    def fresh(self, seed: int = 0) -> Any:
+        """A new copy, initialized and about to sample; equal seeds give equal parameters."""
+        if seed not in self._models:
+            self._models[seed] = self.initialized(seed)
+        try:
+            return copy.deepcopy(self._models[seed])
+        except Exception:  # something in it cannot be copied; another one is made
+            return self.initialized(seed)
+
+    def recreated(self) -> Any:
+        """A copy as a worker process receives it."""
+        return serialize.loads(self._recipe)
+
+    def initialized(self, seed: int = 0) -> Any:
+        """A copy, initialized from the recipe."""
+        agent = self.recreated()
+        ranks = list(range(self.B))
+        with torch.inference_mode(False):  # parameters are to have gradients
+            torch.manual_seed(self.seed + seed)
+            agent.initialize(self.spaces, share_memory=False, global_B=self.B, env_ranks=ranks)
+            _stir(agent)
+        agent.collector_initialize(global_B=self.B, env_ranks=ranks)
+        agent.reset()
+        agent.sample_mode(0)
+        return agent
+
+    def at(self, t: int, order: Any = None) -> Inputs:
+        """The inputs [B, ...] of time t, with rows in this order."""
+        rows = slice(None) if order is None else list(order)
+        return Inputs(*(buffer_func(part, lambda leaf: leaf[t][rows]) for part in self.inputs))
+
+    def act(self, agent: Any, t: int, order: Any = None, noise_seed: int = 0) -> Any:
+        """Let it act at time t, as samplers do; (action, agent_info) copied to numpy.
+
+        Equal seeds give equal noise, and equal states of torch's generator.
+        """
+        torch.manual_seed(1000 * noise_seed + t)
+        spec = agent.noise_spec
+        if spec is not None:
+            noise = self.noise(spec, t, noise_seed)
+            agent.set_noise(torch.from_numpy(noise if order is None else noise[list(order)]))
+        with torch.inference_mode():
+            step = agent.step(*self.at(t, order))
+        return copied(tuple(step))
+
+    def noise(self, spec: Any, t: int, seed: int = 0) -> Any:
+        """Noise [B, *spec.shape] float32 for time t."""
+        rng = np.random.default_rng([seed, t])
+        draw = rng.random if spec.kind == "uniform" else rng.standard_normal
+        return draw((self.B, *spec.shape), dtype=np.float32)
+
+    def run(self, agent: Any, order: Any = None, T: int | None = None) -> list[Any]:
+        """Act at times 0, 1, ...; the results."""
+        return [self.act(agent, t, order) for t in range(self.T if T is None else T)]
+
+
+@torch.no_grad()
+def _stir(agent: Any) -> None:
+    """Move all parameters a little: where first ones are zero, nothing would show."""
+    for p in agent.parameters():
+        if p.is_floating_point():
+            p.add_(torch.randn_like(p) * (STIRRED / max(1, p.numel() // max(1, len(p))) ** 0.5))
+
+
+def _typical_leaf(space: Any, rng: np.random.Generator) -> Any:
+    if np.dtype(space.dtype).kind != "f":
+        return space.sample()
+    low = np.maximum(getattr(space, "low", -np.inf), -TYPICAL)
+    high = np.maximum(np.minimum(getattr(space, "high", np.inf), TYPICAL), low)
+    drawn = np.clip(rng.normal(size=space.shape), low, high)
+    return drawn.astype(space.dtype)
+
+
+def spaces_of(env_or_spaces: Any) -> EnvSpaces:
+    """The spaces of whatever was given.
+
+    Raises:
+        TypeError: it has none.
+    """
+    given = env_or_spaces
+    if isinstance(given, type) or (callable(given) and not hasattr(given, "step")):
+        env = build_env(given, {}, "check_agent")
+        try:
+            return EnvSpaces(env.observation_space, env.action_space)
+        finally:
+            env.close()
+    if hasattr(given, "reset") and hasattr(given, "step"):
+        env = build_env(lambda: given, {}, "check_agent")
+        given = EnvSpaces(env.observation_space, env.action_space)
+    if not hasattr(given, "observation") or not hasattr(given, "action"):
+        raise TypeError(
+            f"env_or_spaces={env_or_spaces!r:.100} must be an environment, a class or function "
+            "that makes one, or EnvSpaces(observation, action)."
+        )
+    for space in (given.observation, given.action):
+        if not hasattr(space, "null_value"):
+            raise TypeError(
+                f"space {space!r:.80} is none of rlpyt's; for gymnasium's spaces give the "
+                "environment, or rlpyt.spaces.gym_wrapper.GymSpaceWrapper(space)."
+            )
+    return EnvSpaces(given.observation, given.action)
