@@ -7,6 +7,7 @@ arrays only. It is no way to write software; it says how much a second process i
 from __future__ import annotations
 
 import multiprocessing
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -21,11 +22,18 @@ from benchmarks.peers import T
 
 def bare_loop(n_envs: int, n_processes: int) -> Workload:
     """CartPole, two 64x64 tanh towers in torch, sampled actions, T steps at a time."""
+    return in_processes(_serve, (n_envs // n_processes,), n_processes, T * n_envs)
+
+
+def in_processes(
+    serve: Callable[..., None], args: tuple[Any, ...], n_processes: int, steps: int
+) -> Workload:
+    """``serve(pipe, *args)`` in several processes that meet once per batch of ``steps`` in all."""
     context = multiprocessing.get_context("spawn")
     pipes, processes = [], []
     for _ in range(n_processes):
         ours, theirs = context.Pipe()
-        process = context.Process(target=_serve, args=(theirs, n_envs // n_processes), daemon=True)
+        process = context.Process(target=serve, args=(theirs, *args), daemon=True)
         process.start()
         pipes.append(ours)
         processes.append(process)
@@ -35,7 +43,7 @@ def bare_loop(n_envs: int, n_processes: int) -> Workload:
                 pipe.send(True)
             for pipe in pipes:
                 pipe.recv()
-            yield Progress(T * n_envs, None)
+            yield Progress(steps, None)
     finally:
         for process in processes:
             process.kill()

@@ -6,13 +6,13 @@ the peers' and the bare ones record nothing.
 
 from __future__ import annotations
 
-import multiprocessing
 from multiprocessing.connection import Connection
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
+from benchmarks.bare import in_processes
 from benchmarks.harness import Progress, Workload
 from benchmarks.peers import T
 
@@ -73,25 +73,7 @@ def one_process(env: str, n_envs: int) -> Workload:
 
 def free_workers(env: str, n_envs: int, n_workers: int = 2) -> Workload:
     """The same loop in processes that meet once per batch; no recording: the most there can be."""
-    context = multiprocessing.get_context("spawn")
-    pipes, processes = [], []
-    for _ in range(n_workers):
-        ours, theirs = context.Pipe()
-        args = (theirs, env, n_envs // n_workers)
-        process = context.Process(target=_free_worker, args=args, daemon=True)
-        process.start()
-        pipes.append(ours)
-        processes.append(process)
-    try:
-        while True:
-            for pipe in pipes:
-                pipe.send(True)
-            for pipe in pipes:
-                pipe.recv()
-            yield Progress(T * n_envs, None)
-    finally:
-        for process in processes:
-            process.kill()
+    return in_processes(_free_worker, (env, n_envs // n_workers), n_workers, T * n_envs)
 
 
 def _free_worker(pipe: Connection, env: str, n_envs: int) -> None:
