@@ -82,6 +82,8 @@ def buffer_func(buffer_: Any, func: Callable[..., Any], *args: Any, **kwargs: An
     if buffer_ is None:
         return None
     if isinstance(buffer_, tuple):
+        if hasattr(buffer_, "_map"):  # it carries more than its fields
+            return buffer_._map(lambda part: buffer_func(part, func, *args, **kwargs))
         contents = [buffer_func(field, func, *args, **kwargs) for field in tuple(buffer_)]
         return buffer_._make(contents) if hasattr(buffer_, "_make") else type(buffer_)(contents)
     return func(buffer_, *args, **kwargs)

@@ -1,0 +1,1 @@
+"""Replay buffers: see ``replays.buffer`` for the one class, docs/replay.md for choosing a name."""

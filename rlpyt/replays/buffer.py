@@ -1,0 +1,331 @@
+"""The replay: one class, composed of a ring, a storage, targets, a selection and a window.
+
+The names of rlpyt's buffers (``replays.non_sequence``, ``replays.sequence``) say which parts; the
+work is done here.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from rlpyt.replays.base import BaseReplayBuffer
+from rlpyt.replays.batch import with_is_weights
+from rlpyt.replays.memory import Memory
+from rlpyt.replays.ring import Ring
+from rlpyt.replays.rnn_states import RnnStates
+from rlpyt.replays.selection import PrioritySettings, UniformSelection
+from rlpyt.replays.storage import FullStorage, check_example
+from rlpyt.replays.targets import NStep
+from rlpyt.replays.window import TransitionWindow
+from rlpyt.utils.buffer import buffer_func, numpify_buffer
+from rlpyt.utils.checks import whole_number
+from rlpyt.utils.collections import namedarraytuple
+from rlpyt.utils.seed import get_seed, stream
+
+Array = NDArray[Any]
+
+
+class ReplayBuffer(BaseReplayBuffer):
+    """Keeps the newest ``size`` transitions of B environments and gives out batches of them.
+
+    One process writes (``append_samples``, ``update_batch_priorities``); in the asynchronous forms
+    others read, under ``rw_lock``. Samples are taken at rows whose neighbours are still held; see
+    ``replays.ring``. All samples are taken for valid, so the sampler must reset environments
+    within batches (``mid_batch_reset``).
+
+    Args:
+        example: named tuple of one step without leading dimensions: observation, action, reward,
+            done, and what else is to be stored: ``timeout``, ``prev_rnn_state``.
+        size: transitions; rounded up to full rows of B.
+        B: environments, the second dimension of all samples.
+        discount: gamma, of n-step returns and ``discount_n``.
+        n_step_return: n.
+        rnn_state_interval: (sequences) steps between stored recurrent states, at which sequences
+            begin; below 1, none is stored.
+        batch_T: (sequences) steps of a sequence, unless ``sample_batch`` says otherwise.
+        priorities: settings, for prioritised selection.
+        seed: of the random stream; None takes the process's (``utils.seed``).
+        force: allocate although it does not seem to fit.
+        final_capacity: episodes cut off by a limit whose final observations fit into shared
+            memory; None: one for every 100 transitions. Memory of one process grows.
+
+    Raises:
+        TypeError, ValueError: an argument or the example cannot be used.
+        ReplayTooLarge: it would not fit into memory; with the numbers.
+    """
+
+    Storage: Any = FullStorage
+    Selection: Any = UniformSelection
+    Window: Any = TransitionWindow
+    time_limits = False
+
+    def __init__(
+        self,
+        example: Any,
+        size: int,
+        B: int,
+        discount: float = 1,
+        n_step_return: int = 1,
+        *,
+        rnn_state_interval: int = 0,
+        batch_T: int | None = None,
+        priorities: PrioritySettings | None = None,
+        seed: int | None = None,
+        force: bool = False,
+        final_capacity: int | None = None,
+    ) -> None:
+        check_example(example)
+        self.B = B = whole_number("B", B, 1)
+        every = max(1, rnn_state_interval)
+        self.T = T = math.ceil(math.ceil(whole_number("size", size, 1) / B) / every) * every
+        self.size = T * B
+        self.rnn_state_interval, self.batch_T = rnn_state_interval, batch_T
+        self.targets = NStep(n_step_return, discount, self.time_limits)
+        self.n_step_return, self.discount = self.targets.n, self.targets.discount
+        memory = Memory(shared=self.async_)
+        self.ring = Ring(T, B, memory)
+        self.rnn_states = RnnStates(example, rnn_state_interval, T, B, memory)
+        example = self.rnn_states.without(example)
+        if final_capacity is None:
+            final_capacity = max(4 * B, self.size // 100)
+        extra = self.targets.extra(example.reward)
+        self.storage = self.Storage(example, extra, T, B, memory, final_capacity)
+        self.off_backward = self.n_step_return
+        self.off_forward = max(1, self.storage.before)
+        self.window = self.Window()
+        self.priorities = priorities
+        self.init_selection(every, memory)
+        self.nbytes = memory.commit(force, f"take a size below {size:,} (force=True tries anyway).")
+        self.set_seed(get_seed() if seed is None else seed)
+        self._checked = False
+        self._ticket: Any = None
+        self._own_observations = _overrides(self, "extract_observation")
+        self._own_choice = _overrides(self, "sample_idxs")
+
+    def init_selection(self, every: int, memory: Memory) -> None:
+        """Make the part that chooses rows, of which every ``every``-th may be chosen."""
+        self.selection = self.Selection(self.ring, every, self.priorities, memory)
+
+    def set_seed(self, seed: int | None, rank: int = 0) -> None:
+        """Begin a random stream of its own; None: from the operating system's entropy.
+
+        Processes that sample from the same replay call it with different ranks.
+        """
+        self.rng = np.random.default_rng() if seed is None else stream(seed, "replay", rank)
+
+    # Writing
+
+    def append_samples(self, samples: Any, final: Any = None) -> tuple[int, Any]:
+        """Add samples, in place of the oldest rows once all are taken.
+
+        Args:
+            samples: named tuple [T, B] like the example, numpy or torch; or
+                ``PrioritiesSamplesToBuffer(priorities, samples)`` with priorities [T, B] or [B].
+            final: ``FinalObservations`` of those steps that ended an episode without a terminal
+                state; their windows are then bootstrapped from these. It may also be a field
+                ``final`` of samples. Without it, every done counts as terminal.
+
+        Returns:
+            (T, the rows written: a slice or an array of indexes).
+
+        Raises:
+            TypeError, ValueError: samples do not look like the example, have more rows than the
+                replay, or a final observation belongs to a step that is not done.
+        """
+        priorities = None
+        if "priorities" in samples._fields:
+            priorities, samples = samples.priorities, samples.samples
+        if "final" in samples._fields:
+            final = samples.final if final is None else final
+            fields = tuple(name for name in samples._fields if name != "final")
+            cls = namedarraytuple(type(samples).__name__, fields)
+            samples = cls(*(getattr(samples, name) for name in fields))
+        n = self._check(samples)
+        ring, storage = self.ring, self.storage
+        start = ring.written
+        oldest = start + n - self.T
+        storage.finals.forget(oldest * self.B)
+        self.rnn_states.write(ring, samples, n)
+        storage.write(ring, self.rnn_states.without(samples), n)
+        self._write_finals(start, n, final)
+        self.compute_returns(n)
+        ring.written = start + n
+        self.selection.advance(self.valid, n, numpify_buffer(priorities))
+        pieces = [place for place, _ in ring.slices(start, n)]
+        return n, pieces[0] if len(pieces) == 1 else np.arange(start, start + n) % self.T
+
+    def _check(self, samples: Any) -> int:
+        """Number of rows; everything about the first samples, the shape of later ones."""
+        shape = tuple(samples.reward.shape[:2])
+        if len(shape) != 2 or shape[1] != self.B or not 0 < shape[0] <= self.T:
+            raise ValueError(
+                f"samples are {list(shape)}; expected [T, B={self.B}] with at most {self.T} rows, "
+                "which is what the replay holds."
+            )
+        if not self._checked:
+            self.storage.check(self.rnn_states.without(samples))
+            self._checked = True
+        return int(shape[0])
+
+    def _write_finals(self, start: int, n: int, final: Any) -> None:
+        storage = self.storage
+        truncated = storage.extra.truncated
+        for place, _ in self.ring.slices(start, n):
+            truncated[place] = False
+        if final is None or not len(final.T_idxs):
+            return
+        final = numpify_buffer(final)
+        rows, B_idxs = start + np.asarray(final.T_idxs), np.asarray(final.B_idxs)
+        T_idxs = rows % self.T
+        if not storage.samples.done[T_idxs, B_idxs].all():
+            raise ValueError("a final observation was given for a step that is not done.")
+        keys = rows * self.B + B_idxs
+        order = np.argsort(keys)
+        storage.write_finals(keys[order], buffer_func(final.observation, lambda x: x[order]))
+        truncated[T_idxs, B_idxs] = True
+
+    def compute_returns(self, T: int) -> None:
+        """Update n-step returns with ``T`` new rows, written but not yet counted by the cursor."""
+        self.targets.update(self.ring, self.storage.samples, self.storage.extra, T)
+
+    # Reading
+
+    def valid(self, T: int | None = None) -> tuple[int, int]:
+        """Absolute rows [low, high) at which windows (of ``T`` steps, if sequences) can begin."""
+        return self.ring.valid(self.off_forward, self.window.rows_after(self, T))
+
+    def sample_batch(self, batch_B: int, batch_T: int | None = None) -> Any:
+        """Choose rows and return what there is to learn at them, as torch tensors.
+
+        Args:
+            batch_B: how many.
+            batch_T: (sequences) steps of each; None: as constructed.
+
+        Returns:
+            A ``ReplayBatch`` with leading dimension [B], or [T, B] for sequences.
+
+        Raises:
+            ReplayNotReady: too little has been written.
+        """
+        T_args = self._window_args(batch_T)
+        if self._own_choice:
+            return self.extract_batch(*self.sample_idxs(batch_B, *T_args), *T_args)
+        pick = self.selection.pick(batch_B, self.valid(batch_T), self.rng)
+        batch = self.extract_batch(pick.T_idxs, pick.B_idxs, *T_args)
+        if pick.is_weights is None:
+            return batch
+        self._ticket = pick.ticket
+        return with_is_weights(batch, torch.from_numpy(pick.is_weights), pick.ticket)
+
+    def sample_idxs(self, batch_B: int, batch_T: int | None = None) -> tuple[Array, Array]:
+        """Choose rows; returns (T_idxs, B_idxs), [batch_B] each."""
+        pick = self.selection.pick(batch_B, self.valid(batch_T), self.rng)
+        return pick.T_idxs, pick.B_idxs
+
+    def extract_batch(self, T_idxs: Array, B_idxs: Array, T: int | None = None) -> Any:
+        """What there is to learn at these rows (in sequences of ``T`` steps), as torch tensors."""
+        return self.window.cut(self, np.asarray(T_idxs), np.asarray(B_idxs), T)
+
+    def extract_observation(self, T_idxs: Array, B_idxs: Array, T: int | None = None) -> Any:
+        """Observations [B, ...] at these rows, or of the ``T`` rows from each on: [T, B, ...]."""
+        T_idxs, B_idxs = np.asarray(T_idxs), np.asarray(B_idxs)
+        rows = T_idxs[None] if T is None else T_idxs + np.arange(T)[:, None]
+        cut = self.storage.rows.cut(rows * self.B + B_idxs)
+        return self.storage.observations(cut, 0 if T is None else slice(None))
+
+    def observe(self, cut: Any, k: Any, *where: Any) -> Any:
+        """Observations of plane k of a cut; by ``extract_observation(*where)`` if overridden."""
+        if not self._own_observations:
+            return self.storage.observations(cut, k)
+        T_idxs, *others = where
+        return numpify_buffer(self.extract_observation(T_idxs % self.T, *others))
+
+    def keys(self, idxs: Array) -> Array:
+        """Keys of final observations for rows at idxs = t * B + b."""
+        T_idxs, B_idxs = np.divmod(idxs, self.B)
+        return self.ring.absolute(T_idxs) * self.B + B_idxs
+
+    def _window_args(self, batch_T: int | None) -> tuple[Any, ...]:
+        if not self.window.sequences:
+            return ()
+        return (self.batch_T if batch_T is None else batch_T,)
+
+    # Priorities
+
+    def update_batch_priorities(self, priorities: Any, ticket: Any = None) -> None:
+        """Set the priorities [B] of the rows of a batch.
+
+        Args:
+            priorities: absolute TD errors, for example; numpy or torch.
+            ticket: ``batch.ticket`` of the batch they belong to; None: the latest one. Rows that
+                have been overwritten since are passed over.
+
+        Raises:
+            ValueError: they are not finite, negative, or of another number than the rows.
+        """
+        self.selection.update(numpify_buffer(priorities), ticket or self._ticket)
+
+    def set_beta(self, beta: float) -> None:
+        """Set the exponent of importance weights."""
+        self.selection.beta = beta
+
+    # State
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything, as a tree of plain arrays: the rows written so far are not copied."""
+        rows = min(self.ring.written, self.T)
+        return {
+            "written": self.ring.written,
+            "storage": self.storage.state(rows),
+            "rnn_states": self.rnn_states.state(rows),
+            "selection": self.selection.state(),
+            "rng": self.rng.bit_generator.state,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on exactly as the replay that gave ``state``, which was constructed alike.
+
+        Raises:
+            ValueError: it holds other samples, or another number of rows.
+        """
+        self.storage.load(state["storage"])
+        self.rnn_states.load(state["rnn_states"])
+        self.selection.load(state["selection"])
+        self.rng.bit_generator.state = state["rng"]
+        self.ring.written = state["written"]
+
+    # Names that subclasses know
+
+    @property
+    def t(self) -> int:
+        """Where the next row goes."""
+        return self.ring.t
+
+    @property
+    def _buffer_full(self) -> bool:
+        return self.ring.full
+
+    @property
+    def samples(self) -> Any:
+        """Named tuple of arrays [T, B, ...]: the rows' fields (frames and states apart)."""
+        return self.storage.samples
+
+    @property
+    def samples_return_(self) -> Array:
+        """[T, B] n-step returns."""
+        kept = self.samples.reward if self.n_step_return == 1 else self.storage.extra.return_
+        return np.asarray(kept)
+
+    @property
+    def samples_done_n(self) -> Array:
+        """[T, B] whether the n-step window meets a terminal state."""
+        kept = self.samples.done if self.n_step_return == 1 else self.storage.extra.done_n
+        return np.asarray(kept)
+
+
+def _overrides(replay: ReplayBuffer, name: str) -> bool:
+    """Whether a subclass has its own method of this name."""
+    return getattr(type(replay), name) is not getattr(ReplayBuffer, name)

@@ -1,0 +1,65 @@
+"""Which rows a replay holds, and at which of them something can be cut out.
+
+Rows are counted from the first one ever written ("absolute" rows); row a lies at a mod T. The
+ring holds the newest T of them. What is cut out at a row needs some rows before it (the previous
+action, older frames) and some after it (n-step rewards, the next observation, the rest of a
+sequence): it is valid while all of these are held.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlpyt.replays.memory import Memory, Part
+
+
+class Ring(Part):
+    """Cursor over T rows of B environments; one writer, any number of readers."""
+
+    _count: NDArray[np.int64]
+
+    def __init__(self, T: int, B: int, memory: Memory) -> None:
+        self.T, self.B = T, B
+        memory.request(self, "_count", (1,), np.int64)
+
+    @property
+    def written(self) -> int:
+        """Rows written since the beginning."""
+        return int(self._count[0])
+
+    @written.setter
+    def written(self, rows: int) -> None:
+        self._count[0] = rows
+
+    @property
+    def t(self) -> int:
+        """Where the next row goes."""
+        return self.written % self.T
+
+    value = t  # rlpyt's name in asynchronous replays: ``replay.async_t.value``
+
+    @property
+    def full(self) -> bool:
+        """Whether every row has been written."""
+        return self.written >= self.T
+
+    def valid(self, before: int, after: int) -> tuple[int, int]:
+        """Absolute rows [low, high) with ``before`` older and ``after`` newer rows still held."""
+        written = self.written
+        low = max(0, written - self.T) + before
+        return low, max(low, written - after)
+
+    def absolute(self, T_idxs: NDArray[Any]) -> NDArray[Any]:
+        """Absolute numbers of the rows that now lie at these places."""
+        newest = self.written - 1
+        return newest - (newest - T_idxs) % self.T
+
+    def slices(self, start: int, rows: int) -> list[tuple[slice, slice]]:
+        """(place, which of the rows) for ``rows`` rows from absolute row ``start``: one or two."""
+        t = start % self.T
+        first = min(rows, self.T - t)
+        pieces = [(slice(t, t + first), slice(0, first))]
+        if first < rows:
+            pieces.append((slice(0, rows - first), slice(first, rows)))
+        return pieces

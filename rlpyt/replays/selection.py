@@ -1,0 +1,167 @@
+"""Which rows to replay, and with what weight."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlpyt.errors import RlpytError
+from rlpyt.replays.memory import Memory
+from rlpyt.replays.ring import Ring
+from rlpyt.replays.sum_tree import SumTree
+from rlpyt.utils.checks import check_range
+
+Array = NDArray[Any]
+
+
+class ReplayNotReady(RlpytError, RuntimeError):
+    """The replay holds too few rows to sample from."""
+
+
+@dataclass(frozen=True)
+class PrioritySettings:
+    """Prioritised replay (Schaul et al. 2016, section 3.3)."""
+
+    alpha: float = 0.6  # how much priorities matter; 0 is uniform
+    beta: float = 0.4  # how much importance weights correct; 1 is fully
+    default_priority: float = 1.0  # of new samples; the greatest that the loss gives, usually
+    unique: bool = False  # a batch holds no row twice
+    input_priorities: bool = False  # new samples bring priorities
+    input_priority_shift: int = 0  # ... which are those of rows so much older
+
+    def __post_init__(self) -> None:
+        check_range("alpha", self.alpha, 0.0)
+        check_range("beta", self.beta, 0.0)
+        check_range("default_priority", self.default_priority, 0.0, open_low=True)
+
+
+class Pick(NamedTuple):
+    """Chosen rows; ``ticket`` and ``is_weights`` [B] with priorities only."""
+
+    T_idxs: Array
+    B_idxs: Array
+    ticket: Any = None
+    is_weights: Array | None = None
+
+
+class UniformSelection:
+    """Every valid row is as likely as any other.
+
+    Args:
+        ring: the rows.
+        every: begin at each such row only (where recurrent states are stored).
+        settings: none are needed.
+        memory: none is needed.
+    """
+
+    def __init__(self, ring: Ring, every: int, settings: Any, memory: Memory) -> None:
+        self.ring, self.every = ring, every
+
+    def advance(self, valid: Callable[[], tuple[int, int]], n: int, priorities: Any) -> None:
+        """``n`` rows have been written; rows ``valid()`` can be chosen now."""
+        if priorities is not None:
+            raise TypeError("a uniform replay takes no priorities; use a prioritised one.")
+
+    def pick(self, n: int, valid: tuple[int, int], rng: np.random.Generator) -> Pick:
+        """Choose ``n`` rows with replacement.
+
+        Raises:
+            ReplayNotReady: there is no valid row.
+        """
+        every, ring = self.every, self.ring
+        low, high = -(-valid[0] // every), -(-valid[1] // every)
+        if high <= low:
+            raise not_ready(ring)
+        chosen = rng.integers(low * ring.B, high * ring.B, n)
+        rows = chosen // ring.B
+        return Pick(rows * every % ring.T, chosen - rows * ring.B)
+
+    def state(self) -> dict[str, Any]:
+        """Nothing."""
+        return {}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Nothing."""
+
+
+class PrioritizedSelection:
+    """Rows are drawn in proportion to priority ** alpha, and weighted against it by beta.
+
+    Arguments are those of ``UniformSelection``; the tree has one row of leaves for every
+    ``every``-th row.
+    """
+
+    def __init__(self, ring: Ring, every: int, settings: PrioritySettings, memory: Memory) -> None:
+        self.ring, self.every, self.settings = ring, every, settings
+        self.beta = settings.beta
+        self.tree = SumTree(
+            T=ring.T // every,
+            B=ring.B,
+            off_backward=0,
+            off_forward=0,
+            default_value=settings.default_priority**settings.alpha,
+            enable_input_priorities=settings.input_priorities,
+            input_priority_shift=settings.input_priority_shift,
+            memory=memory,
+        )
+
+    def advance(self, valid: Callable[[], tuple[int, int]], n: int, priorities: Any) -> None:
+        """``n`` rows have been written; rows ``valid()`` can be chosen now."""
+        low, high = valid()
+        every, written = self.every, self.ring.written
+        rows = -(-written // every) - -(-(written - n) // every)
+        if priorities is not None:
+            if not self.settings.input_priorities:
+                raise TypeError(
+                    "samples came with priorities; construct the replay with input_priorities=True."
+                )
+            priorities = _positive(priorities) ** self.settings.alpha
+        self.tree.move(rows, -(-low // every), -(-high // every), priorities)
+
+    def pick(self, n: int, valid: tuple[int, int], rng: np.random.Generator) -> Pick:
+        """Draw ``n`` rows.
+
+        Raises:
+            ReplayNotReady: there is no row to draw, or too few for a batch without repetition.
+        """
+        tree = self.tree
+        if not tree.total > 0:
+            raise not_ready(self.ring)
+        leaves, priorities = tree.draw(n, self.settings.unique, rng)
+        T_idxs = leaves // tree.B
+        B_idxs = leaves - T_idxs * tree.B
+        weights = (priorities / priorities.min()) ** -self.beta
+        ticket = tree.ticket(leaves)
+        return Pick(T_idxs * self.every, B_idxs, ticket, weights.astype(np.float32))
+
+    def update(self, priorities: Any, ticket: Any) -> None:
+        """Set the priorities [B] of the rows that the ticket names, as far as still held."""
+        tree = self.tree
+        tree.update_batch_priorities(_positive(priorities) ** self.settings.alpha, ticket)
+
+    def state(self) -> dict[str, Any]:
+        """Priorities and beta."""
+        return {"tree": self.tree.state(), "beta": self.beta}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Go on with what ``state`` gave."""
+        self.tree.load(state["tree"])
+        self.beta = state["beta"]
+
+
+def not_ready(ring: Ring) -> ReplayNotReady:
+    """The error when nothing can be chosen."""
+    return ReplayNotReady(
+        f"{ring.written} rows of {ring.B} environments have been written, and none has all that a "
+        "sample needs before and after it yet; sample later (min_steps_learn)."
+    )
+
+
+def _positive(priorities: Any) -> Array:
+    """Priorities as float64, checked."""
+    array = np.asarray(priorities, np.float64)
+    if not (array >= 0).all() or np.isinf(array).any():
+        raise ValueError(f"priorities must be finite and not negative, got {array}.")
+    return array

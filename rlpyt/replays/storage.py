@@ -1,0 +1,310 @@
+"""How rows are kept: whole observations, or each frame of stacked ones once.
+
+A storage owns the rows of the samples, of what targets add to them, and the final observations of
+episodes that were cut off. It writes rows and rebuilds observations; which rows, is decided
+elsewhere.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from rlpyt.replays.finals import Finals
+from rlpyt.replays.memory import Memory, Part
+from rlpyt.replays.records import Cut, Records, example_array
+from rlpyt.replays.ring import Ring
+from rlpyt.utils.buffer import leaves_of
+from rlpyt.utils.collections import is_namedarraytuple, is_namedtuple, namedarraytuple
+
+Stored = namedarraytuple("Stored", ["samples", "extra"])
+
+
+class FullStorage:
+    """Every row holds its whole observation: one array, or a tree of them.
+
+    Args:
+        example: tree with the fields observation, action, reward, done, and any others, without
+            leading dimensions.
+        extra: tree of further numbers for every row, for targets.
+        T, B: rows, environments.
+        memory: where from.
+        final_capacity: room for final observations, where memory is shared.
+
+    Attributes:
+        samples: tree [T, B, ...] as in the example.
+        extra: tree [T, B].
+        fields, extra_fields: the same trees with numbers of leaves, for cuts.
+        before: rows before t that the observation of row t needs.
+    """
+
+    before = 0
+
+    def __init__(
+        self, example: Any, extra: Any, T: int, B: int, memory: Memory, final_capacity: int
+    ) -> None:
+        check_example(example)
+        self.T, self.B = T, B
+        self._structure = _describe(example)
+        self.rows = Records(Stored(self._kept(example), extra), T, B, memory)
+        self.finals = Finals(self._final_example(example), final_capacity, memory)
+        self.fields, self.extra_fields = self.rows.numbers.samples, self.rows.numbers.extra
+
+    @property
+    def samples(self) -> Any:
+        """The rows' fields, tree [T, B, ...]."""
+        return self.rows.tree.samples
+
+    @property
+    def extra(self) -> Any:
+        """What targets keep with the rows, tree [T, B]."""
+        return self.rows.tree.extra
+
+    @property
+    def bytes_per_row(self) -> int:
+        """What one transition takes."""
+        return self.rows.row_bytes
+
+    def _kept(self, example: Any) -> Any:
+        """The part of samples that goes into the rows."""
+        return example
+
+    def _final_example(self, example: Any) -> Any:
+        return example.observation
+
+    def check(self, samples: Any) -> None:
+        """Compare new samples with the example; called for the first ones.
+
+        Raises:
+            TypeError, ValueError: fields, shapes or dtypes differ; the message names the leaf.
+        """
+        given = _describe(samples, skip=2)
+        if [path for path, _, _ in given] != [path for path, _, _ in self._structure]:
+            raise TypeError(
+                f"samples have the leaves {[path for path, _, _ in given]}; the replay was made "
+                f"for {[path for path, _, _ in self._structure]}."
+            )
+        for (path, shape, dtype), (_, own_shape, own_dtype) in zip(given, self._structure):
+            if shape != own_shape:
+                raise ValueError(
+                    f"samples.{path} is [T, B, *{list(shape)}]; the example had {list(own_shape)}."
+                )
+            if not np.can_cast(dtype, own_dtype, "same_kind"):
+                raise TypeError(
+                    f"samples.{path} is {dtype}; the example had {own_dtype}, which would not hold "
+                    "its values. Give an example as the sampler records it."
+                )
+
+    def write(self, ring: Ring, samples: Any, n: int) -> None:
+        """Write ``n`` rows where the ring stands."""
+        sources = leaves_of(self._kept(samples))
+        destinations = leaves_of(self.samples)
+        for place, part in ring.slices(ring.written, n):
+            for destination, source in zip(destinations, sources):
+                destination[place] = source[part]
+
+    def observations(self, cut: Cut, k: int) -> Any:
+        """Observations of plane k of a cut, tree of arrays that can be written to."""
+        return cut(self.fields.observation, k)
+
+    def write_finals(self, keys: NDArray[Any], observation: Any) -> None:
+        """Keep final observations [K, ...] under ascending keys."""
+        self.finals.add(keys, observation)
+
+    def final_observations(self, keys: NDArray[Any], idxs: NDArray[Any]) -> Any:
+        """Final observations [K, ...] of the steps with these keys, which lie at idxs."""
+        return self.finals.get(keys)
+
+    def state(self, rows: int) -> dict[str, Any]:
+        """The first ``rows`` rows and the final observations, without copies of the former."""
+        large = {str(i): leaf[: rows * self.B] for i, leaf in self.rows.flat_leaves.items()}
+        block = self.rows.flat_records[: rows * self.B]
+        return {
+            "leaves": [[path, list(shape), str(dtype)] for path, shape, dtype in self._structure],
+            "records": block,
+            "large": large,
+            "finals": self.finals.state(),
+        }
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Hold what ``state`` gave.
+
+        Raises:
+            ValueError: it is of another structure.
+        """
+        own = [[path, list(shape), str(dtype)] for path, shape, dtype in self._structure]
+        if [list(leaf) for leaf in state["leaves"]] != own:
+            raise ValueError(f"the saved replay holds {state['leaves']}, this one {own}.")
+        self.rows.flat_records[: len(state["records"])] = state["records"]
+        for i, leaf in state["large"].items():
+            self.rows.flat_leaves[int(i)][: len(leaf)] = leaf
+        self.finals.load(state["finals"])
+
+
+class FrameStorage(FullStorage):
+    """Observations are stacks of frames, oldest first, and each frame is kept once.
+
+    An observation is [C, ...] with C frames, of which only the last is new in each step. It is
+    rebuilt from the newest frames of the C - 1 rows before; frames from before an episode's
+    beginning are zeros, as the environment gives them.
+
+    Attributes:
+        frames: [T + C - 1, B, ...], frame of row t at t + C - 1; the first C - 1 repeat the last,
+            so that every stack is one slice.
+        new_frames: [T, B, ...], the frame of row t at t.
+    """
+
+    def __init__(
+        self, example: Any, extra: Any, T: int, B: int, memory: Memory, final_capacity: int
+    ) -> None:
+        shape = _frames_shape(example.observation)
+        self.n_frames = C = shape[0]
+        self.before = C - 1
+        super().__init__(example, extra, T, B, memory, final_capacity)
+        dtype = example_array(example.observation).dtype
+        self._frames = _Frames(T, B, shape, dtype, memory)
+        self._checked = False
+
+    @property
+    def frames(self) -> Any:
+        """[T + C - 1, B, ...]."""
+        return self._frames.frames
+
+    @property
+    def new_frames(self) -> Any:
+        """[T, B, ...]."""
+        return self._frames.frames[self.n_frames - 1 :]
+
+    @property
+    def bytes_per_row(self) -> int:
+        """What one transition takes."""
+        return self.rows.row_bytes + int(self.frames[0, 0].nbytes)
+
+    def _kept(self, example: Any) -> Any:
+        return _without_observation(example)
+
+    def _final_example(self, example: Any) -> Any:
+        return example_array(example.observation)[-1]
+
+    def write(self, ring: Ring, samples: Any, n: int) -> None:
+        """Write ``n`` rows where the ring stands: of observations, the last frame."""
+        observation = samples.observation
+        if isinstance(observation, torch.Tensor):
+            observation = observation.numpy()
+        super().write(ring, samples, n)
+        self._check_beginnings(ring, observation, samples.done, n)
+        self._frames.write(ring, observation[:, :, -1], n)
+
+    def _check_beginnings(self, ring: Ring, observation: Any, done: Any, n: int) -> None:
+        """In rows after a done, older frames must be zeros; they will be rebuilt as such."""
+        if self.n_frames == 1:
+            return
+        begins = np.zeros((n, self.B), bool)
+        begins[1:] = np.asarray(done)[:-1]
+        if ring.written:
+            begins[0] = self.samples.done[ring.t - 1]
+        if begins.any() and observation[begins][:, :-1].any():
+            raise ValueError(
+                "an episode begins with older frames that are not zero, which frame storage would "
+                "not give back. Let the environment begin with zeroed frames (AtariEnv does; in "
+                "gymnasium's FrameStackObservation: padding_type='zero'), or use a replay of full "
+                "observations (names without 'Frame')."
+            )
+
+    def observations(self, cut: Cut, k: int) -> Any:
+        """Stacks [..., C, ...] of plane k of a cut, zeroed where episodes begin."""
+        return self.stacks(cut.idxs[k])
+
+    def stacks(self, idxs: NDArray[Any]) -> NDArray[Any]:
+        """Observations of the rows at ``idxs`` (any shape): idxs.shape + [C, ...]."""
+        C, B, size = self.n_frames, self.B, self.T * self.B
+        idxs = idxs % size
+        back = np.arange(C) * B  # in ``frames``, row t's stack begins at t
+        stack = self._frames.flat.take(idxs[..., None] + back, 0)
+        done = self.samples.done.reshape(-1)
+        blank = np.zeros(idxs.shape, bool)
+        for f in range(1, C):  # an end f rows ago: what is older than its next row is blank
+            blank = done.take(idxs - f * B, mode="wrap")
+            if blank.any():
+                stack[blank, : C - f] = 0
+        return stack
+
+    def write_finals(self, keys: NDArray[Any], observation: Any) -> None:
+        """Keep the last frame of final observations [K, C, ...]."""
+        self.finals.add(keys, np.asarray(observation)[:, -1])
+
+    def final_observations(self, keys: NDArray[Any], idxs: NDArray[Any]) -> Any:
+        """Stacks [K, C, ...]: the frames of the steps they followed, and the final ones."""
+        stack = np.empty((len(keys), *self._frames.shape), self._frames.dtype)
+        stack[:, :-1] = self.stacks(idxs)[:, 1:]
+        stack[:, -1] = self.finals.get(keys)
+        return stack
+
+    def state(self, rows: int) -> dict[str, Any]:
+        """As for full storage, with the frames."""
+        return {**super().state(rows), "frames": self.frames[: rows + self.n_frames - 1]}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Hold what ``state`` gave."""
+        super().load(state)
+        self.frames[: len(state["frames"])] = state["frames"]
+
+
+class _Frames(Part):
+    """[T + C - 1, B, ...] frames, the first C - 1 equal to the last when the ring has wrapped."""
+
+    frames: NDArray[Any]
+
+    def __init__(
+        self, T: int, B: int, shape: tuple[int, ...], dtype: np.dtype[Any], memory: Memory
+    ) -> None:
+        self.T, self.shape, self.dtype = T, shape, dtype
+        memory.request(self, "frames", (T + shape[0] - 1, B, *shape[1:]), dtype)
+
+    def _derive(self) -> None:
+        self.flat = self.frames.reshape(-1, *self.shape[1:])
+
+    def write(self, ring: Ring, new: NDArray[Any], n: int) -> None:
+        older = self.shape[0] - 1
+        for place, part in ring.slices(ring.written, n):
+            self.frames[place.start + older : place.stop + older] = new[part]
+            if older and place.stop > self.T - older:  # the end of the ring is its beginning, too
+                self.frames[:older] = self.frames[self.T :]
+
+
+def check_example(example: Any) -> None:
+    """Raise TypeError unless the example has what every replay needs."""
+    fields = getattr(example, "_fields", ())
+    missing = [name for name in ("observation", "action", "reward", "done") if name not in fields]
+    if missing:
+        raise TypeError(
+            f"the example must be a named tuple with observation, action, reward and done; "
+            f"{type(example).__name__} has no {', '.join(missing)}."
+        )
+
+
+def _without_observation(samples: Any) -> Any:
+    fields = tuple(name for name in samples._fields if name != "observation")
+    cls = namedarraytuple("SamplesToBuffer", fields)
+    return cls(*(getattr(samples, name) for name in fields))
+
+
+def _frames_shape(observation: Any) -> tuple[int, ...]:
+    if isinstance(observation, tuple) or example_array(observation).ndim < 1:
+        raise TypeError(
+            "frame storage needs observations that are one array [C, ...] of C frames, oldest "
+            "first; use a replay of full observations (names without 'Frame')."
+        )
+    return example_array(observation).shape
+
+
+def _describe(tree: Any, skip: int = 0, path: str = "") -> list[tuple[str, tuple[int, ...], Any]]:
+    """(path, shape without leading dimensions, dtype) of every leaf, in order."""
+    if tree is None:
+        return []
+    if is_namedtuple(tree) or is_namedarraytuple(tree):
+        pairs = zip(tree._fields, tuple(tree))
+        return [x for name, f in pairs for x in _describe(f, skip, f"{path}.{name}".lstrip("."))]
+    array = example_array(tree)
+    return [(path, array.shape[skip:], array.dtype)]

@@ -1,0 +1,343 @@
+"""Sampling in proportion to priorities that change: a sum tree over [T, B] leaves.
+
+Every inner node holds the sum of its ``FANOUT`` children, up to a top level of at most ``TOP``
+nodes. Few, wide levels suit vectorised code: a batch of draws descends a level with a handful of
+array operations on short contiguous rows. Sums are always recomputed from the children, so that
+rounding errors do not pile up.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlpyt.errors import RlpytError
+from rlpyt.replays.memory import Memory, Part
+from rlpyt.utils.checks import check_range, whole_number
+
+Array = NDArray[Any]
+
+FANOUT = 16
+TOP = 4096
+
+
+class Ticket(NamedTuple):
+    """Names leaves that were drawn: where they lie, and how many rows had been written by then."""
+
+    leaves: Array
+    written: int
+
+
+class SumTree(Part):
+    """Priorities of rows [T, B] in a ring, of which some are switched on.
+
+    Args:
+        T, B: rows and environments.
+        off_backward: newest rows that are off, because what follows them is not there yet.
+        off_forward: oldest rows that are off once the ring is full, because what was before them
+            is overwritten.
+        default_value: of new rows.
+        enable_input_priorities: ``advance`` may be given values for new rows.
+        input_priority_shift: ... which are those of rows so much older.
+        memory: where to allocate, with other parts; None: at once, in this process.
+    """
+
+    async_ = False
+    _place: NDArray[np.int64]
+    _top: Array
+    _input: Array
+
+    def __init__(
+        self,
+        T: int,
+        B: int,
+        off_backward: int,
+        off_forward: int,
+        default_value: float = 1,
+        enable_input_priorities: bool = False,
+        input_priority_shift: int = 0,
+        memory: Memory | None = None,
+    ) -> None:
+        check_range("default_value", default_value, 0.0, open_low=True)
+        self.T, self.B = whole_number("T", T, 1), whole_number("B", B, 1)
+        self.size = self.T * self.B
+        self.off_backward, self.off_forward = off_backward, off_forward
+        self.default_value = default_value
+        self.enable_input_priorities = enable_input_priorities
+        self.input_priority_shift = whole_number("input_priority_shift", input_priority_shift, 0)
+        if self.input_priority_shift >= self.T:
+            raise ValueError(f"{input_priority_shift=} must be below T={T}.")
+        self.rng = np.random.default_rng(np.random.randint(2**31))  # of ``sample``
+        self._latest: Ticket | None = None
+        mine = memory is None
+        memory = Memory(shared=self.async_) if memory is None else memory
+        self._allocate_tree(memory)
+        if mine:
+            memory.commit()
+
+    def _allocate_tree(self, memory: Memory) -> None:
+        memory.request(self, "_place", (3,), np.int64)  # rows written, rows [low, high) are on
+        width, self._n_levels = self.size, 1
+        while True:
+            width = -(-width // FANOUT)
+            memory.request(self, f"_level_{self._n_levels - 1}", (width * FANOUT,), np.float64)
+            if width <= TOP:
+                break
+            self._n_levels += 1
+        memory.request(self, "_top", (width,), np.float64)
+        if self.enable_input_priorities:
+            memory.request(self, "_input", (self.T, self.B), np.float64, fill=self.default_value)
+
+    def _derive(self) -> None:
+        self._levels = [getattr(self, f"_level_{i}") for i in range(self._n_levels)]  # leaves first
+        self._children = [level.reshape(-1, FANOUT) for level in self._levels]
+        self._parents = [*self._levels[1:], self._top]
+        self.leaves = self._levels[0][: self.size]
+
+    @property
+    def priorities(self) -> Array:
+        """[T, B] values of all leaves; zero where they are off."""
+        return np.asarray(self.leaves.reshape(self.T, self.B))
+
+    @property
+    def input_priorities(self) -> Array:
+        """[T, B] values that rows have, or will have, when they are switched on."""
+        return self._input
+
+    @property
+    def t(self) -> int:
+        """Where the next row goes."""
+        return int(self._place[0]) % self.T
+
+    @property
+    def total(self) -> float:
+        """Sum of all leaves."""
+        return float(self._top.sum())
+
+    def reset(self) -> None:
+        """Forget everything."""
+        self._place[:] = 0
+        for level in (*self._levels, self._top):
+            level[:] = 0
+        if self.enable_input_priorities:
+            self._input[:] = self.default_value
+        self._latest = None
+
+    def advance(self, T: int, priorities: Any = None) -> None:
+        """Go on by ``T`` rows: switch on those that became complete, and off what was overwritten.
+
+        Args:
+            T: rows written.
+            priorities: [T, B], [B] or a number, of the rows now written (of
+                ``input_priority_shift`` rows before them each); None: the default value. They
+                count once the rows are switched on.
+
+        Raises:
+            ValueError: T exceeds the ring's rows; priorities came without
+                ``enable_input_priorities``.
+        """
+        written = int(self._place[0]) + T
+        low = 0 if written < self.T else written - self.T + self.off_forward
+        self.move(T, low, written - self.off_backward, priorities)
+
+    def move(self, n: int, low: int, high: int, priorities: Any = None) -> None:
+        """As ``advance``, told which absolute rows [low, high) are on then."""
+        if n > self.T:
+            raise ValueError(f"{n} rows at once do not fit into a ring of {self.T}.")
+        written, old_low, old_high = (int(x) for x in self._place)
+        from_row = old_high
+        if self.enable_input_priorities:
+            self._write_input(written, n, self.default_value)
+            if priorities is not None:
+                from_row = min(from_row, written - self.input_priority_shift)
+                self._write_input(written - self.input_priority_shift, n, priorities)
+        elif priorities is not None:
+            raise ValueError("priorities came; construct the tree with enable_input_priorities.")
+        high = max(high, low)
+        self._place[:] = written + n, low, high
+        self._set_rows(old_low, min(low, old_high), on=False)
+        self._set_rows(max(from_row, low), high, on=True)
+
+    def _write_input(self, start: int, n: int, values: Any) -> None:
+        """Values of absolute rows [start, start + n), as far as there are such."""
+        rows = np.arange(max(0, start), start + n)
+        if isinstance(values, np.ndarray) and values.ndim == 2 and start < 0:
+            values = values[-start:]
+        self._input[rows % self.T] = values
+
+    def _set_rows(self, start: int, stop: int, on: bool) -> None:
+        """Switch absolute rows on or off."""
+        if stop <= start:
+            return
+        t = start % self.T
+        first = min(stop - start, self.T - t)
+        for low, high in ((t, t + first), (0, stop - start - first)):
+            if high > low:
+                begin, end = low * self.B, high * self.B
+                value: Any = 0.0
+                if on and self.enable_input_priorities:
+                    value = self._input[low:high].reshape(-1)
+                elif on:
+                    value = self.default_value
+                self.leaves[begin:end] = value
+                self._sum_range(begin, end)
+
+    def _sum_range(self, begin: int, end: int) -> None:
+        """Recompute the nodes above leaves [begin, end)."""
+        for children, parents in zip(self._children, self._parents):
+            begin, end = begin // FANOUT, -(-end // FANOUT)
+            parents[begin:end] = children[begin:end].sum(axis=1)
+
+    def _sum_above(self, leaves: Array) -> None:
+        """Recompute the nodes above these leaves."""
+        nodes = leaves
+        for children, parents in zip(self._children, self._parents):
+            nodes = nodes // FANOUT
+            parents[nodes] = children.take(nodes, 0).sum(axis=1)
+
+    def sample(self, n: int, unique: bool = False) -> tuple[tuple[Array, Array], Array]:
+        """Draw ``n`` leaves; returns ((T_idxs, B_idxs), priorities), each [n].
+
+        Args:
+            n: how many.
+            unique: without replacement; each next one in proportion among those left.
+
+        Raises:
+            RlpytError: fewer leaves than that are above zero.
+        """
+        leaves, priorities = self.draw(n, unique, self.rng)
+        return np.divmod(leaves, self.B), priorities
+
+    def draw(self, n: int, unique: bool, rng: np.random.Generator) -> tuple[Array, Array]:
+        """As ``sample``, from a given stream; returns (leaves, their priorities)."""
+        if not self.total > 0:
+            raise RlpytError("no leaf of the sum tree is above zero.")
+        leaves = self._draw_unique(n, rng) if unique else self.find(rng.random(n))
+        self._latest = self.ticket(leaves)
+        return leaves, self.leaves.take(leaves)
+
+    def _draw_unique(self, n: int, rng: np.random.Generator) -> Array:
+        """First occurrences in a sequence of draws: successive sampling without replacement."""
+        drawn = np.empty(0, np.int64)
+        for _ in range(4):
+            drawn = np.concatenate([drawn, self.find(rng.random(2 * n))])
+            _, first = np.unique(drawn, return_index=True)
+            if len(first) >= n:
+                return drawn[np.sort(first)[:n]]
+        # Few leaves hold most of the sum. The same by racing clocks, which looks at all leaves.
+        candidates = np.flatnonzero(self.leaves)
+        if len(candidates) < n:
+            raise RlpytError(f"{len(candidates)} leaves are above zero, {n} different ones wanted.")
+        arrival = rng.exponential(size=len(candidates)) / self.leaves[candidates]
+        return candidates[np.argsort(arrival)[:n]]
+
+    def find(self, random_values: Array) -> Array:
+        """Leaves under fractions [n] in [0, 1) of the total; never one that is zero."""
+        sums = np.zeros(len(self._top) + 1)
+        np.cumsum(self._top, out=sums[1:])
+        rest = _below(random_values * sums[-1], sums[-1])
+        node = sums[1:].searchsorted(rest, "right")
+        rest -= sums[node]
+        within = np.zeros((len(rest), FANOUT + 1))
+        rows = np.arange(len(rest))
+        for children in reversed(self._children):
+            np.cumsum(children.take(node, 0), axis=1, out=within[:, 1:])
+            rest = _below(rest, within[:, -1])
+            child = (within[:, 1:] <= rest[:, None]).sum(axis=1)
+            rest -= within[rows, child]
+            node = node * FANOUT + child
+        return node
+
+    def ticket(self, leaves: Array) -> Ticket:
+        """Name these leaves for an update later."""
+        return Ticket(leaves, int(self._place[0]))
+
+    def update_batch_priorities(self, priorities: Any, ticket: Ticket | None = None) -> None:
+        """Set the leaves that were drawn.
+
+        Args:
+            priorities: [n] or a number.
+            ticket: of the leaves; None: of the latest draw in this process. Leaves that have been
+                overwritten since, or switched off, are passed over.
+
+        Raises:
+            RuntimeError: nothing has been drawn.
+            ValueError: there are other than n priorities.
+        """
+        ticket = ticket or self._latest
+        if ticket is None:
+            raise RuntimeError("nothing has been sampled whose priorities could be updated.")
+        leaves = ticket.leaves
+        values = np.asarray(priorities, np.float64)
+        if values.ndim and values.shape != leaves.shape:
+            raise ValueError(f"{values.shape} priorities came for {leaves.shape} samples.")
+        written, low, _ = self._place
+        if ticket.written != written:
+            newest = ticket.written - 1
+            held = newest - (newest - leaves // self.B) % self.T >= low
+            leaves = leaves[held]
+            values = values[held] if values.ndim else values
+        self.reconstruct(leaves, values)
+
+    def reconstruct(self, tree_idxs: Array, values: Any) -> None:
+        """Set leaves [n], and the sums above them."""
+        self.leaves[tree_idxs] = values
+        self._sum_above(tree_idxs)
+
+    def propagate_diffs(self, tree_idxs: Array, diffs: Any, min_level: int = 1) -> None:
+        """Add to leaves [n], and to the sums above them; ``min_level`` is not needed here."""
+        np.add.at(self.leaves, tree_idxs, diffs)
+        self._sum_above(np.asarray(tree_idxs))
+
+    def reconstruct_advance(
+        self, low_on_t: int, high_on_t: int, low_off_t: int, high_off_t: int
+    ) -> None:
+        """Switch rows [low_on_t, high_on_t) on and then rows [low_off_t, high_off_t) off."""
+        self._set_rows(low_on_t, high_on_t, on=True)
+        self._set_rows(low_off_t, high_off_t, on=False)
+
+    def print_tree(self, level: int | None = None) -> None:
+        """Print the sums of one level (0 the highest), or of all."""
+        levels = [self._top, *reversed(self._levels)]
+        for number, values in enumerate(levels):
+            if level in (None, number):
+                print(number, values)
+
+    def state(self) -> dict[str, Any]:
+        """All that it holds, as arrays."""
+        state = {"place": self._place, "top": self._top, "levels": list(self._levels)}
+        if self.enable_input_priorities:
+            state["input"] = self.input_priorities
+        return state
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Hold what ``state`` gave."""
+        self._place[:], self._top[:] = state["place"], state["top"]
+        for level, saved in zip(self._levels, state["levels"], strict=True):
+            level[:] = saved
+        if self.enable_input_priorities:
+            self.input_priorities[:] = state["input"]
+        self._latest = None
+
+
+class AsyncSumTree(SumTree):
+    """A tree in shared memory: all processes see its leaves, sums and cursor.
+
+    Whoever writes (``advance``, ``update_batch_priorities``) must be alone, whoever samples must
+    not be disturbed: the lock is the replay's.
+    """
+
+    async_ = True
+
+    def reset(self) -> None:
+        """Forget everything, in all processes."""
+        super().reset()
+
+    def advance(self, *args: Any, **kwargs: Any) -> None:
+        """Go on, in all processes."""
+        super().advance(*args, **kwargs)
+
+
+def _below(values: Array, bound: Any) -> Array:
+    """Values, and the next number below the bound where rounding has reached it."""
+    return np.asarray(np.minimum(values, bound * (1 - 2.0**-53)))
