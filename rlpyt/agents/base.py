@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import torch
 
 from rlpyt.agents.memory import RecurrentMemory
@@ -29,6 +30,11 @@ class BaseAgent:
         ModelCls: class of the model, a ``torch.nn.Module``.
         model_kwargs: its keyword arguments, beside those from ``make_env_to_model_kwargs``.
         initial_model_state_dict: parameter values to start from.
+
+    Attributes:
+        settings: numbers that the master may change during a run and that workers act by, arrays
+            by name; written in place. They lie in shared memory beside the parameters.
+        group: which group of environments the agent acts for, see ``attend``.
     """
 
     recurrent = False
@@ -51,6 +57,8 @@ class BaseAgent:
         self.device = torch.device("cpu")
         self.env_spaces: Any = None
         self.env_model_kwargs: dict[str, Any] = {}
+        self.settings: dict[str, np.ndarray[Any, Any]] = {}
+        self.group = 0
         self._mode: str | None = None
 
     # What subclasses implement.
@@ -89,15 +97,23 @@ class BaseAgent:
         self.env_model_kwargs = self.make_env_to_model_kwargs(env_spaces)
         self.model = self._build_model()
         if self.initial_model_state_dict is not None:
-            self.model.load_state_dict(self.initial_model_state_dict)
+            self._load_initial_state(self.initial_model_state_dict)
         if share_memory:
-            self.shared_weights = SharedWeights(self.model)
-            self.shared_weights.bind(self.model)
+            self.bind_shared_memory(SharedWeights(self.model, self.settings))
             self.shared_model = self.model
 
     def _build_model(self) -> torch.nn.Module:
         model: torch.nn.Module = self.ModelCls(**self.env_model_kwargs, **self.model_kwargs)
         return model
+
+    def _load_initial_state(self, state_dict: dict[str, Any]) -> None:
+        self.model.load_state_dict(state_dict)
+
+    def bind_shared_memory(self, weights: SharedWeights) -> None:
+        """Act by these parameters and settings from now on, as they change."""
+        weights.bind(self.model)
+        self.shared_weights = weights
+        self.settings = weights.settings
 
     def to_device(self, cuda_idx: int | None = None) -> None:
         """Move the model to a CUDA device; a shared model stays, and a copy of it moves.
@@ -155,7 +171,12 @@ class BaseAgent:
         """Forget the recurrent state of one environment."""
 
     def attend(self, group: int) -> None:
-        """From now on, act for this group of environments."""
+        """From now on, act for this group of environments.
+
+        The environments of one process form groups of equal size, group g of n rows the rows g * n
+        to (g + 1) * n of those that ``collector_initialize`` named. Most agents have one, group 0.
+        """
+        self.group = group
 
     def toggle_alt(self) -> None:
         """Kept for rlpyt's alternating agents; ``attend`` does it here."""
@@ -236,6 +257,7 @@ class RecurrentAgentMixin:
 
     def attend(self, group: int) -> None:
         """From now on, act for this group of environments."""
+        super().attend(group)  # type: ignore[misc]
         self.memory.attend(group=group)
 
     def train_mode(self, itr: int) -> None:
@@ -265,4 +287,4 @@ class AlternatingRecurrentAgentMixin(RecurrentAgentMixin):
 
     def toggle_alt(self) -> None:
         """Attend to the other of two groups, for samplers that alternate by themselves."""
-        self.memory.attend(group=1 - self.memory.group)
+        self.attend(1 - self.memory.group)

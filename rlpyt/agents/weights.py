@@ -1,5 +1,6 @@
 """Where processes meet over a model's parameters: one shared block that models are views of."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,18 @@ class SharedWeights:
     A model on the CPU is *bound*: its parameters and buffers become views, so an optimizer step
     in the master is seen by every worker at once. A model elsewhere is *published* by copying.
     There is one writer, the master, and it writes only while no worker acts.
+
+    Args:
+        model: whose parameters and buffers these are.
+        settings: further numbers of the agent, by name, which workers see change.
+
+    Attributes:
+        settings: arrays in shared memory, with the values given.
     """
 
-    def __init__(self, model: torch.nn.Module) -> None:
+    def __init__(
+        self, model: torch.nn.Module, settings: Mapping[str, np.ndarray[Any, Any]] | None = None
+    ) -> None:
         arena = Arena()
         self._arrays: dict[str, np.ndarray[Any, Any]] = {}
         for name, tensor in _tensors_of(model).items():
@@ -24,6 +34,10 @@ class SharedWeights:
             array = arena.allocate(tuple(values.shape), values.numpy().dtype)
             array[...] = values.numpy()
             self._arrays[name] = array
+        self.settings: dict[str, np.ndarray[Any, Any]] = {}
+        for name, value in (settings or {}).items():
+            self.settings[name] = arena.allocate(value.shape, value.dtype)
+            self.settings[name][...] = value
 
     def bind(self, model: torch.nn.Module) -> None:
         """Make the model's parameters and buffers views of the shared block.

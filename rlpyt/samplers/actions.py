@@ -93,6 +93,7 @@ class LocalActions:
 
     def begin(self, T: int) -> None:
         """Before a batch of T steps."""
+        self.agent.attend(self.group)
         self._policy = self.agent.fast_policy()
         self._noise = self.noise.draw(T, self.agent.noise_spec)
         if self._noise is not None:

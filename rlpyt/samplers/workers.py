@@ -78,7 +78,7 @@ def _build_station(spec: WorkerSpec) -> Any:
             env_ranks=station_spec.env_ranks,
         )
         if spec.weights is not None:
-            spec.weights.bind(agent.model)
+            agent.bind_shared_memory(spec.weights)
     progress = spec.progress.data  # a memoryview: written several times faster than an array
     return Station(station_spec, agent, spec.samples, progress, spec.exchange)
 
