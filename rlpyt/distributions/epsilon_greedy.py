@@ -68,14 +68,17 @@ class EpsilonGreedy(DiscreteMixin, Distribution):
         """The actions of highest value, for q as in ``sample``; what epsilon zero chooses."""
         return q.argmax(-1).to(self.dtype)
 
-    def sample_numpy(self, q: NDArray[Any], noise: NDArray[Any]) -> NDArray[np.int64]:
+    def sample_numpy(
+        self, q: NDArray[Any], noise: NDArray[Any], epsilon: Any = None
+    ) -> NDArray[np.int64]:
         """The actions [B] that ``sample`` draws from the same numbers, for numpy arrays.
 
         Args:
             q: [B, A].
             noise: [B, 2] uniform on [0, 1).
+            epsilon: float32, a number or [B]; ``None``: that which was set.
         """
-        explore = noise[:, 0] < self._epsilon_numpy
+        explore = noise[:, 0] < (self._epsilon_numpy if epsilon is None else epsilon)
         anything = (noise[:, 1] * np.float32(self.dim)).astype(np.int64)
         return np.where(explore, anything, q.argmax(1))
 
@@ -124,9 +127,11 @@ class CategoricalEpsilonGreedy(EpsilonGreedy):
         """The actions whose value distributions have the highest mean, for p as in ``sample``."""
         return super().mode(self.mean(p))
 
-    def sample_numpy(self, p: NDArray[Any], noise: NDArray[Any]) -> NDArray[np.int64]:
+    def sample_numpy(
+        self, p: NDArray[Any], noise: NDArray[Any], epsilon: Any = None
+    ) -> NDArray[np.int64]:
         """The actions [B] that ``sample`` draws from the same numbers, for p [B, A, P]."""
-        return super().sample_numpy(p @ self._known(None).numpy(), noise)
+        return super().sample_numpy(p @ self._known(None).numpy(), noise, epsilon)
 
     def mean(self, p: Tensor, z: Tensor | None = None) -> Tensor:
         """Action values: the means of distributions p [*lead, A, P], [*lead, A].

@@ -1,17 +1,14 @@
 """One policy-gradient agent for any action distribution, with or without recurrent memory."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 
 from rlpyt.agents.base import AgentStep, BaseAgent, RecurrentAgentMixin
+from rlpyt.agents.fast import FastPolicy, has_twin, numpy_forward
 from rlpyt.agents.pg.base import AgentInfo, AgentInfoRnn
 from rlpyt.utils.buffer import buffer_func, buffer_method, buffer_to
-
-# (observation, noise) -> (action, dist_info leaves, value), all numpy [B, ...]
-FastPolicy = Callable[[Any, Any], tuple[Any, tuple[Any, ...], Any]]
 
 
 class PgAgent(BaseAgent):
@@ -134,7 +131,7 @@ class PgAgent(BaseAgent):
         if self.deterministic and self._mode == "eval":
             return None
         ours = type(self).step is PgAgent.step and _speaks_numpy(type(self).make_dist_info)
-        forward = _numpy_forward(self.model) if ours and _has_twin(self.distribution) else None
+        forward = numpy_forward(self.model) if ours and has_twin(self.distribution) else None
         if forward is None:
             return None
         sample = self.distribution.sample_numpy
@@ -157,23 +154,6 @@ class PgAgent(BaseAgent):
 def _speaks_numpy(make_dist_info: Any) -> bool:
     """Whether a subclass's way to make the record works on numpy arrays too; ours say so."""
     return getattr(make_dist_info, "speaks_numpy", False)
-
-
-def _has_twin(distribution: Any) -> bool:
-    """Whether the class that defines ``sample`` defines its twin in numpy as well."""
-    definer = next((c for c in type(distribution).__mro__ if "sample" in vars(c)), object)
-    return "sample_numpy" in vars(definer)
-
-
-def _numpy_forward(model: Any) -> Any:
-    """The model's numpy function with its parameters as they are now; asked for once a batch."""
-    make = getattr(model, "numpy_forward", None)
-    if make is None:
-        return None
-    try:
-        return make(live=False)
-    except TypeError:  # a user's model, always live
-        return make()
 
 
 class RecurrentPgAgent(RecurrentAgentMixin, PgAgent):

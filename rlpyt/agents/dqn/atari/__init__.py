@@ -1,0 +1,1 @@
+"""Agents of deep Q-learning for Atari images."""

@@ -1,0 +1,52 @@
+"""The agent of categorical DQN: each action's return as probabilities of fixed atoms."""
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from rlpyt.agents.dqn.dqn_agent import DqnAgent
+from rlpyt.distributions.epsilon_greedy import CategoricalEpsilonGreedy
+from rlpyt.utils.checks import whole_number
+from rlpyt.utils.collections import namedarraytuple
+
+AgentInfo = namedarraytuple("AgentInfo", ["p"])  # [*lead, A, P] float32
+
+
+class CatDqnAgent(DqnAgent):
+    """Acts on the means of the distributions [.., A, P] that the model gives.
+
+    Args:
+        n_atoms: P, also given to the model.
+        **kwargs: of `DqnAgent`.
+    """
+
+    AgentInfo = AgentInfo
+
+    def __init__(self, n_atoms: int = 51, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.n_atoms = self.model_kwargs["n_atoms"] = whole_number("n_atoms", n_atoms, 2)
+        self.settings["V_min_max"] = np.array([-1.0, 1.0])
+
+    def make_distribution(self, n_actions: int) -> CategoricalEpsilonGreedy:
+        """Epsilon-greedy on the means of distributions."""
+        return CategoricalEpsilonGreedy(dim=n_actions, z=self._atoms())
+
+    def give_V_min_max(self, V_min: float, V_max: float) -> None:
+        """Set the values of the first and last atom; workers see it, too."""
+        self.settings["V_min_max"][:] = V_min, V_max
+        self.distribution.set_z(self._atoms())
+
+    def _atoms(self) -> torch.Tensor:
+        low, high = self.settings["V_min_max"].tolist()
+        return torch.linspace(low, high, self.n_atoms)
+
+    def sample_mode(self, itr: int) -> None:
+        """Sample with the atoms that the algorithm has."""
+        super().sample_mode(itr)
+        self.distribution.set_z(self._atoms())
+
+    def eval_mode(self, itr: int) -> None:
+        """Evaluate with the atoms that the algorithm has."""
+        super().eval_mode(itr)
+        self.distribution.set_z(self._atoms())

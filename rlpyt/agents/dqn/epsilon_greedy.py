@@ -1,0 +1,138 @@
+"""Epsilon-greedy exploration of an agent: annealing, one epsilon per environment, evaluation."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rlpyt.agents.exploration import annealed, log_spaced
+from rlpyt.utils.checks import check_range
+
+
+class EpsilonGreedyAgentMixin:
+    """Sets the epsilon of an agent's distribution, by mode, iteration and environment.
+
+    Epsilon is a function of the iteration alone, so a resumed run has the right one. What workers
+    must know (where the ramp begins and ends) is in the agent's ``settings``.
+
+    Args:
+        eps_init: epsilon at the beginning.
+        eps_final: after annealing; with ``eps_final_min`` that of the last environment.
+        eps_final_min: of the first environment; those between are spaced evenly in the logarithm,
+            by global rank. ``None``: all have ``eps_final``.
+        eps_itr_min, eps_itr_max: iterations between which epsilon falls linearly; algorithms set
+            them to theirs (``set_epsilon_itr_min_max``).
+        eps_eval: in evaluation; before training (iteration 0) it is 1. Deterministic evaluation
+            has none.
+        *args, **kwargs: of the agent.
+
+    Raises:
+        ValueError: a number is out of range, or the schedule rises or has a negative length.
+    """
+
+    eps_sample: Any  # in use for sampling: a number, or an array over environments
+
+    def __init__(
+        self,
+        eps_init: float = 1,
+        eps_final: float = 0.01,
+        eps_final_min: float | None = None,
+        eps_itr_min: int = 50,
+        eps_itr_max: int = 1000,
+        eps_eval: float = 0.001,
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        named = dict(eps_init=eps_init, eps_final=eps_final, eps_eval=eps_eval)
+        for name, value in named.items():
+            check_range(name, value, 0, 1)
+        if eps_final > eps_init:
+            raise ValueError(
+                f"eps_final={eps_final} is above eps_init={eps_init}; exploration must not grow."
+            )
+        if eps_final_min is not None:
+            check_range("eps_final_min", eps_final_min, 0, eps_final, open_low=True)
+        self.eps_final_min = eps_final_min
+        self.eps_eval = eps_eval
+        self.eps_init: Any = eps_init
+        self.eps_final: Any = eps_final
+        self._scalars = (float(eps_init), float(eps_final))
+        self.eps_sample = eps_init
+        self.settings: dict[str, Any] = {**self.settings, "eps_itr": np.zeros(2)}  # type: ignore[has-type]
+        self.set_epsilon_itr_min_max(eps_itr_min, eps_itr_max)
+        self._rows: Any = None  # (group, n) whose epsilons the distribution has
+
+    @property
+    def eps_itr_min(self) -> float:
+        """Iteration at which annealing begins."""
+        return float(self.settings["eps_itr"][0])
+
+    @property
+    def eps_itr_max(self) -> float:
+        """Iteration at which annealing ends."""
+        return float(self.settings["eps_itr"][1])
+
+    def set_epsilon_itr_min_max(self, eps_itr_min: float, eps_itr_max: float) -> None:
+        """Set between which iterations epsilon falls; workers see it, too.
+
+        Raises:
+            ValueError: the end lies before the beginning.
+        """
+        if not 0 <= eps_itr_min <= eps_itr_max:
+            raise ValueError(
+                f"epsilon falls from iteration eps_itr_min={eps_itr_min} to eps_itr_max="
+                f"{eps_itr_max}, which must not come first, nor be negative."
+            )
+        self.settings["eps_itr"][:] = eps_itr_min, eps_itr_max
+
+    def give_min_itr_learn(self, min_itr_learn: int) -> None:
+        """Let annealing begin when learning does; its end stays, unless it comes first."""
+        self.set_epsilon_itr_min_max(min_itr_learn, max(min_itr_learn, self.eps_itr_max))
+
+    def collector_initialize(self, global_B: int = 1, env_ranks: Any = None) -> None:
+        """In each process that acts: take the epsilons of its environments."""
+        if env_ranks is not None:
+            self.make_vec_eps(global_B, env_ranks)
+
+    def make_vec_eps(self, global_B: int, env_ranks: Sequence[int]) -> None:
+        """Give each of these environments, out of ``global_B``, its own final epsilon."""
+        first, last = self._scalars
+        if self.eps_final_min is None or self.eps_final_min == last:
+            return
+        spread = log_spaced(self.eps_final_min, last, global_B)
+        self.eps_final = spread[list(env_ranks)]
+        self.eps_init = np.full(len(self.eps_final), first)
+        self.eps_sample = self.eps_init
+
+    def set_sample_epsilon_greedy(self, epsilon: Any) -> None:
+        """Sample with this epsilon, a number or one per environment, until the mode is set."""
+        self.eps_sample, self._rows = epsilon, None
+        if np.ndim(epsilon) == 0:
+            self.distribution.set_epsilon(float(epsilon))  # type: ignore[attr-defined]
+
+    def sample_mode(self, itr: int) -> None:
+        """Sample with the epsilon of this iteration."""
+        super().sample_mode(itr)  # type: ignore[misc]
+        ramp = (self.eps_itr_min, self.eps_itr_max)
+        self.set_sample_epsilon_greedy(annealed(itr, *ramp, self.eps_init, self.eps_final))
+
+    def eval_mode(self, itr: int) -> None:
+        """Evaluate with ``eps_eval``; at random before there was any training."""
+        super().eval_mode(itr)  # type: ignore[misc]
+        self._rows = None
+        self.distribution.set_epsilon(1.0 if itr == 0 else self.eps_eval)  # type: ignore[attr-defined]
+
+    def epsilon_of(self, n: int, group: int) -> Any:
+        """The epsilons of a group of n environments, for the present mode: float32."""
+        if self._mode == "eval" or np.ndim(self.eps_sample) == 0:  # type: ignore[attr-defined]
+            return np.float32(self.distribution.epsilon)  # type: ignore[attr-defined]
+        own = np.asarray(self.eps_sample, np.float32)[group * n : (group + 1) * n]
+        return own if len(own) > 1 else own[0]  # of one environment, and for a trial of two
+
+    def fit_epsilon(self, n: int) -> None:
+        """Let the distribution have the epsilons of the n environments attended to."""
+        rows = (self.group, n)  # type: ignore[attr-defined]
+        if self._rows != rows:
+            self.distribution.set_epsilon(self.epsilon_of(n, self.group))  # type: ignore[attr-defined]
+            self._rows = rows

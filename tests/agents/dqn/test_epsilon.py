@@ -1,0 +1,105 @@
+import numpy as np
+import pytest
+
+from rlpyt.agents.dqn.vector import DqnMlpAgent, dqn_agent_for
+from rlpyt.agents.exploration import annealed, log_spaced, ramp
+from rlpyt.envs.toy import CountEnv
+
+
+def agent_of(**kwargs):
+    agent = DqnMlpAgent(**kwargs)
+    agent.initialize(CountEnv().spaces)
+    return agent
+
+
+def test_ramp_and_annealing():
+    assert [ramp(i, 2, 6) for i in (0, 2, 3, 4, 6, 9)] == [0, 0, 0.25, 0.5, 1, 1]
+    assert [ramp(i, 3, 3) for i in (2, 3, 4)] == [0, 0, 1]
+    assert annealed(3, 2, 6, 1.0, 0.2) == pytest.approx(0.8)
+    both = annealed(4, 2, 6, np.ones(2), np.array([0.0, 0.5]))
+    assert both.tolist() == [0.5, 0.75]
+
+
+def test_log_spacing():
+    assert np.allclose(log_spaced(0.001, 0.1, 3), [0.001, 0.01, 0.1])
+    assert log_spaced(0.001, 0.1, 1).tolist() == [0.001]
+    with pytest.raises(ValueError, match="0 < low <= high"):
+        log_spaced(0, 0.1, 3)
+
+
+def test_epsilon_follows_the_iteration_whatever_came_before():
+    agent = agent_of(eps_init=1, eps_final=0.2, eps_itr_min=10, eps_itr_max=30)
+    for itr, epsilon in [(0, 1), (10, 1), (20, 0.6), (30, 0.2), (500, 0.2), (20, 0.6)]:
+        agent.sample_mode(itr)
+        assert agent.distribution.epsilon == pytest.approx(epsilon)
+    fresh = agent_of(eps_init=1, eps_final=0.2, eps_itr_min=10, eps_itr_max=30)
+    fresh.sample_mode(400)  # as after a resume
+    assert fresh.distribution.epsilon == pytest.approx(0.2)
+
+
+def test_evaluation_epsilon_and_back():
+    agent = agent_of(eps_eval=0.05)
+    agent.eval_mode(0)
+    assert agent.distribution.epsilon == 1
+    agent.eval_mode(7)
+    assert agent.distribution.epsilon == 0.05
+    agent.sample_mode(0)
+    assert agent.distribution.epsilon == 1
+
+
+def test_algorithms_set_the_ramp():
+    agent = agent_of()
+    agent.set_epsilon_itr_min_max(4, 4)  # a step
+    agent.sample_mode(4)
+    assert agent.distribution.epsilon == 1
+    agent.sample_mode(5)
+    assert agent.distribution.epsilon == pytest.approx(0.01)
+    agent.give_min_itr_learn(9)
+    assert (agent.eps_itr_min, agent.eps_itr_max) == (9, 9)
+    agent.set_sample_epsilon_greedy(0.3)
+    assert agent.distribution.epsilon == 0.3
+
+
+def test_vector_epsilon_goes_by_global_rank_and_group():
+    agent = agent_of(eps_final=0.1, eps_final_min=0.001, eps_itr_min=0, eps_itr_max=10)
+    agent.collector_initialize(global_B=5, env_ranks=[1, 2, 3, 4])
+    spread = log_spaced(0.001, 0.1, 5).astype(np.float32)
+    agent.sample_mode(99)
+    assert np.allclose(agent.epsilon_of(4, 0), spread[1:])
+    assert np.allclose(agent.epsilon_of(2, 1), spread[3:])
+    agent.attend(1)
+    agent.fit_epsilon(2)
+    assert np.allclose(agent.distribution.epsilon, spread[3:])
+    agent.attend(0)
+    agent.fit_epsilon(2)
+    assert np.allclose(agent.distribution.epsilon, spread[1:3])
+    agent.sample_mode(5)
+    assert np.allclose(agent.epsilon_of(2, 0), 0.5 + 0.5 * spread[1:3])
+    agent.eval_mode(5)
+    assert agent.epsilon_of(3, 0) == np.float32(0.001)
+    agent.collector_initialize(global_B=5, env_ranks=[2])  # again, from the same numbers
+    agent.sample_mode(99)
+    assert agent.epsilon_of(1, 0) == spread[2]
+
+
+@pytest.mark.parametrize(
+    "kwargs,message",
+    [
+        (dict(eps_final=1.5), "eps_final=1.5"),
+        (dict(eps_init=0.1, eps_final=0.2), "eps_final=0.2 is above eps_init=0.1"),
+        (dict(eps_final=0.1, eps_final_min=0.2), "eps_final_min=0.2"),
+        (dict(eps_itr_min=5, eps_itr_max=4), "eps_itr_min=5"),
+        (dict(eps_eval=-1), "eps_eval=-1"),
+    ],
+)
+def test_impossible_schedules_are_refused(kwargs, message):
+    with pytest.raises(ValueError, match=message):
+        DqnMlpAgent(**kwargs)
+
+
+def test_ready_agents_by_kind():
+    spaces = CountEnv().spaces
+    for kind in ("dqn", "catdqn", "qrdqn", "iqn", "r2d1"):
+        assert dqn_agent_for(kind, spaces).recurrent == (kind == "r2d1")
+    with pytest.raises(ValueError, match="kind='sarsa'"):
+        dqn_agent_for("sarsa", spaces)
