@@ -57,7 +57,7 @@ EXPERIMENTS = [
     Experiment("a2c-memory-lstm", f"{MEMORY[1]} --agent.recurrent", SEEDS, "near 1"),
     Experiment("ppo-memory-ff", MEMORY[0], SEEDS, "cannot: about 0.5"),
     Experiment("a2c-memory-ff", MEMORY[1], SEEDS, "cannot: about 0.5"),
-    Experiment("ppo-HalfCheetah", "ppo HalfCheetah-v5 --steps 300000", (0,), "a curve"),
+    Experiment("ppo-HalfCheetah", "ppo HalfCheetah-v5 --steps 300000", SEEDS, "a curve"),
     Experiment(
         "ppo-pong",
         "ppo pong --steps 1500000 --algo.learning-rate 5e-4 --algo.no-linear-lr-schedule "
