@@ -1,6 +1,6 @@
 """What a runner asks of an algorithm."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 
 class RlAlgorithm:
@@ -10,7 +10,7 @@ class RlAlgorithm:
     replay buffer, where there is one).
     """
 
-    opt_info_fields: tuple[str, ...] = ()
+    opt_info_fields: ClassVar[tuple[str, ...]] = ()
     bootstrap_value = False  # whether samplers record ``agent.value``
     final_observation = False  # whether they record the last observations of truncated episodes
     update_counter = 0

@@ -1,21 +1,18 @@
-"""What policy-gradient algorithms share: optimizer, returns and advantages, agent inputs."""
+"""What policy-gradient algorithms share: returns and advantages, agent inputs."""
 
-import warnings
 from collections import namedtuple
 from typing import Any
 
 import torch
 
 from rlpyt.agents.base import AgentInputs
-from rlpyt.algos.base import RlAlgorithm
 from rlpyt.algos.episodes import EpisodePacking, null_after_done
-from rlpyt.algos.optim import GradientStep, checked_arguments
+from rlpyt.algos.gradient import GradientAlgo
 from rlpyt.algos.returns import (
     discount_return,
     generalized_advantage_estimation,
     valid_from_done,
 )
-from rlpyt.algos.untrained import warn_of_untrained
 from rlpyt.utils.buffer import buffer_func, buffer_method, buffer_to
 from rlpyt.utils.checks import check_range
 from rlpyt.utils.collections import namedarraytuple
@@ -33,31 +30,21 @@ PgBatch = namedarraytuple(
 EPS = 1e-6  # below this a standard deviation is no scale
 
 
-class PolicyGradientAlgo(RlAlgorithm):
+class PolicyGradientAlgo(GradientAlgo):
     """Base of A2C and PPO, whose hyperparameters it reads as attributes."""
 
     bootstrap_value = True
     opt_info_fields = OptInfo._fields
 
-    # Hyperparameters that every subclass declares.
+    # Hyperparameters that every subclass declares, beside those of the base.
     discount: float
-    learning_rate: float
     gae_lambda: float
     normalize_advantage: bool
-    OptimCls: type[torch.optim.Optimizer]
-    optim_kwargs: dict[str, Any] | None
-    clip_grad_norm: float | None
-    initial_optim_state_dict: Any
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_range("discount", self.discount, 0, 1)
         check_range("gae_lambda", self.gae_lambda, 0, 1)
-        check_range("learning_rate", self.learning_rate, 0, 100, open_low=True)
-        if self.learning_rate > 1:
-            warnings.warn(f"learning_rate={self.learning_rate} is unusually large.")
-        if self.clip_grad_norm is not None:
-            check_range("clip_grad_norm", self.clip_grad_norm, 0, open_low=True)
-        checked_arguments(self.OptimCls, self.optim_kwargs)
 
     def initialize(
         self,
@@ -76,24 +63,6 @@ class PolicyGradientAlgo(RlAlgorithm):
         self.mid_batch_reset = mid_batch_reset
         self.world_size = world_size
         self.optim_initialize(rank)
-
-    def optim_initialize(self, rank: int = 0) -> None:
-        """Build the optimizer, from its initial state if one was given."""
-        self.rank = rank
-        if rank == 0:
-            warn_of_untrained(self.agent.model)
-        names = {p: name for name, p in self.agent.model.named_parameters()}
-        self.gradient_step = GradientStep(
-            self.agent.parameters(),
-            self.OptimCls,
-            self.learning_rate,
-            self.optim_kwargs,
-            self.clip_grad_norm,
-            names,
-        )
-        self.optimizer = self.gradient_step.optimizer
-        if self.initial_optim_state_dict is not None:
-            self.load_optim_state_dict(self.initial_optim_state_dict)
 
     def process_returns(self, samples: Any) -> tuple[torch.Tensor, torch.Tensor, Any]:
         """Returns, advantages and the mask of valid samples.
@@ -187,14 +156,6 @@ class PolicyGradientAlgo(RlAlgorithm):
         packing = EpisodePacking(batch.done)
         packed = packing.pack(batch)._replace(valid=packing.valid.float())
         return packed, packing.pack_state(init_rnn_state)
-
-    def stop_if_not_finite(self, itr: int, error: Exception) -> Exception:
-        """The error, with the iteration and update it happened in."""
-        return type(error)(
-            f"{type(self).__name__}, iteration {itr}, update {self.update_counter}: {error}. Look "
-            "for a learning rate that is too large, and for rewards or observations that are not "
-            "finite or badly scaled."
-        )
 
 
 def normalize(advantage: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:

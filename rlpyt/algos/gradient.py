@@ -1,0 +1,56 @@
+"""What algorithms with one optimizer over the agent's parameters have in common."""
+
+import warnings
+from typing import Any
+
+import torch
+
+from rlpyt.algos.base import RlAlgorithm
+from rlpyt.algos.optim import GradientStep, checked_arguments
+from rlpyt.algos.untrained import warn_of_untrained
+from rlpyt.utils.checks import check_range
+
+
+class GradientAlgo(RlAlgorithm):
+    """Base of algorithms that descend one loss; reads its settings as attributes."""
+
+    agent: Any
+    learning_rate: float
+    OptimCls: type[torch.optim.Optimizer]
+    optim_kwargs: dict[str, Any] | None
+    clip_grad_norm: float | None
+    initial_optim_state_dict: Any
+
+    def __post_init__(self) -> None:
+        check_range("learning_rate", self.learning_rate, 0, 100, open_low=True)
+        if self.learning_rate > 1:
+            warnings.warn(f"learning_rate={self.learning_rate} is unusually large.")
+        if self.clip_grad_norm is not None:
+            check_range("clip_grad_norm", self.clip_grad_norm, 0, open_low=True)
+        checked_arguments(self.OptimCls, self.optim_kwargs)
+
+    def optim_initialize(self, rank: int = 0) -> None:
+        """Build the optimizer, from its initial state if one was given."""
+        self.rank = rank
+        if rank == 0:
+            warn_of_untrained(self.agent.model)
+        names = {p: name for name, p in self.agent.model.named_parameters()}
+        self.gradient_step = GradientStep(
+            self.agent.parameters(),
+            self.OptimCls,
+            self.learning_rate,
+            self.optim_kwargs,
+            self.clip_grad_norm,
+            names,
+        )
+        self.optimizer = self.gradient_step.optimizer
+        if self.initial_optim_state_dict is not None:
+            self.load_optim_state_dict(self.initial_optim_state_dict)
+
+    def stop_if_not_finite(self, itr: int, error: Exception) -> Exception:
+        """The error, with the iteration and update it happened in."""
+        return type(error)(
+            f"{type(self).__name__}, iteration {itr}, update {self.update_counter}: {error}. Look "
+            "for a learning rate that is too large, and for rewards or observations that are not "
+            "finite or badly scaled."
+        )
