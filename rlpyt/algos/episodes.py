@@ -6,6 +6,7 @@ recorded one at the batch's first row, zeros after a done. No sample is lost.
 """
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -18,10 +19,19 @@ class EpisodePacking:
 
     Args:
         done: [T, B] bool; an episode begins in the row after a done.
+        tails: (T_idxs, B_idxs) [K] of done steps whose sequences get one row more, in which the
+            model looks at what the episode would have gone on from.
+
+    Attributes:
+        valid: [L, S] bool, false in padding and tails.
+        trivial: nothing is cut, and sequences are the batch as it is.
     """
 
-    def __init__(self, done: torch.Tensor) -> None:
+    def __init__(
+        self, done: torch.Tensor, tails: tuple[torch.Tensor, torch.Tensor] | None = None
+    ) -> None:
         T, B = done.shape
+        device = done.device
         begins = torch.ones(T, B, dtype=torch.bool)
         begins[1:] = done[:-1].bool().cpu()
         flat = begins.t().reshape(-1)  # environment by environment
@@ -29,20 +39,47 @@ class EpisodePacking:
         stops = torch.cat([starts[1:], torch.tensor([T * B])])
         length = stops - starts
         L = int(length.max())
+        self.tails: tuple[torch.Tensor, torch.Tensor] | None = None  # (rows, sequences) [K]
+        if tails is not None:
+            where = tails[1].cpu() * T + tails[0].cpu()
+            sequence = torch.searchsorted(starts, where, right=True) - 1
+            L = max(L, int(length[sequence].max()) + 1)
+            self.tails = length[sequence].to(device), sequence.to(device)
+        self.trivial = tails is None and len(starts) == B
         steps = torch.arange(L).unsqueeze(1)  # [L, 1]
-        self.valid = (steps < length).to(done.device)  # [L, S]
+        self.valid = (steps < length).to(device)  # [L, S]
         where = starts + torch.minimum(steps, length - 1)  # [L, S], padding repeats the last row
-        self.B_idxs = (where // T).to(done.device)
-        self.T_idxs = (where % T).to(done.device)
-        self.first_B = (starts // T).to(done.device)  # [S], environment of each sequence
-        self.from_zero = (starts % T != 0).to(done.device)  # [S]
+        self.B_idxs = (where // T).to(device)
+        self.T_idxs = (where % T).to(device)
+        self.first_B = (starts // T).to(device)  # [S], environment of each sequence
+        self.from_zero = (starts % T != 0).to(device)  # [S]
+        sequence_of = torch.cumsum(flat, 0) - 1  # [B * T]
+        row_of = torch.arange(T * B) - starts[sequence_of]
+        self._back = tuple(x.reshape(B, T).t().to(device) for x in (row_of, sequence_of))
 
-    def pack(self, tree: Any) -> Any:
-        """[T, B, ...] -> [L, S, ...]."""
-        return buffer_func(tree, lambda leaf: leaf[self.T_idxs, self.B_idxs])
+    def pack(self, tree: Any, tails: Any = None) -> Any:
+        """[T, B, ...] -> [L, S, ...].
+
+        Args:
+            tree: of [T, B, ...].
+            tails: of [K, ...], what to put into the tails.
+        """
+        if self.trivial:
+            return tree
+        packed = buffer_func(tree, lambda leaf: leaf[self.T_idxs, self.B_idxs])
+        if self.tails is not None:
+            for own, tail in zip(leaves_of(packed), leaves_of(tails), strict=True):
+                own[self.tails] = tail.to(own.dtype)
+        return packed
+
+    def unpack(self, packed: torch.Tensor) -> torch.Tensor:
+        """[L, S, ...] -> [T, B, ...], every row back to where it came from."""
+        return packed if self.trivial else packed[self._back]
 
     def pack_state(self, state: Any) -> Any:
         """Initial states [N, B, H] -> [N, S, H], zeros where an episode begins within the batch."""
+        if self.trivial:
+            return state
 
         def select(leaf: torch.Tensor) -> torch.Tensor:
             picked = leaf[:, self.first_B]
@@ -50,6 +87,41 @@ class EpisodePacking:
             return picked
 
         return buffer_func(state, select)
+
+
+def state_after(run: Callable[[Any, Any], Any], inputs: Any, done: torch.Tensor, state: Any) -> Any:
+    """The recurrent state after the last row of a batch: what the next row begins with.
+
+    Only each environment's last episode matters. Where these begin at different rows, the batch is
+    run in as many pieces.
+
+    Args:
+        run: (inputs [t, B, ...], state) -> state after them.
+        inputs: tree of [T, B, ...].
+        done: [T, B].
+        state: before the first row, leaves [N, B, H]; ``None``: zeros.
+
+    Returns:
+        leaves [N, B, H], zero where the next row begins an episode.
+    """
+    T = len(done)
+    rows = torch.arange(1, T, device=done.device).unsqueeze(1)
+    begins = torch.zeros_like(done[0], dtype=torch.long)  # [B], first row of the last episode
+    if T > 1:
+        begins = (rows * done[:-1].bool()).amax(0)
+    cuts = sorted(set(begins.tolist()))
+    for first, stop in zip(cuts, [*cuts[1:], T]):
+        if first > 0:
+            state = zeroed(state, begins == first)
+        state = run(buffer_func(inputs, lambda leaf, a=first, b=stop: leaf[a:b]), state)
+    return zeroed(state, done[-1].bool())
+
+
+def zeroed(state: Any, where: torch.Tensor) -> Any:
+    """Recurrent states [N, B, H] with zeros in the columns ``where`` [B]."""
+    if state is None or not where.any():
+        return state
+    return buffer_func(state, lambda leaf: leaf.masked_fill(where[None, :, None], 0))
 
 
 def null_after_done(prev: Any, done: torch.Tensor, null: Any = 0) -> Any:

@@ -1,0 +1,66 @@
+"""Categorical DQN, "C51" (Bellemare et al. 2017): distributions of returns over fixed atoms.
+
+With double_dqn, prioritized_replay, n_step_return=3 and an agent whose model is dueling and noisy,
+this is Rainbow (Hessel et al. 2018).
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from rlpyt.algos.arguments import own_fields_first
+from rlpyt.algos.dqn.dqn import DQN
+from rlpyt.algos.dqn.losses import categorical_loss, greedy_row, project_onto_atoms
+from rlpyt.utils.checks import check_range
+from rlpyt.utils.tensor import select_at_indexes
+
+EPS = 1e-6  # the least probability in logarithms
+
+
+@own_fields_first
+@dataclass(eq=False)
+class CategoricalDQN(DQN):
+    """DQN that learns distributions; the agent says over how many atoms."""
+
+    V_min: float = -10  # value of the first atom: the least discounted return
+    V_max: float = 10  # of the last: the greatest
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range("V_min", self.V_min)
+        check_range("V_max", self.V_max, self.V_min, open_low=True)
+
+    def initialize(self, *args: Any, **kwargs: Any) -> None:
+        """As for DQN; the agent learns the range of the atoms."""
+        super().initialize(*args, **kwargs)
+        self.agent.give_V_min_max(self.V_min, self.V_max)
+
+    def async_initialize(self, *args: Any, **kwargs: Any) -> Any:
+        """As for DQN; the agent learns the range of the atoms."""
+        buffer = super().async_initialize(*args, **kwargs)
+        self.agent.give_V_min_max(self.V_min, self.V_max)
+        return buffer
+
+    def loss(self, samples: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        """Cross entropy between the projected target distribution and the predicted one, [B].
+
+            L = E[-w sum_i (Phi (R + g Z'(s', a*)))_i log p_i(s, a)]
+
+        Args:
+            samples: from the replay.
+
+        Returns:
+            loss, a scalar; KL divergences of the same [B], for priorities, without gradient.
+        """
+        samples = self.on_device(samples)
+        p = select_at_indexes(samples.action, self.agent(*samples.agent_inputs))
+        with torch.no_grad():
+            z = torch.linspace(self.V_min, self.V_max, self.agent.n_atoms, device=p.device)
+            target_p = self.agent.target(*samples.target_inputs)
+            selecting_p = self.agent(*samples.target_inputs) if self.double_dqn else target_p
+            next_p = greedy_row(target_p, selecting_p @ z)
+            discount_n = self.bootstrap_discount(samples)
+            projected = project_onto_atoms(next_p, samples.return_, discount_n, z)
+        losses, kl = categorical_loss(p, projected, EPS)
+        return self.weighted_mean(losses, samples), kl

@@ -1,0 +1,149 @@
+"""The mathematics of deep Q-learning: targets and losses as pure functions of tensors.
+
+Leading dimensions ``*L`` are [B] for single transitions and [T, B] for sequences. Targets are
+``return_ + discount_n * (value of what follows)``, with ``discount_n`` gamma to the number of
+rewards in the return, zero after a terminal state; replays give both.
+"""
+
+import torch
+from torch import Tensor
+
+
+def greedy_value(next_q: Tensor, selecting_q: Tensor | None = None) -> Tensor:
+    """Value of the best action in what follows.
+
+        max_a Q'(s', a)     or     Q'(s', argmax_a Q(s', a))     (van Hasselt et al. 2016, eq. 4)
+
+    Args:
+        next_q: [*L, A], of the target network.
+        selecting_q: [*L, A], of the online network, which selects the action ("double"); ``None``:
+            the target network selects.
+
+    Returns:
+        [*L].
+    """
+    if selecting_q is None:
+        return next_q.amax(-1)
+    return next_q.gather(-1, selecting_q.argmax(-1, keepdim=True)).squeeze(-1)
+
+
+def greedy_row(next_rows: Tensor, next_q: Tensor) -> Tensor:
+    """What belongs to the best action: rows [*L, A, P] and action values [*L, A] to [*L, P]."""
+    best = next_q.argmax(-1)[..., None, None]
+    return next_rows.gather(-2, best.expand(*best.shape[:-1], next_rows.shape[-1])).squeeze(-2)
+
+
+def huber(x: Tensor, clip: float | None) -> Tensor:
+    """x^2 / 2 up to ``clip``, beyond it a line of that slope; ``None``: x^2 / 2 everywhere."""
+    if clip is None:
+        return 0.5 * x * x
+    size = x.abs()
+    small = size.clamp(max=clip)
+    return small * (size - 0.5 * small)
+
+
+def project_onto_atoms(p: Tensor, return_: Tensor, discount_n: Tensor, z: Tensor) -> Tensor:
+    """The distribution of ``return_ + discount_n * Z`` over the atoms that Z itself has.
+
+        (Phi p)_i = sum_j p_j [1 - |clip(R + g z_j) - z_i| / dz]_0^1     (Bellemare et al. 2017)
+
+    Mass between two atoms is shared out by distance, mass on an atom stays there, mass beyond the
+    ends is put on them.
+
+    Args:
+        p: [*L, P], probabilities of what follows.
+        return_, discount_n: [*L].
+        z: [P], values of the atoms, evenly spaced and ascending.
+
+    Returns:
+        [*L, P], with the sums of p.
+    """
+    moved = return_.unsqueeze(-1) + discount_n.unsqueeze(-1) * z
+    spacing = (z[-1] - z[0]) / (len(z) - 1)
+    moved = torch.clamp(moved, z[0], z[-1])
+    # Distances in units of the spacing, to whole numbers: an atom that is hit gets all of it.
+    position = ((moved - z[0]) / spacing).unsqueeze(-1)  # [*L, P, 1]
+    atoms = torch.arange(len(z), device=z.device)
+    share = (1 - (position - atoms).abs()).clamp(min=0)  # [*L, P from, P to]
+    return (p.unsqueeze(-2) @ share).squeeze(-2)
+
+
+def categorical_loss(p: Tensor, target_p: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+    """Cross entropy between target and prediction, and the KL divergence between them.
+
+    Args:
+        p: [*L, P], predicted probabilities, with gradient.
+        target_p: [*L, P].
+        eps: probabilities below it are taken for it in logarithms.
+
+    Returns:
+        cross entropy [*L], with gradient; KL(target_p || p) [*L], without: zero where they agree,
+        so it serves as a priority.
+    """
+    p, target = p.clamp(eps, 1), target_p.clamp(eps, 1)
+    cross_entropy = -(target_p * p.log()).sum(-1)
+    kl = (target * (target.log() - p.detach().log())).sum(-1).clamp(min=eps)
+    return cross_entropy, kl
+
+
+def quantile_huber_loss(
+    quantiles: Tensor, tau: Tensor, target: Tensor, clip: float | None
+) -> Tensor:
+    """Quantile regression of a return's quantiles towards samples of its target.
+
+        sum_i mean_j |tau_i - 1{u_ij < 0}| L(u_ij) / k,    u_ij = target_j - quantile_i
+
+    with L the Huber loss of threshold k (Dabney et al. 2018, eq. 10).
+
+    Args:
+        quantiles: [*L, N], with gradient.
+        tau: their fractions, [*L, N] or [N].
+        target: [*L, M].
+        clip: k; ``None``: |u| in place of L / k, plain quantile regression.
+
+    Returns:
+        [*L].
+    """
+    u = target.unsqueeze(-2) - quantiles.unsqueeze(-1)  # [*L, N, M]
+    size = u.abs() if clip is None else huber(u, clip) / clip
+    weight = (tau.unsqueeze(-1) - (u.detach() < 0).to(tau.dtype)).abs()
+    return (weight * size).mean(-1).sum(-1)
+
+
+def value_scale(x: Tensor, eps: float) -> Tensor:
+    """h(x) = sign(x) (sqrt(|x| + 1) - 1) + eps x, which compresses large returns.
+
+    (Pohlen et al. 2018, proposition A.2.) In a form without cancellation for small x.
+    """
+    return x / (torch.sqrt(x.abs() + 1) + 1) + eps * x
+
+
+def inv_value_scale(z: Tensor, eps: float) -> Tensor:
+    """The x with h(x) = z, in closed form.
+
+        sign(z) (s^2 - 1),   s = (sqrt(1 + 4 eps (|z| + 1 + eps)) - 1) / (2 eps)
+
+    written so that nothing cancels, and eps may be zero.
+    """
+    size = z.abs()
+    root = torch.sqrt(1 + 4 * eps * (size + 1 + eps))
+    s_minus_1 = (2 * (size + 1 + eps) - (root + 1)) / (root + 1)
+    return z.sign() * s_minus_1 * (s_minus_1 + 2)
+
+
+def sequence_priority(td_abs: Tensor, valid: Tensor, eta: float) -> Tensor:
+    """One priority for each sequence: eta max_t |d_t| + (1 - eta) mean_t |d_t|.
+
+    (Kapturowski et al. 2019, section 2.3.)
+
+    Args:
+        td_abs: [T, B], absolute TD errors.
+        valid: [T, B], 1 where they count.
+        eta: in [0, 1].
+
+    Returns:
+        [B]; zero where nothing is valid.
+    """
+    counted = torch.where(valid > 0, td_abs, 0)
+    mean = counted.sum(0) / valid.sum(0).clamp(min=1)
+    return eta * counted.amax(0) + (1 - eta) * mean

@@ -1,0 +1,93 @@
+"""Quantile regression: QR-DQN (Dabney et al. 2018a) and implicit quantiles, IQN (2018b)."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from rlpyt.algos.dqn.dqn import DQN
+from rlpyt.algos.dqn.losses import greedy_row, quantile_huber_loss
+from rlpyt.models.dqn.implicit_quantile import midpoints
+from rlpyt.utils.checks import whole_number
+from rlpyt.utils.tensor import select_at_indexes
+
+
+@dataclass(eq=False)
+class QRDQN(DQN):
+    """DQN that learns quantiles of returns at fixed fractions; the agent says how many.
+
+    ``delta_clip`` is the threshold k of the quantile Huber loss.
+    """
+
+    def loss(self, samples: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        """Quantile Huber loss between all target quantiles and all predicted ones, [B].
+
+        Args:
+            samples: from the replay.
+
+        Returns:
+            loss, a scalar; absolute differences of the means [B], without gradient.
+        """
+        samples = self.on_device(samples)
+        quantiles = select_at_indexes(samples.action, self.agent(*samples.agent_inputs))
+        tau = midpoints(quantiles.shape[-1]).to(quantiles.device)
+        with torch.no_grad():
+            next_quantiles = self.agent.target(*samples.target_inputs)
+            selecting = self.agent(*samples.target_inputs) if self.double_dqn else next_quantiles
+            target = self.target_of(samples, next_quantiles, selecting)
+        return self.regress(samples, quantiles, tau, target)
+
+    def target_of(self, samples: Any, next_quantiles: Any, selecting: Any) -> torch.Tensor:
+        """Target quantiles [B, M]: of the action whose ``selecting`` quantiles have the best mean.
+
+        Args:
+            samples: from the replay.
+            next_quantiles: of the target network, [B, A, M].
+            selecting: [B, A, K].
+        """
+        best = greedy_row(next_quantiles, selecting.mean(-1))
+        discount_n = self.bootstrap_discount(samples).unsqueeze(-1)
+        return samples.return_.unsqueeze(-1) + discount_n * best  # type: ignore[no-any-return]
+
+    def regress(
+        self, samples: Any, quantiles: torch.Tensor, tau: torch.Tensor, target: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Loss and priorities from quantiles [B, N] at fractions tau, and targets [B, M]."""
+        losses = quantile_huber_loss(quantiles, tau, target, self.delta_clip)
+        td_abs_errors = (target.mean(-1) - quantiles.detach().mean(-1)).abs()
+        return self.weighted_mean(losses, samples), td_abs_errors
+
+
+@dataclass(eq=False)
+class IQN(QRDQN):
+    """DQN that learns quantiles of returns at fractions drawn anew for every update."""
+
+    n_tau: int = 64  # N, fractions per predicted return; 8-64
+    n_tau_target: int = 64  # N', fractions per target; 8-64
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        whole_number("n_tau", self.n_tau, 1)
+        whole_number("n_tau_target", self.n_tau_target, 1)
+
+    def loss(self, samples: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        """As for QR-DQN, at uniformly drawn fractions; actions are selected as in acting.
+
+        Args:
+            samples: from the replay.
+
+        Returns:
+            loss, a scalar; absolute differences of the means [B], without gradient.
+        """
+        samples = self.on_device(samples)
+        device, B = samples.return_.device, len(samples.return_)
+        tau = torch.rand(B, self.n_tau, device=device)
+        quantiles = select_at_indexes(samples.action, self.agent(*samples.agent_inputs, tau))
+        with torch.no_grad():
+            inputs = samples.target_inputs
+            next_tau = torch.rand(B, self.n_tau_target, device=device)
+            next_quantiles = self.agent.target(*inputs, next_tau)
+            acting = midpoints(self.agent.n_act_quantiles)
+            select = self.agent if self.double_dqn else self.agent.target
+            target = self.target_of(samples, next_quantiles, select(*inputs, acting))
+        return self.regress(samples, quantiles, tau, target)

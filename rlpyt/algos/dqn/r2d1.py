@@ -1,0 +1,372 @@
+"""R2D1: recurrent DQN from replayed sequences (R2D2 of Kapturowski et al. 2019, on one machine)."""
+
+from collections import namedtuple
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import torch
+
+from rlpyt.agents.base import AgentInputs
+from rlpyt.algos.arguments import own_fields_first
+from rlpyt.algos.dqn.dqn import DQN, SamplesToBuffer
+from rlpyt.algos.dqn.losses import (
+    greedy_value,
+    huber,
+    inv_value_scale,
+    sequence_priority,
+    value_scale,
+)
+from rlpyt.algos.episodes import EpisodePacking, null_after_done, state_after
+from rlpyt.algos.off_policy import null_action_of, thinned
+from rlpyt.algos.returns import valid_from_done
+from rlpyt.replays.batch import PrioritiesSamplesToBuffer
+from rlpyt.replays.sequence.frame import (
+    AsyncPrioritizedSequenceReplayFrameBuffer,
+    AsyncUniformSequenceReplayFrameBuffer,
+    PrioritizedSequenceReplayFrameBuffer,
+    UniformSequenceReplayFrameBuffer,
+)
+from rlpyt.replays.sequence.prioritized import (
+    AsyncPrioritizedSequenceReplayBuffer,
+    PrioritizedSequenceReplayBuffer,
+)
+from rlpyt.replays.sequence.uniform import (
+    AsyncUniformSequenceReplayBuffer,
+    UniformSequenceReplayBuffer,
+)
+from rlpyt.replays.targets import n_step_targets
+from rlpyt.utils.buffer import buffer_func, buffer_method
+from rlpyt.utils.checks import check_range, whole_number
+from rlpyt.utils.collections import namedarraytuple
+from rlpyt.utils.tensor import select_at_indexes, valid_mean
+
+OptInfo = namedtuple("OptInfo", ["loss", "gradNorm", "tdAbsErr", "priority"])
+SamplesToBufferRnn = namedarraytuple(
+    "SamplesToBufferRnn", (*SamplesToBuffer._fields, "prev_rnn_state")
+)
+
+
+@own_fields_first
+@dataclass(eq=False)
+class R2D1(DQN):
+    """DQN for agents with memory, trained on sequences that begin with a recorded state.
+
+    The first steps of a sequence only bring that state up to date ("burn-in"). Episodes may end
+    and begin anywhere in a sequence; the memory is cleared there as it was in acting.
+    """
+
+    discount: float = 0.997  # gamma, per environment step
+    batch_T: int = 80  # steps of a sequence that are trained on
+    batch_B: int = 64  # sequences per update; 16-64
+    warmup_T: int = 40  # steps before them, for burn-in; 0-40
+    store_rnn_state_interval: int = 40  # steps between recorded states, where sequences begin
+    min_steps_learn: int = int(1e5)  # environment steps before learning begins
+    delta_clip: float | None = None  # TD errors beyond it count linearly (Huber); None: squared
+    replay_size: int = int(1e6)  # transitions kept
+    replay_ratio: float = 1  # samples trained on, burn-in included, per sample collected
+    target_update_interval: int = 2500  # updates between those of the target network
+    n_step_return: int = 5  # rewards in a target before it bootstraps
+    learning_rate: float = 1e-4  # of the optimizer
+    OptimCls: type[torch.optim.Optimizer] = torch.optim.Adam  # of torch.optim: RMSprop, SGD, ...
+    optim_kwargs: dict[str, Any] | None = None  # the optimizer's further arguments: {"eps": 1e-3}
+    initial_optim_state_dict: Any = None  # state of the optimizer to start from
+    clip_grad_norm: float | None = 80.0  # largest gradient norm, None: no limit; 40-80
+    eps_steps: int | None = int(1e6)  # environment steps until epsilon is final; None: the agent's
+    double_dqn: bool = True  # the online network selects the target's action
+    prioritized_replay: bool = True  # draw sequences by their TD errors
+    pri_alpha: float = 0.6  # how much priorities matter; 0 is uniform
+    pri_beta_init: float = 0.9  # how much importance weights correct, at first
+    pri_beta_final: float = 0.9  # and in the end
+    pri_beta_steps: int = int(50e6)  # environment steps until then
+    pri_eta: float = 0.9  # share of the greatest TD error in a sequence's priority; rest: the mean
+    default_priority: float | None = None  # of new samples; None: delta_clip, or 1
+    input_priorities: bool = True  # new samples get the priority of their own TD errors
+    input_priority_shift: int | None = (
+        None  # ... for sequences this many states older; None: by burn-in
+    )
+    value_scale_eps: float = 1e-3  # of the rescaling of values, h(x); 1e-3
+    ReplayBufferCls: Any = None  # to use in place of the one these settings ask for
+    updates_per_sync: int = 1  # updates between hand-overs of parameters, in asynchronous runs
+    batch_size: int = field(init=False, default=0)  # follows from the lengths above
+
+    opt_info_fields: ClassVar[tuple[str, ...]] = OptInfo._fields
+
+    def __post_init__(self) -> None:
+        for name in ("batch_T", "batch_B"):
+            whole_number(name, getattr(self, name), 1)
+        for name in ("warmup_T", "store_rnn_state_interval"):
+            whole_number(name, getattr(self, name), 0)
+        self.batch_size = (self.batch_T + self.warmup_T) * self.batch_B
+        super().__post_init__()
+        check_range("pri_eta", self.pri_eta, 0, 1)
+        check_range("value_scale_eps", self.value_scale_eps, 0)
+        if self.input_priority_shift is None:
+            self.input_priority_shift = self.warmup_T // max(1, self.store_rnn_state_interval)
+        self.input_priority_shift = whole_number(
+            "input_priority_shift", self.input_priority_shift, 0
+        )
+
+    def check_resets(self) -> None:
+        """Sequences may have gaps where the sampler waits with resets, if they begin as it does.
+
+        Raises:
+            ValueError: they begin elsewhere; or the agent has no memory.
+        """
+        if not self.agent.recurrent:
+            raise ValueError(
+                f"{type(self).__name__} trains agents with memory; {type(self.agent).__name__} has "
+                "none. Use an R2d1Agent, or DQN."
+            )
+        T = self.batch_spec.T
+        if not self.mid_batch_reset and (self.store_rnn_state_interval % T or self.warmup_T % T):
+            raise ValueError(
+                f"where the sampler waits with resets until a batch ends, sequences and burn-in "
+                f"must end with batches: batch_T={T} of the sampler must divide "
+                f"store_rnn_state_interval={self.store_rnn_state_interval} and warmup_T="
+                f"{self.warmup_T}. Or use a CollectorCls with mid_batch_reset."
+            )
+
+    # What to store.
+
+    def initialize_replay_buffer(
+        self, examples: Any, batch_spec: Any, async_: bool = False
+    ) -> None:
+        """Allocate the replay of sequences: of frames if observations are stacks of them.
+
+        Raises:
+            ValueError: it could not hold a sequence.
+        """
+        example = self.examples_to_buffer(examples)
+        length = self.warmup_T + self.batch_T
+        if self.replay_size // batch_spec.B <= length + self.n_step_return:
+            raise ValueError(
+                f"replay_size={self.replay_size:,} is {self.replay_size // batch_spec.B} steps of "
+                f"{batch_spec.B} environments; a sequence with its targets takes {length} + "
+                f"{self.n_step_return}."
+            )
+        kwargs = dict(
+            example=example,
+            size=self.replay_size,
+            B=batch_spec.B,
+            discount=self.discount,
+            n_step_return=self.n_step_return,
+            rnn_state_interval=self.store_rnn_state_interval,
+            batch_T=length,
+        )
+        if self.prioritized_replay:
+            kwargs.update(
+                alpha=self.pri_alpha,
+                beta=self.pri_beta_init,
+                default_priority=self.default_priority,
+                input_priorities=self.input_priorities,
+                input_priority_shift=self.input_priority_shift,
+            )
+        cls = self.choose_replay(REPLAYS[self.prioritized_replay, async_], example)
+        self.replay_buffer = cls(**kwargs)
+
+    def examples_to_buffer(self, examples: Any) -> Any:
+        """One step as the replay keeps it, with the recurrent state before it."""
+        example = super().examples_to_buffer(examples)
+        if self.store_rnn_state_interval < 1:
+            return example
+        return SamplesToBufferRnn(*example, examples["agent_info"].prev_rnn_state)
+
+    def samples_to_buffer(self, samples: Any) -> Any:
+        """A batch [T, B] as the replay takes it: with states, final observations, priorities."""
+        to_buffer = super().samples_to_buffer(samples)
+        if self.store_rnn_state_interval > 0:
+            state = samples.agent.agent_info.prev_rnn_state
+            fields = {**dict(to_buffer.items()), "prev_rnn_state": state}
+            to_buffer = namedarraytuple("SamplesToBufferRnn", tuple(fields))(*fields.values())
+        if self.prioritized_replay and self.input_priorities:
+            priorities = self.compute_input_priorities(samples)
+            return PrioritiesSamplesToBuffer(priorities=priorities, samples=to_buffer)
+        return to_buffer
+
+    def compute_input_priorities(self, samples: Any) -> torch.Tensor:
+        """Priorities of new samples, from the action values recorded while they were made.
+
+        TD errors are those of the loss, with the online network's values in place of the
+        target's. Steps whose target is not known yet (their window leaves the batch) or not
+        recorded (it ends with a truncation) do not count; where none does, it is the default.
+
+        Args:
+            samples: the sampler's batch [T, B].
+
+        Returns:
+            [B] float32.
+        """
+        env, n = samples.env, self.n_step_return
+        T, B = env.reward.shape
+        default = torch.full((B,), float(self.default_priority or 1))
+        if n > T:
+            return default
+        q = samples.agent.agent_info.q
+        timeout = getattr(env.env_info, "timeout", torch.zeros_like(env.done))
+        done = env.done.bool()
+        truncated = (timeout.bool() & done).numpy()
+        targets = n_step_targets(env.reward.numpy(), done.numpy(), truncated, n, self.discount)
+        rows = T - n + 1
+        next_value = torch.zeros(rows, B)
+        next_value[: T - n] = q[n:].amax(-1)
+        known = torch.from_numpy(targets.cut_after == 0)
+        known[-1] &= torch.from_numpy(targets.done_n[-1])
+        if not self.mid_batch_reset:
+            known &= valid_from_done(env.done)[:rows] > 0
+        target = self.target_of(
+            torch.from_numpy(targets.return_), torch.from_numpy(targets.discount_n), next_value
+        )
+        td_abs = self.clip((target - select_at_indexes(samples.agent.action, q)[:rows]).abs())
+        priorities = sequence_priority(td_abs, known, self.pri_eta)
+        return torch.where(known.any(0), priorities, default)
+
+    # Training.
+
+    def _opt_info(self, columns: tuple[list[Any], ...]) -> Any:
+        return OptInfo(*columns)
+
+    def update(self, itr: int) -> tuple[Any, ...]:
+        """Take one gradient step on a batch; returns values for each field of ``OptInfo``."""
+        batch = self.replay_buffer.sample_batch(self.batch_B)
+        loss, td_abs_errors, priorities = self._compute_loss(batch)
+        grad_norm = self._descend(loss, itr)
+        self._prioritize(batch, priorities)
+        return [loss.item()], [grad_norm.item()], thinned(td_abs_errors), thinned(priorities)
+
+    def loss(self, samples: Any) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # type: ignore[override]
+        """Loss of the TD errors of sequences [T, B], behind their burn-in.
+
+            d_t = h(R_t + g h^-1(Q'(s_{t+n}, a*))) - Q(s_t, a_t),    L = E[w huber(d)]
+
+        Online and target network each bring the recorded state up to date on the burn-in rows,
+        and go on from there over the rest and the n rows of its targets.
+
+        Args:
+            samples: from the replay.
+
+        Returns:
+            loss, a scalar; absolute TD errors [batch_T, B] and priorities [B], without gradient.
+        """
+        samples = self.on_device(samples)
+        wT, bT, n = self.warmup_T, self.batch_T, self.n_step_return
+        done = samples.all_done
+        inputs = AgentInputs(
+            samples.all_observation,
+            null_after_done(samples.all_action, done, null_action_of(self.agent)),
+            null_after_done(samples.all_reward, done),
+        )
+        online_state, target_state = self.warm_up(samples, inputs[:wT])
+        valid = torch.ones_like(samples.return_[wT:])
+        ends = done[wT:]
+        if not self.mid_batch_reset:  # nothing was recorded from the first done on
+            counted = valid_from_done(ends)
+            valid, ends = counted[:bT], ends & (counted > 0)
+        tails, at = self._tails(samples)
+        packing = EpisodePacking(ends, at)
+        packed = packing.pack(inputs[wT:], tails)
+        q_packed, _ = self.agent(*packed, packing.pack_state(online_state))
+        q = packing.unpack(q_packed)[:bT]
+        with torch.no_grad():
+            target_q, _ = self.agent.target(*packed, packing.pack_state(target_state))
+            value = greedy_value(target_q, q_packed if self.double_dqn else None)
+            next_value = packing.unpack(value)[n:].clone()
+            if at is not None:
+                cross_truncations(next_value, value[packing.tails], at, ends, n)
+            discount_n = self.bootstrap_discount(samples)[wT:]
+            target = self.target_of(samples.return_[wT:], discount_n, next_value)
+        delta = target - select_at_indexes(samples.all_action[wT + 1 : wT + 1 + bT], q)
+        losses = huber(delta, self.delta_clip)
+        if self.prioritized_replay:
+            losses = losses * samples.is_weights
+        td_abs_errors = self.clip(delta.detach().abs()) * valid
+        priorities = sequence_priority(td_abs_errors, valid, self.pri_eta)
+        return valid_mean(losses, valid), td_abs_errors, priorities
+
+    @torch.no_grad()
+    def warm_up(self, samples: Any, inputs: Any) -> tuple[Any, Any]:
+        """States [N, B, H] of online and target network behind the burn-in rows."""
+        recorded = samples.init_rnn_state  # [B, N, H]
+        state = buffer_method(buffer_method(recorded, "transpose", 0, 1), "contiguous")
+        if not self.warmup_T:
+            return state, state
+        done = samples.all_done[: self.warmup_T]
+        online = state_after(lambda x, h: self.agent(*x, h)[1], inputs, done, state)
+        target = state_after(lambda x, h: self.agent.target(*x, h)[1], inputs, done, state)
+        return online, target
+
+    def _tails(self, samples: Any) -> tuple[Any, Any]:
+        """What episodes that were cut off behind the burn-in would have gone on from, and where.
+
+        Returns:
+            ``AgentInputs`` [K, ...], and (T_idxs, B_idxs) [K] among the rows behind the burn-in;
+            ``None`` twice, where there are none.
+        """
+        final = samples.final
+        kept = None if final is None else (final.T_idxs >= self.warmup_T).nonzero().squeeze(1)
+        if kept is None or not len(kept):
+            return None, None
+        T_idxs, B_idxs = final.T_idxs[kept], final.B_idxs[kept]
+        after = (T_idxs + 1, B_idxs)  # the action and reward of the last step
+        tails = AgentInputs(
+            buffer_func(final.observation, lambda leaf: leaf[kept]),
+            buffer_func(samples.all_action, lambda leaf: leaf[after]),
+            samples.all_reward[after],
+        )
+        return tails, (T_idxs - self.warmup_T, B_idxs)
+
+    def target_of(
+        self, return_: torch.Tensor, discount_n: torch.Tensor, next_value: torch.Tensor
+    ) -> torch.Tensor:
+        """h(R + g h^-1(value)), in the shape of the arguments."""
+        return self.value_scale(return_ + discount_n * self.inv_value_scale(next_value))
+
+    def clip(self, td_abs: torch.Tensor) -> torch.Tensor:
+        """Absolute TD errors as they count for priorities: at most ``delta_clip``."""
+        return td_abs if self.delta_clip is None else td_abs.clamp(max=self.delta_clip)
+
+    def value_scale(self, x: torch.Tensor) -> torch.Tensor:
+        """Compress values, so that rewards need not be clipped."""
+        return value_scale(x, self.value_scale_eps)
+
+    def inv_value_scale(self, z: torch.Tensor) -> torch.Tensor:
+        """The value that ``value_scale`` makes ``z`` of."""
+        return inv_value_scale(z, self.value_scale_eps)
+
+
+def cross_truncations(
+    next_value: torch.Tensor,
+    final_value: torch.Tensor,
+    at: tuple[torch.Tensor, torch.Tensor],
+    done: torch.Tensor,
+    n: int,
+) -> None:
+    """Let n-step windows that meet a truncation be followed by what was cut off there.
+
+    Args:
+        next_value: [T, B], what follows each row's window of n; changed in place.
+        final_value: [K], values of final observations.
+        at: (T_idxs, B_idxs) of the steps that they followed.
+        done: [T + n, B].
+        n: rewards in a window.
+    """
+    T_idxs, B_idxs = at
+    alive = torch.ones_like(T_idxs, dtype=torch.bool)  # no other end between the row and this one
+    for k in range(n):
+        rows = T_idxs - k
+        alive = alive & (rows >= 0)
+        if k:
+            alive = alive & ~done[rows.clamp(min=0), B_idxs].bool()
+        chosen = alive & (rows < len(next_value))
+        next_value[rows[chosen], B_idxs[chosen]] = final_value[chosen]
+
+
+# (prioritised, in shared memory) -> (for stacks of frames, for anything else)
+REPLAYS: dict[tuple[bool, bool], tuple[Any, Any]] = {
+    (False, False): (UniformSequenceReplayFrameBuffer, UniformSequenceReplayBuffer),
+    (True, False): (PrioritizedSequenceReplayFrameBuffer, PrioritizedSequenceReplayBuffer),
+    (False, True): (AsyncUniformSequenceReplayFrameBuffer, AsyncUniformSequenceReplayBuffer),
+    (True, True): (
+        AsyncPrioritizedSequenceReplayFrameBuffer,
+        AsyncPrioritizedSequenceReplayBuffer,
+    ),
+}

@@ -1,0 +1,225 @@
+"""What algorithms that learn from replay share: when and how often to learn, what to store."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from rlpyt.algos.gradient import GradientAlgo
+from rlpyt.replays.batch import FinalObservations, ReplayBatch
+from rlpyt.replays.buffer import ReplayBuffer
+from rlpyt.utils.buffer import buffer_to
+from rlpyt.utils.checks import check_range, whole_number
+from rlpyt.utils.collections import namedarraytuple
+from rlpyt.utils.logging import logger
+
+IMAGE_DIMS = 3
+SMALL_REPLAY = 200e6  # bytes; checkpoints keep replays up to this size unless told otherwise
+
+
+class OffPolicyAlgo(GradientAlgo):
+    """Base of algorithms with a replay, whose hyperparameters it reads as attributes.
+
+    The sampler records final observations of truncated episodes, and the replay keeps them, so
+    that targets bootstrap from them.
+    """
+
+    final_observation = True
+
+    # Hyperparameters that every subclass declares, beside those of the base.
+    discount: float
+    min_steps_learn: int
+    replay_size: int
+    replay_ratio: float
+    n_step_return: int
+    ReplayBufferCls: Any
+    updates_per_sync: int
+    save_replay: bool | None
+
+    replay_buffer: Any = None
+    batches_in_replay = 0  # of this run; since the resume, where a checkpoint held no replay
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range("discount", self.discount, 0, 1)
+        check_range("replay_ratio", self.replay_ratio, 0, open_low=True)
+        self.min_steps_learn = whole_number("min_steps_learn", self.min_steps_learn, 0)
+        self.replay_size = whole_number("replay_size", self.replay_size, 1)
+        self.n_step_return = whole_number("n_step_return", self.n_step_return, 1)
+        self.updates_per_sync = whole_number("updates_per_sync", self.updates_per_sync, 1)
+        for name, least in (
+            ("batch_size", self.batch_size),
+            ("n_step_return", self.n_step_return),
+            ("min_steps_learn", self.min_steps_learn),
+        ):
+            if self.replay_size < least:
+                raise ValueError(
+                    f"replay_size={self.replay_size:,} is below {name}={least:,}; the replay must "
+                    "hold what learning begins with, and a batch."
+                )
+
+    # When to learn.
+
+    def plan(
+        self,
+        agent: Any,
+        n_itr: int,
+        batch_spec: Any,
+        mid_batch_reset: bool,
+        world_size: int,
+        updates: int | None = None,
+    ) -> None:
+        """Turn steps into iterations, and the replay ratio into updates per iteration.
+
+        Args:
+            agent, n_itr, batch_spec, mid_batch_reset, world_size: of ``initialize``.
+            updates: per iteration; ``None``: by the replay ratio.
+
+        Raises:
+            ValueError: it would never learn.
+        """
+        self.agent, self.n_itr = agent, n_itr
+        self.batch_spec, self.mid_batch_reset = batch_spec, mid_batch_reset
+        self.world_size = world_size
+        self.sampler_bs = sampler_bs = int(batch_spec.T * batch_spec.B)
+        self.itr_steps = sampler_bs * world_size
+        self.min_itr_learn = int(self.min_steps_learn // self.itr_steps)
+        if self.min_itr_learn >= n_itr:
+            raise ValueError(
+                f"min_steps_learn={self.min_steps_learn:,} is not below the "
+                f"{n_itr * self.itr_steps:,} steps of the run, so it would never learn; run longer "
+                "or begin earlier."
+            )
+        if updates is None:
+            updates = round(self.replay_ratio * sampler_bs / self.batch_size)
+        if updates < 1:
+            raise ValueError(
+                f"replay_ratio={self.replay_ratio:g} with {sampler_bs} new samples per iteration "
+                f"and training batches of {self.batch_size} rounds to no update; raise batch_T to "
+                f"{-(-self.batch_size // self.replay_ratio) // batch_spec.B:.0f} or above, or the "
+                "ratio."
+            )
+        self.updates_per_optimize = updates
+        self.batches_in_replay = 0
+
+    def may_learn(self, itr: int, sampler_itr: int | None) -> bool:
+        """Whether there is enough to learn from."""
+        if itr < self.min_itr_learn:
+            return False
+        # Without a replay in the checkpoint, a resumed run has to fill it anew.
+        return sampler_itr is not None or self.batches_in_replay > self.min_itr_learn
+
+    # What to store.
+
+    def examples_to_buffer(self, examples: Any) -> Any:
+        """One step as the replay keeps it, from the sampler's examples."""
+        raise NotImplementedError(f"{type(self).__name__} must implement examples_to_buffer.")
+
+    def samples_to_buffer(self, samples: Any) -> Any:
+        """A batch [T, B] as the replay takes it, from the sampler's."""
+        raise NotImplementedError(f"{type(self).__name__} must implement samples_to_buffer.")
+
+    def store(self, samples: Any) -> None:
+        """Put a batch [T, B] of the sampler's into the replay."""
+        self.replay_buffer.append_samples(self.samples_to_buffer(samples))
+        self.batches_in_replay += 1
+        if hasattr(self.agent, "update_obs_rms"):
+            self.agent.update_obs_rms(samples.env.observation)
+
+    def with_finals(self, to_buffer: Any, samples: Any) -> Any:
+        """The same with a field ``final`` for what the sampler recorded of truncated episodes.
+
+        Args:
+            to_buffer: what goes into the replay, [T, B].
+            samples: the sampler's batch.
+        """
+        timeout = getattr(samples.env.env_info, "timeout", None)
+        recorded = getattr(samples.env, "final_observation", None)
+        if timeout is None or recorded is None or not self._takes_finals():
+            return to_buffer
+        where = torch.nonzero(timeout.bool() & samples.env.done.bool(), as_tuple=True)
+        if not len(where[0]):
+            return to_buffer
+        final = FinalObservations(*where, recorded[where])
+        fields = {**dict(to_buffer.items()), "final": final}
+        return namedarraytuple(type(to_buffer).__name__, tuple(fields))(*fields.values())
+
+    def _takes_finals(self) -> bool:
+        cls = self.ReplayBufferCls if self.replay_buffer is None else type(self.replay_buffer)
+        return cls is None or (isinstance(cls, type) and issubclass(cls, ReplayBuffer))
+
+    def choose_replay(self, chosen: Any, example: Any) -> Any:
+        """The user's class of replay if there is one; of two, the one that fits observations.
+
+        Args:
+            chosen: (for stacks of frames, for anything else).
+            example: one step, to look at its observation.
+        """
+        if self.ReplayBufferCls is not None:
+            logger.log(
+                f"{type(self).__name__}: ReplayBufferCls={self.ReplayBufferCls.__name__} was given "
+                "and is used, whatever other arguments say of replay."
+            )
+            return self.ReplayBufferCls
+        return chosen[0] if is_frame_stack(example.observation) else chosen[1]
+
+    # What to learn from.
+
+    def on_device(self, samples: Any) -> Any:
+        """A batch from the replay on the agent's device."""
+        device = self.agent.device
+        return samples if device.type == "cpu" else buffer_to(samples, device)
+
+    def bootstrap_discount(self, samples: Any) -> torch.Tensor:
+        """What the value of the target inputs is multiplied by, in the shape of ``return_``."""
+        if isinstance(samples, ReplayBatch):
+            return samples.discount_n  # type: ignore[no-any-return]
+        # A batch of a user's own replay: n rewards, and no time limits.
+        return torch.as_tensor(1 - samples.done_n.float()) * self.discount**self.n_step_return
+
+    # State.
+
+    def state_dict(self) -> dict[str, Any]:
+        """Optimizer, counters, and the replay if it is to be kept."""
+        state = super().state_dict()
+        state["batches_in_replay"] = self.batches_in_replay
+        state["replay"] = self.replay_buffer.state_dict() if self._keeps_replay() else None
+        return state
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a saved state; without a replay in it, fill one before learning goes on."""
+        super().load_state_dict(state)
+        if state["replay"] is not None:
+            self.replay_buffer.load_state_dict(state["replay"])
+            self.batches_in_replay = state["batches_in_replay"]
+            return
+        self.batches_in_replay = 0
+        logger.log(
+            f"The checkpoint holds no replay (save_replay); {self.min_steps_learn:,} steps are "
+            "collected before learning goes on."
+        )
+
+    def _keeps_replay(self) -> bool:
+        can = hasattr(self.replay_buffer, "state_dict")
+        if self.save_replay is None:
+            return can and getattr(self.replay_buffer, "nbytes", SMALL_REPLAY + 1) <= SMALL_REPLAY
+        return bool(self.save_replay)
+
+
+def is_frame_stack(observation: Any) -> bool:
+    """Whether an observation looks like [C, H, W] bytes: C frames, of which one is new."""
+    array = np.asarray(observation) if not isinstance(observation, tuple) else None
+    return array is not None and array.ndim == IMAGE_DIMS and array.dtype == np.uint8
+
+
+def null_action_of(agent: Any) -> Any:
+    """The previous action of an episode's first step."""
+    null = getattr(agent.env_spaces.action, "null_value", None)
+    return null() if callable(null) else 0
+
+
+def thinned(values: torch.Tensor, most: int = 8) -> Sequence[float]:
+    """A few of many numbers, for statistics."""
+    flat = values.flatten()
+    return flat[:: max(1, len(flat) // most)].tolist()  # type: ignore[no-any-return]
