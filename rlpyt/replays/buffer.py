@@ -95,7 +95,7 @@ class ReplayBuffer(BaseReplayBuffer):
         self.storage = self.Storage(example, extra, T, B, memory, final_capacity)
         self.off_backward = self.n_step_return
         self.off_forward = max(1, self.storage.before)
-        self.window = self.Window()
+        self.window = self.Window(self.n_step_return, self.discount, B)
         self.priorities = priorities
         self.init_selection(every, memory)
         self.nbytes = memory.commit(force, f"take a size below {size:,} (force=True tries anyway).")
@@ -103,6 +103,7 @@ class ReplayBuffer(BaseReplayBuffer):
         self._checked = False
         self._ticket: Any = None
         self._own_observations = _overrides(self, "extract_observation")
+        self._own_extraction = _overrides(self, "extract_batch")
         self._own_choice = _overrides(self, "sample_idxs")
 
     def init_selection(self, every: int, memory: Memory) -> None:
@@ -146,16 +147,17 @@ class ReplayBuffer(BaseReplayBuffer):
         n = self._check(samples)
         ring, storage = self.ring, self.storage
         start = ring.written
-        oldest = start + n - self.T
-        storage.finals.forget(oldest * self.B)
-        self.rnn_states.write(ring, samples, n)
-        storage.write(ring, self.rnn_states.without(samples), n)
-        self._write_finals(start, n, final)
+        places = ring.places(start, n)
+        storage.finals.forget((start + n - self.T) * self.B)
+        if self.rnn_states.given:
+            self.rnn_states.write(start, samples, n)
+            samples = self.rnn_states.without(samples)
+        storage.write(places, samples)
+        self._write_finals(start, places, final)
         self.compute_returns(n)
         ring.written = start + n
         self.selection.advance(self.valid, n, numpify_buffer(priorities))
-        pieces = [place for place, _ in ring.slices(start, n)]
-        return n, pieces[0] if len(pieces) == 1 else np.arange(start, start + n) % self.T
+        return n, places[0][0] if len(places) == 1 else np.arange(start, start + n) % self.T
 
     def _check(self, samples: Any) -> int:
         """Number of rows; everything about the first samples, the shape of later ones."""
@@ -167,13 +169,14 @@ class ReplayBuffer(BaseReplayBuffer):
             )
         if not self._checked:
             self.storage.check(self.rnn_states.without(samples))
+            self.rnn_states.check(samples)
             self._checked = True
         return int(shape[0])
 
-    def _write_finals(self, start: int, n: int, final: Any) -> None:
+    def _write_finals(self, start: int, places: Any, final: Any) -> None:
         storage = self.storage
         truncated = storage.extra.truncated
-        for place, _ in self.ring.slices(start, n):
+        for place, _ in places:
             truncated[place] = False
         if final is None or not len(final.T_idxs):
             return
@@ -210,48 +213,75 @@ class ReplayBuffer(BaseReplayBuffer):
         Raises:
             ReplayNotReady: too little has been written.
         """
-        T_args = self._window_args(batch_T)
         if self._own_choice:
-            return self.extract_batch(*self.sample_idxs(batch_B, *T_args), *T_args)
+            chosen = self.sample_idxs(*self._args(batch_B, batch_T))
+            return self._extract(self._place(*chosen), batch_T)
         pick = self.selection.pick(batch_B, self.valid(batch_T), self.rng)
-        batch = self.extract_batch(pick.T_idxs, pick.B_idxs, *T_args)
+        batch = self._extract(pick.idxs, batch_T)
         if pick.is_weights is None:
             return batch
         self._ticket = pick.ticket
         return with_is_weights(batch, torch.from_numpy(pick.is_weights), pick.ticket)
 
     def sample_idxs(self, batch_B: int, batch_T: int | None = None) -> tuple[Array, Array]:
-        """Choose rows; returns (T_idxs, B_idxs), [batch_B] each."""
-        pick = self.selection.pick(batch_B, self.valid(batch_T), self.rng)
-        return pick.T_idxs, pick.B_idxs
+        """Choose rows; returns (T_idxs, B_idxs), [batch_B] each.
+
+        A subclass's own is what ``sample_batch`` asks.
+        """
+        return self._unplace(self.selection.pick(batch_B, self.valid(batch_T), self.rng).idxs)
 
     def extract_batch(self, T_idxs: Array, B_idxs: Array, T: int | None = None) -> Any:
-        """What there is to learn at these rows (in sequences of ``T`` steps), as torch tensors."""
-        return self.window.cut(self, np.asarray(T_idxs), np.asarray(B_idxs), T)
+        """What there is to learn at these rows (in sequences of ``T`` steps), as torch tensors.
+
+        A subclass's own is what ``sample_batch`` asks.
+        """
+        return self.window.cut(self, self._place(T_idxs, B_idxs), T)
 
     def extract_observation(self, T_idxs: Array, B_idxs: Array, T: int | None = None) -> Any:
-        """Observations [B, ...] at these rows, or of the ``T`` rows from each on: [T, B, ...]."""
-        T_idxs, B_idxs = np.asarray(T_idxs), np.asarray(B_idxs)
-        rows = T_idxs[None] if T is None else T_idxs + np.arange(T)[:, None]
-        cut = self.storage.rows.cut(rows * self.B + B_idxs)
+        """Observations [B, ...] at these rows, or of the ``T`` rows from each on: [T, B, ...].
+
+        A subclass's own is what ``sample_batch`` asks.
+        """
+        idxs = self._place(T_idxs, B_idxs)
+        rows = idxs[None] if T is None else idxs + np.arange(T)[:, None] * self.B
+        cut = self.storage.rows.cut(rows)
         return self.storage.observations(cut, 0 if T is None else slice(None))
 
-    def observe(self, cut: Any, k: Any, *where: Any) -> Any:
-        """Observations of plane k of a cut; by ``extract_observation(*where)`` if overridden."""
+    def observe(self, cut: Any, k: Any) -> Any:
+        """Observations of plane k of a cut, or of planes in a row."""
         if not self._own_observations:
             return self.storage.observations(cut, k)
-        T_idxs, *others = where
-        return numpify_buffer(self.extract_observation(T_idxs % self.T, *others))
+        idxs = cut.idxs[k]
+        if isinstance(k, int):
+            return numpify_buffer(self.extract_observation(*self._unplace(idxs)))
+        return numpify_buffer(self.extract_observation(*self._unplace(idxs[0]), len(idxs)))
+
+    def _extract(self, idxs: Array, batch_T: int | None) -> Any:
+        if self._own_extraction:
+            return self.extract_batch(*self._unplace(idxs), *self._args(batch_T))
+        return self.window.cut(self, idxs, batch_T)
+
+    def _args(self, *args: Any) -> tuple[Any, ...]:
+        """Arguments of documented methods, which take a length for sequences only."""
+        *others, batch_T = args
+        if not self.window.sequences:
+            return tuple(others)
+        return (*others, self.batch_T if batch_T is None else batch_T)
+
+    def _place(self, T_idxs: Any, B_idxs: Any) -> Array:
+        """t * B + b."""
+        place: Array = np.asarray(T_idxs) * self.B + np.asarray(B_idxs)
+        return place
+
+    def _unplace(self, idxs: Array) -> tuple[Array, Array]:
+        """(T_idxs, B_idxs), within the ring."""
+        T_idxs, B_idxs = np.divmod(idxs, self.B)
+        return T_idxs % self.T, B_idxs
 
     def keys(self, idxs: Array) -> Array:
         """Keys of final observations for rows at idxs = t * B + b."""
         T_idxs, B_idxs = np.divmod(idxs, self.B)
         return self.ring.absolute(T_idxs) * self.B + B_idxs
-
-    def _window_args(self, batch_T: int | None) -> tuple[Any, ...]:
-        if not self.window.sequences:
-            return ()
-        return (self.batch_T if batch_T is None else batch_T,)
 
     # Priorities
 

@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike, NDArray
 from rlpyt.utils.memory import available_memory
 from rlpyt.utils.shared import SharedBlock
 
-ALIGNMENT = 64  # bytes, as in an arena
+ALIGNMENT = 64  # bytes, a cache line
 
 
 class ReplayTooLarge(MemoryError):
@@ -96,7 +96,7 @@ class Memory:
         block = SharedBlock(need) if self.shared else None
         used = 0
         for part, name, shape, dtype, fill in self._requests:
-            array = np.zeros(shape, dtype) if block is None else block.array(used, shape, dtype)
+            array = _zeros(shape, dtype) if block is None else block.array(used, shape, dtype)
             used += _aligned(shape, dtype)
             if fill != 0:
                 array[...] = fill
@@ -110,3 +110,10 @@ class Memory:
 def _aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
     """Bytes of an array, rounded up to where the next one may begin."""
     return -(-math.prod(map(int, shape)) * dtype.itemsize // ALIGNMENT) * ALIGNMENT
+
+
+def _zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Zeros that begin with a cache line."""
+    raw = np.zeros(_aligned(shape, dtype) + ALIGNMENT, np.uint8)
+    start = -raw.__array_interface__["data"][0] % ALIGNMENT
+    return np.ndarray(shape, dtype, raw, start)

@@ -39,6 +39,7 @@ class Records(Part):
         self.T, self.B = T, B
         self.specs = [(leaf.dtype.str, leaf.shape) for leaf in leaves]
         self.small = [i for i, leaf in enumerate(leaves) if leaf.nbytes <= SMALL_BYTES]
+        self.names = [str(i) if i in self.small else None for i in range(len(leaves))]
         # The widest first, so that every leaf begins where its dtype may.
         order = sorted(self.small, key=lambda i: -leaves[i].dtype.itemsize)
         offsets, end = {}, 0
@@ -46,7 +47,7 @@ class Records(Part):
             offsets[i], end = end, end + leaves[i].nbytes
         self.record = np.dtype(
             {
-                "names": [str(i) for i in self.small],
+                "names": [name for name in self.names if name],
                 "formats": [self.specs[i] for i in self.small],
                 "offsets": [offsets[i] for i in self.small],
                 "itemsize": max(WORD, -(-end // WORD) * WORD),
@@ -102,18 +103,22 @@ class Cut:
         taken = rows.flat_records.take(idxs, 0, mode="wrap")  # idxs.shape + (record,)
         self.records = taken.view(rows.record)[..., 0]
 
-    def __call__(self, numbers: Any, k: int) -> Any:
-        """Plane k of the leaves in ``numbers`` (a part of ``rows.numbers``), numpy, writable."""
+    def __call__(self, numbers: Any, k: Any) -> Any:
+        """Plane k (or planes, if a slice) of the leaves in ``numbers``, numpy arrays.
+
+        ``numbers`` is a part of ``rows.numbers``. Small leaves are views of the cut, of which those
+        in different planes do not overlap; they can be written to.
+        """
         if type(numbers) is int:
             return self.leaf(numbers, k)
         return buffer_func(numbers, self.leaf, k)
 
-    def leaf(self, number: int, k: int) -> NDArray[Any]:
+    def leaf(self, number: int, k: Any) -> Any:
         """Plane k of one leaf."""
-        large = self.rows.flat_leaves.get(number)
-        if large is None:
-            return np.asarray(self.records[str(number)][k])
-        return np.asarray(large.take(self.idxs[k], 0, mode="wrap"))
+        name = self.rows.names[number]
+        if name is None:
+            return self.rows.flat_leaves[number].take(self.idxs[k], 0, mode="wrap")
+        return self.records[name][k]
 
 
 def example_array(leaf: Any) -> NDArray[Any]:
@@ -139,3 +144,41 @@ def _number(example: Any, counter: Any) -> Any:
         cls = namedarraytuple_like(example)
         return cls._make(_number(field, counter) for field in tuple(example))
     return next(counter)
+
+
+Structure = list[tuple[str, tuple[int, ...], Any]]
+
+
+def describe(tree: Any, skip: int = 0, path: str = "") -> Structure:
+    """(path, shape without ``skip`` leading dimensions, dtype) of every leaf, in order."""
+    if tree is None:
+        return []
+    if is_namedtuple(tree) or is_namedarraytuple(tree):
+        pairs = zip(tree._fields, tuple(tree))
+        return [x for name, f in pairs for x in describe(f, skip, f"{path}.{name}".lstrip("."))]
+    array = example_array(tree)
+    return [(path, array.shape[skip:], array.dtype)]
+
+
+def check_alike(tree: Any, structure: Structure, name: str) -> None:
+    """Compare a tree [T, B, ...] with what an example looked like.
+
+    Raises:
+        TypeError, ValueError: leaves, shapes or dtypes differ; the message names the leaf.
+    """
+    given = describe(tree, skip=2)
+    if [path for path, _, _ in given] != [path for path, _, _ in structure]:
+        raise TypeError(
+            f"{name} has the leaves {[path for path, _, _ in given]}; the replay was made for "
+            f"{[path for path, _, _ in structure]}."
+        )
+    for (path, shape, dtype), (_, own_shape, own_dtype) in zip(given, structure):
+        if shape != own_shape:
+            raise ValueError(
+                f"{name}.{path} is {['T', 'B', *shape]}; the example had {list(own_shape)}."
+            )
+        if not np.can_cast(dtype, own_dtype, "same_kind"):
+            raise TypeError(
+                f"{name}.{path} is {dtype}; the example had {own_dtype}, which would not hold its "
+                "values. Give an example as the sampler records it."
+            )

@@ -55,11 +55,10 @@ class Ring(Part):
         newest = self.written - 1
         return newest - (newest - T_idxs) % self.T
 
-    def slices(self, start: int, rows: int) -> list[tuple[slice, slice]]:
+    def places(self, start: int, rows: int) -> list[tuple[slice, slice]]:
         """(place, which of the rows) for ``rows`` rows from absolute row ``start``: one or two."""
         t = start % self.T
-        first = min(rows, self.T - t)
-        pieces = [(slice(t, t + first), slice(0, first))]
-        if first < rows:
-            pieces.append((slice(0, rows - first), slice(first, rows)))
-        return pieces
+        if t + rows <= self.T:
+            return [(slice(t, t + rows), slice(0, rows))]
+        first = self.T - t
+        return [(slice(t, self.T), slice(0, first)), (slice(0, rows - first), slice(first, rows))]

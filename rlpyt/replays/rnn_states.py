@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlpyt.replays.memory import Memory
-from rlpyt.replays.records import Records
-from rlpyt.replays.ring import Ring
+from rlpyt.replays.records import Records, check_alike, describe
 from rlpyt.utils.buffer import leaves_of
 from rlpyt.utils.collections import namedarraytuple
 
@@ -32,7 +31,8 @@ class RnnStates:
                     f"no {NAME}; give one, or rnn_state_interval=0."
                 )
             self.rows = Records(state, T // interval, B, memory)
-        self._given = NAME in getattr(example, "_fields", ())
+            self._structure = describe(state)
+        self.given = NAME in getattr(example, "_fields", ())  # samples bring them
 
     @property
     def samples(self) -> Any:
@@ -46,30 +46,40 @@ class RnnStates:
 
     def without(self, samples: Any) -> Any:
         """Samples without their recurrent states."""
-        if not self._given or NAME not in samples._fields:
+        if not self.given or NAME not in samples._fields:
             return samples
         fields = tuple(name for name in samples._fields if name != NAME)
         cls = namedarraytuple(type(samples).__name__, fields)
         return cls(*(getattr(samples, name) for name in fields))
 
-    def write(self, ring: Ring, samples: Any, n: int) -> None:
-        """Keep the states [n, B, ...] of those new rows that want one."""
+    def check(self, samples: Any) -> None:
+        """Compare new states with the example.
+
+        Raises:
+            TypeError, ValueError: they differ.
+        """
+        if self.rows is not None:
+            check_alike(getattr(samples, NAME, None), self._structure, f"samples.{NAME}")
+
+    def write(self, start: int, samples: Any, n: int) -> None:
+        """Keep the states [n, B, ...] of those rows from absolute row ``start`` that want one."""
         if self.rows is None:
             return
-        first = -ring.written % self.interval
-        places = np.arange(ring.written + first, ring.written + n, self.interval)
+        first = -start % self.interval
+        places = np.arange(start + first, start + n, self.interval)
         places = places // self.interval % self.rows.T
         for destination, source in zip(self.rows.leaves, leaves_of(getattr(samples, NAME))):
             destination[places] = source[first :: self.interval]
 
-    def at(self, T_idxs: NDArray[Any], B_idxs: NDArray[Any]) -> Any:
-        """States [len(T_idxs), ...] with which the agent began these rows, or None.
+    def at(self, idxs: NDArray[Any]) -> Any:
+        """States [N, ...] with which the agent began the rows at ``idxs`` [N] (t * B + b), or None.
 
         Raises:
             ValueError: a row has none.
         """
         if self.rows is None:
             return None
+        T_idxs, B_idxs = np.divmod(idxs, self.rows.B)
         if (T_idxs % self.interval).any():
             raise ValueError(
                 f"sequences begin at multiples of rnn_state_interval={self.interval}, got rows "

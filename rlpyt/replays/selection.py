@@ -38,10 +38,12 @@ class PrioritySettings:
 
 
 class Pick(NamedTuple):
-    """Chosen rows; ``ticket`` and ``is_weights`` [B] with priorities only."""
+    """Chosen rows; with priorities, what names them, and their weights.
 
-    T_idxs: Array
-    B_idxs: Array
+    ``idxs`` [N] are t * B + b, and wrap: beyond the ring's end it begins anew.
+    """
+
+    idxs: Array
     ticket: Any = None
     is_weights: Array | None = None
 
@@ -71,12 +73,12 @@ class UniformSelection:
             ReplayNotReady: there is no valid row.
         """
         every, ring = self.every, self.ring
-        low, high = -(-valid[0] // every), -(-valid[1] // every)
+        low, high = beginnings(valid, every)
         if high <= low:
             raise not_ready(ring)
-        chosen = rng.integers(low * ring.B, high * ring.B, n)
-        rows = chosen // ring.B
-        return Pick(rows * every % ring.T, chosen - rows * ring.B)
+        B, first = ring.B, low * every % ring.T
+        chosen = (rng.random(n) * ((high - low) * B)).astype(np.int64)  # a third of rng.integers
+        return Pick(_spread(chosen, B, every) + first * B)
 
     def state(self) -> dict[str, Any]:
         """Nothing."""
@@ -109,7 +111,6 @@ class PrioritizedSelection:
 
     def advance(self, valid: Callable[[], tuple[int, int]], n: int, priorities: Any) -> None:
         """``n`` rows have been written; rows ``valid()`` can be chosen now."""
-        low, high = valid()
         every, written = self.every, self.ring.written
         rows = -(-written // every) - -(-(written - n) // every)
         if priorities is not None:
@@ -118,7 +119,7 @@ class PrioritizedSelection:
                     "samples came with priorities; construct the replay with input_priorities=True."
                 )
             priorities = _positive(priorities) ** self.settings.alpha
-        self.tree.move(rows, -(-low // every), -(-high // every), priorities)
+        self.tree.move(rows, *beginnings(valid(), every), priorities)
 
     def pick(self, n: int, valid: tuple[int, int], rng: np.random.Generator) -> Pick:
         """Draw ``n`` rows.
@@ -127,14 +128,13 @@ class PrioritizedSelection:
             ReplayNotReady: there is no row to draw, or too few for a batch without repetition.
         """
         tree = self.tree
-        if not tree.total > 0:
+        low, high = beginnings(valid, self.every)
+        if high <= low:
             raise not_ready(self.ring)
         leaves, priorities = tree.draw(n, self.settings.unique, rng)
-        T_idxs = leaves // tree.B
-        B_idxs = leaves - T_idxs * tree.B
         weights = (priorities / priorities.min()) ** -self.beta
-        ticket = tree.ticket(leaves)
-        return Pick(T_idxs * self.every, B_idxs, ticket, weights.astype(np.float32))
+        idxs = _spread(leaves, tree.B, self.every)
+        return Pick(idxs, tree.ticket(leaves), weights.astype(np.float32))
 
     def update(self, priorities: Any, ticket: Any) -> None:
         """Set the priorities [B] of the rows that the ticket names, as far as still held."""
@@ -151,6 +151,16 @@ class PrioritizedSelection:
         self.beta = state["beta"]
 
 
+def beginnings(valid: tuple[int, int], every: int) -> tuple[int, int]:
+    """Rows [low, high) that are multiples of ``every``, counted in such."""
+    return -(-valid[0] // every), -(-valid[1] // every)
+
+
+def _spread(idxs: Array, B: int, every: int) -> Array:
+    """From places j * B + b among every ``every``-th rows to places t * B + b among all."""
+    return idxs if every == 1 else idxs + (every - 1) * B * (idxs // B)
+
+
 def not_ready(ring: Ring) -> ReplayNotReady:
     """The error when nothing can be chosen."""
     return ReplayNotReady(
@@ -162,6 +172,6 @@ def not_ready(ring: Ring) -> ReplayNotReady:
 def _positive(priorities: Any) -> Array:
     """Priorities as float64, checked."""
     array = np.asarray(priorities, np.float64)
-    if not (array >= 0).all() or np.isinf(array).any():
+    if array.size and not (array.min() >= 0 and array.max() < np.inf):  # NaN is in neither
         raise ValueError(f"priorities must be finite and not negative, got {array}.")
     return array

@@ -8,16 +8,15 @@ elsewhere.
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from rlpyt.replays.finals import Finals
 from rlpyt.replays.memory import Memory, Part
-from rlpyt.replays.records import Cut, Records, example_array
-from rlpyt.replays.ring import Ring
-from rlpyt.utils.buffer import leaves_of
-from rlpyt.utils.collections import is_namedarraytuple, is_namedtuple, namedarraytuple
+from rlpyt.replays.records import Cut, Records, check_alike, describe, example_array
+from rlpyt.utils.buffer import leaves_of, numpify_buffer
+from rlpyt.utils.collections import namedarraytuple
 
+Places = list[tuple[slice, slice]]
 Stored = namedarraytuple("Stored", ["samples", "extra"])
 
 
@@ -46,10 +45,11 @@ class FullStorage:
     ) -> None:
         check_example(example)
         self.T, self.B = T, B
-        self._structure = _describe(example)
+        self._structure = describe(example)
         self.rows = Records(Stored(self._kept(example), extra), T, B, memory)
         self.finals = Finals(self._final_example(example), final_capacity, memory)
         self.fields, self.extra_fields = self.rows.numbers.samples, self.rows.numbers.extra
+        self._flat = all(type(number) is int for number in tuple(self.fields))
 
     @property
     def samples(self) -> Any:
@@ -79,29 +79,14 @@ class FullStorage:
         Raises:
             TypeError, ValueError: fields, shapes or dtypes differ; the message names the leaf.
         """
-        given = _describe(samples, skip=2)
-        if [path for path, _, _ in given] != [path for path, _, _ in self._structure]:
-            raise TypeError(
-                f"samples have the leaves {[path for path, _, _ in given]}; the replay was made "
-                f"for {[path for path, _, _ in self._structure]}."
-            )
-        for (path, shape, dtype), (_, own_shape, own_dtype) in zip(given, self._structure):
-            if shape != own_shape:
-                raise ValueError(
-                    f"samples.{path} is [T, B, *{list(shape)}]; the example had {list(own_shape)}."
-                )
-            if not np.can_cast(dtype, own_dtype, "same_kind"):
-                raise TypeError(
-                    f"samples.{path} is {dtype}; the example had {own_dtype}, which would not hold "
-                    "its values. Give an example as the sampler records it."
-                )
+        check_alike(samples, self._structure, "samples")
 
-    def write(self, ring: Ring, samples: Any, n: int) -> None:
-        """Write ``n`` rows where the ring stands."""
-        sources = leaves_of(self._kept(samples))
-        destinations = leaves_of(self.samples)
-        for place, part in ring.slices(ring.written, n):
-            for destination, source in zip(destinations, sources):
+    def write(self, places: Places, samples: Any) -> None:
+        """Write rows [T, B]; ``places`` are where they go, from ``Ring.places``."""
+        kept = self._kept(samples)
+        leaves = tuple(kept) if self._flat else leaves_of(kept)
+        for place, part in places:
+            for destination, source in zip(self.rows.leaves, leaves):
                 destination[place] = source[part]
 
     def observations(self, cut: Cut, k: int) -> Any:
@@ -164,7 +149,7 @@ class FrameStorage(FullStorage):
         super().__init__(example, extra, T, B, memory, final_capacity)
         dtype = example_array(example.observation).dtype
         self._frames = _Frames(T, B, shape, dtype, memory)
-        self._checked = False
+        self._begun = False
 
     @property
     def frames(self) -> Any:
@@ -187,23 +172,20 @@ class FrameStorage(FullStorage):
     def _final_example(self, example: Any) -> Any:
         return example_array(example.observation)[-1]
 
-    def write(self, ring: Ring, samples: Any, n: int) -> None:
-        """Write ``n`` rows where the ring stands: of observations, the last frame."""
-        observation = samples.observation
-        if isinstance(observation, torch.Tensor):
-            observation = observation.numpy()
-        super().write(ring, samples, n)
-        self._check_beginnings(ring, observation, samples.done, n)
-        self._frames.write(ring, observation[:, :, -1], n)
+    def write(self, places: Places, samples: Any) -> None:
+        """Write rows [T, B]; of observations, the last frame."""
+        observation = numpify_buffer(samples.observation)
+        self._check_beginnings(places[0][0].start, observation, numpify_buffer(samples.done))
+        super().write(places, samples)
+        self._frames.write(places, observation[:, :, -1])
 
-    def _check_beginnings(self, ring: Ring, observation: Any, done: Any, n: int) -> None:
+    def _check_beginnings(self, t: int, observation: Any, done: Any) -> None:
         """In rows after a done, older frames must be zeros; they will be rebuilt as such."""
         if self.n_frames == 1:
             return
-        begins = np.zeros((n, self.B), bool)
-        begins[1:] = np.asarray(done)[:-1]
-        if ring.written:
-            begins[0] = self.samples.done[ring.t - 1]
+        begins = np.concatenate([self.samples.done[t - 1 : t or None], done[:-1]])
+        if not self._begun:  # what lies before the first row is nothing
+            begins[0], self._begun = False, True
         if begins.any() and observation[begins][:, :-1].any():
             raise ValueError(
                 "an episode begins with older frames that are not zero, which frame storage would "
@@ -249,6 +231,7 @@ class FrameStorage(FullStorage):
         """Hold what ``state`` gave."""
         super().load(state)
         self.frames[: len(state["frames"])] = state["frames"]
+        self._begun = len(state["records"]) > 0
 
 
 class _Frames(Part):
@@ -265,9 +248,9 @@ class _Frames(Part):
     def _derive(self) -> None:
         self.flat = self.frames.reshape(-1, *self.shape[1:])
 
-    def write(self, ring: Ring, new: NDArray[Any], n: int) -> None:
+    def write(self, places: Places, new: NDArray[Any]) -> None:
         older = self.shape[0] - 1
-        for place, part in ring.slices(ring.written, n):
+        for place, part in places:
             self.frames[place.start + older : place.stop + older] = new[part]
             if older and place.stop > self.T - older:  # the end of the ring is its beginning, too
                 self.frames[:older] = self.frames[self.T :]
@@ -297,14 +280,3 @@ def _frames_shape(observation: Any) -> tuple[int, ...]:
             "first; use a replay of full observations (names without 'Frame')."
         )
     return example_array(observation).shape
-
-
-def _describe(tree: Any, skip: int = 0, path: str = "") -> list[tuple[str, tuple[int, ...], Any]]:
-    """(path, shape without leading dimensions, dtype) of every leaf, in order."""
-    if tree is None:
-        return []
-    if is_namedtuple(tree) or is_namedarraytuple(tree):
-        pairs = zip(tree._fields, tuple(tree))
-        return [x for name, f in pairs for x in _describe(f, skip, f"{path}.{name}".lstrip("."))]
-    array = example_array(tree)
-    return [(path, array.shape[skip:], array.dtype)]

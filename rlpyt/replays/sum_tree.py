@@ -1,14 +1,18 @@
 """Sampling in proportion to priorities that change: a sum tree over [T, B] leaves.
 
 Every inner node holds the sum of its ``FANOUT`` children, up to a top level of at most ``TOP``
-nodes. Few, wide levels suit vectorised code: a batch of draws descends a level with a handful of
-array operations on short contiguous rows. Sums are always recomputed from the children, so that
-rounding errors do not pile up.
+nodes. Few, wide levels suit array code: a batch of draws descends a level with a handful of
+operations on short contiguous rows. Sums are always recomputed from the children, so that rounding
+errors do not pile up.
+
+Which library does an operation is measured: torch sums along short rows and searches them several
+times as fast as numpy, and numpy is faster in all else.
 """
 
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from rlpyt.errors import RlpytError
@@ -17,8 +21,9 @@ from rlpyt.utils.checks import check_range, whole_number
 
 Array = NDArray[Any]
 
-FANOUT = 16
-TOP = 4096
+FANOUT = 16  # children of a node
+TOP = 4096  # nodes of the highest level, searched by halving
+_UNDER_ONE = 1 - 2.0**-53
 
 
 class Ticket(NamedTuple):
@@ -92,6 +97,7 @@ class SumTree(Part):
         self._levels = [getattr(self, f"_level_{i}") for i in range(self._n_levels)]  # leaves first
         self._children = [level.reshape(-1, FANOUT) for level in self._levels]
         self._parents = [*self._levels[1:], self._top]
+        self._torch_top = torch.from_numpy(self._top)
         self.leaves = self._levels[0][: self.size]
 
     @property
@@ -186,14 +192,14 @@ class SumTree(Part):
         """Recompute the nodes above leaves [begin, end)."""
         for children, parents in zip(self._children, self._parents):
             begin, end = begin // FANOUT, -(-end // FANOUT)
-            parents[begin:end] = children[begin:end].sum(axis=1)
+            np.einsum("ij->i", children[begin:end], out=parents[begin:end])
 
     def _sum_above(self, leaves: Array) -> None:
         """Recompute the nodes above these leaves."""
         nodes = leaves
         for children, parents in zip(self._children, self._parents):
             nodes = nodes // FANOUT
-            parents[nodes] = children.take(nodes, 0).sum(axis=1)
+            parents[nodes] = np.einsum("ij->i", children.take(nodes, 0))
 
     def sample(self, n: int, unique: bool = False) -> tuple[tuple[Array, Array], Array]:
         """Draw ``n`` leaves; returns ((T_idxs, B_idxs), priorities), each [n].
@@ -210,8 +216,6 @@ class SumTree(Part):
 
     def draw(self, n: int, unique: bool, rng: np.random.Generator) -> tuple[Array, Array]:
         """As ``sample``, from a given stream; returns (leaves, their priorities)."""
-        if not self.total > 0:
-            raise RlpytError("no leaf of the sum tree is above zero.")
         leaves = self._draw_unique(n, rng) if unique else self.find(rng.random(n))
         self._latest = self.ticket(leaves)
         return leaves, self.leaves.take(leaves)
@@ -232,21 +236,28 @@ class SumTree(Part):
         return candidates[np.argsort(arrival)[:n]]
 
     def find(self, random_values: Array) -> Array:
-        """Leaves under fractions [n] in [0, 1) of the total; never one that is zero."""
-        sums = np.zeros(len(self._top) + 1)
-        np.cumsum(self._top, out=sums[1:])
-        rest = _below(random_values * sums[-1], sums[-1])
-        node = sums[1:].searchsorted(rest, "right")
-        rest -= sums[node]
-        within = np.zeros((len(rest), FANOUT + 1))
-        rows = np.arange(len(rest))
+        """Leaves under fractions [n] in [0, 1) of the total; never one that is zero.
+
+        Raises:
+            RlpytError: all are zero.
+        """
+        ends = torch.cumsum(self._torch_top, 0).numpy()  # of the nodes' shares of the total
+        if not ends[-1] > 0:
+            raise RlpytError("no leaf of the sum tree is above zero.")
+        rest = random_values * (ends[-1] * _UNDER_ONE)
+        node = ends.searchsorted(rest, "right")
+        rest -= _start(ends, node, node)
+        rows = np.arange(0, len(rest) * FANOUT, FANOUT)
         for children in reversed(self._children):
-            np.cumsum(children.take(node, 0), axis=1, out=within[:, 1:])
-            rest = _below(rest, within[:, -1])
-            child = (within[:, 1:] <= rest[:, None]).sum(axis=1)
-            rest -= within[rows, child]
+            shares = torch.cumsum(torch.from_numpy(children.take(node, 0)), 1)
+            row_ends: Array = shares.numpy()
+            # Below the last end, so that the child found ends above where it starts.
+            np.minimum(rest, row_ends[:, -1] * _UNDER_ONE, out=rest)
+            found = torch.searchsorted(shares, torch.from_numpy(rest)[:, None], right=True)
+            child = found.numpy()[:, 0]
+            rest -= _start(row_ends.reshape(-1), rows + child, child)
             node = node * FANOUT + child
-        return node
+        return np.asarray(node)
 
     def ticket(self, leaves: Array) -> Ticket:
         """Name these leaves for an update later."""
@@ -338,6 +349,6 @@ class AsyncSumTree(SumTree):
         super().advance(*args, **kwargs)
 
 
-def _below(values: Array, bound: Any) -> Array:
-    """Values, and the next number below the bound where rounding has reached it."""
-    return np.asarray(np.minimum(values, bound * (1 - 2.0**-53)))
+def _start(ends: Array, place: Array, number: Array) -> Array:
+    """Where shares begin: at the end of the one before, or at zero for the first."""
+    return np.asarray(ends.take(place - 1) * (number > 0))

@@ -75,6 +75,12 @@ def n_step_targets(
     return NStepTargets(return_, done_n, discount_n, cut_after, timeout_n)
 
 
+def one_step(done: Array, truncated: Array, discount: np.float32) -> tuple[Array, Array]:
+    """(done_n, discount_n) of one-step targets; arguments as for ``n_step_targets``."""
+    done_n = done & ~truncated
+    return done_n, np.multiply(~done_n, discount)
+
+
 class NStep:
     """Keeps the targets of a replay's rows up to date.
 

@@ -8,62 +8,87 @@ from numpy.typing import NDArray
 
 from rlpyt.agents.base import AgentInputs
 from rlpyt.replays.batch import FinalObservations, Sequences, TimeLimitTransitions, Transitions
+from rlpyt.replays.targets import one_step
 from rlpyt.utils.buffer import buffer_func, leaves_of, torchify_buffer
 
 Array = NDArray[Any]
 
 
 class TransitionWindow:
-    """Cuts out step t, what the agent saw before it, and what it sees n steps later."""
+    """Cuts out step t, what the agent saw before it, and what it sees n steps later.
+
+    Args:
+        n: rewards in a return.
+        discount: gamma.
+        B: environments.
+    """
 
     sequences = False
+
+    def __init__(self, n: int, discount: float, B: int) -> None:
+        self.n, self.discount = n, np.float32(discount)
+        # The step before, the step, the one n later and, if it is another, the window's last.
+        rows = (-1, 0, 1) if n == 1 else (-1, 0, n, n - 1)
+        self._offsets = np.array(rows)[:, None] * B
 
     def rows_after(self, replay: Any, T: int | None) -> int:
         """Newer rows that a window needs."""
         return int(replay.off_backward)
 
-    def cut(self, replay: Any, T_idxs: Array, B_idxs: Array, T: int | None = None) -> Any:
-        """The batch [B] of windows around the rows (T_idxs, B_idxs), torch tensors."""
-        n, B, storage = replay.n_step_return, replay.B, replay.storage
+    def cut(self, replay: Any, idxs: Array, T: int | None = None) -> Any:
+        """The batch [N] of windows around the rows at ``idxs`` [N], torch tensors."""
+        n, storage = self.n, replay.storage
         fields, extra = storage.fields, storage.extra_fields
-        before, now, after, last = 0, 1, 2, 1 if n == 1 else 3  # ``last`` step of the window
-        offsets = (-B, 0, B) if n == 1 else (-B, 0, n * B, (n - 1) * B)
-        idxs = T_idxs * B + B_idxs
-        cut = storage.rows.cut(idxs + np.array(offsets)[:, None])
+        before, now, after, last = 0, 1, 2, 1 if n == 1 else 3
+        cut = storage.rows.cut(idxs + self._offsets)
         done = cut(fields.done, now)
         if n == 1:
-            return_ = cut(fields.reward, now)
-            cut_after = cut(extra.truncated, now)
-            done_n = done & ~cut_after
-            discount_n = np.where(done_n, np.float32(0), np.float32(replay.discount))
+            return_, cut_after = cut(fields.reward, now), cut(extra.truncated, now)
+            done_n, discount_n = one_step(done, cut_after, self.discount)
         else:
-            return_ = cut(extra.return_, now)
-            cut_after = cut(extra.cut_after, now)
+            return_, cut_after = cut(extra.return_, now), cut(extra.cut_after, now)
             done_n, discount_n = cut(extra.done_n, now), cut(extra.discount_n, now)
         prev_action, prev_reward = cut(fields.action, before), cut(fields.reward, before)
-        _null((prev_action, prev_reward), cut(fields.done, before))
-        inputs = AgentInputs(replay.observe(cut, now, T_idxs, B_idxs), prev_action, prev_reward)
+        _null(prev_action, prev_reward, cut(fields.done, before))
         target = AgentInputs(
-            replay.observe(cut, after, T_idxs + n, B_idxs),
+            replay.observe(cut, after),
             cut(fields.action, last),
             cut(fields.reward, last),
         )
         if len(storage.finals):
             _cross_truncations(replay, target, cut_after, idxs)
-        values = [inputs, cut(fields.action, now), return_, done, done_n, target]
+        values = [
+            AgentInputs(
+                _tensors(replay.observe(cut, now)),
+                _tensors(prev_action),
+                _tensors(prev_reward),
+            ),
+            _tensors(cut(fields.action, now)),
+            _tensors(return_),
+            _tensors(done),
+            _tensors(done_n),
+            AgentInputs._make(_tensors(part) for part in tuple(target)),
+        ]
         if replay.time_limits:
             timeout = cut(fields.timeout, now)
-            values += [timeout, timeout & done if n == 1 else cut(extra.timeout_n, now)]
+            timeout_n = timeout & done if n == 1 else cut(extra.timeout_n, now)
+            values += [_tensors(timeout), _tensors(timeout_n)]
         cls = TimeLimitTransitions if replay.time_limits else Transitions
-        batch = cls._make(torchify_buffer(tuple(values)))
-        batch.discount_n = torch.from_numpy(discount_n)
+        batch = cls._make(values)
+        batch.discount_n = _tensors(discount_n)
         return batch
 
 
 class SequenceWindow:
-    """Cuts out T steps in a row, and the n further ones that their targets need."""
+    """Cuts out T steps in a row, and the n further ones that their targets need.
+
+    Arguments are those of ``TransitionWindow``.
+    """
 
     sequences = True
+
+    def __init__(self, n: int, discount: float, B: int) -> None:
+        self.n, self.discount, self.B = n, np.float32(discount), B
 
     def rows_after(self, replay: Any, T: int | None) -> int:
         """Newer rows that a window of ``T`` steps needs."""
@@ -72,36 +97,34 @@ class SequenceWindow:
             raise ValueError("batch_T is not set: give it to sample_batch, or at construction.")
         return int(replay.off_backward) + T - 1
 
-    def cut(self, replay: Any, T_idxs: Array, B_idxs: Array, T: int | None = None) -> Any:
-        """The batch [T, B] of sequences that begin at the rows (T_idxs, B_idxs), torch tensors."""
+    def cut(self, replay: Any, idxs: Array, T: int | None = None) -> Any:
+        """The batch [T, N] of sequences that begin at the rows at ``idxs`` [N], torch tensors."""
         T = replay.batch_T if T is None else T
-        n, B, storage = replay.n_step_return, replay.B, replay.storage
+        n, storage = self.n, replay.storage
         fields, extra = storage.fields, storage.extra_fields
-        rows = np.arange(-1, T + n)[:, None] + T_idxs  # the row before comes first
-        cut = storage.rows.cut(rows * B + B_idxs)
+        rows = np.arange(-1, T + n)[:, None]  # the row before comes first
+        cut = storage.rows.cut(idxs + rows * self.B)
         shifted, whole, main = slice(0, -1), slice(1, None), slice(1, T + 1)
-        all_done = cut(fields.done, whole)
-        truncated = cut(extra.truncated, whole)
+        all_done, truncated = cut(fields.done, whole), cut(extra.truncated, whole)
         if n == 1:
-            done_n = all_done[:T] & ~truncated[:T]
             return_ = cut(fields.reward, main)
-            discount_n = np.where(done_n, np.float32(0), np.float32(replay.discount))
+            done_n, discount_n = one_step(all_done[:T], truncated[:T], self.discount)
         else:
-            done_n, return_ = cut(extra.done_n, main), cut(extra.return_, main)
+            return_, done_n = cut(extra.return_, main), cut(extra.done_n, main)
             discount_n = cut(extra.discount_n, main)
         all_action, all_reward = cut(fields.action, shifted), cut(fields.reward, shifted)
-        _null((_first(all_action), all_reward[0]), cut(fields.done, 0))
+        first_action = buffer_func(all_action, lambda leaf: leaf[0])
+        _null(first_action, all_reward[0], cut(fields.done, 0))
         batch = Sequences(
-            all_observation=torchify_buffer(replay.observe(cut, whole, T_idxs, B_idxs, T + n)),
-            all_action=torchify_buffer(all_action),
-            all_reward=torch.from_numpy(all_reward),
-            return_=torch.from_numpy(return_),
-            done=torch.from_numpy(all_done[:T]),
-            done_n=torch.from_numpy(done_n),
-            init_rnn_state=torchify_buffer(replay.rnn_states.at(T_idxs, B_idxs)),
+            all_observation=_tensors(replay.observe(cut, whole)),
+            all_action=_tensors(all_action),
+            all_reward=_tensors(all_reward),
+            return_=_tensors(return_),
+            done=_tensors(all_done[:T]),
+            done_n=_tensors(done_n),
+            init_rnn_state=_tensors(replay.rnn_states.at(idxs)),
         )
-        batch.discount_n = torch.from_numpy(discount_n)
-        batch.all_done = torch.from_numpy(all_done)
+        batch.discount_n, batch.all_done = _tensors(discount_n), _tensors(all_done)
         batch.final = self._finals(replay, cut, truncated) if len(storage.finals) else None
         return batch
 
@@ -112,14 +135,14 @@ class SequenceWindow:
             return None
         idxs = cut.idxs[1:][T_idxs, B_idxs] % (replay.T * replay.B)
         observation = replay.storage.final_observations(replay.keys(idxs), idxs)
-        return torchify_buffer(FinalObservations(T_idxs, B_idxs, observation))
+        return _tensors(FinalObservations(T_idxs, B_idxs, observation))
 
 
 def _cross_truncations(replay: Any, target: Any, cut_after: Array, idxs: Array) -> None:
     """Where a window ends with a truncation, its target is what was seen there."""
-    crossing = np.flatnonzero(cut_after)
-    if not len(crossing):
+    if not np.count_nonzero(cut_after):
         return
+    crossing = cut_after.nonzero()[0]
     steps = cut_after[crossing].astype(np.int64) - 1
     ends = (idxs[crossing] + steps * replay.B) % (replay.T * replay.B)
     finals = replay.storage.final_observations(replay.keys(ends), ends)
@@ -133,12 +156,14 @@ def _cross_truncations(replay: Any, target: Any, cut_after: Array, idxs: Array) 
             leaf[crossing] = own
 
 
-def _null(tree: Any, mask: Array) -> None:
-    """Zero the leaves [B, ...] where an episode begins."""
-    if mask.any():
-        for leaf in leaves_of(tree):
-            leaf[mask] = 0
+def _null(action: Any, reward: Array, begins: Array) -> None:
+    """Zero previous actions and rewards [B, ...] where an episode begins."""
+    if np.count_nonzero(begins):
+        where = begins.nonzero()[0]
+        for leaf in (*leaves_of(action), reward):
+            leaf[where] = 0
 
 
-def _first(tree: Any) -> Any:
-    return buffer_func(tree, lambda leaf: leaf[0])
+def _tensors(tree: Any) -> Any:
+    """``torchify_buffer``, with a short way for single arrays."""
+    return torch.from_numpy(tree) if type(tree) is np.ndarray else torchify_buffer(tree)

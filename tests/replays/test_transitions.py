@@ -59,9 +59,7 @@ def assert_transition(batch, i, plain, t, b):
     tell_finals=st.booleans(),
     seed=st.integers(0, 2**20),
 )
-def test_every_transition_is_that_of_plain_lists(
-    cls, T, B, n, C, chunks, p_cut, tell_finals, seed
-):
+def test_every_transition_is_that_of_plain_lists(cls, T, B, n, C, chunks, p_cut, tell_finals, seed):
     episodes = Episodes(B, C, p_cut=p_cut, seed=seed, timeout="Tl" in cls.__name__)
     replay = cls(example=episodes.example, size=T * B, B=B, discount=0.9, n_step_return=n, seed=1)
     frames = "Frame" in cls.__name__
