@@ -3,6 +3,7 @@
 from rlpyt.testing.agent import check_agent
 from rlpyt.testing.env import check_env
 from rlpyt.testing.report import ConformanceError, ConformanceWarning, Finding, Report
+from rlpyt.testing.sampler import check_sampler
 
 __all__ = [
     "ConformanceError",
@@ -11,4 +12,5 @@ __all__ = [
     "Report",
     "check_agent",
     "check_env",
+    "check_sampler",
 ]

@@ -1,0 +1,78 @@
+"""How findings are collected and told."""
+
+import pytest
+
+from rlpyt.errors import RlpytError
+from rlpyt.testing import ConformanceError, ConformanceWarning, Report
+from rlpyt.testing.report import Stop
+
+CHECKS = {"shape": "shapes are right", "seed": "seeds are honoured", "close": "it closes"}
+
+
+def test_errors_are_raised_all_together_with_what_to_do():
+    report = Report("a part", CHECKS)
+    report.run("shape", lambda: report.error("shape", "is (2,)", "make it (3,)"))
+    report.run("seed close", lambda: report.warning("seed", "is deaf", "listen"))
+    with pytest.raises(ConformanceError) as caught:
+        report.conclude()
+    assert isinstance(caught.value, RlpytError) and caught.value.report is report
+    assert str(caught.value).splitlines() == [
+        "a part: 1 errors, 1 warnings, 1 checks passed",
+        "  FAIL [shape] is (2,)",
+        "       -> make it (3,)",
+        "  warn [seed] is deaf",
+        "       -> listen",
+        "  ok   close  it closes",
+    ]
+
+
+def test_without_errors_there_is_a_warning_for_each_doubt():
+    report = Report("a part", CHECKS)
+    report.warning("seed", "is deaf", "listen")
+    report.note("shape", "is large")
+    with pytest.warns(ConformanceWarning, match=r"a part: warn \[seed\] is deaf") as warned:
+        assert report.conclude() is report
+    assert len(warned) == 1
+
+
+def test_the_same_kind_of_finding_is_told_once():
+    report = Report("a part", CHECKS)
+    for step in range(3):
+        report.error("shape", f"step {step}: is (2,)", "make it (3,)")
+    report.error("shape", "has no dtype", "give it one")
+    assert [f.what for f in report.errors] == ["step 0: is (2,)", "has no dtype"]
+
+
+def test_exceptions_become_findings_and_stop_ends_an_examination():
+    def broken():
+        raise KeyError("gone")
+
+    def stopped():
+        raise Stop
+
+    def refused():
+        raise LookupError("not here")
+
+    report = Report("a part", CHECKS)
+    assert not report.run("shape", broken)
+    assert not report.run("seed", stopped)
+    assert not report.run("close", refused, refusal=LookupError)
+    assert "raised KeyError: 'gone'" in report.errors[0].what
+    assert __file__ in report.errors[0].what and "KeyError" in report.tracebacks[0]
+    assert [(f.check, f.level) for f in report.findings] == [("shape", "error"), ("close", "open")]
+
+
+def test_skipped_checks_are_not_run_or_not_told():
+    report = Report("a part", CHECKS, skip=["shape"])
+    assert report.run("shape", lambda: 1 / 0)
+    report.run("seed shape", lambda: report.error("shape", "is (2,)", "make it (3,)"))
+    assert report.findings == [] and report.passed == ["seed"]
+    with pytest.raises(ValueError, match="did you mean shape"):
+        Report("a part", CHECKS, skip=["shapes"])
+
+
+def test_open_checks_have_not_passed():
+    report = Report("a part", CHECKS)
+    report.run("shape", lambda: report.open("shape", "nothing ended"))
+    report.run("seed", lambda: report.note("seed", "is 3"))
+    assert report.passed == ["seed"] and report.ok
