@@ -77,7 +77,8 @@ class GradientStep:
             warn_without_gradient(self._name(p) for p in self.parameters if p.grad is None)
         gradients = [p.grad for p in self.parameters if p.grad is not None]
         norm = torch.nn.utils.get_total_norm(gradients)
-        if not math.isfinite(norm.item()):
+        # Both at once: where errors are clipped, an infinite loss has a finite gradient.
+        if not math.isfinite((norm + loss.detach()).item()):
             raise NonFiniteError(self._diagnose(loss))
         if self.clip_grad_norm is not None:
             torch.nn.utils.clip_grads_with_norm_(self.parameters, self.clip_grad_norm, norm)

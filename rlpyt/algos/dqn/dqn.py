@@ -98,8 +98,8 @@ class DQN(OffPolicyAlgo):
         Raises:
             ValueError: the settings would never learn, or the sampler's batches have gaps.
         """
+        self.check_parts(agent, batch_spec, mid_batch_reset)
         self.plan(agent, n_itr, batch_spec, mid_batch_reset, world_size)
-        self.check_resets()
         self._set_schedules()
         self.initialize_replay_buffer(examples, batch_spec)
         self.optim_initialize(rank)
@@ -114,16 +114,21 @@ class DQN(OffPolicyAlgo):
         world_size: int = 1,
     ) -> Any:
         """For asynchronous runners: without optimizer; returns the replay, in shared memory."""
+        self.check_parts(agent, batch_spec, mid_batch_reset)
         updates = self.updates_per_sync
         self.plan(agent, sampler_n_itr, batch_spec, mid_batch_reset, world_size, updates)
-        self.check_resets()
         self._set_schedules()
         self.initialize_replay_buffer(examples, batch_spec, async_=True)
         return self.replay_buffer
 
-    def check_resets(self) -> None:
-        """Raise ValueError if the sampler's way to reset does not suit the algorithm."""
-        if not self.mid_batch_reset:
+    def check_parts(self, agent: Any, batch_spec: Any, mid_batch_reset: bool) -> None:
+        """Raise ValueError if the agent or the sampler's batches do not suit the algorithm."""
+        if agent.recurrent:
+            raise ValueError(
+                f"{type(self).__name__} learns from single transitions, and "
+                f"{type(agent).__name__} has a memory; use R2D1, or an agent without."
+            )
+        if not mid_batch_reset:
             raise ValueError(
                 f"{type(self).__name__} learns from every step that is sampled; collectors that "
                 "wait with resets until a batch ends record void ones. Use a CollectorCls with "

@@ -106,19 +106,19 @@ class R2D1(DQN):
             "input_priority_shift", self.input_priority_shift, 0
         )
 
-    def check_resets(self) -> None:
+    def check_parts(self, agent: Any, batch_spec: Any, mid_batch_reset: bool) -> None:
         """Sequences may have gaps where the sampler waits with resets, if they begin as it does.
 
         Raises:
             ValueError: they begin elsewhere; or the agent has no memory.
         """
-        if not self.agent.recurrent:
+        if not agent.recurrent:
             raise ValueError(
-                f"{type(self).__name__} trains agents with memory; {type(self.agent).__name__} has "
+                f"{type(self).__name__} trains agents with memory; {type(agent).__name__} has "
                 "none. Use an R2d1Agent, or DQN."
             )
-        T = self.batch_spec.T
-        if not self.mid_batch_reset and (self.store_rnn_state_interval % T or self.warmup_T % T):
+        T = batch_spec.T
+        if not mid_batch_reset and (self.store_rnn_state_interval % T or self.warmup_T % T):
             raise ValueError(
                 f"where the sampler waits with resets until a batch ends, sequences and burn-in "
                 f"must end with batches: batch_T={T} of the sampler must divide "

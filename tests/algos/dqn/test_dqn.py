@@ -1,0 +1,383 @@
+"""DQN and its kin: losses against plain definitions, schedules, bad arguments."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from parts import ShapedCountEnv
+from parts_dqn import AGENTS, N_ATOMS, B, T, fill, prepared
+
+from rlpyt.agents.dqn.atari.atari_dqn_agent import AtariDqnAgent
+from rlpyt.agents.dqn.vector import CatDqnMlpAgent, DqnMlpAgent
+from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
+from rlpyt.algos.dqn.dqn import DQN, OptInfo
+from rlpyt.algos.dqn.qr_dqn import IQN, QRDQN
+from rlpyt.algos.dqn.r2d1 import R2D1
+from rlpyt.envs.toy import TruncationEnv
+from rlpyt.errors import NonFiniteError
+from rlpyt.models.dqn.implicit_quantile import midpoints
+from rlpyt.replays.non_sequence.frame import UniformReplayFrameBuffer
+from rlpyt.replays.non_sequence.prioritized import PrioritizedReplayBuffer
+from rlpyt.replays.non_sequence.uniform import AsyncUniformReplayBuffer, UniformReplayBuffer
+from rlpyt.samplers.collections import BatchSpec
+from rlpyt.samplers.parallel.cpu.collectors import CpuWaitResetCollector
+
+SMALL = dict(min_steps_learn=2 * T * B, replay_size=40 * B, batch_size=16, replay_ratio=2)
+
+
+def sampled(algo, agent, **kwargs):
+    sampler = prepared(algo, agent, **kwargs)
+    fill(algo, sampler)
+    return algo.replay_buffer.sample_batch(50)
+
+
+def q_of(model, inputs, rest=()):
+    observation, prev_action, prev_reward = inputs
+    onehot = torch.nn.functional.one_hot(prev_action, 3).float()
+    return model(observation, onehot, prev_reward, *rest).detach()
+
+
+@pytest.mark.parametrize("double", [False, True])
+@pytest.mark.parametrize("prioritized", [False, True])
+@pytest.mark.parametrize("delta_clip", [None, 0.5, 100.0])
+@pytest.mark.parametrize("n_step", [1, 3])
+def test_dqn_loss_is_its_definition(double, prioritized, delta_clip, n_step):
+    algo = DQN(
+        double_dqn=double, prioritized_replay=prioritized, delta_clip=delta_clip,
+        n_step_return=n_step, discount=0.9, **SMALL,
+    )  # fmt: skip
+    agent = AGENTS["dqn"]()
+    batch = sampled(algo, agent)
+    loss, td_abs = algo.loss(batch)
+    q, target_q = (
+        q_of(agent.model, batch.agent_inputs),
+        q_of(agent.target_model, batch.target_inputs),
+    )
+    online = q_of(agent.model, batch.target_inputs)
+    total, changed = 0.0, 0
+    for b in range(50):
+        best = int((online if double else target_q)[b].argmax())
+        changed += best != int(target_q[b].argmax())
+        y = batch.return_[b] + batch.discount_n[b] * target_q[b, best]
+        delta = abs(float(y - q[b, batch.action[b]]))
+        limit = np.inf if delta_clip is None else delta_clip
+        small = min(delta, limit)
+        own = small * (delta - 0.5 * small)
+        total += own * (float(batch.is_weights[b]) if prioritized else 1.0) / 50
+        assert td_abs[b].item() == pytest.approx(small, rel=1e-4)
+    assert loss.item() == pytest.approx(total, rel=1e-4)
+    assert changed or not double
+    assert loss.requires_grad and not td_abs.requires_grad
+    assert {0.0, round(0.9**n_step, 6)} <= {round(float(x), 6) for x in batch.discount_n}
+
+
+@pytest.mark.parametrize("double", [False, True])
+def test_categorical_loss_is_its_definition(double):
+    from test_losses import projection_by_loops
+
+    algo = CategoricalDQN(-50, 600, double_dqn=double, discount=0.9, n_step_return=2, **SMALL)
+    agent = AGENTS["cat"]()
+    batch = sampled(algo, agent)
+    z = torch.linspace(-50, 600, N_ATOMS)
+    assert torch.equal(agent.distribution.z, z)
+    loss, kl = algo.loss(batch)
+    p = q_of(agent.model, batch.agent_inputs)
+    next_p = q_of(agent.target_model, batch.target_inputs)
+    selecting = q_of(agent.model, batch.target_inputs) if double else next_p
+    rows = torch.arange(50)
+    best = next_p[rows, (selecting @ z).argmax(-1)]
+    target = projection_by_loops(best, batch.return_, batch.discount_n, z)
+    chosen = p[rows, batch.action]
+    cross_entropy = -(target * chosen.log()).sum(-1)
+    entropy = -(target * target.clamp(min=1e-9).log()).sum(-1)
+    assert loss.item() == pytest.approx(cross_entropy.mean().item(), rel=1e-4)
+    assert torch.allclose(kl, cross_entropy - entropy, atol=1e-3)
+
+
+@pytest.mark.parametrize("double", [False, True])
+def test_quantile_loss_uses_the_best_actions_quantiles(double):
+    from test_losses import quantile_loss_by_loops
+
+    algo = QRDQN(double_dqn=double, discount=0.9, delta_clip=0.7, **SMALL)
+    agent = AGENTS["qr"]()
+    batch = sampled(algo, agent)
+    loss, td_abs = algo.loss(batch)
+    theta = q_of(agent.model, batch.agent_inputs)
+    next_theta = q_of(agent.target_model, batch.target_inputs)
+    selecting = q_of(agent.model, batch.target_inputs) if double else next_theta
+    total = 0.0
+    for b in range(50):
+        best = int(selecting[b].mean(-1).argmax())
+        target = batch.return_[b] + batch.discount_n[b] * next_theta[b, best]
+        own = theta[b, batch.action[b]]
+        total += quantile_loss_by_loops(own, midpoints(N_ATOMS), target, 0.7) / 50
+        assert td_abs[b].item() == pytest.approx(abs(float(target.mean() - own.mean())), rel=1e-4)
+    assert loss.item() == pytest.approx(total, rel=1e-4)
+
+
+@pytest.mark.parametrize("double", [False, True])
+def test_implicit_quantile_loss_draws_fractions_for_both_sides(double):
+    from test_losses import quantile_loss_by_loops
+
+    algo = IQN(double_dqn=double, discount=0.9, n_tau=5, n_tau_target=7, **SMALL)
+    agent = AGENTS["iqn"]()
+    batch = sampled(algo, agent)
+    torch.manual_seed(3)
+    loss, _ = algo.loss(batch)
+    torch.manual_seed(3)
+    tau, next_tau = torch.rand(50, 5), torch.rand(50, 7)
+    theta = q_of(agent.model, batch.agent_inputs, (tau,))
+    next_theta = q_of(agent.target_model, batch.target_inputs, (next_tau,))
+    selecting = agent.model if double else agent.target_model
+    acting = q_of(selecting, batch.target_inputs, (midpoints(4),))
+    total = 0.0
+    for b in range(50):
+        best = int(acting[b].mean(-1).argmax())
+        target = batch.return_[b] + batch.discount_n[b] * next_theta[b, best]
+        own = theta[b, batch.action[b]]
+        total += quantile_loss_by_loops(own, tau[b], target, 1.0) / 50
+    assert loss.item() == pytest.approx(total, rel=1e-4)
+
+
+class Knowing(torch.nn.Module):
+    """Knows the value of TruncationEnv, in whatever form it is asked for."""
+
+    def __init__(self, n_atoms=None, n_quantiles=None, form=None, gamma=0.9):
+        super().__init__()
+        value = TruncationEnv.value(gamma)
+        self.value = torch.nn.Parameter(torch.tensor(value))
+        self.n_atoms, self.n_quantiles, self.form = n_atoms, n_quantiles, form
+
+    def forward(self, observation, prev_action, prev_reward, tau=None):
+        lead = observation.shape[:-1]
+        if self.n_atoms is not None:  # of 0, 5, 10, 15, 20: the third
+            p = torch.zeros(*lead, 2, self.n_atoms)
+            p[..., 2] = self.value / 10
+            return p
+        if self.n_quantiles is not None:
+            return self.value.expand(*lead, 2, self.n_quantiles)
+        return self.value.expand(*lead, 2)
+
+
+@pytest.mark.parametrize("n_step", [1, 3, 7])
+@pytest.mark.parametrize("kind", ["dqn", "cat", "qr"])
+def test_truncated_episodes_are_worth_what_would_have_followed(kind, n_step):
+    """Where the network knows the value without time limits, no transition has an error."""
+    kwargs = dict(discount=0.9, n_step_return=n_step, delta_clip=None, **SMALL)
+    algo = {
+        "dqn": lambda: DQN(**kwargs),
+        "cat": lambda: CategoricalDQN(0, 20, **kwargs),
+        "qr": lambda: QRDQN(**kwargs),
+    }[kind]()
+    agent = AGENTS[kind]()
+    agent.ModelCls = Knowing
+    for terminate in (False, True):
+        sampler = prepared(algo, agent, TruncationEnv, dict(horizon=5, terminate=terminate))
+        agent.target_model.load_state_dict(agent.model.state_dict())
+        fill(algo, sampler)
+        batch = algo.replay_buffer.sample_batch(200)
+        _, errors = algo.loss(batch)
+        if not terminate:
+            assert (errors < 2e-5).all()
+            continue
+        ends = batch.discount_n == 0
+        assert (errors[~ends] < 2e-5).all() and ends.any()
+        if kind != "cat":
+            rewards = torch.log(1 - batch.return_[ends] * 0.1) / np.log(0.9)
+            missing = 10 * 0.9**rewards  # the value that would have followed
+            assert torch.allclose(errors[ends], missing, atol=1e-3)
+
+
+def test_when_and_how_often_it_learns():
+    algo = DQN(
+        min_steps_learn=3 * T * B, replay_size=1000, batch_size=16, replay_ratio=2,
+        target_update_interval=4, target_update_tau=0.5, eps_steps=10 * T * B,
+    )  # fmt: skip
+    agent = AGENTS["dqn"]()
+    sampler = prepared(algo, agent)
+    assert algo.updates_per_optimize == round(2 * T * B / 16) == 3
+    assert algo.min_itr_learn == 3
+    assert (agent.eps_itr_min, agent.eps_itr_max) == (3, 10)
+    copies = []
+    agent.update_target = lambda tau: copies.append((algo.update_counter, tau))
+    for itr in range(7):
+        agent.sample_mode(itr)
+        samples, _ = sampler.obtain_samples(itr)
+        agent.train_mode(itr)
+        info = algo.optimize_agent(itr, samples)
+        assert isinstance(info, OptInfo) and len(info.loss) == (3 if itr >= 3 else 0)
+        assert len(info.gradNorm) == len(info.loss) and len(info.tdAbsErr) >= len(info.loss)
+    assert algo.update_counter == 12 and algo.batch_size == algo._batch_size == 16
+    assert copies == [(4, 0.5), (8, 0.5), (12, 0.5)]
+
+
+def test_beta_and_priorities_of_prioritised_replay():
+    algo = DQN(
+        prioritized_replay=True, pri_beta_init=0.4, pri_beta_final=1.0,
+        pri_beta_steps=12 * T * B, delta_clip=None, **SMALL,
+    )  # fmt: skip
+    agent = AGENTS["dqn"]()
+    sampler = prepared(algo, agent)
+    assert algo.default_priority == 1.0 and DQN(delta_clip=0.3).default_priority == 0.3
+    samples = fill(algo, sampler)
+    given = []
+    update = algo.replay_buffer.update_batch_priorities
+    algo.replay_buffer.update_batch_priorities = lambda p, ticket: (
+        given.append((p, ticket)) or update(p, ticket)
+    )
+    for itr, beta in [(2, 0.4), (7, 0.7), (12, 1.0), (50, 1.0)]:
+        algo.optimize_agent(itr, samples)
+        assert algo.replay_buffer.beta == pytest.approx(beta)
+    assert all((p > 0).all() and ticket is not None for p, ticket in given)
+    assert len(given) == 4 * algo.updates_per_optimize
+
+
+def test_replay_fits_the_observations():
+    image = dict(channels=[4], kernel_sizes=[2], strides=[1], paddings=[0], fc_sizes=8)
+    frames = DQN(**SMALL)
+    prepared(frames, AtariDqnAgent(model_kwargs=image), ShapedCountEnv, dict(kind="image"))
+    assert type(frames.replay_buffer) is UniformReplayFrameBuffer
+    plain = DQN(prioritized_replay=True, **SMALL)
+    prepared(plain, DqnMlpAgent(), ShapedCountEnv, dict(kind="dict"))
+    assert type(plain.replay_buffer) is PrioritizedReplayBuffer
+    chosen = DQN(ReplayBufferCls=UniformReplayBuffer, **SMALL)
+    sampler = prepared(
+        chosen, AtariDqnAgent(model_kwargs=image), ShapedCountEnv, dict(kind="image")
+    )
+    assert type(chosen.replay_buffer) is UniformReplayBuffer
+    fill(chosen, sampler)
+    loss, _ = chosen.loss(chosen.replay_buffer.sample_batch(8))
+    assert torch.isfinite(loss)
+
+
+def test_asynchronous_form_has_no_optimizer_and_shared_replay():
+    algo = CategoricalDQN(-2, 3, updates_per_sync=5, **SMALL)
+    agent = AGENTS["cat"]()
+    sampler = prepared(CategoricalDQN(**SMALL), agent)
+    replay = algo.async_initialize(agent, 50, BatchSpec(T, B), True, sampler.examples)
+    assert type(replay) is AsyncUniformReplayBuffer and replay is algo.replay_buffer
+    assert algo.updates_per_optimize == 5 and not hasattr(algo, "optimizer")
+    assert agent.distribution.z[-1] == 3
+    samples, _ = sampler.obtain_samples(0)
+    for _ in range(4):
+        replay.append_samples(algo.samples_to_buffer(samples))
+    algo.optim_initialize(rank=0)
+    info = algo.optimize_agent(0, sampler_itr=1)
+    assert info.loss == []
+    info = algo.optimize_agent(0, sampler_itr=2)
+    assert len(info.loss) == 5
+
+
+def test_hooks_of_subclasses_are_called():
+    called = []
+
+    class Own(DQN):
+        def samples_to_buffer(self, samples):
+            called.append("samples")
+            return super().samples_to_buffer(samples)
+
+        def examples_to_buffer(self, examples):
+            called.append("examples")
+            return super().examples_to_buffer(examples)
+
+        def loss(self, samples):
+            called.append("loss")
+            return super().loss(samples)
+
+    algo = Own(**SMALL)
+    sampler = prepared(algo, AGENTS["dqn"]())
+    samples = fill(algo, sampler, batches=3)
+    algo.optimize_agent(5, samples)
+    assert called == ["examples"] + ["samples"] * 4 + ["loss"] * algo.updates_per_optimize
+
+
+def test_bfloat16_is_close():
+    algo = DQN(mixed_precision=True, **SMALL)
+    batch = sampled(algo, DqnMlpAgent(), EnvCls=ShapedCountEnv)
+    low, _ = algo._compute_loss(batch)
+    assert low.item() == pytest.approx(algo.loss(batch)[0].item(), rel=0.05)
+
+
+def test_noisy_networks_learn_with_independent_noise():
+    algo = CategoricalDQN(0, 500, double_dqn=True, **SMALL)
+    agent = CatDqnMlpAgent(n_atoms=N_ATOMS, model_kwargs=dict(noisy=True, dueling=True))
+    sampler = prepared(algo, agent, ShapedCountEnv)
+    samples = fill(algo, sampler)
+    batch = algo.replay_buffer.sample_batch(16)
+    assert algo.loss(batch)[0].item() != algo.loss(batch)[0].item()
+    assert not torch.equal(agent.target(*batch.agent_inputs), agent.target(*batch.agent_inputs))
+    before = agent.model.head.value.model[0].weight_sigma.clone()
+    algo.optimize_agent(5, samples)
+    assert not torch.equal(agent.model.head.value.model[0].weight_sigma, before)
+
+
+def test_a_loss_that_is_not_finite_ends_the_run():
+    algo = DQN(**SMALL)
+    sampler = prepared(algo, AGENTS["dqn"]())
+    samples = fill(algo, sampler)
+    with torch.no_grad():
+        algo.agent.target_model.linear.bias.fill_(float("inf"))
+    with pytest.raises(NonFiniteError, match="DQN, iteration 9, update 0"):
+        algo.optimize_agent(9, samples)
+
+
+@pytest.mark.parametrize(
+    "kwargs,error,message",
+    [
+        (dict(discount=1.5), ValueError, "discount=1.5"),
+        (dict(learning_rate=0), ValueError, "learning_rate=0"),
+        (dict(learning_rate=float("nan")), ValueError, "learning_rate=nan"),
+        (dict(batch_size=0), ValueError, "batch_size=0"),
+        (dict(replay_ratio=0), ValueError, "replay_ratio=0"),
+        (dict(target_update_tau=0), ValueError, "target_update_tau=0"),
+        (dict(target_update_tau=1.5), ValueError, "target_update_tau=1.5"),
+        (dict(target_update_interval=0), ValueError, "target_update_interval=0"),
+        (dict(n_step_return=0), ValueError, "n_step_return=0"),
+        (dict(delta_clip=0), ValueError, "delta_clip=0"),
+        (dict(pri_alpha=-1), ValueError, "pri_alpha=-1"),
+        (dict(pri_beta_final=1.5), ValueError, "pri_beta_final=1.5"),
+        (dict(replay_size=10, batch_size=32), ValueError, "replay_size=10 is below batch_size=32"),
+        (dict(replay_size=100), ValueError, "below min_steps_learn=50,000"),
+        (dict(replay_size=2, n_step_return=3, batch_size=1), ValueError, "below n_step_return=3"),
+        (dict(optim_kwargs=dict(momentum=1)), TypeError, "momentum"),
+        (dict(clip_grad_norm=-1), ValueError, "clip_grad_norm=-1"),
+        (dict(eps_steps=0.5), TypeError, "eps_steps=0.5"),
+    ],
+)
+def test_bad_arguments_are_refused(kwargs, error, message):
+    with pytest.raises(error, match=message):
+        DQN(**kwargs)
+
+
+def test_bad_ranges_of_variants_are_refused():
+    with pytest.raises(ValueError, match="V_max=-3"):
+        CategoricalDQN(0, -3)
+    with pytest.raises(TypeError, match="by position and by keyword"):
+        CategoricalDQN(0, V_min=1)
+    with pytest.raises(TypeError, match="takes 2 arguments by position"):
+        CategoricalDQN(0, 1, 0.9)
+    with pytest.raises(ValueError, match="n_tau=0"):
+        IQN(n_tau=0)
+    assert DQN(0.9, 16, 100).batch_size == 16 and CategoricalDQN(-1, 1, discount=0.5).V_max == 1
+
+
+def test_runs_that_would_never_learn_are_refused():
+    with pytest.raises(ValueError, match="below the 240 steps of the run"):
+        prepared(
+            DQN(**{**SMALL, "min_steps_learn": 240, "replay_size": 300}), AGENTS["dqn"](), n_itr=10
+        )
+    with pytest.raises(
+        ValueError, match="replay_ratio=0.1 with 24 new samples.*rounds to no update"
+    ):
+        prepared(DQN(**{**SMALL, "replay_ratio": 0.1}), AGENTS["dqn"]())
+    with pytest.raises(ValueError, match="wait with resets"):
+        prepared(DQN(**SMALL), AGENTS["dqn"](), CollectorCls=CpuWaitResetCollector)
+    with pytest.raises(ValueError, match="R2D1 trains agents with memory; DqnAgent has none"):
+        prepared(R2D1(min_steps_learn=100), AGENTS["dqn"]())
+    with pytest.raises(ValueError, match="DQN learns from single transitions, and R2d1Agent has"):
+        prepared(DQN(**SMALL), AGENTS["r2d1"]())
