@@ -92,8 +92,15 @@ def _start_thread(env: Any) -> None:
 
 
 def _start_program(env: Any) -> None:
-    """Leave a program behind, which hears of nothing."""
-    subprocess.Popen(["sleep", "1000"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    """Leave a program behind, which takes its time."""
+    command = ["sleep", str(env.hang_s)]
+    subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+
+
+def _log(env: Any) -> None:
+    """Write down that this happened, where constructions are counted."""
+    with open(env.tally, "a") as file:
+        file.write(f"{env.where}d\n")
 
 
 # Called in the faulty place; most do not return.
@@ -124,6 +131,7 @@ DISASTERS: dict[str, Callable[[Any], None]] = {
     "stop": lambda env: os.kill(os.getpid(), signal.SIGSTOP),
     # What is no fault, but in the way of a clean end.
     "slow": _hang,  # once only, see `FaultyEnv`
+    "log": _log,
     "thread": _start_thread,
     "program": _start_program,
     "none": lambda env: None,

@@ -48,6 +48,7 @@ class FaultyEnv(CountEnv):
             raise ValueError(f"unknown fault={fault!r} or where={where!r}; faults are {FAULTS}.")
         if victim is not None and tally is None:
             raise ValueError(f"victim={victim} needs tally, the path of a file that counts.")
+        self.tally = tally
         number = -1 if tally is None else _count_construction(tally)
         self.fault = fault if victim in (None, number) else "none"
         self.where, self.at, self.hang_s = where, at, hang_s

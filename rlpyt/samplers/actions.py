@@ -24,7 +24,7 @@ StepBuffer = namedarraytuple(
 )
 
 
-GLANCE_S = 0.25  # the longest a wait goes without a look at who is waited for
+GLANCE_S = 0.1  # the longest a wait goes without a look at who is waited for
 
 
 class ActionNoise:

@@ -16,7 +16,7 @@ from rlpyt.samplers.workers import WorkerSpec, worker_main
 from rlpyt.utils import processes, serialize
 from rlpyt.utils.synchronize import forget_names
 
-SLOW = 0.8  # of a limit: what takes longer is worth a warning
+SLOW = 0.75  # of a limit: what takes longer is worth a warning
 
 
 class Limits(NamedTuple):

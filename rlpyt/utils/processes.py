@@ -21,7 +21,8 @@ import psutil
 
 from rlpyt.errors import WorkerError
 
-PRELOAD = ["rlpyt.samplers.workers"]  # imported once in the fork server, shared by its children
+# Imported once in the fork server, shared by its children.
+PRELOAD = ["rlpyt.samplers.workers", "rlpyt.samplers.station", "rlpyt.utils.in_child", "numpy.ma"]
 LONGEST_TRACEBACK = 20_000  # characters
 FILES_PER_CHILD, FILES_OF_ALL = 6, 12  # that a parent needs at the most
 DEAF_TO = (signal.SIGINT, signal.SIGTERM)  # what terminals and schedulers send to whole groups

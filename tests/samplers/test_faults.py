@@ -2,124 +2,243 @@
 
 import os
 import signal
-import sys
+import socket
 import time
-from pathlib import Path
 
 import psutil
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 from parts import EchoAgent
+from trouble import (
+    A_VICTIM,
+    ALL,
+    PARALLEL,
+    SERVED,
+    B,
+    FaultyEnv,
+    SerialSampler,
+    T,
+    faulty,
+    nothing_left,  # noqa: F401
+    run_into,
+    turns,
+)
 
-from rlpyt.envs.faulty import FaultyEnv
+from rlpyt.envs.faulty import FaultError
 from rlpyt.errors import WorkerError, WorkerTimeout
-from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
-from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.utils.seed import env_seed
 
-BOUND_S = 5.0
+pytestmark = pytest.mark.usefixtures("nothing_left")
+
+EXCEPTIONS = {
+    "unpicklable": "UnpicklableError: told to fail in step, call 13 because this is a test",
+    "unicode": "UnicodeDecodeError: 'utf-8' codec .* told to fail",
+    "recursive": r"RecursiveError: \(its message cannot be printed: RecursionError\)",
+    "mute": r"MuteError: \(its message cannot be printed: SystemExit\)",
+    "huge": r"FaultError: told to fail.*\(50000029 characters\)",
+    "chained": "FaultError: told to fail second",
+    "eof": "EOFError: told to fail",
+    "broken pipe": "BrokenPipeError: told to fail",
+    "interrupt": "KeyboardInterrupt: told to fail",
+    "generator exit": "GeneratorExit: told to fail",
+    "exit": "SystemExit: 3",
+}
+DEATHS = {
+    "kill": r"was killed by SIGKILL \(out of memory\?\)",
+    "vanish": "exited with code 3",
+    "segfault": "was killed by SIGSEGV",
+    "abort": "was killed by SIGABRT",
+    "bus error": "was killed by SIGBUS",
+}
 
 
-def our_processes():
-    return {p.pid for p in psutil.Process().children(recursive=True) if _is_worker(p)}
+def victim(tmp_path, number=A_VICTIM):
+    return dict(victim=number, tally=str(tmp_path / "tally"))
 
 
-def _is_worker(process):
-    try:
-        line = " ".join(process.cmdline())
-        return process.is_running() and "resource_tracker" not in line and not _server(process)
-    except psutil.Error:
-        return False
+def check_place(error, at=13, iterations_before=0):
+    """The error tells where the fault was, in its attributes and in its message."""
+    itr, step = divmod(at - 1, T)
+    assert error.worker in (0, 1) and error.env_index in range(B)
+    assert (error.itr, error.step) == (itr + iterations_before, step)
+    assert error.seed == env_seed(1, error.env_index)
+    said = str(error)
+    assert f"worker {error.worker} (pid {error.pid} on {socket.gethostname()})" in said
+    assert f"while stepping environment {error.env_index}, FaultyEnv(fault='" in said
+    assert f"seed {error.seed}; iteration {error.itr}, step {error.step} of the batch" in said
+    assert "; last action " in said
 
 
-def _server(process):
-    """The fork server itself stays, idle, for the next sampler."""
-    return process.ppid() == os.getpid() and "forkserver" in " ".join(process.cmdline())
+@pytest.mark.parametrize("SamplerCls", PARALLEL)
+def test_a_failing_step_is_told_in_full(SamplerCls, tmp_path):
+    with pytest.raises(WorkerError, match="failed with FaultError: told to fail in step") as caught:
+        run_into(SamplerCls, "raise", at=13, **victim(tmp_path))
+    check_place(caught.value)
+    assert "faults.py" in caught.value.traceback and caught.value.traceback in str(caught.value)
 
 
-def run_into(fault, where, at=1, victim=None, tally=None, timeout_s=60.0, method=None):
-    sampler = CpuSampler(
-        EnvCls=FaultyEnv,
-        env_kwargs=dict(fault=fault, where=where, at=at, victim=victim, tally=tally),
-        batch_T=5,
-        batch_B=4,
-        max_decorrelation_steps=0,
+@pytest.mark.parametrize("fault,SamplerCls", turns(EXCEPTIONS, PARALLEL))
+def test_whatever_is_raised_arrives_as_text(fault, SamplerCls, tmp_path):
+    with pytest.raises(WorkerError, match=EXCEPTIONS[fault]) as caught:
+        run_into(SamplerCls, fault, at=13, **victim(tmp_path))
+    check_place(caught.value)
+    assert "Traceback" in caught.value.traceback and len(str(caught.value)) < 30_000
+    if fault == "chained":
+        assert "told to fail first" in caught.value.traceback
+
+
+@pytest.mark.parametrize("fault,SamplerCls", [*turns(DEATHS, PARALLEL), ("kill", SERVED[0])])
+def test_a_dying_worker_is_named_with_its_signal_and_stacks(fault, SamplerCls, tmp_path):
+    with pytest.raises(WorkerError, match=DEATHS[fault]) as caught:
+        run_into(SamplerCls, fault, at=8, **victim(tmp_path))
+    check_place(caught.value, at=8)
+    if fault in ("segfault", "abort", "bus error"):
+        assert "faulty.py" in caught.value.stacks and caught.value.stacks in str(caught.value)
+        assert "multiprocessing" not in caught.value.stacks
+
+
+STILL = ["hang", "spin", "freeze", "stop"]
+
+
+@pytest.mark.filterwarnings("ignore:.*has made no progress")
+@pytest.mark.parametrize("fault,SamplerCls", [*turns(STILL, PARALLEL), ("freeze", SERVED[0])])
+def test_a_standstill_is_named_with_the_workers_stack(fault, SamplerCls, tmp_path):
+    with pytest.raises(WorkerTimeout, match=r"no progress for 2 s \(env_timeout\)") as caught:
+        run_into(SamplerCls, fault, at=7, sampler=dict(env_timeout=2.0), **victim(tmp_path))
+    check_place(caught.value, at=7)
+    if fault != "stop":  # who is stopped says nothing
+        assert f"in _{fault}" in caught.value.stacks and "faulty.py" in caught.value.stacks
+
+
+@pytest.mark.filterwarnings("ignore:.*has made no progress")
+@pytest.mark.parametrize("SamplerCls", PARALLEL[:2])
+def test_resets_have_a_limit_of_their_own(SamplerCls, tmp_path):
+    limits = dict(env_timeout=2.0, reset_timeout=4.0)
+    (tmp_path / "hanging").mkdir()
+    with pytest.raises(WorkerTimeout, match=r"no progress for 4 s \(reset_timeout\)") as caught:
+        run_into(SamplerCls, "hang", "reset", at=3, sampler=limits, **victim(tmp_path / "hanging"))
+    assert "while resetting environment" in str(caught.value)
+    sampler = faulty(
+        SamplerCls, "slow", "reset", at=3, hang_s=2.5, sampler=limits, **victim(tmp_path)
     )
-    sampler.env_timeout = timeout_s
-    sampler.start_method = method
-    before, shm = our_processes(), set(os.listdir("/dev/shm"))
-    try:
-        sampler.initialize(EchoAgent(), affinity=dict(n_workers=2), seed=1)
-        started = time.monotonic()
-        for itr in range(20):
-            sampler.obtain_samples(itr)
-        raise AssertionError("the fault did not show")
-    finally:
-        took = time.monotonic() - started if "started" in locals() else 0
-        assert took < BOUND_S + (timeout_s if timeout_s < 60 else 0)
-        deadline = time.monotonic() + 3
-        while our_processes() - before and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert our_processes() - before == set()
-        assert set(os.listdir("/dev/shm")) <= shm
-        sampler.shutdown()
+    sampler.obtain_samples(0)
+    sampler.obtain_samples(1)
+    sampler.shutdown()
 
 
-@pytest.mark.parametrize("fault", ["raise", "unpicklable", "exit"])
-def test_failing_step_names_worker_environment_step_and_traceback(fault, tmp_path):
-    # Construction 0 is the trial environment; 1 and 2 are worker 0's or 1's.
-    with pytest.raises(WorkerError) as caught:
-        run_into(fault, "step", at=13, victim=2, tally=tmp_path / "tally")
-    error = caught.value
-    assert error.worker in (0, 1) and error.env_index in range(4)
-    assert error.step == (13 - 1) % 5
-    assert f"worker {error.worker}" in str(error) and f"environment {error.env_index}" in str(error)
-    assert {"raise": "FaultError", "unpicklable": "UnpicklableError", "exit": "SystemExit"}[
-        fault
-    ] in error.traceback
-    assert "faulty.py" in error.traceback
+@pytest.mark.parametrize("SamplerCls", PARALLEL[:2])
+def test_a_slow_step_is_warned_of_once(SamplerCls, tmp_path):
+    with pytest.warns(UserWarning, match="no progress for .*after env_timeout=2.5") as caught:
+        run_into(
+            SamplerCls, "slow", at=7, hang_s=2.2, sampler=dict(env_timeout=2.5), **victim(tmp_path)
+        )
+    said = [str(w.message) for w in caught if "no progress" in str(w.message)]
+    assert len(said) == 1 and "while stepping environment" in said[0]
 
 
-@pytest.mark.parametrize("fault,word", [("kill", "SIGKILL"), ("vanish", "exited with code 3")])
-def test_dying_worker_is_named_with_its_cause(fault, word, tmp_path):
-    with pytest.raises(WorkerError, match=word) as caught:
-        run_into(fault, "step", at=8, victim=3, tally=tmp_path / "tally")
-    assert caught.value.env_index in range(4) and caught.value.step == (8 - 1) % 5
+@pytest.mark.parametrize(
+    "fault,where,SamplerCls",
+    [
+        ("raise", "init", PARALLEL[0]),
+        ("kill", "init", PARALLEL[1]),
+        ("raise", "reset", PARALLEL[2]),
+        ("segfault", "reset", PARALLEL[3]),
+    ],
+)
+def test_failure_at_start(fault, where, SamplerCls, tmp_path):
+    message = {"raise": "FaultError", "kill": "SIGKILL", "segfault": "SIGSEGV"}[fault]
+    with pytest.raises(WorkerError, match=message) as caught:
+        run_into(SamplerCls, fault, where, **victim(tmp_path))
+    doing = {"init": "building", "reset": "resetting"}[where]
+    assert f"while {doing} environment {caught.value.env_index}, FaultyEnv" in str(caught.value)
+    assert "before the first iteration" in str(caught.value)
 
 
-@pytest.mark.parametrize("fault", ["raise", "kill"])
-@pytest.mark.parametrize("where", ["init", "reset"])
-def test_failure_at_start(fault, where, tmp_path):
-    with pytest.raises(WorkerError, match="FaultError" if fault == "raise" else "SIGKILL"):
-        run_into(fault, where, victim=1, tally=tmp_path / "tally")
-
-
-@pytest.mark.parametrize("fault", ["raise", "kill"])
-def test_failure_of_the_first_environment_ever_made(fault, tmp_path):
-    with pytest.raises(WorkerError, match="trying out|tried out"):
-        run_into(fault, "init", victim=0, tally=tmp_path / "tally")
-
-
-def test_hanging_step_times_out(tmp_path):
-    with pytest.raises(WorkerTimeout, match=r"no progress for 2 s \(env_timeout\)"):
-        run_into("hang", "step", at=7, victim=4, tally=tmp_path / "tally", timeout_s=2.0)
+@pytest.mark.parametrize("fault,how", [("raise", "failed with"), ("segfault", "killed by SIGSEGV")])
+def test_failure_of_the_first_environment_ever_made(fault, how, tmp_path):
+    with pytest.raises(WorkerError, match=rf"trying out FaultyEnv\(.* \(pid \d+ on .*{how}"):
+        run_into(PARALLEL[0], fault, "init", **victim(tmp_path, 0))
 
 
 def test_environment_that_hangs_at_once_times_out(tmp_path, monkeypatch):
-    monkeypatch.setattr(CpuSampler, "start_timeout_s", 3.0)
-    with pytest.raises(WorkerTimeout, match="did not end within 3 s"):
-        run_into("hang", "init", victim=0, tally=tmp_path / "tally")
+    monkeypatch.setattr(PARALLEL[0], "start_timeout_s", 1.0)
+    with pytest.raises(WorkerTimeout, match="did not end within 1 s") as caught:
+        run_into(PARALLEL[0], "freeze", "init", **victim(tmp_path, 0))
+    assert "in _freeze" in caught.value.stacks
 
 
-def test_faults_under_spawn(tmp_path):
-    with pytest.raises(WorkerError, match="FaultError"):
-        run_into("raise", "step", at=3, victim=2, tally=tmp_path / "tally", method="spawn")
+@pytest.mark.filterwarnings("ignore:.*has made no progress")
+def test_worker_that_hangs_at_start_times_out(tmp_path, monkeypatch):
+    monkeypatch.setattr(PARALLEL[1], "start_timeout_s", 2.0)
+    with pytest.raises(WorkerTimeout, match=r"no progress for 2 s \(start_timeout_s\)"):
+        run_into(PARALLEL[1], "hang", "init", **victim(tmp_path))
 
 
-def test_a_used_up_sampler_says_so(tmp_path):
-    sampler = CpuSampler(EnvCls=FaultyEnv, env_kwargs=dict(fault="none"), batch_T=5, batch_B=4)
-    sampler.initialize(EchoAgent(), affinity=dict(n_workers=2), seed=1)
-    os.kill(sampler._pool.processes[1].pid, signal.SIGKILL)
+@pytest.mark.parametrize("fault,SamplerCls", [*turns(["raise"] * 4, PARALLEL), ("kill", SERVED[0])])
+def test_faults_of_evaluation(fault, SamplerCls, tmp_path):
+    own = dict(
+        eval_n_envs=2,
+        eval_max_steps=2 * 20,
+        eval_env_kwargs=dict(fault=fault, at=8, victim=0, tally=str(tmp_path / "tally")),
+    )
+    with pytest.raises(WorkerError, match="while stepping evaluation environment") as caught:
+        run_into(SamplerCls, "none", evaluate=True, sampler=own)
+    error = caught.value
+    assert error.evaluation and error.env_index in (0, 1)
+    assert (error.itr, error.step, error.seed) == (0, 7, env_seed(1, error.env_index, "eval env"))
+    assert "iteration 0, step 7 of the evaluation; last action" in str(error)
+
+
+class FailingAgent(EchoAgent):
+    def __init__(self, at):
+        super().__init__()
+        self.at, self.calls = at, 0
+
+    def step(self, *inputs):
+        self.calls += 1
+        if self.calls == self.at:
+            raise ZeroDivisionError("the agent is lost")
+        return super().step(*inputs)
+
+
+@pytest.mark.parametrize("SamplerCls", SERVED)
+def test_an_agent_failing_in_the_master_leaves_nothing(SamplerCls, tmp_path):
+    closed = tmp_path / "closed"
+    sampler = faulty(SamplerCls, "log", "close", agent=FailingAgent(9), tally=str(closed))
+    with pytest.raises(ZeroDivisionError, match="the agent is lost"):
+        for itr in range(5):
+            sampler.obtain_samples(itr)
+    assert sampler.workers == []
+    assert closed.read_text().count("closed") == B + 1  # with the one tried out
+    sampler.shutdown()
+
+
+def test_an_agent_failing_in_a_worker_is_told_as_such(tmp_path):
+    with pytest.raises(WorkerError, match="ZeroDivisionError: the agent is lost") as caught:
+        run_into(PARALLEL[0], "none", agent=FailingAgent(9))
+    assert "while choosing actions for environments FaultyEnv" in str(caught.value)
+    assert caught.value.env_index == -1
+
+
+@pytest.mark.parametrize(
+    "fault,method,SamplerCls",
+    [
+        ("raise", "fork", PARALLEL[0]),
+        ("kill", "fork", PARALLEL[1]),
+        ("segfault", "spawn", PARALLEL[2]),
+        pytest.param("raise", "spawn", PARALLEL[0], marks=pytest.mark.slow),
+    ],
+)
+def test_faults_under_other_start_methods(fault, method, SamplerCls, tmp_path):
+    message = {"raise": "FaultError", "kill": "SIGKILL", "segfault": "SIGSEGV"}[fault]
+    with pytest.raises(WorkerError, match=message) as caught:
+        run_into(SamplerCls, fault, at=3, method=method, **victim(tmp_path))
+    check_place(caught.value, at=3)
+
+
+@pytest.mark.parametrize("SamplerCls", PARALLEL)
+def test_a_used_up_sampler_says_so(SamplerCls):
+    sampler = faulty(SamplerCls, "none")
+    os.kill(sampler.workers[1].pid, signal.SIGKILL)
     with pytest.raises(WorkerError, match="worker 1 .* SIGKILL"):
         sampler.obtain_samples(0)
     with pytest.raises(WorkerError, match="workers are gone"):
@@ -127,52 +246,105 @@ def test_a_used_up_sampler_says_so(tmp_path):
     sampler.shutdown()
 
 
-def test_serial_failure_keeps_its_type_and_says_where():
-    sampler = SerialSampler(
-        EnvCls=FaultyEnv,
-        env_kwargs=dict(fault="raise", at=7),
-        batch_T=5,
-        batch_B=3,
-        max_decorrelation_steps=0,
-    )
-    sampler.initialize(EchoAgent(), seed=1)
+@pytest.mark.parametrize("fault", ["thread", "program"])
+def test_what_environments_leave_behind_is_ended(fault, tmp_path):
+    seconds = 1000 + time.time_ns() % 10**9 + 0.5  # for `sleep`, as no other program has
+    run_into(PARALLEL[0], fault, "init", hang_s=seconds)
+    lines = [process.info["cmdline"] for process in psutil.process_iter(["cmdline"])]
+    assert [line for line in lines if line and str(seconds) in line] == []
+
+
+def test_programs_of_environments_hear_signals_though_workers_do_not(tmp_path):
+    """A simulator that is asked to terminate does, and gets Ctrl-C's default."""
+    sampler = faulty(PARALLEL[0], "program", "init", hang_s=987.0)
+    programs = [p for w in sampler.workers for p in psutil.Process(w.pid).children()]
+    assert len(programs) == B
+    programs[0].terminate()
+    programs[1].send_signal(signal.SIGINT)
+    deadline = time.monotonic() + 10
+    while {p.status() for p in programs[:2]} != {psutil.STATUS_ZOMBIE}:  # nobody waits for them
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    for worker in sampler.workers:
+        os.kill(worker.pid, signal.SIGTERM)
+        os.kill(worker.pid, signal.SIGINT)
     sampler.obtain_samples(0)
-    with pytest.raises(Exception, match="told to fail") as caught:
+    sampler.shutdown()
+
+
+def test_serial_failure_keeps_its_type_and_says_where():
+    sampler = faulty(SerialSampler, "raise", at=7)
+    sampler.obtain_samples(0)
+    with pytest.raises(FaultError, match="told to fail") as caught:
         sampler.obtain_samples(1)
     (note,) = caught.value.__notes__
-    assert "while stepping environment 0, FaultyEnv" in note and "step 1 of the batch" in note
+    assert "while stepping environment 0, FaultyEnv(fault='raise'" in note
+    assert f"seed {env_seed(1, 0)}; iteration 1, step 1 of the batch; last action" in note
+    sampler.shutdown()
 
 
-PARENT = """
-import sys, time
-sys.path.insert(0, {tests!r})
-from parts import EchoAgent
-from rlpyt.envs.faulty import FaultyEnv
-from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
-
-sampler = CpuSampler(
-    FaultyEnv, dict(fault={fault!r}, at=30), batch_T=5, batch_B=4, max_decorrelation_steps=0
-)
-sampler.initialize(EchoAgent(), affinity=dict(n_workers=2), seed=1)
-print(*[p.pid for p in sampler._pool.processes], flush=True)
-while True:
+@pytest.mark.parametrize("fault,name", [("exit", "SystemExit: 3"), ("generator exit", "Generator")])
+def test_a_serial_environment_cannot_end_the_program_unnoticed(fault, name):
+    sampler = faulty(SerialSampler, fault, at=7)
     sampler.obtain_samples(0)
-"""
+    with pytest.raises(WorkerError, match=f"raised {name}.*, while stepping environment 0"):
+        sampler.obtain_samples(1)
+    sampler.shutdown()
 
 
-@pytest.mark.parametrize("fault", ["none", "hang"])
-def test_workers_die_with_their_parent(fault, tmp_path):
-    import subprocess
+def test_a_signal_handler_may_end_the_program_from_within_a_serial_environment():
+    def leave(number, frame):
+        raise SystemExit(7)
 
-    script = tmp_path / "parent.py"  # no main guard: workers do not import the script
-    script.write_text(PARENT.format(tests=str(Path(__file__).parents[1]), fault=fault))
-    parent = subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True)
-    pids = [int(pid) for pid in parent.stdout.readline().split()]
-    assert len(pids) == 2 and all(psutil.pid_exists(pid) for pid in pids)
-    time.sleep(0.5)
-    parent.kill()
-    parent.wait()
-    deadline = time.monotonic() + BOUND_S
-    while any(psutil.pid_exists(pid) for pid in pids) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not any(psutil.pid_exists(pid) for pid in pids)
+    sampler = faulty(SerialSampler, "slow", at=2, hang_s=5.0)
+    previous = signal.signal(signal.SIGALRM, leave)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        with pytest.raises(SystemExit) as caught:
+            sampler.obtain_samples(0)
+        assert caught.value.code == 7
+    finally:
+        signal.signal(signal.SIGALRM, previous)
+        sampler.shutdown()
+
+
+@pytest.mark.parametrize("SamplerCls", ALL)
+def test_shutdown_can_come_often_early_and_without_a_start(SamplerCls):
+    never = SamplerCls(EnvCls=FaultyEnv, env_kwargs=dict(fault="none"), batch_T=T, batch_B=B)
+    never.shutdown()
+    never.shutdown()
+    sampler = faulty(SamplerCls, "none")
+    sampler.obtain_samples(0)
+    sampler.initialize(EchoAgent(), affinity=dict(n_workers=2), seed=2)  # without a shutdown
+    sampler.obtain_samples(0)
+    sampler.shutdown()
+    sampler.shutdown()
+    forgotten = faulty(SamplerCls, "none")
+    forgotten.obtain_samples(0)
+    del forgotten
+
+
+@pytest.mark.parametrize("fault", ["raise", "exit", "generator exit", "hang", "kill"])
+def test_failures_to_close_concern_nobody(fault, tmp_path):
+    run_into(PARALLEL[0], fault, "close", n_batches=1, **victim(tmp_path))
+    if fault in ("raise", "exit", "generator exit"):
+        run_into(SerialSampler, fault, "close", n_batches=1, **victim(tmp_path))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("repetition", range(10))
+@pytest.mark.parametrize("SamplerCls", PARALLEL)
+def test_workers_killed_at_any_time_are_named(SamplerCls, repetition):
+    import random
+    import threading
+
+    sampler = faulty(SamplerCls, "none")
+    chosen = random.randrange(2)
+    timer = threading.Timer(
+        random.uniform(0, 1), os.kill, (sampler.workers[chosen].pid, signal.SIGKILL)
+    )
+    timer.start()
+    with pytest.raises(WorkerError, match=f"worker {chosen} .* killed by SIGKILL"):
+        for itr in range(10**9):
+            sampler.obtain_samples(itr)
+    sampler.shutdown()

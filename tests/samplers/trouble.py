@@ -1,0 +1,66 @@
+"""Samplers that run into trouble, and what must be left of them: nothing."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from parts import EchoAgent
+
+from rlpyt.envs.faulty import FaultyEnv
+from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
+from rlpyt.samplers.parallel.gpu.alternating_sampler import (
+    AlternatingSampler,
+    NoOverlapAlternatingSampler,
+)
+from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
+from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.utils.in_child import run_in_child
+from rlpyt.utils.residue import left_since, take_stock
+
+SERVED = [GpuSampler, AlternatingSampler, NoOverlapAlternatingSampler]
+PARALLEL = [CpuSampler, *SERVED]
+ALL = [SerialSampler, *PARALLEL]
+T, B = 5, 4
+A_VICTIM = 2  # of constructions: 0 is tried out, 1 and 2 are one worker's, or each one of another's
+
+
+@pytest.fixture(scope="module")
+def nothing_left():
+    """The clean contract: after all tests no process, no name, no open file more than before."""
+    run_in_child(os.getpid)  # multiprocessing's helpers are there from now on
+    before = take_stock()
+    yield
+    assert left_since(before) == {}
+
+
+def turns(things, of):
+    """Pairs of each thing with one of the others, in turns."""
+    return [(thing, of[i % len(of)]) for i, thing in enumerate(things)]
+
+
+def faulty(SamplerCls, fault, where="step", at=1, agent=None, method=None, sampler=None, **kwargs):
+    """An initialized sampler whose environments, or one of them, will fail."""
+    own = sampler or {}
+    made = SamplerCls(
+        EnvCls=FaultyEnv,
+        env_kwargs=dict(fault=fault, where=where, at=at, **kwargs),
+        **dict(dict(batch_T=T, batch_B=B, max_decorrelation_steps=0), **own),
+    )
+    made.start_method = method
+    made.initialize(agent or EchoAgent(), affinity=dict(n_workers=2), seed=1)
+    return made
+
+
+def run_into(*args, n_batches=6, evaluate=False, **kwargs):
+    """Collect until the fault shows; the error is let through."""
+    sampler = faulty(*args, **kwargs)
+    try:
+        for itr in range(n_batches):
+            sampler.obtain_samples(itr)
+            if evaluate:
+                sampler.evaluate_agent(itr)
+    finally:
+        sampler.shutdown()
