@@ -1,6 +1,6 @@
 import torch
 
-from rlpyt.algos.episodes import EpisodePacking, null_after_done
+from rlpyt.algos.episodes import EpisodePacking, null_after_done, state_after
 
 T, B, N, H = 5, 3, 1, 2
 
@@ -12,20 +12,13 @@ def _done():
     return done
 
 
-def unpack(packing, packed, T, B):
-    """[L, S, ...] -> [T, B, ...]: every valid row back to where it came from."""
-    out = packed.new_zeros(T, B, *packed.shape[2:])
-    out[packing.T_idxs[packing.valid], packing.B_idxs[packing.valid]] = packed[packing.valid]
-    return out
-
-
 def test_sequences_are_cut_behind_dones_and_padded():
     packing = EpisodePacking(_done())
     x = torch.arange(T * B).reshape(T, B)
     packed = packing.pack(x)
     rows = [packed[:, s][packing.valid[:, s]].tolist() for s in range(packed.shape[1])]
     assert rows == [[0, 3], [6], [9, 12], [1, 4, 7, 10, 13], [2, 5, 8, 11, 14]]
-    assert torch.equal(unpack(packing, packed, T, B), x)
+    assert torch.equal(packing.unpack(packed), x)
 
 
 def test_states_begin_from_zero_only_within_the_batch():
@@ -47,7 +40,7 @@ def test_packed_recurrence_equals_stepping_with_resets():
         h = h * (~done[t]).float()[None, :, None]
     packing = EpisodePacking(done)
     out, _ = rnn(packing.pack(x), packing.pack_state(state))
-    assert torch.allclose(unpack(packing, out, 9, 4), torch.cat(expected), atol=1e-6)
+    assert torch.allclose(packing.unpack(out), torch.cat(expected), atol=1e-6)
 
 
 def test_previous_values_are_null_after_done():
@@ -58,3 +51,38 @@ def test_previous_values_are_null_after_done():
     assert (nulled != 1).sum() == 4
     assert prev.eq(1).all()
     assert null_after_done(prev, torch.zeros(T, B), null=7) is prev
+
+
+def test_a_batch_without_ends_is_left_as_it_is():
+    packing = EpisodePacking(torch.zeros(T, B))
+    x = torch.arange(T * B).reshape(T, B)
+    assert packing.trivial and packing.pack(x) is x and packing.unpack(x) is x
+    assert not EpisodePacking(_done()).trivial
+
+
+def test_tails_follow_the_sequences_that_end_there():
+    done = _done()
+    packing = EpisodePacking(done, (torch.tensor([2, 4, 1]), torch.tensor([0, 1, 0])))
+    x = torch.arange(T * B).reshape(T, B)
+    packed = packing.pack(x, torch.tensor([-1, -2, -3]))
+    assert packed.shape == (T + 1, 5)
+    assert packed[packing.tails].tolist() == [-1, -2, -3]
+    assert packed[2, 0] == -3 and packed[1, 1] == -1 and packed[5, 3] == -2
+    assert packing.valid.sum() == T * B and torch.equal(packing.unpack(packed), x)
+
+
+def test_state_after_a_batch_is_that_of_stepping_with_resets():
+    torch.manual_seed(0)
+    rnn = torch.nn.GRU(3, 2)
+    for length in (1, 2, 9):
+        for share in (0.0, 0.3, 1.0):
+            done = torch.rand(length, 4) < share
+            x, state = torch.randn(length, 4, 3), torch.randn(1, 4, 2)
+            h = state
+            for t in range(length):
+                _, h = rnn(x[t : t + 1], h)
+                h = h * (~done[t]).float()[None, :, None]
+            own = state_after(lambda piece, s: rnn(piece, s)[1], x, done, state)
+            assert torch.allclose(own, h, atol=1e-6)
+    from_zeros = state_after(lambda piece, s: rnn(piece, s)[1], x, done * False, None)
+    assert torch.allclose(from_zeros, rnn(x)[1])
