@@ -52,3 +52,7 @@ class WorkerTimeout(WorkerError, TimeoutError):
 
 class NonFiniteError(RlpytError, ArithmeticError):
     """A loss, gradient or model output is NaN or infinite; the message names its source."""
+
+
+class ReplayNotReady(RlpytError, RuntimeError):
+    """The replay holds too few rows to sample from; sample later."""

@@ -144,7 +144,8 @@ class ReplayBuffer(BaseReplayBuffer):
             fields = tuple(name for name in samples._fields if name != "final")
             cls = namedarraytuple(type(samples).__name__, fields)
             samples = cls(*(getattr(samples, name) for name in fields))
-        n = self._check(samples)
+        n = self._check(samples, final)
+        priorities = self.selection.prepare(numpify_buffer(priorities))
         ring, storage = self.ring, self.storage
         start = ring.written
         places = ring.places(start, n)
@@ -156,10 +157,10 @@ class ReplayBuffer(BaseReplayBuffer):
         self._write_finals(start, places, final)
         self.compute_returns(n)
         ring.written = start + n
-        self.selection.advance(self.valid, n, numpify_buffer(priorities))
+        self.selection.advance(self.valid, n, priorities)
         return n, places[0][0] if len(places) == 1 else np.arange(start, start + n) % self.T
 
-    def _check(self, samples: Any) -> int:
+    def _check(self, samples: Any, final: Any) -> int:
         """Number of rows; everything about the first samples, the shape of later ones."""
         shape = tuple(samples.reward.shape[:2])
         if len(shape) != 2 or shape[1] != self.B or not 0 < shape[0] <= self.T:
@@ -171,6 +172,8 @@ class ReplayBuffer(BaseReplayBuffer):
             self.storage.check(self.rnn_states.without(samples))
             self.rnn_states.check(samples)
             self._checked = True
+        if final is not None and not np.asarray(samples.done)[final.T_idxs, final.B_idxs].all():
+            raise ValueError("a final observation was given for a step that is not done.")
         return int(shape[0])
 
     def _write_finals(self, start: int, places: Any, final: Any) -> None:
@@ -183,8 +186,6 @@ class ReplayBuffer(BaseReplayBuffer):
         final = numpify_buffer(final)
         rows, B_idxs = start + np.asarray(final.T_idxs), np.asarray(final.B_idxs)
         T_idxs = rows % self.T
-        if not storage.samples.done[T_idxs, B_idxs].all():
-            raise ValueError("a final observation was given for a step that is not done.")
         keys = rows * self.B + B_idxs
         order = np.argsort(keys)
         storage.write_finals(keys[order], buffer_func(final.observation, lambda x: x[order]))
@@ -255,6 +256,12 @@ class ReplayBuffer(BaseReplayBuffer):
         if isinstance(k, int):
             return numpify_buffer(self.extract_observation(*self._unplace(idxs)))
         return numpify_buffer(self.extract_observation(*self._unplace(idxs[0]), len(idxs)))
+
+    def observe_pair(self, cut: Any, now: int, after: int) -> tuple[Any, Any]:
+        """Observations of two planes, ``n_step_return`` rows apart."""
+        if self._own_observations:
+            return self.observe(cut, now), self.observe(cut, after)
+        return self.storage.pair(cut, now, after, self.n_step_return == 1)  # type: ignore[no-any-return]
 
     def _extract(self, idxs: Array, batch_T: int | None) -> Any:
         if self._own_extraction:

@@ -7,17 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rlpyt.errors import RlpytError
+from rlpyt.errors import ReplayNotReady
 from rlpyt.replays.memory import Memory
 from rlpyt.replays.ring import Ring
 from rlpyt.replays.sum_tree import SumTree
 from rlpyt.utils.checks import check_range
 
 Array = NDArray[Any]
-
-
-class ReplayNotReady(RlpytError, RuntimeError):
-    """The replay holds too few rows to sample from."""
 
 
 @dataclass(frozen=True)
@@ -61,10 +57,17 @@ class UniformSelection:
     def __init__(self, ring: Ring, every: int, settings: Any, memory: Memory) -> None:
         self.ring, self.every = ring, every
 
-    def advance(self, valid: Callable[[], tuple[int, int]], n: int, priorities: Any) -> None:
-        """``n`` rows have been written; rows ``valid()`` can be chosen now."""
+    def prepare(self, priorities: Any) -> None:
+        """Check the priorities that came with new samples.
+
+        Raises:
+            TypeError: there are any.
+        """
         if priorities is not None:
             raise TypeError("a uniform replay takes no priorities; use a prioritised one.")
+
+    def advance(self, valid: Callable[[], tuple[int, int]], n: int, priorities: Any) -> None:
+        """``n`` rows have been written; rows ``valid()`` can be chosen now."""
 
     def pick(self, n: int, valid: tuple[int, int], rng: np.random.Generator) -> Pick:
         """Choose ``n`` rows with replacement.
@@ -109,16 +112,25 @@ class PrioritizedSelection:
             memory=memory,
         )
 
+    def prepare(self, priorities: Any) -> Array | None:
+        """Leaves for the priorities that came with new samples, None for none.
+
+        Raises:
+            TypeError: they were not announced.
+            ValueError: they are not finite, or negative.
+        """
+        if priorities is None:
+            return None
+        if not self.settings.input_priorities:
+            raise TypeError(
+                "samples came with priorities; construct the replay with input_priorities=True."
+            )
+        return self._leaves(priorities)
+
     def advance(self, valid: Callable[[], tuple[int, int]], n: int, priorities: Any) -> None:
         """``n`` rows have been written; rows ``valid()`` can be chosen now."""
         every, written = self.every, self.ring.written
         rows = -(-written // every) - -(-(written - n) // every)
-        if priorities is not None:
-            if not self.settings.input_priorities:
-                raise TypeError(
-                    "samples came with priorities; construct the replay with input_priorities=True."
-                )
-            priorities = _positive(priorities) ** self.settings.alpha
         self.tree.move(rows, *beginnings(valid(), every), priorities)
 
     def pick(self, n: int, valid: tuple[int, int], rng: np.random.Generator) -> Pick:
@@ -138,8 +150,14 @@ class PrioritizedSelection:
 
     def update(self, priorities: Any, ticket: Any) -> None:
         """Set the priorities [B] of the rows that the ticket names, as far as still held."""
-        tree = self.tree
-        tree.update_batch_priorities(_positive(priorities) ** self.settings.alpha, ticket)
+        self.tree.update_batch_priorities(self._leaves(priorities), ticket)
+
+    def _leaves(self, priorities: Any) -> Array:
+        """Priorities to the alpha, checked."""
+        array = np.asarray(priorities, np.float64)
+        if array.size and not (array.min() >= 0 and array.max() < np.inf):  # NaN is in neither
+            raise ValueError(f"priorities must be finite and not negative, got {array}.")
+        return np.asarray(array**self.settings.alpha)
 
     def state(self) -> dict[str, Any]:
         """Priorities and beta."""
@@ -167,11 +185,3 @@ def not_ready(ring: Ring) -> ReplayNotReady:
         f"{ring.written} rows of {ring.B} environments have been written, and none has all that a "
         "sample needs before and after it yet; sample later (min_steps_learn)."
     )
-
-
-def _positive(priorities: Any) -> Array:
-    """Priorities as float64, checked."""
-    array = np.asarray(priorities, np.float64)
-    if array.size and not (array.min() >= 0 and array.max() < np.inf):  # NaN is in neither
-        raise ValueError(f"priorities must be finite and not negative, got {array}.")
-    return array

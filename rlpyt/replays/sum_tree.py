@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from rlpyt.errors import RlpytError
+from rlpyt.errors import ReplayNotReady
 from rlpyt.replays.memory import Memory, Part
 from rlpyt.utils.checks import check_range, whole_number
 
@@ -151,24 +151,27 @@ class SumTree(Part):
         if n > self.T:
             raise ValueError(f"{n} rows at once do not fit into a ring of {self.T}.")
         written, old_low, old_high = (int(x) for x in self._place)
-        from_row = old_high
+        given = written  # from this row on, and for n rows
         if self.enable_input_priorities:
-            self._write_input(written, n, self.default_value)
+            oldest = written + n - self.T
+            self._write_input(written, n, self.default_value, oldest)
             if priorities is not None:
-                from_row = min(from_row, written - self.input_priority_shift)
-                self._write_input(written - self.input_priority_shift, n, priorities)
+                given -= self.input_priority_shift
+                self._write_input(given, n, priorities, oldest)
         elif priorities is not None:
             raise ValueError("priorities came; construct the tree with enable_input_priorities.")
         high = max(high, low)
         self._place[:] = written + n, low, high
         self._set_rows(old_low, min(low, old_high), on=False)
-        self._set_rows(max(from_row, low), high, on=True)
+        self._set_rows(max(old_high, low), high, on=True)
+        self._set_rows(max(given, low), min(given + n, old_high), on=True)  # rows on before
 
-    def _write_input(self, start: int, n: int, values: Any) -> None:
-        """Values of absolute rows [start, start + n), as far as there are such."""
-        rows = np.arange(max(0, start), start + n)
-        if isinstance(values, np.ndarray) and values.ndim == 2 and start < 0:
-            values = values[-start:]
+    def _write_input(self, start: int, n: int, values: Any, oldest: int) -> None:
+        """Values of absolute rows [start, start + n), as far as they are still held."""
+        first = max(0, oldest, start)
+        rows = np.arange(first, start + n)
+        if isinstance(values, np.ndarray) and values.ndim == 2:
+            values = values[first - start :]
         self._input[rows % self.T] = values
 
     def _set_rows(self, start: int, stop: int, on: bool) -> None:
@@ -209,7 +212,7 @@ class SumTree(Part):
             unique: without replacement; each next one in proportion among those left.
 
         Raises:
-            RlpytError: fewer leaves than that are above zero.
+            ReplayNotReady: fewer leaves than that are above zero.
         """
         leaves, priorities = self.draw(n, unique, self.rng)
         return np.divmod(leaves, self.B), priorities
@@ -231,7 +234,9 @@ class SumTree(Part):
         # Few leaves hold most of the sum. The same by racing clocks, which looks at all leaves.
         candidates = np.flatnonzero(self.leaves)
         if len(candidates) < n:
-            raise RlpytError(f"{len(candidates)} leaves are above zero, {n} different ones wanted.")
+            raise ReplayNotReady(
+                f"{len(candidates)} leaves are above zero, {n} different ones wanted."
+            )
         arrival = rng.exponential(size=len(candidates)) / self.leaves[candidates]
         return candidates[np.argsort(arrival)[:n]]
 
@@ -239,11 +244,11 @@ class SumTree(Part):
         """Leaves under fractions [n] in [0, 1) of the total; never one that is zero.
 
         Raises:
-            RlpytError: all are zero.
+            ReplayNotReady: all are zero.
         """
         ends = torch.cumsum(self._torch_top, 0).numpy()  # of the nodes' shares of the total
         if not ends[-1] > 0:
-            raise RlpytError("no leaf of the sum tree is above zero.")
+            raise ReplayNotReady("no leaf of the sum tree is above zero.")
         rest = random_values * (ends[-1] * _UNDER_ONE)
         node = ends.searchsorted(rest, "right")
         rest -= _start(ends, node, node)

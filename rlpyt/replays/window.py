@@ -50,16 +50,13 @@ class TransitionWindow:
             done_n, discount_n = cut(extra.done_n, now), cut(extra.discount_n, now)
         prev_action, prev_reward = cut(fields.action, before), cut(fields.reward, before)
         _null(prev_action, prev_reward, cut(fields.done, before))
-        target = AgentInputs(
-            replay.observe(cut, after),
-            cut(fields.action, last),
-            cut(fields.reward, last),
-        )
+        observation, next_observation = replay.observe_pair(cut, now, after)
+        target = AgentInputs(next_observation, cut(fields.action, last), cut(fields.reward, last))
         if len(storage.finals):
             _cross_truncations(replay, target, cut_after, idxs)
         values = [
             AgentInputs(
-                _tensors(replay.observe(cut, now)),
+                _tensors(observation),
                 _tensors(prev_action),
                 _tensors(prev_reward),
             ),
