@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from rlpyt.utils.buffer import buffer_func
-from rlpyt.utils.collections import is_namedtuple, namedarraytuple_like
+from rlpyt.utils.collections import is_namedtuple, namedarraytuple, namedarraytuple_like
 
 
 class RecurrentMemory:
@@ -55,22 +55,37 @@ class RecurrentMemory:
         if state is not None:
             buffer_func(state, _zero_column, idx)
 
+    def forget(self) -> None:
+        """Forget all states, of all modes and groups."""
+        self._states = {}
+
     def state_dict(self) -> dict[str, Any]:
-        """Copies of all states, leaves in order."""
-        from rlpyt.utils.buffer import leaves_of
+        """Copies of all states, as plain trees."""
+        return {f"{mode}/{group}": _plain(s) for (mode, group), s in self._states.items()}
 
-        return {
-            f"{mode}/{group}": [leaf.clone() for leaf in leaves_of(state)]
-            for (mode, group), state in self._states.items()
-        }
-
-    def load_state_dict(self, states: dict[str, list[torch.Tensor]], example: Any) -> None:
-        """Restore; ``example`` is any state, for the structure."""
-        for key, leaves in states.items():
+    def load_state_dict(self, states: dict[str, Any]) -> None:
+        """Go on from what ``state_dict`` gave."""
+        self._states = {}
+        for key, plain in states.items():
             mode, group = key.split("/")
-            rest = iter(leaves)
-            state = buffer_func(example, lambda _, rest=rest: next(rest).clone())
-            self._states[mode, int(group)] = state
+            self._states[mode, int(group)] = _rebuilt(plain)
+
+
+def _plain(state: Any) -> Any:
+    """A tree of tensors as lists, with the names of its tuples."""
+    if not isinstance(state, tuple):
+        return None if state is None else state.clone()
+    fields = list(getattr(state, "_fields", ()))
+    return {"type": type(state).__name__, "fields": fields, "parts": [_plain(x) for x in state]}
+
+
+def _rebuilt(plain: Any) -> Any:
+    if not isinstance(plain, dict):
+        return None if plain is None else torch.as_tensor(plain).clone()
+    parts = [_rebuilt(x) for x in plain["parts"]]
+    if not plain["fields"]:
+        return tuple(parts)
+    return namedarraytuple(plain["type"], plain["fields"])(*parts)
 
 
 def _zero_column(leaf: torch.Tensor, idx: int) -> None:

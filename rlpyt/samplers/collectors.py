@@ -140,7 +140,7 @@ class DecorrelatingStartCollector(BaseCollector):
         block, spaces = self.block, self.block.spaces
         env_info = buffer_func(self.samples_np.env.env_info, like_row)
         done = np.zeros(block.B, bool)
-        action = buffer_func(inputs.prev_action, np.copy)
+        action, clip = buffer_func(inputs.prev_action, np.copy), bounds_of(spaces.action)
         step = StepRecord(
             inputs.observation, inputs.prev_action, inputs.prev_reward, done, env_info, None
         )
@@ -157,12 +157,15 @@ class DecorrelatingStartCollector(BaseCollector):
             for b in set(range(block.B)) - block.resting:
                 action[b] = block.sample_action(b, self.surroundings.seed, self.env_ranks[b])
                 step.action[b] = action[b]
-            ended = block.advance(step, action, watch)
+            taken = action if clip is None else np.clip(action, *clip)
+            ended = block.advance(step, taken, watch)
             for b in ended:
                 if has_ended(step, b):
                     block.reset(step.observation, [b])
                     traj_infos[b] = self.TrajInfoCls()
             null_rows(step.action, step.reward, spaces.action.null_value(), ended)
+        if not block.can_hold:  # those who take none
+            block.reset(step.observation, [b for b, n in enumerate(numbers) if n == 0])
         block.wake()
         block.forget_infos()
 
@@ -301,7 +304,14 @@ class Collector(DecorrelatingStartCollector):
         if self.mid_batch_reset:
             block.reset(step.observation, over)
             return
-        held = set(rows) - set(over) if block.can_hold else set()
+        held = set(rows) - set(over)
+        if held and not block.can_hold:
+            raise ValueError(
+                f"{type(self).__name__} lets rows wait for the end of the batch, and row "
+                f"{min(held)} of a vector environment lost a life: a game cannot be held there. "
+                "Take a collector that resets at once, or let lost lives not end returns "
+                "(life_loss=False)."
+            )
         self._resting.update({**dict.fromkeys(rows), **copy_rows(step.observation, held)})
         block.rest(rows)
         self._blank_resting()

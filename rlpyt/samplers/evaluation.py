@@ -71,8 +71,11 @@ class EvalCollector(BaseEvalCollector):
         """Run episodes from fresh resets; returns their ``TrajInfo``."""
         self.begin()
         finished: list[Any] = []
-        for t in range(0, self.max_T, self.CHUNK):
-            finished += self.run(min(self.CHUNK, self.max_T - t))
+        # Behind a server one call is one command; who calls this from a loop of their own is
+        # served for max_T steps.
+        chunk = self.CHUNK if self.sync is None else self.max_T
+        for t in range(0, self.max_T, chunk):
+            finished += self.run(min(chunk, self.max_T - t))
             if self.satisfied:
                 break
         return finished

@@ -29,6 +29,8 @@ class SamplerLayout:
             raise ValueError(f"{self}: agent must be 'local' or 'served', groups at least 1.")
         if (served and not self.processes) or (self.groups > 1 and not served):
             raise ValueError(f"{self}: groups need a served agent, and that needs processes.")
+        if self.groups == 1 and not self.overlap:
+            raise ValueError(f"{self}: a single group has none to wait for; leave overlap=True.")
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,8 @@ class Hardware:
             ValueError: a key is unknown or a number makes no sense.
         """
         if isinstance(affinity, Hardware):
+            if affinity.n_workers % groups:
+                raise ValueError(f"{affinity}: n_workers must divide into {groups} groups.")
             return affinity
         if affinity is None or affinity == "auto":
             affinity = {}

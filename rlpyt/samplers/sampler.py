@@ -11,6 +11,7 @@ from rlpyt.envs.base import build_env
 from rlpyt.errors import WorkerError
 from rlpyt.samplers.base import BaseSampler
 from rlpyt.samplers.buffer import agent_examples, allocate_samples, env_examples
+from rlpyt.samplers.collections import TrajInfo
 from rlpyt.samplers.evaluation import EvalCollector
 from rlpyt.samplers.layout import Hardware, SamplerLayout, rows_per_worker
 from rlpyt.samplers.place import N_NUMBERS, describe_env, fresh_progress
@@ -118,6 +119,8 @@ class Sampler(BaseSampler):
             global_B=B * world_size,
             env_ranks=list(range(rank * B, (rank + 1) * B)),
         )
+        if hasattr(self.agent, "memory"):
+            self.agent.memory.forget()  # of samplers before
         agent_examples(self.agent, examples)
         memory = Arena() if self.layout.processes else False
         self.samples_np = allocate_samples(
@@ -290,6 +293,11 @@ class Sampler(BaseSampler):
             raise ValueError("nothing to evaluate in: construct the sampler with eval_n_envs > 0.")
         self.agent.sync_shared_memory()
         max_T = self._eval_max_T
+        if max_T < 1:
+            raise ValueError(
+                f"eval_max_steps={self.eval_max_steps} leaves no step for each of the evaluation "
+                f"environments (eval_n_envs={self.eval_n_envs}, at least one per worker)."
+            )
         chunk = EvalCollector.CHUNK if runs_in_chunks(self.eval_CollectorCls) else max_T
         finished: list[Any] = []
         for t in range(0, max_T, chunk):
@@ -305,7 +313,7 @@ class Sampler(BaseSampler):
 
     def state_dict(self) -> dict[str, Any]:
         """State of all stations, by station: environments, random streams, sums in progress."""
-        state: dict[str, Any] = {"stations": self._call("state_dict")}
+        state: dict[str, Any] = {"stations": self._call("state_dict"), "kind": self._kind()}
         if self._server is not None:
             state["server"] = self._server.state_dict()
         return state
@@ -313,17 +321,28 @@ class Sampler(BaseSampler):
     def load_state_dict(self, state: dict[str, Any]) -> bool:
         """Go on from a saved state; returns whether it could be done exactly.
 
-        Where an environment cannot give its state, or the number of stations differs, the
-        environments start new episodes.
+        Where an environment cannot give its state, or the saved sampler was another (its layout,
+        its number of workers, its collector), the environments start new episodes; what batches
+        have learnt of the data is kept in any case.
         """
         stations = state["stations"]
-        if self._pool is not None:
-            if len(stations) != len(self._pool.processes):
-                return False
-            if self._server is not None:
-                self._server.load_state_dict(state["server"])
-            return all(self._pool.call_each("load_state_dict", [(s,) for s in stations]))
-        return bool(len(stations) == 1 and self._call("load_state_dict", stations[0])[0])
+        if state["kind"] != self._kind():
+            learnt = [own for station in stations for own in station["statistics"]]
+            self._call("load_statistics", learnt)
+            return False
+        if self._pool is None:
+            return bool(self._call("load_state_dict", stations[0])[0])
+        exact = all(self._pool.call_each("load_state_dict", [(s,) for s in stations]))
+        if exact and self._server is not None:
+            self._server.load_state_dict(state["server"])
+        return exact
+
+    def _kind(self) -> list[Any]:
+        """What must be the same for a state to be of use."""
+        stock_infos = self.TrajInfoCls is TrajInfo
+        n_stations = 1 if self._pool is None else len(self._pool.processes)
+        parts = (self.layout.processes, self.layout.agent, self.layout.groups, n_stations)
+        return [*parts, self.mid_batch_reset, stock_infos]
 
     ctrl: Any = None  # rlpyt's barriers and flags; nothing of the kind is left
     sync: Any = None

@@ -174,7 +174,7 @@ class ActionServer:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a saved state."""
-        load_agent_memory(self.agent, state["agent"], self.examples)
+        load_agent_memory(self.agent, state["agent"])
         for group, noise in zip(self.groups, state["noise"], strict=True):
             group.actions.noise.load_state_dict(noise)
         self.evaluations, self.seed = state["evaluations"], state["seed"]

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from rlpyt.envs.base import build_env
+from rlpyt.envs.vector.wrappers.standardize import merge_statistics
 from rlpyt.samplers import place
 from rlpyt.samplers.actions import Exchange, StepRecord
 from rlpyt.samplers.blocks import is_batch
@@ -182,7 +183,8 @@ class Station:
             (self.eval_envs, self.eval_collector, EvalCollector),
         ):
             if loop is not None and not isinstance(loop, ours):
-                for b, env in enumerate(envs):
+                first_rows = np.cumsum([0, *(env.n if is_batch(env) else 1 for env in envs)])
+                for b, env in zip(first_rows.tolist(), envs):
                     progress = self.surroundings.progress
                     env.step = _counted(env.step, progress, b, place.STEPPING)
                     env.reset = _counted(env.reset, progress, b, place.RESETTING)
@@ -242,10 +244,11 @@ class Station:
         if self.agent is not None:
             self.agent.deterministic = self.spec.eval_deterministic
             self.agent.eval_mode(itr)
-        for own, theirs in zip(self.eval_envs, self.envs):  # batches of one worker share statistics
-            if is_batch(own):
-                own.load_statistics(theirs.statistics())
-                own.freeze()
+        if self.eval_envs and is_batch(self.eval_envs[0]):
+            learnt = merge_statistics([env.statistics() for env in self.envs])
+            for env in self.eval_envs:
+                env.load_statistics(learnt)
+                env.freeze()
 
     def where(self) -> place.Place:
         """What the process is, or was, occupied with."""
@@ -268,13 +271,20 @@ class Station:
         state["seed"] = self.surroundings.seed
         return state
 
+    def load_statistics(self, learnt: list[Any]) -> None:
+        """Go on from what batches have learnt of the data, however many they were."""
+        batches = [env for env in self.envs if is_batch(env)]
+        if batches and learnt:
+            together = merge_statistics(learnt) if len(learnt) != len(batches) else None
+            for i, env in enumerate(batches):
+                env.load_statistics(learnt[i] if together is None else together)
+
     def load_state_dict(self, state: dict[str, Any]) -> bool:
         """Go on from a saved state. Returns whether every environment could go on exactly.
 
         What batches have learnt of the data is restored even where they begin new episodes.
         """
-        for env, saved in zip(self.envs, state["statistics"], strict=False):
-            env.load_statistics(saved)
+        self.load_statistics(state["statistics"])
         if "collector" not in state or any(saved is None for saved in state["envs"]):
             return False
         for env, saved in zip(self.envs + self.eval_envs, state["envs"] + state["eval_envs"]):
@@ -282,7 +292,7 @@ class Station:
                 env.set_state(saved)
         self.collector.load_state_dict(state["collector"])
         if self.agent is not None:
-            load_agent_memory(self.agent, state["agent"], self.spec.examples)
+            load_agent_memory(self.agent, state["agent"])
         if hasattr(self.eval_collector, "evaluations"):
             self.eval_collector.evaluations = state["evaluations"]
         self.surroundings.seed = state["seed"]  # streams yet to begin are those of the saved run
@@ -359,11 +369,10 @@ def agent_memory(agent: Any) -> Any:
     return agent.memory.state_dict() if hasattr(agent, "memory") else None
 
 
-def load_agent_memory(agent: Any, state: Any, examples: Any) -> None:
-    """Give an agent its recurrent states back, in the structure that it records of them."""
-    example = getattr(examples.get("agent_info"), "prev_rnn_state", None)
-    if state is not None and example is not None:
-        agent.memory.load_state_dict(state, example)
+def load_agent_memory(agent: Any, state: Any) -> None:
+    """Give an agent its recurrent states back."""
+    if state is not None:
+        agent.memory.load_state_dict(state)
 
 
 def traj_info_factory(TrajInfoCls: Any, settings: dict[str, Any]) -> Callable[[], Any]:

@@ -31,7 +31,7 @@ def agent():
     agent.model, agent.device = NotingModel(), torch.device("meta")
     agent.sample_mode(0)
     state = RnnState(torch.ones(1, B, H), torch.ones(1, B, H))
-    agent.memory.load_state_dict({"sample/0": list(state)}, example=state)
+    agent.memory.advance(state)
     assert agent.prev_rnn_state.h.device.type == "cpu"
     return agent
 

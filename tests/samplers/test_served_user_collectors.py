@@ -16,11 +16,13 @@ from parts import EchoAgent
 from rlpyt.agents.base import AgentInputs
 from rlpyt.envs.toy import CountEnv
 from rlpyt.errors import WorkerError
+from rlpyt.samplers.collections import TrajInfo
 from rlpyt.samplers.collectors import BaseEvalCollector, DecorrelatingStartCollector
 from rlpyt.samplers.parallel.gpu.alternating_sampler import (
     AlternatingSampler,
     NoOverlapAlternatingSampler,
 )
+from rlpyt.samplers.parallel.gpu.collectors import GpuEvalCollector
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.buffer import buffer_func
@@ -152,3 +154,34 @@ def test_a_collector_that_stops_short_does_not_hang_the_server(SamplerCls):
             sampler.obtain_samples(0)
     finally:
         sampler.shutdown()
+
+
+class SubclassedEval(GpuEvalCollector):
+    def collect_evaluation(self, itr):
+        return super().collect_evaluation(itr)
+
+
+class RememberingInfo(TrajInfo):
+    """Sums what the agent's memory was; wrong if it was asked more or less than once a step."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.Memory = 0
+
+    def step(self, observation, action, reward, done, agent_info, env_info):
+        super().step(observation, action, reward, done, agent_info, env_info)
+        self.Memory += 0 if agent_info is None else int(agent_info.memory)
+
+
+@pytest.mark.parametrize("SamplerCls", SERVED)
+def test_a_subclass_of_our_evaluation_is_served_step_by_step(SamplerCls):
+    def memories(**kwargs):
+        sampler = start(
+            SamplerCls, eval_n_envs=4, eval_max_steps=800, TrajInfoCls=RememberingInfo, **kwargs
+        )
+        try:
+            return sorted(info.Memory for info in sampler.evaluate_agent(0))
+        finally:
+            sampler.shutdown()
+
+    assert memories(eval_CollectorCls=SubclassedEval) == memories()

@@ -243,8 +243,11 @@ def test_state_of_every_collector_goes_on_exactly(kwargs):
         kwargs = dict(TrajInfoCls=OwnInfo)
 
     def batches(sampler, n):
-        out = [sampler.obtain_samples(i) for i in range(n)]
-        return [(buffer_func(s, torch.clone), [dict(i) for i in infos]) for s, infos in out]
+        out = []
+        for i in range(n):
+            samples, infos = sampler.obtain_samples(i)
+            out.append((buffer_func(samples, torch.clone), [dict(info) for info in infos]))
+        return out
 
     whole = start(SerialSampler, CountEnv, EchoAgent(), **kwargs)
     batches(whole, 3)

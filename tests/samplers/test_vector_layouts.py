@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -11,7 +12,7 @@ from parts import EchoAgent, ForgetfulEchoAgent, ShapedCountEnv
 
 from rlpyt.agents.pg.vector import agent_for
 from rlpyt.envs.gym import make
-from rlpyt.envs.vector import make_vec
+from rlpyt.envs.vector import adapt, make_vec
 from rlpyt.envs.vector.serial import SerialVectorEnv
 from rlpyt.envs.vector.wrappers import StandardizeObservation
 from rlpyt.samplers.serial.sampler import SerialSampler
@@ -183,3 +184,69 @@ def numbers(tree):
     if isinstance(tree, list | tuple):
         return [x for item in tree for x in numbers(item)]
     return [np.asarray(tree)]
+
+
+def test_rows_without_random_steps_begin_with_their_first_observation():
+    from rlpyt.utils.seed import stream
+
+    kwargs = dict(env_kwargs=dict(id="CartPole-v1"), EnvCls=make_vec, max_decorrelation_steps=12)
+    for seed in range(100):  # one in which a row draws no steps at all
+        drawn = [int(stream(seed, "decorrelation", b).integers(13)) for b in range(4)]
+        if 0 in drawn:
+            break
+    sampler = SerialSampler(batch_T=2, batch_B=4, **kwargs)
+    sampler.initialize(agent_for(make("CartPole-v1").spaces), seed=seed)
+    samples, _ = sampler.obtain_samples(0)
+    begun = samples.env.observation[0].abs().max(-1).values <= 0.05  # how CartPole begins
+    assert begun[drawn.index(0)] and not samples.env.done[0, drawn.index(0)]
+
+
+def lives(num_envs):
+    return SerialVectorEnv([ShapedCountEnv(life=2, length=9) for _ in range(num_envs)])
+
+
+lives.batched = True
+
+
+def test_games_of_a_batch_cannot_wait_for_the_end_of_the_batch():
+    sampler = start(
+        SerialSampler, EchoAgent(), EnvCls=lives, env_kwargs={}, mid_batch_reset=False,
+        max_decorrelation_steps=0,
+    )  # fmt: skip
+    with pytest.raises(ValueError, match="lost a life: a game cannot be held"):
+        sampler.obtain_samples(0)
+
+
+def test_random_steps_stay_within_bounds_that_exclude_zero():
+    def make_bounded(num_envs):
+        return gymnasium.vector.SyncVectorEnv([Bounded] * num_envs)
+
+    make_bounded.batched = True
+    sampler = SerialSampler(EnvCls=make_bounded, env_kwargs={}, batch_T=2, batch_B=2)
+    sampler.initialize(agent_for(adapt(make_bounded(1)).spaces), seed=0)
+    sampler.obtain_samples(0)
+
+
+class Bounded(gymnasium.Env):
+    observation_space = gymnasium.spaces.Box(-1, 1, (1,), np.float32)
+    action_space = gymnasium.spaces.Box(10, 14, (1,), np.float32)
+
+    def reset(self, seed=None, options=None):
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action)
+        return np.zeros(1, np.float32), 0.0, False, False, {}
+
+
+@pytest.mark.parametrize("SamplerCls", EVERY)
+def test_a_state_of_another_kind_of_sampler_begins_new_episodes(SamplerCls):
+    saved = start(SerialSampler, EchoAgent(), EnvCls=standardized, env_kwargs={})
+    saved.obtain_samples(0)
+    state = saved.state_dict()
+    other = start(SamplerCls, EchoAgent(), EnvCls=standardized, env_kwargs={})
+    try:
+        assert not other.load_state_dict(state)
+        other.obtain_samples(0)
+    finally:
+        other.shutdown()

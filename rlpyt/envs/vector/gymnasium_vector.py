@@ -126,6 +126,9 @@ class GymnasiumVectorEnv(SourceAdapter):
         first = self._stash.take(rows)
         if first is not None:
             return first, {}
+        if not self._partial and len(rows) == self.n:
+            observation, info = self._source_reset(None)
+            return take_rows(self._as_ours(observation, "reset"), rows), info
         if not self._partial:
             self._refuse_partial_reset(self.source, "is not known to honour")
         mask = np.zeros(self.n, bool)
