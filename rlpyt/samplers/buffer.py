@@ -74,11 +74,11 @@ def _check_observation(env: Any, observation: Any) -> None:
     promised = getattr(env.observation_space, "shape", None)
     if isinstance(observation, tuple) or not isinstance(promised, tuple):
         return
-    if np.shape(observation) != promised:
-        raise ValueError(
-            f"{type(env).__name__} gave an observation of shape {np.shape(observation)}; its "
-            f"observation_space says {promised}."
-        )
+    try:
+        check_observation(observation, np.empty((1, *promised)))
+    except (ValueError, TypeError) as error:
+        error.add_note(f"(as the observation_space of {type(env).__name__} says)")
+        raise
 
 
 def _as_recorded(observation: Any) -> Any:

@@ -33,7 +33,8 @@ def nothing_left():
     run_in_child(os.getpid)  # multiprocessing's helpers are there from now on
     before = take_stock()
     yield
-    assert left_since(before) == {}
+    left = left_since(before)
+    assert not left, left
 
 
 def turns(things, of):

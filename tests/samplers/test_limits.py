@@ -1,0 +1,178 @@
+"""Where the machine has too little of something, starting is refused in words that say of what."""
+
+import errno
+import multiprocessing as mp
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from trouble import CpuSampler, FaultyEnv, GpuSampler, nothing_left, run_into  # noqa: F401
+
+from rlpyt.errors import WorkerError
+from rlpyt.utils import memory, processes, shared
+from rlpyt.utils.shared import Arena, SharedMemoryError
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+
+SCRIPT = """
+import resource, sys
+sys.path[:0] = [{tests!r}, {here!r}]
+from trouble import *
+run_into(GpuSampler, "none", n_batches=1)  # fork server and all are there
+resource.setrlimit({limit})
+try:
+    sampler = {SamplerCls}(FaultyEnv, dict(fault="none"), batch_T=T, batch_B={B})
+    sampler.initialize(EchoAgent(), affinity=dict(n_workers={n}), seed=1)
+    sampler.obtain_samples(0)
+except Exception as error:
+    print(type(error).__name__, error)
+    error.__traceback__ = None
+    import rlpyt.utils.residue
+"""
+
+
+def run_limited(limit, SamplerCls="CpuSampler", n=16, B=16):
+    here = Path(__file__).parent
+    script = SCRIPT.format(
+        tests=str(here.parent), here=str(here), limit=limit, SamplerCls=SamplerCls, n=n, B=B
+    )
+    run = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", script],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert run.stderr == "" and run.returncode == 0
+    return run.stdout
+
+
+def test_too_few_open_files_are_refused_before_anything_starts():
+    said = run_limited("resource.RLIMIT_NOFILE, (64, 64)")
+    assert "WorkerError 16 child processes take up to 108 open files" in said
+    assert "the limit is 64; raise it (ulimit -n), or take fewer workers" in said
+
+
+@pytest.mark.slow
+def test_file_sizes_limit_shared_memory():
+    said = run_limited("resource.RLIMIT_FSIZE, (2**19, 2**19)", n=2)
+    assert "SharedMemoryError cannot reserve 1.0 MiB of shared memory (File too large" in said
+    assert "ulimit -f" in said
+
+
+def test_more_memory_than_there_is_is_refused_with_numbers(monkeypatch):
+    monkeypatch.setattr(shared, "available_memory", lambda: 3 * 2**20)
+    Arena().allocate((2**20,), np.uint8)
+    with pytest.raises(SharedMemoryError, match=r"^5.0 MiB .* are needed and 3.0 MiB are free"):
+        Arena().allocate((5 * 2**20,), np.uint8)
+    with pytest.raises(SharedMemoryError, match="more memory"):
+        run_into(CpuSampler, "none", sampler=dict(batch_T=100_000))
+
+
+def test_memory_that_the_kernel_refuses_is_named(monkeypatch):
+    def refuse(fd, offset, size):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "posix_fallocate", refuse)
+    with pytest.raises(SharedMemoryError, match=r"cannot reserve 1.0 MiB .*No space left"):
+        Arena().allocate((1,), np.uint8)
+
+
+@pytest.mark.parametrize("number", [errno.EAGAIN, errno.ENOMEM])
+def test_too_few_processes_are_named(number, monkeypatch):
+    def refuse(self):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(mp.context.ForkProcess, "start", refuse)
+    with pytest.raises(WorkerError, match="cannot start .*limits of processes"):
+        run_into(CpuSampler, "none", method="fork")
+
+
+def test_too_few_semaphores_are_named(monkeypatch):
+    def refuse(self, value):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(mp.context.ForkServerContext, "Semaphore", refuse)
+    with pytest.raises(WorkerError, match="cannot start an action server .*make room in /dev/shm"):
+        run_into(GpuSampler, "none")
+
+
+def test_fork_is_refused_once_a_gpu_is_in_use(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    with pytest.raises(RuntimeError, match="CUDA already, which does not survive a fork"):
+        run_into(CpuSampler, "none", method="fork")
+    run_into(CpuSampler, "none", method="forkserver")
+
+
+@pytest.mark.parametrize("method", ["forkserver", "fork"])
+@pytest.mark.parametrize("SamplerCls", [CpuSampler, GpuSampler])
+def test_threads_and_openmp_of_the_parent_lock_up_nobody(SamplerCls, method):
+    before, stop = torch.get_num_threads(), threading.Event()
+    torch.set_num_threads(2)
+    product = torch.randn(300, 300) @ torch.randn(300, 300)
+
+    def be_busy():
+        while not stop.is_set():
+            product @ product
+
+    thread = threading.Thread(target=be_busy, daemon=True)
+    thread.start()
+    try:
+        run_into(SamplerCls, "none", method=method, sampler=dict(env_timeout=20.0))
+    finally:
+        stop.set()
+        thread.join()
+        torch.set_num_threads(before)
+
+
+def test_workers_that_were_forked_keep_to_one_torch_thread():
+    sampler = CpuSampler(FaultyEnv, dict(fault="none"), batch_T=3, batch_B=2)
+    sampler.start_method = "fork"
+    from trouble import EchoAgent
+
+    with pytest.warns(UserWarning, match="worker_torch_threads=2 is taken for 1"):
+        sampler.initialize(EchoAgent(), affinity=dict(n_workers=2, worker_torch_threads=2), seed=1)
+    sampler.shutdown()
+
+
+def test_limits_of_containers_count(tmp_path, monkeypatch):
+    group = tmp_path / "sys" / "job" / "step"
+    group.mkdir(parents=True)
+    for directory, limit, usage in ((group, "max", 100), (group.parent, 2**30, 2**29)):
+        (directory / "memory.max").write_text(f"{limit}\n")
+        (directory / "memory.current").write_text(f"{usage}\n")
+        (directory / "memory.stat").write_text("anon 5\ninactive_file 1024\nactive_file 1024\n")
+    own = tmp_path / "cgroup"
+    own.write_text("4:memory:/other\n0::/job/step\n")
+    monkeypatch.setattr(memory, "CGROUPS", tmp_path / "sys")
+    monkeypatch.setattr(memory, "OWN_CGROUP", own)
+    assert memory._room_in_cgroups() == [2**29 + 2048]
+    assert memory.available_memory() <= 2**29 + 2048
+    old = tmp_path / "sys" / "memory"
+    old.mkdir()
+    (old / "memory.limit_in_bytes").write_text("4096")
+    (old / "memory.usage_in_bytes").write_text("1024")
+    (old / "memory.stat").write_text("total_inactive_file 512\ntotal_active_file 0\n")
+    assert memory.available_memory() == 4096 - 1024 + 512
+
+
+def test_a_starting_thread_that_ends_does_not_end_workers():
+    """Linux would end the workers with it, were they told to die with their parent."""
+    samplers = []
+
+    def start():
+        from trouble import faulty
+
+        samplers.append(faulty(CpuSampler, "none", method="fork"))
+
+    thread = threading.Thread(target=start)
+    thread.start()
+    thread.join()
+    samplers[0].obtain_samples(0)
+    samplers[0].shutdown()
+    assert processes.starter_lasts(mp.get_context("fork"))

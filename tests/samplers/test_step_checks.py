@@ -1,0 +1,200 @@
+"""What environments give is held against what there is room for; what does not fit is named."""
+
+import warnings
+from collections import namedtuple
+
+import numpy as np
+import pytest
+from trouble import (
+    A_VICTIM,
+    ALL,
+    PARALLEL,
+    B,
+    EchoAgent,
+    FaultyEnv,
+    SerialSampler,
+    T,
+    faulty,
+    run_into,
+    turns,
+)
+
+from rlpyt.envs.base import EnvStep
+from rlpyt.envs.toy import CountEnv
+from rlpyt.errors import WorkerError
+from rlpyt.samplers import step_checks
+from rlpyt.samplers.actions import StepRecord
+from rlpyt.samplers.buffer import env_examples
+from rlpyt.spaces.float_box import FloatBox
+from rlpyt.utils.buffer import leaves_of
+from rlpyt.utils.collections import namedarraytuple
+
+LIES = {
+    "observation shape": r"observation has shape \(7,\), expected \(3,\)",
+    "observation of one": r"observation has shape \(1,\), expected \(3,\)",
+    "observation number": r"observation has shape \(\), expected \(3,\)",
+    "observation complex": r"observation is an array of shape \(3,\) and dtype complex64, exp",
+    "observation text": r"observation is a str \('left'\), expected an array of shape \(3,\)",
+    "observation none": "observation is None, expected an array of shape",
+    "reward none": "reward is None, expected one number",
+    "reward text": r"reward is a str \('1.5'\), expected one number",
+    "reward array": r"reward is an array of shape \(3,\) and dtype float64, expected one number",
+    "reward of one": r"reward is an array of shape \(1,\)",
+    "done none": "done is None, expected True or False",
+    "done text": r"done is a str \('False'\), expected True or False",
+    "done array": r"done is an array of shape \(2,\) and dtype bool, expected True or False",
+    "info dict": "env_info is a dict, expected a named tuple",
+    "three parts": "step returned 3 values, expected 4",
+    "five parts": "step returned 5 values, expected 4.*GymEnvWrapper",
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_lies_of_the_first_step_are_refused_at_the_door(lie):
+    with pytest.raises((ValueError, TypeError), match=LIES[lie]):
+        env_examples(FaultyEnv(lie))
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_lies_that_come_later_are_noticed_within_a_batch_or_so(lie):
+    sampler = faulty(SerialSampler, lie, at=8, sampler=dict(batch_T=32))
+    with pytest.raises((ValueError, TypeError), match=LIES[lie]) as caught:
+        for itr in range(3):
+            sampler.obtain_samples(itr)
+    (note,) = caught.value.__notes__
+    assert "while stepping environment 0, FaultyEnv" in note and "iteration 0" in note
+    sampler.shutdown()
+
+
+@pytest.mark.parametrize(
+    "lie,SamplerCls",
+    turns(["observation shape", "reward none", "done array", "info dict"], PARALLEL),
+)
+def test_lies_are_named_wherever_they_are_told(lie, SamplerCls, tmp_path):
+    tally = str(tmp_path / "tally")
+    with pytest.raises(WorkerError, match=LIES[lie]) as caught:
+        run_into(SamplerCls, lie, at=8, n_batches=40, victim=A_VICTIM, tally=tally)
+    assert "while stepping environment" in str(caught.value)
+
+
+@pytest.mark.parametrize("lie", ["observation none", "observation of one", "observation text"])
+def test_lies_of_reset_are_named_at_once(lie):
+    with pytest.raises((ValueError, TypeError), match=f"^observation after reset{LIES[lie][11:]}"):
+        env_examples(FaultyEnv(lie, "reset"))
+    sampler = faulty(SerialSampler, lie, "reset", at=4)
+    with pytest.raises((ValueError, TypeError), match="^observation after reset") as caught:
+        for itr in range(10):
+            sampler.obtain_samples(itr)
+    assert "while resetting environment " in caught.value.__notes__[0]
+    sampler.shutdown()
+
+
+def test_infos_that_hold_no_numbers_are_refused():
+    for lie in ("info text", "info lambda"):
+        sampler = faulty(SerialSampler, lie, at=8)
+        with pytest.raises((ValueError, TypeError)) as caught:
+            for itr in range(3):
+                sampler.obtain_samples(itr)
+        assert "iteration 1, step 2" in caught.value.__notes__[0]
+        sampler.shutdown()
+
+
+@pytest.mark.parametrize("lie", ["observation float64", "reward scalar array", "done number"])
+def test_what_loses_nothing_is_taken(lie):
+    honest, lying = (faulty(SerialSampler, fault) for fault in ("none", lie))
+    for itr in range(3):
+        batches = honest.obtain_samples(itr)[0], lying.obtain_samples(itr)[0]
+        for own, other in zip(*map(leaves_of, batches), strict=True):
+            assert np.array_equal(own, other)
+    honest.shutdown()
+    lying.shutdown()
+
+
+def test_infos_with_other_fields_are_fitted_with_a_warning():
+    for lie in ("info more", "info fewer"):
+        sampler = faulty(SerialSampler, lie, at=3)
+        with pytest.warns(UserWarning, match="env_info has other fields"):
+            sampler.obtain_samples(0)
+        sampler.shutdown()
+
+
+@pytest.mark.parametrize("SamplerCls", ALL)
+def test_an_array_that_an_environment_writes_anew_is_no_fault(SamplerCls):
+    honest, reusing = (
+        faulty(SamplerCls, fault, sampler=dict(batch_T=7, eval_n_envs=2, eval_max_steps=40))
+        for fault in ("none", "reuse")
+    )
+    for itr in range(3):
+        batches = honest.obtain_samples(itr)[0], reusing.obtain_samples(itr)[0]
+        for own, other in zip(*map(leaves_of, batches), strict=True):
+            assert np.array_equal(own, other)
+        returns = [[i["Return"] for i in s.evaluate_agent(itr)] for s in (honest, reusing)]
+        assert returns[0] == returns[1] != []
+    honest.shutdown()
+    reusing.shutdown()
+
+
+class Uneven(CountEnv):
+    """The environments of seeded rank 0 and of the others have different spaces."""
+
+    made = 0
+
+    def __init__(self, kind):
+        super().__init__()
+        type(self).made += 1
+        if self.made > 2:
+            space = FloatBox(0.0, 1.0, shape=(4,))
+            setattr(self, f"_{kind}_space", space)
+
+
+@pytest.mark.parametrize("kind", ["observation", "action"])
+def test_environments_of_different_spaces_are_refused(kind, monkeypatch):
+    monkeypatch.setattr(Uneven, "made", 0)
+    sampler = SerialSampler(Uneven, dict(kind=kind), batch_T=T, batch_B=B)
+    with pytest.raises(ValueError, match=rf"env 1: its {kind}_space .*4.* differs from"):
+        sampler.initialize(EchoAgent(), seed=1)
+
+
+def test_close_looks_come_often_at_first_and_at_least_every_64_steps():
+    steps, at = [], 0
+    for n in range(12):
+        at += step_checks.steps_until_look(n) + 1
+        steps.append(at)
+    assert steps == [1, 3, 7, 15, 31, 63, 127, 191, 255, 319, 383, 447]
+
+
+Parts = namedtuple("Parts", ["left", "right"])
+
+
+def test_records_are_checked_field_by_field():
+    record = namedarraytuple("Parts", Parts._fields)(np.zeros((2, 3)), np.zeros((2,), np.int64))
+    step_checks.check_observation(Parts(np.zeros(3), 1), record)
+    for observation, message in [
+        (Parts(np.zeros(2), 1), r"observation.left has shape \(2,\), expected \(3,\)"),
+        (Parts(np.zeros(3), 1.5), "observation.right has dtype float64, expected int64"),
+        (np.zeros(3), r"observation has an array of shape \(3,\).*fields \('left', 'right'\)"),
+        ({"left": 0}, "observation has a dict, expected a named tuple"),
+    ]:
+        with pytest.raises((ValueError, TypeError), match=message):
+            step_checks.check_observation(observation, record)
+
+
+def test_gymnasiums_pair_of_reset_is_explained():
+    with pytest.raises(TypeError, match="pair.*Gymnasium's reset.*GymEnvWrapper"):
+        step_checks.check_observation((np.zeros(3), {}), np.zeros((2, 3)))
+
+
+def test_explaining_leaves_other_errors_alone():
+    record = StepRecord(np.zeros((2, 3)), None, np.zeros(2), np.zeros(2, bool), None, None)
+    step_checks.explain(EnvStep(np.zeros(3), 1.0, False, None), record)
+    with pytest.raises(TypeError, match="reward is None"):
+        step_checks.explain(EnvStep(np.zeros(3), None, False, None), record)
+
+
+def test_checks_say_nothing_in_ordinary_runs():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sampler = faulty(SerialSampler, "none")
+        for itr in range(30):
+            sampler.obtain_samples(itr)
+        sampler.shutdown()
