@@ -1,5 +1,7 @@
 """Replays that several processes use at the same time."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from rlpyt.replays.buffer import ReplayBuffer
@@ -12,9 +14,15 @@ class AsyncReplayBufferMixin(ReplayBuffer):
 
     Hand the replay to processes as an argument when they are started; cursor, rows, priorities
     are seen by all of them. Each has its own random stream: call ``set_seed(seed, rank)`` in it.
+
+    Attributes:
+        rw_lock: the lock.
+        while_waiting: called every second while another process keeps the lock from this one; it
+            raises to give up, when that process has died. None: wait for ever.
     """
 
     async_ = True
+    while_waiting: Callable[[], None] | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.rw_lock = RWLock()
@@ -22,7 +30,7 @@ class AsyncReplayBufferMixin(ReplayBuffer):
 
     def append_samples(self, *args: Any, **kwargs: Any) -> Any:
         """Add samples while nobody reads."""
-        with self.rw_lock.write():
+        with self._writing():
             self._async_pull()
             result = super().append_samples(*args, **kwargs)
             self._async_push()
@@ -30,24 +38,45 @@ class AsyncReplayBufferMixin(ReplayBuffer):
 
     def sample_batch(self, *args: Any, **kwargs: Any) -> Any:
         """Return a batch while nobody writes."""
-        with self.rw_lock.read():
+        with self._reading():
             self._async_pull()
             return super().sample_batch(*args, **kwargs)
 
     def update_batch_priorities(self, *args: Any, **kwargs: Any) -> None:
         """Set priorities while nobody reads."""
-        with self.rw_lock.write():
+        with self._writing():
             super().update_batch_priorities(*args, **kwargs)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything; nobody may write until it has been saved."""
-        with self.rw_lock.read():
+        with self._reading():
             return super().state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a saved state, while nobody reads."""
-        with self.rw_lock.write():
+        with self._writing():
             super().load_state_dict(state)
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        self._wait(self.rw_lock.acquire_read)
+        try:
+            yield
+        finally:
+            self.rw_lock.release_read()
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        self._wait(self.rw_lock.acquire_write)
+        try:
+            yield
+        finally:
+            self.rw_lock.release_write()
+
+    def _wait(self, acquire: Callable[[float | None], bool]) -> None:
+        while not acquire(None if self.while_waiting is None else 1.0):
+            if self.while_waiting is not None:
+                self.while_waiting()
 
     @property
     def async_t(self) -> Ring:

@@ -315,6 +315,7 @@ class ReplayBuffer(BaseReplayBuffer):
         """Everything, as a tree of plain arrays: the rows written so far are not copied."""
         rows = min(self.ring.written, self.T)
         return {
+            "made": self._made(),
             "written": self.ring.written,
             "storage": self.storage.state(rows),
             "rnn_states": self.rnn_states.state(rows),
@@ -326,13 +327,28 @@ class ReplayBuffer(BaseReplayBuffer):
         """Go on exactly as the replay that gave ``state``, which was constructed alike.
 
         Raises:
-            ValueError: it holds other samples, or another number of rows.
+            ValueError: it was made otherwise; the message says in what.
         """
+        if state["made"] != self._made():
+            odd = {k: v for k, v in state["made"].items() if v != self._made()[k]}
+            raise ValueError(f"the saved replay was made with {odd}, this one {self._made()}.")
         self.storage.load(state["storage"])
         self.rnn_states.load(state["rnn_states"])
         self.selection.load(state["selection"])
         self.rng.bit_generator.state = state["rng"]
         self.ring.written = state["written"]
+
+    def _made(self) -> dict[str, Any]:
+        """What a saved state must agree in."""
+        parts = (self.Storage, self.Selection, self.Window)
+        return {
+            "parts": [part.__name__ for part in parts],
+            "rows": f"{self.T} rows of {self.B}",
+            "n_step_return": self.n_step_return,
+            "discount": self.discount,
+            "rnn_state_interval": self.rnn_state_interval,
+            "batch_T": self.batch_T,
+        }
 
     # Names that subclasses know
 
@@ -340,6 +356,12 @@ class ReplayBuffer(BaseReplayBuffer):
     def t(self) -> int:
         """Where the next row goes."""
         return self.ring.t
+
+    @property
+    def bytes_per_transition(self) -> float:
+        """Memory that one transition takes, final observations apart."""
+        own = self.storage.bytes_per_row + self.rnn_states.bytes_per_row
+        return float(own + self.selection.bytes_per_row)
 
     @property
     def _buffer_full(self) -> bool:

@@ -5,6 +5,7 @@ fit with the numbers, and hands everything out. So nothing is taken before all i
 """
 
 import math
+import os
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import DTypeLike, NDArray
 from rlpyt.utils.memory import available_memory
 from rlpyt.utils.shared import SharedBlock
 
+FORCE = "RLPYT_FORCE_REPLAY"  # set, it means force=True everywhere
 ALIGNMENT = 64  # bytes, a cache line
 
 
@@ -80,8 +82,9 @@ class Memory:
         """Allocate everything and hand it out; returns its size in bytes.
 
         Args:
-            force: do not compare with what is free; memory of one process is taken from the
-                machine only as rows are written. Shared memory is always reserved at once.
+            force: do not compare with what is free (nor with RLPYT_FORCE_REPLAY set). Memory of
+                one process is taken from the machine only as rows are written; shared memory is
+                always reserved at once.
             advice: ends the error message.
 
         Raises:
@@ -89,7 +92,7 @@ class Memory:
         """
         need = self.nbytes
         have = available_memory()
-        if need > have and not force:
+        if need > have and not force and not os.environ.get(FORCE):
             raise ReplayTooLarge(
                 f"the replay needs {need / 1e6:,.0f} MB and {have / 1e6:,.0f} MB are free; {advice}"
             )

@@ -54,6 +54,8 @@ class UniformSelection:
         memory: none is needed.
     """
 
+    bytes_per_row = 0.0
+
     def __init__(self, ring: Ring, every: int, settings: Any, memory: Memory) -> None:
         self.ring, self.every = ring, every
 
@@ -111,6 +113,11 @@ class PrioritizedSelection:
             input_priority_shift=settings.input_priority_shift,
             memory=memory,
         )
+
+    @property
+    def bytes_per_row(self) -> float:
+        """What one transition takes."""
+        return self.tree.bytes_per_leaf / self.every
 
     def prepare(self, priorities: Any) -> Array | None:
         """Leaves for the priorities that came with new samples, None for none.

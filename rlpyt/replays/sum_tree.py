@@ -120,6 +120,12 @@ class SumTree(Part):
         """Sum of all leaves."""
         return float(self._top.sum())
 
+    @property
+    def bytes_per_leaf(self) -> float:
+        """Memory for one leaf, with its share of the sums."""
+        own = float(sum(level.nbytes for level in (*self._levels, self._top)))
+        return (own + (self._input.nbytes if self.enable_input_priorities else 0)) / self.size
+
     def reset(self) -> None:
         """Forget everything."""
         self._place[:] = 0
