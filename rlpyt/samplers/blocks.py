@@ -112,7 +112,11 @@ class EnvBlock(Block):
         progress, last_info = self.progress, self._last_info
         self.action = action
         progress[DOING] = STEPPING
-        look = self._is_time_to_look()
+        self._steps_until_look -= 1
+        look = self._steps_until_look < 0
+        if look:
+            self._steps_until_look = steps_until_look(self._n_looks)
+            self._n_looks += 1
         ended: list[int] = []
         given: Any = None
         try:
@@ -138,14 +142,6 @@ class EnvBlock(Block):
                 explain(given, step)
             raise
         return ended
-
-    def _is_time_to_look(self) -> bool:
-        self._steps_until_look -= 1
-        if self._steps_until_look >= 0:
-            return False
-        self._steps_until_look = steps_until_look(self._n_looks)
-        self._n_looks += 1
-        return True
 
     def sample_action(self, b: int, seed: int, rank: int) -> Any:
         """As the environment's own space draws it."""
