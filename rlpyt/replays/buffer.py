@@ -229,7 +229,7 @@ class ReplayBuffer(BaseReplayBuffer):
 
         A subclass's own is what ``sample_batch`` asks.
         """
-        return self._unplace(self.selection.pick(batch_B, self.valid(batch_T), self.rng).idxs)
+        return self.unplace(self.selection.pick(batch_B, self.valid(batch_T), self.rng).idxs)
 
     def extract_batch(self, T_idxs: Array, B_idxs: Array, T: int | None = None) -> Any:
         """What there is to learn at these rows (in sequences of ``T`` steps), as torch tensors.
@@ -241,12 +241,19 @@ class ReplayBuffer(BaseReplayBuffer):
     def extract_observation(self, T_idxs: Array, B_idxs: Array, T: int | None = None) -> Any:
         """Observations [B, ...] at these rows, or of the ``T`` rows from each on: [T, B, ...].
 
-        A subclass's own is what ``sample_batch`` asks.
+        A subclass's own is what ``sample_batch`` asks; it will want one of
+        ``extract_final_observation`` as well.
         """
         idxs = self._place(T_idxs, B_idxs)
         rows = idxs[None] if T is None else idxs + np.arange(T)[:, None] * self.B
         cut = self.storage.rows.cut(rows)
         return self.storage.observations(cut, 0 if T is None else slice(None))
+
+    def extract_final_observation(self, T_idxs: Array, B_idxs: Array) -> Any:
+        """True final observations [K, ...] of episodes that were cut off with these steps."""
+        T_idxs, B_idxs = np.asarray(T_idxs), np.asarray(B_idxs)
+        keys = self.ring.absolute(T_idxs) * self.B + B_idxs
+        return self.storage.final_observations(keys, self._place(T_idxs, B_idxs))
 
     def observe(self, cut: Any, k: Any) -> Any:
         """Observations of plane k of a cut, or of planes in a row."""
@@ -254,8 +261,8 @@ class ReplayBuffer(BaseReplayBuffer):
             return self.storage.observations(cut, k)
         idxs = cut.idxs[k]
         if isinstance(k, int):
-            return numpify_buffer(self.extract_observation(*self._unplace(idxs)))
-        return numpify_buffer(self.extract_observation(*self._unplace(idxs[0]), len(idxs)))
+            return numpify_buffer(self.extract_observation(*self.unplace(idxs)))
+        return numpify_buffer(self.extract_observation(*self.unplace(idxs[0]), len(idxs)))
 
     def observe_pair(self, cut: Any, now: int, after: int) -> tuple[Any, Any]:
         """Observations of two planes, ``n_step_return`` rows apart."""
@@ -265,7 +272,7 @@ class ReplayBuffer(BaseReplayBuffer):
 
     def _extract(self, idxs: Array, batch_T: int | None) -> Any:
         if self._own_extraction:
-            return self.extract_batch(*self._unplace(idxs), *self._args(batch_T))
+            return self.extract_batch(*self.unplace(idxs), *self._args(batch_T))
         return self.window.cut(self, idxs, batch_T)
 
     def _args(self, *args: Any) -> tuple[Any, ...]:
@@ -280,15 +287,10 @@ class ReplayBuffer(BaseReplayBuffer):
         place: Array = np.asarray(T_idxs) * self.B + np.asarray(B_idxs)
         return place
 
-    def _unplace(self, idxs: Array) -> tuple[Array, Array]:
+    def unplace(self, idxs: Array) -> tuple[Array, Array]:
         """(T_idxs, B_idxs), within the ring."""
         T_idxs, B_idxs = np.divmod(idxs, self.B)
         return T_idxs % self.T, B_idxs
-
-    def keys(self, idxs: Array) -> Array:
-        """Keys of final observations for rows at idxs = t * B + b."""
-        T_idxs, B_idxs = np.divmod(idxs, self.B)
-        return self.ring.absolute(T_idxs) * self.B + B_idxs
 
     # Priorities
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from rlpyt.replays.buffer import ReplayBuffer
-from rlpyt.replays.storage import FrameStorage
+from rlpyt.replays.frame_storage import FrameStorage
 
 
 class FrameBufferMixin(ReplayBuffer):

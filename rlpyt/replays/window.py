@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from rlpyt.agents.base import AgentInputs
 from rlpyt.replays.batch import FinalObservations, Sequences, TimeLimitTransitions, Transitions
 from rlpyt.replays.targets import one_step
-from rlpyt.utils.buffer import buffer_func, leaves_of, torchify_buffer
+from rlpyt.utils.buffer import buffer_func, leaves_of, numpify_buffer, torchify_buffer
 
 Array = NDArray[Any]
 
@@ -130,8 +130,8 @@ class SequenceWindow:
         T_idxs, B_idxs = np.nonzero(truncated[:-1])
         if not len(T_idxs):
             return None
-        idxs = cut.idxs[1:][T_idxs, B_idxs] % (replay.T * replay.B)
-        observation = replay.storage.final_observations(replay.keys(idxs), idxs)
+        where = replay.unplace(cut.idxs[1:][T_idxs, B_idxs])
+        observation = numpify_buffer(replay.extract_final_observation(*where))
         return _tensors(FinalObservations(T_idxs, B_idxs, observation))
 
 
@@ -141,8 +141,8 @@ def _cross_truncations(replay: Any, target: Any, cut_after: Array, idxs: Array) 
         return
     crossing = cut_after.nonzero()[0]
     steps = cut_after[crossing].astype(np.int64) - 1
-    ends = (idxs[crossing] + steps * replay.B) % (replay.T * replay.B)
-    finals = replay.storage.final_observations(replay.keys(ends), ends)
+    ends = idxs[crossing] + steps * replay.B
+    finals = numpify_buffer(replay.extract_final_observation(*replay.unplace(ends)))
     for leaf, final in zip(leaves_of(target.observation), leaves_of(finals)):
         leaf[crossing] = final
     if replay.n_step_return > 1:  # with one step these are the step's own

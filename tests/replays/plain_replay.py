@@ -9,11 +9,16 @@ from rlpyt.utils.collections import namedarraytuple
 class Episodes:
     """Steps of B environments with episodes that terminate or are cut off, from one seed.
 
-    Observations are [C] stacks of frames, each frame the number 100 * row + b + 1; frames from
-    before an episode are zero. With C = 1 this is a plain number.
+    Observations are [C] stacks of frames, each frame the number 100 * row + b + 1. Where an episode
+    begins, older frames are "zeros", "copies" of the first, or the stack "goes on". With C = 1 this
+    is a plain number.
     """
 
-    def __init__(self, B, C=1, p_done=0.2, p_cut=0.1, seed=0, rnn=False, timeout=False):
+    def __init__(
+        self, B, C=1, p_done=0.2, p_cut=0.1, seed=0, rnn=False, timeout=False, older="zeros"
+    ):
+        self.older = older
+        self.begins = np.ones(B, bool)
         self.B, self.C, self.p_done, self.p_cut = B, C, p_done, p_cut
         self.rng = np.random.default_rng(seed)
         fields = ["observation", "action", "reward", "done"]
@@ -56,8 +61,7 @@ class Episodes:
                 if row[-1]["timeout"]:
                     final = np.append(self.stack[b, 1:], -row[-1]["observation"][-1])
                     finals.append((t, b, final.astype(np.float32)))
-                if row[-1]["done"]:
-                    self.stack[b] = 0
+                self.begins[b] = row[-1]["done"]
             self.rows += 1
             rows.append(row)
         samples = self.Samples(
@@ -71,6 +75,8 @@ class Episodes:
     def _see(self, b):
         self.stack[b, :-1] = self.stack[b, 1:]
         self.stack[b, -1] = 100 * self.rows + b + 1
+        if self.begins[b] and self.older != "goes on":
+            self.stack[b, :-1] = self.stack[b, -1] if self.older == "copies" else 0
 
 
 class PlainReplay:

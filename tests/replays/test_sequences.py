@@ -61,12 +61,13 @@ def assert_sequence(batch, i, plain, t, b, batch_T):
     batch_T=st.integers(1, 4),
     chunks=st.lists(st.integers(1, 7), min_size=1, max_size=9),
     p_cut=st.sampled_from([0.0, 0.2]),
+    older=st.sampled_from(["zeros", "copies", "goes on"]),
     seed=st.integers(0, 2**20),
 )
 def test_every_sequence_is_that_of_plain_lists(
-    cls, size_T, B, n, C, interval, batch_T, chunks, p_cut, seed
+    cls, size_T, B, n, C, interval, batch_T, chunks, p_cut, older, seed
 ):
-    episodes = Episodes(B, C, p_cut=p_cut, seed=seed, rnn=True)
+    episodes = Episodes(B, C, p_cut=p_cut, seed=seed, older=older, rnn=True)
     replay = cls(
         example=episodes.example,
         size=size_T * B,

@@ -56,10 +56,13 @@ def assert_transition(batch, i, plain, t, b):
     chunks=st.lists(st.integers(1, 4), min_size=1, max_size=10),
     p_cut=st.sampled_from([0.0, 0.2]),
     tell_finals=st.booleans(),
+    older=st.sampled_from(["zeros", "copies", "goes on"]),
     seed=st.integers(0, 2**20),
 )
-def test_every_transition_is_that_of_plain_lists(cls, T, B, n, C, chunks, p_cut, tell_finals, seed):
-    episodes = Episodes(B, C, p_cut=p_cut, seed=seed, timeout="Tl" in cls.__name__)
+def test_every_transition_is_that_of_plain_lists(
+    cls, T, B, n, C, chunks, p_cut, tell_finals, older, seed
+):
+    episodes = Episodes(B, C, p_cut=p_cut, seed=seed, older=older, timeout="Tl" in cls.__name__)
     replay = cls(example=episodes.example, size=T * B, B=B, discount=0.9, n_step_return=n, seed=1)
     frames = "Frame" in cls.__name__
     plain = PlainReplay(T, B, n, 0.9, before=max(1, C - 1 if frames else 0))

@@ -1,0 +1,215 @@
+"""Rows that keep each frame of stacked observations once."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlpyt.replays.memory import Memory, Part
+from rlpyt.replays.records import Cut, example_array
+from rlpyt.replays.storage import FullStorage, Places
+from rlpyt.utils.buffer import numpify_buffer
+from rlpyt.utils.collections import namedarraytuple
+
+GOES_ON, ZEROS, COPIES = 0, 1, 2  # what older frames are where a row begins an episode
+
+
+class FrameStorage(FullStorage):
+    """Observations are stacks of frames, oldest first, and each frame is kept once.
+
+    An observation is [C, ...] with C frames, of which only the last is new in each step. It is
+    rebuilt from the newest frames of the C - 1 rows before. Where an episode begins, older frames
+    are what the environment gave: zeros, copies of the first frame, or (at a lost life, say) still
+    those of the rows before.
+
+    Attributes:
+        frames: [T + C - 1, B, ...], frame of row t at t + C - 1; the first C - 1 repeat the last,
+            so that every stack is one slice.
+        new_frames: [T, B, ...], the frame of row t at t.
+    """
+
+    _own = np.uint8(GOES_ON)
+
+    def __init__(
+        self, example: Any, extra: Any, T: int, B: int, memory: Memory, final_capacity: int
+    ) -> None:
+        shape = _frames_shape(example.observation)
+        self.n_frames = C = shape[0]
+        self.before = C - 1
+        super().__init__(example, extra, T, B, memory, final_capacity)
+        dtype = example_array(example.observation).dtype
+        self._frames = _Frames(T, B, shape, dtype, memory)
+
+    @property
+    def frames(self) -> Any:
+        """[T + C - 1, B, ...]."""
+        return self._frames.frames[:-1]
+
+    @property
+    def new_frames(self) -> Any:
+        """[T, B, ...]."""
+        return self._frames.frames[self.n_frames - 1 : -1]
+
+    @property
+    def bytes_per_row(self) -> int:
+        """What one transition takes."""
+        return self.rows.row_bytes + int(self.frames[0, 0].nbytes)
+
+    def _kept(self, example: Any) -> Any:
+        return _without_observation(example)
+
+    def _final_example(self, example: Any) -> Any:
+        return example_array(example.observation)[-1]
+
+    def check(self, samples: Any) -> None:
+        """Compare new samples with the example, and each stack with the one before.
+
+        Raises:
+            TypeError, ValueError: they differ.
+        """
+        super().check(samples)
+        stacks, done = numpify_buffer(samples.observation), numpify_buffer(samples.done)
+        same = stacks[1:, :, :-1] == stacks[:-1, :, 1:]
+        if not (same.all(axis=tuple(range(2, same.ndim))) | done[:-1]).all():
+            raise ValueError(
+                "observations are no stacks of frames, oldest first: inside an episode, all frames "
+                "but the last must be those of the step before. Use a replay of full observations "
+                "(names without 'Frame')."
+            )
+
+    def write(self, places: Places, samples: Any) -> None:
+        """Write rows [T, B]; of observations, the last frame."""
+        stacks, done = numpify_buffer(samples.observation), numpify_buffer(samples.done)
+        how = self._beginnings(places[0][0].start, stacks, done)
+        super().write(places, samples)
+        self._frames.write(places, stacks[:, :, -1])
+        for place, part in places:
+            self.rows.tree.own[place] = how[part]
+
+    def _beginnings(self, t: int, stacks: Any, done: Any) -> NDArray[np.uint8]:
+        """[T, B] what is seen before the row's own frame: GOES_ON, or otherwise after a done.
+
+        Raises:
+            ValueError: it is neither zeros, copies, nor the frames before.
+        """
+        how = np.full(done.shape, GOES_ON, np.uint8)
+        begins = np.concatenate([self.samples.done[t - 1 : t or None], done[:-1]])
+        if self.n_frames == 1 or not begins.any():
+            return how
+        T_idxs, B_idxs = begins.nonzero()
+        new = stacks[T_idxs, B_idxs]  # [K, C, ...]
+        older, axes = new[:, :-1], tuple(range(1, new.ndim))
+        zeros, copies = ~older.any(axis=axes), (older == new[:, -1:]).all(axis=axes)
+        for k in (~zeros & ~copies).nonzero()[0]:
+            before = stacks[T_idxs[k] - 1, B_idxs[k]] if T_idxs[k] else None
+            if before is not None and not np.array_equal(before[1:], older[k]):
+                raise ValueError(
+                    "an episode begins with older frames that are neither zeros, nor copies of its "
+                    "first, nor the frames before. Use a replay of full observations (names "
+                    "without 'Frame')."
+                )
+        how[T_idxs, B_idxs] = np.where(zeros, ZEROS, np.where(copies, COPIES, GOES_ON))
+        return how
+
+    def observations(self, cut: Cut, k: Any) -> Any:
+        """Stacks [..., C, ...] of plane k of a cut, zeroed where episodes begin."""
+        return self.stacks(cut.idxs[k], self.n_frames)
+
+    def pair(self, cut: Cut, now: int, after: int, adjacent: bool) -> tuple[Any, Any]:
+        """Stacks of two planes.
+
+        Of adjacent rows within episodes they are views of the same C + 1 frames, which saves
+        copying three in eight.
+        """
+        if not adjacent or np.count_nonzero(cut(self.rows.numbers.own, after)):
+            return super().pair(cut, now, after, adjacent)
+        frames = self.stacks(cut.idxs[now], self.n_frames + 1)
+        return frames[:, :-1], frames[:, 1:]
+
+    def stacks(self, idxs: NDArray[Any], length: int) -> NDArray[Any]:
+        """Frames that the rows at ``idxs`` saw, or further: idxs.shape + [length, ...].
+
+        Frame C - 1 is the row's own.
+        """
+        C, B, size = self.n_frames, self.B, self.T * self.B
+        idxs = (idxs % size)[..., None]
+        stack = self._frames.flat.take(idxs + np.arange(length) * B, 0)  # the row's begins at t
+        # Not by take(), which would first copy all of this column.
+        how = self.rows.tree.own.reshape(-1)[idxs - np.arange(C - 1) * B]
+        if np.count_nonzero(how):
+            for f in reversed(range(C - 1)):  # f rows ago; the latest beginning has the last word
+                first = C - 1 - f  # where that row's own frame is
+                stack[how[..., f] == ZEROS, :first] = 0
+                copies = how[..., f] == COPIES
+                stack[copies, :first] = stack[copies, first : first + 1]
+        return stack
+
+    def write_finals(self, keys: NDArray[Any], observation: Any) -> None:
+        """Keep the last frame of final observations [K, C, ...]."""
+        self.finals.add(keys, np.asarray(observation)[:, -1])
+
+    def final_observations(self, keys: NDArray[Any], idxs: NDArray[Any]) -> Any:
+        """Stacks [K, C, ...]: the frames of the steps they followed, and the final ones."""
+        stack = np.empty((len(keys), *self._frames.shape), self._frames.dtype)
+        stack[:, :-1] = self.stacks(idxs, self.n_frames)[:, 1:]
+        stack[:, -1] = self.finals.get(keys)
+        return stack
+
+    def state(self, rows: int) -> dict[str, Any]:
+        """As for full storage, with the frames."""
+        return {**super().state(rows), "frames": self.frames[: rows + self.n_frames - 1]}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Hold what ``state`` gave."""
+        super().load(state)
+        self._frames.load(state["frames"])
+
+
+class _Frames(Part):
+    """[T + C, B, ...] frames, row t's at t + C - 1.
+
+    The first C - 1 equal the last rows', and the last equals the first row's, so that C + 1 frames
+    in a row are one slice wherever they begin.
+    """
+
+    frames: NDArray[Any]
+
+    def __init__(
+        self, T: int, B: int, shape: tuple[int, ...], dtype: np.dtype[Any], memory: Memory
+    ) -> None:
+        self.T, self.shape, self.dtype = T, shape, dtype
+        self.older = shape[0] - 1
+        memory.request(self, "frames", (T + shape[0], B, *shape[1:]), dtype)
+
+    def _derive(self) -> None:
+        self.flat = self.frames.reshape(-1, *self.shape[1:])
+
+    def write(self, places: Places, new: NDArray[Any]) -> None:
+        """Write the frames [T, B, ...] of rows."""
+        older, T = self.older, self.T
+        for place, part in places:
+            self.frames[place.start + older : place.stop + older] = new[part]
+            if place.start == 0:
+                self.frames[T + older] = self.frames[older]
+            if older and place.stop > T - older:
+                self.frames[:older] = self.frames[T : T + older]
+
+    def load(self, frames: NDArray[Any]) -> None:
+        """Take the frames of the first rows."""
+        self.frames[: len(frames)] = frames
+        self.frames[self.T + self.older] = self.frames[self.older]
+
+
+def _without_observation(samples: Any) -> Any:
+    fields = tuple(name for name in samples._fields if name != "observation")
+    cls = namedarraytuple("SamplesToBuffer", fields)
+    return cls(*(getattr(samples, name) for name in fields))
+
+
+def _frames_shape(observation: Any) -> tuple[int, ...]:
+    if isinstance(observation, tuple) or example_array(observation).ndim < 1:
+        raise TypeError(
+            "frame storage needs observations that are one array [C, ...] of C frames, oldest "
+            "first; use a replay of full observations (names without 'Frame')."
+        )
+    return example_array(observation).shape

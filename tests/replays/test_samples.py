@@ -1,0 +1,170 @@
+"""What goes into a replay: structures of all kinds, and errors at the door."""
+
+import numpy as np
+import pytest
+import torch
+from plain_replay import Episodes
+
+from rlpyt.replays.batch import FinalObservations
+from rlpyt.replays.non_sequence.frame import UniformReplayFrameBuffer
+from rlpyt.replays.non_sequence.uniform import UniformReplayBuffer
+from rlpyt.utils.buffer import buffer_from_example, torchify_buffer
+from rlpyt.utils.collections import namedarraytuple, namedtuple_class
+
+Camera = namedtuple_class("Camera", ["image", "joints"])
+Move = namedtuple_class("Move", ["turn", "push"])
+Fields = namedarraytuple("SamplesToBuffer", ["observation", "action", "reward", "done"])
+
+
+def composite(T, B, dtype=np.float32):
+    """Samples of nested records, image leaves beyond what goes into a record."""
+    example = Fields(
+        Camera(np.zeros((3, 20, 20), np.uint8), np.zeros(7, np.float64)),
+        Move(np.int32(0), np.zeros(2, np.float16)),
+        dtype(0),
+        np.bool_(False),
+    )
+    samples = buffer_from_example(example, (T, B))
+    row = np.arange(T)[:, None] * 10 + np.arange(B)
+    samples.observation.image[:] = row[..., None, None, None]
+    samples.observation.joints[:] = row[..., None]
+    samples.action.turn[:] = row
+    samples.action.push[:] = row[..., None]
+    samples.reward[:] = row
+    samples.done[3, 1] = True
+    return example, samples
+
+
+@pytest.mark.parametrize("as_torch", [False, True])
+def test_composite_observations_and_actions(as_torch):
+    example, samples = composite(9, 2)
+    replay = UniformReplayBuffer(example, 40, 2, n_step_return=2, seed=0)
+    final = FinalObservations(np.array([3]), np.array([1]), samples.observation[5:6, 0])
+    given = (samples, final)
+    replay.append_samples(*(map(torchify_buffer, given) if as_torch else given))
+    t, b = np.array([1, 2, 3, 4, 5]), np.array([0, 1, 1, 1, 0])
+    batch = replay.extract_batch(t, b)
+    inputs, target = batch.agent_inputs, batch.target_inputs
+    row = torch.as_tensor(t * 10 + b)
+    seen = torch.as_tensor([30, 50, 50, 61, 70])  # two steps later, or the final observation
+    for leaf, expected in (
+        (inputs.observation.image[:, 2, 19, 19], row),
+        (inputs.observation.joints[:, 6], row),
+        (batch.action.turn, row),
+        (batch.action.push[:, 1], row),
+        (inputs.prev_action.turn, torch.as_tensor([0, 11, 21, 0, 40])),  # nothing after the end
+        (target.observation.image[:, 0, 0, 0], seen),
+        (target.observation.joints[:, 0], seen),
+        (target.prev_action.push[:, 0], torch.as_tensor([20, 31, 31, 51, 60])),
+    ):
+        assert torch.equal(leaf.long(), expected)
+    assert (inputs.observation.image.dtype, batch.action.push.dtype) == (torch.uint8, torch.float16)
+    assert batch.done.tolist() == [False, False, True, False, False]
+    assert not batch.done_n.any()
+
+
+def test_replays_of_different_fields_live_side_by_side():
+    plain, timed = Episodes(B=2, seed=1), Episodes(B=2, seed=1, timeout=True)
+    replays = [UniformReplayBuffer(e.example, 40, 2, seed=0) for e in (plain, timed)]
+    for _ in range(3):
+        for replay, episodes in zip(replays, (plain, timed)):
+            replay.append_samples(*episodes.steps(4))
+    first, second = (replay.sample_batch(5) for replay in replays)
+    assert torch.equal(first.return_, second.return_)
+    assert "timeout" in replays[1].samples
+    assert "timeout" not in replays[0].samples
+
+
+def test_final_observations_can_be_a_field_of_the_samples():
+    one, other = Episodes(B=2, p_cut=0.4), Episodes(B=2, p_cut=0.4)
+    replays = [UniformReplayBuffer(one.example, 40, 2, seed=0) for _ in range(2)]
+    WithFinal = namedarraytuple("SamplesToBuffer", (*one.Samples._fields, "final"))
+    for _ in range(4):
+        replays[0].append_samples(*one.steps(5))
+        samples, final = other.steps(5)
+        replays[1].append_samples(WithFinal(*samples, final))
+    first, second = (replay.sample_batch(20) for replay in replays)
+    assert torch.equal(first.target_inputs.observation, second.target_inputs.observation)
+    assert torch.equal(first.discount_n, second.discount_n)
+    assert len(replays[0].storage.finals) > 3
+
+
+def test_final_observations_are_forgotten_with_their_rows():
+    episodes = Episodes(B=2, p_done=0, p_cut=0.5)
+    replay = UniformReplayBuffer(episodes.example, 20, 2)
+    for _ in range(50):
+        replay.append_samples(*episodes.steps(3))
+        assert len(replay.storage.finals) == replay.storage.extra.truncated.sum() <= 20
+
+
+def test_streams_of_other_seeds_and_ranks_differ():
+    def drawn(*seed):
+        episodes = Episodes(B=2)
+        replay = UniformReplayBuffer(episodes.example, 400, 2, seed=1)
+        replay.append_samples(episodes.steps(200)[0])
+        replay.set_seed(*seed)
+        return replay.sample_batch(10).action.tolist()
+
+    assert drawn(3) == drawn(3, 0)
+    assert drawn(3) != drawn(3, 1)
+    assert drawn(3) != drawn(4)
+
+
+def filled(cls=UniformReplayBuffer):
+    episodes = Episodes(B=2, C=2)
+    return cls(episodes.example, 20, 2), episodes.steps(4)[0]
+
+
+def test_what_an_example_must_be():
+    with pytest.raises(TypeError, match="no action, reward"):
+        UniformReplayBuffer(namedarraytuple("X", ["observation", "done"])(0, 0), 10, 2)
+    with pytest.raises(TypeError, match="numbers"):
+        UniformReplayBuffer(Fields("text", 0, 0.0, False), 10, 2)
+    with pytest.raises(TypeError, match="C frames"):
+        UniformReplayFrameBuffer(Fields(np.float32(0), 0, 0.0, False), 10, 2)
+    for name, value in dict(size=0, B=0, n_step_return=0, discount=1.5).items():
+        settings = dict(size=10, B=2) | {name: value}
+        with pytest.raises(ValueError, match=name):
+            UniformReplayBuffer(example=Fields(0.0, 0, 0.0, False), **settings)
+
+
+def test_samples_that_do_not_fit_are_refused_by_name():
+    replay, samples = filled()
+    with pytest.raises(ValueError, match=r"\[4, 1\].*B=2"):
+        replay.append_samples(samples[:, :1])
+    with pytest.raises(ValueError, match="at most 10 rows"):
+        replay.append_samples(buffer_from_example(samples[0, 0], (11, 2)))
+    with pytest.raises(TypeError, match="leaves"):
+        replay.append_samples(namedarraytuple("X", samples._fields[1:])(*tuple(samples)[1:]))
+    with pytest.raises(ValueError, match=r"samples.observation.*\[2\]"):
+        replay.append_samples(samples._replace(observation=samples.observation[..., :1]))
+    with pytest.raises(TypeError, match=r"samples.action is complex"):
+        replay.append_samples(samples._replace(action=samples.action.astype(np.complex64)))
+    assert replay.t == 0
+    replay.append_samples(samples)
+
+
+def test_final_observations_belong_to_steps_that_are_done():
+    replay, samples = filled()
+    samples.done[:] = False
+    final = FinalObservations(np.array([1]), np.array([0]), np.zeros((1, 2), np.float32))
+    with pytest.raises(ValueError, match="not done"):
+        replay.append_samples(samples, final)
+    assert replay.t == 0
+
+
+def test_observations_that_are_no_stacks_are_refused():
+    replay, samples = filled(UniformReplayFrameBuffer)
+    samples.observation[2, 0, 0] += 1
+    samples.done[:] = False
+    with pytest.raises(ValueError, match="no stacks of frames"):
+        replay.append_samples(samples)
+
+
+def test_episodes_that_begin_unlike_any_stack_are_refused():
+    replay, samples = filled(UniformReplayFrameBuffer)
+    samples.done[1, 0] = True
+    samples.observation[2, 0, 0] = 55
+    samples.observation[3, 0, 0] = samples.observation[2, 0, 1]
+    with pytest.raises(ValueError, match="neither zeros"):
+        replay.append_samples(samples)

@@ -1,0 +1,182 @@
+"""What people build on the replays: subclasses with methods of their own, and mixins."""
+
+import numpy as np
+import pytest
+import torch
+from plain_replay import Episodes
+
+from rlpyt.replays.async_ import AsyncReplayBufferMixin
+from rlpyt.replays.frame import FrameBufferMixin
+from rlpyt.replays.n_step import BaseNStepReturnBuffer
+from rlpyt.replays.non_sequence.frame import NStepFrameBuffer, UniformReplayFrameBuffer
+from rlpyt.replays.non_sequence.n_step import NStepReturnBuffer, SamplesFromReplay
+from rlpyt.replays.non_sequence.prioritized import PrioritizedReplay, PrioritizedReplayBuffer
+from rlpyt.replays.non_sequence.uniform import UniformReplay, UniformReplayBuffer
+from rlpyt.replays.sequence.n_step import SequenceNStepReturnBuffer
+from rlpyt.replays.sequence.uniform import UniformSequenceReplay, UniformSequenceReplayBuffer
+from rlpyt.utils.collections import namedarraytuple
+
+
+def filled(cls, T=12, **kwargs):
+    episodes = Episodes(B=2, C=3, seed=1)
+    replay = cls(example=episodes.example, size=2 * T, B=2, **kwargs)
+    replay.append_samples(*episodes.steps(12))
+    return replay
+
+
+def rows_of(batch):
+    return (batch.agent_inputs.observation[:, -1].numpy().astype(int) - 1) // 100
+
+
+def test_a_choice_of_ones_own():
+    class Oldest(UniformReplayBuffer):
+        def sample_idxs(self, batch_B):
+            return np.full(batch_B, 3), np.arange(batch_B) % self.B
+
+    batch = filled(Oldest).sample_batch(4)
+    np.testing.assert_array_equal(batch.agent_inputs.observation[:, -1], [301, 302, 301, 302])
+
+
+def test_observations_of_ones_own():
+    class Negative(UniformReplay, NStepFrameBuffer):
+        def extract_observation(self, T_idxs, B_idxs):
+            return -super().extract_observation(T_idxs, B_idxs)
+
+        def extract_final_observation(self, T_idxs, B_idxs):
+            return 0 * super().extract_final_observation(T_idxs, B_idxs)
+
+    class NegativeSequences(UniformSequenceReplayBuffer):
+        def extract_observation(self, T_idxs, B_idxs, T):
+            return -super().extract_observation(T_idxs, B_idxs, T)
+
+    batch = filled(Negative, n_step_return=3).sample_batch(50)
+    assert (batch.agent_inputs.observation <= 0).all()
+    assert (batch.target_inputs.observation <= 0).all()
+    same = filled(NegativeSequences, rnn_state_interval=0, batch_T=4, seed=1).sample_batch(5)
+    plain = filled(UniformSequenceReplayBuffer, rnn_state_interval=0, batch_T=4, seed=1)
+    assert torch.equal(same.all_observation, -plain.sample_batch(5).all_observation)
+
+
+def test_a_batch_with_a_field_of_ones_own():
+    """As written for rlpyt: the field names of the stock batch, and one more."""
+    Mine = namedarraytuple("Mine", (*SamplesFromReplay._fields, "age"))
+
+    class Aged(PrioritizedReplayBuffer):
+        def extract_batch(self, T_idxs, B_idxs):
+            batch = super().extract_batch(T_idxs, B_idxs)
+            return Mine(*batch, age=torch.as_tensor((self.t - T_idxs) % self.T))
+
+    replay = filled(Aged)
+    batch = replay.sample_batch(6)
+    assert batch._fields == (*Mine._fields, "is_weights")
+    assert batch.age.tolist() == (12 - rows_of(batch)).tolist()
+    replay.update_batch_priorities(torch.ones(6))  # the latest batch
+
+
+def test_a_selection_written_as_a_mixin():
+    class NewestReplay:
+        def sample_batch(self, batch_B):
+            T_idxs = np.full(batch_B, self.t - 1 - self.n_step_return)
+            return self.extract_batch(T_idxs, np.zeros(batch_B, int))
+
+    class NewestReplayBuffer(NewestReplay, NStepReturnBuffer):
+        pass
+
+    assert set(rows_of(filled(NewestReplayBuffer, T=20, n_step_return=2).sample_batch(3))) == {9}
+
+
+def test_mixins_set_their_part_wherever_they_are_combined():
+    class Mine(PrioritizedReplay, FrameBufferMixin, NStepReturnBuffer):
+        pass
+
+    class MineShared(AsyncReplayBufferMixin, Mine):
+        pass
+
+    class MySequences(UniformSequenceReplay, SequenceNStepReturnBuffer):
+        pass
+
+    for cls in (Mine, MineShared):
+        replay = filled(cls, alpha=1.0)
+        assert replay.samples_frames.shape == (14, 2)
+        assert "is_weights" in replay.sample_batch(4)._fields
+        assert cls.async_ == hasattr(replay, "rw_lock")
+    replay = filled(MySequences, rnn_state_interval=0, batch_T=2)
+    assert replay.sample_batch(3).all_reward.shape == (3, 3)
+
+
+def test_returns_of_ones_own():
+    class Doubled(UniformReplayBuffer):
+        def compute_returns(self, T):
+            super().compute_returns(T)
+            seen.append((self.t, T))
+            self.samples_return_[:] *= 2
+
+    seen = []
+    replay = filled(Doubled, T=20, n_step_return=2)
+    stock = filled(UniformReplayBuffer, T=20, n_step_return=2)
+    assert seen == [(0, 12)]  # the cursor has not moved yet
+    np.testing.assert_array_equal(replay.samples_return_[:11], 2 * stock.samples_return_[:11])
+
+
+def test_wider_margins_around_the_cursor():
+    class Cautious(UniformReplayBuffer):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            self.off_backward += 3
+            self.off_forward = 4
+
+    assert set(rows_of(filled(Cautious).sample_batch(300))) == {4, 5, 6, 7}
+
+
+def test_attributes_that_subclasses_read():
+    replay = filled(UniformReplayFrameBuffer, T=20, n_step_return=2, discount=0.5)
+    assert (replay.T, replay.B, replay.size, replay.t, replay._buffer_full) == (
+        20,
+        2,
+        40,
+        12,
+        False,
+    )
+    assert (replay.off_backward, replay.off_forward, replay.n_frames) == (2, 2, 3)
+    assert (replay.n_step_return, replay.discount, replay.async_) == (2, 0.5, False)
+    np.testing.assert_array_equal(replay.samples_new_frames[3], [301, 302])
+    np.testing.assert_array_equal(replay.samples_frames[5], [301, 302])
+    assert replay.samples_return_.shape == replay.samples_done_n.shape == (20, 2)
+    assert not hasattr(replay.samples, "observation")
+    replay = filled(PrioritizedReplayBuffer, alpha=0.3, unique=True)
+    assert (replay.alpha, replay.beta, replay.unique) == (0.3, 0.4, True)
+    assert replay.priority_tree.T == 12
+    replay.init_priority_tree()
+    assert replay.priority_tree.total == 0
+    one_step = filled(UniformReplayBuffer)
+    assert np.shares_memory(one_step.samples_return_, one_step.samples.reward)
+
+
+def test_bases_are_those_of_the_documentation():
+    assert issubclass(UniformReplayFrameBuffer, NStepFrameBuffer)
+    assert issubclass(UniformReplayFrameBuffer, UniformReplay)
+    assert issubclass(NStepFrameBuffer, FrameBufferMixin)
+    assert issubclass(NStepReturnBuffer, BaseNStepReturnBuffer)
+    assert issubclass(UniformSequenceReplayBuffer, UniformSequenceReplay)
+
+
+def test_return_value_of_append_says_where_the_rows_went():
+    episodes = Episodes(B=2)
+    replay = UniformReplayBuffer(episodes.example, 16, 2)
+    n, where = replay.append_samples(episodes.steps(6)[0])
+    assert (n, where) == (6, slice(0, 6))
+    n, where = replay.append_samples(episodes.steps(4)[0])
+    assert (n, where.tolist()) == (4, [6, 7, 0, 1])
+
+
+@pytest.mark.parametrize("batch_T", [1, 3])
+def test_one_frame_and_one_step_are_no_special_case(batch_T):
+    episodes = Episodes(B=2, C=1)
+    replay = UniformReplayFrameBuffer(example=episodes.example, size=24, B=2)
+    for _ in range(30):
+        replay.append_samples(*episodes.steps(batch_T))
+    batch = replay.sample_batch(40)
+    assert batch.agent_inputs.observation.shape == (40, 1)
+    alive = ~batch.done
+    step = batch.target_inputs.observation[alive] - batch.agent_inputs.observation[alive]
+    assert (step == 100).all()
