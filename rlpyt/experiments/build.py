@@ -14,6 +14,7 @@ from rlpyt.envs.atari.games import rom_id
 from rlpyt.envs.gym_registry import current_id
 from rlpyt.errors import WorkerError
 from rlpyt.experiments import rundir
+from rlpyt.experiments.agents import build_agent
 from rlpyt.experiments.options import RunOptions, UnknownName
 from rlpyt.samplers.collections import TrajInfo
 from rlpyt.utils.checks import whole_number
@@ -23,6 +24,12 @@ from rlpyt.utils.processes import available_cpus
 ALGORITHMS = {
     "ppo": "rlpyt.algos.pg.ppo:PPO",
     "a2c": "rlpyt.algos.pg.a2c:A2C",
+    "dqn": "rlpyt.algos.dqn.dqn:DQN",
+    "catdqn": "rlpyt.algos.dqn.cat_dqn:CategoricalDQN",
+    "rainbow": "rlpyt.algos.dqn.cat_dqn:CategoricalDQN",
+    "qrdqn": "rlpyt.algos.dqn.qr_dqn:QRDQN",
+    "iqn": "rlpyt.algos.dqn.qr_dqn:IQN",
+    "r2d1": "rlpyt.algos.dqn.r2d1:R2D1",
 }
 SAMPLERS = {
     "serial": "rlpyt.samplers.serial.sampler:SerialSampler",
@@ -159,29 +166,6 @@ def optimizer_class(name: str) -> Any:
     if name not in known:
         raise UnknownName("optimizer", name, known)
     return known[name]
-
-
-def build_agent(options: RunOptions, env_spaces: Any) -> Any:
-    """The ready policy-gradient agent for these spaces, not yet initialized.
-
-    Raises:
-        TypeError: none fits.
-        ValueError: images are to be normalized.
-    """
-    from rlpyt.agents.pg.vector import agent_for, is_image
-
-    image = is_image(env_spaces.observation)
-    model_kwargs: dict[str, Any] = dict(options.agent.model)
-    if options.agent.hidden_sizes is not None:
-        model_kwargs["fc_sizes" if image else "hidden_sizes"] = list(options.agent.hidden_sizes)
-    if options.agent.normalize_observation:
-        if image:
-            raise ValueError(
-                f"normalize_observation is for vectors, and {options.env} gives images, which are "
-                "scaled to [0, 1] as they are; leave it out (--agent.no-normalize-observation)."
-            )
-        model_kwargs["normalize_observation"] = True
-    return agent_for(env_spaces, recurrent=options.agent.recurrent, model_kwargs=model_kwargs)
 
 
 def build_sampler(options: RunOptions, recipe: EnvRecipe) -> Any:

@@ -52,7 +52,10 @@ class AgentOptions:
     recurrent: bool = False  # put an LSTM into the model, fed also previous action and reward
     hidden_sizes: tuple[int, ...] | None = None  # widths of the fully connected layers
     normalize_observation: bool = False  # shift and scale vectors by their running mean, deviation
+    dueling: bool = False  # (Q-learning) value of the state and advantages of actions apart
+    noisy: bool = False  # (Q-learning) noisy layers, which explore in place of epsilon
     model: dict[str, Any] = field(default_factory=dict)  # further arguments of the model
+    args: dict[str, Any] = field(default_factory=dict)  # and of the agent: {"eps_final": 0.05}
 
 
 @dataclass(frozen=True, kw_only=True)

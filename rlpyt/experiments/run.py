@@ -9,13 +9,8 @@ import numpy as np
 import torch
 
 from rlpyt.experiments import rundir
-from rlpyt.experiments.build import (
-    EnvRecipe,
-    build_agent,
-    build_runner,
-    env_recipe,
-    env_spaces,
-)
+from rlpyt.experiments.agents import build_agent
+from rlpyt.experiments.build import EnvRecipe, build_runner, env_recipe, env_spaces
 from rlpyt.experiments.options import RunOptions, read_options
 from rlpyt.samplers.blocks import bounds_of
 from rlpyt.utils.buffer import buffer_func, numpify_buffer
@@ -105,13 +100,17 @@ class Run:
         options: of the run.
         recipe: builds its environment.
         agent: initialized, with the trained parameters.
+        itr: iteration they are of.
     """
 
-    def __init__(self, path: Path, options: RunOptions, recipe: EnvRecipe, agent: Any) -> None:
+    def __init__(
+        self, path: Path, options: RunOptions, recipe: EnvRecipe, agent: Any, itr: int = 1
+    ) -> None:
         self.path = path
         self.options = options
         self.recipe = recipe
         self.agent = agent
+        self.itr = max(1, itr)  # at 0 some agents would play at random
         self._null_action = buffer_func(agent.env_spaces.action.null_value(), np.asarray)
         self._bounds = bounds_of(agent.env_spaces.action)
         self.reset()
@@ -122,7 +121,7 @@ class Run:
 
     def reset(self) -> None:
         """Forget the episode: recurrent state, previous action and reward."""
-        self.agent.eval_mode(0)
+        self.agent.eval_mode(self.itr)
         self.agent.reset()
         self._prev_action = self._null_action
 
@@ -217,7 +216,7 @@ def load(run_dir: Path | str) -> Run:
     agent.initialize(spaces)
     state = torch.load(snapshot, map_location="cpu", weights_only=True)
     agent.load_state_dict(state["agent_state_dict"])
-    return Run(path, options, recipe, agent)
+    return Run(path, options, recipe, agent, state["itr"])
 
 
 def _row(leaf: Any) -> torch.Tensor:

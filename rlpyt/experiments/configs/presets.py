@@ -8,12 +8,14 @@ environment of their kind, ``TUNED`` adds what one environment needs.
 from collections.abc import Mapping
 from typing import Any
 
+from rlpyt.experiments.configs import q_learning
 from rlpyt.experiments.options import UnknownName
 
 Preset = Mapping[str, Any]
 
 FAMILIES: dict[str, dict[str, Preset]] = {
     "classic": {
+        **q_learning.CLASSIC,
         "ppo": {
             "steps": 500_000,
             "sampler": {"batch_T": 128, "batch_B": 8},
@@ -45,6 +47,7 @@ FAMILIES: dict[str, dict[str, Preset]] = {
         },
     },
     "atari": {
+        **q_learning.ATARI,
         "ppo": {
             "steps": 10_000_000,
             "torch_threads": 0,
@@ -138,6 +141,7 @@ TUNED: dict[str, dict[str, Preset]] = {
         },
     },
     "toy/memory": {
+        **q_learning.TUNED["toy/memory"],
         "a2c": {
             "sampler": {"batch_T": 10, "batch_B": 16},
             "algo": {"learning_rate": 1e-2, "entropy_loss_coeff": 0.01},
@@ -150,7 +154,7 @@ def layers(algo_name: str, env_id: str, family: str, preset: str | None = None) 
     """The presets for a run, to be applied in order.
 
     Args:
-        algo_name: "ppo" or "a2c".
+        algo_name: a key of ``ALGORITHMS``.
         env_id: looked up in ``TUNED``.
         family: what kind of environment it is, a key of ``FAMILIES``.
         preset: a family to use instead, and then without what is tuned for this environment.

@@ -1,0 +1,76 @@
+"""From options to a ready agent."""
+
+from typing import Any
+
+from rlpyt.experiments.options import RunOptions
+
+# Algorithms of deep Q-learning, and the kind of agent that each trains.
+Q_LEARNING = {
+    "dqn": "dqn",
+    "catdqn": "catdqn",
+    "rainbow": "catdqn",
+    "qrdqn": "qrdqn",
+    "iqn": "iqn",
+    "r2d1": "r2d1",
+}
+
+
+def build_agent(options: RunOptions, env_spaces: Any) -> Any:
+    """The ready agent for an algorithm and these spaces, not yet initialized.
+
+    Raises:
+        TypeError: none fits.
+        ValueError: options that the agent does not have, or that contradict each other.
+    """
+    from rlpyt.agents.pg.vector import agent_for, is_image
+
+    chosen, image = options.agent, is_image(env_spaces.observation)
+    if chosen.normalize_observation and image:
+        raise ValueError(
+            f"normalize_observation is for vectors, and {options.env} gives images, which are "
+            "scaled to [0, 1] as they are; leave it out (--agent.no-normalize-observation)."
+        )
+    if options.algo_name in Q_LEARNING:
+        return _q_agent(options, env_spaces, image)
+    for name in ("dueling", "noisy"):
+        if getattr(chosen, name):
+            raise ValueError(
+                f"agent.{name} is for deep Q-learning ({', '.join(Q_LEARNING)}); "
+                f"{options.algo_name} has no action values."
+            )
+    model_kwargs = _model_kwargs(options, "fc_sizes" if image else "hidden_sizes")
+    kwargs = dict(chosen.args)
+    return agent_for(env_spaces, recurrent=chosen.recurrent, model_kwargs=model_kwargs, **kwargs)
+
+
+def _q_agent(options: RunOptions, env_spaces: Any, image: bool) -> Any:
+    from rlpyt.agents.dqn.vector import dqn_agent_for
+
+    chosen, kind = options.agent, Q_LEARNING[options.algo_name]
+    recurrent = kind == "r2d1"
+    if chosen.recurrent and not recurrent:
+        raise ValueError(
+            f"{options.algo_name} learns from single steps, and cannot train an LSTM; r2d1 can."
+        )
+    if chosen.noisy and recurrent:
+        raise ValueError("r2d1 has no noisy layers; leave agent.noisy out.")
+    model_kwargs = _model_kwargs(options, "fc_sizes" if image else "hidden_sizes")
+    if image and recurrent and "fc_sizes" in model_kwargs:
+        (model_kwargs["fc_size"],) = model_kwargs.pop("fc_sizes")
+    if chosen.dueling:
+        model_kwargs["dueling"] = True
+    kwargs = dict(chosen.args)
+    if chosen.noisy:
+        model_kwargs["noisy"] = True
+        if "eps_init" not in kwargs:  # noise explores by itself
+            kwargs |= {"eps_init": 0.0, "eps_final": 0.0}
+    return dqn_agent_for(kind, env_spaces, model_kwargs=model_kwargs, **kwargs)
+
+
+def _model_kwargs(options: RunOptions, sizes: str) -> dict[str, Any]:
+    model_kwargs: dict[str, Any] = dict(options.agent.model)
+    if options.agent.hidden_sizes is not None:
+        model_kwargs[sizes] = list(options.agent.hidden_sizes)
+    if options.agent.normalize_observation:
+        model_kwargs["normalize_observation"] = True
+    return model_kwargs

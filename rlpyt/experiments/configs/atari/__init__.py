@@ -1,0 +1,1 @@
+"""Settings for Atari, as arguments of the classes."""

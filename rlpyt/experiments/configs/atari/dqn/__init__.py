@@ -1,0 +1,1 @@
+"""Settings of deep Q-learning for Atari."""

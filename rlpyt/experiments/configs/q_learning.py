@@ -1,0 +1,123 @@
+"""Presets of deep Q-learning; ``presets`` says what they are and puts them beside the others."""
+
+from rlpyt.experiments.configs.compose import Parts, with_parts
+
+_CLASSIC: Parts = {
+    "steps": 100_000,
+    "sampler": {"kind": "serial", "batch_T": 16, "batch_B": 4},
+    "agent": {"args": {"eps_final": 0.04}},
+    "algo": {
+        "discount": 0.99,
+        "learning_rate": 5e-4,
+        "batch_size": 64,
+        "min_steps_learn": 1000,
+        "replay_size": 100_000,
+        "replay_ratio": 32,
+        "target_update_interval": 250,
+        "eps_steps": 15_000,
+        "double_dqn": False,
+        "clip_grad_norm": 10.0,
+    },
+}
+_DISTRIBUTIONAL = {"V_min": -100.0, "V_max": 100.0}
+_RAINBOW = {"double_dqn": True, "prioritized_replay": True, "n_step_return": 3}
+
+CLASSIC: dict[str, Parts] = {
+    "dqn": _CLASSIC,
+    "catdqn": with_parts(_CLASSIC, algo=_DISTRIBUTIONAL),
+    "rainbow": with_parts(
+        _CLASSIC,
+        agent={"dueling": True, "noisy": True, "args": {}},
+        algo={**_DISTRIBUTIONAL, **_RAINBOW, "pri_beta_steps": 100_000},
+    ),
+    "qrdqn": with_parts(_CLASSIC, agent={"args": {"eps_final": 0.04, "n_quantiles": 51}}),
+    "iqn": with_parts(_CLASSIC, algo={"n_tau": 16, "n_tau_target": 16}),
+    "r2d1": {
+        "steps": 300_000,
+        "sampler": {"kind": "serial", "batch_T": 20, "batch_B": 16},
+        "agent": {"args": {"eps_final": 0.1, "eps_final_min": 0.005}},
+        "algo": {
+            "discount": 0.99,
+            "learning_rate": 1e-3,
+            "batch_T": 20,
+            "batch_B": 32,
+            "warmup_T": 10,
+            "store_rnn_state_interval": 10,
+            "min_steps_learn": 5_000,
+            "replay_size": 100_000,
+            "replay_ratio": 6,
+            "target_update_interval": 200,
+            "n_step_return": 3,
+            "eps_steps": 30_000,
+            "pri_beta_steps": 300_000,
+        },
+    },
+}
+
+# Mnih et al. 2015 and Hessel et al. 2018 for one machine: half a million frames of 8 kB, several
+# environments side by side. Steps are agent steps, of four frames each.
+_ATARI: Parts = {
+    "steps": 10_000_000,
+    "torch_threads": 0,
+    "log_interval_steps": 50_000,
+    "checkpoint_interval_steps": 250_000,
+    "sampler": {"batch_T": 4, "batch_B": 8},
+    "agent": {"args": {"eps_final": 0.01}},
+    "algo": {
+        "discount": 0.99,
+        "learning_rate": 1e-4,
+        "batch_size": 32,
+        "min_steps_learn": 50_000,
+        "replay_size": 500_000,
+        "replay_ratio": 8,
+        "target_update_interval": 2000,
+        "eps_steps": 250_000,
+        "clip_grad_norm": 10.0,
+    },
+}
+_ATARI_RAINBOW = {
+    "learning_rate": 6.25e-5,
+    "optim_kwargs": {"eps": 1.5e-4},
+    "min_steps_learn": 20_000,
+}
+
+ATARI: dict[str, Parts] = {
+    "dqn": _ATARI,
+    "catdqn": with_parts(
+        _ATARI, algo={"learning_rate": 2.5e-4, "optim_kwargs": {"eps": 0.01 / 32}}
+    ),
+    "rainbow": with_parts(
+        _ATARI,
+        agent={"dueling": True, "noisy": True, "args": {}},
+        algo={**_RAINBOW, **_ATARI_RAINBOW, "pri_alpha": 0.5, "pri_beta_steps": 10_000_000},
+    ),
+    "qrdqn": with_parts(_ATARI, algo={"learning_rate": 5e-5, "optim_kwargs": {"eps": 0.01 / 32}}),
+    "iqn": with_parts(_ATARI, algo={"learning_rate": 5e-5, "optim_kwargs": {"eps": 0.01 / 32}}),
+    "r2d1": {
+        **_ATARI,
+        "sampler": {"batch_T": 40, "batch_B": 16},
+        "agent": {"dueling": True, "args": {"eps_final": 0.1, "eps_final_min": 0.0005}},
+        "algo": {
+            "learning_rate": 1e-4,
+            "optim_kwargs": {"eps": 1e-3},
+            "batch_T": 80,
+            "batch_B": 16,
+            "warmup_T": 40,
+            "store_rnn_state_interval": 40,
+            "min_steps_learn": 50_000,
+            "replay_size": 500_000,
+            "replay_ratio": 3,
+            "target_update_interval": 2500,
+            "eps_steps": 250_000,
+        },
+    },
+}
+
+TUNED: dict[str, dict[str, Parts]] = {
+    "toy/memory": {
+        "r2d1": {
+            "steps": 60_000,
+            "sampler": {"batch_T": 10, "batch_B": 8},
+        },
+    },
+}
