@@ -72,6 +72,9 @@ class OffPolicyAlgo(GradientAlgo):
     ) -> None:
         """Turn steps into iterations, and the replay ratio into updates per iteration.
 
+        Where an iteration samples less than the ratio wants for one update, there is one update
+        every few iterations.
+
         Args:
             agent, n_itr, batch_spec, mid_batch_reset, world_size: of ``initialize``.
             updates: per iteration; ``None``: by the replay ratio.
@@ -91,21 +94,17 @@ class OffPolicyAlgo(GradientAlgo):
                 f"{n_itr * self.itr_steps:,} steps of the run, so it would never learn; run longer "
                 "or begin earlier."
             )
+        self.itrs_per_optimize = 1
         if updates is None:
-            updates = round(self.replay_ratio * sampler_bs / self.batch_size)
-        if updates < 1:
-            raise ValueError(
-                f"replay_ratio={self.replay_ratio:g} with {sampler_bs} new samples per iteration "
-                f"and training batches of {self.batch_size} rounds to no update; raise batch_T to "
-                f"{-(-self.batch_size // self.replay_ratio) // batch_spec.B:.0f} or above, or the "
-                "ratio."
-            )
+            exact = self.replay_ratio * sampler_bs / self.batch_size
+            updates = max(1, round(exact))
+            self.itrs_per_optimize = max(1, round(1 / exact))
         self.updates_per_optimize = updates
         self.batches_in_replay = 0
 
     def may_learn(self, itr: int, sampler_itr: int | None) -> bool:
-        """Whether there is enough to learn from."""
-        if itr < self.min_itr_learn:
+        """Whether it is time to, and there is enough to learn from."""
+        if itr < self.min_itr_learn or (itr + 1) % self.itrs_per_optimize:
             return False
         # Without a replay in the checkpoint, a resumed run has to fill it anew.
         return sampler_itr is not None or self.batches_in_replay > self.min_itr_learn

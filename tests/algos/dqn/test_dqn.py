@@ -216,6 +216,15 @@ def test_when_and_how_often_it_learns():
     assert copies == [(4, 0.5), (8, 0.5), (12, 0.5)]
 
 
+def test_small_batches_of_samples_make_an_update_every_few_iterations():
+    algo = DQN(min_steps_learn=T * B, replay_size=1000, batch_size=16, replay_ratio=0.25)
+    sampler = prepared(algo, AGENTS["dqn"]())
+    assert (algo.updates_per_optimize, algo.itrs_per_optimize) == (1, 3)  # 24 / 4 of 16 each time
+    samples, _ = sampler.obtain_samples(0)
+    learnt = [len(algo.optimize_agent(itr, samples).loss) for itr in range(9)]
+    assert learnt == [0, 0, 1] * 3
+
+
 def test_beta_and_priorities_of_prioritised_replay():
     algo = DQN(
         prioritized_replay=True, pri_beta_init=0.4, pri_beta_final=1.0,
@@ -371,10 +380,6 @@ def test_runs_that_would_never_learn_are_refused():
         prepared(
             DQN(**{**SMALL, "min_steps_learn": 240, "replay_size": 300}), AGENTS["dqn"](), n_itr=10
         )
-    with pytest.raises(
-        ValueError, match="replay_ratio=0.1 with 24 new samples.*rounds to no update"
-    ):
-        prepared(DQN(**{**SMALL, "replay_ratio": 0.1}), AGENTS["dqn"]())
     with pytest.raises(ValueError, match="wait with resets"):
         prepared(DQN(**SMALL), AGENTS["dqn"](), CollectorCls=CpuWaitResetCollector)
     with pytest.raises(ValueError, match="R2D1 trains agents with memory; DqnAgent has none"):
