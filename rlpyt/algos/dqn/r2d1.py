@@ -16,6 +16,7 @@ from rlpyt.algos.dqn.losses import (
     sequence_priority,
     value_scale,
 )
+from rlpyt.algos.dqn.sequences import cross_truncations, tails_behind
 from rlpyt.algos.episodes import EpisodePacking, null_after_done, state_after
 from rlpyt.algos.off_policy import null_action_of, thinned
 from rlpyt.algos.returns import valid_from_done
@@ -35,7 +36,7 @@ from rlpyt.replays.sequence.uniform import (
     UniformSequenceReplayBuffer,
 )
 from rlpyt.replays.targets import n_step_targets
-from rlpyt.utils.buffer import buffer_func, buffer_method
+from rlpyt.utils.buffer import buffer_method
 from rlpyt.utils.checks import check_range, whole_number
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.tensor import select_at_indexes, valid_mean
@@ -261,7 +262,7 @@ class R2D1(DQN):
         if not self.mid_batch_reset:  # nothing was recorded from the first done on
             counted = valid_from_done(ends)
             valid, ends = counted[:bT], ends & (counted > 0)
-        tails, at = self._tails(samples)
+        tails, at = tails_behind(samples, wT)
         packing = EpisodePacking(ends, at)
         packed = packing.pack(inputs[wT:], tails)
         q_packed, _ = self.agent(*packed, packing.pack_state(online_state))
@@ -294,26 +295,6 @@ class R2D1(DQN):
         target = state_after(lambda x, h: self.agent.target(*x, h)[1], inputs, done, state)
         return online, target
 
-    def _tails(self, samples: Any) -> tuple[Any, Any]:
-        """What episodes that were cut off behind the burn-in would have gone on from, and where.
-
-        Returns:
-            ``AgentInputs`` [K, ...], and (T_idxs, B_idxs) [K] among the rows behind the burn-in;
-            ``None`` twice, where there are none.
-        """
-        final = samples.final
-        kept = None if final is None else (final.T_idxs >= self.warmup_T).nonzero().squeeze(1)
-        if kept is None or not len(kept):
-            return None, None
-        T_idxs, B_idxs = final.T_idxs[kept], final.B_idxs[kept]
-        after = (T_idxs + 1, B_idxs)  # the action and reward of the last step
-        tails = AgentInputs(
-            buffer_func(final.observation, lambda leaf: leaf[kept]),
-            buffer_func(samples.all_action, lambda leaf: leaf[after]),
-            samples.all_reward[after],
-        )
-        return tails, (T_idxs - self.warmup_T, B_idxs)
-
     def target_of(
         self, return_: torch.Tensor, discount_n: torch.Tensor, next_value: torch.Tensor
     ) -> torch.Tensor:
@@ -331,33 +312,6 @@ class R2D1(DQN):
     def inv_value_scale(self, z: torch.Tensor) -> torch.Tensor:
         """The value that ``value_scale`` makes ``z`` of."""
         return inv_value_scale(z, self.value_scale_eps)
-
-
-def cross_truncations(
-    next_value: torch.Tensor,
-    final_value: torch.Tensor,
-    at: tuple[torch.Tensor, torch.Tensor],
-    done: torch.Tensor,
-    n: int,
-) -> None:
-    """Let n-step windows that meet a truncation be followed by what was cut off there.
-
-    Args:
-        next_value: [T, B], what follows each row's window of n; changed in place.
-        final_value: [K], values of final observations.
-        at: (T_idxs, B_idxs) of the steps that they followed.
-        done: [T + n, B].
-        n: rewards in a window.
-    """
-    T_idxs, B_idxs = at
-    alive = torch.ones_like(T_idxs, dtype=torch.bool)  # no other end between the row and this one
-    for k in range(n):
-        rows = T_idxs - k
-        alive = alive & (rows >= 0)
-        if k:
-            alive = alive & ~done[rows.clamp(min=0), B_idxs].bool()
-        chosen = alive & (rows < len(next_value))
-        next_value[rows[chosen], B_idxs[chosen]] = final_value[chosen]
 
 
 # (prioritised, in shared memory) -> (for stacks of frames, for anything else)
