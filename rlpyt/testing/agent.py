@@ -4,6 +4,8 @@ from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any
 
+import torch
+
 from rlpyt.testing import agent_acting, agent_memory, agent_training
 from rlpyt.testing.agent_bench import AgentBench, spaces_of
 from rlpyt.testing.report import Report, Stop
@@ -76,7 +78,8 @@ def examine_agent(
     """As `check_agent`, but errors are left in the report."""
     report = Report(f"check_agent({type(agent).__name__})", CHECKS, skip)
     bench = AgentBench(agent, spaces_of(env_or_spaces), report, T, B, seed)
-    _examine(bench)
+    with torch.random.fork_rng(devices=[]):  # the caller's generator stays as it is
+        _examine(bench)
     return report
 
 

@@ -41,7 +41,7 @@ def check_step(bench: AgentBench) -> None:
 
 def _check_form(bench: AgentBench, agent: Any) -> None:
     """One step outside of samplers, where tensors can be looked at."""
-    torch.manual_seed(bench.seed)
+    torch.default_generator.manual_seed(bench.seed)
     step: Any = agent.step(*bench.at(0))
     if getattr(step, "_fields", ()) != ("action", "agent_info"):
         bench.report.error(
@@ -222,7 +222,7 @@ def check_noise(bench: AgentBench) -> None:
         for seed in (1, 2):
             own = bench.fresh()
             bench.run(own, T=t)
-            torch.manual_seed(seed)
+            torch.default_generator.manual_seed(1000 * seed + t)
             own.set_noise(torch.from_numpy(bench.noise(spec, t)))
             with torch.inference_mode():
                 actions.append(own.step(*bench.at(t))[0])

@@ -94,7 +94,7 @@ class AgentBench:
         agent = self.recreated()
         ranks = list(range(self.B))
         with torch.inference_mode(False):  # parameters are to have gradients
-            torch.manual_seed(self.seed + seed)
+            torch.default_generator.manual_seed(self.seed + seed)
             agent.initialize(self.spaces, share_memory=False, global_B=self.B, env_ranks=ranks)
             _stir(agent)
         agent.collector_initialize(global_B=self.B, env_ranks=ranks)
@@ -112,7 +112,7 @@ class AgentBench:
 
         Equal seeds give equal noise, and equal states of torch's generator.
         """
-        torch.manual_seed(1000 * noise_seed + t)
+        torch.default_generator.manual_seed(1000 * noise_seed + t)
         spec = agent.noise_spec
         if spec is not None:
             noise = self.noise(spec, t, noise_seed)

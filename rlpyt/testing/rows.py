@@ -217,12 +217,12 @@ def first_difference(
 
 def moment_difference(a: Moment, b: Moment, close: bool = False, info: bool = True) -> str | None:
     """Say in which field two moments differ; actions are not compared."""
-    names = ("observation", "reward", "done", "over", "first", *(("info",) if info else ()))
-    for name in names:
-        own, other = getattr(a, name), getattr(b, name)
-        if (own is None) != (other is None):
-            return "one of them was reset after it"
-        found = difference(own, other, close)
-        if found:
-            return f"{name}: {found}"
-    return None
+    if (a.first is None) != (b.first is None):
+        return "one of them was reset after it"
+    return difference(_compared(a, info), _compared(b, info), close)
+
+
+def _compared(moment: Moment, info: bool) -> Moment:
+    """The moment without its action, and without env_info if that is not asked for."""
+    _, observation, reward, done, kept, over, first = moment
+    return Moment(None, observation, reward, done, kept if info else None, over, first)

@@ -4,6 +4,8 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any
 
+import torch
+
 from rlpyt.testing import sampler_batches as batches
 from rlpyt.testing.report import Report
 from rlpyt.testing.sampler_runs import SamplerBench
@@ -82,7 +84,8 @@ def check_sampler(
         seed=seed,
         evaluate=evaluate,
     )
-    _examine(bench, exact)
+    with torch.random.fork_rng(devices=[]):  # the caller's generator stays as it is
+        _examine(bench, exact)
     return report.conclude()
 
 

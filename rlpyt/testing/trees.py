@@ -66,12 +66,14 @@ def _leaf_difference(x: Any, y: Any, close: bool) -> str | None:
         return f"shape {x.shape} and {y.shape}"
     if x.dtype != y.dtype:
         return f"dtype {x.dtype} and {y.dtype}"
+    if (x == y).all():
+        return None
     floats = x.dtype.kind in "fc"
     if close and floats:
         wrong = ~np.isclose(x, y, rtol=RTOL, atol=ATOL, equal_nan=True)
     else:
         wrong = (x != y) & ~(np.isnan(x) & np.isnan(y)) if floats else x != y
-    if not np.any(wrong):
+    if not wrong.any():
         return None
     where = [int(i) for i in np.argwhere(wrong)[0]]
     at = f" at {where}" if where else ""

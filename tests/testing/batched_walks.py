@@ -227,10 +227,11 @@ class Foreign(gymnasium.vector.VectorEnv):
         self.over = np.zeros(3, bool)
 
     def reset(self, *, seed=None, options=None):
-        mask = (options or {}).get("reset_mask", np.ones(3, bool))
+        whole = options is None
+        mask = np.ones(3, bool) if whole else options["reset_mask"]
         for i in np.flatnonzero(mask):
             self.shown[i] = self.envs[i].reset(seed=None if seed is None else seed[i])[0]
-        if not self.pretend:
+        if whole or not self.pretend:
             self.over[mask] = False
         return self.shown.copy(), {}
 

@@ -95,6 +95,11 @@ def test_what_lacks_spaces_is_refused():
         check_agent(Small(), EnvSpaces(GymWalk().observation_space, GymWalk().action_space))
 
 
+def test_an_agent_for_other_spaces_is_named_at_once():
+    with pytest.raises(ConformanceError, match=r"\[initialize\].*a Gaussian agent needs a contin"):
+        check_agent(GaussianMlpAgent(), SPACES)
+
+
 def altered(**fields):
     """A step with some fields of agent_info computed anew."""
 

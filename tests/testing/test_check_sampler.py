@@ -44,8 +44,8 @@ def test_every_sampler_passes_exactly_with_deterministic_agents(SamplerCls, wait
     assert {*CHECKS} - {*report.passed} == {"state"}  # the echo records no recurrent state
 
 
-@pytest.mark.parametrize("SamplerCls", SAMPLERS)
-def test_every_sampler_passes_with_a_recurrent_network(SamplerCls):
+@pytest.mark.parametrize("SamplerCls", [CpuSampler, AlternatingSampler])
+def test_samplers_pass_with_a_recurrent_network(SamplerCls):
     agent = CategoricalLstmAgent(model_kwargs=dict(hidden_sizes=[8], lstm_size=8))
     report = check_sampler(SamplerCls, MemoryEnv, dict(delay=2), agent)
     assert {*report.passed} == {*CHECKS}, str(report)

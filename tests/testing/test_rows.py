@@ -65,7 +65,7 @@ def test_differences_are_located():
     a, b = played(batch([1, 2, 3])), played(batch([2, 3, 1]))
     assert first_difference(a, a) is None
     assert first_difference(a, b) == "the first observation of row 0: 1.0 and 2.0 at [0]"
-    assert first_difference(a, only(b, [2, 0, 1])) == "step 0 of row 0: info: 'action': 0 and 2"
+    assert first_difference(a, only(b, [2, 0, 1])) == "step 0 of row 0: 'info.action': 0 and 2"
     assert first_difference(a, only(b, [2, 0, 1]), info=False) is None
     assert first_difference(a, b, order=[1, 2, 0], info=False) is None
 
