@@ -14,6 +14,8 @@ import psutil
 import pytest
 
 BOUND_S = 10.0
+# Many programs at once start slowly where cores are shared: not among the fast tests.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 SAMPLERS = ["CpuSampler", "GpuSampler", "AlternatingSampler", "NoOverlapAlternatingSampler"]
 METHODS = ["forkserver", "spawn", "fork"]
 WHILE = {
@@ -58,7 +60,7 @@ def nursery(directory, programs):
 
 
 def until(condition):
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 110
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -100,7 +102,7 @@ EVERY_CASE = [(s, method, moment) for s in SAMPLERS for method in METHODS for mo
 
 
 @pytest.mark.parametrize(
-    "cases", [CASES, *(pytest.param([case], marks=pytest.mark.slow) for case in EVERY_CASE)]
+    "cases", [CASES[:2], *(pytest.param([case], marks=pytest.mark.slow) for case in EVERY_CASE)]
 )
 def test_workers_end_with_a_parent_that_is_killed(cases, tmp_path):
     with nursery(tmp_path, held(tmp_path, cases)) as (programs, _):
@@ -136,7 +138,7 @@ EVERY_TRAINING = [(s, method) for s in SAMPLERS for method in METHODS] * 3
 
 
 @pytest.mark.parametrize(
-    "cases", [TRAININGS, *(pytest.param([c], marks=pytest.mark.slow) for c in EVERY_TRAINING)]
+    "cases", [TRAININGS[:1], *(pytest.param([c], marks=pytest.mark.slow) for c in EVERY_TRAINING)]
 )
 def test_ctrl_c_in_training_saves_a_checkpoint_and_says_one_line(cases, tmp_path):
     settings = [
