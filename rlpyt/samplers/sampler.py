@@ -7,21 +7,25 @@ from typing import Any
 
 import numpy as np
 
-from rlpyt.envs.base import build_env
 from rlpyt.errors import WorkerError
 from rlpyt.samplers.base import BaseSampler
-from rlpyt.samplers.buffer import agent_examples, allocate_samples, env_examples
+from rlpyt.samplers.buffer import agent_examples, allocate_samples
 from rlpyt.samplers.collections import TrajInfo
+from rlpyt.samplers.environments import try_environment
 from rlpyt.samplers.evaluation import EvalCollector
 from rlpyt.samplers.layout import Hardware, SamplerLayout, rows_per_worker
-from rlpyt.samplers.place import N_NUMBERS, describe_env, fresh_progress
+from rlpyt.samplers.place import N_NUMBERS, fresh_progress
 from rlpyt.samplers.pool import Limits, WorkerPool
 from rlpyt.samplers.serving import ActionServer
-from rlpyt.samplers.station import Station, StationSpec, quotas, runs_in_chunks, with_rows
+from rlpyt.samplers.station import (
+    Station,
+    StationSpec,
+    quotas,
+    runs_in_chunks,
+)
 from rlpyt.samplers.workers import WorkerSpec
 from rlpyt.utils import serialize
 from rlpyt.utils.buffer import torchify_buffer
-from rlpyt.utils.in_child import run_in_child
 from rlpyt.utils.processes import raised_by_signal, start_context, starter_lasts, summary_of
 from rlpyt.utils.seed import make_seed
 from rlpyt.utils.shared import Arena
@@ -112,7 +116,13 @@ class Sampler(BaseSampler):
         rows = rows_per_worker(B, n_stations)
         in_workers = self.layout.processes and self.layout.agent == "local"
         recipe_agent = serialize.dumps(self.agent if in_workers else None)
-        self.examples = examples = self._try_environment()
+        self.examples = examples = try_environment(
+            self.EnvCls,
+            self.env_kwargs,
+            self.layout.processes,
+            self.start_method,
+            self.start_timeout_s,
+        )
         self.agent.initialize(
             examples.spaces,
             share_memory=in_workers,
@@ -140,20 +150,6 @@ class Sampler(BaseSampler):
         else:
             self._station = Station(specs[0], self.agent, self.samples_np)
             self._station.start()
-
-    def _try_environment(self) -> Any:
-        """One example step; in a child process where the real environments will be in some too."""
-        make, kwargs = self.EnvCls, self.env_kwargs
-        if self.layout.processes:
-            return run_in_child(
-                _try_out,
-                make,
-                kwargs,
-                start_method=self.start_method,
-                timeout_s=self.start_timeout_s,
-                what=f"trying out {describe_env(make, kwargs)}",
-            )
-        return _try_out(make, kwargs)
 
     def _station_spec(
         self,
@@ -388,14 +384,3 @@ class Sampler(BaseSampler):
         if self._station is not None:
             self._station.close()
             self._station = None
-
-
-def _try_out(make: Any, kwargs: dict[str, Any]) -> Any:
-    if getattr(make, "batched", False) and "num_envs" not in kwargs:
-        kwargs = with_rows(make, kwargs, [0])
-    env = build_env(make, kwargs, "trying it out")
-    try:
-        return env_examples(env)
-    finally:
-        if hasattr(env, "close"):
-            env.close()

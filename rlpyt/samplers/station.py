@@ -1,6 +1,5 @@
 """What one process needs to sample: environments, agent, collectors. The same in every process."""
 
-import contextlib
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from rlpyt.samplers import place
 from rlpyt.samplers.actions import Exchange, StepRecord
 from rlpyt.samplers.blocks import is_batch
 from rlpyt.samplers.collectors import Collector
+from rlpyt.samplers.environments import check_spaces, close_quietly, with_rows
 from rlpyt.samplers.evaluation import EvalCollector
 from rlpyt.samplers.surroundings import Surroundings
 from rlpyt.utils.buffer import buffer_from_example
@@ -125,7 +125,7 @@ class Station:
             arguments = with_rows(make, kwargs, seeds) if by_rows else kwargs
             env = build_env(make, arguments, where)
             envs.append(env)
-            self._check_spaces(env, where)
+            check_spaces(env, self.spec.examples.spaces, where)
             n = env.n if is_batch(env) else 1
             if n > len(todo):
                 raise ValueError(
@@ -135,15 +135,6 @@ class Station:
             if hasattr(env, "seed") and "seeds" not in arguments:
                 env.seed(seeds[:n] if is_batch(env) else seeds[0])
             todo = todo[n:]
-
-    def _check_spaces(self, env: Any, where: str) -> None:
-        for name, first in self.spec.examples.spaces._asdict().items():
-            own = getattr(env, f"{name}_space")
-            if _form_of(own) != _form_of(first):
-                raise ValueError(
-                    f"{where}: its {name}_space {own} differs from that of the environment "
-                    f"tried out first, {first}; in one sampler all need the same."
-                )
 
     def _make_eval_collector(self) -> Any:
         spec = self.spec
@@ -299,10 +290,8 @@ class Station:
         return True
 
     def close(self) -> None:
-        """Close the environments; a failure to close concerns nobody any more."""
-        for env in self.envs + self.eval_envs:
-            with contextlib.suppress(Exception, SystemExit, GeneratorExit):
-                env.close()
+        """Close the environments."""
+        close_quietly(self.envs + self.eval_envs)
 
 
 class _ListQueue:
@@ -334,27 +323,12 @@ def _counted(method: Callable[..., Any], progress: Any, b: int, doing: int) -> C
     return counted
 
 
-def _form_of(space: Any) -> tuple[Any, ...]:
-    """What of a space decides whether there is room for its elements."""
-    parts = getattr(space, "spaces", ())
-    shape, dtype = getattr(space, "shape", None), getattr(space, "dtype", None)
-    return shape, str(dtype), getattr(space, "n", None), [_form_of(part) for part in parts]
-
-
 def _state_of(env: Any) -> Any:
     return env.get_state() if hasattr(env, "get_state") else None
 
 
 def _parameters_of(cls: Any) -> set[str]:
     return set(inspect.signature(cls.__init__).parameters)
-
-
-def with_rows(make: Any, kwargs: dict[str, Any], seeds: list[int]) -> dict[str, Any]:
-    """Arguments of a factory of batched environments for as many rows as there are seeds."""
-    more: dict[str, Any] = {"num_envs": len(seeds)}
-    if "seeds" in inspect.signature(make).parameters:
-        more["seeds"] = seeds
-    return {**kwargs, **more}
 
 
 def runs_in_chunks(eval_CollectorCls: Any) -> bool:

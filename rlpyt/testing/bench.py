@@ -9,7 +9,7 @@ from rlpyt.envs.base import build_env
 from rlpyt.envs.gym import GymEnvWrapper
 from rlpyt.envs.vector.base import UnsupportedVectorEnv
 from rlpyt.samplers.blocks import is_batch
-from rlpyt.samplers.station import with_rows
+from rlpyt.samplers.environments import with_rows
 from rlpyt.testing.inspect_batch import BatchInspector
 from rlpyt.testing.inspect_single import SingleInspector
 from rlpyt.testing.report import Report

@@ -10,7 +10,7 @@ import torch
 
 from rlpyt.agents.pg.vector import agent_for
 from rlpyt.envs.base import build_env
-from rlpyt.samplers.station import with_rows
+from rlpyt.samplers.environments import with_rows
 from rlpyt.testing.report import Report
 from rlpyt.testing.trees import copied
 from rlpyt.utils import serialize

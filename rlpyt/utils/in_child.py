@@ -1,12 +1,15 @@
 """A function called once, in a process of its own: whatever it does, this one goes on."""
 
 import socket
+from collections.abc import Generator
 from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple
 
 from rlpyt.errors import WorkerError, WorkerTimeout
 from rlpyt.utils import processes, serialize
 from rlpyt.utils.stacks import StackFile
+
+PATIENCE_S = 10.0
 
 
 class _Call(NamedTuple):
@@ -26,6 +29,8 @@ def run_in_child(
 
     Args:
         function, args: may be defined in scripts and notebooks; as the result, they are pickled.
+            Of a generator function the result is the first value, and what comes after it is
+            cleaning up, which nobody waits for longer than ``PATIENCE_S``.
         start_method: of the process.
         timeout_s: seconds that it may take.
         what: it is that is done, for messages.
@@ -62,7 +67,7 @@ def run_in_child(
             raise _error(WorkerError, what, process, f"failed with {summary}", text)
         return serialize.loads(result)
     finally:
-        processes.stop([process])
+        processes.stop([process], PATIENCE_S)
         pipe.close()
 
 
@@ -79,9 +84,15 @@ def _error(
 def _run_once(call: _Call, pipe: Connection) -> None:
     processes.be_a_child(starter_lasts=call.starter_lasts)
     call.stacks.listen()
+    rest = None
     try:
         function, args = serialize.loads(call.function_and_args)
-        reply: Any = (True, serialize.dumps(function(*args)))
+        result = function(*args)
+        if isinstance(result, Generator):
+            rest, result = result, next(result)
+        reply: Any = (True, serialize.dumps(result))
     except BaseException as error:
         reply = (False, (processes.summary_of(error), processes.traceback_text(error)))
     pipe.send(reply)
+    if rest is not None:
+        rest.close()

@@ -331,6 +331,11 @@ def test_failures_to_close_concern_nobody(fault, tmp_path):
         run_into(SerialSampler, fault, "close", n_batches=1, **victim(tmp_path))
 
 
+@pytest.mark.parametrize("fault", ["raise", "exit", "kill"])
+def test_failures_to_close_the_environment_tried_out_concern_nobody(fault):
+    run_into(PARALLEL[0], fault, "close", n_batches=1)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("repetition", range(10))
 @pytest.mark.parametrize("SamplerCls", PARALLEL)
