@@ -1,7 +1,8 @@
-"""Conformance checks for parts of your own: environments, agents, samplers."""
+"""Conformance checks for parts of your own: environments, agents, samplers, replays."""
 
 from rlpyt.testing.agent import check_agent
 from rlpyt.testing.env import check_env
+from rlpyt.testing.replay import check_replay
 from rlpyt.testing.report import ConformanceError, ConformanceWarning, Finding, Report
 from rlpyt.testing.sampler import check_sampler
 
@@ -12,5 +13,6 @@ __all__ = [
     "Report",
     "check_agent",
     "check_env",
+    "check_replay",
     "check_sampler",
 ]

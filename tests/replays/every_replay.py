@@ -1,11 +1,10 @@
 """The leaf classes of rlpyt's replay chapter, and how each is made for a test."""
 
-from plain_replay import Episodes
-
 from rlpyt.replays.non_sequence import frame, prioritized, time_limit, uniform
 from rlpyt.replays.sequence import frame as seq_frame
 from rlpyt.replays.sequence import prioritized as seq_prioritized
 from rlpyt.replays.sequence import uniform as seq_uniform
+from rlpyt.testing.plain_replay import Episodes
 from rlpyt.testing.trees import difference
 
 LOCAL = [

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 import torch
-from plain_replay import Episodes
 
 from rlpyt.errors import ReplayNotReady
 from rlpyt.replays.batch import PrioritiesSamplesToBuffer
 from rlpyt.replays.non_sequence.prioritized import PrioritizedReplayBuffer
 from rlpyt.replays.non_sequence.uniform import UniformReplayBuffer
+from rlpyt.testing.plain_replay import Episodes
 from rlpyt.utils.buffer import buffer_to
 
 

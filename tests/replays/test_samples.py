@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 import torch
-from plain_replay import Episodes
 
 from rlpyt.replays.batch import FinalObservations
 from rlpyt.replays.non_sequence.frame import UniformReplayFrameBuffer
 from rlpyt.replays.non_sequence.uniform import UniformReplayBuffer
+from rlpyt.testing.plain_replay import Episodes
 from rlpyt.utils.buffer import buffer_from_example, torchify_buffer
 from rlpyt.utils.collections import namedarraytuple, namedtuple_class
 

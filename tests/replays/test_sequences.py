@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plain_replay import Episodes, PlainReplay
 
 from rlpyt.errors import ReplayNotReady
 from rlpyt.replays.sequence.frame import (
@@ -13,6 +12,7 @@ from rlpyt.replays.sequence.frame import (
 )
 from rlpyt.replays.sequence.prioritized import PrioritizedSequenceReplayBuffer
 from rlpyt.replays.sequence.uniform import UniformSequenceReplayBuffer
+from rlpyt.testing.plain_replay import Episodes, PlainReplay
 
 REPLAYS = [
     UniformSequenceReplayBuffer,

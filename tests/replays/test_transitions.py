@@ -5,7 +5,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plain_replay import Episodes, PlainReplay
 
 from rlpyt.errors import ReplayNotReady
 from rlpyt.replays.non_sequence.frame import (
@@ -15,6 +14,7 @@ from rlpyt.replays.non_sequence.frame import (
 from rlpyt.replays.non_sequence.prioritized import PrioritizedReplayBuffer
 from rlpyt.replays.non_sequence.time_limit import TlPrioritizedReplayBuffer, TlUniformReplayBuffer
 from rlpyt.replays.non_sequence.uniform import UniformReplayBuffer
+from rlpyt.testing.plain_replay import Episodes, PlainReplay
 
 REPLAYS = [
     UniformReplayBuffer,

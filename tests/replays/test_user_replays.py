@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from plain_replay import Episodes
 
 from rlpyt.replays.async_ import AsyncReplayBufferMixin
 from rlpyt.replays.frame import FrameBufferMixin
@@ -14,6 +13,7 @@ from rlpyt.replays.non_sequence.prioritized import PrioritizedReplay, Prioritize
 from rlpyt.replays.non_sequence.uniform import UniformReplay, UniformReplayBuffer
 from rlpyt.replays.sequence.n_step import SequenceNStepReturnBuffer
 from rlpyt.replays.sequence.uniform import UniformSequenceReplay, UniformSequenceReplayBuffer
+from rlpyt.testing.plain_replay import Episodes
 from rlpyt.utils.collections import namedarraytuple
 
 

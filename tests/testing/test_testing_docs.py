@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rlpyt.testing import agent, env, sampler
+from rlpyt.testing import agent, env, replay, sampler
 
 PAGE = (Path(__file__).parents[2] / "docs" / "testing.md").read_text()
 
@@ -25,7 +25,9 @@ def test_the_page_says_what_is_printed():
     assert "check_env(SeededCorridor()): 0 errors, 0 warnings" in rest
 
 
-@pytest.mark.parametrize("module", [agent, env, sampler], ids=lambda module: module.__name__)
+@pytest.mark.parametrize(
+    "module", [agent, env, replay, sampler], ids=lambda module: module.__name__
+)
 def test_examples_in_docstrings_run(module):
     results = doctest.testmod(module)
     assert results.attempted >= 3 and results.failed == 0

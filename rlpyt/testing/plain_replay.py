@@ -1,0 +1,145 @@
+"""A replay as plain lists and loops: slow, and easy to believe. What real ones must equal."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rlpyt.replays.batch import FinalObservations
+from rlpyt.utils.collections import namedarraytuple
+
+
+class Target(NamedTuple):
+    """What a step is to be learnt towards, and with what the agent goes on from there."""
+
+    return_: float
+    done_n: bool
+    discount_n: float
+    timeout_n: bool
+    inputs: tuple[Any, Any, Any] | None  # observation, previous action and reward; None if over
+
+
+class Episodes:
+    """Steps of B environments with episodes that terminate or are cut off, from one seed.
+
+    Observations are [C] stacks of frames, each frame the number 100 * row + b + 1. Where an
+    episode begins, older frames are "zeros", "copies" of the first, or the stack "goes on". With
+    C = 1 this is a plain number.
+    """
+
+    def __init__(
+        self,
+        B: int,
+        C: int = 1,
+        p_done: float = 0.2,
+        p_cut: float = 0.1,
+        seed: int = 0,
+        rnn: bool = False,
+        timeout: bool = False,
+        older: str = "zeros",
+    ) -> None:
+        self.B, self.C, self.p_done, self.p_cut, self.older = B, C, p_done, p_cut, older
+        self.rng = np.random.default_rng(seed)
+        fields = ["observation", "action", "reward", "done"]
+        fields += ["timeout"] * timeout + ["prev_rnn_state"] * rnn
+        self.Samples = namedarraytuple("SamplesToBuffer", fields)
+        self.stack = np.zeros((B, C), np.float32)
+        self.begins = np.ones(B, bool)
+        self.rows = 0
+
+    @property
+    def example(self) -> Any:
+        """One step without leading dimensions."""
+        known = {
+            "observation": np.zeros(self.C, np.float32),
+            "action": np.zeros(2, np.float32),
+            "reward": np.float32(0),
+            "done": np.bool_(False),
+            "timeout": np.bool_(False),
+            "prev_rnn_state": np.zeros((1, 3), np.float32),
+        }
+        return self.Samples(*(known[name] for name in self.Samples._fields))
+
+    def steps(self, T: int) -> tuple[Any, Any]:
+        """Samples [T, B], and the final observations of episodes that were cut off, or None."""
+        finals: list[tuple[int, int, Any]] = []
+        rows = [[self._step(t, b, finals) for b in range(self.B)] for t in range(T)]
+        samples = self.Samples(
+            *(np.array([[x[name] for x in row] for row in rows]) for name in self.Samples._fields)
+        )
+        self.rows += T
+        if not finals:
+            return samples, None
+        T_idxs, B_idxs, observation = zip(*finals)
+        return samples, FinalObservations(np.array(T_idxs), np.array(B_idxs), np.stack(observation))
+
+    def _step(self, t: int, b: int, finals: list[tuple[int, int, Any]]) -> dict[str, Any]:
+        stack, rng = self.stack[b], self.rng
+        stack[:-1] = stack[1:]
+        stack[-1] = 100 * (self.rows + t) + b + 1
+        if self.begins[b] and self.older != "goes on":
+            stack[:-1] = stack[-1] if self.older == "copies" else 0
+        done, cut = rng.random() < self.p_done, rng.random() < self.p_cut
+        self.begins[b] = done or cut
+        if cut and not done:
+            finals.append((t, b, np.append(stack[1:], -stack[-1]).astype(np.float32)))
+        return {
+            "observation": stack.copy(),
+            "action": rng.random(2).astype(np.float32),
+            "reward": np.float32(rng.integers(-9, 9)),
+            "done": np.bool_(done or cut),
+            "timeout": np.bool_(cut and not done),
+            "prev_rnn_state": rng.random((1, 3)).astype(np.float32),
+        }
+
+
+class PlainReplay:
+    """All rows ever, in lists; row numbers count from the first.
+
+    Args:
+        T, B: rows that the replay holds, environments.
+        n: rewards in a return.
+        discount: gamma.
+        before: older rows that a sample needs.
+    """
+
+    def __init__(self, T: int, B: int, n: int, discount: float, before: int) -> None:
+        self.T, self.B, self.n, self.discount, self.before = T, B, n, discount, before
+        self.rows: list[list[dict[str, Any]]] = []
+        self.finals: dict[tuple[int, int], Any] = {}
+
+    def append(self, samples: Any, final: Any) -> None:
+        """Add what ``Episodes.steps`` gave."""
+        start = len(self.rows)
+        for t in range(len(samples.reward)):
+            self.rows.append([{k: v[t, b] for k, v in samples.items()} for b in range(self.B)])
+        if final is not None:
+            for t, b, observation in zip(final.T_idxs, final.B_idxs, final.observation):
+                self.finals[start + int(t), int(b)] = observation
+
+    def valid(self, after: int) -> range:
+        """Rows at which something with ``after`` further rows can be cut out."""
+        written = len(self.rows)
+        return range(max(0, written - self.T) + self.before, max(0, written - after))
+
+    def prev(self, t: int, b: int) -> tuple[Any, Any]:
+        """Previous action and reward, null where an episode begins."""
+        before = self.rows[t - 1][b]
+        scale = 0 if before["done"] else 1
+        return before["action"] * scale, before["reward"] * scale
+
+    def target(self, t: int, b: int) -> Target:
+        """What row t of environment b is to be learnt towards."""
+        return_ = 0.0
+        for k in range(self.n):
+            step = self.rows[t + k][b]
+            return_ += self.discount**k * float(step["reward"])
+            if step["done"]:
+                timeout_n = bool(step.get("timeout", False))
+                final = self.finals.get((t + k, b))
+                if final is None:
+                    return Target(return_, True, 0.0, timeout_n, None)
+                inputs = (final, step["action"], step["reward"])
+                return Target(return_, False, self.discount ** (k + 1), timeout_n, inputs)
+        step, after = self.rows[t + self.n - 1][b], self.rows[t + self.n][b]
+        inputs = (after["observation"], step["action"], step["reward"])
+        return Target(return_, False, self.discount**self.n, False, inputs)
