@@ -219,6 +219,7 @@ def _fixed_agent(n_envs: int) -> Any:
     import torch
 
     from rlpyt.agents.base import AgentStep, BaseAgent
+    from rlpyt.distributions.base import NoiseSpec
     from rlpyt.utils.collections import namedarraytuple
 
     Info = namedarraytuple("Info", ["value"])
@@ -226,18 +227,28 @@ def _fixed_agent(n_envs: int) -> Any:
     class FixedAgent(BaseAgent):
         """Takes its actions from a table, whatever it sees."""
 
+        noise_spec = NoiseSpec("uniform", ())  # unused; but numpy acting needs one
+
         def __init__(self) -> None:
             super().__init__(ModelCls=torch.nn.Identity)
 
         def initialize(self, env_spaces: Any, share_memory: bool = False, **kwargs: Any) -> None:
             super().initialize(env_spaces, share_memory)
-            self._table = torch.from_numpy(_actions(env_spaces.action, n_envs))
+            self._numpy_table = _actions(env_spaces.action, n_envs)
+            self._table = torch.from_numpy(self._numpy_table)
             self._t = 0
 
         def step(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
             self._t = (self._t + 1) % TABLE
             B = len(prev_reward)
             return AgentStep(self._table[self._t, :B], Info(prev_reward))
+
+        def fast_policy(self) -> Any:
+            def act(observation: Any, noise: Any) -> Any:
+                self._t = (self._t + 1) % TABLE
+                return self._numpy_table[self._t, : len(observation)], (), 0.0
+
+            return act
 
         def value(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
             return prev_reward

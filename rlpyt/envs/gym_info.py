@@ -8,6 +8,7 @@ are left out, and each kind of departure is reported once.
 
 import warnings
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -51,9 +52,19 @@ class InfoSchema:
             (k, type(v), v.shape if isinstance(v, np.ndarray) else None)
             for k, v in self.fields.items()
         ]
+        self._types = [type(v) for v in self.fields.values()]
+        plain = len(self._known) == len(self.fields) > 1
+        if plain and not any(issubclass(cls, np.ndarray | InfoSchema) for cls in self._types):
+            self._numbers = itemgetter(*self.fields)  # of all keys at once
+
+    _numbers: Any = None
 
     def convert(self, info: Mapping[Any, Any], *appended: bool) -> Any:
         """Return ``info`` as a named tuple of this structure."""
+        if self._numbers is not None and info.keys() == self._known:
+            numbers = self._numbers(info)
+            if [*map(type, numbers)] == self._types:  # the usual case, in half the time
+                return tuple.__new__(self.cls, (*numbers, *appended))
         values = []
         for key, cls, shape in self._entries:
             value = info.get(key, _MISSING)

@@ -90,7 +90,7 @@ class EnvBlock(Block):
         self.B = len(envs)
         self._all = [(b, env.step) for b, env in enumerate(envs)]
         self._steps = self._all
-        self._last_info: list[Any] = [None] * self.B
+        self.forget_infos()
         self._n_looks = self._steps_until_look = 0
 
     def reset(self, observation: Any, rows: Iterable[int]) -> None:
@@ -148,14 +148,21 @@ class EnvBlock(Block):
         return self.envs[b].action_space.sample()
 
     def _note_info(self, env_info: Any, b: int, info: Any) -> None:
-        if info:
-            try:
+        if not info:
+            return
+        try:
+            if info._fields == env_info._fields:  # half the time of writing the record as such
+                for own, new in zip(env_info, info):
+                    own[b] = new
+            else:
                 env_info[b] = info
-            except TypeError:
-                env_info[b] = fit_info(info, env_info[b])
-            # The same record of plain numbers again needs no writing again.
-            plain = all(isinstance(x, (bool, int, float)) for x in tuple(info))
-            self._last_info[b] = info if plain else None
+        except (TypeError, AttributeError):
+            env_info[b] = fit_info(info, env_info[b])
+        # A record that comes twice in a row and is of plain numbers needs no writing a third time.
+        again = info is self._seen_infos[b]
+        plain = again and all(isinstance(x, (bool, int, float)) for x in tuple(info))
+        self._last_info[b] = info if plain else None
+        self._seen_infos[b] = info
 
     def rest(self, rows: Iterable[int]) -> None:
         """Do not step these environments."""
@@ -169,7 +176,8 @@ class EnvBlock(Block):
 
     def forget_infos(self) -> None:
         """Write every info anew."""
-        self._last_info = [None] * self.B
+        self._last_info: list[Any] = [None] * self.B  # not to be written again
+        self._seen_infos: list[Any] = [None] * self.B
 
 
 class VectorBlock(Block):
@@ -279,6 +287,11 @@ def bounds_of(space: Any) -> tuple[Array, Array] | None:
     if np.dtype(dtype).kind != "f" or not (np.isfinite(low).any() or np.isfinite(high).any()):
         return None
     return np.asarray(low, np.float32), np.asarray(high, np.float32)
+
+
+def clipped(action: Array, low: Array, high: Array) -> Array:
+    """As ``np.clip``, in a third of its time for a few rows."""
+    return np.minimum(np.maximum(action, low), high)  # type: ignore[no-any-return]
 
 
 def null_rows(action: Any, reward: Array, null_action: Any, rows: Iterable[int]) -> None:

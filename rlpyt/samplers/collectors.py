@@ -12,7 +12,7 @@ import numpy as np
 
 from rlpyt.agents.base import AgentInputs
 from rlpyt.samplers.actions import ActionNoise, LocalActions, ServedActions, StepRecord
-from rlpyt.samplers.blocks import Block, bounds_of, copy_rows, make_block, null_rows
+from rlpyt.samplers.blocks import Block, bounds_of, clipped, copy_rows, make_block, null_rows
 from rlpyt.samplers.collections import TrajInfo
 from rlpyt.samplers.evaluation import BaseEvalCollector  # noqa: F401  (rlpyt had it here)
 from rlpyt.samplers.place import ACTING, DOING, STEP
@@ -157,7 +157,7 @@ class DecorrelatingStartCollector(BaseCollector):
             for b in set(range(block.B)) - block.resting:
                 action[b] = block.sample_action(b, self.surroundings.seed, self.env_ranks[b])
                 step.action[b] = action[b]
-            taken = action if clip is None else np.clip(action, *clip)
+            taken = action if clip is None else clipped(action, *clip)
             ended = block.advance(step, taken, watch)
             for b in ended:
                 if has_ended(step, b):
@@ -271,7 +271,7 @@ class Collector(DecorrelatingStartCollector):
                 self._blank_resting()
             for batch, record in self._write_agent:
                 batch[t] = record
-            action = step.action if clip is None else np.clip(step.action, *clip)
+            action = step.action if clip is None else clipped(step.action, *clip)
             ended = block.advance(step, action, watch)
             if self._resting:
                 self._blank_resting()
