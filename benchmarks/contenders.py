@@ -50,7 +50,7 @@ def ppo(
     """
     torch.manual_seed(0)
     agent = _agent(env, **(agent_kwargs or {}))
-    sampler, affinity = _sampler(env, n_envs, n_workers, layout)
+    sampler, affinity = sampler_for(env, n_envs, n_workers, layout)
     returns: deque[float] = deque(maxlen=100)
     try:
         examples = sampler.initialize(agent=agent, affinity=affinity, seed=0, bootstrap_value=True)
@@ -77,7 +77,9 @@ def _agent(env: str, **kwargs: Any) -> Any:
     return CategoricalMlpAgent(**kwargs)
 
 
-def _sampler(env: str, n_envs: int, n_workers: int, layout: str) -> tuple[Any, Any]:
+def sampler_for(
+    env: str, n_envs: int, n_workers: int, layout: str, batch_T: int = T
+) -> tuple[Any, Any]:
     """The sampler, not yet initialised, and its affinity."""
     where: dict[str, Any]
     if env == "pong":
@@ -92,7 +94,7 @@ def _sampler(env: str, n_envs: int, n_workers: int, layout: str) -> tuple[Any, A
         from rlpyt.envs.gym import make
 
         where = {"EnvCls": make, "env_kwargs": {"id": "CartPole-v1"}}
-    where.update(batch_T=T, batch_B=n_envs, max_decorrelation_steps=0)
+    where.update(batch_T=batch_T, batch_B=n_envs, max_decorrelation_steps=0)
     if not n_workers:
         return _sampler_class("serial")(**where), None
     return _sampler_class(layout)(**where), {"n_workers": n_workers}

@@ -1,13 +1,15 @@
-"""Agent steps per second of whole PPO training: `python -m benchmarks.training --help`.
+"""Agent steps per second of whole training: `python -m benchmarks.training --help`.
 
-8 environments x 128 steps, 4 epochs of 4 minibatches, the hyperparameters of `peers.HYPER`
-everywhere. Steps after which the mean return of the last 100 episodes reached the target show
-that all learn alike; one seed each, so they are evidence of a fault, not of a difference.
+PPO: 8 environments x 128 steps, 4 epochs of 4 minibatches, the hyperparameters of `peers.HYPER`
+everywhere. DQN: one environment, an update with 32 transitions every 4 steps, the
+hyperparameters of `dqn_peers.HYPER`. Steps after which the mean return of the last 100 episodes
+reached the target show that all learn alike; one seed each, so they are evidence of a fault, not
+of a difference.
 """
 
 from __future__ import annotations
 
-from benchmarks import contenders, harness, peers
+from benchmarks import contenders, dqn_peers, harness, peers
 from benchmarks.harness import Contender, Setting
 
 
@@ -57,7 +59,30 @@ def pong() -> Setting:
     )
 
 
-SETTINGS = {"cartpole": (cartpole(),), "pong": (pong(),)}
+def dqn(env: str, target_return: float, threads: tuple[int, ...] = (1,)) -> Setting:
+    """Deep Q-learning, one environment."""
+    task = {"env": env}
+    return Setting(
+        f"DQN {'CartPole-v1' if env == 'cartpole' else 'Pong'}, 1 environment",
+        tuple(
+            Contender(name, build, task, n)
+            for n in threads
+            for name, build in (
+                ("hand-written", dqn_peers.hand_written),
+                ("Stable-Baselines3", dqn_peers.stable_baselines3),
+                ("rlpyt SerialSampler", dqn_peers.rlpyt),
+            )
+        ),
+        target_return=target_return,
+    )
+
+
+SETTINGS = {
+    "cartpole": (cartpole(),),
+    "pong": (pong(),),
+    "dqn-cartpole": (dqn("cartpole", 200),),
+    "dqn-pong": (dqn("pong", 0, (1, 2)),),
+}
 
 if __name__ == "__main__":
     harness.main("training", SETTINGS, seconds=8.0)

@@ -1,0 +1,170 @@
+"""Faults at random: something goes wrong in samplers, for real, and all must end well.
+
+    python -m benchmarks.chaos --faults 200              # about ten minutes on two cores
+    python -m benchmarks.chaos --faults 2000 --seed 7    # another series, longer
+    python -m benchmarks.chaos --only standstill         # faults whose kind contains this
+
+Every trial starts a sampler of a random layout, size and start method and lets one fault happen
+in it (`chaos_trials`). What must follow: an error of the right class that names worker, process,
+host, environment, seed and place (or none, where nothing is wrong); within seconds; and no
+process, name in shared memory or open file more than before. Then a healthy sampler must collect
+the very batch that it collected before all faults. The table counts what did not; all columns
+after "faults" should be zero. Trials and table go to benchmarks/results/chaos.json.
+"""
+
+import argparse
+import dataclasses
+import faulthandler
+import json
+import multiprocessing
+import random
+import signal
+import sys
+import time
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.chaos_trials import KINDS, Trial, draw_trial, run_trial, small_agent
+from benchmarks.harness import describe_machine
+from rlpyt.envs.faulty import FaultyEnv
+from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.utils.buffer import buffer_func, leaves_of
+from rlpyt.utils.in_child import run_in_child
+from rlpyt.utils.residue import left_since, take_stock
+
+OUTPUT = Path(__file__).parent / "results" / "chaos.json"
+BOUND_S = 5.0  # from a fault to its error, beside limits that it has to wait for
+HANG_S = 120.0
+COUNTS = ("hang", "unnamed", "late", "orphans", "leaks", "changed")
+
+
+class Hang(BaseException):
+    """A trial did not end."""
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What came of a trial: complaints by what they count as, none if all is well."""
+
+    trial: Trial
+    seconds: float = 0.0  # that the call took in which the fault showed
+    error: str = ""
+    complaints: dict[str, str] = dataclasses.field(default_factory=dict)
+
+
+def judge(trial: Trial, healthy: Any) -> Outcome:
+    """Run a trial and look at what it left."""
+    outcome = Outcome(trial)
+    before = take_stock()
+    signal.alarm(int(HANG_S))
+    try:
+        found = run_trial(trial)
+        outcome.seconds, outcome.error = found.seconds, found.error
+        if found.complaint:
+            outcome.complaints["unnamed"] = found.complaint
+        allowed = BOUND_S + found.allowance_s
+        if found.seconds > allowed:
+            outcome.complaints["late"] = f"{found.seconds:.1f} s, {allowed:g} s allowed"
+    except Hang:
+        outcome.complaints["hang"] = f"no end within {HANG_S:g} s"
+        for child in multiprocessing.active_children():
+            child.kill()
+    finally:
+        signal.alarm(0)
+    left = left_since(before)
+    if "processes" in left:
+        outcome.complaints["orphans"] = str(left.pop("processes"))
+    if left:
+        outcome.complaints["leaks"] = str(left)
+    batch = healthy_batch(trial)
+    if not all(np.array_equal(x, y) for x, y in zip(batch, healthy, strict=True)):
+        outcome.complaints["changed"] = "a healthy sampler collects another batch than before"
+    return outcome
+
+
+def healthy_batch(trial: Trial | None = None) -> list[Any]:
+    """The leaves of a batch; in the layout of a trial, or serial."""
+    SamplerCls = SerialSampler if trial is None else trial.SamplerCls
+    sampler = SamplerCls(FaultyEnv, dict(fault="none"), batch_T=9, batch_B=4)
+    torch.manual_seed(5)
+    sampler.initialize(small_agent(), affinity=dict(n_workers=2), seed=11)
+    try:
+        samples = sampler.obtain_samples(0)[0]
+        return leaves_of(buffer_func(samples.env, lambda x: x.numpy().copy()))
+    finally:
+        sampler.shutdown()
+
+
+def table(outcomes: Sequence[Outcome]) -> str:
+    """Outcomes by kind, as Markdown."""
+    lines = [f"| kind | faults | {' | '.join(COUNTS)} | longest s |"]
+    lines.append("| --- |" + " ---: |" * (len(COUNTS) + 2))
+    groups = {kind: [o for o in outcomes if o.trial.kind == kind] for kind in KINDS}
+    for kind, own in [*groups.items(), ("all", list(outcomes))]:
+        if own:
+            counts = [sum(name in o.complaints for o in own) for name in COUNTS]
+            longest = max(o.seconds for o in own)
+            cells = [kind, len(own), *counts, f"{longest:.1f}"]
+            lines.append("| " + " | ".join(map(str, cells)) + " |")
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the trials and write what came of them; the exit code says whether all is well."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.chaos", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--faults", type=int, default=200, help="number of trials (200)")
+    parser.add_argument("--seed", type=int, default=0, help="of the series (0)")
+    parser.add_argument("--only", default="", help="kinds whose name contains this")
+    parser.add_argument("--output", type=Path, default=OUTPUT, help="where the JSON goes")
+    settings = parser.parse_args(arguments)
+    warnings.simplefilter("ignore")
+    signal.signal(signal.SIGALRM, _hang)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # shells let background jobs ignore it
+    run_in_child(int)  # multiprocessing's helpers are there from now on
+    healthy = healthy_batch()
+    rng = random.Random(settings.seed)
+    started, outcomes = time.monotonic(), []
+    for i in range(settings.faults):
+        trial = draw_trial(rng, settings.only)
+        outcome = judge(trial, healthy)
+        outcomes.append(outcome)
+        said = "  ".join(f"{k}: {v}" for k, v in outcome.complaints.items()) or "well"
+        print(f"{i + 1:4d}  {outcome.seconds:5.1f} s  {trial}  {said}", flush=True)
+    result = {
+        "command": f"python -m benchmarks.chaos --faults {settings.faults} --seed {settings.seed}"
+        + (f" --only {settings.only}" if settings.only else ""),
+        "machine": describe_machine(),
+        "minutes": round((time.monotonic() - started) / 60, 1),
+        "faults": len(outcomes),
+        **{name: sum(name in o.complaints for o in outcomes) for name in COUNTS},
+        "trials": [_plain(outcome) for outcome in outcomes],
+    }
+    settings.output.parent.mkdir(parents=True, exist_ok=True)
+    settings.output.write_text(json.dumps(result, indent=1) + "\n")
+    print(f"\n{table(outcomes)}\n\n{result['minutes']} minutes; written to {settings.output}")
+    return int(any(outcome.complaints for outcome in outcomes))
+
+
+def _plain(outcome: Outcome) -> dict[str, Any]:
+    """For JSON; of errors the first line."""
+    return {
+        "trial": str(outcome.trial),
+        "seconds": round(outcome.seconds, 2),
+        "error": outcome.error.partition("\n")[0][:400],
+        **({"complaints": outcome.complaints} if outcome.complaints else {}),
+    }
+
+
+def _hang(number: int, frame: Any) -> None:
+    faulthandler.dump_traceback(file=sys.__stderr__, all_threads=True)
+    raise Hang
+
+
+if __name__ == "__main__":
+    sys.exit(main())
