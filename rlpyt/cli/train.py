@@ -19,8 +19,9 @@ from rlpyt.experiments.rundir import default_run_dir
 EXAMPLE = ("ppo", "CartPole-v1")
 DESCRIPTION = f"""Train an agent, then evaluate it, draw its learning curve and film it.
 
-ALGO is one of: {", ".join(ALGORITHMS)}. ENV is a gymnasium id (CartPole-v1, HalfCheetah-v5), an
-Atari game (ALE/Pong-v5 with sticky actions, or pong without) or a toy (toy/memory).
+ALGO is one of: {", ".join(ALGORITHMS)}. ENV is a gymnasium id (CartPole-v1, HalfCheetah-v5,
+MinAtar/Breakout-v1), an Atari game (ALE/Pong-v5 with sticky actions, or pong without) or a toy
+(toy/memory).
 
 Defaults below are those of {{}}; they come from the preset of the environment's family."""
 

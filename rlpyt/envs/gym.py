@@ -13,6 +13,7 @@ from gymnasium import Wrapper
 
 from rlpyt.envs import gym_state
 from rlpyt.envs.base import Env, EnvStep, is_gym_env
+from rlpyt.envs.channels import ChannelsFirst, looks_channels_last
 from rlpyt.envs.gym_info import InfoSchema, build_info_tuples, info_to_nt  # noqa: F401
 from rlpyt.envs.gym_registry import make_registered
 from rlpyt.envs.legacy_gym import LegacyGymEnv
@@ -177,7 +178,12 @@ def infill_info(info: Mapping[Any, Any], sometimes_info: Mapping[Any, Any]) -> d
     return filled
 
 
-def make(*args: Any, info_example: Mapping[Any, Any] | None = None, **kwargs: Any) -> GymEnvWrapper:
+def make(
+    *args: Any,
+    info_example: Mapping[Any, Any] | None = None,
+    channels_first: bool | None = False,
+    **kwargs: Any,
+) -> GymEnvWrapper:
     """Make a Gymnasium environment for rlpyt; arguments are those of ``gymnasium.make``.
 
     Ids ``ALE/...`` register Atari first; ids that no longer run as they were lead to the current
@@ -186,15 +192,20 @@ def make(*args: Any, info_example: Mapping[Any, Any] | None = None, **kwargs: An
     Args:
         info_example: what the info dict may contain at any step; missing entries are filled from
             it. Needed only where the first step after reset does not show all keys.
+        channels_first: hand pictures [H, W, C] on as [C, H, W], as the convolutional models take
+            them; ``None``: if they look like that, with the last of three axes the shortest.
 
     Raises:
-        ValueError: unknown id; the message has the nearest ones.
+        ValueError: unknown id; the message has the nearest ones. Or ``channels_first`` where
+            observations are no pictures.
         ImportError: the environment's package is missing; the message says what to install.
     """
     env_id = args[0] if args else kwargs.pop("id", None)
     if env_id is None:
         raise TypeError("make() needs the id of an environment, e.g. make('CartPole-v1').")
     env = make_registered(env_id, *args[1:], **kwargs)
+    if channels_first or (channels_first is None and looks_channels_last(env.observation_space)):
+        env = ChannelsFirst(env)
     return GymEnvWrapper(env if info_example is None else EnvInfoWrapper(env, info_example))
 
 

@@ -18,8 +18,10 @@ _OLD_ATARI = re.compile(
 _FRAMESKIP = {None: (2, 5), "NoFrameskip": 1, "Deterministic": 4}
 _STICKY = {"0": 0.25, "4": 0.0}
 _ATARI_HINT = 'pip install "rlpyt[atari]"'
+_MINATAR_HINT = 'pip install "rlpyt[minatar]"'
 _INSTALL = {  # part of an entry point or namespace -> what brings it
     "ale_py": "rlpyt[atari]",
+    "minatar": "rlpyt[minatar]",
     "envs.mujoco": "rlpyt[mujoco]",
     "box2d": "gymnasium[box2d]",
     "toy_text": "gymnasium[toy-text]",
@@ -54,10 +56,12 @@ def current_id(env_id: str) -> tuple[str, dict[str, Any]]:
 
     Raises:
         ValueError: there is none.
-        ImportError: it is an Atari game and ale_py is missing.
+        ImportError: it is a game of Atari or MinAtar, and the package that has it is missing.
     """
     if env_id.startswith("ALE/") and not _register_atari():
         raise ImportError(f"'{env_id}' needs the package ale_py: {_ATARI_HINT}.")
+    if env_id.startswith("MinAtar/") and not _register_minatar():
+        raise ImportError(f"'{env_id}' needs the package minatar: {_MINATAR_HINT}.")
     if _runs_as_registered(env_id):
         return env_id, {}
     current, settings = _from_old_atari(env_id) or (_newest_version(env_id), {})
@@ -90,6 +94,16 @@ def _register_atari() -> bool:
         return False
     if "ALE/Pong-v5" not in gymnasium.registry:
         gymnasium.register_envs(ale_py)
+    return True
+
+
+def _register_minatar() -> bool:
+    try:
+        import minatar.gym
+    except ImportError:
+        return False
+    if "MinAtar/Breakout-v1" not in gymnasium.registry:
+        minatar.gym.register_envs()
     return True
 
 
@@ -129,7 +143,8 @@ def _unknown_id_message(env_id: str) -> str:
     nearest = ", ".join(f"'{by_name[name]}'" for name in names) or "none"
     return (
         f"no environment is registered as '{env_id}'; nearest: {nearest}. Extras bring more: pip "
-        'install "rlpyt[atari]" for ALE/..., "rlpyt[mujoco]", "gymnasium[box2d]"; import the '
+        'install "rlpyt[atari]" for ALE/..., "rlpyt[minatar]" for MinAtar/..., "rlpyt[mujoco]", '
+        '"gymnasium[box2d]"; import the '
         "package of your own environment, or call gymnasium.register, before making it."
     )
 

@@ -20,6 +20,7 @@ WRAPPER_ATTRIBUTES: dict[str, tuple[str, ...]] = {
     "OrderEnforcing": ("_has_reset",),
     "PassiveEnvChecker": ("checked_reset", "checked_step", "checked_render"),
     "EnvInfoWrapper": (),
+    "ChannelsFirst": (),
     "ClipAction": (),
     "RescaleAction": (),
     "ClipReward": (),

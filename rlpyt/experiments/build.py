@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium
+import numpy as np
 
 from rlpyt.envs import gym as gym_envs
 from rlpyt.envs.atari.games import rom_id
@@ -63,7 +64,7 @@ class EnvRecipe:
         eval_kwargs: and for evaluation, in whole games.
         render_kwargs: added where pictures are wanted.
         TrajInfoCls: what is recorded of an episode.
-        family: whose presets fit: "classic", "atari" or "mujoco".
+        family: whose presets fit: "classic", "atari", "minatar" or "mujoco".
     """
 
     EnvCls: Any
@@ -80,6 +81,8 @@ class EnvRecipe:
     def picture(self, env: Any) -> Any:
         """What an environment made with ``render`` shows now, [height, width, 3] uint8.
 
+        Floats in [0, 1], as MinAtar gives them, become bytes.
+
         Raises:
             ValueError: it has no such picture to give.
         """
@@ -88,7 +91,7 @@ class EnvRecipe:
         picture = env.render() if self.render_kwargs else env.render(mode="rgb_array")
         if getattr(picture, "ndim", 0) != RGB_DIMS:
             raise ValueError(f"{env} gives no RGB picture: render() returned {type(picture)}.")
-        return picture
+        return np.uint8(np.round(255 * picture)) if picture.dtype.kind == "f" else picture
 
 
 def env_recipe(env_id: str, env_args: Mapping[str, Any] | None = None) -> EnvRecipe:
@@ -97,7 +100,8 @@ def env_recipe(env_id: str, env_args: Mapping[str, Any] | None = None) -> EnvRec
     Args:
         env_id: a gymnasium id ("CartPole-v1"); an ALE id ("ALE/Pong-v5": sticky actions with
             probability 0.25) or the bare name of a game ("pong": none), both played through
-            :class:`~rlpyt.envs.atari.atari_env.AtariEnv`; or a toy ("toy/memory").
+            :class:`~rlpyt.envs.atari.atari_env.AtariEnv`; or a toy ("toy/memory"). Pictures of
+            gymnasium's environments come with their channels first.
         env_args: further arguments, passed on as they are.
 
     Raises:
@@ -109,10 +113,12 @@ def env_recipe(env_id: str, env_args: Mapping[str, Any] | None = None) -> EnvRec
         return EnvRecipe(_toy_class(env_id.removeprefix("toy/")), args, args)
     game = _atari_game(env_id)
     if game is None:
-        kwargs = {"id": env_id, **args}
-        return EnvRecipe(
-            gym_envs.make, kwargs, kwargs, {"render_mode": "rgb_array"}, family=_family(env_id)
-        )
+        family = _family(env_id)
+        # Of MinAtar all are [H, W, C]; Seaquest, of (10, 10, 10), does not look like it.
+        channels_first = True if family == "minatar" else None
+        kwargs = {"id": env_id, "channels_first": channels_first, **args}
+        drawn = {"render_mode": "rgb_array"}
+        return EnvRecipe(gym_envs.make, kwargs, kwargs, drawn, family=family)
     from rlpyt.envs.atari.atari_env import AtariEnv, AtariTrajInfo
 
     sticky = STICKY if re.search(r"-v[05]$", env_id) else 0.0
@@ -282,7 +288,7 @@ def _family(env_id: str) -> str:
     if ":" in env_id:  # "module:id", registered once the module is imported
         return "classic"
     entry_point = str(gymnasium.registry[current_id(env_id)[0]].entry_point)
-    return "mujoco" if "mujoco" in entry_point else "classic"
+    return next((name for name in ("mujoco", "minatar") if name in entry_point), "classic")
 
 
 def _atari_game(env_id: str) -> str | None:

@@ -7,9 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rlpyt.experiments.run import Run
 
 MAX_STEPS = 1_500
+SMALLEST_SIDE = 160  # pixels; MinAtar's pictures are 10 x 10
 
 
 def record_video(
@@ -44,7 +48,7 @@ def record_video(
 
             def shoot() -> bool:
                 nonlocal frames
-                film.append_data(run.recipe.picture(env))
+                film.append_data(enlarged(run.recipe.picture(env)))
                 frames += 1
                 return frames < max_steps
 
@@ -53,6 +57,15 @@ def record_video(
                 if frames >= max_steps:
                     break
     return frames
+
+
+def enlarged(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """A picture [H, W, 3] with each pixel drawn as a square, where it is too small to be seen.
+
+    MinAtar's [10, 10, 3] becomes [160, 160, 3]; what is large enough is returned itself.
+    """
+    times = -(-SMALLEST_SIDE // min(picture.shape[:2]))
+    return picture.repeat(times, axis=0).repeat(times, axis=1) if times > 1 else picture
 
 
 @contextlib.contextmanager

@@ -134,7 +134,8 @@ def check_images(bench: Bench) -> None:
                 "image-layout",
                 f"{path} of shape {shape} looks like [height, width, channels]",
                 "give [channels, height, width], as the convolutional models read it: "
-                "x.transpose(2, 0, 1), the space's shape alike.",
+                "x.transpose(2, 0, 1), the space's shape alike; for one of gymnasium's, "
+                "rlpyt.envs.gym.make(..., channels_first=True) does so.",
             )
         elif min(shape) > 1:
             bench.report.warning(

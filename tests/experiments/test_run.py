@@ -1,5 +1,7 @@
 """A trained run in Python: load it, step it, play it."""
 
+from importlib.util import find_spec
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,8 @@ from rlpyt.experiments.build import affinity, build_agent, env_recipe, env_space
 from rlpyt.experiments.configs.presets import layers
 from rlpyt.experiments.options import RunOptions, UnknownName
 from rlpyt.experiments.run import train
+
+needs_minatar = pytest.mark.skipif(find_spec("minatar") is None, reason="minatar is missing")
 
 
 def tiny(env, algo_name="ppo", **changes):
@@ -105,6 +109,7 @@ def test_a_run_without_snapshot_says_so(cartpole, tmp_path):
         ("Blackjack-v1", "classic"),  # also a game of the Atari
         ("HalfCheetah-v5", "mujoco"),
         ("toy/memory", "classic"),
+        pytest.param("MinAtar/Freeway-v0", "minatar", marks=needs_minatar),
         ("ALE/Pong-v5", "atari"),
         ("pong", "atari"),
     ],

@@ -36,7 +36,8 @@ def make_vec(
         info_keys: entries of info to keep in ``env_info``.
         vector_kwargs: for ``SyncVectorEnv`` or ``AsyncVectorEnv``. Their ``autoreset_mode`` is
             SAME_STEP unless given, since the resets then cost no call of their own.
-        wrappers: functions from environment to environment, for each single one.
+        wrappers: functions from environment to environment, for each single one; for example
+            ``rlpyt.envs.channels.ChannelsFirst``, for pictures that come as [H, W, C].
         kwargs: for the environment.
 
     Raises:

@@ -89,5 +89,7 @@ def conv_torso(
 
 
 def to_unit_floats(image: Tensor) -> Tensor:
-    """Images of bytes 0..255 as float32 in [0, 1], in one new tensor."""
+    """Images of bytes 0..255, or of false and true, as float32 in [0, 1], in one new tensor."""
+    if image.dtype == torch.bool:
+        return image.float()
     return image.float().mul_(1.0 / 255) if not image.is_floating_point() else image * (1.0 / 255)

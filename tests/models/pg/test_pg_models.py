@@ -9,7 +9,7 @@ from torch import nn
 
 from rlpyt.models.lstm import RnnState
 from rlpyt.models.pg import atari_lstm_model, mujoco_lstm_model
-from rlpyt.models.pg.atari_ff_model import AtariFfModel
+from rlpyt.models.pg.atari_ff_model import AtariFfModel, to_unit_floats
 from rlpyt.models.pg.atari_lstm_model import AtariLstmModel
 from rlpyt.models.pg.mujoco_ff_model import MujocoFfModel
 from rlpyt.models.pg.mujoco_lstm_model import MujocoLstmModel
@@ -211,6 +211,13 @@ def test_images_are_scaled_to_one():
     model.conv.register_forward_pre_hook(lambda module, args: seen.append(args[0]))
     model(torch.full((B, *IMAGE), 255, dtype=torch.uint8))
     torch.testing.assert_close(seen[0], torch.ones(B, *IMAGE))
+
+
+def test_images_of_false_and_true_become_zeros_and_ones():
+    image = torch.rand(B, *IMAGE) < 0.5
+    floats = to_unit_floats(image)
+    assert floats.dtype == torch.float32 and torch.equal(floats.bool(), image)
+    assert set(floats.unique().tolist()) == {0.0, 1.0}
 
 
 def test_images_given_as_floats_are_left_alone():
