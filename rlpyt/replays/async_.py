@@ -42,6 +42,11 @@ class AsyncReplayBufferMixin(ReplayBuffer):
             self._async_pull()
             return super().sample_batch(*args, **kwargs)
 
+    def interrupt(self) -> int:
+        """Say that what is written next does not follow, while nobody reads."""
+        with self._writing():
+            return super().interrupt()
+
     def update_batch_priorities(self, *args: Any, **kwargs: Any) -> None:
         """Set priorities while nobody reads."""
         with self._writing():

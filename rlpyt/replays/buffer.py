@@ -13,14 +13,17 @@ from numpy.typing import NDArray
 
 from rlpyt.replays.base import BaseReplayBuffer
 from rlpyt.replays.batch import with_is_weights
+from rlpyt.replays.finals import default_capacity
+from rlpyt.replays.interruption import interrupt
 from rlpyt.replays.memory import Memory
 from rlpyt.replays.ring import Ring
 from rlpyt.replays.rnn_states import RnnStates
 from rlpyt.replays.selection import PrioritySettings, UniformSelection
+from rlpyt.replays.state import load_state, state_of
 from rlpyt.replays.storage import FullStorage, check_example
 from rlpyt.replays.targets import NStep
-from rlpyt.replays.window import TransitionWindow
-from rlpyt.utils.buffer import buffer_func, numpify_buffer
+from rlpyt.replays.window import TransitionWindow, null_leaves
+from rlpyt.utils.buffer import numpify_buffer
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.seed import get_seed, stream
@@ -50,10 +53,19 @@ class ReplayBuffer(BaseReplayBuffer):
         seed: of the random stream; None takes the process's (``utils.seed``).
         force: allocate although it does not seem to fit.
         final_capacity: episodes cut off by a limit whose final observations fit into shared
-            memory; None: one for every 100 transitions. Memory of one process grows.
+            memory; None: enough for episodes of 40 steps and more. Beyond it they count as
+            terminated, with a warning. Memory of one process grows.
+        null_action: what the agent got as previous action where an episode began, one value or a
+            tree like the action; usually ``env_spaces.action.null_value()``.
+
+    Attributes:
+        time_limits: (of the class) the example and samples must have ``timeout``, which is
+            ``env_info.timeout``.
+        every: rows at which a sample can begin are multiples of it.
 
     Raises:
-        TypeError, ValueError: an argument or the example cannot be used.
+        TypeError, ValueError: an argument or the example cannot be used; there are too few rows
+            for anything to be sampled.
         ReplayTooLarge: it would not fit into memory; with the numbers.
     """
 
@@ -76,10 +88,11 @@ class ReplayBuffer(BaseReplayBuffer):
         seed: int | None = None,
         force: bool = False,
         final_capacity: int | None = None,
+        null_action: Any = 0,
     ) -> None:
-        check_example(example)
+        check_example(example, *(["timeout"] if self.time_limits else []))
         self.B = B = whole_number("B", B, 1)
-        every = max(1, rnn_state_interval)
+        self.every = every = max(1, rnn_state_interval)
         self.T = T = math.ceil(math.ceil(whole_number("size", size, 1) / B) / every) * every
         self.size = T * B
         self.rnn_state_interval, self.batch_T = rnn_state_interval, batch_T
@@ -90,12 +103,14 @@ class ReplayBuffer(BaseReplayBuffer):
         self.rnn_states = RnnStates(example, rnn_state_interval, T, B, memory)
         example = self.rnn_states.without(example)
         if final_capacity is None:
-            final_capacity = max(4 * B, self.size // 100)
+            final_capacity = default_capacity(self.size, B)
         extra = self.targets.extra(example.reward)
         self.storage = self.Storage(example, extra, T, B, memory, final_capacity)
         self.off_backward = self.n_step_return
         self.off_forward = max(1, self.storage.before)
-        self.window = self.Window(self.n_step_return, self.discount, B)
+        nulls = null_leaves(example.action, null_action)
+        self.window = self.Window(self.n_step_return, self.discount, B, nulls)
+        self._check_room(batch_T)
         self.priorities = priorities
         self.init_selection(every, memory)
         self.nbytes = memory.commit(force, f"take a size below {size:,} (force=True tries anyway).")
@@ -145,18 +160,19 @@ class ReplayBuffer(BaseReplayBuffer):
             cls = namedarraytuple(type(samples).__name__, fields)
             samples = cls(*(getattr(samples, name) for name in fields))
         n = self._check(samples, final)
-        priorities = self.selection.prepare(numpify_buffer(priorities))
         ring, storage = self.ring, self.storage
         start = ring.written
+        priorities = self.selection.prepare(n, numpify_buffer(priorities))
+        prepared = storage.prepare(start, self.rnn_states.without(samples))
         places = ring.places(start, n)
         storage.finals.forget((start + n - self.T) * self.B)
         if self.rnn_states.given:
             self.rnn_states.write(start, samples, n)
             samples = self.rnn_states.without(samples)
-        storage.write(places, samples)
-        self._write_finals(start, places, final)
+        storage.write(places, samples, prepared)
+        storage.write_truncations(start, places, final)
         self.compute_returns(n)
-        ring.written = start + n
+        ring.move(start + n)
         self.selection.advance(self.valid, n, priorities)
         return n, places[0][0] if len(places) == 1 else np.arange(start, start + n) % self.T
 
@@ -172,30 +188,45 @@ class ReplayBuffer(BaseReplayBuffer):
             self.storage.check(self.rnn_states.without(samples))
             self.rnn_states.check(samples)
             self._checked = True
-        if final is not None and not np.asarray(samples.done)[final.T_idxs, final.B_idxs].all():
-            raise ValueError("a final observation was given for a step that is not done.")
+        if final is not None:
+            self.storage.check_final(final, np.asarray(samples.done))
         return int(shape[0])
 
-    def _write_finals(self, start: int, places: Any, final: Any) -> None:
-        storage = self.storage
-        truncated = storage.extra.truncated
-        for place, _ in places:
-            truncated[place] = False
-        if final is None or not len(final.T_idxs):
-            return
-        final = numpify_buffer(final)
-        rows, B_idxs = start + np.asarray(final.T_idxs), np.asarray(final.B_idxs)
-        T_idxs = rows % self.T
-        keys = rows * self.B + B_idxs
-        order = np.argsort(keys)
-        storage.write_finals(keys[order], buffer_func(final.observation, lambda x: x[order]))
-        truncated[T_idxs, B_idxs] = True
+    def interrupt(self) -> int:
+        """Say that what is written next does not follow what was written last.
+
+        Call it where environments begin anew without a done in the rows: after resuming with other
+        environments than those that the rows came from, say. Episodes then end as if cut off by a
+        limit, exactly, which takes the newest row (with recurrent states: those behind the last
+        state). Nothing happens if all episodes have ended.
+
+        Returns:
+            Rows of B environments that are gone.
+        """
+        return interrupt(self)
 
     def compute_returns(self, T: int) -> None:
         """Update n-step returns with ``T`` new rows, written but not yet counted by the cursor."""
         self.targets.update(self.ring, self.storage.samples, self.storage.extra, T)
 
     # Reading
+
+    def _check_room(self, batch_T: int | None) -> None:
+        """Refuse a ring in which, wherever its cursor stands, samples might find no place.
+
+        Raises:
+            ValueError: it has too few rows; the message says how many it takes.
+        """
+        before, after = self.off_forward, self.window.rows_after(self, batch_T or 1)
+        need = before + after + self.every
+        if need > self.T:
+            T = math.ceil(need / self.every) * self.every
+            begins = f", and begins at every {self.every}th row" if self.every > 1 else ""
+            raise ValueError(
+                f"size={self.size:,} is {self.T} rows of {self.B} environments, too few for any "
+                f"sample: one needs {before} rows before its first and {after} after it{begins}. "
+                f"Take a size of at least {T * self.B:,}, which is {T} rows."
+            )
 
     def valid(self, T: int | None = None) -> tuple[int, int]:
         """Absolute rows [low, high) at which windows (of ``T`` steps, if sequences) can begin."""
@@ -315,15 +346,7 @@ class ReplayBuffer(BaseReplayBuffer):
 
     def state_dict(self) -> dict[str, Any]:
         """Everything, as a tree of plain arrays: the rows written so far are not copied."""
-        rows = min(self.ring.written, self.T)
-        return {
-            "made": self._made(),
-            "written": self.ring.written,
-            "storage": self.storage.state(rows),
-            "rnn_states": self.rnn_states.state(rows),
-            "selection": self.selection.state(),
-            "rng": self.rng.bit_generator.state,
-        }
+        return state_of(self)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on exactly as the replay that gave ``state``, which was constructed alike.
@@ -331,26 +354,8 @@ class ReplayBuffer(BaseReplayBuffer):
         Raises:
             ValueError: it was made otherwise; the message says in what.
         """
-        if state["made"] != self._made():
-            odd = {k: v for k, v in state["made"].items() if v != self._made()[k]}
-            raise ValueError(f"the saved replay was made with {odd}, this one {self._made()}.")
-        self.storage.load(state["storage"])
-        self.rnn_states.load(state["rnn_states"])
-        self.selection.load(state["selection"])
-        self.rng.bit_generator.state = state["rng"]
-        self.ring.written = state["written"]
-
-    def _made(self) -> dict[str, Any]:
-        """What a saved state must agree in."""
-        parts = (self.Storage, self.Selection, self.Window)
-        return {
-            "parts": [part.__name__ for part in parts],
-            "rows": f"{self.T} rows of {self.B}",
-            "n_step_return": self.n_step_return,
-            "discount": self.discount,
-            "rnn_state_interval": self.rnn_state_interval,
-            "batch_T": self.batch_T,
-        }
+        load_state(self, state)
+        self._ticket = None
 
     # Names that subclasses know
 

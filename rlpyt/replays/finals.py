@@ -15,6 +15,16 @@ from rlpyt.replays.records import example_array
 from rlpyt.utils.buffer import buffer_func, leaves_of
 
 SMALLEST = 64  # slots
+SHORTEST = 40  # steps of an episode, for which there is room in shared memory unless told otherwise
+
+
+def default_capacity(size: int, B: int) -> int:
+    """Slots that B environments with limits of ``SHORTEST`` steps or more never exceed.
+
+    Each has at most one truncation in ``SHORTEST`` rows and one more at the edge; an interruption
+    adds another.
+    """
+    return max(SMALLEST, size // SHORTEST + 2 * B)
 
 
 class Finals(Part):
@@ -50,20 +60,27 @@ class Finals(Part):
             order = self._order()
             self._ends[0] += int(np.searchsorted(self.keys[order], key))
 
-    def add(self, keys: NDArray[Any], observation: Any) -> None:
+    def forget_from(self, key: int) -> None:
+        """Drop ``key`` and everything after it."""
+        order = self._order()
+        self._ends[1] = self._ends[0] + int(np.searchsorted(self.keys[order], key))
+
+    def add(self, keys: NDArray[Any], observation: Any) -> int:
         """Keep observations [K, ...]; keys [K] ascend, from beyond those held.
 
-        Raises:
-            RuntimeError: more than fit into shared memory.
+        Returns:
+            How many are kept: the first so many, where shared memory has no room for all.
         """
         need = len(self) + len(keys)
-        if need > len(self.keys):
+        if need > len(self.keys) and self._grows:
             self._grow(need)
-        slots = (self._ends[1] + np.arange(len(keys))) % len(self.keys)
-        self.keys[slots] = keys
+        fit = min(len(keys), len(self.keys) - len(self))
+        slots = (self._ends[1] + np.arange(fit)) % max(1, len(self.keys))
+        self.keys[slots] = keys[:fit]
         for i, leaf in enumerate(leaves_of(observation)):
-            getattr(self, f"leaf_{i}")[slots] = leaf
-        self._ends[1] += len(keys)
+            getattr(self, f"leaf_{i}")[slots] = leaf[:fit]
+        self._ends[1] += fit
+        return fit
 
     def get(self, keys: NDArray[Any]) -> Any:
         """Observations [K, ...] under keys [K], all of which are held."""
@@ -76,12 +93,6 @@ class Finals(Part):
         return np.arange(self._ends[0], self._ends[1]) % max(1, len(self.keys))
 
     def _grow(self, need: int) -> None:
-        if not self._grows:
-            raise RuntimeError(
-                f"the replay has room for the final observations of {len(self.keys)} episodes that "
-                f"were cut off, and holds {need} of them: episodes are very short. Construct it "
-                f"with final_capacity={2 * need}."
-            )
         order = self._order()
         capacity = max(SMALLEST, 2 * need)
         names = ["keys", *(f"leaf_{i}" for i in range(len(self._specs)))]
@@ -99,7 +110,16 @@ class Finals(Part):
         return {"keys": self.keys[order], "leaves": leaves}
 
     def load(self, state: dict[str, Any]) -> None:
-        """Hold what ``state`` gave."""
+        """Hold what ``state`` gave.
+
+        Raises:
+            ValueError: it has more than fit into shared memory.
+        """
+        if not self._grows and len(state["keys"]) > len(self.keys):
+            raise ValueError(
+                f"the saved replay holds {len(state['keys'])} final observations, and this one has "
+                f"room for {len(self.keys)}; construct it with final_capacity."
+            )
         self._ends[:] = 0
         if len(state["keys"]):
             leaves = iter(state["leaves"])

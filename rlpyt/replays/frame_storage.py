@@ -12,6 +12,7 @@ from rlpyt.utils.buffer import numpify_buffer
 from rlpyt.utils.collections import namedarraytuple
 
 GOES_ON, ZEROS, COPIES = 0, 1, 2  # what older frames are where a row begins an episode
+PROOF = 100  # steps, after which observations are believed to be stacks
 
 
 class FrameStorage(FullStorage):
@@ -36,6 +37,7 @@ class FrameStorage(FullStorage):
         shape = _frames_shape(example.observation)
         self.n_frames = C = shape[0]
         self.before = C - 1
+        self._shown = 0  # steps of which one can tell, and that were right
         super().__init__(example, extra, T, B, memory, final_capacity)
         dtype = example_array(example.observation).dtype
         self._frames = _Frames(T, B, shape, dtype, memory)
@@ -61,55 +63,81 @@ class FrameStorage(FullStorage):
     def _final_example(self, example: Any) -> Any:
         return example_array(example.observation)[-1]
 
-    def check(self, samples: Any) -> None:
-        """Compare new samples with the example, and each stack with the one before.
+    def _final(self, observation: Any) -> Any:
+        return observation[:, -1]
+
+    def prepare(self, start: int, samples: Any) -> NDArray[np.uint8]:
+        """[T, B] where the older frames of every row come from: GOES_ON, ZEROS or COPIES.
+
+        Rows are compared with those before them: where an episode begins always, inside episodes
+        until ``PROOF`` steps have shown that observations are stacks.
 
         Raises:
-            TypeError, ValueError: they differ.
+            ValueError: older frames come from nowhere.
         """
-        super().check(samples)
         stacks, done = numpify_buffer(samples.observation), numpify_buffer(samples.done)
-        same = stacks[1:, :, :-1] == stacks[:-1, :, 1:]
-        if not (same.all(axis=tuple(range(2, same.ndim))) | done[:-1]).all():
-            raise ValueError(
-                "observations are no stacks of frames, oldest first: inside an episode, all frames "
-                "but the last must be those of the step before. Use a replay of full observations "
-                "(names without 'Frame')."
-            )
-
-    def write(self, places: Places, samples: Any) -> None:
-        """Write rows [T, B]; of observations, the last frame."""
-        stacks, done = numpify_buffer(samples.observation), numpify_buffer(samples.done)
-        how = self._beginnings(places[0][0].start, stacks, done)
-        super().write(places, samples)
-        self._frames.write(places, stacks[:, :, -1])
-        for place, part in places:
-            self.rows.tree.own[place] = how[part]
-
-    def _beginnings(self, t: int, stacks: Any, done: Any) -> NDArray[np.uint8]:
-        """[T, B] what is seen before the row's own frame: GOES_ON, or otherwise after a done.
-
-        Raises:
-            ValueError: it is neither zeros, copies, nor the frames before.
-        """
         how = np.full(done.shape, GOES_ON, np.uint8)
-        begins = np.concatenate([self.samples.done[t - 1 : t or None], done[:-1]])
-        if self.n_frames == 1 or not begins.any():
+        if self.n_frames == 1:
             return how
-        T_idxs, B_idxs = begins.nonzero()
+        t = start % self.T
+        begins = np.concatenate([self.samples.done[t - 1 : t or None], done[:-1]]).astype(bool)
+        self._check_steps(start, stacks, begins)
+        if begins.any():
+            where = begins.nonzero()
+            how[where] = self._beginnings(start, stacks, *where)
+        return how
+
+    def _check_steps(self, start: int, stacks: Any, begins: Any) -> None:
+        """Inside episodes, all frames but the last must be those of the row before.
+
+        That says something where frames differ: a still picture in one colour passes for a stack.
+        """
+        for t, now in enumerate(stacks):
+            if self._shown >= PROOF:
+                return
+            before = self._before(start, stacks, t, np.arange(self.B))
+            if before is None:
+                continue
+            inside, axes = ~begins[t], tuple(range(1, now.ndim))
+            if (inside & (before[:, 1:] != now[:, :-1]).any(axis=axes)).any():
+                raise ValueError(
+                    "observations are no stacks of frames, oldest first: inside an episode, all "
+                    "frames but the last must be those of the step before. Use a replay of full "
+                    "observations (names without 'Frame')."
+                )
+            told = inside & (now[:, 1:] != now[:, :-1]).any(axis=axes)
+            self._shown += int(np.count_nonzero(told))
+
+    def _beginnings(self, start: int, stacks: Any, T_idxs: Any, B_idxs: Any) -> NDArray[np.uint8]:
+        """[K] what older frames are in these rows, with which episodes begin."""
         new = stacks[T_idxs, B_idxs]  # [K, C, ...]
         older, axes = new[:, :-1], tuple(range(1, new.ndim))
         zeros, copies = ~older.any(axis=axes), (older == new[:, -1:]).all(axis=axes)
         for k in (~zeros & ~copies).nonzero()[0]:
-            before = stacks[T_idxs[k] - 1, B_idxs[k]] if T_idxs[k] else None
-            if before is not None and not np.array_equal(before[1:], older[k]):
+            before = self._before(start, stacks, T_idxs[k], B_idxs[k : k + 1])
+            if before is not None and not np.array_equal(before[0, 1:], older[k]):
                 raise ValueError(
                     "an episode begins with older frames that are neither zeros, nor copies of its "
                     "first, nor the frames before. Use a replay of full observations (names "
-                    "without 'Frame')."
+                    "without 'Frame'); or, where lost lives end episodes, a collector that goes on "
+                    "at once (mid_batch_reset) and does not record void rows in between."
                 )
-        how[T_idxs, B_idxs] = np.where(zeros, ZEROS, np.where(copies, COPIES, GOES_ON))
-        return how
+        return np.where(zeros, ZEROS, np.where(copies, COPIES, GOES_ON)).astype(np.uint8)
+
+    def _before(self, start: int, stacks: Any, t: int, B_idxs: NDArray[Any]) -> Any:
+        """Stacks [K, C, ...] of the row before row t of a batch; None: too few were written."""
+        if t:
+            return stacks[t - 1, B_idxs]
+        if start < self.before:
+            return None
+        return self.stacks((start - 1) * self.B + B_idxs, self.n_frames)
+
+    def write(self, places: Places, samples: Any, prepared: Any) -> None:
+        """Write rows [T, B]; of observations, the last frame."""
+        super().write(places, samples, prepared)
+        self._frames.write(places, numpify_buffer(samples.observation)[:, :, -1])
+        for place, part in places:
+            self.rows.tree.own[place] = prepared[part]
 
     def observations(self, cut: Cut, k: Any) -> Any:
         """Stacks [..., C, ...] of plane k of a cut, zeroed where episodes begin."""
@@ -143,10 +171,6 @@ class FrameStorage(FullStorage):
                 copies = how[..., f] == COPIES
                 stack[copies, :first] = stack[copies, first : first + 1]
         return stack
-
-    def write_finals(self, keys: NDArray[Any], observation: Any) -> None:
-        """Keep the last frame of final observations [K, C, ...]."""
-        self.finals.add(keys, np.asarray(observation)[:, -1])
 
     def final_observations(self, keys: NDArray[Any], idxs: NDArray[Any]) -> Any:
         """Stacks [K, C, ...]: the frames of the steps they followed, and the final ones."""

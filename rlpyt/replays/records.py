@@ -160,25 +160,26 @@ def describe(tree: Any, skip: int = 0, path: str = "") -> Structure:
     return [(path, array.shape[skip:], array.dtype)]
 
 
-def check_alike(tree: Any, structure: Structure, name: str) -> None:
-    """Compare a tree [T, B, ...] with what an example looked like.
+def check_alike(
+    tree: Any, structure: Structure, name: str, leading: tuple[str, ...] = ("T", "B")
+) -> None:
+    """Compare a tree with the dimensions ``leading`` in front with what an example looked like.
 
     Raises:
         TypeError, ValueError: leaves, shapes or dtypes differ; the message names the leaf.
     """
-    given = describe(tree, skip=2)
+    given = describe(tree, skip=len(leading))
     if [path for path, _, _ in given] != [path for path, _, _ in structure]:
         raise TypeError(
             f"{name} has the leaves {[path for path, _, _ in given]}; the replay was made for "
             f"{[path for path, _, _ in structure]}."
         )
     for (path, shape, dtype), (_, own_shape, own_dtype) in zip(given, structure):
+        leaf = f"{name}.{path}".rstrip(".")
         if shape != own_shape:
-            raise ValueError(
-                f"{name}.{path} is {['T', 'B', *shape]}; the example had {list(own_shape)}."
-            )
+            raise ValueError(f"{leaf} is {[*leading, *shape]}; the example had {list(own_shape)}.")
         if not np.can_cast(dtype, own_dtype, "same_kind"):
             raise TypeError(
-                f"{name}.{path} is {dtype}; the example had {own_dtype}, which would not hold its "
+                f"{leaf} is {dtype}; the example had {own_dtype}, which would not hold its "
                 "values. Give an example as the sampler records it."
             )

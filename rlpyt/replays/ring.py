@@ -21,16 +21,25 @@ class Ring(Part):
 
     def __init__(self, T: int, B: int, memory: Memory) -> None:
         self.T, self.B = T, B
-        memory.request(self, "_count", (1,), np.int64)
+        memory.request(self, "_count", (2,), np.int64)  # rows written, the oldest still held
 
     @property
     def written(self) -> int:
         """Rows written since the beginning."""
         return int(self._count[0])
 
-    @written.setter
-    def written(self, rows: int) -> None:
-        self._count[0] = rows
+    @property
+    def oldest(self) -> int:
+        """The oldest row still held."""
+        return int(self._count[1])
+
+    def move(self, written: int) -> None:
+        """Stand behind ``written`` rows; if these are fewer than before, the newest are gone."""
+        self._count[:] = written, max(self.oldest, written - self.T)
+
+    def load(self, written: int, oldest: int) -> None:
+        """Stand where a saved ring stood."""
+        self._count[:] = written, oldest
 
     @property
     def t(self) -> int:
@@ -46,9 +55,8 @@ class Ring(Part):
 
     def valid(self, before: int, after: int) -> tuple[int, int]:
         """Absolute rows [low, high) with ``before`` older and ``after`` newer rows still held."""
-        written = self.written
-        low = max(0, written - self.T) + before
-        return low, max(low, written - after)
+        low = self.oldest + before
+        return low, max(low, self.written - after)
 
     def absolute(self, T_idxs: NDArray[Any]) -> NDArray[Any]:
         """Absolute numbers of the rows that now lie at these places."""

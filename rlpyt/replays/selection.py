@@ -59,8 +59,8 @@ class UniformSelection:
     def __init__(self, ring: Ring, every: int, settings: Any, memory: Memory) -> None:
         self.ring, self.every = ring, every
 
-    def prepare(self, priorities: Any) -> None:
-        """Check the priorities that came with new samples.
+    def prepare(self, n: int, priorities: Any) -> None:
+        """Check the priorities that came with ``n`` rows of new samples.
 
         Raises:
             TypeError: there are any.
@@ -70,6 +70,9 @@ class UniformSelection:
 
     def advance(self, valid: Callable[[], tuple[int, int]], n: int, priorities: Any) -> None:
         """``n`` rows have been written; rows ``valid()`` can be chosen now."""
+
+    def retreat(self, valid: Callable[[], tuple[int, int]]) -> None:
+        """The newest rows are gone; rows ``valid()`` can be chosen now."""
 
     def pick(self, n: int, valid: tuple[int, int], rng: np.random.Generator) -> Pick:
         """Choose ``n`` rows with replacement.
@@ -119,12 +122,14 @@ class PrioritizedSelection:
         """What one transition takes."""
         return self.tree.bytes_per_leaf / self.every
 
-    def prepare(self, priorities: Any) -> Array | None:
-        """Leaves for the priorities that came with new samples, None for none.
+    def prepare(self, n: int, priorities: Any) -> Array | None:
+        """Leaves for the priorities that came with ``n`` rows of new samples, None for none.
+
+        Of priorities [n, B], those of the rows that can be chosen are taken.
 
         Raises:
             TypeError: they were not announced.
-            ValueError: they are not finite, or negative.
+            ValueError: they are not finite, or negative, or of another shape than [n, B] and [B].
         """
         if priorities is None:
             return None
@@ -132,13 +137,24 @@ class PrioritizedSelection:
             raise TypeError(
                 "samples came with priorities; construct the replay with input_priorities=True."
             )
-        return self._leaves(priorities)
+        leaves, B = self._leaves(priorities), self.ring.B
+        if leaves.shape not in ((), (B,), (n, B)):
+            raise ValueError(
+                f"priorities of new samples are {list(leaves.shape)}; due are [T, B] = [{n}, {B}] "
+                f"or [B] = [{B}]."
+            )
+        return leaves[-self.ring.written % self.every :: self.every] if leaves.ndim > 1 else leaves
 
     def advance(self, valid: Callable[[], tuple[int, int]], n: int, priorities: Any) -> None:
         """``n`` rows have been written; rows ``valid()`` can be chosen now."""
         every, written = self.every, self.ring.written
         rows = -(-written // every) - -(-(written - n) // every)
         self.tree.move(rows, *beginnings(valid(), every), priorities)
+
+    def retreat(self, valid: Callable[[], tuple[int, int]]) -> None:
+        """The newest rows are gone; rows ``valid()`` can be chosen now."""
+        _, high = beginnings(valid(), self.every)
+        self.tree.retreat(-(-self.ring.written // self.every), high)
 
     def pick(self, n: int, valid: tuple[int, int], rng: np.random.Generator) -> Pick:
         """Draw ``n`` rows.
@@ -189,6 +205,7 @@ def _spread(idxs: Array, B: int, every: int) -> Array:
 def not_ready(ring: Ring) -> ReplayNotReady:
     """The error when nothing can be chosen."""
     return ReplayNotReady(
-        f"{ring.written} rows of {ring.B} environments have been written, and none has all that a "
-        "sample needs before and after it yet; sample later (min_steps_learn)."
+        f"{ring.written} rows of {ring.B} environments have been written, of which {ring.T} can be "
+        "held, and none has all that a sample needs before and after it yet; sample later "
+        "(min_steps_learn), or shorter sequences."
     )

@@ -5,14 +5,16 @@ episodes that were cut off. It writes rows and gives observations back; which ro
 elsewhere.
 """
 
+import warnings
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from rlpyt.replays.finals import Finals
 from rlpyt.replays.memory import Memory
 from rlpyt.replays.records import Cut, Records, check_alike, describe
-from rlpyt.utils.buffer import leaves_of
+from rlpyt.utils.buffer import buffer_func, leaves_of, numpify_buffer
 from rlpyt.utils.collections import namedarraytuple
 
 Places = list[tuple[slice, slice]]
@@ -28,7 +30,8 @@ class FullStorage:
         extra: tree of further numbers for every row, for targets.
         T, B: rows, environments.
         memory: where from.
-        final_capacity: room for final observations, where memory is shared.
+        final_capacity: room for final observations, where memory is shared; beyond it, steps count
+            as terminal, which is said once.
 
     Attributes:
         samples: tree [T, B, ...] as in the example.
@@ -46,6 +49,8 @@ class FullStorage:
         check_example(example)
         self.T, self.B = T, B
         self._structure = describe(example)
+        self._observation = describe(example.observation)
+        self._has_room = True
         self.rows = Records(Stored(self._kept(example), extra, self._own), T, B, memory)
         self.finals = Finals(self._final_example(example), final_capacity, memory)
         self.fields, self.extra_fields = self.rows.numbers.samples, self.rows.numbers.extra
@@ -71,7 +76,12 @@ class FullStorage:
         return example
 
     def _final_example(self, example: Any) -> Any:
+        """The part of one observation that is kept of final ones."""
         return example.observation
+
+    def _final(self, observation: Any) -> Any:
+        """The same part of observations [K, ...]."""
+        return observation
 
     def check(self, samples: Any) -> None:
         """Compare new samples with the example; called for the first ones.
@@ -81,7 +91,28 @@ class FullStorage:
         """
         check_alike(samples, self._structure, "samples")
 
-    def write(self, places: Places, samples: Any) -> None:
+    def check_final(self, final: Any, done: NDArray[Any]) -> None:
+        """Compare final observations with the example, and their steps with ``done`` [T, B].
+
+        Raises:
+            TypeError, ValueError: they differ; a step is not done.
+        """
+        if not done[np.asarray(final.T_idxs), np.asarray(final.B_idxs)].all():
+            raise ValueError("a final observation was given for a step that is not done.")
+        check_alike(final.observation, self._observation, "final.observation", ("K",))
+
+    def prepare(self, start: int, samples: Any) -> Any:
+        """Look at samples [T, B] for absolute rows from ``start``, before anything is written.
+
+        Returns:
+            What ``write`` has to know of them.
+
+        Raises:
+            ValueError: they cannot be kept in this way.
+        """
+        return None
+
+    def write(self, places: Places, samples: Any, prepared: Any) -> None:
         """Write rows [T, B]; ``places`` are where they go, from ``Ring.places``."""
         kept = self._kept(samples)
         leaves = tuple(kept) if self._flat else leaves_of(kept)
@@ -97,9 +128,33 @@ class FullStorage:
         """Observations of two planes; ``adjacent``: of the rows right after the first's."""
         return self.observations(cut, now), self.observations(cut, after)
 
-    def write_finals(self, keys: NDArray[Any], observation: Any) -> None:
-        """Keep final observations [K, ...] under ascending keys."""
-        self.finals.add(keys, observation)
+    def write_truncations(self, start: int, places: Places, final: Any) -> None:
+        """Note which of the rows from absolute row ``start`` were cut off, and what was seen then.
+
+        Args:
+            start, places: of the rows, as in ``write``.
+            final: ``FinalObservations``, or None for none.
+        """
+        for place, _ in places:
+            self.extra.truncated[place] = False
+        if final is None or not len(final.T_idxs):
+            return
+        final = numpify_buffer(final)
+        rows, B_idxs = start + np.asarray(final.T_idxs), np.asarray(final.B_idxs)
+        order = np.lexsort((B_idxs, rows))
+        rows, B_idxs = rows[order], B_idxs[order]
+        observation = buffer_func(final.observation, lambda leaf: leaf[order])
+        kept = self.finals.add(rows * self.B + B_idxs, self._final(observation))
+        self.extra.truncated[rows[:kept] % self.T, B_idxs[:kept]] = True
+        if kept < len(rows) and self._has_room:
+            self._has_room = False
+            warnings.warn(
+                f"the replay has room for the final observations of {len(self.finals)} episodes "
+                "that were cut off, and more came: where there is no room, such an episode counts "
+                "as terminated. Construct the replay with a larger final_capacity: its size "
+                "divided by the steps after which episodes are cut off.",
+                stacklevel=4,
+            )
 
     def final_observations(self, keys: NDArray[Any], idxs: NDArray[Any]) -> Any:
         """Final observations [K, ...] of the steps with these keys, which lie at idxs."""
@@ -120,23 +175,24 @@ class FullStorage:
         """Hold what ``state`` gave.
 
         Raises:
-            ValueError: it is of another structure.
+            ValueError: it is of another structure, or there is no room for its final observations.
         """
         own = [[path, list(shape), str(dtype)] for path, shape, dtype in self._structure]
         if [list(leaf) for leaf in state["leaves"]] != own:
             raise ValueError(f"the saved replay holds {state['leaves']}, this one {own}.")
+        self.finals.load(state["finals"])
         self.rows.flat_records[: len(state["records"])] = state["records"]
         for i, leaf in state["large"].items():
             self.rows.flat_leaves[int(i)][: len(leaf)] = leaf
-        self.finals.load(state["finals"])
 
 
-def check_example(example: Any) -> None:
-    """Raise TypeError unless the example has what every replay needs."""
+def check_example(example: Any, *further: str) -> None:
+    """Raise TypeError unless the example has the fields that every replay needs, and these."""
     fields = getattr(example, "_fields", ())
-    missing = [name for name in ("observation", "action", "reward", "done") if name not in fields]
+    needed = ("observation", "action", "reward", "done", *further)
+    missing = [name for name in needed if name not in fields]
     if missing:
         raise TypeError(
-            f"the example must be a named tuple with observation, action, reward and done; "
+            f"the example must be a named tuple with {', '.join(needed)}; "
             f"{type(example).__name__} has no {', '.join(missing)}."
         )

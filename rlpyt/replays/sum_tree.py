@@ -49,6 +49,7 @@ class SumTree(Part):
 
     async_ = False
     _place: NDArray[np.int64]
+    _default: NDArray[np.float64]
     _top: Array
     _input: Array
 
@@ -67,7 +68,7 @@ class SumTree(Part):
         self.T, self.B = whole_number("T", T, 1), whole_number("B", B, 1)
         self.size = self.T * self.B
         self.off_backward, self.off_forward = off_backward, off_forward
-        self.default_value = default_value
+        self._initial_default = default_value
         self.enable_input_priorities = enable_input_priorities
         self.input_priority_shift = whole_number("input_priority_shift", input_priority_shift, 0)
         if self.input_priority_shift >= self.T:
@@ -82,6 +83,7 @@ class SumTree(Part):
 
     def _allocate_tree(self, memory: Memory) -> None:
         memory.request(self, "_place", (3,), np.int64)  # rows written, rows [low, high) are on
+        memory.request(self, "_default", (1,), np.float64, fill=self._initial_default)
         width, self._n_levels = self.size, 1
         while True:
             width = -(-width // FANOUT)
@@ -91,7 +93,7 @@ class SumTree(Part):
             self._n_levels += 1
         memory.request(self, "_top", (width,), np.float64)
         if self.enable_input_priorities:
-            memory.request(self, "_input", (self.T, self.B), np.float64, fill=self.default_value)
+            memory.request(self, "_input", (self.T, self.B), np.float64, fill=self._initial_default)
 
     def _derive(self) -> None:
         self._levels = [getattr(self, f"_level_{i}") for i in range(self._n_levels)]  # leaves first
@@ -99,6 +101,16 @@ class SumTree(Part):
         self._parents = [*self._levels[1:], self._top]
         self._torch_top = torch.from_numpy(self._top)
         self.leaves = self._levels[0][: self.size]
+
+    @property
+    def default_value(self) -> float:
+        """Of new rows; may be set, and is the same in all processes that share the tree."""
+        return float(self._default[0])
+
+    @default_value.setter
+    def default_value(self, value: float) -> None:
+        check_range("default_value", value, 0.0, open_low=True)
+        self._default[0] = value
 
     @property
     def priorities(self) -> Array:
@@ -172,6 +184,20 @@ class SumTree(Part):
         self._set_rows(max(old_high, low), high, on=True)
         self._set_rows(max(given, low), min(given + n, old_high), on=True)  # rows on before
 
+    def retreat(self, written: int, high: int) -> None:
+        """Go back to ``written`` rows, of which those from absolute row ``high`` on are off."""
+        _, low, old_high = (int(x) for x in self._place)
+        high = max(high, low)
+        self._place[:] = written, low, high
+        self._set_rows(high, old_high, on=False)
+
+    def level(self) -> None:
+        """Give every row that is on the default value; rows stay where they are."""
+        if self.enable_input_priorities:
+            self._input[:] = self.default_value
+        _, low, high = (int(x) for x in self._place)
+        self._set_rows(low, high, on=True)
+
     def _write_input(self, start: int, n: int, values: Any, oldest: int) -> None:
         """Values of absolute rows [start, start + n), as far as they are still held."""
         first = max(0, oldest, start)
@@ -235,16 +261,18 @@ class SumTree(Part):
         for _ in range(4):
             drawn = np.concatenate([drawn, self.find(rng.random(2 * n))])
             _, first = np.unique(drawn, return_index=True)
-            if len(first) >= n:
-                return drawn[np.sort(first)[:n]]
-        # Few leaves hold most of the sum. The same by racing clocks, which looks at all leaves.
-        candidates = np.flatnonzero(self.leaves)
-        if len(candidates) < n:
+            drawn = drawn[np.sort(first)]
+            if len(drawn) >= n:
+                return drawn[:n]
+        # Few leaves hold most of the sum. The sequence goes on among the others as a race of
+        # clocks, which looks at all leaves (Efraimidis & Spirakis 2006).
+        others = np.setdiff1d(np.flatnonzero(self.leaves), drawn, assume_unique=True)
+        if len(drawn) + len(others) < n:
             raise ReplayNotReady(
-                f"{len(candidates)} leaves are above zero, {n} different ones wanted."
+                f"{len(drawn) + len(others)} leaves are above zero, {n} different ones wanted."
             )
-        arrival = rng.exponential(size=len(candidates)) / self.leaves[candidates]
-        return candidates[np.argsort(arrival)[:n]]
+        arrival = rng.exponential(size=len(others)) / self.leaves[others]
+        return np.concatenate([drawn, others[np.argsort(arrival)[: n - len(drawn)]]])
 
     def find(self, random_values: Array) -> Array:
         """Leaves under fractions [n] in [0, 1) of the total; never one that is zero.
@@ -293,10 +321,11 @@ class SumTree(Part):
         values = np.asarray(priorities, np.float64)
         if values.ndim and values.shape != leaves.shape:
             raise ValueError(f"{values.shape} priorities came for {leaves.shape} samples.")
-        written, low, _ = self._place
+        written, low, high = self._place
         if ticket.written != written:
             newest = ticket.written - 1
-            held = newest - (newest - leaves // self.B) % self.T >= low
+            rows = newest - (newest - leaves // self.B) % self.T
+            held = (rows >= low) & (rows < high)
             leaves = leaves[held]
             values = values[held] if values.ndim else values
         self.reconstruct(leaves, values)

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from rlpyt.agents.base import AgentInputs
 from rlpyt.replays.batch import FinalObservations, Sequences, TimeLimitTransitions, Transitions
+from rlpyt.replays.records import example_array
 from rlpyt.replays.targets import one_step
 from rlpyt.utils.buffer import buffer_func, leaves_of, numpify_buffer, torchify_buffer
 
@@ -21,12 +22,13 @@ class TransitionWindow:
         n: rewards in a return.
         discount: gamma.
         B: environments.
+        nulls: the previous action where an episode begins; leaves in the order of the action's.
     """
 
     sequences = False
 
-    def __init__(self, n: int, discount: float, B: int) -> None:
-        self.n, self.discount = n, np.float32(discount)
+    def __init__(self, n: int, discount: float, B: int, nulls: list[Array]) -> None:
+        self.n, self.discount, self.nulls = n, np.float32(discount), nulls
         # The step before, the step, the one n later and, if it is another, the window's last.
         rows = (-1, 0, 1) if n == 1 else (-1, 0, n, n - 1)
         self._offsets = np.array(rows)[:, None] * B
@@ -49,7 +51,7 @@ class TransitionWindow:
             return_, cut_after = cut(extra.return_, now), cut(extra.cut_after, now)
             done_n, discount_n = cut(extra.done_n, now), cut(extra.discount_n, now)
         prev_action, prev_reward = cut(fields.action, before), cut(fields.reward, before)
-        _null(prev_action, prev_reward, cut(fields.done, before))
+        _null(prev_action, prev_reward, cut(fields.done, before), self.nulls)
         observation, next_observation = replay.observe_pair(cut, now, after)
         target = AgentInputs(next_observation, cut(fields.action, last), cut(fields.reward, last))
         if len(storage.finals):
@@ -84,8 +86,8 @@ class SequenceWindow:
 
     sequences = True
 
-    def __init__(self, n: int, discount: float, B: int) -> None:
-        self.n, self.discount, self.B = n, np.float32(discount), B
+    def __init__(self, n: int, discount: float, B: int, nulls: list[Array]) -> None:
+        self.n, self.discount, self.B, self.nulls = n, np.float32(discount), B, nulls
 
     def rows_after(self, replay: Any, T: int | None) -> int:
         """Newer rows that a window of ``T`` steps needs."""
@@ -111,7 +113,7 @@ class SequenceWindow:
             discount_n = cut(extra.discount_n, main)
         all_action, all_reward = cut(fields.action, shifted), cut(fields.reward, shifted)
         first_action = buffer_func(all_action, lambda leaf: leaf[0])
-        _null(first_action, all_reward[0], cut(fields.done, 0))
+        _null(first_action, all_reward[0], cut(fields.done, 0), self.nulls)
         batch = Sequences(
             all_observation=_tensors(replay.observe(cut, whole)),
             all_action=_tensors(all_action),
@@ -153,12 +155,36 @@ def _cross_truncations(replay: Any, target: Any, cut_after: Array, idxs: Array) 
             leaf[crossing] = own
 
 
-def _null(action: Any, reward: Array, begins: Array) -> None:
-    """Zero previous actions and rewards [B, ...] where an episode begins."""
+def _null(action: Any, reward: Array, begins: Array, nulls: list[Array]) -> None:
+    """Null previous actions and rewards [B, ...] where an episode begins."""
     if np.count_nonzero(begins):
         where = begins.nonzero()[0]
-        for leaf in (*leaves_of(action), reward):
-            leaf[where] = 0
+        reward[where] = 0
+        for leaf, null in zip(leaves_of(action), nulls):
+            leaf[where] = null
+
+
+def null_leaves(action: Any, null: Any) -> list[Array]:
+    """What stands for "no action yet", for every leaf of an example action.
+
+    Args:
+        action: the example.
+        null: one value, or a tree like the action.
+
+    Raises:
+        ValueError: it does not fit the action.
+    """
+    leaves = [example_array(leaf) for leaf in leaves_of(action)]
+    given = [example_array(leaf) for leaf in leaves_of(null)]
+    nulls = given * len(leaves) if len(given) == 1 else given
+    try:
+        pairs = zip(nulls, leaves, strict=True)
+        return [np.broadcast_to(value, leaf.shape).astype(leaf.dtype) for value, leaf in pairs]
+    except ValueError:
+        raise ValueError(
+            f"null_action has the shapes {[value.shape for value in given]}; the example's action "
+            f"has {[leaf.shape for leaf in leaves]}."
+        ) from None
 
 
 def _tensors(tree: Any) -> Any:

@@ -1,5 +1,6 @@
 """A replay as plain lists and loops: slow, and easy to believe. What real ones must equal."""
 
+import itertools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,6 +73,11 @@ class Episodes:
         T_idxs, B_idxs, observation = zip(*finals)
         return samples, FinalObservations(np.array(T_idxs), np.array(B_idxs), np.stack(observation))
 
+    def restart(self) -> None:
+        """Begin all episodes anew, though none of the last steps was done."""
+        self.begins[:] = True
+        self.stack[:] = 0
+
     def _step(self, t: int, b: int, finals: list[tuple[int, int, Any]]) -> dict[str, Any]:
         stack, rng = self.stack[b], self.rng
         stack[:-1] = stack[1:]
@@ -100,10 +106,15 @@ class PlainReplay:
         n: rewards in a return.
         discount: gamma.
         before: older rows that a sample needs.
+        null_action: previous action where an episode begins.
     """
 
-    def __init__(self, T: int, B: int, n: int, discount: float, before: int) -> None:
+    def __init__(
+        self, T: int, B: int, n: int, discount: float, before: int, null_action: Any = 0
+    ) -> None:
         self.T, self.B, self.n, self.discount, self.before = T, B, n, discount, before
+        self.null_action = null_action
+        self.most = 0  # rows that there have been at once
         self.rows: list[list[dict[str, Any]]] = []
         self.finals: dict[tuple[int, int], Any] = {}
 
@@ -115,17 +126,41 @@ class PlainReplay:
         if final is not None:
             for t, b, observation in zip(final.T_idxs, final.B_idxs, final.observation):
                 self.finals[start + int(t), int(b)] = observation
+        self.most = max(self.most, len(self.rows))
+
+    def interrupt(self, every: int = 1) -> None:
+        """End all episodes before the last row that is a multiple of ``every``, which goes."""
+        if not self.rows or all(step["done"] for step in self.rows[-1]):
+            return
+        cut = (len(self.rows) - 1) // every * every
+        after = self.rows[cut]
+        del self.rows[cut:]
+        self.finals = {key: value for key, value in self.finals.items() if key[0] < cut}
+        for b, step in enumerate(self.rows[-1] if cut else ()):
+            if not step["done"]:
+                step["done"], step["timeout"] = True, True
+                self.finals[cut - 1, b] = after[b]["observation"]
+
+    def place_of(self, observation: Any) -> tuple[int, int]:
+        """(row, environment) that an observation is from, which its last frame says."""
+        places = range(len(self.rows)), range(self.B)
+        number = float(np.asarray(observation)[-1])
+        for t, b in itertools.product(*places):
+            if self.rows[t][b]["observation"][-1] == number:
+                return t, b
+        raise LookupError(f"no row has a frame {number}.")
 
     def valid(self, after: int) -> range:
         """Rows at which something with ``after`` further rows can be cut out."""
         written = len(self.rows)
-        return range(max(0, written - self.T) + self.before, max(0, written - after))
+        return range(max(0, self.most - self.T) + self.before, max(0, written - after))
 
     def prev(self, t: int, b: int) -> tuple[Any, Any]:
         """Previous action and reward, null where an episode begins."""
         before = self.rows[t - 1][b]
-        scale = 0 if before["done"] else 1
-        return before["action"] * scale, before["reward"] * scale
+        if before["done"]:
+            return np.full_like(before["action"], self.null_action), 0 * before["reward"]
+        return before["action"], before["reward"]
 
     def target(self, t: int, b: int) -> Target:
         """What row t of environment b is to be learnt towards."""

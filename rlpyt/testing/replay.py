@@ -11,6 +11,7 @@ from rlpyt.testing.plain_replay import Episodes, PlainReplay
 from rlpyt.testing.report import Report, Stop
 from rlpyt.testing.trees import difference
 from rlpyt.utils.buffer import numpify_buffer
+from rlpyt.utils.serialize import loads
 
 CHECKS = {
     "construction": "takes example, size, B, discount and n_step_return by name",
@@ -308,7 +309,7 @@ class _Case:
 
     def check_pickle(self) -> None:
         replay, episodes = self._filled()
-        copy, same = pickle.loads(pickle.dumps((replay, episodes)))
+        copy, same = loads(pickle.dumps((replay, episodes)))
         self._go_on_alike("pickle", (replay, episodes), (copy, same))
 
     def _go_on_alike(self, check: str, *pairs: Any) -> None:

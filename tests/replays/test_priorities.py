@@ -6,7 +6,10 @@ import torch
 
 from rlpyt.errors import ReplayNotReady
 from rlpyt.replays.batch import PrioritiesSamplesToBuffer
-from rlpyt.replays.non_sequence.prioritized import PrioritizedReplayBuffer
+from rlpyt.replays.non_sequence.prioritized import (
+    AsyncPrioritizedReplayBuffer,
+    PrioritizedReplayBuffer,
+)
 from rlpyt.replays.non_sequence.uniform import UniformReplayBuffer
 from rlpyt.testing.plain_replay import Episodes
 from rlpyt.utils.buffer import buffer_to
@@ -30,6 +33,18 @@ def test_new_samples_have_the_default_priority_to_the_alpha():
     expected = np.zeros((12, 2))
     expected[1:4] = 2.0  # 4 ** 0.5, of rows with one before and one after
     np.testing.assert_array_equal(replay.priority_tree.priorities, expected)
+
+
+@pytest.mark.parametrize("Cls", [PrioritizedReplayBuffer, AsyncPrioritizedReplayBuffer])
+def test_the_default_priority_can_be_changed_for_samples_to_come(Cls):
+    episodes = Episodes(2, seed=3)
+    replay = Cls(example=episodes.example, size=24, B=2, alpha=0.5, default_priority=4.0)
+    replay.append_samples(episodes.steps(5)[0])
+    replay.set_default_priority(25.0)
+    replay.append_samples(episodes.steps(2)[0])
+    assert replay.priority_tree.priorities[1:6, 0].tolist() == [2, 2, 2, 5, 5]
+    with pytest.raises(ValueError, match="default_value"):
+        replay.set_default_priority(0.0)
 
 
 def test_updates_reach_the_rows_of_the_batch_and_weigh_the_next():

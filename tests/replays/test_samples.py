@@ -1,12 +1,20 @@
 """What goes into a replay: structures of all kinds, and errors at the door."""
 
+import pickle
+import warnings
+
 import numpy as np
 import pytest
 import torch
 
-from rlpyt.replays.batch import FinalObservations
+from rlpyt.replays.batch import FinalObservations, PrioritiesSamplesToBuffer
 from rlpyt.replays.non_sequence.frame import UniformReplayFrameBuffer
-from rlpyt.replays.non_sequence.uniform import UniformReplayBuffer
+from rlpyt.replays.non_sequence.time_limit import (
+    AsyncTlPrioritizedReplayBuffer,
+    TlUniformReplayBuffer,
+)
+from rlpyt.replays.non_sequence.uniform import AsyncUniformReplayBuffer, UniformReplayBuffer
+from rlpyt.replays.sequence.frame import PrioritizedSequenceReplayFrameBuffer
 from rlpyt.testing.plain_replay import Episodes
 from rlpyt.utils.buffer import buffer_from_example, torchify_buffer
 from rlpyt.utils.collections import namedarraytuple, namedtuple_class
@@ -151,6 +159,93 @@ def test_final_observations_belong_to_steps_that_are_done():
     with pytest.raises(ValueError, match="not done"):
         replay.append_samples(samples, final)
     assert replay.t == 0
+
+
+def test_final_observations_must_look_like_the_example():
+    for cls in (UniformReplayBuffer, UniformReplayFrameBuffer):
+        replay, samples = filled(cls)
+        samples.done[1, 0] = True
+        final = FinalObservations(np.array([1]), np.array([0]), np.zeros((1, 3), np.float32))
+        with pytest.raises(ValueError, match=r"final.observation is \['K', 3\].*\[2\]"):
+            replay.append_samples(samples, final)
+        assert replay.t == 0
+
+
+def test_where_there_is_no_room_for_final_observations_steps_are_terminal():
+    episodes = Episodes(B=2, p_done=0, p_cut=0)
+    samples, _ = episodes.steps(10)
+    samples.done[1::2] = True
+    T_idxs, B_idxs = np.nonzero(samples.done)  # ten of them
+    final = FinalObservations(T_idxs, B_idxs, -samples.observation[T_idxs, B_idxs])
+    settings = dict(n_step_return=2, discount=0.5, final_capacity=6)
+    replay = AsyncUniformReplayBuffer(episodes.example, 24, 2, **settings)
+    with pytest.warns(UserWarning, match="room for the final observations of 6"):
+        replay.append_samples(samples, final)
+    batch = replay.extract_batch(np.arange(1, 7), np.zeros(6, int))
+    assert batch.done_n.tolist() == [False] * 5 + [True]  # steps 1, 3 and 5 found room, not 7
+    assert batch.discount_n.tolist() == [0.5, 0.25, 0.5, 0.25, 0.5, 0]
+    assert (batch.target_inputs.observation[:5] < 0).all()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(6):  # said once
+            replay.append_samples(samples, final)
+    assert len(replay.storage.finals) == replay.storage.extra.truncated.sum() == 6
+
+
+def test_limits_of_forty_steps_fit_into_shared_memory():
+    episodes = Episodes(B=16, p_done=0, p_cut=0)
+    replay = AsyncUniformReplayBuffer(episodes.example, 16 * 999, 16)
+    samples, _ = episodes.steps(40)
+    samples.done[np.arange(16), np.arange(16)] = True  # in one row each
+    final = FinalObservations(np.arange(16), np.arange(16), np.zeros((16, 1), np.float32))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(60):
+            replay.append_samples(samples, final)
+    assert len(replay.storage.finals) == replay.storage.extra.truncated.sum() >= 16 * 999 // 40
+
+
+@pytest.mark.parametrize("cls", [TlUniformReplayBuffer, AsyncTlPrioritizedReplayBuffer])
+def test_replays_with_time_limits_ask_for_the_field(cls):
+    assert cls.time_limits
+    assert not UniformReplayBuffer.time_limits
+    with pytest.raises(TypeError, match="has no timeout"):
+        cls(example=Episodes(B=2).example, size=20, B=2)
+
+
+def held(replay):
+    """Everything, but for how much is known of its frames."""
+    replay.storage._shown = 0
+    return pickle.dumps(replay)
+
+
+def test_what_cannot_be_appended_leaves_everything_as_it_was():
+    """Of a full ring, in which each wrong sample would be in place of a valid row."""
+    episodes = Episodes(B=2, C=2, rnn=True)
+    kwargs = dict(rnn_state_interval=2, batch_T=2, alpha=1.0, input_priorities=True)
+    replay = PrioritizedSequenceReplayFrameBuffer(
+        example=episodes.example, size=20, B=2, seed=0, **kwargs
+    )
+    for _ in range(6):
+        replay.append_samples(*episodes.steps(3))
+    samples, _ = episodes.steps(4)
+    samples.done[:] = False
+    ends = samples.done.copy()
+    ends[1] = True
+    odd = samples.observation + np.arange(4)[:, None, None]
+    final = FinalObservations(np.array([1]), np.array([0]), np.zeros((1, 2), np.float32))
+    good = PrioritiesSamplesToBuffer(np.ones((4, 2)), samples)
+    before = held(replay)
+    for wrong, args in (
+        (good._replace(samples=samples._replace(observation=odd)), ()),
+        (good._replace(samples=samples._replace(observation=odd, done=ends)), ()),
+        (good._replace(priorities=np.ones((2, 2))), ()),
+        (good._replace(priorities=-np.ones(2)), ()),
+        (good, (final,)),
+    ):
+        with pytest.raises(ValueError):
+            replay.append_samples(wrong, *args)
+        assert held(replay) == before
 
 
 def test_observations_that_are_no_stacks_are_refused():

@@ -53,22 +53,24 @@ def assert_sequence(batch, i, plain, t, b, batch_T):
 @settings(max_examples=150, deadline=None)
 @given(
     cls=st.sampled_from(REPLAYS),
-    size_T=st.integers(8, 20),
+    size_T=st.integers(2, 20),
     B=st.integers(1, 3),
     n=st.integers(1, 3),
     C=st.integers(1, 3),
     interval=st.integers(0, 4),
     batch_T=st.integers(1, 4),
     chunks=st.lists(st.integers(1, 7), min_size=1, max_size=9),
+    interrupts=st.sets(st.integers(0, 8), max_size=3),
     p_cut=st.sampled_from([0.0, 0.2]),
     older=st.sampled_from(["zeros", "copies", "goes on"]),
+    null_action=st.sampled_from([0, -1]),
     seed=st.integers(0, 2**20),
 )
 def test_every_sequence_is_that_of_plain_lists(
-    cls, size_T, B, n, C, interval, batch_T, chunks, p_cut, older, seed
+    cls, size_T, B, n, C, interval, batch_T, chunks, interrupts, p_cut, older, null_action, seed
 ):
     episodes = Episodes(B, C, p_cut=p_cut, seed=seed, older=older, rnn=True)
-    replay = cls(
+    settings = dict(
         example=episodes.example,
         size=size_T * B,
         B=B,
@@ -76,17 +78,27 @@ def test_every_sequence_is_that_of_plain_lists(
         batch_T=batch_T,
         discount=0.9,
         n_step_return=n,
+        null_action=null_action,
         seed=1,
     )
-    assert size_T <= replay.T
-    assert replay.T % max(1, interval) == 0
-    before = max(1, C - 1 if "Frame" in cls.__name__ else 0)
-    plain = PlainReplay(replay.T, B, n, 0.9, before)
-    for chunk in chunks:
-        samples, final = episodes.steps(chunk)
+    before, every = max(1, C - 1 if "Frame" in cls.__name__ else 0), max(1, interval)
+    T = -(-size_T // every) * every
+    if before + batch_T + n - 1 + every > T:
+        with pytest.raises(ValueError, match="too few for any sample"):
+            cls(**settings)
+        return
+    replay = cls(**settings)
+    assert replay.T == T
+    plain = PlainReplay(T, B, n, 0.9, before, null_action)
+    for i, chunk in enumerate(chunks):
+        samples, final = episodes.steps(min(chunk, T))
         replay.append_samples(samples, final)
         plain.append(samples, final)
-    every = max(1, interval)
+        if i in interrupts:
+            rows = len(plain.rows)
+            plain.interrupt(every)
+            assert replay.interrupt() == rows - len(plain.rows) <= every
+            episodes.restart()
     starts = [t for t in plain.valid(batch_T + n - 1) if t % every == 0]
     valid = [(t, b) for t in starts for b in range(B)]
     if not valid:
@@ -100,10 +112,62 @@ def test_every_sequence_is_that_of_plain_lists(
     assert (batch.init_rnn_state is None) == (interval == 0)
     batch = replay.sample_batch(7)
     assert batch.return_.shape == (batch_T, 7)
-    for i, number in enumerate(batch.all_observation[0, :, -1].tolist()):
-        t, b = divmod(int(number) - 1, 100)
+    for i, observation in enumerate(batch.all_observation[0]):
+        t, b = plain.place_of(observation)
         assert (t, b) in valid
         assert_sequence(batch, i, plain, t, b, batch_T)
+
+
+@pytest.mark.parametrize("cls", REPLAYS)
+@pytest.mark.parametrize("interval", [0, 3])
+def test_sampling_reaches_every_beginning_as_often(cls, interval):
+    """chi-square of 6000 draws over 21 or 57 beginnings; bounds at a probability of 1e-6."""
+    episodes = Episodes(B=3, C=2, rnn=True)
+    settings = dict(rnn_state_interval=interval, batch_T=4, n_step_return=2, seed=5)
+    replay = cls(example=episodes.example, size=75, B=3, **settings)
+    for _ in range(6):
+        replay.append_samples(episodes.steps(7)[0])  # rows 0 to 41
+    numbers = replay.sample_batch(6000).all_observation[0, :, -1]
+    numbers, counts = np.unique(numbers, return_counts=True)
+    rows = (numbers.astype(int) - 1) // 100
+    low = 42 - replay.T + 1
+    assert set(rows) == {t for t in range(low, 37) if t % max(1, interval) == 0}
+    assert len(numbers) == 3 * len(set(rows)) == (21 if interval else 57)
+    expected = 6000 / len(numbers)
+    assert ((counts - expected) ** 2 / expected).sum() < (70 if interval else 124)
+
+
+@pytest.mark.parametrize("n", [1, 5])
+@pytest.mark.parametrize("cls", REPLAYS)
+def test_sizes_that_could_never_be_sampled_are_refused_and_one_more_interval_is_enough(cls, n):
+    """Wherever the cursor stands: appends of 1 row, and of a whole interval."""
+    episodes = Episodes(B=2, C=4, rnn=True)
+    before = 3 if "Frame" in cls.__name__ else 1
+    need = before + 120 + n - 1 + 40  # rows before, of the sequence and its targets, and to begin
+    T = -(-need // 40) * 40
+    settings = dict(example=episodes.example, rnn_state_interval=40, batch_T=120, n_step_return=n)
+    with pytest.raises(
+        ValueError, match=rf"is {T - 40} rows of 2 .* at least {2 * T}, which is {T}"
+    ):
+        cls(size=2 * (T - 40), B=2, **settings)
+    replay = cls(size=2 * (T - 40) + 1, B=2, **settings)
+    assert replay.T == T
+    for rows in [40] * (T // 40) + [1] * 45 + [35] + [40] * 3:
+        replay.append_samples(*episodes.steps(rows))
+        if replay.ring.full:
+            replay.sample_batch(1)
+
+
+def test_the_border_is_exact():
+    """With one row less, there are places of the cursor at which nothing can be sampled."""
+    for T, ready in ((8, False), (12, True)):
+        episodes = Episodes(B=1, rnn=True)
+        settings = dict(rnn_state_interval=4, batch_T=5 if ready else 3)
+        replay = UniformSequenceReplayBuffer(episodes.example, T, 1, **settings)
+        assert replay.T == T
+        with pytest.raises(ValueError, match="too few"):
+            replay.set_batch_T(8 if ready else 4)
+        replay.set_batch_T(7 if ready else 3)
 
 
 def test_length_of_uniform_sequences_can_change():

@@ -62,6 +62,30 @@ def test_a_state_of_another_replay_is_refused():
         make(LOCAL[0], n=1)[0].load_state_dict(state)
     with pytest.raises(ValueError, match="PrioritizedSelection"):
         make(LOCAL[1])[0].load_state_dict(state)
+    state = make(LOCAL[1], alpha=0.5)[0].state_dict()
+    make(LOCAL[1], alpha=0.5, beta=0.9)[0].load_state_dict(state)
+    with pytest.raises(ValueError, match="'alpha': 0.5"):
+        make(LOCAL[1], alpha=0.6)[0].load_state_dict(state)
+    with pytest.raises(ValueError, match="input_priorities"):
+        make(LOCAL[1], alpha=0.5, input_priorities=True)[0].load_state_dict(state)
+
+
+def test_a_state_of_too_many_final_observations_is_refused():
+    replay, episodes = make(LOCAL[0])
+    episodes.p_cut = 0.5
+    replay.append_samples(*episodes.steps(15))
+    with pytest.raises(ValueError, match="final_capacity"):
+        make(SHARED[0], final_capacity=3)[0].load_state_dict(replay.state_dict())
+
+
+def test_priorities_of_a_batch_from_before_loading_have_no_rows():
+    replay, episodes = make(LOCAL[1])
+    replay.append_samples(*episodes.steps(15))
+    state = replay.state_dict()
+    replay.sample_batch(4)
+    replay.load_state_dict(state)
+    with pytest.raises(RuntimeError, match="nothing has been sampled"):
+        replay.update_batch_priorities(np.ones(4))
 
 
 @pytest.mark.parametrize("cls", [UniformReplayBuffer, AsyncUniformReplayBuffer])

@@ -141,6 +141,41 @@ def test_unique_draws_favour_nobody(crowded):
     np.testing.assert_allclose(counts / 3000, expected / 3000, atol=0.055)
 
 
+def test_unique_draws_have_exact_probabilities(monkeypatch):
+    """Also where the draws that are found first settle nothing and the rest is raced for.
+
+    Beside one leaf of .93 lie eight that share the rest. That it is not among the first two has
+    the probability .07 * (.07 - .07 / 8) / (1 - .07 / 8) = .00433; sequences that are given up and
+    begun anew (here: 16 draws of the same leaf, .93 ** 16 = .31) would make it .0057.
+    """
+    tree = SumTree(9, 1, 0, 0)
+    tree.advance(9)
+    tree.reconstruct(np.arange(9), np.array([0.93, *[0.07 / 8] * 8]))
+    ends = np.cumsum(tree.leaves)
+    monkeypatch.setattr(tree, "find", lambda fractions: ends.searchsorted(fractions, "right"))
+    rng, n = np.random.default_rng(6), 40_000
+    without = sum(0 not in tree._draw_unique(2, rng) for _ in range(n))
+    small = 0.07 / 8
+    exact = 0.07 * (0.07 - small) / (1 - small)
+    deviation = (exact * (1 - exact) / n) ** 0.5
+    assert abs(without / n - exact) < 2 * deviation < 0.5 * 0.31 * exact
+
+
+def test_what_was_drawn_first_stays_drawn():
+    class Stub:
+        """All draws fall on the first leaf, which would lose any race."""
+
+        def random(self, size):
+            return np.zeros(size)
+
+        def exponential(self, size):
+            return np.arange(size, 0, -1.0) if size == 2 else np.array([9.0, 2.0, 1.0])
+
+    tree = SumTree(3, 1, 0, 0)
+    tree.advance(3)
+    assert tree._draw_unique(2, Stub()).tolist() == [0, 2]
+
+
 def test_unique_draws_need_enough_leaves():
     tree = SumTree(4, 2, 1, 0)
     tree.advance(3)

@@ -147,7 +147,7 @@ def test_attributes_that_subclasses_read():
     assert (replay.alpha, replay.beta, replay.unique) == (0.3, 0.4, True)
     assert replay.priority_tree.T == 12
     replay.init_priority_tree()
-    assert replay.priority_tree.total == 0
+    assert replay.priority_tree.total == 20  # ten rows that are on, with default priorities
     one_step = filled(UniformReplayBuffer)
     assert np.shares_memory(one_step.samples_return_, one_step.samples.reward)
 

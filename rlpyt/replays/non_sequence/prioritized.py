@@ -51,14 +51,23 @@ class PrioritizedReplay(ReplayBuffer):
         """Exponent of importance weights."""
         return float(self.selection.beta)
 
+    def set_default_priority(self, priority: float) -> None:
+        """Set the priority of samples to come that bring none.
+
+        Raises:
+            ValueError: it is not above zero.
+        """
+        self.priority_tree.default_value = priority**self.alpha
+        self.default_priority = priority
+
     @property
     def priority_tree(self) -> SumTree:
         """The tree of priorities."""
         return self.selection.tree  # type: ignore[no-any-return]
 
     def init_priority_tree(self) -> None:
-        """Forget all priorities; construction has made the tree."""
-        self.priority_tree.reset()
+        """Give all rows the default priority anew; construction has made the tree."""
+        self.priority_tree.level()
 
 
 class PrioritizedReplayBuffer(PrioritizedReplay, NStepReturnBuffer):

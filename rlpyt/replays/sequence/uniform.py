@@ -10,8 +10,14 @@ class UniformSequenceReplay(UniformReplay):
     """Chooses all valid beginnings with the same probability."""
 
     def set_batch_T(self, batch_T: int) -> None:
-        """Set the steps of a sequence."""
-        self.batch_T = whole_number("batch_T", batch_T, 1)
+        """Set the steps of a sequence.
+
+        Raises:
+            ValueError: the replay has too few rows for such.
+        """
+        batch_T = whole_number("batch_T", batch_T, 1)
+        self._check_room(batch_T)
+        self.batch_T = batch_T
 
 
 class UniformSequenceReplayBuffer(UniformSequenceReplay, SequenceNStepReturnBuffer):

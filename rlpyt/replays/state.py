@@ -1,0 +1,50 @@
+"""What a checkpoint keeps of a replay, and what it must agree in with the one that loads it."""
+
+from typing import Any
+
+
+def state_of(replay: Any) -> dict[str, Any]:
+    """Everything, as a tree of plain arrays; those of the rows are views."""
+    rows = min(replay.ring.written, replay.T)
+    return {
+        "made": made(replay),
+        "written": replay.ring.written,
+        "oldest": replay.ring.oldest,
+        "storage": replay.storage.state(rows),
+        "rnn_states": replay.rnn_states.state(rows),
+        "selection": replay.selection.state(),
+        "rng": replay.rng.bit_generator.state,
+    }
+
+
+def load_state(replay: Any, state: dict[str, Any]) -> None:
+    """Let the replay go on as the one that gave ``state``.
+
+    Raises:
+        ValueError: that one was made otherwise; the message says in what.
+    """
+    own = made(replay)
+    if state["made"] != own:
+        odd = {name: value for name, value in state["made"].items() if value != own.get(name)}
+        raise ValueError(f"the saved replay was made with {odd}, this one {own}.")
+    replay.storage.load(state["storage"])
+    replay.rnn_states.load(state["rnn_states"])
+    replay.selection.load(state["selection"])
+    replay.rng.bit_generator.state = state["rng"]
+    replay.ring.load(state["written"], state["oldest"])
+
+
+def made(replay: Any) -> dict[str, Any]:
+    """The settings that what is stored depends on."""
+    settings = {
+        "parts": [part.__name__ for part in (replay.Storage, replay.Selection, replay.Window)],
+        "rows": f"{replay.T} rows of {replay.B}",
+        "n_step_return": replay.n_step_return,
+        "discount": replay.discount,
+        "rnn_state_interval": replay.rnn_state_interval,
+        "batch_T": replay.batch_T,
+    }
+    if replay.priorities is not None:  # leaves of the tree are priorities to the alpha
+        settings["alpha"] = replay.priorities.alpha
+        settings["input_priorities"] = replay.priorities.input_priorities
+    return settings
