@@ -60,6 +60,7 @@ class BaseAgent:
         self.settings: dict[str, np.ndarray[Any, Any]] = {}
         self.group = 0
         self._mode: str | None = None
+        self._modules: tuple[Any, list[Any]] = (None, [])  # the model, all its modules
 
     # What subclasses implement.
 
@@ -197,18 +198,35 @@ class BaseAgent:
 
     def train_mode(self, itr: int) -> None:
         """Before training in iteration ``itr``."""
-        self.model.train()
+        self._set_training(True)
         self._mode = "train"
 
     def sample_mode(self, itr: int) -> None:
         """Before sampling for iteration ``itr``."""
-        self.model.eval()
+        self._set_training(False)
         self._mode = "sample"
 
     def eval_mode(self, itr: int) -> None:
         """Before evaluation at iteration ``itr``."""
-        self.model.eval()
+        self._set_training(False)
         self._mode = "eval"
+
+    def _set_training(self, training: bool) -> None:
+        """As ``model.train(training)``, which checks so much that small networks feel it.
+
+        It took a tenth of deep Q-learning's time on CartPole.
+        """
+        model, modules = self._modules
+        if model is not self.model:
+            model, modules = self.model, [*self.model.modules()]
+            own = (type(m).train is torch.nn.Module.train for m in modules)
+            if not all(own) or any("training" not in m.__dict__ for m in modules):
+                modules = []  # a user's module has something of its own to do
+            self._modules = (model, modules)
+        if not modules:
+            model.train(training)
+        for module in modules:
+            module.__dict__["training"] = training
 
     # Parameters.
 

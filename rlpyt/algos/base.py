@@ -76,6 +76,12 @@ class RlAlgorithm:
         self.load_optim_state_dict(state["optimizer"])
         self.update_counter = state["update_counter"]
 
+    def interrupt(self) -> None:
+        """What is sampled next does not follow what was sampled last: environments began anew.
+
+        Called when a resumed run could not restore them.
+        """
+
     @property
     def batch_size(self) -> int:
         """Samples in one training batch."""

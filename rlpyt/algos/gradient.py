@@ -7,7 +7,9 @@ import torch
 
 from rlpyt.algos.base import RlAlgorithm
 from rlpyt.algos.optim import GradientStep, checked_arguments
+from rlpyt.algos.returns import valid_from_done
 from rlpyt.algos.untrained import warn_of_untrained
+from rlpyt.utils.buffer import buffer_func
 from rlpyt.utils.checks import check_range
 
 
@@ -15,6 +17,7 @@ class GradientAlgo(RlAlgorithm):
     """Base of algorithms that descend one loss; reads its settings as attributes."""
 
     agent: Any
+    mid_batch_reset: bool
     learning_rate: float
     OptimCls: type[torch.optim.Optimizer]
     optim_kwargs: dict[str, Any] | None
@@ -46,6 +49,20 @@ class GradientAlgo(RlAlgorithm):
         self.optimizer = self.gradient_step.optimizer
         if self.initial_optim_state_dict is not None:
             self.load_optim_state_dict(self.initial_optim_state_dict)
+
+    def update_obs_rms(self, samples: Any) -> None:
+        """Let the agent's observation statistics, if it keeps any, take in a batch [T, B].
+
+        On-policy algorithms do it once they have trained on it: until then the agent computes the
+        likelihoods and values that were recorded, and PPO's ratios begin at one.
+        """
+        if not hasattr(self.agent, "update_obs_rms"):
+            return
+        seen = samples.env.observation
+        if not self.mid_batch_reset:  # what was recorded while waiting is void: [N, ...] remain
+            valid = valid_from_done(samples.env.done) > 0
+            seen = buffer_func(seen, lambda leaf: leaf[valid])
+        self.agent.update_obs_rms(seen)
 
     def stop_if_not_finite(self, itr: int, error: Exception) -> Exception:
         """The error, with the iteration and update it happened in."""

@@ -9,12 +9,15 @@ import torch
 from rlpyt.algos.gradient import GradientAlgo
 from rlpyt.replays.batch import FinalObservations, ReplayBatch
 from rlpyt.replays.buffer import ReplayBuffer
+from rlpyt.replays.frame import FrameBufferMixin
 from rlpyt.utils.buffer import buffer_to
 from rlpyt.utils.checks import check_range, whole_number
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.logging import logger
+from rlpyt.utils.seed import get_seed
 
 IMAGE_DIMS = 3
+COLOURS = 3  # channels of one picture: red, green, blue
 SMALL_REPLAY = 200e6  # bytes; checkpoints keep replays up to this size unless told otherwise
 
 
@@ -38,6 +41,7 @@ class OffPolicyAlgo(GradientAlgo):
     save_replay: bool | None
 
     replay_buffer: Any = None
+    _told_of_missing_finals = False
     batches_in_replay = 0  # of this run; since the resume, where a checkpoint held no replay
 
     def __post_init__(self) -> None:
@@ -77,23 +81,14 @@ class OffPolicyAlgo(GradientAlgo):
 
         Args:
             agent, n_itr, batch_spec, mid_batch_reset, world_size: of ``initialize``.
-            updates: per iteration; ``None``: by the replay ratio.
-
-        Raises:
-            ValueError: it would never learn.
+            updates: per iteration, in the asynchronous form; ``None``: by the replay ratio.
         """
         self.agent, self.n_itr = agent, n_itr
         self.batch_spec, self.mid_batch_reset = batch_spec, mid_batch_reset
         self.world_size = world_size
         self.sampler_bs = sampler_bs = int(batch_spec.T * batch_spec.B)
-        self.itr_steps = sampler_bs * world_size
-        self.min_itr_learn = int(self.min_steps_learn // self.itr_steps)
-        if self.min_itr_learn >= n_itr:
-            raise ValueError(
-                f"min_steps_learn={self.min_steps_learn:,} is not below the "
-                f"{n_itr * self.itr_steps:,} steps of the run, so it would never learn; run longer "
-                "or begin earlier."
-            )
+        # Processes in step sample one batch each; asynchronous ones have one sampler for all.
+        self.itr_steps = sampler_bs * (world_size if updates is None else 1)
         self.itrs_per_optimize = 1
         if updates is None:
             exact = self.replay_ratio * sampler_bs / self.batch_size
@@ -101,6 +96,32 @@ class OffPolicyAlgo(GradientAlgo):
             self.itrs_per_optimize = max(1, round(1 / exact))
         self.updates_per_optimize = updates
         self.batches_in_replay = 0
+
+    def plan_beginning(self) -> None:
+        """Let learning begin after ``min_steps_learn``, and when the replay can be sampled from.
+
+        Raises:
+            ValueError: it would never begin.
+        """
+        T, B = self.batch_spec
+        asked = int(self.min_steps_learn // self.itr_steps)
+        rows = rows_to_begin(self.replay_buffer)
+        self.min_itr_learn = max(asked, -(-rows // T) - 1)
+        late = self.min_itr_learn > asked
+        steps, why = self.min_itr_learn * self.itr_steps, "min_steps_learn"
+        if late:
+            why = f"the replay gives its first sample once it holds {rows} rows of {B} environments"
+        if self.min_itr_learn >= self.n_itr:
+            raise ValueError(
+                f"learning would begin after {steps:,} steps ({why}), which is not below the "
+                f"{self.n_itr * self.itr_steps:,} steps of the run, so it would never learn; run "
+                "longer or begin earlier."
+            )
+        if late:
+            logger.log(
+                f"{type(self).__name__}: learning begins after {steps:,} steps, not after "
+                f"min_steps_learn={self.min_steps_learn:,}; {why}."
+            )
 
     def may_learn(self, itr: int, sampler_itr: int | None) -> bool:
         """Whether it is time to, and there is enough to learn from."""
@@ -121,10 +142,22 @@ class OffPolicyAlgo(GradientAlgo):
 
     def store(self, samples: Any) -> None:
         """Put a batch [T, B] of the sampler's into the replay."""
-        self.replay_buffer.append_samples(self.samples_to_buffer(samples))
+        try:
+            self.replay_buffer.append_samples(self.samples_to_buffer(samples))
+        except ValueError as error:
+            if isinstance(self.replay_buffer, FrameBufferMixin):
+                error.add_note(
+                    f"({type(self).__name__} keeps observations frame by frame. If they are no "
+                    "stacks of frames, give it a ReplayBufferCls that keeps them whole: "
+                    f"{type(self.replay_buffer).__name__.replace('Frame', '')}.)"
+                )
+            raise
         self.batches_in_replay += 1
-        if hasattr(self.agent, "update_obs_rms"):
-            self.agent.update_obs_rms(samples.env.observation)
+        self.update_obs_rms(samples)
+
+    def needs_timeout(self) -> bool:
+        """Whether the user's class of replay wants a field ``timeout``: which steps hit a limit."""
+        return bool(getattr(self.ReplayBufferCls, "time_limits", False))
 
     def with_finals(self, to_buffer: Any, samples: Any) -> Any:
         """The same with a field ``final`` for what the sampler recorded of truncated episodes.
@@ -134,15 +167,25 @@ class OffPolicyAlgo(GradientAlgo):
             samples: the sampler's batch.
         """
         timeout = getattr(samples.env.env_info, "timeout", None)
+        if timeout is None or not self._takes_finals():
+            return to_buffer
         recorded = getattr(samples.env, "final_observation", None)
-        if timeout is None or recorded is None or not self._takes_finals():
+        if recorded is None:
+            self._tell_of_missing_finals()
             return to_buffer
         where = torch.nonzero(timeout.bool() & samples.env.done.bool(), as_tuple=True)
         if not len(where[0]):
             return to_buffer
         final = FinalObservations(*where, recorded[where])
-        fields = {**dict(to_buffer.items()), "final": final}
-        return namedarraytuple(type(to_buffer).__name__, tuple(fields))(*fields.values())
+        return with_fields(to_buffer, final=final)
+
+    def _tell_of_missing_finals(self) -> None:
+        if not self._told_of_missing_finals:
+            self._told_of_missing_finals = True
+            logger.log(
+                f"{type(self).__name__}: the collector does not record final observations "
+                "(records_final_observations), so episodes cut off by a time limit count as ended."
+            )
 
     def _takes_finals(self) -> bool:
         cls = self.ReplayBufferCls if self.replay_buffer is None else type(self.replay_buffer)
@@ -162,6 +205,25 @@ class OffPolicyAlgo(GradientAlgo):
             )
             return self.ReplayBufferCls
         return chosen[0] if is_frame_stack(example.observation) else chosen[1]
+
+    def null_action(self) -> dict[str, Any]:
+        """The replay's argument of that name, where an episode's first previous action is not 0."""
+        null = null_action_of(self.agent)
+        return {"null_action": null} if np.any(null) else {}
+
+    def check_replay(self) -> None:
+        """Raise ValueError if the replay cannot do what the settings ask of it."""
+        if self.save_replay and not self._can_be_saved():
+            raise ValueError(
+                f"save_replay=True, but {type(self.replay_buffer).__name__} cannot be saved: it "
+                "needs state_dict() and load_state_dict(state)."
+            )
+
+    def optim_initialize(self, rank: int = 0) -> None:
+        """Build the optimizer; let each of several processes draw from replay on its own."""
+        super().optim_initialize(rank)
+        if rank and hasattr(self.replay_buffer, "set_seed"):
+            self.replay_buffer.set_seed(get_seed(), rank)
 
     # What to learn from.
 
@@ -199,17 +261,54 @@ class OffPolicyAlgo(GradientAlgo):
             "collected before learning goes on."
         )
 
+    def interrupt(self) -> None:
+        """Tell the replay that what it is given next does not follow what it was given last."""
+        if hasattr(self.replay_buffer, "interrupt"):
+            gone = self.replay_buffer.interrupt() or 0  # rows
+            self.batches_in_replay -= -(-gone // self.batch_spec.T)
+
+    def _can_be_saved(self) -> bool:
+        needed = ("state_dict", "load_state_dict")
+        return all(hasattr(self.replay_buffer, name) for name in needed)
+
     def _keeps_replay(self) -> bool:
-        can = hasattr(self.replay_buffer, "state_dict")
         if self.save_replay is None:
-            return can and getattr(self.replay_buffer, "nbytes", SMALL_REPLAY + 1) <= SMALL_REPLAY
+            size = getattr(self.replay_buffer, "nbytes", SMALL_REPLAY + 1)
+            return self._can_be_saved() and size <= SMALL_REPLAY
         return bool(self.save_replay)
 
 
+def rows_to_begin(replay: Any) -> int:
+    """Rows of B environments that a replay must hold before something can be drawn from it.
+
+    Of a user's own replay nothing is known: one.
+    """
+    if not isinstance(replay, ReplayBuffer):
+        return 1
+    every = max(1, replay.rnn_state_interval)
+    first = -(-replay.off_forward // every) * every  # where the first window can begin
+    return int(first + 1 + replay.window.rows_after(replay, None))
+
+
+def with_fields(samples: Any, **more: Any) -> Any:
+    """A named tuple with further fields."""
+    fields = {**dict(samples.items()), **more}
+    return namedarraytuple(type(samples).__name__, tuple(fields))(*fields.values())
+
+
 def is_frame_stack(observation: Any) -> bool:
-    """Whether an observation looks like [C, H, W] bytes: C frames, of which one is new."""
+    """Whether an observation looks like [C, H, W] bytes: C frames, of which one is new.
+
+    With C = 3 it is one picture in colours, and with a multiple of 3 several of them, whose last
+    channel is not all that is new in a step; with C = 1 it is one in grey, and there are no older
+    frames to leave out. Where 3, 6, ... grey frames are stacked, say so with ``ReplayBufferCls``;
+    otherwise they are kept in full, correct and so many times as large.
+    """
     array = np.asarray(observation) if not isinstance(observation, tuple) else None
-    return array is not None and array.ndim == IMAGE_DIMS and array.dtype == np.uint8
+    if array is None or array.ndim != IMAGE_DIMS or array.dtype != np.uint8:
+        return False
+    C = array.shape[0]
+    return bool(C > 1 and C % COLOURS)
 
 
 def null_action_of(agent: Any) -> Any:

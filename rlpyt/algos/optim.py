@@ -10,6 +10,8 @@ import torch
 from rlpyt.algos.untrained import warn_without_gradient
 from rlpyt.errors import NonFiniteError
 
+FEW_NUMBERS = 100_000  # in a model; below, an operation costs more to call than to compute
+
 
 class GradientStep:
     """Backward, clip, check, step. Owned by an algorithm, one per optimizer.
@@ -70,17 +72,19 @@ class GradientStep:
                 "the loss depends on no parameter: look in the model's forward for detach(), "
                 "torch.no_grad() or a way through numpy."
             )
-        self.optimizer.zero_grad(set_to_none=True)
+        for parameter in self.parameters:
+            parameter.grad = None
         loss.backward()  # type: ignore[no-untyped-call]
         if not self._begun:
             self._begun = True
             warn_without_gradient(self._name(p) for p in self.parameters if p.grad is None)
         gradients = [p.grad for p in self.parameters if p.grad is not None]
-        norm = torch.nn.utils.get_total_norm(gradients)
-        # Both at once: where errors are clipped, an infinite loss has a finite gradient.
-        if not math.isfinite((norm + loss.detach()).item()):
+        norm = total_norm(gradients)
+        # Both: where errors are clipped, an infinite loss has a finite gradient.
+        length = norm.item()
+        if not math.isfinite(length + loss.item()):
             raise NonFiniteError(self._diagnose(loss))
-        if self.clip_grad_norm is not None:
+        if self.clip_grad_norm is not None and length > self.clip_grad_norm:
             torch.nn.utils.clip_grads_with_norm_(self.parameters, self.clip_grad_norm, norm)
         self.optimizer.step()
         return norm
@@ -99,6 +103,13 @@ class GradientStep:
 
     def _name(self, parameter: torch.nn.Parameter) -> str:
         return self._names.get(parameter, f"a parameter of shape {tuple(parameter.shape)}")
+
+
+def total_norm(gradients: list[torch.Tensor]) -> torch.Tensor:
+    """The norm of all gradients together; of few numbers, by one operation on a copy of all."""
+    if sum(g.numel() for g in gradients) > FEW_NUMBERS or gradients[0].device.type != "cpu":
+        return torch.nn.utils.get_total_norm(gradients)
+    return torch.linalg.vector_norm(torch.cat([g.reshape(-1) for g in gradients]))  # type: ignore[no-any-return]
 
 
 def checked_arguments(OptimCls: Any, optim_kwargs: dict[str, Any] | None) -> dict[str, Any]:

@@ -29,6 +29,7 @@ class EpsilonGreedy(DiscreteMixin, Distribution):
 
     def __init__(self, epsilon: Any = 1, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        self._epsilon: Any = None
         self.set_epsilon(epsilon)
 
     @property
@@ -38,12 +39,15 @@ class EpsilonGreedy(DiscreteMixin, Distribution):
 
     def set_epsilon(self, epsilon: Any) -> None:
         """Set epsilon: a number, or a vector [B] with an entry for each environment."""
+        if type(epsilon) is type(self._epsilon) is float and epsilon == self._epsilon:
+            return
         tensor = torch.as_tensor(epsilon, dtype=torch.float32)
-        if tensor.dim() > 1 or not bool(((tensor >= 0) & (tensor <= 1)).all()):
+        array = tensor.numpy()
+        if array.ndim > 1 or not ((array >= 0) & (array <= 1)).all():
             raise ValueError(f"epsilon={epsilon} must be a number, or a vector of them, in [0, 1].")
         self._epsilon = epsilon
         self._epsilon_tensor = tensor
-        self._epsilon_numpy = tensor.numpy()
+        self._epsilon_numpy = array
 
     def sample(self, q: Tensor) -> Tensor:
         """Choose actions, integers of ``dtype``.

@@ -34,11 +34,13 @@ def restore(runner: Any, state: dict[str, Any]) -> bool:
     """Put a run into a saved state, after its startup. Returns whether it goes on exactly.
 
     It does where every environment can give and take its state; otherwise environments start new
-    episodes.
+    episodes, and the algorithm is told.
     """
     runner.agent.load_state_dict(state["agent"])
     runner.algo.load_state_dict(state["algo"])
     exact = bool(runner.sampler.load_state_dict(state["sampler"]))
+    if not exact and hasattr(runner.algo, "interrupt"):
+        runner.algo.interrupt()
     runner.load_counters(state["counters"])
     runner.owes_evaluation = state["owes_evaluation"]
     set_random_state(state["random"])

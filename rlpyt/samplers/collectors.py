@@ -22,6 +22,7 @@ from rlpyt.utils.buffer import buffer_func, leaves_of
 from rlpyt.utils.seed import stream
 
 Array = np.ndarray[Any, Any]
+FEW_STEPS = 32  # in a batch; below, statistics of trajectories are cheaper step by step
 
 
 class BaseCollector:
@@ -38,9 +39,21 @@ class BaseCollector:
         step_buffer_np: step record shared with that server.
         global_B: environments in the whole run.
         env_ranks: global indices of these environments.
+
+    Attributes:
+        records_final_observations: whether it writes ``samples.env.final_observation`` where an
+            episode is truncated. The field is there only if it does; algorithms that bootstrap
+            from it otherwise take truncations for terminal. A class with a ``collect_batch`` of
+            its own says so anew.
     """
 
     mid_batch_reset: bool = True
+    records_final_observations: bool = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "collect_batch" in vars(cls) and "records_final_observations" not in vars(cls):
+            cls.records_final_observations = False
 
     def __init__(
         self,
@@ -189,6 +202,8 @@ class Collector(DecorrelatingStartCollector):
     it waits for the end of the batch while zeros (and done) are recorded for it.
     """
 
+    records_final_observations = True
+
     def start_envs(self, max_decorrelation_steps: int = 0) -> tuple[Any, list[Any]]:
         """Start the environments and lay out the step record."""
         inputs, traj_infos = super().start_envs(max_decorrelation_steps)
@@ -240,9 +255,11 @@ class Collector(DecorrelatingStartCollector):
         self._ended = np.zeros(env_buf.done.shape, bool)  # [T, B], trajectories' ends
 
     def _watch_trajectories(self, traj_infos: list[Any]) -> None:
-        """Whole batches at once for the stock TrajInfo, step by step for any other."""
+        """Whole batches at once for the stock TrajInfo, step by step for others and few steps."""
         self._stats = None
-        if self.mid_batch_reset and all(type(info) is TrajInfo for info in traj_infos):
+        few = self.batch_T * len(traj_infos) < FEW_STEPS
+        stock = all(type(info) is TrajInfo for info in traj_infos)
+        if self.mid_batch_reset and stock and not few:
             self._stats = BatchTrajStats(traj_infos, traj_infos[0]._discount)
         self._watch = None if self._stats is not None else self._watch_step
         self.traj_infos = traj_infos

@@ -75,7 +75,7 @@ class Sampler(BaseSampler):
             rank, world_size: which of how many samplers of one run this is.
             worker_process: accepted for rlpyt's sake.
             final_observation: whether ``samples.env`` has a field of that name, with the true
-                final observations of truncated episodes.
+                final observations of truncated episodes; only if the collector records them.
 
         Returns:
             AttrDict of examples of one step: observation, action, reward, done, env_info,
@@ -133,8 +133,9 @@ class Sampler(BaseSampler):
             self.agent.memory.forget()  # of samplers before
         agent_examples(self.agent, examples)
         memory = Arena() if self.layout.processes else False
+        recorded = getattr(self.CollectorCls, "records_final_observations", False)
         self.samples_np = allocate_samples(
-            examples, T, B, bootstrap_value, memory, final_observation
+            examples, T, B, bootstrap_value, memory, final_observation and recorded
         )
         self.samples_pyt = torchify_buffer(self.samples_np)
         specs = [

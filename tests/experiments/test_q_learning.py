@@ -17,9 +17,11 @@ from rlpyt.experiments.configs.compose import with_parts
 from rlpyt.experiments.configs.presets import layers
 from rlpyt.experiments.options import RunOptions, UnknownName
 from rlpyt.experiments.run import train
+from rlpyt.experiments.video import record_video
 from rlpyt.models.dqn.noisy import noisy_layers
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
+from rlpyt.vis.curves import read_progress
 
 ATARI_KEYS = {
     atari_dqn: "dqn double prioritized dueling double_pri_duel catdqn ernbw rmsprop fast_log "
@@ -38,9 +40,11 @@ def preset(algo_name, env, **changes):
     return options.updated(changes)
 
 
-@pytest.mark.parametrize("env", ["CartPole-v1", "pong", "toy/memory"])
+@pytest.mark.parametrize("env", ["CartPole-v1", "pong", "toy/memory", "MinAtar/Breakout-v1"])
 @pytest.mark.parametrize("algo_name", Q_LEARNING)
 def test_presets_make_an_algorithm_and_its_agent(algo_name, env):
+    if env.startswith("MinAtar/"):
+        pytest.importorskip("minatar")
     options = preset(algo_name, env)
     spaces = env_spaces(env_recipe(env))
     agent = build_agent(options, spaces)
@@ -81,6 +85,20 @@ def test_a_run_trains_resumes_and_plays(algo_name, tmp_path):
     run.agent.deterministic = False
     run.reset()
     assert run.agent.distribution.epsilon == pytest.approx(0.001)  # not that before training
+
+
+@pytest.mark.parametrize("algo_name", ["dqn", "r2d1"])
+def test_minatar_is_learnt_from_pictures_of_false_and_true(algo_name, tmp_path):
+    pytest.importorskip("minatar")
+    small = dict(steps=1280, log_interval_steps=640, algo=dict(min_steps_learn=960))
+    options = preset(algo_name, "MinAtar/Breakout-v1", **small)
+    train(options, tmp_path / "run")
+    run = rlpyt.load(tmp_path / "run")
+    updates = read_progress(tmp_path / "run")["Diagnostics/CumUpdates"]
+    assert updates[-1] >= 2 and run.evaluate(2).returns
+    first = next(p for p in run.agent.model.parameters() if p.dim() == 4)
+    assert first.shape == (16, 4, 3, 3)
+    assert record_video(run, tmp_path / "film.mp4", max_steps=5) == 5
 
 
 def test_options_of_the_network_reach_the_model():

@@ -21,6 +21,7 @@ class CatDqnAgent(DqnAgent):
         **kwargs: of `DqnAgent`.
     """
 
+    gives = "probabilities of atoms"
     AgentInfo = AgentInfo
 
     def __init__(self, n_atoms: int = 51, **kwargs: Any) -> None:

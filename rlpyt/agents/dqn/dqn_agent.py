@@ -33,9 +33,12 @@ class DqnAgent(EpsilonGreedyAgentMixin, BaseAgent):
             same actions from the same noise, several times faster for small batches.
 
     Attributes:
-        target_model: gives the targets of learning; equal to ``model`` at first.
+        target_model: gives the targets of learning; equal to ``model`` at first. It is in
+            evaluation mode (no dropout, no statistics of batches), but for its noisy layers, which
+            have noise of their own in training.
     """
 
+    gives = "action values"  # in training; an algorithm says what it learns from, by these words
     AgentInfo: Any = AgentInfo  # the record of what the actions were chosen by
 
     def __init__(self, *args: Any, fast_acting: bool = True, **kwargs: Any) -> None:
@@ -89,6 +92,9 @@ class DqnAgent(EpsilonGreedyAgentMixin, BaseAgent):
         self.target_model = self._build_model().requires_grad_(False)
         initial = self.initial_model_state_dict or {}
         self.target_model.load_state_dict(initial.get("target", self.model.state_dict()))
+        self.target_model.eval()
+        for layer in noisy_layers(self.target_model):
+            layer.train()
 
     def to_device(self, cuda_idx: int | None = None) -> None:
         """Move model and target to a CUDA device."""

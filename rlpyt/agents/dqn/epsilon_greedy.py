@@ -106,10 +106,16 @@ class EpsilonGreedyAgentMixin:
         self.eps_sample = self.eps_init
 
     def set_sample_epsilon_greedy(self, epsilon: Any) -> None:
-        """Sample with this epsilon, a number or one per environment, until the mode is set."""
+        """Sample with this epsilon, a number or one per environment, until the mode is set.
+
+        Where all environments have the same, a number says it, which fits any group of them.
+        """
         self.eps_sample, self._rows = epsilon, None
-        if np.ndim(epsilon) == 0:
-            self.distribution.set_epsilon(float(epsilon))  # type: ignore[attr-defined]
+        if isinstance(epsilon, np.ndarray) and epsilon.ndim:
+            alike = (epsilon == epsilon[0]).all()
+            epsilon = epsilon[0] if alike else epsilon.astype(np.float32)
+        own = epsilon if isinstance(epsilon, np.ndarray) else float(epsilon)
+        self.distribution.set_epsilon(own)  # type: ignore[attr-defined]
 
     def sample_mode(self, itr: int) -> None:
         """Sample with the epsilon of this iteration."""
@@ -122,6 +128,12 @@ class EpsilonGreedyAgentMixin:
         super().eval_mode(itr)  # type: ignore[misc]
         self._rows = None
         self.distribution.set_epsilon(1.0 if itr == 0 else self.eps_eval)  # type: ignore[attr-defined]
+
+    def set_noise(self, noise: Any) -> None:
+        """Whoever gives the noise [B, ...] of a step says for how many environments it will be."""
+        if noise is not None:
+            self.fit_epsilon(len(noise))
+        super().set_noise(noise)  # type: ignore[misc]
 
     def epsilon_of(self, n: int, group: int) -> Any:
         """The epsilons of a group of n environments, for the present mode: float32."""

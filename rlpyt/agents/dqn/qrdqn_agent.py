@@ -17,6 +17,8 @@ class QrDqnAgent(DqnAgent):
         **kwargs: of `DqnAgent`.
     """
 
+    gives = "quantiles"
+
     def __init__(self, n_quantiles: int = 200, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.n_quantiles = whole_number("n_quantiles", n_quantiles, 1)
@@ -37,6 +39,8 @@ class IqnAgent(DqnAgent):
         n_act_quantiles: K.
         **kwargs: of `DqnAgent`.
     """
+
+    gives = "quantiles of any fractions"
 
     def __init__(self, n_act_quantiles: int = 32, **kwargs: Any) -> None:
         super().__init__(**kwargs)

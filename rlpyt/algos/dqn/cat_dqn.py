@@ -5,7 +5,7 @@ this is Rainbow (Hessel et al. 2018).
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -15,7 +15,7 @@ from rlpyt.algos.dqn.losses import categorical_loss, greedy_row, project_onto_at
 from rlpyt.utils.checks import check_range
 from rlpyt.utils.tensor import select_at_indexes
 
-EPS = 1e-6  # the least probability in logarithms
+EPS = 1e-6  # the least probability in priorities
 
 
 @own_fields_first
@@ -25,6 +25,8 @@ class CategoricalDQN(DQN):
 
     V_min: float = -10  # value of the first atom: the least discounted return
     V_max: float = 10  # of the last: the greatest
+
+    learns: ClassVar[str] = "probabilities of atoms"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -54,11 +56,12 @@ class CategoricalDQN(DQN):
             loss, a scalar; KL divergences of the same [B], for priorities, without gradient.
         """
         samples = self.on_device(samples)
-        p = select_at_indexes(samples.action, self.agent(*samples.agent_inputs))
+        p = select_at_indexes(samples.action, self.forward(self.agent, *samples.agent_inputs))
         with torch.no_grad():
             z = torch.linspace(self.V_min, self.V_max, self.agent.n_atoms, device=p.device)
-            target_p = self.agent.target(*samples.target_inputs)
-            selecting_p = self.agent(*samples.target_inputs) if self.double_dqn else target_p
+            inputs = samples.target_inputs
+            target_p = self.forward(self.agent.target, *inputs)
+            selecting_p = self.forward(self.agent, *inputs) if self.double_dqn else target_p
             next_p = greedy_row(target_p, selecting_p @ z)
             discount_n = self.bootstrap_discount(samples)
             projected = project_onto_atoms(next_p, samples.return_, discount_n, z)

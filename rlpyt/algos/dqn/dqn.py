@@ -8,7 +8,7 @@ import torch
 
 from rlpyt.agents.exploration import annealed
 from rlpyt.algos.dqn.losses import greedy_value, huber
-from rlpyt.algos.off_policy import OffPolicyAlgo, thinned
+from rlpyt.algos.off_policy import OffPolicyAlgo, thinned, with_fields
 from rlpyt.errors import NonFiniteError
 from rlpyt.replays.non_sequence.frame import (
     AsyncPrioritizedReplayFrameBuffer,
@@ -21,6 +21,7 @@ from rlpyt.replays.non_sequence.prioritized import (
     PrioritizedReplayBuffer,
 )
 from rlpyt.replays.non_sequence.uniform import AsyncUniformReplayBuffer, UniformReplayBuffer
+from rlpyt.utils.buffer import buffer_method
 from rlpyt.utils.checks import check_range, whole_number
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.tensor import select_at_indexes
@@ -55,13 +56,14 @@ class DQN(OffPolicyAlgo):
     pri_alpha: float = 0.6  # how much priorities matter; 0 is uniform
     pri_beta_init: float = 0.4  # how much importance weights correct, at first
     pri_beta_final: float = 1.0  # and in the end
-    pri_beta_steps: int = int(50e6)  # environment steps until then
-    default_priority: float | None = None  # of new samples; None: delta_clip, or 1
+    pri_beta_steps: int | None = int(50e6)  # environment steps until then; None: the whole run
+    default_priority: float | None = None  # of new samples; None: the greatest so far, at first 1
     ReplayBufferCls: Any = None  # to use in place of the one these settings ask for
     updates_per_sync: int = 1  # updates between hand-overs of parameters, in asynchronous runs
     save_replay: bool | None = None  # keep the replay in checkpoints; None: if below 200 MB
     mixed_precision: bool = False  # forward passes of training in bfloat16
 
+    learns: ClassVar[str] = "action values"  # what the agent must give
     opt_info_fields: ClassVar[tuple[str, ...]] = OptInfo._fields
 
     def __post_init__(self) -> None:
@@ -72,14 +74,13 @@ class DQN(OffPolicyAlgo):
         check_range("pri_alpha", self.pri_alpha, 0)
         check_range("pri_beta_init", self.pri_beta_init, 0, 1)
         check_range("pri_beta_final", self.pri_beta_final, 0, 1)
-        whole_number("pri_beta_steps", self.pri_beta_steps, 1)
+        for name in ("pri_beta_steps", "eps_steps"):
+            if getattr(self, name) is not None:
+                whole_number(name, getattr(self, name), 1)
         for name in ("delta_clip", "default_priority"):
             if getattr(self, name) is not None:
                 check_range(name, getattr(self, name), 0, open_low=True)
-        if self.eps_steps is not None:
-            whole_number("eps_steps", self.eps_steps, 1)
-        if self.default_priority is None:
-            self.default_priority = 1.0 if self.delta_clip is None else self.delta_clip
+        self.new_priority = float(self.default_priority or self.delta_clip or 1)
 
     # Life cycle.
 
@@ -96,12 +97,13 @@ class DQN(OffPolicyAlgo):
         """Build replay and optimizer; give the agent its schedule of epsilon.
 
         Raises:
-            ValueError: the settings would never learn, or the sampler's batches have gaps.
+            ValueError: agent, sampler or replay does not suit the algorithm, or it would never
+                learn.
         """
         self.check_parts(agent, batch_spec, mid_batch_reset)
         self.plan(agent, n_itr, batch_spec, mid_batch_reset, world_size)
-        self._set_schedules()
         self.initialize_replay_buffer(examples, batch_spec)
+        self._check_replay_and_plan()
         self.optim_initialize(rank)
 
     def async_initialize(
@@ -117,12 +119,13 @@ class DQN(OffPolicyAlgo):
         self.check_parts(agent, batch_spec, mid_batch_reset)
         updates = self.updates_per_sync
         self.plan(agent, sampler_n_itr, batch_spec, mid_batch_reset, world_size, updates)
-        self._set_schedules()
         self.initialize_replay_buffer(examples, batch_spec, async_=True)
+        self._check_replay_and_plan()
         return self.replay_buffer
 
     def check_parts(self, agent: Any, batch_spec: Any, mid_batch_reset: bool) -> None:
         """Raise ValueError if the agent or the sampler's batches do not suit the algorithm."""
+        self.check_agent(agent)
         if agent.recurrent:
             raise ValueError(
                 f"{type(self).__name__} learns from single transitions, and "
@@ -135,8 +138,29 @@ class DQN(OffPolicyAlgo):
                 "mid_batch_reset, such as CpuResetCollector."
             )
 
+    def check_agent(self, agent: Any) -> None:
+        """Raise ValueError if the agent gives something else than the algorithm learns.
+
+        Of an agent that does not say what it gives, only a target network is asked.
+        """
+        gives = getattr(agent, "gives", None)
+        if gives != self.learns and (gives is not None or not hasattr(agent, "target")):
+            raise ValueError(
+                f"{type(self).__name__} learns {self.learns}, and {type(agent).__name__} gives "
+                f"{gives or 'no such thing'}; use one like {AGENTS[self.learns]}. (An agent of "
+                "your own says by its class attribute `gives` what its model gives.)"
+            )
+
+    def _check_replay_and_plan(self) -> None:
+        self.check_replay()
+        self.plan_beginning()
+        self._set_schedules()
+
     def _set_schedules(self) -> None:
-        self.pri_beta_itr = max(1, self.pri_beta_steps // self.itr_steps)
+        last_itr = self.n_itr - 1
+        if self.pri_beta_steps is not None:
+            last_itr = max(1, self.pri_beta_steps // self.itr_steps)
+        self.pri_beta_itr = last_itr
         if self.eps_steps is not None:
             last = max(self.min_itr_learn, self.eps_steps // self.itr_steps)
             self.agent.set_epsilon_itr_min_max(self.min_itr_learn, last)
@@ -152,24 +176,38 @@ class DQN(OffPolicyAlgo):
             B=batch_spec.B,
             discount=self.discount,
             n_step_return=self.n_step_return,
+            **self.null_action(),
         )
         if self.prioritized_replay:
             kwargs.update(
                 alpha=self.pri_alpha,
                 beta=self.pri_beta_init,
-                default_priority=self.default_priority,
+                default_priority=self.new_priority,
             )
         cls = self.choose_replay(REPLAYS[self.prioritized_replay, async_], example)
         self.replay_buffer = cls(**kwargs)
 
     def examples_to_buffer(self, examples: Any) -> Any:
-        """One step as the replay keeps it."""
-        return SamplesToBuffer(
+        """One step as the replay keeps it.
+
+        Raises:
+            ValueError: the replay needs to know of time limits, and the environment does not tell.
+        """
+        example = SamplesToBuffer(
             observation=examples["observation"],
             action=examples["action"],
             reward=examples["reward"],
             done=examples["done"],
         )
+        if not self.needs_timeout():
+            return example
+        env_info = examples["env_info"]
+        if not hasattr(env_info, "timeout"):
+            raise ValueError(
+                f"{self.ReplayBufferCls.__name__} needs `timeout` in env_info, true where a time "
+                f"limit ended the episode; the environment gives {env_info._fields}."
+            )
+        return with_fields(example, timeout=env_info.timeout)
 
     def samples_to_buffer(self, samples: Any) -> Any:
         """A batch [T, B] as the replay takes it, with final observations if there are any."""
@@ -179,6 +217,8 @@ class DQN(OffPolicyAlgo):
             reward=samples.env.reward,
             done=samples.env.done,
         )
+        if self.needs_timeout():
+            to_buffer = with_fields(to_buffer, timeout=samples.env.env_info.timeout)
         return self.with_finals(to_buffer, samples)
 
     # Training.
@@ -208,16 +248,22 @@ class DQN(OffPolicyAlgo):
     def update(self, itr: int) -> tuple[Any, ...]:
         """Take one gradient step on a batch; returns values for each field of ``OptInfo``."""
         batch = self.replay_buffer.sample_batch(self.batch_size)
-        loss, td_abs_errors = self._compute_loss(batch)
+        loss, td_abs_errors = self.loss(batch)
         grad_norm = self._descend(loss, itr)
         self._prioritize(batch, td_abs_errors)
         return [loss.item()], [grad_norm.item()], thinned(td_abs_errors)
 
-    def _compute_loss(self, batch: Any) -> Any:
+    def forward(self, network: Any, *inputs: Any) -> Any:
+        """What ``self.agent`` or ``self.agent.target`` gives for these inputs.
+
+        With ``mixed_precision`` the network runs in bfloat16, and all that is made of it is in
+        float32 again.
+        """
         if not self.mixed_precision:
-            return self.loss(batch)
+            return network(*inputs)
         with torch.autocast(self.agent.device.type, torch.bfloat16):
-            return self.loss(batch)
+            output = network(*inputs)
+        return buffer_method(output, "float")
 
     def _descend(self, loss: torch.Tensor, itr: int) -> torch.Tensor:
         """Step, count, and let the target network follow when it is due."""
@@ -231,10 +277,30 @@ class DQN(OffPolicyAlgo):
         return grad_norm
 
     def _prioritize(self, batch: Any, priorities: torch.Tensor) -> None:
-        if self.prioritized_replay:
-            ticket = getattr(batch, "ticket", None)
-            arguments = (priorities.cpu() + PRIORITY_EPS, *([] if ticket is None else [ticket]))
-            self.replay_buffer.update_batch_priorities(*arguments)
+        if not self.prioritized_replay:
+            return
+        priorities = priorities.cpu() + PRIORITY_EPS
+        ticket = getattr(batch, "ticket", None)
+        rows = () if ticket is None else (ticket,)
+        self.replay_buffer.update_batch_priorities(priorities, *rows)
+        greatest = priorities.max().item()
+        if self.default_priority is None and greatest > self.new_priority:
+            self._give_new_samples(greatest)
+
+    def _give_new_samples(self, priority: float) -> None:
+        """Let samples to come rank first, until they have been tried (Schaul et al. 2016)."""
+        self.new_priority = priority
+        if hasattr(self.replay_buffer, "set_default_priority"):
+            self.replay_buffer.set_default_priority(priority)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Optimizer, counters, the priority of new samples, and the replay if it is to be kept."""
+        return {**super().state_dict(), "new_priority": self.new_priority}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a saved state; without a replay in it, fill one before learning goes on."""
+        super().load_state_dict(state)
+        self._give_new_samples(state.get("new_priority", self.new_priority))
 
     def loss(self, samples: Any) -> tuple[torch.Tensor, torch.Tensor]:
         """Squared or Huber loss of the TD errors of a batch [B].
@@ -251,10 +317,11 @@ class DQN(OffPolicyAlgo):
             loss, a scalar; absolute TD errors [B], at most ``delta_clip``, without gradient.
         """
         samples = self.on_device(samples)
-        q = select_at_indexes(samples.action, self.agent(*samples.agent_inputs))
+        q = select_at_indexes(samples.action, self.forward(self.agent, *samples.agent_inputs))
         with torch.no_grad():
-            target_q = self.agent.target(*samples.target_inputs)
-            selecting_q = self.agent(*samples.target_inputs) if self.double_dqn else None
+            inputs = samples.target_inputs
+            target_q = self.forward(self.agent.target, *inputs)
+            selecting_q = self.forward(self.agent, *inputs) if self.double_dqn else None
             next_value = greedy_value(target_q, selecting_q)
             target = samples.return_ + self.bootstrap_discount(samples) * next_value
         delta = target - q
@@ -276,6 +343,13 @@ class DQN(OffPolicyAlgo):
             ends = (self.pri_beta_init, self.pri_beta_final)
             self.replay_buffer.set_beta(annealed(itr, self.min_itr_learn, self.pri_beta_itr, *ends))
 
+
+AGENTS = {  # that give what is learnt
+    "action values": "DqnAgent",
+    "probabilities of atoms": "CatDqnAgent",
+    "quantiles": "QrDqnAgent",
+    "quantiles of any fractions": "IqnAgent",
+}
 
 # (prioritised, in shared memory) -> (for stacks of frames, for anything else)
 REPLAYS: dict[tuple[bool, bool], tuple[Any, Any]] = {

@@ -5,8 +5,10 @@ Leading dimensions ``*L`` are [B] for single transitions and [T, B] for sequence
 rewards in the return, zero after a terminal state; replays give both.
 """
 
+import math
+
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 
 def greedy_value(next_q: Tensor, selecting_q: Tensor | None = None) -> Tensor:
@@ -37,9 +39,8 @@ def huber(x: Tensor, clip: float | None) -> Tensor:
     """x^2 / 2 up to ``clip``, beyond it a line of that slope; ``None``: x^2 / 2 everywhere."""
     if clip is None:
         return 0.5 * x * x
-    size = x.abs()
-    small = size.clamp(max=clip)
-    return small * (size - 0.5 * small)
+    loss = nn.functional.huber_loss(x, torch.zeros_like(x), reduction="none", delta=clip)
+    return loss  # type: ignore[no-any-return]
 
 
 def project_onto_atoms(p: Tensor, return_: Tensor, discount_n: Tensor, z: Tensor) -> Tensor:
@@ -72,18 +73,21 @@ def categorical_loss(p: Tensor, target_p: Tensor, eps: float) -> tuple[Tensor, T
     """Cross entropy between target and prediction, and the KL divergence between them.
 
     Args:
-        p: [*L, P], predicted probabilities, with gradient.
+        p: [*L, P], predicted probabilities, with gradient. However small one is, its logarithm is
+            taken as it is: through a softmax the gradient stays p - target_p. Only zeros, and what
+            float32 can hardly tell from them, count as 1e-38.
         target_p: [*L, P].
-        eps: probabilities below it are taken for it in logarithms.
+        eps: probabilities below it are taken for it in the KL divergence, which so has a bound.
 
     Returns:
-        cross entropy [*L], with gradient; KL(target_p || p) [*L], without: zero where they agree,
-        so it serves as a priority.
+        cross entropy [*L], with gradient; KL(target_p || p) [*L], without: ``eps`` where they
+        agree, at most -log eps, so it serves as a priority.
     """
-    p, target = p.clamp(eps, 1), target_p.clamp(eps, 1)
-    cross_entropy = -(target_p * p.log()).sum(-1)
-    kl = (target * (target.log() - p.detach().log())).sum(-1).clamp(min=eps)
-    return cross_entropy, kl
+    log_p = p.clamp(min=torch.finfo(p.dtype).tiny).log()
+    cross_entropy = -(target_p * log_p).sum(-1)
+    target = target_p.clamp(min=eps)
+    kl = (target * (target.log() - log_p.detach().clamp(min=math.log(eps)))).sum(-1)
+    return cross_entropy, kl.clamp(min=eps)
 
 
 def quantile_huber_loss(
@@ -119,16 +123,16 @@ def value_scale(x: Tensor, eps: float) -> Tensor:
 
 
 def inv_value_scale(z: Tensor, eps: float) -> Tensor:
-    """The x with h(x) = z, in closed form.
+    """The x with h(x) = z, in closed form, exact to a few roundings for any size of z.
 
-        sign(z) (s^2 - 1),   s = (sqrt(1 + 4 eps (|z| + 1 + eps)) - 1) / (2 eps)
+        x = sign(z) u (u + 2),   u = 2 |z| / (1 + 2 eps + sqrt((1 + 2 eps)^2 + 4 eps |z|))
 
-    written so that nothing cancels, and eps may be zero.
+    with u = sqrt(|x| + 1) - 1, the positive root of eps u^2 + (1 + 2 eps) u = |z|. Pohlen et al.
+    write that root as a difference; here all terms are positive, and eps may be zero.
     """
-    size = z.abs()
-    root = torch.sqrt(1 + 4 * eps * (size + 1 + eps))
-    s_minus_1 = (2 * (size + 1 + eps) - (root + 1)) / (root + 1)
-    return z.sign() * s_minus_1 * (s_minus_1 + 2)
+    linear = 1 + 2 * eps
+    u = 2 * z.abs() / (linear + torch.sqrt(linear**2 + 4 * eps * z.abs()))
+    return z.sign() * u * (u + 2)
 
 
 def sequence_priority(td_abs: Tensor, valid: Tensor, eta: float) -> Tensor:

@@ -1,7 +1,7 @@
 """Quantile regression: QR-DQN (Dabney et al. 2018a) and implicit quantiles, IQN (2018b)."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -19,6 +19,8 @@ class QRDQN(DQN):
     ``delta_clip`` is the threshold k of the quantile Huber loss.
     """
 
+    learns: ClassVar[str] = "quantiles"
+
     def loss(self, samples: Any) -> tuple[torch.Tensor, torch.Tensor]:
         """Quantile Huber loss between all target quantiles and all predicted ones, [B].
 
@@ -29,11 +31,13 @@ class QRDQN(DQN):
             loss, a scalar; absolute differences of the means [B], without gradient.
         """
         samples = self.on_device(samples)
-        quantiles = select_at_indexes(samples.action, self.agent(*samples.agent_inputs))
+        given = self.forward(self.agent, *samples.agent_inputs)
+        quantiles = select_at_indexes(samples.action, given)
         tau = midpoints(quantiles.shape[-1]).to(quantiles.device)
         with torch.no_grad():
-            next_quantiles = self.agent.target(*samples.target_inputs)
-            selecting = self.agent(*samples.target_inputs) if self.double_dqn else next_quantiles
+            inputs = samples.target_inputs
+            next_quantiles = self.forward(self.agent.target, *inputs)
+            selecting = self.forward(self.agent, *inputs) if self.double_dqn else next_quantiles
             target = self.target_of(samples, next_quantiles, selecting)
         return self.regress(samples, quantiles, tau, target)
 
@@ -65,6 +69,8 @@ class IQN(QRDQN):
     n_tau: int = 64  # N, fractions per predicted return; 8-64
     n_tau_target: int = 64  # N', fractions per target; 8-64
 
+    learns: ClassVar[str] = "quantiles of any fractions"
+
     def __post_init__(self) -> None:
         super().__post_init__()
         whole_number("n_tau", self.n_tau, 1)
@@ -82,12 +88,14 @@ class IQN(QRDQN):
         samples = self.on_device(samples)
         device, B = samples.return_.device, len(samples.return_)
         tau = torch.rand(B, self.n_tau, device=device)
-        quantiles = select_at_indexes(samples.action, self.agent(*samples.agent_inputs, tau))
+        given = self.forward(self.agent, *samples.agent_inputs, tau)
+        quantiles = select_at_indexes(samples.action, given)
         with torch.no_grad():
             inputs = samples.target_inputs
             next_tau = torch.rand(B, self.n_tau_target, device=device)
-            next_quantiles = self.agent.target(*inputs, next_tau)
+            next_quantiles = self.forward(self.agent.target, *inputs, next_tau)
             acting = midpoints(self.agent.n_act_quantiles)
             select = self.agent if self.double_dqn else self.agent.target
-            target = self.target_of(samples, next_quantiles, select(*inputs, acting))
+            selecting = self.forward(select, *inputs, acting)
+            target = self.target_of(samples, next_quantiles, selecting)
         return self.regress(samples, quantiles, tau, target)

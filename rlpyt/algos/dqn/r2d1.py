@@ -1,5 +1,6 @@
 """R2D1: recurrent DQN from replayed sequences (R2D2 of Kapturowski et al. 2019, on one machine)."""
 
+import warnings
 from collections import namedtuple
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -8,7 +9,7 @@ import torch
 
 from rlpyt.agents.base import AgentInputs
 from rlpyt.algos.arguments import own_fields_first
-from rlpyt.algos.dqn.dqn import DQN, SamplesToBuffer
+from rlpyt.algos.dqn.dqn import DQN, PRIORITY_EPS, SamplesToBuffer
 from rlpyt.algos.dqn.losses import (
     greedy_value,
     huber,
@@ -18,7 +19,7 @@ from rlpyt.algos.dqn.losses import (
 )
 from rlpyt.algos.dqn.sequences import cross_truncations, tails_behind
 from rlpyt.algos.episodes import EpisodePacking, null_after_done, state_after
-from rlpyt.algos.off_policy import null_action_of, thinned
+from rlpyt.algos.off_policy import null_action_of, thinned, with_fields
 from rlpyt.algos.returns import valid_from_done
 from rlpyt.replays.batch import PrioritiesSamplesToBuffer
 from rlpyt.replays.sequence.frame import (
@@ -78,9 +79,9 @@ class R2D1(DQN):
     pri_alpha: float = 0.6  # how much priorities matter; 0 is uniform
     pri_beta_init: float = 0.9  # how much importance weights correct, at first
     pri_beta_final: float = 0.9  # and in the end
-    pri_beta_steps: int = int(50e6)  # environment steps until then
+    pri_beta_steps: int | None = int(50e6)  # environment steps until then; None: the whole run
     pri_eta: float = 0.9  # share of the greatest TD error in a sequence's priority; rest: the mean
-    default_priority: float | None = None  # of new samples; None: delta_clip, or 1
+    default_priority: float | None = None  # of new samples; None: the greatest so far, at first 1
     input_priorities: bool = True  # new samples get the priority of their own TD errors
     input_priority_shift: int | None = (
         None  # ... for sequences this many states older; None: by burn-in
@@ -113,6 +114,7 @@ class R2D1(DQN):
         Raises:
             ValueError: they begin elsewhere; or the agent has no memory.
         """
+        self.check_agent(agent)
         if not agent.recurrent:
             raise ValueError(
                 f"{type(self).__name__} trains agents with memory; {type(agent).__name__} has "
@@ -153,32 +155,45 @@ class R2D1(DQN):
             n_step_return=self.n_step_return,
             rnn_state_interval=self.store_rnn_state_interval,
             batch_T=length,
+            **self.null_action(),
         )
         if self.prioritized_replay:
+            self._warn_if_batches_are_short(batch_spec.T)
             kwargs.update(
                 alpha=self.pri_alpha,
                 beta=self.pri_beta_init,
-                default_priority=self.default_priority,
+                default_priority=self.new_priority,
                 input_priorities=self.input_priorities,
                 input_priority_shift=self.input_priority_shift,
             )
         cls = self.choose_replay(REPLAYS[self.prioritized_replay, async_], example)
         self.replay_buffer = cls(**kwargs)
 
+    def _warn_if_batches_are_short(self, T: int) -> None:
+        n, every = self.n_step_return, self.store_rnn_state_interval
+        too_long = [f"n_step_return={n}"] if n >= T else []
+        too_long += [f"store_rnn_state_interval={every}"] if every > T else []
+        if self.input_priorities and too_long:
+            warnings.warn(
+                f"input_priorities=True does little with sampler batches of batch_T={T} steps, "
+                f"which are too short for {' and '.join(too_long)}: most new sequences get "
+                f"default_priority. Sample with batch_T={max(n + 1, every)} or more, or set "
+                "input_priorities=False."
+            )
+
     def examples_to_buffer(self, examples: Any) -> Any:
         """One step as the replay keeps it, with the recurrent state before it."""
         example = super().examples_to_buffer(examples)
         if self.store_rnn_state_interval < 1:
             return example
-        return SamplesToBufferRnn(*example, examples["agent_info"].prev_rnn_state)
+        return with_fields(example, prev_rnn_state=examples["agent_info"].prev_rnn_state)
 
     def samples_to_buffer(self, samples: Any) -> Any:
         """A batch [T, B] as the replay takes it: with states, final observations, priorities."""
         to_buffer = super().samples_to_buffer(samples)
         if self.store_rnn_state_interval > 0:
             state = samples.agent.agent_info.prev_rnn_state
-            fields = {**dict(to_buffer.items()), "prev_rnn_state": state}
-            to_buffer = namedarraytuple("SamplesToBufferRnn", tuple(fields))(*fields.values())
+            to_buffer = with_fields(to_buffer, prev_rnn_state=state)
         if self.prioritized_replay and self.input_priorities:
             priorities = self.compute_input_priorities(samples)
             return PrioritiesSamplesToBuffer(priorities=priorities, samples=to_buffer)
@@ -199,7 +214,7 @@ class R2D1(DQN):
         """
         env, n = samples.env, self.n_step_return
         T, B = env.reward.shape
-        default = torch.full((B,), float(self.default_priority or 1))
+        default = torch.full((B,), self.new_priority)
         if n > T:
             return default
         q = samples.agent.agent_info.q
@@ -218,7 +233,7 @@ class R2D1(DQN):
             torch.from_numpy(targets.return_), torch.from_numpy(targets.discount_n), next_value
         )
         td_abs = self.clip((target - select_at_indexes(samples.agent.action, q)[:rows]).abs())
-        priorities = sequence_priority(td_abs, known, self.pri_eta)
+        priorities = sequence_priority(td_abs, known, self.pri_eta) + PRIORITY_EPS
         return torch.where(known.any(0), priorities, default)
 
     # Training.
@@ -229,7 +244,7 @@ class R2D1(DQN):
     def update(self, itr: int) -> tuple[Any, ...]:
         """Take one gradient step on a batch; returns values for each field of ``OptInfo``."""
         batch = self.replay_buffer.sample_batch(self.batch_B)
-        loss, td_abs_errors, priorities = self._compute_loss(batch)
+        loss, td_abs_errors, priorities = self.loss(batch)
         grad_norm = self._descend(loss, itr)
         self._prioritize(batch, priorities)
         return [loss.item()], [grad_norm.item()], thinned(td_abs_errors), thinned(priorities)
@@ -265,10 +280,11 @@ class R2D1(DQN):
         tails, at = tails_behind(samples, wT)
         packing = EpisodePacking(ends, at)
         packed = packing.pack(inputs[wT:], tails)
-        q_packed, _ = self.agent(*packed, packing.pack_state(online_state))
+        q_packed, _ = self.forward(self.agent, *packed, packing.pack_state(online_state))
         q = packing.unpack(q_packed)[:bT]
         with torch.no_grad():
-            target_q, _ = self.agent.target(*packed, packing.pack_state(target_state))
+            state = packing.pack_state(target_state)
+            target_q, _ = self.forward(self.agent.target, *packed, state)
             value = greedy_value(target_q, q_packed if self.double_dqn else None)
             next_value = packing.unpack(value)[n:].clone()
             if at is not None:
@@ -291,9 +307,11 @@ class R2D1(DQN):
         if not self.warmup_T:
             return state, state
         done = samples.all_done[: self.warmup_T]
-        online = state_after(lambda x, h: self.agent(*x, h)[1], inputs, done, state)
-        target = state_after(lambda x, h: self.agent.target(*x, h)[1], inputs, done, state)
-        return online, target
+
+        def behind(network: Any) -> Any:
+            return state_after(lambda x, h: self.forward(network, *x, h)[1], inputs, done, state)
+
+        return behind(self.agent), behind(self.agent.target)
 
     def target_of(
         self, return_: torch.Tensor, discount_n: torch.Tensor, next_value: torch.Tensor

@@ -13,7 +13,7 @@ from rlpyt.algos.returns import (
     generalized_advantage_estimation,
     valid_from_done,
 )
-from rlpyt.utils.buffer import buffer_func, buffer_method, buffer_to
+from rlpyt.utils.buffer import buffer_method, buffer_to
 from rlpyt.utils.checks import check_range
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.tensor import valid_mean
@@ -121,20 +121,6 @@ class PolicyGradientAlgo(GradientAlgo):
             done=done,
         )
         return batch if self.agent.device.type == "cpu" else buffer_to(batch, self.agent.device)
-
-    def update_obs_rms(self, samples: Any) -> None:
-        """Let the agent's observation statistics, if it keeps any, take in a batch [T, B].
-
-        Once it has been trained on: until then the agent computes the likelihoods and values that
-        were recorded, and PPO's ratios begin at one.
-        """
-        if not hasattr(self.agent, "update_obs_rms"):
-            return
-        seen = samples.env.observation
-        if not self.mid_batch_reset:  # what was recorded while waiting is void: [N, ...] remain
-            valid = valid_from_done(samples.env.done) > 0
-            seen = buffer_func(seen, lambda leaf: leaf[valid])
-        self.agent.update_obs_rms(seen)
 
     def _null_action(self) -> Any:
         spaces = self.agent.env_spaces

@@ -83,6 +83,40 @@ FAMILIES: dict[str, dict[str, Preset]] = {
             },
         },
     },
+    "minatar": {
+        **q_learning.MINATAR,
+        "ppo": {
+            "steps": 1_000_000,
+            "sampler": {"batch_T": 128, "batch_B": 8},
+            "agent": q_learning.MINATAR_NETWORK,
+            "algo": {
+                "learning_rate": 1e-3,
+                "discount": 0.99,
+                "gae_lambda": 0.95,
+                "epochs": 4,
+                "minibatches": 4,
+                "ratio_clip": 0.2,
+                "value_loss_coeff": 0.5,
+                "entropy_loss_coeff": 0.01,
+                "clip_grad_norm": 0.5,
+                "normalize_advantage": True,
+            },
+        },
+        "a2c": {
+            "steps": 1_000_000,
+            "sampler": {"batch_T": 8, "batch_B": 16},
+            "agent": q_learning.MINATAR_NETWORK,
+            "algo": {
+                "learning_rate": 1e-3,
+                "discount": 0.99,
+                "gae_lambda": 0.95,
+                "value_loss_coeff": 0.5,
+                "entropy_loss_coeff": 0.01,
+                "clip_grad_norm": 0.5,
+                "normalize_advantage": True,
+            },
+        },
+    },
     "mujoco": {
         "ppo": {
             "steps": 1_000_000,

@@ -78,6 +78,37 @@ def test_target_equals_the_model_at_first_and_follows_when_told(name):
     assert all(torch.equal(v, model[k]) for k, v in agent.target_model.state_dict().items())
 
 
+class Forgetful(torch.nn.Module):
+    """Dropout and statistics of batches, which a target network must not have."""
+
+    def __init__(self, observation_shape, output_size):
+        super().__init__()
+        self.layers = torch.nn.Sequential(
+            torch.nn.Linear(3, 8), torch.nn.BatchNorm1d(8), torch.nn.Dropout(),
+            torch.nn.Linear(8, output_size),
+        )  # fmt: skip
+
+    def forward(self, observation, prev_action, prev_reward):
+        return self.layers(observation)
+
+
+def test_targets_have_no_dropout_and_do_not_depend_on_the_batch():
+    agent = DqnMlpAgent(ModelCls=Forgetful)
+    agent.initialize(SPACES)
+    agent.train_mode(0)
+    target = agent.target(*inputs())
+    assert torch.equal(target, agent.target(*inputs()))
+    assert torch.allclose(target[:2], agent.target(*(x[:2] for x in inputs())))
+    assert not torch.equal(agent(*inputs()), agent(*inputs()))
+    agent.update_target()
+    assert not agent.target_model.training
+
+
+def test_noisy_layers_of_the_target_are_noisy():
+    agent = initialized("noisy")
+    assert not torch.equal(agent.target(*inputs()), agent.target(*inputs()))
+
+
 @pytest.mark.parametrize("name", VECTOR_AGENTS)
 def test_state_goes_round(name):
     agent, other = initialized(name), VECTOR_AGENTS[name]()

@@ -1,6 +1,9 @@
 import numpy as np
 import pytest
+import torch
 
+from rlpyt.agents.base import AgentStep
+from rlpyt.agents.dqn.dqn_agent import AgentInfo
 from rlpyt.agents.dqn.vector import DqnMlpAgent, dqn_agent_for
 from rlpyt.agents.exploration import annealed, log_spaced, ramp
 from rlpyt.envs.toy import CountEnv
@@ -80,6 +83,36 @@ def test_vector_epsilon_goes_by_global_rank_and_group():
     agent.collector_initialize(global_B=5, env_ranks=[2])  # again, from the same numbers
     agent.sample_mode(99)
     assert agent.epsilon_of(1, 0) == spread[2]
+
+
+class OwnStep(DqnMlpAgent):
+    """Acts as agents written for rlpyt do: by asking the distribution for what it was set to."""
+
+    @torch.no_grad()
+    def step(self, observation, prev_action, prev_reward):
+        q = self(observation, prev_action, prev_reward)
+        return AgentStep(self.distribution.sample(q), AgentInfo(q))
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_agents_with_a_step_of_their_own_have_the_epsilons_of_their_environments(groups):
+    agent = OwnStep(eps_final=0.5, eps_final_min=1e-9, eps_itr_min=0, eps_itr_max=1)
+    agent.initialize(CountEnv().spaces, global_B=4, env_ranks=[0, 1, 2, 3])
+    agent.sample_mode(0)
+    assert agent.distribution.epsilon == 1.0  # of any number of environments
+    agent.sample_mode(9)
+    assert np.allclose(agent.distribution.epsilon, log_spaced(1e-9, 0.5, 4))
+    surprises, n = np.zeros(4), 4 // groups
+    inputs = torch.zeros(n, 3), torch.zeros(n, dtype=torch.long), torch.zeros(n)
+    for seed in range(200):
+        noise = torch.rand(4, 2, generator=torch.Generator().manual_seed(seed))
+        for group in range(groups):
+            agent.attend(group)
+            mine = slice(group * n, (group + 1) * n)
+            agent.set_noise(noise[mine])
+            action, info = agent.step(*inputs)
+            surprises[mine] += (action != info.q.argmax(-1)).numpy()
+    assert (surprises[:2] == 0).all() and surprises[3] > 40
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from gymnasium.spaces import Box
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[2]))
@@ -18,7 +19,8 @@ from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
 from rlpyt.algos.dqn.dqn import DQN, OptInfo
 from rlpyt.algos.dqn.qr_dqn import IQN, QRDQN
 from rlpyt.algos.dqn.r2d1 import R2D1
-from rlpyt.envs.toy import TruncationEnv
+from rlpyt.algos.off_policy import is_frame_stack
+from rlpyt.envs.toy import CountEnv, TruncationEnv
 from rlpyt.errors import NonFiniteError
 from rlpyt.models.dqn.implicit_quantile import midpoints
 from rlpyt.replays.non_sequence.frame import UniformReplayFrameBuffer
@@ -26,6 +28,7 @@ from rlpyt.replays.non_sequence.prioritized import PrioritizedReplayBuffer
 from rlpyt.replays.non_sequence.uniform import AsyncUniformReplayBuffer, UniformReplayBuffer
 from rlpyt.samplers.collections import BatchSpec
 from rlpyt.samplers.parallel.cpu.collectors import CpuWaitResetCollector
+from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
 
 SMALL = dict(min_steps_learn=2 * T * B, replay_size=40 * B, batch_size=16, replay_ratio=2)
 
@@ -232,7 +235,7 @@ def test_beta_and_priorities_of_prioritised_replay():
     )  # fmt: skip
     agent = AGENTS["dqn"]()
     sampler = prepared(algo, agent)
-    assert algo.default_priority == 1.0 and DQN(delta_clip=0.3).default_priority == 0.3
+    assert algo.new_priority == 1.0 and DQN(delta_clip=0.3).new_priority == 0.3
     samples = fill(algo, sampler)
     given = []
     update = algo.replay_buffer.update_batch_priorities
@@ -246,10 +249,28 @@ def test_beta_and_priorities_of_prioritised_replay():
     assert len(given) == 4 * algo.updates_per_optimize
 
 
+CONV = dict(channels=[4], kernel_sizes=[2], strides=[1], paddings=[0], fc_sizes=8)
+
+
+class Screens(CountEnv):
+    """``CountEnv`` whose t comes as frames [C, 4, 4] filled with t - C + 1 to t, at least 0."""
+
+    def __init__(self, n_frames=2, dtype="uint8", **kwargs):
+        super().__init__(**kwargs)
+        self.most = 1 if dtype == "bool" else 255
+        box = Box(0, self.most, (n_frames, 4, 4), np.dtype(dtype).type)
+        self._observation_space = GymSpaceWrapper(box)
+
+    def _observe(self):
+        shape, dtype = self._observation_space.shape, self._observation_space.dtype
+        t = np.arange(self._t + 1 - shape[0], self._t + 1).clip(0, self.most)
+        return np.broadcast_to(t[:, None, None], shape).astype(dtype)
+
+
 def test_replay_fits_the_observations():
-    image = dict(channels=[4], kernel_sizes=[2], strides=[1], paddings=[0], fc_sizes=8)
+    image = CONV
     frames = DQN(**SMALL)
-    prepared(frames, AtariDqnAgent(model_kwargs=image), ShapedCountEnv, dict(kind="image"))
+    fill(frames, prepared(frames, AtariDqnAgent(model_kwargs=image), Screens))
     assert type(frames.replay_buffer) is UniformReplayFrameBuffer
     plain = DQN(prioritized_replay=True, **SMALL)
     prepared(plain, DqnMlpAgent(), ShapedCountEnv, dict(kind="dict"))
@@ -261,6 +282,31 @@ def test_replay_fits_the_observations():
     assert type(chosen.replay_buffer) is UniformReplayBuffer
     fill(chosen, sampler)
     loss, _ = chosen.loss(chosen.replay_buffer.sample_batch(8))
+    assert torch.isfinite(loss)
+
+
+@pytest.mark.parametrize(
+    "shape, dtype, stack",
+    [((4, 84, 84), "uint8", True), ((2, 5, 5), "uint8", True), ((3, 96, 96), "uint8", False),
+     ((12, 84, 84), "uint8", False), ((1, 84, 84), "uint8", False), ((4, 84), "uint8", False),
+     ((4, 10, 10), "bool", False)],
+)  # fmt: skip
+def test_one_picture_is_no_stack_of_frames(shape, dtype, stack):
+    assert is_frame_stack(np.zeros(shape, dtype)) is stack
+
+
+def test_observations_of_false_and_true_are_kept_as_such():
+    algo = DQN(**SMALL)
+    agent = AtariDqnAgent(model_kwargs=CONV)
+    sampler = prepared(algo, agent, Screens, dict(dtype="bool", n_frames=4))
+    samples = fill(algo, sampler)
+    assert type(algo.replay_buffer) is UniformReplayBuffer
+    batch = algo.replay_buffer.sample_batch(64)
+    observation = batch.agent_inputs.observation
+    assert samples.env.observation.dtype == observation.dtype == torch.bool
+    assert observation.float().mean() not in (0, 1)
+    assert (observation[:, 3] | observation[:, 2])[:, 0, 0].any()
+    loss, _ = algo.loss(batch)
     assert torch.isfinite(loss)
 
 
@@ -303,13 +349,6 @@ def test_hooks_of_subclasses_are_called():
     samples = fill(algo, sampler, batches=3)
     algo.optimize_agent(5, samples)
     assert called == ["examples"] + ["samples"] * 4 + ["loss"] * algo.updates_per_optimize
-
-
-def test_bfloat16_is_close():
-    algo = DQN(mixed_precision=True, **SMALL)
-    batch = sampled(algo, DqnMlpAgent(), EnvCls=ShapedCountEnv)
-    low, _ = algo._compute_loss(batch)
-    assert low.item() == pytest.approx(algo.loss(batch)[0].item(), rel=0.05)
 
 
 def test_noisy_networks_learn_with_independent_noise():

@@ -110,12 +110,24 @@ def test_categorical_loss_by_hand():
     p = torch.tensor([[0.5, 0.5], [0.25, 0.75], [1.0, 0.0]], requires_grad=True)
     target = torch.tensor([[0.5, 0.5], [0.0, 1.0], [0.5, 0.5]])
     loss, kl = categorical_loss(p, target, eps=1e-6)
-    expected = [math.log(2), -math.log(0.75), -0.5 * math.log(1e-6)]
+    expected = [math.log(2), -math.log(0.75), -0.5 * math.log(torch.finfo().tiny)]
     assert np.allclose(loss.detach(), expected)
+    assert kl[2] == pytest.approx(0.5 * (math.log(0.5) + math.log(0.5) - math.log(1e-6)), rel=1e-4)
     assert kl[0] == pytest.approx(1e-6) and kl[1] == pytest.approx(-math.log(0.75), rel=1e-3)
     assert not kl.requires_grad and bool((kl > 0).all())
     loss[1].backward()
     assert np.allclose(p.grad[1], [0, -1 / 0.75])
+
+
+@pytest.mark.parametrize("logit", [1.0, 18.0, 80.0])
+def test_categorical_gradient_is_that_of_a_softmax_however_wrong_it_is(logit):
+    logits = torch.tensor([[logit, 0.0]], requires_grad=True)
+    loss, kl = categorical_loss(logits.softmax(-1), torch.tensor([[0.0, 1.0]]), eps=1e-6)
+    loss.sum().backward()
+    p = 1 / (1 + math.exp(-logit))
+    assert np.allclose(logits.grad, [[p, -p]])
+    assert loss.item() == pytest.approx(math.log(1 + math.exp(logit)), rel=1e-5)
+    assert kl.item() <= -math.log(1e-6) + 1e-4
 
 
 def quantile_loss_by_loops(quantiles, tau, target, clip):
@@ -167,6 +179,18 @@ def test_value_scale_and_its_inverse(eps):
     assert torch.allclose(inv_value_scale(value_scale(x, eps), eps), x, rtol=1e-4, atol=1e-6)
     z = torch.linspace(-20, 20, 41)
     assert torch.allclose(value_scale(inv_value_scale(z, eps), eps), z, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("eps", [0.0, 1e-3, 1e-2, 0.1])
+def test_value_scale_and_its_inverse_are_exact_for_any_size(eps):
+    x = torch.logspace(-8, 6, 500)
+    exact = x.double()
+    scaled = exact / (torch.sqrt(exact + 1) + 1) + eps * exact
+    for sign in (1, -1):
+        error = value_scale(sign * x, eps).double() - sign * scaled
+        assert (error.abs() / scaled).max() < 5e-7
+        error = inv_value_scale(sign * scaled.float(), eps).double() - sign * exact
+        assert (error.abs() / exact).max() < 5e-7
 
 
 def test_value_scale_by_hand():

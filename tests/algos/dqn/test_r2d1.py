@@ -247,11 +247,12 @@ def input_priorities_by_stepping(algo, samples):
                 target = float(value_scale(torch.tensor(target), EPS))
                 errors.append(abs(target - float(q[t, b, samples.agent.action[t, b]])))
             gone = gone or (not algo.mid_batch_reset and bool(samples.env.done[t, b]))
-        default = algo.default_priority
+        default = algo.new_priority
         out.append(ETA * max(errors) + (1 - ETA) * np.mean(errors) if errors else default)
     return torch.tensor(out, dtype=torch.float32)
 
 
+@pytest.mark.filterwarnings("ignore:input_priorities=True does little")
 @pytest.mark.parametrize("collector", [None, CpuWaitResetCollector])
 @pytest.mark.parametrize("n_step", [1, 3, 8, 9])
 def test_input_priorities_are_td_errors_of_recorded_values(n_step, collector):
@@ -266,6 +267,18 @@ def test_input_priorities_are_td_errors_of_recorded_values(n_step, collector):
         assert torch.allclose(own, input_priorities_by_stepping(algo, samples), rtol=1e-4)
         if n_step == 9:  # the batch has 8 rows: nothing is known
             assert own.tolist() == [1.0] * B
+
+
+def test_new_samples_without_any_error_can_be_drawn():
+    algo = algo_of()
+    sampler = prepared(algo, AGENTS["r2d1"]())
+    for itr in range(6):
+        samples, _ = sampler.obtain_samples(itr)
+        samples.agent.agent_info.q.zero_()
+        samples.env.reward.zero_()
+        assert (algo.compute_input_priorities(samples) > 0).all()
+        algo.store(samples)
+    assert len(algo.replay_buffer.sample_batch(4).is_weights) == 4
 
 
 def test_input_priorities_go_to_sequences_that_begin_before_burn_in():

@@ -1,0 +1,278 @@
+"""Agent, replay, sampler and schedules: what does not fit together is refused, or made to fit."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from gymnasium.spaces import Box
+
+sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from parts_dqn import AGENTS, N_ATOMS, B, T, Tiny, fill, prepared
+
+from rlpyt.agents.dqn.atari.atari_dqn_agent import AtariDqnAgent
+from rlpyt.agents.dqn.dqn_agent import DqnAgent
+from rlpyt.agents.dqn.r2d1_agent import R2d1Agent
+from rlpyt.agents.dqn.vector import R2d1LstmAgent
+from rlpyt.agents.pg.vector import CategoricalMlpAgent
+from rlpyt.algos import off_policy
+from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
+from rlpyt.algos.dqn.dqn import DQN
+from rlpyt.algos.dqn.qr_dqn import IQN, QRDQN
+from rlpyt.algos.dqn.r2d1 import R2D1
+from rlpyt.envs.toy import CountEnv
+from rlpyt.errors import ReplayNotReady
+from rlpyt.replays.base import BaseReplayBuffer
+from rlpyt.replays.non_sequence.prioritized import PrioritizedReplayBuffer
+from rlpyt.replays.non_sequence.time_limit import TlUniformReplayBuffer
+from rlpyt.samplers.collections import BatchSpec
+from rlpyt.samplers.parallel.cpu.collectors import CpuWaitResetCollector
+from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
+from rlpyt.utils.seed import set_seed
+
+SMALL = dict(min_steps_learn=2 * T * B, replay_size=60 * B, batch_size=16, replay_ratio=2)
+SEQUENCES = dict(
+    batch_T=6, batch_B=4, warmup_T=4, store_rnn_state_interval=4, n_step_return=2,
+    min_steps_learn=1, replay_size=60 * B,
+)  # fmt: skip
+
+
+# Agents.
+
+
+@pytest.mark.parametrize(
+    "Algo, agent, message",
+    [
+        (QRDQN, "dqn", "QRDQN learns quantiles, and DqnAgent gives action values; .* QrDqnAgent"),
+        (QRDQN, "cat", "CatDqnAgent gives probabilities of atoms"),
+        (QRDQN, "iqn", "IqnAgent gives quantiles of any fractions"),
+        (DQN, "cat", "DQN learns action values, and CatDqnAgent gives .* use one like DqnAgent"),
+        (DQN, "qr", "QrDqnAgent gives quantiles"),
+        (CategoricalDQN, "dqn", "DqnAgent gives action values; use one like CatDqnAgent"),
+        (IQN, "qr", "use one like IqnAgent"),
+    ],
+)
+def test_agents_that_give_something_else_are_refused(Algo, agent, message):
+    with pytest.raises(ValueError, match=message):
+        prepared(Algo(**SMALL), AGENTS[agent]())
+
+
+def test_agents_without_target_are_refused():
+    agent = CategoricalMlpAgent()
+    agent.initialize(CountEnv().spaces)
+    with pytest.raises(
+        ValueError, match="CategoricalMlpAgent gives no such thing; use one like DqnAgent"
+    ):
+        DQN(**SMALL).initialize(agent, 100, BatchSpec(T, B), True, {})
+
+
+def test_agents_of_ones_own_say_what_they_give():
+    class Own(DqnAgent):
+        gives = "quantiles"
+
+        def summarize(self, output):
+            return output.mean(-1)
+
+    algo = QRDQN(**SMALL)
+    sampler = prepared(algo, Own(ModelCls=Tiny, model_kwargs=dict(n_quantiles=N_ATOMS)))
+    fill(algo, sampler)
+    assert torch.isfinite(algo.loss(algo.replay_buffer.sample_batch(4))[0])
+
+
+# Replays.
+
+
+class Forgets(PrioritizedReplayBuffer):
+    state_dict = load_state_dict = property()  # as if it had none
+
+
+def test_a_replay_that_cannot_be_saved_is_refused_if_it_is_to_be_saved():
+    with pytest.raises(ValueError, match="save_replay=True, but Forgets cannot be saved"):
+        prepared(DQN(ReplayBufferCls=Forgets, save_replay=True, **SMALL), AGENTS["dqn"]())
+    algo = DQN(ReplayBufferCls=Forgets, **SMALL)
+    prepared(algo, AGENTS["dqn"]())
+    assert algo.state_dict()["replay"] is None
+
+
+def test_replays_that_know_of_time_limits_are_told():
+    algo = DQN(ReplayBufferCls=TlUniformReplayBuffer, n_step_return=2, **SMALL)
+    sampler = prepared(algo, AGENTS["dqn"](), env_kwargs=dict(end="truncation"))
+    fill(algo, sampler)
+    batch = algo.replay_buffer.sample_batch(200)
+    assert batch.timeout.any() and (batch.timeout == batch.done).all()
+    assert (batch.discount_n > 0).all() and torch.isfinite(algo.loss(batch)[0])
+
+
+def test_environments_that_do_not_tell_of_time_limits_are_refused():
+    algo = DQN(ReplayBufferCls=TlUniformReplayBuffer, **SMALL)
+    examples = dict(
+        observation=np.zeros(3), action=np.int64(0), reward=np.float32(0), done=np.bool_(0),
+        env_info=BatchSpec(1, 2),
+    )  # fmt: skip
+    with pytest.raises(ValueError, match="TlUniformReplayBuffer needs `timeout` in env_info"):
+        algo.examples_to_buffer(examples)
+
+
+def test_observations_that_are_no_stacks_name_the_argument_that_helps():
+    image = dict(channels=[4], kernel_sizes=[2], strides=[1], paddings=[0], fc_sizes=8)
+    algo = DQN(**SMALL)
+    sampler = prepared(algo, AtariDqnAgent(model_kwargs=image), Snow)
+    with pytest.raises(ValueError, match="no stacks of frames") as caught:
+        fill(algo, sampler)
+    assert "ReplayBufferCls that keeps them whole: UniformReplayBuffer" in caught.value.__notes__[0]
+
+
+class Snow(CountEnv):
+    """Four channels of noise."""
+
+    def __init__(self):
+        super().__init__()
+        self._observation_space = GymSpaceWrapper(Box(0, 255, (4, 4, 4), np.uint8))
+
+    def _observe(self):
+        return np.random.default_rng().integers(0, 256, (4, 4, 4), dtype=np.uint8)
+
+
+def test_processes_of_one_run_draw_different_rows():
+    drawn = {}
+    for rank in (0, 1, 0):
+        algo, agent = DQN(**SMALL), AGENTS["dqn"]()
+        sampler = prepared(algo, agent)
+        set_seed(7)
+        algo.initialize(agent, 100, BatchSpec(T, B), True, sampler.examples, 2, rank)
+        fill(algo, sampler)
+        rows = algo.replay_buffer.sample_batch(16).agent_inputs.observation
+        assert rank not in drawn or torch.equal(drawn[rank], rows)
+        drawn[rank] = rows
+    assert not torch.equal(drawn[0], drawn[1])
+
+
+def test_nulls_that_are_not_zero_are_passed_on():
+    algo = DQN(**SMALL)
+    prepared(algo, AGENTS["dqn"]())
+    assert algo.null_action() == {}
+    algo.agent.env_spaces.action.null_value = lambda: np.int64(2)
+    assert algo.null_action() == {"null_action": 2}
+
+
+# When learning begins.
+
+
+@pytest.mark.parametrize("batch_T", [4, 8])
+@pytest.mark.parametrize(
+    "make, agent",
+    [
+        (lambda: R2D1(**SEQUENCES), "r2d1"),
+        (lambda: R2D1(**SEQUENCES, prioritized_replay=False), "r2d1"),
+        (lambda: DQN(n_step_return=9, **{**SMALL, "min_steps_learn": 0}), "dqn"),
+        (lambda: DQN(prioritized_replay=True, **{**SMALL, "min_steps_learn": 0}), "dqn"),
+    ],
+)
+def test_learning_begins_as_soon_as_there_is_something_to_learn_from(make, agent, batch_T):
+    algo = make()
+    sampler = prepared(algo, AGENTS[agent](), batch_T=batch_T)
+    algo.updates_per_optimize, algo.itrs_per_optimize = 1, 1
+    begin = algo.min_itr_learn
+    assert algo.agent.eps_itr_min == begin
+    for itr in range(begin + 2):
+        samples, _ = sampler.obtain_samples(itr)
+        info = algo.optimize_agent(itr, samples)
+        assert len(info.loss) == (itr >= begin)
+        if itr < begin:
+            with pytest.raises(ReplayNotReady):
+                algo.replay_buffer.sample_batch(4)
+
+
+def test_runs_too_short_for_the_first_window_are_refused():
+    with pytest.raises(ValueError, match="once it holds 16 rows of 3 environments.*never learn"):
+        prepared(R2D1(**SEQUENCES), AGENTS["r2d1"](), n_itr=1)
+    prepared(R2D1(**SEQUENCES), AGENTS["r2d1"](), n_itr=2)
+
+
+def test_replays_of_ones_own_are_not_asked_when_they_can_begin():
+    assert off_policy.rows_to_begin(BaseReplayBuffer()) == 1
+
+
+# Schedules.
+
+
+def test_asynchronous_optimizers_share_one_sampler():
+    kwargs = dict(min_steps_learn=6 * T * B, eps_steps=20 * T * B, replay_size=60 * B)
+    agent, examples = AGENTS["dqn"](), prepared(DQN(**SMALL), AGENTS["dqn"]()).examples
+    agent.initialize(CountEnv().spaces)
+    algo = DQN(**kwargs)
+    algo.async_initialize(agent, 50, BatchSpec(T, B), True, examples, world_size=2)
+    assert (algo.min_itr_learn, agent.eps_itr_max) == (6, 20)
+    algo = DQN(**kwargs)
+    algo.initialize(agent, 50, BatchSpec(T, B), True, examples, world_size=2)
+    assert (algo.min_itr_learn, agent.eps_itr_max) == (3, 10)
+
+
+def test_beta_can_take_the_whole_run():
+    algo = DQN(prioritized_replay=True, pri_beta_steps=None, **SMALL)
+    prepared(algo, AGENTS["dqn"](), n_itr=12)
+    betas = []
+    for itr in (2, 11):
+        algo.update_itr_hyperparams(itr)
+        betas.append(algo.replay_buffer.beta)
+    assert betas == [0.4, 1.0]
+    assert DQN().pri_beta_steps == 50e6
+    with pytest.raises(ValueError, match="pri_beta_steps=0"):
+        DQN(pri_beta_steps=0)
+
+
+# Priorities of new samples.
+
+
+class Prioritized(PrioritizedReplayBuffer):
+    def set_default_priority(self, priority):
+        self.default_priority = priority
+
+
+@pytest.mark.parametrize("given", [None, 3.0])
+def test_new_samples_rank_first_unless_told_otherwise(given):
+    settings = dict(prioritized_replay=True, delta_clip=None, ReplayBufferCls=Prioritized)
+    algo = DQN(default_priority=given, **settings, **SMALL)
+    sampler = prepared(algo, AGENTS["dqn"]())
+    samples = fill(algo, sampler)
+    assert algo.replay_buffer.default_priority == (given or 1.0)
+    algo.optimize_agent(9, samples)
+    greatest = algo.replay_buffer.default_priority
+    assert greatest == given if given else greatest > 10  # rewards are hundreds
+    resumed = DQN(default_priority=given, **settings, **SMALL)
+    prepared(resumed, AGENTS["dqn"]())
+    resumed.load_state_dict(algo.state_dict())
+    assert resumed.replay_buffer.default_priority == resumed.new_priority == greatest
+
+
+def test_clipped_errors_bound_the_priority_of_new_samples():
+    algo = DQN(prioritized_replay=True, delta_clip=0.5, **SMALL)
+    samples = fill(algo, prepared(algo, AGENTS["dqn"]()))
+    algo.optimize_agent(9, samples)
+    assert algo.new_priority == pytest.approx(0.5, abs=1e-5)
+
+
+def test_short_batches_of_the_sampler_make_input_priorities_useless():
+    with pytest.warns(UserWarning, match="batch_T=4 .* for n_step_return=5: .* batch_T=6 or more"):
+        prepared(R2D1(**{**SEQUENCES, "n_step_return": 5}), AGENTS["r2d1"](), batch_T=4)
+    with pytest.warns(UserWarning, match="batch_T=3 .* for store_rnn_state_interval=4: "):
+        prepared(R2D1(**SEQUENCES), AGENTS["r2d1"](), batch_T=3)
+
+
+# Observation statistics.
+
+
+def test_statistics_leave_out_what_was_recorded_while_waiting():
+    algo = R2D1(**{**SEQUENCES, "warmup_T": T, "store_rnn_state_interval": T, "batch_T": T})
+    agent = R2d1LstmAgent(model_kwargs=dict(lstm_size=8, normalize_observation=True))
+    assert isinstance(agent, R2d1Agent)
+    sampler = prepared(algo, agent, env_kwargs=dict(length=5), CollectorCls=CpuWaitResetCollector)
+    seen = []
+    agent.update_obs_rms = seen.append
+    samples = fill(algo, sampler, batches=1)
+    done = samples.env.done.long()
+    counts = done.cumsum(0) - done == 0
+    assert not counts.all()
+    assert torch.equal(seen[0], samples.env.observation[counts])
