@@ -168,8 +168,9 @@ def rlpyt(env: str, n_envs: int = 1, sampler: str = "serial", **kwargs: Any) -> 
     algo = DQN(**settings)
     returns: deque[float] = deque(maxlen=100)
     try:
-        collect.final_observation = algo.final_observation
-        examples = collect.initialize(agent=agent, affinity=affinity, seed=0)
+        examples = collect.initialize(
+            agent=agent, affinity=affinity, seed=0, final_observation=algo.final_observation
+        )
         algo.initialize(
             agent=agent,
             n_itr=N_ITR,

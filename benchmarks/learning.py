@@ -1,8 +1,10 @@
 """What the algorithms learn: runs the experiments of docs/results.md and writes its tables.
 
-    python -m benchmarks.learning                 # all but Atari, about half an hour on two cores
+    python -m benchmarks.learning                 # all but Atari and MinAtar, in sequence
     python -m benchmarks.learning --only CartPole # those whose name contains this
+    python -m benchmarks.learning --only minatar  # small games, from pictures of 10 x 10
     python -m benchmarks.learning --only pong     # Atari, more than an hour
+    python -m benchmarks.sb3_dqn_pong             # the other curve beside that of dqn-pong
     python -m benchmarks.learning --report        # no runs, only the tables of what there is
 
 Each experiment is one command line per seed, the one that the table shows. A run that is there
@@ -28,6 +30,8 @@ RUNS = ROOT / "data" / "results"
 IMAGES = ROOT / "docs" / "images"
 SEEDS = (0, 1, 2)
 LIBRARIES = ("torch", "gymnasium", "numpy", "mujoco", "ale-py")
+DDQN = "--agent.dueling --algo.double-dqn --algo.prioritized-replay"
+BREAKOUT = "MinAtar/Breakout-v1 --steps 300000"
 MEMORY = ("ppo toy/memory --steps 100000", "a2c toy/memory --steps 200000")
 
 
@@ -68,6 +72,25 @@ EXPERIMENTS = [
         ">= 10 in the curve",
         by_default=False,
     ),
+    Experiment("dqn-CartPole", "dqn CartPole-v1 --steps 100000", SEEDS, ">= 475"),
+    Experiment("ddqn-CartPole", f"dqn CartPole-v1 --steps 100000 {DDQN}", SEEDS, ">= 475"),
+    Experiment("catdqn-CartPole", "catdqn CartPole-v1 --steps 100000", SEEDS, ">= 475"),
+    Experiment("rainbow-CartPole", "rainbow CartPole-v1 --steps 100000", SEEDS, ">= 475"),
+    Experiment("qrdqn-CartPole", "qrdqn CartPole-v1 --steps 100000", SEEDS, ">= 475"),
+    Experiment("iqn-CartPole", "iqn CartPole-v1 --steps 100000", SEEDS, ">= 475"),
+    Experiment("r2d1-memory", "r2d1 toy/memory", SEEDS, "near 1"),
+    Experiment("dqn-memory", "dqn toy/memory --steps 20000", SEEDS, "cannot: about 0.5"),
+    Experiment("minatar-dqn", f"dqn {BREAKOUT}", SEEDS, "a curve", by_default=False),
+    Experiment("minatar-rainbow", f"rainbow {BREAKOUT}", SEEDS, "a curve", by_default=False),
+    Experiment("minatar-qrdqn", f"qrdqn {BREAKOUT}", SEEDS, "a curve", by_default=False),
+    Experiment("minatar-iqn", f"iqn {BREAKOUT}", SEEDS, "a curve", by_default=False),
+    Experiment(
+        "dqn-pong",
+        "dqn pong --steps 400000",
+        (0,),
+        "a curve beside Stable-Baselines3's",
+        by_default=False,
+    ),
 ]  # fmt: skip
 
 FIGURES = {
@@ -77,7 +100,14 @@ FIGURES = {
     "memory": ["ppo-memory-lstm", "a2c-memory-lstm", "ppo-memory-ff", "a2c-memory-ff"],
     "halfcheetah": ["ppo-HalfCheetah"],
     "pong": ["ppo-pong"],
-}
+    "q-cartpole": [
+        "dqn-CartPole", "ddqn-CartPole", "catdqn-CartPole", "rainbow-CartPole", "qrdqn-CartPole",
+        "iqn-CartPole",
+    ],
+    "q-memory": ["r2d1-memory", "dqn-memory"],
+    "minatar": ["minatar-dqn", "minatar-rainbow", "minatar-qrdqn", "minatar-iqn"],
+    "dqn-pong": ["dqn-pong", "sb3-dqn-pong"],
+}  # fmt: skip
 
 
 def run(experiment: Experiment, seed: int) -> None:
