@@ -60,17 +60,19 @@ def pong() -> Setting:
 
 
 def dqn(env: str, target_return: float, threads: tuple[int, ...] = (1,)) -> Setting:
-    """Deep Q-learning, one environment."""
+    """Deep Q-learning in one environment, or in four that take one step per update."""
     task = {"env": env}
+    several = dict(task, n_envs=4)
     return Setting(
-        f"DQN {'CartPole-v1' if env == 'cartpole' else 'Pong'}, 1 environment",
+        f"DQN {'CartPole-v1' if env == 'cartpole' else 'Pong'}, an update every 4 steps",
         tuple(
-            Contender(name, build, task, n)
+            Contender(name, build, kwargs, n)
             for n in threads
-            for name, build in (
-                ("hand-written", dqn_peers.hand_written),
-                ("Stable-Baselines3", dqn_peers.stable_baselines3),
-                ("rlpyt SerialSampler", dqn_peers.rlpyt),
+            for name, build, kwargs in (
+                ("hand-written", dqn_peers.hand_written, task),
+                ("Stable-Baselines3", dqn_peers.stable_baselines3, task),
+                ("rlpyt SerialSampler", dqn_peers.rlpyt, task),
+                ("rlpyt SerialSampler, 4 environments", dqn_peers.rlpyt, several),
             )
         ),
         target_return=target_return,

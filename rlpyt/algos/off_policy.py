@@ -173,7 +173,7 @@ class OffPolicyAlgo(GradientAlgo):
         if recorded is None:
             self._tell_of_missing_finals()
             return to_buffer
-        where = torch.nonzero(timeout.bool() & samples.env.done.bool(), as_tuple=True)
+        where = (timeout.bool() & samples.env.done.bool()).numpy().nonzero()
         if not len(where[0]):
             return to_buffer
         final = FinalObservations(*where, recorded[where])
