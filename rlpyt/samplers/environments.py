@@ -9,6 +9,7 @@ from rlpyt.envs.base import build_env
 from rlpyt.samplers.buffer import env_examples
 from rlpyt.samplers.place import describe_env
 from rlpyt.utils.in_child import run_in_child
+from rlpyt.utils.seed import undisturbed
 
 
 def try_environment(
@@ -36,7 +37,7 @@ def try_environment(
         what = f"trying out {describe_env(make, kwargs)}"
         settings: dict[str, Any] = dict(start_method=start_method, timeout_s=timeout_s, what=what)
         return run_in_child(_try_out, make, kwargs, **settings)
-    with contextlib.closing(_try_out(make, kwargs)) as tried:
+    with undisturbed(), contextlib.closing(_try_out(make, kwargs)) as tried:
         return next(tried)
 
 

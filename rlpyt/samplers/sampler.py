@@ -27,7 +27,7 @@ from rlpyt.samplers.workers import WorkerSpec
 from rlpyt.utils import serialize
 from rlpyt.utils.buffer import torchify_buffer
 from rlpyt.utils.processes import raised_by_signal, start_context, starter_lasts, summary_of
-from rlpyt.utils.seed import make_seed
+from rlpyt.utils.seed import make_seed, undisturbed
 from rlpyt.utils.shared import Arena
 from rlpyt.utils.stacks import StackFile
 
@@ -150,7 +150,8 @@ class Sampler(BaseSampler):
             self._finalizer.atexit = False  # at exit the pool looks after itself
         else:
             self._station = Station(specs[0], self.agent, self.samples_np)
-            self._station.start()
+            with undisturbed():  # as where environments are built in workers
+                self._station.start()
 
     def _station_spec(
         self,

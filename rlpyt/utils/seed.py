@@ -5,10 +5,11 @@ to the worker that happens to draw from them; so the same seed gives the same da
 of workers.
 """
 
+import contextlib
 import random
 import secrets
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,20 @@ def set_seed(seed: int) -> None:
     words = [seed_ % 2**32, seed_ >> 32]
     np.random.seed(words if words[1] else words[0])  # numpy takes no single number above 32 bits
     torch.manual_seed(seed_)  # seeds CUDA as well
+
+
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """Whatever is drawn from the global generators inside, they go on afterwards as before."""
+    import torch
+
+    states = random.getstate(), np.random.get_state(), torch.get_rng_state()
+    try:
+        yield
+    finally:
+        random.setstate(states[0])
+        np.random.set_state(states[1])
+        torch.set_rng_state(states[2])
 
 
 def get_seed() -> int | None:

@@ -6,8 +6,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlpyt.errors import ReplayNotReady
-from rlpyt.replays import sum_tree
+from rlpyt.replays import compiled, sum_tree
+from rlpyt.replays.compiled import loops
 from rlpyt.replays.sum_tree import AsyncSumTree, SumTree
+
+
+@pytest.fixture(scope="module", autouse=True, params=["compiled", "arrays"])
+def form(request):
+    """All tests hold for compiled loops and for array operations."""
+    assert loops() is not None, "numba is missing; it is in rlpyt[fast]"
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "arrays":
+            patch.setattr(sum_tree, "loops", lambda: None)
+        yield request.param
 
 
 class Table:
@@ -236,3 +247,18 @@ def test_rlpyts_inner_steps_still_do_something_sensible():
     tree.propagate_diffs(np.array([2, 2, 3]), np.array([1.0, 1.0, 0.5]))
     assert tree.total == 8.5
     np.testing.assert_array_equal(tree.priorities[1], [3, 1.5])
+
+
+@pytest.mark.parametrize("n_leaves", [1, 15, 1000, 100_000])
+def test_both_forms_draw_the_same_leaves(n_leaves, form, monkeypatch):
+    rng = np.random.default_rng(n_leaves)
+    tree = SumTree(n_leaves, 1, 0, 0)
+    tree.advance(n_leaves)
+    tree.reconstruct(np.arange(n_leaves), rng.random(n_leaves) * (rng.random(n_leaves) < 0.5))
+    tree.reconstruct(np.array([n_leaves // 2]), 1.0)  # so that one is above zero
+    fractions = np.concatenate([rng.random(500), [0, 1 - 2**-53]])
+    drawn = tree.find(fractions)
+    other = None if form == "compiled" else compiled.loops
+    monkeypatch.setattr(sum_tree, "loops", other or (lambda: None))
+    np.testing.assert_array_equal(drawn, tree.find(fractions))
+    assert (tree.leaves[drawn] > 0).all()

@@ -1,5 +1,6 @@
 """Every sampler collects what the serial one does: same seed, same batch, bit for bit."""
 
+import random
 import sys
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from parts import EchoAgent, ForgetfulEchoAgent, ShapedCountEnv, time_of
 
 from rlpyt.agents.pg.atari import AtariFfAgent, AtariLstmAgent
 from rlpyt.agents.pg.vector import agent_for
+from rlpyt.envs.gym import make
 from rlpyt.samplers.collections import TrajInfo
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
@@ -23,6 +25,7 @@ from rlpyt.samplers.parallel.gpu.collectors import GpuResetCollector, GpuWaitRes
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.buffer import buffer_func, leaves_of
+from rlpyt.utils.seed import set_seed
 
 T, B = 7, 4
 SAMPLERS = [CpuSampler, GpuSampler, AlternatingSampler, NoOverlapAlternatingSampler]
@@ -294,3 +297,18 @@ def test_true_final_observations_are_recorded_where_episodes_are_truncated(Sampl
         assert time_of(last).tolist() == [2] * int(at.sum())
     finally:
         sampler.shutdown()
+
+
+def test_the_generators_of_training_do_not_depend_on_where_environments_are_built():
+    """Minibatches are shuffled by them, so parameters would differ between samplers."""
+    agent = agent_for(make("CartPole-v1").spaces)
+
+    def states_after(SamplerCls):
+        set_seed(3)
+        sampler = SamplerCls(make, dict(id="CartPole-v1"), batch_T=2, batch_B=2)
+        sampler.initialize(agent, affinity=dict(n_workers=2), seed=3)
+        sampler.obtain_samples(0)
+        sampler.shutdown()
+        return [np.random.random(), random.random(), torch.rand(()).item()]
+
+    assert states_after(SerialSampler) == states_after(CpuSampler)
