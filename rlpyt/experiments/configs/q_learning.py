@@ -2,20 +2,23 @@
 
 from rlpyt.experiments.configs.compose import Parts, with_parts
 
+# With single steps, twice the learning rate and without double Q-learning, one seed of three ended
+# CartPole at 169; so all of them end at 500.
 _CLASSIC: Parts = {
     "steps": 100_000,
     "sampler": {"kind": "serial", "batch_T": 16, "batch_B": 4},
     "agent": {"args": {"eps_final": 0.04}},
     "algo": {
         "discount": 0.99,
-        "learning_rate": 5e-4,
+        "learning_rate": 2.5e-4,
         "batch_size": 64,
+        "n_step_return": 3,
         "min_steps_learn": 1000,
         "replay_size": 100_000,
         "replay_ratio": 32,
         "target_update_interval": 250,
         "eps_steps": 15_000,
-        "double_dqn": False,
+        "double_dqn": True,
         "pri_beta_steps": None,
         "clip_grad_norm": 10.0,
     },
