@@ -6,7 +6,7 @@ from pathlib import Path
 from setuptools import find_packages, setup
 
 HERE = Path(__file__).parent
-VERSION = re.search(r'__version__ = "(.+)"', (HERE / "rlpyt" / "__init__.py").read_text())[1]
+VERSION = re.search(r'VERSION = "(.+)"', (HERE / "rlpyt" / "version.py").read_text())[1]
 
 EXTRAS = {
     "atari": ["ale-py>=0.11", "opencv-python-headless>=4.9"],

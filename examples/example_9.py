@@ -8,6 +8,8 @@ takes over and freezes.
 
     python examples/example_9.py
     python examples/example_9.py --normalize --n-workers 2
+
+Next: example_10.py, learning from replay.
 """
 
 import argparse

@@ -10,10 +10,12 @@ fetches what it needs when it is called::
 
 from typing import TYPE_CHECKING, Any
 
+from rlpyt.version import VERSION
+
 if TYPE_CHECKING:
     from rlpyt.experiments.run import Run, load
 
-__version__ = "1.0.0.dev0"
+__version__ = VERSION
 __all__ = ["Run", "__version__", "load"]
 
 

@@ -39,6 +39,7 @@ class BaseAgent:
 
     recurrent = False
     alternating = False
+    family = "rlpyt.agents.pg"  # where there are ready ones
     deterministic = False  # in evaluation, take the likeliest action instead of sampling one
 
     def __init__(
@@ -92,7 +93,7 @@ class BaseAgent:
         if self.ModelCls is None:
             raise ValueError(
                 f"{type(self).__name__} has no ModelCls: pass one, or use an agent that brings "
-                "its model (rlpyt.agents.pg.vector for plain vectors, rlpyt.agents.pg.atari)."
+                f"its model ({self.family}.vector for plain vectors, {self.family}.atari)."
             )
         self.env_spaces = env_spaces
         self.env_model_kwargs = self.make_env_to_model_kwargs(env_spaces)

@@ -1,7 +1,7 @@
 """What algorithms that learn from replay share: when and how often to learn, what to store."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -10,7 +10,8 @@ from rlpyt.algos.gradient import GradientAlgo
 from rlpyt.replays.batch import FinalObservations, ReplayBatch
 from rlpyt.replays.buffer import ReplayBuffer
 from rlpyt.replays.frame import FrameBufferMixin
-from rlpyt.utils.buffer import buffer_to
+from rlpyt.replays.selection import PrioritizedSelection
+from rlpyt.utils.buffer import buffer_to, leaves_of
 from rlpyt.utils.checks import check_range, whole_number
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.logging import logger
@@ -40,6 +41,7 @@ class OffPolicyAlgo(GradientAlgo):
     updates_per_sync: int
     save_replay: bool | None
 
+    batch_size_is: ClassVar[str] = "batch_size"  # in terms of arguments
     replay_buffer: Any = None
     _told_of_missing_finals = False
     batches_in_replay = 0  # of this run; since the resume, where a checkpoint held no replay
@@ -52,8 +54,10 @@ class OffPolicyAlgo(GradientAlgo):
         self.replay_size = whole_number("replay_size", self.replay_size, 1)
         self.n_step_return = whole_number("n_step_return", self.n_step_return, 1)
         self.updates_per_sync = whole_number("updates_per_sync", self.updates_per_sync, 1)
+        if not isinstance(self.save_replay, bool | None):
+            raise TypeError(f"save_replay={self.save_replay!r} must be True, False or None.")
         for name, least in (
-            ("batch_size", self.batch_size),
+            (self.batch_size_is, self.batch_size),
             ("n_step_return", self.n_step_return),
             ("min_steps_learn", self.min_steps_learn),
         ):
@@ -197,14 +201,26 @@ class OffPolicyAlgo(GradientAlgo):
         Args:
             chosen: (for stacks of frames, for anything else).
             example: one step, to look at its observation.
+
+        Raises:
+            TypeError: what the user gave is no class.
+            ValueError: it contradicts other arguments.
         """
-        if self.ReplayBufferCls is not None:
-            logger.log(
-                f"{type(self).__name__}: ReplayBufferCls={self.ReplayBufferCls.__name__} was given "
-                "and is used, whatever other arguments say of replay."
+        own = self.ReplayBufferCls
+        if own is None:
+            return chosen[0] if is_frame_stack(example.observation) else chosen[1]
+        if not callable(own):
+            raise TypeError(
+                f"ReplayBufferCls={own!r:.80} must be a class of replay, such as "
+                f"{chosen[1].__name__}."
             )
-            return self.ReplayBufferCls
-        return chosen[0] if is_frame_stack(example.observation) else chosen[1]
+        if isinstance(own, type) and issubclass(own, ReplayBuffer):
+            check_suits(type(self).__name__, own, chosen[1], example.observation)
+        logger.log(
+            f"{type(self).__name__}: ReplayBufferCls={getattr(own, '__name__', own)} was given, "
+            f"and is used in place of {chosen[1].__name__}."
+        )
+        return own
 
     def null_action(self) -> dict[str, Any]:
         """The replay's argument of that name, where an episode's first previous action is not 0."""
@@ -294,6 +310,37 @@ def with_fields(samples: Any, **more: Any) -> Any:
     """A named tuple with further fields."""
     fields = {**dict(samples.items()), **more}
     return namedarraytuple(type(samples).__name__, tuple(fields))(*fields.values())
+
+
+def check_suits(algo: str, own: Any, usual: Any, observation: Any) -> None:
+    """Raise ValueError where a class of replay does something else than is asked for.
+
+    Args:
+        algo: the algorithm's name.
+        own: the user's class.
+        usual: one that does what is asked for.
+        observation: an example.
+    """
+
+    def kind(cls: Any) -> tuple[bool, bool, bool]:
+        prioritized = issubclass(cls.Selection, PrioritizedSelection)
+        return cls.Window.sequences, prioritized, cls.async_
+
+    (sequences, prioritized, shared), asked = kind(own), kind(usual)
+    wrong = ""
+    if sequences != asked[0]:
+        wrong = f"gives {'sequences' if sequences else 'single transitions'}"
+    elif prioritized != asked[1]:
+        wrong = f"has {'' if prioritized else 'no '}priorities (prioritized_replay={asked[1]})"
+    elif asked[2] and not shared:
+        wrong = "is not in shared memory, which this runner needs"
+    elif issubclass(own, FrameBufferMixin) and np.ndim(leaves_of(observation)[0]) < 2:
+        wrong = f"keeps stacks of frames, and observations are {list(np.shape(observation))}"
+    if wrong:
+        raise ValueError(
+            f"{algo}: ReplayBufferCls={own.__name__} {wrong}; use one like {usual.__name__}, or "
+            "change what it contradicts."
+        )
 
 
 def is_frame_stack(observation: Any) -> bool:

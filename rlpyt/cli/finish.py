@@ -1,10 +1,13 @@
 """What every training command does once training has ended."""
 
+import contextlib
 import json
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+from rlpyt.errors import WorkerError
 from rlpyt.experiments import rundir
 from rlpyt.experiments.options import RunOptions
 from rlpyt.experiments.run import load
@@ -23,6 +26,21 @@ def finish(options: RunOptions, run_dir: Path) -> None:
     if options.video:
         _optional("video", record_video, trained, run_dir / rundir.VIDEO)
     print(_whereabouts(options, run_dir))
+
+
+@contextlib.contextmanager
+def showing_how_to_resume(run_dir: Path) -> Iterator[None]:
+    """Around training: if it ends early and left a checkpoint, say how to go on."""
+    try:
+        yield
+    except (SystemExit, WorkerError) as error:
+        if rundir.has_checkpoint(run_dir):
+            way = f"Go on with: {program()} resume {run_dir}"
+            if isinstance(error, WorkerError):
+                error.add_note(way)
+            else:
+                print(way, flush=True)
+        raise
 
 
 def draw_curve(runs: list[Path], path: Path) -> None:

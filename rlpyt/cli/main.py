@@ -51,7 +51,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             raise
         stopped = isinstance(error, KeyboardInterrupt)
         said = "interrupted" if stopped else str(error) or type(error).__name__
-        print(f"rlpyt: error: {said}", file=sys.stderr)
+        notes = getattr(error, "__notes__", []) if isinstance(error, WorkerError) else []
+        print("\n".join([f"rlpyt: error: {said}", *notes]), file=sys.stderr)
         code = known[0]
     sys.exit(code)
 

@@ -29,12 +29,13 @@ class ProgressHook:
         self._total = 0  # steps of the whole run; 0 until it has started
         self._bar: tqdm[Any] | None = None
         self._next_line_s = 0.0
-        self._shown_steps = -1  # where the last plain line stood
+        self._shown_steps = -1  # where the last plain line stood, or the run began
 
     def on_start(self, runner: Any) -> None:
         """Draw the empty bar; a resumed run starts where it left off."""
         self._total = runner.n_itr * runner.itr_batch_size
         self._next_line_s = time.monotonic() + self.interval_s
+        self._shown_steps = runner.cum_steps
         if self.stream.isatty():
             self._bar = tqdm(
                 total=self._total,
@@ -71,7 +72,7 @@ class ProgressHook:
 
     def _summary(self, runner: Any) -> str:
         """``iteration 12, 21,034 steps/s, return 312.4, 00:18 left``, as far as it is known."""
-        parts = [f"iteration {runner.itr + 1:,}"]
+        parts = [f"iteration {runner.cum_steps // runner.itr_batch_size:,}"]
         speed = runner.steps_per_second
         if isfinite(speed) and speed > 0:
             parts.append(f"{speed:,.0f} steps/s")

@@ -7,7 +7,7 @@ from typing import Any
 
 import tyro
 
-from rlpyt.cli.finish import finish
+from rlpyt.cli.finish import finish, showing_how_to_resume
 from rlpyt.cli.flags import parse
 from rlpyt.cli.progress import ProgressHook
 from rlpyt.experiments.options import read_options
@@ -38,7 +38,8 @@ def main(args: Sequence[str]) -> int:
         f"in {command.run}",
         flush=True,
     )
-    train(options, command.run, hooks=[SomethingLeft(), ProgressHook()], resume=True)
+    with showing_how_to_resume(command.run):
+        train(options, command.run, hooks=[SomethingLeft(), ProgressHook()], resume=True)
     finish(options, command.run)
     return 0
 

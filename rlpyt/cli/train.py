@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from rlpyt.cli.finish import finish
+from rlpyt.cli.finish import finish, showing_how_to_resume
 from rlpyt.cli.flags import UsageError, parse, settings_class
 from rlpyt.cli.progress import ProgressHook
 from rlpyt.experiments.build import ALGORITHMS, algorithm_class, env_recipe
@@ -20,8 +20,8 @@ EXAMPLE = ("ppo", "CartPole-v1")
 DESCRIPTION = f"""Train an agent, then evaluate it, draw its learning curve and film it.
 
 ALGO is one of: {", ".join(ALGORITHMS)}. ENV is a gymnasium id (CartPole-v1, HalfCheetah-v5,
-MinAtar/Breakout-v1), an Atari game (ALE/Pong-v5 with sticky actions, or pong without) or a toy
-(toy/memory).
+MinAtar/Breakout-v1), an Atari game (ALE/Pong-v5 with sticky actions, or pong without), a toy
+(toy/memory) or your own (my_module:MyEnv).
 
 Defaults below are those of {{}}; they come from the preset of the environment's family."""
 
@@ -38,7 +38,8 @@ def main(args: Sequence[str]) -> int:
         f"({workers}, {options.sampler.batch_B} environments, seed {options.seed}) in {run_dir}",
         flush=True,
     )
-    train(options, run_dir, hooks=[ProgressHook()])
+    with showing_how_to_resume(run_dir):
+        train(options, run_dir, hooks=[ProgressHook()])
     finish(options, run_dir)
     return 0
 

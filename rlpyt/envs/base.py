@@ -113,7 +113,8 @@ def build_env(EnvCls: Callable[..., Any], env_kwargs: Mapping[str, Any], where: 
         where: who asks, for messages, e.g. "worker 3, environment 17".
 
     Raises:
-        TypeError: ``EnvCls`` is not callable, or what it returned is no environment.
+        TypeError: ``EnvCls`` is not callable, lacks ``num_envs``, or what it returned is no
+            environment.
         AttributeError: the environment lacks a space.
     """
     by = f" ({where})" if where else ""
@@ -123,8 +124,16 @@ def build_env(EnvCls: Callable[..., Any], env_kwargs: Mapping[str, Any], where: 
             "Every worker builds its own: pass the class and env_kwargs, or for Gymnasium ids "
             "EnvCls=rlpyt.envs.gym.make, env_kwargs=dict(id='CartPole-v1')."
         )
-    env = EnvCls(**env_kwargs)
     name = getattr(EnvCls, "__name__", repr(EnvCls))
+    try:
+        env = EnvCls(**env_kwargs)
+    except TypeError as error:
+        if "missing" not in str(error) or "'num_envs'" not in str(error):
+            raise
+        raise TypeError(
+            f"{error}{by}. A sampler says how many rows it needs where the factory has the "
+            f"attribute batched: set {name}.batched = True, or give num_envs in env_kwargs."
+        ) from error
     if env is None:
         raise TypeError(f"{name} returned None instead of an environment{by}; add its return.")
     if isinstance(env, type):

@@ -1,8 +1,9 @@
 """From options to a ready agent."""
 
+import inspect
 from typing import Any
 
-from rlpyt.experiments.options import RunOptions
+from rlpyt.experiments.options import RunOptions, UnknownName
 
 # Algorithms of deep Q-learning, and the kind of agent that each trains.
 Q_LEARNING = {
@@ -13,6 +14,8 @@ Q_LEARNING = {
     "iqn": "iqn",
     "r2d1": "r2d1",
 }
+# Arguments that are the schedule of epsilon in training.
+EPSILONS = ("eps_init", "eps_final", "eps_final_min", "eps_itr_min", "eps_itr_max")
 
 
 def build_agent(options: RunOptions, env_spaces: Any) -> Any:
@@ -44,7 +47,7 @@ def build_agent(options: RunOptions, env_spaces: Any) -> Any:
 
 
 def _q_agent(options: RunOptions, env_spaces: Any, image: bool) -> Any:
-    from rlpyt.agents.dqn.vector import dqn_agent_for
+    from rlpyt.agents.dqn.vector import AGENTS, dqn_agent_for
 
     chosen, kind = options.agent, Q_LEARNING[options.algo_name]
     recurrent = kind == "r2d1"
@@ -52,6 +55,8 @@ def _q_agent(options: RunOptions, env_spaces: Any, image: bool) -> Any:
         raise ValueError(
             f"{options.algo_name} learns from single steps, and cannot train an LSTM; r2d1 can."
         )
+    if recurrent and not chosen.recurrent:
+        raise ValueError("r2d1 trains an LSTM (agent.recurrent); dqn trains agents without.")
     if chosen.noisy and recurrent:
         raise ValueError("r2d1 has no noisy layers; leave agent.noisy out.")
     model_kwargs = _model_kwargs(options, "fc_sizes" if image else "hidden_sizes")
@@ -60,11 +65,36 @@ def _q_agent(options: RunOptions, env_spaces: Any, image: bool) -> Any:
     if chosen.dueling:
         model_kwargs["dueling"] = True
     kwargs = dict(chosen.args)
+    known = _arguments(AGENTS[kind][image])
+    for name in kwargs:
+        if name not in known:
+            raise UnknownName(f"argument (agent.args) of {kind}'s agent:", name, known)
     if chosen.noisy:
         model_kwargs["noisy"] = True
-        if "eps_init" not in kwargs:  # noise explores by itself
+        if not _wants_epsilon(options):  # noise explores by itself
             kwargs |= {"eps_init": 0.0, "eps_final": 0.0}
     return dqn_agent_for(kind, env_spaces, model_kwargs=model_kwargs, **kwargs)
+
+
+def _wants_epsilon(options: RunOptions) -> bool:
+    """Whether a schedule of epsilon was given; that of a preset is for models without noise."""
+    from rlpyt.experiments.configs.presets import FAMILIES
+
+    presets = [family.get(options.algo_name, {}) for family in FAMILIES.values()]
+    usual = [preset.get("agent", {}).get("args", {}) for preset in presets]
+    return any(
+        name in EPSILONS and not any(args.get(name) == value for args in usual)
+        for name, value in options.agent.args.items()
+    )
+
+
+def _arguments(cls: Any) -> list[str]:
+    """Names of the arguments that a class and its parents spell out."""
+    parents = [parent.__init__ for parent in cls.__mro__ if "__init__" in vars(parent)]
+    named = [p for init in parents for p in inspect.signature(init).parameters.values()]
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    own = ("self", "model_kwargs")  # options of their own: hidden_sizes, model, ...
+    return sorted({p.name for p in named if p.kind in kinds and p.name not in own})
 
 
 def _model_kwargs(options: RunOptions, sizes: str) -> dict[str, Any]:

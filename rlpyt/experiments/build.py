@@ -1,7 +1,10 @@
 """From options to the objects that a script would build."""
 
 import importlib
+import inspect
+import os
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -12,6 +15,7 @@ import numpy as np
 
 from rlpyt.envs import gym as gym_envs
 from rlpyt.envs.atari.games import rom_id
+from rlpyt.envs.base import build_env
 from rlpyt.envs.gym_registry import current_id
 from rlpyt.errors import WorkerError
 from rlpyt.experiments import rundir
@@ -75,8 +79,18 @@ class EnvRecipe:
     family: str = "classic"
 
     def make(self, render: bool = False) -> Any:
-        """A new environment for evaluation, able to give pictures if ``render``."""
-        return self.EnvCls(**self.eval_kwargs, **(self.render_kwargs if render else {}))
+        """A new environment for evaluation, able to give pictures if ``render``.
+
+        Raises:
+            ValueError: it would be a batch, which evaluation here cannot play.
+        """
+        if getattr(self.EnvCls, "batched", False):
+            raise ValueError(
+                f"{self.EnvCls.__name__} makes batches of environments: train with it in a script "
+                "(examples/example_9.py), or give the single environment here."
+            )
+        kwargs = {**self.eval_kwargs, **(self.render_kwargs if render else {})}
+        return build_env(self.EnvCls, kwargs)
 
     def picture(self, env: Any) -> Any:
         """What an environment made with ``render`` shows now, [height, width, 3] uint8.
@@ -100,8 +114,9 @@ def env_recipe(env_id: str, env_args: Mapping[str, Any] | None = None) -> EnvRec
     Args:
         env_id: a gymnasium id ("CartPole-v1"); an ALE id ("ALE/Pong-v5": sticky actions with
             probability 0.25) or the bare name of a game ("pong": none), both played through
-            :class:`~rlpyt.envs.atari.atari_env.AtariEnv`; or a toy ("toy/memory"). Pictures of
-            gymnasium's environments come with their channels first.
+            :class:`~rlpyt.envs.atari.atari_env.AtariEnv`; a toy ("toy/memory"); or a class or
+            function of the user's own ("my_module:MyEnv"), found from the current directory too.
+            Pictures of gymnasium's environments come with their channels first.
         env_args: further arguments, passed on as they are.
 
     Raises:
@@ -111,6 +126,11 @@ def env_recipe(env_id: str, env_args: Mapping[str, Any] | None = None) -> EnvRec
     args = dict(env_args or {})
     if env_id.startswith("toy/"):
         return EnvRecipe(_toy_class(env_id.removeprefix("toy/")), args, args)
+    own = _own_factory(env_id)
+    if own is not None:
+        pictures = "render_mode" in inspect.signature(own).parameters
+        drawn = {"render_mode": "rgb_array"} if pictures else {}
+        return EnvRecipe(own, args, args, drawn)
     game = _atari_game(env_id)
     if game is None:
         family = _family(env_id)
@@ -282,6 +302,23 @@ def _toy_class(name: str) -> Any:
     if name not in TOYS:
         raise UnknownName("toy", name, TOYS)
     return _import(TOYS[name])
+
+
+def _own_factory(env_id: str) -> Any:
+    """What "module:name" means; ``None`` if it is a gymnasium id, with its module or without."""
+    module, colon, name = env_id.partition(":")
+    if not colon:
+        return None
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())  # where the user's own module lies
+    found = getattr(importlib.import_module(module), name, None)  # and what it registers is known
+    registered = any(known == name or known.startswith(f"{name}-v") for known in gymnasium.registry)
+    if found is None and not registered:
+        raise ValueError(
+            f"{module} has no '{name}'; give module:Class, module:function, or an id that the "
+            "module registers with gymnasium."
+        )
+    return found
 
 
 def _family(env_id: str) -> str:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-import rlpyt
+from rlpyt.version import VERSION
 
 FORMAT = 1  # of config.json; raised when an older reader would misread it
 CONFIG = "config.json"
@@ -53,7 +53,7 @@ class AgentOptions:
     hidden_sizes: tuple[int, ...] | None = None  # widths of the fully connected layers
     normalize_observation: bool = False  # shift and scale vectors by their running mean, deviation
     dueling: bool = False  # (Q-learning) value of the state and advantages of actions apart
-    noisy: bool = False  # (Q-learning) noisy layers, which explore in place of epsilon
+    noisy: bool = False  # (Q-learning) noisy layers; epsilon is then 0, unless args say otherwise
     model: dict[str, Any] = field(default_factory=dict)  # further arguments of the model
     args: dict[str, Any] = field(default_factory=dict)  # and of the agent: {"eps_final": 0.05}
 
@@ -96,7 +96,7 @@ class RunOptions(Settings):
 
     def write(self, run_dir: Path) -> None:
         """Write ``config.json``: plain JSON, readable by people and by :func:`read_options`."""
-        config = {"format": FORMAT, "rlpyt": rlpyt.__version__, **asdict(self)}
+        config = {"format": FORMAT, "rlpyt": VERSION, **asdict(self)}
         (run_dir / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
 
@@ -124,7 +124,7 @@ def read_options(run_dir: Path | str) -> RunOptions:
     if found != FORMAT:
         raise ValueError(
             f"{path} has format {found}, written by rlpyt {version}; this rlpyt "
-            f"{rlpyt.__version__} reads format {FORMAT}. Use the newer rlpyt."
+            f"{VERSION} reads format {FORMAT}. Use the newer rlpyt."
         )
     try:
         return RunOptions(algo_name="", env="").updated(config)

@@ -1,5 +1,6 @@
 """A run in its directory: train it, load it, let its agent play."""
 
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -27,20 +28,20 @@ def train(
 
     Args:
         options: of the run.
-        run_dir: created where it does not exist; must not hold a run, unless to ``resume`` it.
+        run_dir: created where it does not exist, and removed again if the run could not begin;
+            must not hold a run, unless to ``resume`` it.
         hooks: called by the runner.
         resume: go on from the newest checkpoint in ``run_dir``.
 
     Raises:
         RunDirectoryError: the directory cannot be used; says why.
+        FileExistsError, FileNotFoundError: it holds a run already; it has none to resume.
         SystemExit: 130 or 143 after Ctrl-C or SIGTERM, with a checkpoint saved.
+        WorkerError: a worker failed; a checkpoint is saved once an iteration was complete.
     """
+    _check_run_dir(run_dir, resume)
+    new, created = not run_dir.exists(), False
     runner = build_runner(options, run_dir, hooks=hooks, resume=resume)
-    if not resume and (run_dir / "progress.csv").exists():
-        raise FileExistsError(
-            f"{run_dir} holds another run: go on with it (rlpyt resume {run_dir}), or choose "
-            "another --run-dir."
-        )
     context = run_context(
         run_dir,
         run_ID=options.seed,
@@ -50,11 +51,35 @@ def train(
         use_summary_writer=options.tensorboard,
         resume=resume,
     )
-    with logger.session():
-        logger.set_console(False)  # hooks show what a person needs; the rest is in debug.log
-        with context:
-            options.write(run_dir)
-            runner.train()
+    try:
+        with logger.session():
+            logger.set_console(False)  # hooks show what a person needs; the rest is in debug.log
+            with context:
+                created = new
+                options.write(run_dir)
+                runner.train()
+    finally:
+        if created and runner.itr < 0 and not rundir.has_rows(run_dir):  # it could not even begin
+            shutil.rmtree(run_dir, ignore_errors=True)
+
+
+def _check_run_dir(run_dir: Path, resume: bool) -> None:
+    """Refuse a directory that a run cannot begin in, or be resumed from."""
+    if resume and not rundir.has_checkpoint(run_dir):
+        raise FileNotFoundError(
+            f"{run_dir} has no checkpoint to go on from: the run ended before the first. Train "
+            "anew, in another --run-dir or after deleting this one."
+        )
+    if not resume and rundir.has_checkpoint(run_dir):
+        raise FileExistsError(
+            f"{run_dir} holds another run: go on with it (rlpyt resume {run_dir}), or choose "
+            "another --run-dir."
+        )
+    if not resume and rundir.has_rows(run_dir):
+        raise FileExistsError(
+            f"{run_dir} holds a run that ended before its first checkpoint, and cannot be resumed: "
+            "delete it, or choose another --run-dir."
+        )
 
 
 @dataclass(frozen=True)

@@ -25,9 +25,21 @@ CONTENTS = {
 }
 
 
+def has_checkpoint(run_dir: Path) -> bool:
+    """Whether there is something to go on from."""
+    return any((run_dir / CHECKPOINTS).glob("checkpoint-*"))
+
+
+def has_rows(run_dir: Path) -> bool:
+    """Whether a run has written statistics here; before that it leaves nothing of value."""
+    progress = run_dir / "progress.csv"
+    return progress.exists() and progress.stat().st_size > 0
+
+
 def default_run_dir(options: RunOptions) -> Path:
     """``data/<algorithm>-<environment>-<timestamp>``, numbered where that exists already."""
-    name = f"{options.algo_name}-{options.env.replace('/', '-')}-{time.strftime('%Y%m%d-%H%M%S')}"
+    env = options.env.replace("/", "-").replace(":", "-")
+    name = f"{options.algo_name}-{env}-{time.strftime('%Y%m%d-%H%M%S')}"
     path, again = ROOT / name, 1
     while path.exists():
         again += 1

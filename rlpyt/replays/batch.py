@@ -28,7 +28,7 @@ class ReplayBatch:
             state. The target is ``return_ + discount_n * value(target)``, whatever happened in the
             window.
         ticket: names the rows of a prioritised batch to ``update_batch_priorities``; None in
-            other batches, and in what has been made of one.
+            other batches.
         all_done: (sequences) [T + n, B] bool, ``done`` of all rows, the targets' included.
         final: (sequences) ``FinalObservations`` of episodes cut off inside [T + n, B], None where
             there are none.
@@ -38,7 +38,7 @@ class ReplayBatch:
     and asking for one then raises AttributeError.
     """
 
-    ticket: Any = None
+    ticket: Any
 
     def _map(self, function: Callable[[Any], Any]) -> Any:
         """The same batch with every field and attribute replaced, but for the ticket."""
@@ -52,7 +52,7 @@ class ReplayBatch:
         return _rebuild, (type(self), fields, dict(self.__dict__))
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("discount_n", "all_done", "final"):
+        if name in ("discount_n", "ticket", "all_done", "final"):
             raise AttributeError(
                 f"this {type(self).__name__} has no '{name}': it was not made by sample_batch, or "
                 f"made anew from a batch that was. Take '{name}' from that one."

@@ -24,7 +24,7 @@ from rlpyt.replays.storage import FullStorage, check_example
 from rlpyt.replays.targets import NStep
 from rlpyt.replays.window import TransitionWindow, null_leaves
 from rlpyt.utils.buffer import numpify_buffer
-from rlpyt.utils.checks import whole_number
+from rlpyt.utils.checks import check_range, whole_number
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.seed import get_seed, stream
 
@@ -113,7 +113,7 @@ class ReplayBuffer(BaseReplayBuffer):
         self._check_room(batch_T)
         self.priorities = priorities
         self.init_selection(every, memory)
-        self.nbytes = memory.commit(force, f"take a size below {size:,} (force=True tries anyway).")
+        self.nbytes = memory.commit(force, self.size)
         self.set_seed(get_seed() if seed is None else seed)
         self._checked = False
         self._ticket: Any = None
@@ -149,8 +149,14 @@ class ReplayBuffer(BaseReplayBuffer):
 
         Raises:
             TypeError, ValueError: samples do not look like the example, have more rows than the
-                replay, or a final observation belongs to a step that is not done.
+                replay, or a final observation belongs to no step of theirs or to one that is not
+                done. Nothing has been written then.
         """
+        if not hasattr(samples, "_fields"):
+            raise TypeError(
+                f"samples are a {type(samples).__name__}; give a named tuple with the fields of "
+                "the example (rlpyt.utils.collections.namedarraytuple)."
+            )
         priorities = None
         if "priorities" in samples._fields:
             priorities, samples = samples.priorities, samples.samples
@@ -244,7 +250,9 @@ class ReplayBuffer(BaseReplayBuffer):
 
         Raises:
             ReplayNotReady: too little has been written.
+            TypeError, ValueError: ``batch_B`` is no number of rows.
         """
+        batch_B = whole_number("batch_B", batch_B, 1)
         if self._own_choice:
             chosen = self.sample_idxs(*self._args(batch_B, batch_T))
             return self._extract(self._place(*chosen), batch_T)
@@ -335,11 +343,13 @@ class ReplayBuffer(BaseReplayBuffer):
 
         Raises:
             ValueError: they are not finite, negative, or of another number than the rows.
+            TypeError: the replay is uniform.
         """
         self.selection.update(numpify_buffer(priorities), ticket or self._ticket)
 
     def set_beta(self, beta: float) -> None:
-        """Set the exponent of importance weights."""
+        """Set the exponent of importance weights, from 0 (none) to 1 (full)."""
+        check_range("beta", beta, 0.0, 1.0)
         self.selection.beta = beta
 
     # State

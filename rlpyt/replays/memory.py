@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from rlpyt.errors import RlpytError
 from rlpyt.utils.memory import available_memory
 from rlpyt.utils.shared import SharedBlock
 
@@ -18,7 +19,7 @@ FORCE = "RLPYT_FORCE_REPLAY"  # set, it means force=True everywhere
 ALIGNMENT = 64  # bytes, a cache line
 
 
-class ReplayTooLarge(MemoryError):
+class ReplayTooLarge(RlpytError, MemoryError):
     """The replay would not fit into the memory that is free."""
 
 
@@ -78,14 +79,14 @@ class Memory:
         """What has been asked for, in bytes."""
         return sum(_aligned(shape, dtype) for _, _, shape, dtype, _ in self._requests)
 
-    def commit(self, force: bool = False, advice: str = "take fewer rows") -> int:
+    def commit(self, force: bool = False, size: int = 0) -> int:
         """Allocate everything and hand it out; returns its size in bytes.
 
         Args:
             force: do not compare with what is free (nor with RLPYT_FORCE_REPLAY set). Memory of
                 one process is taken from the machine only as rows are written; shared memory is
                 always reserved at once.
-            advice: ends the error message.
+            size: transitions that are asked for; the error says how many would fit.
 
         Raises:
             ReplayTooLarge, SharedMemoryError: it does not fit.
@@ -94,7 +95,9 @@ class Memory:
         have = available_memory()
         if need > have and not force and not os.environ.get(FORCE):
             raise ReplayTooLarge(
-                f"the replay needs {need / 1e6:,.0f} MB and {have / 1e6:,.0f} MB are free; {advice}"
+                f"the replay needs {need / 1e6:,.0f} MB for {size:,} transitions, and "
+                f"{have / 1e6:,.0f} MB are free; a size of {_fitting(size, have / need):,} fits "
+                f"({FORCE}=1 in the environment, or force=True, tries anyway)."
             )
         block = SharedBlock(need) if self.shared else None
         used = 0
@@ -108,6 +111,13 @@ class Memory:
             part._settle()
         self._requests = []
         return need
+
+
+def _fitting(size: int, share: float) -> int:
+    """Two leading digits of a size of which nearly a share of memory remains free."""
+    fitting = int(size * share * 0.95)
+    digits = 10 ** max(0, len(str(fitting)) - 2)
+    return int(fitting // digits * digits)
 
 
 def _aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:

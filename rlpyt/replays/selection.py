@@ -29,7 +29,7 @@ class PrioritySettings:
 
     def __post_init__(self) -> None:
         check_range("alpha", self.alpha, 0.0)
-        check_range("beta", self.beta, 0.0)
+        check_range("beta", self.beta, 0.0, 1.0)
         check_range("default_priority", self.default_priority, 0.0, open_low=True)
 
 
@@ -87,6 +87,14 @@ class UniformSelection:
         B, first = ring.B, low * every % ring.T
         chosen = (rng.random(n) * ((high - low) * B)).astype(np.int64)  # a third of rng.integers
         return Pick(_spread(chosen, B, every) + first * B)
+
+    def update(self, priorities: Any, ticket: Any) -> None:
+        """There are no priorities here.
+
+        Raises:
+            TypeError: always.
+        """
+        raise TypeError("a uniform replay has no priorities to update; use a prioritised one.")
 
     def state(self) -> dict[str, Any]:
         """Nothing."""
@@ -179,7 +187,11 @@ class PrioritizedSelection:
         """Priorities to the alpha, checked."""
         array = np.asarray(priorities, np.float64)
         if array.size and not (array.min() >= 0 and array.max() < np.inf):  # NaN is in neither
-            raise ValueError(f"priorities must be finite and not negative, got {array}.")
+            wrong = array[~((array >= 0) & (array < np.inf))]
+            raise ValueError(
+                f"priorities must be finite and not negative; {wrong.size} of {array.size} are "
+                f"not, the first is {wrong[0]}."
+            )
         return np.asarray(array**self.settings.alpha)
 
     def state(self) -> dict[str, Any]:

@@ -25,8 +25,10 @@ def load_state(replay: Any, state: dict[str, Any]) -> None:
     """
     own = made(replay)
     if state["made"] != own:
-        odd = {name: value for name, value in state["made"].items() if value != own.get(name)}
-        raise ValueError(f"the saved replay was made with {odd}, this one {own}.")
+        saved = state["made"]
+        odd = [name for name in {**saved, **own} if saved.get(name) != own.get(name)]
+        theirs, ours = ({name: made.get(name) for name in odd} for made in (saved, own))
+        raise ValueError(f"the saved replay was made with {theirs}, this one with {ours}.")
     replay.storage.load(state["storage"])
     replay.rnn_states.load(state["rnn_states"])
     replay.selection.load(state["selection"])

@@ -95,11 +95,33 @@ class FullStorage:
         """Compare final observations with the example, and their steps with ``done`` [T, B].
 
         Raises:
-            TypeError, ValueError: they differ; a step is not done.
+            TypeError, ValueError: they differ; a step is not in the batch, or not done.
         """
-        if not done[np.asarray(final.T_idxs), np.asarray(final.B_idxs)].all():
-            raise ValueError("a final observation was given for a step that is not done.")
+        if not hasattr(final, "T_idxs"):
+            raise TypeError(
+                f"final is a {type(final).__name__}; give FinalObservations(T_idxs, B_idxs, "
+                "observation), of rlpyt.replays.batch."
+            )
         check_alike(final.observation, self._observation, "final.observation", ("K",))
+        shapes = {leaf.shape[:1] for leaf in leaves_of(numpify_buffer(final.observation))}
+        places = []
+        for name, end in zip(("T_idxs", "B_idxs"), done.shape):
+            array = np.asarray(getattr(final, name))
+            if array.size and array.dtype.kind not in "iu":
+                raise TypeError(f"final.{name} is {array.dtype}; it must be integers [K].")
+            if array.ndim != 1 or shapes != {array.shape}:
+                raise ValueError(
+                    f"final.{name} is {list(array.shape)}, beside observations "
+                    f"{[[*shape, '...'] for shape in sorted(shapes)]}; all must have K in front."
+                )
+            outside = array[(array < 0) | (array >= end)]
+            if len(outside):
+                raise ValueError(
+                    f"final.{name} has {outside[0]}; it must lie in the batch, 0 to {end - 1}."
+                )
+            places.append(array.astype(np.int64))
+        if not done[tuple(places)].all():
+            raise ValueError("a final observation was given for a step that is not done.")
 
     def prepare(self, start: int, samples: Any) -> Any:
         """Look at samples [T, B] for absolute rows from ``start``, before anything is written.
@@ -178,8 +200,11 @@ class FullStorage:
             ValueError: it is of another structure, or there is no room for its final observations.
         """
         own = [[path, list(shape), str(dtype)] for path, shape, dtype in self._structure]
-        if [list(leaf) for leaf in state["leaves"]] != own:
-            raise ValueError(f"the saved replay holds {state['leaves']}, this one {own}.")
+        saved = [list(leaf) for leaf in state["leaves"]]
+        if saved != own:
+            theirs = [leaf for leaf in saved if leaf not in own]
+            ours = [leaf for leaf in own if leaf not in saved]
+            raise ValueError(f"the saved replay holds {theirs or saved}, this one {ours or own}.")
         self.finals.load(state["finals"])
         self.rows.flat_records[: len(state["records"])] = state["records"]
         for i, leaf in state["large"].items():

@@ -79,7 +79,7 @@ class SumTree(Part):
         memory = Memory(shared=self.async_) if memory is None else memory
         self._allocate_tree(memory)
         if mine:
-            memory.commit()
+            memory.commit(size=T * B)
 
     def _allocate_tree(self, memory: Memory) -> None:
         memory.request(self, "_place", (3,), np.int64)  # rows written, rows [low, high) are on
@@ -288,7 +288,8 @@ class SumTree(Part):
         """
         ends = torch.cumsum(self._torch_top, 0).numpy()  # of the nodes' shares of the total
         if not ends[-1] > 0:
-            raise ReplayNotReady("no leaf of the sum tree is above zero.")
+            zero = "all rows that could be drawn have priority zero; let new ones be 1e-6 or more."
+            raise ReplayNotReady(zero)
         rest = random_values * (ends[-1] * UNDER_ONE)
         node = ends.searchsorted(rest, "right")
         rest -= _start(ends, node, node)

@@ -74,7 +74,7 @@ class TransitionWindow:
             values += [_tensors(timeout), _tensors(timeout_n)]
         cls = TimeLimitTransitions if replay.time_limits else Transitions
         batch = cls._make(values)
-        batch.discount_n = _tensors(discount_n)
+        batch.discount_n, batch.ticket = _tensors(discount_n), None
         return batch
 
 
@@ -125,6 +125,7 @@ class SequenceWindow:
         )
         batch.discount_n, batch.all_done = _tensors(discount_n), _tensors(all_done)
         batch.final = self._finals(replay, cut, truncated) if len(storage.finals) else None
+        batch.ticket = None
         return batch
 
     def _finals(self, replay: Any, cut: Any, truncated: Array) -> Any:

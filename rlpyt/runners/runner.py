@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from rlpyt.errors import WorkerError
 from rlpyt.runners import state as run_state
 from rlpyt.runners.base import BaseRunner
 from rlpyt.runners.hooks import CheckpointHook, Hook, StopSignals
@@ -31,7 +32,7 @@ class MinibatchRlBase(BaseRunner):
             always writes one.
         checkpoint_dir: where checkpoints go; by default ``checkpoint`` in the logger's directory.
         checkpoint_interval_steps: environment steps between checkpoints; ``None``: at the end and
-            when stopped by a signal.
+            when stopped, by a signal or the death of a worker.
         resume_from: a checkpoint directory to go on from.
         hooks: called beside training, see ``runners.hooks``.
 
@@ -73,7 +74,9 @@ class MinibatchRlBase(BaseRunner):
         self.hooks = [CheckpointHook(checkpoint_interval_steps), *hooks]
         self.rank, self.world_size = 0, 1
         self.itr = -1
+        self.trained_itr = -1  # the last whole iteration
         self.start_itr = 0
+        self.saved_itr = -1  # of the newest checkpoint
         self.owes_evaluation = False  # a signal cut the last one short; it is made up for on resume
         self.before_evaluation: dict[str, Any] | None = None  # what it has changed since
         self._stop_requested = False
@@ -160,6 +163,7 @@ class MinibatchRlBase(BaseRunner):
 
         Raises:
             SystemExit: Ctrl-C (code 130) or SIGTERM (143) stopped the run, after a checkpoint.
+            WorkerError: a worker died or hung; after a checkpoint of the last whole iteration.
         """
         stopped = ""  # by a signal; one that comes after the last iteration stops nothing
         with self._signals as signals:
@@ -182,6 +186,11 @@ class MinibatchRlBase(BaseRunner):
                     if self._stop_requested:
                         self.save_checkpoint(itr)
                         break
+            except WorkerError as error:
+                saved = run_state.rescue(self)
+                if saved:
+                    error.add_note(f"Checkpoint after iteration {self.trained_itr} in {saved}.")
+                raise
             finally:
                 self._tell("on_end")
                 self.shutdown()
@@ -196,6 +205,7 @@ class MinibatchRlBase(BaseRunner):
         self.agent.train_mode(itr)
         opt_info = self.algo.optimize_agent(itr, samples)
         self.store_diagnostics(itr, traj_infos, opt_info)
+        self.trained_itr = itr
         if (itr + 1) % self.log_interval_itrs == 0 or itr + 1 == self.n_itr:
             self._evaluate_and_log(itr)
 
@@ -206,15 +216,15 @@ class MinibatchRlBase(BaseRunner):
 
     @property
     def cum_steps(self) -> int:
-        """Environment steps so far."""
-        steps: int = (self.itr + 1) * self.itr_batch_size
+        """Environment steps so far, of whole iterations."""
+        steps: int = (self.trained_itr + 1) * self.itr_batch_size
         return steps
 
     @property
     def steps_per_second(self) -> float:
         """Environment steps per second of training since this process started."""
         elapsed = time.monotonic() - self._start_time - self._eval_time_here
-        steps = (self.itr + 1 - self.start_itr) * self.itr_batch_size
+        steps = (self.trained_itr + 1 - self.start_itr) * self.itr_batch_size
         return steps / elapsed if elapsed > 0 else float("nan")
 
     _eval_time_here = 0.0
@@ -256,12 +266,14 @@ class MinibatchRlBase(BaseRunner):
         if directory is None:
             return None
         try:
-            return checkpoint.save_checkpoint(
+            saved = checkpoint.save_checkpoint(
                 directory, run_state.gather(self, itr), meta=run_state.describe(self)
             )
         except checkpoint.CheckpointError as error:
             logger.log(f"checkpoint not saved: {error}")
             return None
+        self.saved_itr = itr
+        return saved
 
     def _checkpoint_place(self) -> Any:
         run_dir = logger.get_snapshot_dir()
@@ -279,7 +291,7 @@ class MinibatchRlBase(BaseRunner):
         loaded = checkpoint.load_checkpoint(self.resume_from)
         run_state.check_fits(loaded.meta, self)
         exact = run_state.restore(self, loaded.state)
-        self.itr = loaded.state["itr"]
+        self.itr = self.trained_itr = self.saved_itr = loaded.state["itr"]
         self.start_itr = self.itr + 1
         logger.rewind("Diagnostics/Iteration", self.itr)
         note = "" if exact else "; environments cannot be restored and start new episodes"

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from rlpyt.utils.collections import AttrDict
+from rlpyt.utils.logging import logger
 
 
 def gather(runner: Any, itr: int) -> dict[str, Any]:
@@ -23,6 +24,27 @@ def gather(runner: Any, itr: int) -> dict[str, Any]:
         "owes_evaluation": runner.owes_evaluation,
         **(runner.before_evaluation or evaluation_changes(runner)),
     }
+
+
+def rescue(runner: Any) -> Any:
+    """After the death of a worker, save what is intact; returns where, or ``None``.
+
+    Workers are needed for sampling and evaluation only, so agent and algorithm are those of the
+    last whole iteration. The environments are lost and begin anew, unless they died in an
+    evaluation: the state before it is at hand, and the evaluation is owed.
+    """
+    if runner.trained_itr <= runner.saved_itr:
+        return None
+    if runner.before_evaluation is not None:
+        runner.owes_evaluation = True
+    else:
+        lost: dict[str, Any] = {"stations": [], "kind": []}
+        runner.before_evaluation = {"sampler": lost, "random": random_state()}
+    try:
+        return runner.save_checkpoint(runner.trained_itr)
+    except Exception as error:  # the worker's death matters more
+        logger.log(f"checkpoint not saved: {error!r}")
+        return None
 
 
 def evaluation_changes(runner: Any) -> dict[str, Any]:

@@ -59,6 +59,13 @@ class BaseSampler:
                 f"EnvCls={EnvCls!r:.100} must be callable: the environment's class or a function "
                 "that makes one, not an environment; its arguments go into env_kwargs."
             )
+        if not callable(TrajInfoCls):
+            raise TypeError(f"TrajInfoCls={TrajInfoCls!r:.100} must be a class such as TrajInfo.")
+        if CollectorCls is not None and not hasattr(CollectorCls, "collect_batch"):
+            raise TypeError(
+                f"CollectorCls={CollectorCls!r:.100} must be a class with a method collect_batch, "
+                "derived from rlpyt.samplers.collectors.DecorrelatingStartCollector."
+            )
         self.EnvCls = EnvCls
         self.env_kwargs = dict(env_kwargs or {})
         self.batch_spec = BatchSpec(

@@ -13,7 +13,14 @@ import numpy as np
 
 from rlpyt.envs.base import EnvSpaces
 from rlpyt.samplers.place import DOING, RESETTING, ROW, STEPPING
-from rlpyt.samplers.step_checks import check_observation, check_step, explain, steps_until_look
+from rlpyt.samplers.step_checks import (
+    check_batch,
+    check_batched,
+    check_observation,
+    check_step,
+    explain,
+    steps_until_look,
+)
 from rlpyt.utils.buffer import buffer_func
 from rlpyt.utils.seed import env_seed
 
@@ -82,6 +89,22 @@ class Block:
         """The record's env_info was overwritten by others."""
 
 
+class _Looks:
+    """At which steps what environments give is looked at closely."""
+
+    def __init__(self) -> None:
+        self._n = self._steps_left = 0
+
+    def due(self) -> bool:
+        """Whether at this step; asked at each."""
+        self._steps_left -= 1
+        if self._steps_left >= 0:
+            return False
+        self._steps_left = steps_until_look(self._n)
+        self._n += 1
+        return True
+
+
 class EnvBlock(Block):
     """Single environments, stepped one after another."""
 
@@ -91,7 +114,7 @@ class EnvBlock(Block):
         self._all = [(b, env.step) for b, env in enumerate(envs)]
         self._steps = self._all
         self.forget_infos()
-        self._n_looks = self._steps_until_look = 0
+        self._looks = _Looks()
 
     def reset(self, observation: Any, rows: Iterable[int]) -> None:
         """Reset these rows' environments."""
@@ -112,11 +135,7 @@ class EnvBlock(Block):
         progress, last_info = self.progress, self._last_info
         self.action = action
         progress[DOING] = STEPPING
-        self._steps_until_look -= 1
-        look = self._steps_until_look < 0
-        if look:
-            self._steps_until_look = steps_until_look(self._n_looks)
-            self._n_looks += 1
+        look = self._looks.due()
         ended: list[int] = []
         given: Any = None
         try:
@@ -193,6 +212,7 @@ class VectorBlock(Block):
         edges = np.cumsum([0, *(env.n for env in envs)])
         self.B = int(edges[-1])
         self._action_spaces: dict[int, Any] = {}
+        self._looks = _Looks()
         self._ranges = [
             (env, slice(int(first), int(last)))
             for env, first, last in zip(envs, edges, edges[1:], strict=False)
@@ -208,26 +228,43 @@ class VectorBlock(Block):
                 self.progress[ROW] = int(mine[0])
                 whole = len(mine) == env.n
                 first = env.reset() if whole else env.reset_rows(mine - own.start)
+                room = observation[own][: len(mine)]
+                check_batched(first, room, "observation after reset")
                 observation[own if whole else mine] = first
 
     def advance(self, step: Any, action: Any, watch: Watch | None = None) -> list[int]:
-        """Step one batch after another."""
+        """Step one batch after another.
+
+        Raises:
+            ValueError, TypeError: one gave something else than it should.
+        """
         self.action = action
         self.progress[DOING] = STEPPING
+        look = self._looks.due()
         ended: list[int] = []
-        for env, own in self._ranges:
-            self.progress[ROW] = own.start
-            o, r, d, info = env.step(action[own])
-            if watch is not None:
-                self._watch_rows(watch, own, action, r, d, info)
-            step.observation[own] = o
-            step.reward[own] = r
-            step.done[own] = d
-            if info:
-                step.env_info[own] = info
-            over = d | info.traj_done
-            if over.any():
-                ended += (np.flatnonzero(over) + own.start).tolist()
+        given: Any = None
+        try:
+            for env, own in self._ranges:
+                self.progress[ROW] = own.start
+                given = None
+                given = env.step(action[own])
+                if look:
+                    check_batch(given, step[own])
+                o, r, d, info = given
+                if watch is not None:
+                    self._watch_rows(watch, own, action, r, d, info)
+                step.observation[own] = o
+                step.reward[own] = r
+                step.done[own] = d
+                if info:
+                    step.env_info[own] = info
+                over = d | info.traj_done
+                if over.any():
+                    ended += (np.flatnonzero(over) + own.start).tolist()
+        except Exception:
+            if given is not None:
+                explain(given, step[own], check_batch)
+            raise
         if self.resting:
             ended = [b for b in ended if b not in self.resting]
         return ended

@@ -162,6 +162,7 @@ class DecorrelatingStartCollector(BaseCollector):
             traj_infos[b].step(buffer_func(step.observation[b], np.copy), a, r, d, None, info)
 
         for t in range(most):
+            self.surroundings.progress[STEP] = t
             block.wake()
             block.rest(b for b, n in enumerate(numbers) if not self._is_due(t, n, most))
             if not block.can_hold:  # those who begin now
@@ -179,6 +180,7 @@ class DecorrelatingStartCollector(BaseCollector):
             null_rows(step.action, step.reward, spaces.action.null_value(), ended)
         if not block.can_hold:  # those who take none
             block.reset(step.observation, [b for b, n in enumerate(numbers) if n == 0])
+        self.surroundings.progress[STEP] = -1
         block.wake()
         block.forget_infos()
 

@@ -126,8 +126,13 @@ def _check_n_workers(n_workers: Any, cores: int) -> None:
         warnings.warn(f"n_workers={n_workers} on {cores} cores: workers will share cores.")
 
 
-def rows_per_worker(B: int, n_workers: int, what: str = "batch_B") -> int:
+def rows_per_worker(B: int, n_workers: int, groups: int = 1) -> int:
     """Environments of each worker.
+
+    Args:
+        B: ``batch_B``.
+        n_workers: in all.
+        groups: in which they take turns.
 
     Raises:
         ValueError: they cannot be shared out evenly; the message names the nearest that can.
@@ -135,10 +140,13 @@ def rows_per_worker(B: int, n_workers: int, what: str = "batch_B") -> int:
     if B % n_workers:
         down = B // n_workers * n_workers
         up = math.ceil(B / n_workers) * n_workers
-        nearest = f"{what}={up}" + (f" or {what}={down}" if down else "")
-        divisors = [n for n in range(1, B + 1) if B % n == 0 and n <= n_workers]
-        raise ValueError(
-            f"{what}={B} does not divide evenly among n_workers={n_workers}; try {nearest}, or "
-            f"affinity=dict(n_workers={divisors[-1]})."
-        )
+        helps = f"batch_B={up}" + (f" or batch_B={down}" if down else "")
+        fitting = [n for n in range(groups, min(B, n_workers) + 1, groups) if B % n == 0]
+        if fitting:
+            n = fitting[-1]
+            helps += f", or affinity=dict(n_workers={n}) (--sampler.n-workers {n})"
+        who = f"n_workers={n_workers}"
+        if groups > 1:
+            who = f"{n_workers} workers ({groups} groups of {n_workers // groups}, in turns)"
+        raise ValueError(f"batch_B={B} does not divide evenly among {who}; try {helps}.")
     return B // n_workers

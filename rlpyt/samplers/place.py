@@ -18,9 +18,13 @@ from rlpyt.utils.seed import env_seed
 ROW, STEP, ITR, DOING, EVAL = range(5)
 N_NUMBERS = 5
 # Activities. A worker is building until its station stands.
-BUILDING, RESETTING, STEPPING, ACTING, IDLE = range(5)
+BUILDING, RESETTING, STEPPING, ACTING, IDLE, COLLECTING = range(6)
 WORDS = {BUILDING: "building", RESETTING: "resetting", STEPPING: "stepping"}
-WORDS_FOR_ALL = {ACTING: "while choosing actions for", IDLE: "between batches with"}
+WORDS_FOR_ALL = {
+    ACTING: "while choosing actions for",
+    IDLE: "between batches with",
+    COLLECTING: "in the collector's loop over",  # the user's own
+}
 MOST_SETTINGS = 200  # characters
 
 
@@ -38,7 +42,7 @@ class Place:
         env_index: global index of the environment, or -1 if it is not about a single one.
         evaluation: whether it is one of those for evaluation, which count by themselves.
         itr: iteration of the run, or -1 before the first.
-        step: time step in the batch or evaluation, or -1 outside.
+        step: time step in the batch, evaluation, or decorrelation before both; -1 outside.
         env: how the environment is made.
         seed: the environment was given, or ``None``.
         action: it was stepped with, as text, or ``None`` if unknown.
@@ -59,7 +63,8 @@ class Place:
             said.append(f"seed {self.seed}")
         said.append(f"iteration {self.itr}" if self.itr >= 0 else "before the first iteration")
         if self.step >= 0:
-            said[-1] += f", step {self.step} of the {'evaluation' if self.evaluation else 'batch'}"
+            whole = "evaluation" if self.evaluation else "batch" if self.itr >= 0 else "random ones"
+            said[-1] += f", step {self.step} of the {whole}"
         if self.action is not None:
             said.append(f"last action {self.action}")
         return "; ".join(said)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from rlpyt.errors import WorkerError, WorkerTimeout
 from rlpyt.samplers.actions import GLANCE_S
-from rlpyt.samplers.place import BUILDING, DOING, EVAL, RESETTING, ROW, STEP, place_of
+from rlpyt.samplers.place import BUILDING, DOING, EVAL, ITR, RESETTING, ROW, STEP, place_of
 from rlpyt.samplers.workers import WorkerSpec, worker_main
 from rlpyt.utils import processes, serialize
 from rlpyt.utils.synchronize import forget_names
@@ -247,7 +247,7 @@ class WorkerPool:
         """The action that a worker's environment was stepped with, where memory shows it."""
         spec = self._specs[rank]
         row, step = int(spec.progress[ROW]), int(spec.progress[STEP])
-        if row < 0 or step < 0:
+        if row < 0 or step < 0 or spec.progress[ITR] < 0:
             return None
         try:
             if not spec.progress[EVAL]:

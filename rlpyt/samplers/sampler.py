@@ -27,7 +27,7 @@ from rlpyt.samplers.workers import WorkerSpec
 from rlpyt.utils import serialize
 from rlpyt.utils.buffer import torchify_buffer
 from rlpyt.utils.processes import raised_by_signal, start_context, starter_lasts, summary_of
-from rlpyt.utils.seed import make_seed, undisturbed
+from rlpyt.utils.seed import check_seed, make_seed, undisturbed
 from rlpyt.utils.shared import Arena
 from rlpyt.utils.stacks import StackFile
 
@@ -86,8 +86,13 @@ class Sampler(BaseSampler):
             ValueError, TypeError: the parts do not fit together.
         """
         self.shutdown()  # if this is not the first time
+        if not hasattr(agent, "initialize") or isinstance(agent, type):
+            raise TypeError(
+                f"agent={agent!r:.100} must be an agent as constructed, such as "
+                "CategoricalMlpAgent()."
+            )
         self.agent = agent
-        self.seed = make_seed() if seed is None else seed
+        self.seed = make_seed() if seed is None else check_seed(seed)
         try:
             self._acquire(
                 Hardware.of(affinity, self.batch_spec.B, self.layout.groups),
@@ -113,7 +118,7 @@ class Sampler(BaseSampler):
     ) -> None:
         T, B = self.batch_spec
         n_stations = hardware.n_workers if self.layout.processes else 1
-        rows = rows_per_worker(B, n_stations)
+        rows = rows_per_worker(B, n_stations, self.layout.groups)
         in_workers = self.layout.processes and self.layout.agent == "local"
         recipe_agent = serialize.dumps(self.agent if in_workers else None)
         self.examples = examples = try_environment(
@@ -249,18 +254,22 @@ class Sampler(BaseSampler):
             if self._server is not None:
                 self._server.drain()
             return results
-        if self._station is None:
-            raise RuntimeError("the sampler is not initialized, or was shut down.")
+        self._check_ready()
+        assert self._station is not None
         try:
             return [getattr(self._station, method)(*args)]
         except (SystemExit, GeneratorExit) as error:
             if raised_by_signal(error):
                 raise
-            said = f"raised {summary_of(error)}, {self._station.where()}"
+            said = f"raised {summary_of(error).rstrip('.')}, {self._station.where()}"
             raise WorkerError(f"the environment or agent {said}.") from error
         except Exception as error:
             error.add_note(f"({self._station.where()})")
             raise
+
+    def _check_ready(self) -> None:
+        if self._pool is None and self._station is None:
+            raise RuntimeError("the sampler is not initialized, or was shut down.")
 
     def obtain_samples(self, itr: int) -> tuple[Any, list[Any]]:
         """Collect one batch.
@@ -272,6 +281,7 @@ class Sampler(BaseSampler):
         Raises:
             WorkerError: a worker failed; nothing of the sampler is left running.
         """
+        self._check_ready()
         self.agent.sync_shared_memory()
         serve = None if self._server is None else partial(self._server.serve_actions, itr)
         completed = self._call("collect", itr, meanwhile=serve)
@@ -289,6 +299,7 @@ class Sampler(BaseSampler):
         """
         if not self.eval_n_envs:
             raise ValueError("nothing to evaluate in: construct the sampler with eval_n_envs > 0.")
+        self._check_ready()
         self.agent.sync_shared_memory()
         max_T = self._eval_max_T
         if max_T < 1:

@@ -10,7 +10,7 @@ import torch
 
 from rlpyt.envs.base import build_env
 from rlpyt.envs.vector.wrappers.standardize import merge_statistics
-from rlpyt.samplers import place
+from rlpyt.samplers import foreign_loops, place
 from rlpyt.samplers.actions import Exchange, StepRecord
 from rlpyt.samplers.blocks import is_batch
 from rlpyt.samplers.collectors import Collector
@@ -111,6 +111,13 @@ class Station:
         self.surroundings.progress[number] = value
         self.surroundings.progress[place.EVAL] = int(evaluation)
 
+    def _note_begin(self, itr: int, evaluation: bool = False) -> None:
+        """Note that a batch begins, or a part of an evaluation; the loops note the rest."""
+        self._n_steps.clear()
+        self.surroundings.progress[place.STEP] = -1
+        self.surroundings.progress[place.DOING] = place.COLLECTING
+        self._note(place.ITR, itr, evaluation)
+
     def _make_envs(
         self, envs: list[Any], kwargs: dict[str, Any], ranks: list[int], purpose: str
     ) -> None:
@@ -169,6 +176,7 @@ class Station:
 
     def _count_steps_of_foreign_loops(self) -> None:
         """Let loops of the user's show progress, which ours note themselves."""
+        self._n_steps: dict[Any, int] = {}  # since the batch began, of each environment
         for envs, loop, ours in (
             (self.envs, self.collector, Collector),
             (self.eval_envs, self.eval_collector, EvalCollector),
@@ -176,29 +184,31 @@ class Station:
             if loop is not None and not isinstance(loop, ours):
                 first_rows = np.cumsum([0, *(env.n if is_batch(env) else 1 for env in envs)])
                 for b, env in zip(first_rows.tolist(), envs):
-                    progress = self.surroundings.progress
-                    env.step = _counted(env.step, progress, b, place.STEPPING)
-                    env.reset = _counted(env.reset, progress, b, place.RESETTING)
+                    foreign_loops.watch(env, self.surroundings.progress, b, self._n_steps)
 
     def start(self) -> None:
         """Start environments and agent; afterwards the station can collect."""
         with torch.inference_mode():
             self.collector.start_agent()
-            self.agent_inputs, self.traj_infos = self.collector.start_envs(
-                self.spec.max_decorrelation_steps
-            )
+            started = self.collector.start_envs(self.spec.max_decorrelation_steps)
+        self.agent_inputs, self.traj_infos = foreign_loops.results_of(
+            self.collector, "start_envs", started, "(agent_inputs, traj_infos)"
+        )
         self._note(place.DOING, place.IDLE)
 
     def collect(self, itr: int) -> list[Any]:
         """Fill the batch; returns finished trajectories."""
-        self._note(place.ITR, itr)
+        self._note_begin(itr)
         if self.agent is not None:
             self.agent.sample_mode(itr)
         with torch.inference_mode():
             self.collector.reset_if_needed(self.agent_inputs)
-            self.agent_inputs, self.traj_infos, completed = self.collector.collect_batch(
-                self.agent_inputs, self.traj_infos, itr
-            )
+            with foreign_loops.explaining_absence(self.collector, self.agent):
+                results = self.collector.collect_batch(self.agent_inputs, self.traj_infos, itr)
+        expected = "(agent_inputs, traj_infos, completed traj_infos)"
+        self.agent_inputs, self.traj_infos, completed = foreign_loops.results_of(
+            self.collector, "collect_batch", results, expected
+        )
         self._note(place.DOING, place.IDLE)
         return list(completed)
 
@@ -213,7 +223,7 @@ class Station:
         Returns:
             (finished trajectories, whether this station has nothing left to evaluate).
         """
-        self._note(place.ITR, itr, evaluation=True)
+        self._note_begin(itr, evaluation=True)
         result = self._evaluate(itr, n_steps, first)
         self._note(place.DOING, place.IDLE)
         return result
@@ -309,18 +319,6 @@ class _ListQueue:
         """All items, once."""
         items, self._items = self._items, []
         return items
-
-
-def _counted(method: Callable[..., Any], progress: Any, b: int, doing: int) -> Callable[..., Any]:
-    def counted(*args: Any, **kwargs: Any) -> Any:
-        progress[place.ROW], progress[place.STEP], progress[place.DOING] = (
-            b,
-            progress[place.STEP] + 1,
-            doing,
-        )
-        return method(*args, **kwargs)
-
-    return counted
 
 
 def _state_of(env: Any) -> Any:

@@ -5,6 +5,7 @@ is true. Checking costs more than some environments' steps, so the loops look cl
 steps (``steps_until_look``) and at every episode's end, and explain what numpy does refuse.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ Array = np.ndarray[Any, Any]
 RARELY = 64  # steps between close looks, in the long run
 NUMBERS = (float, int, np.floating, np.integer, np.bool_)
 TRUTHS = (bool, np.bool_)
+BATCH_PARTS = ("observation", "reward", "done", "env_info")
 
 
 def steps_until_look(n_looks: int) -> int:
@@ -37,16 +39,41 @@ def check_step(given: Any, record: Any) -> None:
     check_info(info)
 
 
-def explain(given: Any, record: Any) -> None:
+def explain(given: Any, record: Any, check: Callable[[Any, Any], None] = check_step) -> None:
     """After an error with what a step gave: say it clearly, if it is because that does not fit.
 
     Raises:
         ValueError, TypeError: in place of the error.
     """
     try:
-        check_step(given, record)
+        check(given, record)
     except (ValueError, TypeError) as clear:
         raise clear from None
+
+
+def check_batch(given: Any, record: Any) -> None:
+    """Check what one step of a batch of n environments gave.
+
+    Args:
+        given: (observation, reward, done, env_info), if it is right.
+        record: ``StepRecord`` with leaves [n, ...], into which it will be written.
+
+    Raises:
+        ValueError, TypeError: it does not fit; the message names the key.
+    """
+    check_parts(given)
+    for key in ("observation", "reward", "done"):
+        check_batched(given[BATCH_PARTS.index(key)], getattr(record, key), key)
+    check_info(given[-1])
+
+
+def check_batched(given: Any, record: Any, key: str = "observation") -> None:
+    """Check a part of it, such as the observation, against the record's leaves [n, ...].
+
+    Raises:
+        ValueError, TypeError: structure, shape or kind of numbers differ.
+    """
+    check_observation(given, record[None], key)
 
 
 def check_observation(o: Any, record: Any, key: str = "observation") -> None:

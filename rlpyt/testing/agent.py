@@ -9,6 +9,7 @@ import torch
 from rlpyt.testing import agent_acting, agent_memory, agent_training
 from rlpyt.testing.agent_bench import AgentBench, spaces_of
 from rlpyt.testing.report import Report, Stop
+from rlpyt.testing.trees import flattened
 
 CHECKS = {
     "pickle": "travels to worker processes before it is initialized",
@@ -138,11 +139,11 @@ def check_recipe(bench: AgentBench) -> None:
 
 def check_initialize(bench: AgentBench) -> None:
     """It can be initialized, with equal parameters from equal seeds."""
-    states = [bench.initialized().state_dict() for _ in range(2)]
+    states = [flattened(bench.initialized().state_dict()) for _ in range(2)]
     differing = [
         name
         for name, value in states[0].items()
-        if hasattr(value, "equal") and not value.equal(states[1][name])
+        if hasattr(value, "equal") and not value.equal(states[1].get(name))
     ]
     if differing:
         bench.report.warning(

@@ -8,7 +8,7 @@ from rlpyt.agents.base import BaseAgent
 from rlpyt.algos.untrained import listed, unregistered
 from rlpyt.testing.agent_bench import AgentBench, Inputs
 from rlpyt.testing.report import Stop
-from rlpyt.testing.trees import copied, difference, finite, stacked
+from rlpyt.testing.trees import copied, difference, finite, flattened, stacked
 from rlpyt.utils.buffer import _named_leaves, buffer_func, leaves_of
 
 
@@ -209,7 +209,7 @@ def check_state_dict(bench: AgentBench) -> None:
     """Another agent that loads the state acts the same."""
     agent, other = bench.fresh(), bench.fresh(seed=1)
     state = agent.state_dict()
-    kept = {name: _copied(value) for name, value in state.items()}
+    kept = {name: _copied(value) for name, value in flattened(state).items()}
     other.load_state_dict(state)
     usual, own = bench.run(agent), bench.run(other)
     for t in range(bench.T):
@@ -222,7 +222,7 @@ def check_state_dict(bench: AgentBench) -> None:
                 "(register_buffer), running statistics, further networks.",
             )
             return
-    again = other.state_dict()
+    again = flattened(other.state_dict())
     changed = [name for name, value in kept.items() if difference(value, again.get(name))]
     if changed:
         bench.report.error(

@@ -5,11 +5,14 @@ from functools import partial
 from typing import Any
 
 from rlpyt.envs.vector.base import UnsupportedVectorEnv
+from rlpyt.errors import WorkerError
 from rlpyt.testing import batches, door, endings, repeats, worker
 from rlpyt.testing.bench import Bench
 from rlpyt.testing.report import Report
+from rlpyt.utils.in_child import run_in_child
 
 CHECKS = {
+    "return": "every call comes back, and leaves the process running",
     "factory": "every call builds a new environment",
     "spaces": "both are there, equal each time; what they sample they contain",
     "image-layout": "pictures come as [C, H, W]",
@@ -86,11 +89,48 @@ def examine_env(
     skip: Collection[str] = (),
 ) -> Report:
     """As `check_env`, but errors are left in the report."""
-    name = getattr(make_env, "__name__", None) or type(make_env).__name__
-    arguments = ", ".join(f"{key}={value!r:.40}" for key, value in (env_kwargs or {}).items())
-    report = Report(f"check_env({name}({arguments}))", CHECKS, skip)
+    report = _empty_report(make_env, env_kwargs, skip)
     _examine(Bench(make_env, env_kwargs or {}, report, seed, max_steps, n_rows))
     return report
+
+
+def examine_env_in_child(
+    make_env: Any,
+    env_kwargs: Mapping[str, Any] | None = None,
+    *,
+    timeout_s: float = 300.0,
+    skip: Collection[str] = (),
+    **settings: Any,
+) -> Report:
+    """As `examine_env`, in a process of its own: a hang and an exit are findings like others.
+
+    Args:
+        make_env, env_kwargs, skip, settings: as there.
+        timeout_s: seconds for the whole examination.
+    """
+    report = _empty_report(make_env, env_kwargs, skip)
+    examine = partial(examine_env, make_env, env_kwargs, skip=skip, **settings)
+    try:
+        there: Report = run_in_child(
+            examine, timeout_s=timeout_s, what="examining it", starts_others=True
+        )
+        return there
+    except WorkerError as error:
+        report.error(
+            "return",
+            f"{error}",
+            "let every call return: no waiting without a limit, no exit. A slow environment is "
+            "given more time by --timeout, or fewer steps by --max-steps.",
+        )
+    return report
+
+
+def _empty_report(
+    make_env: Any, env_kwargs: Mapping[str, Any] | None, skip: Collection[str]
+) -> Report:
+    name = getattr(make_env, "__name__", None) or type(make_env).__name__
+    arguments = ", ".join(f"{key}={value!r:.40}" for key, value in (env_kwargs or {}).items())
+    return Report(f"check_env({name}({arguments}))", CHECKS, skip)
 
 
 def _examine(bench: Bench) -> None:

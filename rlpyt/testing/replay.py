@@ -23,6 +23,7 @@ CHECKS = {
     "coverage": "every row that can be sampled is",
     "seeding": "same seed, same batches; another seed, others",
     "ticket": "priorities reach the rows of their batch, and rows overwritten since are left alone",
+    "is-weights": "(p / the least p of the batch) ** -beta, by the priorities drawn",
     "zero-priority": "rows of priority zero are not drawn",
     "state": "load_state_dict(state_dict()) goes on exactly, where it is offered",
     "pickle": "the replay can be pickled with what it holds",
@@ -84,6 +85,7 @@ def examine_replay(
     report.run("seeding", case.check_seeding)
     if case.prioritized:
         report.run("ticket", case.check_ticket)
+        report.run("is-weights", case.check_is_weights)
         report.run("zero-priority", case.check_zero)
     if hasattr(case.replay, "state_dict"):
         report.run("state", case.check_state)
@@ -286,6 +288,25 @@ class _Case:
                 "after sample, sample, update, update: rows of the wrong batch changed",
                 "let each batch carry a ticket of its own.",
             )
+
+    def check_is_weights(self) -> None:
+        replay, _ = self._filled()
+        batch = replay.sample_batch(64)
+        replay.update_batch_priorities(np.linspace(0.1, 3.0, 64), batch.ticket)
+        for beta in (replay.beta, 1.0, 0.0):
+            replay.set_beta(beta)
+            batch = replay.sample_batch(32)
+            drawn = replay.priority_tree.leaves[batch.ticket.leaves]
+            due = (drawn / drawn.min()) ** -beta
+            given = np.asarray(batch.is_weights)
+            if given.shape != due.shape or not np.allclose(given, due, rtol=1e-4):
+                self._error(
+                    "is-weights",
+                    f"with beta={beta:g} they begin with {given[:3]}, due is {due[:3]}",
+                    "weigh with (p / min p) ** -beta, p the priorities of the rows drawn, to the "
+                    "alpha.",
+                )
+                return
 
     def check_zero(self) -> None:
         replay, _ = self._filled()

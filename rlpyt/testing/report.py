@@ -124,20 +124,23 @@ class Report:
         try:
             examine()
         except Stop:
-            return False
+            pass
         except Exception as error:
             if refusal is not None and isinstance(error, refusal):
                 self.open(checks[0], f"{error}")
-                return False
-            where = _origin(error)
-            self.error(
-                checks[0],
-                f"raised {type(error).__name__}: {error}{where}",
-                "see the message; report.tracebacks has where it came from.",
-            )
-            self.tracebacks.append(traceback_text(error))
-            return False
-        return True
+            else:
+                where = _origin(error)
+                self.error(
+                    checks[0],
+                    f"raised {type(error).__name__}: {error}{where}",
+                    "see the message; report.tracebacks has where it came from.",
+                )
+                self.tracebacks.append(traceback_text(error))
+        else:
+            return True
+        for name in [name for name in self.passed if name in checks]:
+            self.open(name, "not examined to the end: something else stood in the way")
+        return False
 
     @property
     def ok(self) -> bool:

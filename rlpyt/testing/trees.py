@@ -80,6 +80,14 @@ def _leaf_difference(x: Any, y: Any, close: bool) -> str | None:
     return f"{x[tuple(where)]} and {y[tuple(where)]}{at}"
 
 
+def flattened(state: Any, path: str = "") -> dict[str, Any]:
+    """Entries of a state, dictionaries in it taken apart: {"model.weight": tensor, ...}."""
+    if not isinstance(state, dict):
+        return {path: state}
+    parts = [flattened(value, f"{path}.{name}".lstrip(".")) for name, value in state.items()]
+    return {name: value for part in parts for name, value in part.items()}
+
+
 def shares_memory(a: Any, b: Any) -> bool:
     """Whether a leaf of one tree lies in memory of the other."""
     return any(

@@ -26,11 +26,11 @@ import safetensors.numpy
 import safetensors.torch
 import torch
 
-import rlpyt
 from rlpyt.errors import RlpytError
 from rlpyt.utils.files import sync_directory, sync_file
 from rlpyt.utils.identify import describe_file
 from rlpyt.utils.state_codec import EncodedState, decode_state, encode_state, write_safetensors
+from rlpyt.version import VERSION
 
 FORMAT = "rlpyt checkpoint"
 FORMAT_VERSION = 1
@@ -167,7 +167,7 @@ def _write_files(directory: Path, encoded: EncodedState, state_text: str, meta_t
         "format": FORMAT,
         "version": FORMAT_VERSION,
         "versions": {
-            "rlpyt": rlpyt.__version__,
+            "rlpyt": VERSION,
             "torch": str(torch.__version__),
             "numpy": np.__version__,
             "python": platform.python_version(),
@@ -304,7 +304,7 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     if type(version) is int and version > FORMAT_VERSION:
         raise CheckpointError(
             f"{path} has format version {version}, newer than {FORMAT_VERSION}, the newest that "
-            f"this rlpyt {rlpyt.__version__} reads; update rlpyt."
+            f"this rlpyt {VERSION} reads; update rlpyt."
         )
     if version != FORMAT_VERSION or set(manifest["files"]) != set(FILES):
         raise ValueError(f"expected version {FORMAT_VERSION} with the files {', '.join(FILES)}")

@@ -24,6 +24,7 @@ def run_in_child(
     start_method: str | None = None,
     timeout_s: float = 300.0,
     what: str = "trying out the environment",
+    starts_others: bool = False,
 ) -> Any:
     """Call a function in a process of its own and return its result.
 
@@ -34,6 +35,7 @@ def run_in_child(
         start_method: of the process.
         timeout_s: seconds that it may take.
         what: it is that is done, for messages.
+        starts_others: whether the function may start processes of its own.
 
     Raises:
         WorkerError: it raised there, or the process died.
@@ -45,7 +47,9 @@ def run_in_child(
     stacks = StackFile()
     call = _Call(recipe, stacks, processes.starter_lasts(context))
     with processes.starting_children():
-        process, pipe = processes.start_child(context, _run_once, call, f"a process for {what}")
+        process, pipe = processes.start_child(
+            context, _run_once, call, f"a process for {what}", daemon=not starts_others
+        )
     try:
         processes.bound_waits(pipe, timeout_s)
         if not wait([pipe, process.sentinel], timeout_s):
@@ -74,7 +78,7 @@ def run_in_child(
 def _error(
     cls: type[WorkerError], what: str, process: Any, how: str, text: str = "", stacks: str = ""
 ) -> WorkerError:
-    message = f"{what} (pid {process.pid} on {socket.gethostname()}) {how}."
+    message = f"{what} (pid {process.pid} on {socket.gethostname()}) {how.rstrip('.')}."
     for title, block in (("There", text), ("Python stacks of the process", stacks)):
         if block:
             message += f"\n\n{title}:\n{block}"

@@ -109,7 +109,9 @@ def check_files_for(n_children: int) -> None:
         )
 
 
-def start_child(context: Any, target: Any, spec: Any, who: str) -> tuple[Any, Any]:
+def start_child(
+    context: Any, target: Any, spec: Any, who: str, daemon: bool = True
+) -> tuple[Any, Any]:
     """Start a process that runs ``target(spec, pipe)``; call it within ``starting_children``.
 
     Args:
@@ -117,6 +119,7 @@ def start_child(context: Any, target: Any, spec: Any, who: str) -> tuple[Any, An
         target: a function of a module.
         spec: can be pickled by the context.
         who: it is, for messages.
+        daemon: ``False`` lets it start processes by multiprocessing itself.
 
     Returns:
         (process, our end of the pipe).
@@ -127,7 +130,7 @@ def start_child(context: Any, target: Any, spec: Any, who: str) -> tuple[Any, An
     with refused_clearly(who):
         ours, theirs = context.Pipe()
         try:
-            process = context.Process(target=target, args=(spec, theirs), name=who, daemon=True)
+            process = context.Process(target=target, args=(spec, theirs), name=who, daemon=daemon)
             process.start()
         except BaseException:
             ours.close()
@@ -294,6 +297,7 @@ def stop(processes: Sequence[Any], patience_s: float = 2.0) -> None:
         _wait_for_end(processes, patience_s)
         for process in processes:
             process.join(patience_s)
+            _wait_for_group(process.pid)
 
 
 def _wait_for_end(processes: Sequence[Any], patience_s: float) -> None:
@@ -304,6 +308,15 @@ def _wait_for_end(processes: Sequence[Any], patience_s: float) -> None:
         if not done:
             return
         ready = [s for s in ready if s not in done]
+
+
+def _wait_for_group(pid: int, patience_s: float = 1.0) -> None:
+    """Wait until nothing of a killed group is left, zombies that nobody fetches aside."""
+    deadline = time.monotonic() + patience_s
+    with contextlib.suppress(AttributeError, ProcessLookupError, PermissionError):
+        while time.monotonic() < deadline:
+            os.killpg(pid, 0)
+            time.sleep(0.002)
 
 
 def _kill_group(pid: int) -> None:

@@ -9,6 +9,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from rlpyt.agents.dqn.vector import DqnMlpAgent
 from rlpyt.agents.pg.categorical import CategoricalPgAgent, RecurrentCategoricalPgAgent
 from rlpyt.algos.pg.a2c import A2C
 from rlpyt.algos.pg.ppo import PPO
@@ -307,6 +308,11 @@ def test_minibatches_must_divide_the_batch(Agent, Model, pieces):
 def test_unknown_optimizer_argument_is_named():
     with pytest.raises(TypeError, match=r"Adam does not take \['momentum'\]"):
         sample(CategoricalPgAgent, TinyModel, A2C(optim_kwargs=dict(momentum=0.9)))
+
+
+def test_agents_without_values_of_states_are_refused():
+    with pytest.raises(TypeError, match="DqnMlpAgent has none; use one like CategoricalMlpAgent"):
+        PPO().initialize(DqnMlpAgent(), 10, (4, 2))
 
 
 def test_state_dict_goes_on_as_if_never_stopped():

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import psutil
 import pytest
@@ -219,6 +220,90 @@ def test_a_failing_environment_ends_the_run_with_its_name(fault, tmp_path, capsy
     assert _only_helpers()
 
 
+OWN_ENVS = """
+from rlpyt.envs.toy import BanditEnv
+
+class Good(BanditEnv):
+    pass
+
+class Dies(BanditEnv):
+    n = 0
+    def step(self, action):
+        self.n += 1
+        if self.n > 700:
+            raise RuntimeError("my own fault.")
+        return super().step(action)
+
+class Batch(BanditEnv):
+    batched = True
+"""
+SMALL = ["--sampler.batch-T", "64", "--sampler.batch-B", "4", "--no-video"]
+SMALL += ["--sampler.n-workers", "2", "--log-interval-steps", "256"]
+
+
+@pytest.fixture
+def own_envs(tmp_path, monkeypatch):
+    """A module of the user's own in the current directory."""
+    (tmp_path / "own_envs.py").write_text(OWN_ENVS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))  # and taken away again
+    yield
+    sys.modules.pop("own_envs", None)
+
+
+def test_an_environment_of_ones_own_is_trained_and_evaluated(own_envs, tmp_path, capsys):
+    assert rlpyt_command("train", "ppo", "own_envs:Good", "--steps", "512", *SMALL) == 0
+    (run_dir,) = (tmp_path / "data").iterdir()
+    assert run_dir.name.startswith("ppo-own_envs-Good-")
+    assert rlpyt_command("eval", str(run_dir), "--episodes", "2") == 0
+    assert rlpyt_command("train", "ppo", "own_envs:Bad") == 2
+    assert "own_envs has no 'Bad'" in capsys.readouterr().err
+    assert rlpyt_command("train", "ppo", "own_envs:Batch", "--sampler.kind", "serial") == 2
+    assert "Batch makes batches of environments" in capsys.readouterr().err
+
+
+def test_the_death_of_a_worker_leaves_a_checkpoint_and_the_way_to_go_on(own_envs, capsys):
+    own = ["train", "ppo", "own_envs:Dies", "--run-dir", "run", "--steps", "10240"]
+    assert rlpyt_command(*own, *SMALL) == 1
+    err = capsys.readouterr().err
+    assert "my own fault, while stepping" in err  # and no second full stop
+    assert "Checkpoint after iteration 8 in run" in err and "resume run\n" in err
+    assert rlpyt_command("resume", "run", "--steps", "3072") == 0
+    rows = Path("run/progress.csv").read_text().splitlines()
+    steps = [
+        int(row.split(",")[rows[0].split(",").index("Diagnostics/CumSteps")]) for row in rows[1:]
+    ]
+    assert steps == list(range(256, 3073, 256))
+
+
+def test_a_run_that_ended_before_its_first_checkpoint_has_a_way_out(trained, tmp_path, capsys):
+    run_dir = tmp_path / "run"
+    shutil.copytree(trained, run_dir)
+    shutil.rmtree(run_dir / "checkpoint")
+    assert rlpyt_command("resume", str(run_dir)) == 2
+    assert "no checkpoint to go on from" in capsys.readouterr().err
+    train = ("train", "ppo", "CartPole-v1", "--run-dir", str(run_dir), "--steps", "64", *TINY)
+    assert rlpyt_command(*train) == 2
+    err = capsys.readouterr().err
+    assert "cannot be resumed: delete it" in err and "rlpyt resume" not in err
+    (run_dir / "progress.csv").write_text("")  # nothing of value
+    assert rlpyt_command(*train) == 0
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--sampler.batch-B", "7", "--sampler.n-workers", "2"],
+        ["--sampler.n-workers", "0"],
+        ["--sampler.kind", "serial", "--device", "cuda:99"],
+    ],
+)
+def test_refused_requests_leave_no_directory(flags, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert rlpyt_command("train", "ppo", "CartPole-v1", *flags) == 2
+    assert [*tmp_path.rglob("*.*")] == [] and not [*tmp_path.glob("data/*")]
+
+
 def test_debug_shows_the_traceback():
     with pytest.raises(ValueError, match="unknown algorithm 'pop'"):
         main(["train", "pop", "CartPole-v1", "--debug"])
@@ -276,11 +361,12 @@ def test_a_signal_saves_a_checkpoint_and_leaves_nothing_running(stop, code, tmp_
         _wait_until(lambda: progress.exists() and progress.read_text().count("\n") >= 2, process)
         children = psutil.Process(process.pid).children(recursive=True)
         stop(process)
-        _, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=30)
     finally:
         process.kill()
     assert process.returncode == code, err
     assert "Traceback" not in err
+    assert f"resume {run_dir}\n" in out
     assert any(path.name.startswith("checkpoint-") for path in (run_dir / "checkpoint").iterdir())
     assert children
     assert not [child for child in children if child.is_running()]

@@ -48,6 +48,14 @@ def test_the_last_line_is_not_said_twice():
     assert out.getvalue().count("\n") == 2
 
 
+def test_a_run_that_failed_in_its_first_iteration_says_nothing():
+    out = io.StringIO()
+    hook = ProgressHook(out, interval_s=0.0)
+    hook.on_start(runner(itr=-1, cum_steps=0))
+    hook.on_end(runner(itr=0, cum_steps=0))
+    assert out.getvalue() == ""
+
+
 def test_unknown_numbers_are_left_out():
     out = io.StringIO()
     hook = ProgressHook(out, interval_s=0.0)

@@ -77,3 +77,12 @@ def test_build_env_passes_kwargs_and_wraps_bare_gymnasium():
 def test_build_env_explains_what_is_no_environment(EnvCls, message):
     with pytest.raises(TypeError, match=message):
         build_env(EnvCls, {}, "worker 7")
+
+
+def test_a_batch_without_its_number_of_rows_hints_at_batched():
+    class Rows:
+        def __init__(self, num_envs):
+            pass
+
+    with pytest.raises(TypeError, match=r"'num_envs' \(worker 7\).*set Rows.batched = True"):
+        build_env(Rows, {}, "worker 7")

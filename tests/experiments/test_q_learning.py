@@ -137,6 +137,7 @@ def test_options_that_contradict_are_refused(algo_name, agent, message):
 @pytest.mark.parametrize("module", ATARI_KEYS, ids=lambda m: m.__name__.rsplit(".", 1)[1])
 def test_configs_of_rlpyt_are_arguments_of_its_classes(module):
     assert set(module.configs) == set(ATARI_KEYS[module].split())
+    built = []
     for key, config in module.configs.items():
         recurrent, categorical = module is atari_r2d1, key in ("catdqn", "ernbw")
         Algo = R2D1 if recurrent else CategoricalDQN if categorical else DQN
@@ -151,7 +152,9 @@ def test_configs_of_rlpyt_are_arguments_of_its_classes(module):
         runner = Runner(algo=algo, agent=agent, sampler=sampler, **config["runner"])
         assert runner.n_steps > algo.min_steps_learn
         AtariEnv(**config["eval_env"])
-        agent.initialize(AtariEnv(**config["env"]).spaces)
+        if (Agent, config["model"], config["env"]) not in built:  # models take a second each
+            built.append((Agent, config["model"], config["env"]))
+            agent.initialize(AtariEnv(**config["env"]).spaces)
 
 
 def test_variants_leave_what_they_extend_alone():

@@ -5,6 +5,11 @@ import io
 import re
 from pathlib import Path
 
+import numpy as np
+
+from rlpyt.replays.non_sequence.frame import UniformReplayFrameBuffer
+from rlpyt.utils.collections import namedarraytuple
+
 PAGE = (Path(__file__).parents[2] / "docs" / "replay.md").read_text()
 
 
@@ -18,3 +23,20 @@ def test_bytes_per_transition_are_those_that_are_printed():
     for line in lines:
         what, number = line.rsplit(None, 1)
         assert f"| {what.strip()} | {number} |" in PAGE
+
+
+def test_the_example_of_use_runs():
+    block = next(b for b in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "ticket" in b)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(block, {})
+    assert printed.getvalue() == "torch.Size([256, 4]) torch.float32\n"
+
+
+def test_a_million_atari_frames_take_what_the_page_says():
+    step = namedarraytuple("Step", ["observation", "action", "reward", "done"])
+    end = (np.int64(0), np.float32(0), np.bool_(False))
+    for shape, said in (((84, 84), "7.1 GB at 84x84"), ((104, 80), "8.3 GB at `AtariEnv`")):
+        example = step(np.zeros((4, *shape), np.uint8), *end)
+        replay = UniformReplayFrameBuffer(example=example, size=100, B=2)
+        assert f"{replay.bytes_per_transition / 1e3:.1f} GB" == said[:6] and said in PAGE

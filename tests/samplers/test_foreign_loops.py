@@ -1,8 +1,10 @@
 """Loops that people write themselves are watched as ours are: by what their environments do."""
 
 import os
+import re
 import signal
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,10 +13,18 @@ import torch
 from rlpyt.agents.base import AgentInputs, AgentStep, BaseAgent
 from rlpyt.envs.toy import CountEnv
 from rlpyt.errors import WorkerError, WorkerTimeout
-from rlpyt.samplers.collectors import BaseCollector, BaseEvalCollector
+from rlpyt.samplers.collectors import (
+    BaseCollector,
+    BaseEvalCollector,
+    DecorrelatingStartCollector,
+)
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
+from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
+from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.testing import check_sampler
 from rlpyt.utils.seed import env_seed
 
+PAGE = Path(__file__).parents[2] / "docs" / "sampling.md"
 T, B, SEED, VICTIM = 6, 4, 3, 2  # the victim is the first environment of the second worker
 
 
@@ -113,3 +123,63 @@ def test_many_slow_steps_are_no_standstill(purpose):
 def test_a_killed_evaluation_is_noticed():
     with pytest.raises(WorkerError, match="worker 1 .*SIGKILL"):
         run("kill", "eval env")
+
+
+class FailingLoop(OwnLoop):
+    """Fails by itself in step 4 of the second batch, or returns too little."""
+
+    def collect_batch(self, agent_inputs, traj_infos, itr):
+        super_batch_T, self.batch_T = self.batch_T, 4 if itr == 1 else self.batch_T
+        results = super().collect_batch(agent_inputs, traj_infos, itr)
+        self.batch_T = super_batch_T
+        if itr == 1:
+            raise KeyError("my own")
+        return results
+
+
+class Decorrelating(FailingLoop, DecorrelatingStartCollector):
+    pass
+
+
+@pytest.mark.parametrize("SamplerCls", [SerialSampler, CpuSampler])
+def test_an_error_of_the_loop_itself_is_told_with_its_step_and_not_that_of_others(SamplerCls):
+    sampler = SamplerCls(CountEnv, {}, batch_T=T, batch_B=B, CollectorCls=Decorrelating)
+    sampler.initialize(Idle(), affinity=dict(n_workers=2), seed=SEED)
+    sampler.obtain_samples(0)
+    with pytest.raises((KeyError, WorkerError), match="my own") as caught:
+        sampler.obtain_samples(1)
+    said = "".join([str(caught.value), *getattr(caught.value, "__notes__", [])])
+    assert "in the collector's loop over environments CountEnv(); iteration 1, step 3 of" in said
+
+
+class ReturnsTwo(OwnLoop):
+    def collect_batch(self, agent_inputs, traj_infos, itr):
+        return agent_inputs, traj_infos
+
+
+class AsksTheAgent(OwnLoop):
+    def collect_batch(self, agent_inputs, traj_infos, itr):
+        return self.agent.step(*agent_inputs)
+
+
+@pytest.mark.parametrize(
+    "SamplerCls, CollectorCls, message",
+    [
+        (SerialSampler, ReturnsTwo, r"collect_batch returned 2, expected 3: \(agent_inputs, "),
+        (GpuSampler, AsksTheAgent, "'step': self.agent is None, since the agent is in the master"),
+    ],
+)
+def test_loops_that_do_not_fit_are_told_what_would(SamplerCls, CollectorCls, message):
+    sampler = SamplerCls(CountEnv, {}, batch_T=T, batch_B=B, CollectorCls=CollectorCls)
+    sampler.initialize(Idle(), affinity=dict(n_workers=2), seed=SEED)
+    with pytest.raises((TypeError, WorkerError), match=message):
+        sampler.obtain_samples(0)
+    sampler.shutdown()
+
+
+def test_the_collector_of_the_page_is_right():
+    scope = {}
+    for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL):
+        exec(compile(block, PAGE.name, "exec"), scope)
+    report = check_sampler(CpuSampler, CountEnv, {}, CollectorCls=scope["PlainCollector"])
+    assert "same-as-serial" in report.passed

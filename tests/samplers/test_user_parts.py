@@ -22,6 +22,7 @@ from rlpyt.envs.toy import CountEnv, MemoryEnv
 from rlpyt.errors import NonFiniteError, WorkerError
 from rlpyt.samplers.collections import TrajInfo
 from rlpyt.samplers.collectors import BaseEvalCollector, DecorrelatingStartCollector
+from rlpyt.samplers.layout import Hardware, rows_per_worker
 from rlpyt.samplers.parallel.cpu.collectors import CpuWaitResetCollector
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
@@ -379,6 +380,8 @@ def test_agents_name_the_spaces_they_need():
         (dict(batch_B=True), TypeError, "batch_B=True"),
         (dict(batch_B=float("inf")), TypeError, "batch_B=inf"),
         (dict(EnvCls=CountEnv()), TypeError, "must be callable"),
+        (dict(TrajInfoCls=3), TypeError, "TrajInfoCls=3 must be a class"),
+        (dict(CollectorCls=dict), TypeError, "CollectorCls=.*with a method collect_batch"),
         (dict(eval_n_envs=2), ValueError, "eval_max_steps is needed"),
     ],
 )
@@ -386,6 +389,19 @@ def test_bad_sampler_arguments_are_refused(kwargs, error, message):
     arguments = {**dict(EnvCls=CountEnv, env_kwargs={}, batch_T=T, batch_B=B), **kwargs}
     with pytest.raises(error, match=message):
         SerialSampler(**arguments)
+
+
+@pytest.mark.parametrize("SamplerCls", SAMPLERS)
+def test_calls_that_come_too_early_and_bad_arguments_of_initialize_are_refused(SamplerCls):
+    sampler = SamplerCls(CountEnv, {}, batch_T=T, batch_B=B, eval_n_envs=2, eval_max_steps=10)
+    for call in (sampler.obtain_samples, sampler.evaluate_agent):
+        with pytest.raises(RuntimeError, match="the sampler is not initialized"):
+            call(0)
+    for agent in (None, EchoAgent):
+        with pytest.raises(TypeError, match="must be an agent as constructed"):
+            sampler.initialize(agent)
+    with pytest.raises(ValueError, match="seed=-1 must lie in"):
+        sampler.initialize(EchoAgent(), seed=-1)
 
 
 @pytest.mark.parametrize(
@@ -403,6 +419,22 @@ def test_bad_affinities_are_refused(affinity, error, message):
     sampler = CpuSampler(EnvCls=CountEnv, env_kwargs={}, batch_T=T, batch_B=B)
     with pytest.raises(error, match=message):
         sampler.initialize(EchoAgent(), affinity=affinity, seed=1)
+
+
+@pytest.mark.parametrize(
+    "B, groups, affinity, message",
+    [
+        (9, 2, dict(n_workers=3), r"6 workers \(2 groups of 3.*; try batch_B=12 or batch_B=6\."),
+        (1, 2, None, r"2 workers \(2 groups of 1, in turns\); try batch_B=2\."),
+        (8, 2, dict(n_workers=3), r"or affinity=dict\(n_workers=4\) \(--sampler.n-workers 4\)"),
+        (10, 1, dict(n_workers=4), r"n_workers=4; try batch_B=12 or batch_B=8, or .*n_workers=2\)"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:n_workers=")
+def test_advice_about_workers_does_not_go_in_circles(B, groups, affinity, message):
+    n_workers = Hardware.of(affinity, B, groups).n_workers
+    with pytest.raises(ValueError, match=message):
+        rows_per_worker(B, n_workers, groups)
 
 
 def test_what_cannot_travel_to_a_worker_is_named():

@@ -250,3 +250,38 @@ def test_a_state_of_another_kind_of_sampler_begins_new_episodes(SamplerCls):
         other.obtain_samples(0)
     finally:
         other.shutdown()
+
+
+class Wrong(SerialVectorEnv):
+    """From its 70th step on some part of what it gives has another shape or kind."""
+
+    batched = True
+    t = 0
+
+    def __init__(self, num_envs, part, value):
+        super().__init__([ShapedCountEnv() for _ in range(num_envs)])
+        self.wrong = {part: value}
+
+    def step(self, action):
+        self.t += 1
+        return super().step(action)._replace(**self.wrong if self.t > 69 else {})
+
+
+@pytest.mark.parametrize(
+    "part, value, message",
+    [
+        ("reward", np.zeros(99, np.float32), r"reward has shape \(99,\), expected \(4,\)"),
+        ("reward", np.zeros(1, np.float32), r"reward has shape \(1,\), expected \(4,\)"),
+        ("done", np.zeros((4, 1), bool), r"done has shape \(4, 1\), expected \(4,\)"),
+        ("observation", np.zeros((4, 7)), r"observation has shape \(4, 7\), expected \(4, 3\)"),
+    ],
+)
+def test_wrong_shapes_of_batches_are_named(part, value, message):
+    kwargs = dict(part=part, value=value)
+    sampler = SerialSampler(Wrong, kwargs, batch_T=64, batch_B=4, max_decorrelation_steps=0)
+    sampler.initialize(EchoAgent(), seed=1)
+    with pytest.raises((ValueError, TypeError), match=message) as caught:
+        for itr in range(4):
+            sampler.obtain_samples(itr)
+    assert "while stepping environment 0" in caught.value.__notes__[0]
+    sampler.shutdown()

@@ -14,6 +14,13 @@ from parts import EchoAgent, ForgetfulEchoAgent
 from small_agents import Net, Small, SmallRnn, with_distribution, with_net, with_step
 from walks import GymWalk
 
+from rlpyt.agents.dqn.vector import (
+    CatDqnMlpAgent,
+    DqnMlpAgent,
+    IqnMlpAgent,
+    QrDqnMlpAgent,
+    R2d1LstmAgent,
+)
 from rlpyt.agents.pg.atari import AtariFfAgent, AtariLstmAgent
 from rlpyt.agents.pg.mujoco import AlternatingMujocoLstmAgent, MujocoFfAgent, MujocoLstmAgent
 from rlpyt.agents.pg.vector import (
@@ -80,6 +87,29 @@ def test_good_agents_pass_without_a_warning(name, recwarn):
     left_open = {f.check for f in report.findings if f.level == "open"}
     assert left_open <= {"fast-policy"} if "echo" not in name else FOR_TRAINING & left_open
     assert report.ok and (left_open or "fast-policy" in report.passed)
+
+
+@pytest.mark.parametrize("model", [{}, dict(noisy=True), dict(dueling=True)], ids=str)
+@pytest.mark.parametrize(
+    "Agent", [DqnMlpAgent, CatDqnMlpAgent, QrDqnMlpAgent, IqnMlpAgent, R2d1LstmAgent]
+)
+def test_agents_of_deep_q_learning_pass(Agent, model):
+    if Agent is R2d1LstmAgent and "noisy" in model:
+        pytest.skip("has no noisy layers")
+    report = check_agent(Agent(model_kwargs={**SMALL, **model}), cartpole)
+    assert not report.warnings, str(report)
+    assert {"initialize", "rows", "noise", "training", "gradients", "state-dict"} <= {
+        *report.passed
+    }
+
+
+def test_states_may_be_nested():
+    class ForgetsItsTarget(DqnMlpAgent):
+        def load_state_dict(self, state_dict):
+            super().load_state_dict({**state_dict, "target": self.target_model.state_dict()})
+
+    with pytest.raises(ConformanceError, match=r"state_dict\(\) has another target\."):
+        check_agent(ForgetsItsTarget(model_kwargs=SMALL), SPACES)
 
 
 def test_the_agent_itself_is_left_as_it_was():

@@ -1,7 +1,9 @@
 """``check_env`` lets good environments pass and names what is wrong with others."""
 
+import os
 import sys
 import threading
+import time
 from itertools import repeat
 from pathlib import Path
 
@@ -17,7 +19,7 @@ from rlpyt.envs import toy
 from rlpyt.envs.atari.atari_env import AtariEnv
 from rlpyt.envs.gym import make
 from rlpyt.testing import ConformanceError, ConformanceWarning, check_env
-from rlpyt.testing.env import CHECKS, examine_env
+from rlpyt.testing.env import CHECKS, examine_env, examine_env_in_child
 
 BRIEFLY = dict(max_steps=60, skip=["worker"])
 GOOD = {
@@ -314,4 +316,28 @@ def test_environments_are_closed_again():
 def test_every_check_of_single_environments_is_shown_to_find_something():
     batches = {"rows", "reset-rows", "waiting-rows", "autoreset", "action-check", "statistics"}
     shown = {check for _, check, _ in ERRORS + WARNINGS} | {"buffers", "worker"}
-    assert shown == {*CHECKS} - batches
+    assert shown | {"return"} == {*CHECKS} - batches
+
+
+class Hangs(Walk):
+    def step(self, action):
+        time.sleep(1000)
+
+
+class Exits(Walk):
+    def step(self, action):
+        os._exit(3)
+
+
+@pytest.mark.parametrize("make_env, said", [(Hangs, "did not end within 5 s"), (Exits, "3")])
+def test_a_hang_and_an_exit_are_reported_like_other_findings(make_env, said):
+    report = examine_env_in_child(make_env, timeout_s=5)
+    (finding,) = report.findings
+    assert finding.check == "return" and said in finding.what and report.passed == []
+    if make_env is Hangs:
+        assert "in step" in finding.what  # the stacks say where
+
+
+def test_in_a_child_the_same_is_found_as_here():
+    here, there = examine_env(Walk), examine_env_in_child(Walk)
+    assert str(here) == str(there) and "worker" in there.passed

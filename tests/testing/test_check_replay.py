@@ -13,7 +13,7 @@ from rlpyt.replays.sequence.uniform import UniformSequenceReplayBuffer
 from rlpyt.testing import ConformanceError, check_replay
 from rlpyt.testing.replay import CHECKS, examine_replay
 
-PRIORITIES = {"ticket", "zero-priority"}
+PRIORITIES = {"ticket", "is-weights", "zero-priority"}
 
 
 @pytest.mark.parametrize(
@@ -101,6 +101,13 @@ class Revived(PrioritizedReplayBuffer):
         super().update_batch_priorities(np.maximum(priorities, 0.1), ticket)
 
 
+class Unweighted(PrioritizedReplayBuffer):
+    def sample_batch(self, batch_B):
+        batch = super().sample_batch(batch_B)
+        batch.is_weights.fill_(1)
+        return batch
+
+
 class Forgetful(UniformReplayBuffer):
     def load_state_dict(self, state):
         t = self.t
@@ -126,6 +133,7 @@ class RnnStateOfEnd(UniformSequenceReplayBuffer):
         (GlobalNumbers, "seeding"),
         (LatestOnly, "ticket"),
         (Revived, "zero-priority"),
+        (Unweighted, "is-weights"),
         (Forgetful, "state"),
         (RnnStateOfEnd, "inputs"),
     ],

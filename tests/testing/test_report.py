@@ -59,7 +59,19 @@ def test_exceptions_become_findings_and_stop_ends_an_examination():
     assert not report.run("close", refused, refusal=LookupError)
     assert "raised KeyError: 'gone'" in report.errors[0].what
     assert __file__ in report.errors[0].what and "KeyError" in report.tracebacks[0]
-    assert [(f.check, f.level) for f in report.findings] == [("shape", "error"), ("close", "open")]
+    levels = {f.check: f.level for f in report.findings}
+    assert levels == {"shape": "error", "seed": "open", "close": "open"}
+
+
+def test_what_a_failure_stands_in_the_way_of_has_not_passed():
+    report = Report("a part", CHECKS)
+    assert not report.run("shape seed close", lambda: 1 / 0)
+    assert report.passed == []
+    assert [(f.check, f.level) for f in report.findings] == [
+        ("shape", "error"),
+        ("seed", "open"),
+        ("close", "open"),
+    ]
 
 
 def test_skipped_checks_are_not_run_or_not_told():

@@ -6,6 +6,8 @@ import math
 import os
 import pickle
 import random
+import subprocess
+import sys
 import warnings
 import zipfile
 from pathlib import Path
@@ -542,3 +544,18 @@ def test_a_directory_that_is_a_file_is_reported(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(CheckpointError, match="could not be saved"):
         save_checkpoint(tmp_path / "file", {})
+
+
+def test_a_folder_beside_the_script_that_is_called_rlpyt_is_no_obstacle(tmp_path):
+    """Python may take it for the top of the package, which then has no ``__version__``."""
+    (tmp_path / "rlpyt").mkdir()
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from rlpyt.utils.checkpoint import save_checkpoint\n"
+        "from rlpyt.experiments import options\n"
+        "save_checkpoint('kept', {'a': 1}, 1)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert done.returncode == 0, done.stderr

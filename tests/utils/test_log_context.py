@@ -49,6 +49,13 @@ def test_the_default_root_is_beside_the_package(monkeypatch):
     assert Path(context.LOG_DIR) == Path(rlpyt.__file__).parent.parent / "data"
 
 
+def test_an_installed_package_logs_below_the_working_directory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    installed = tmp_path / "lib" / "site-packages"
+    assert Path(context.default_log_dir(installed)) == tmp_path / "data"
+    assert Path(context.default_log_dir(tmp_path / "repo")) == tmp_path / "repo" / "data"
+
+
 def test_a_run_has_its_documented_place_and_files(root):
     with logger_context("exp/ppo", 3, "ppo", {"lr": 1e-3, "cls": dict}, "last") as run_dir:
         write_row(x=1)

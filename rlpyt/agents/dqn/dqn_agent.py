@@ -21,8 +21,9 @@ AgentInfo = namedarraytuple("AgentInfo", ["q"])  # [*lead, A] float32
 class DqnAgent(EpsilonGreedyAgentMixin, BaseAgent):
     """Acts on the values that the model gives each of the discrete actions.
 
-    A model with noisy layers explores by them as well (or alone, with epsilon zero): each
-    environment draws noise of its own at every step. Evaluation takes the mean weights.
+    A model with noisy layers explores by them as well as by epsilon, and by them alone with
+    ``eps_init=0, eps_final=0``: each environment draws noise of its own at every step. Evaluation
+    takes the mean weights.
 
     Args:
         eps_init, eps_final, eps_final_min, eps_itr_min, eps_itr_max, eps_eval: of
@@ -38,6 +39,7 @@ class DqnAgent(EpsilonGreedyAgentMixin, BaseAgent):
             have noise of their own in training.
     """
 
+    family = "rlpyt.agents.dqn"
     gives = "action values"  # in training; an algorithm says what it learns from, by these words
     AgentInfo: Any = AgentInfo  # the record of what the actions were chosen by
 

@@ -47,31 +47,35 @@ class IqnAgent(DqnAgent):
         self.n_act_quantiles = whole_number("n_act_quantiles", n_act_quantiles, 1)
 
     def _run(self, model: Any, inputs: tuple[Any, ...]) -> Any:
-        return model(*inputs, midpoints(self.n_act_quantiles).to(self.device))
+        return model(*inputs, self._fractions(None))
+
+    def _fractions(self, tau: torch.Tensor | None) -> torch.Tensor:
+        tau = midpoints(self.n_act_quantiles) if tau is None else tau
+        return tau.to(self.device)
 
     def summarize(self, output: Any) -> Any:
         """Action values: the quantiles' means."""
         return output.mean(-1)
 
     def __call__(  # type: ignore[override]
-        self, observation: Any, prev_action: Any, prev_reward: Any, tau: torch.Tensor
+        self, observation: Any, prev_action: Any, prev_reward: Any, tau: torch.Tensor | None = None
     ) -> torch.Tensor:
         """Quantiles for training data, with gradient.
 
         Args:
             observation, prev_action, prev_reward: of `DqnAgent`.
-            tau: fractions, [B, N].
+            tau: fractions, [B, N] or [N]; ``None``: the K that are acted on.
 
         Returns:
             [B, A, N], on the agent's device.
         """
         inputs = self._inputs(observation, prev_action, prev_reward)
-        return self.model(*inputs, tau.to(self.device))  # type: ignore[no-any-return]
+        return self.model(*inputs, self._fractions(tau))  # type: ignore[no-any-return]
 
     @torch.no_grad()
     def target(  # type: ignore[override]
-        self, observation: Any, prev_action: Any, prev_reward: Any, tau: torch.Tensor
+        self, observation: Any, prev_action: Any, prev_reward: Any, tau: torch.Tensor | None = None
     ) -> torch.Tensor:
         """As ``__call__``, from the target network."""
         inputs = self._inputs(observation, prev_action, prev_reward)
-        return self.target_model(*inputs, tau.to(self.device))  # type: ignore[no-any-return]
+        return self.target_model(*inputs, self._fractions(tau))  # type: ignore[no-any-return]

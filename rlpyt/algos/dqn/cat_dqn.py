@@ -27,6 +27,7 @@ class CategoricalDQN(DQN):
     V_max: float = 10  # of the last: the greatest
 
     learns: ClassVar[str] = "probabilities of atoms"
+    ready_agents: ClassVar[str] = "CatDqnMlpAgent or AtariCatDqnAgent"
 
     def __post_init__(self) -> None:
         super().__post_init__()

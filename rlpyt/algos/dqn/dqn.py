@@ -64,6 +64,7 @@ class DQN(OffPolicyAlgo):
     mixed_precision: bool = False  # forward passes of training in bfloat16
 
     learns: ClassVar[str] = "action values"  # what the agent must give
+    ready_agents: ClassVar[str] = "DqnMlpAgent or AtariDqnAgent"  # that give it
     opt_info_fields: ClassVar[tuple[str, ...]] = OptInfo._fields
 
     def __post_init__(self) -> None:
@@ -147,7 +148,7 @@ class DQN(OffPolicyAlgo):
         if gives != self.learns and (gives is not None or not hasattr(agent, "target")):
             raise ValueError(
                 f"{type(self).__name__} learns {self.learns}, and {type(agent).__name__} gives "
-                f"{gives or 'no such thing'}; use one like {AGENTS[self.learns]}. (An agent of "
+                f"{gives or 'no such thing'}; use {self.ready_agents}. (An agent of "
                 "your own says by its class attribute `gives` what its model gives.)"
             )
 
@@ -343,13 +344,6 @@ class DQN(OffPolicyAlgo):
             ends = (self.pri_beta_init, self.pri_beta_final)
             self.replay_buffer.set_beta(annealed(itr, self.min_itr_learn, self.pri_beta_itr, *ends))
 
-
-AGENTS = {  # that give what is learnt
-    "action values": "DqnAgent",
-    "probabilities of atoms": "CatDqnAgent",
-    "quantiles": "QrDqnAgent",
-    "quantiles of any fractions": "IqnAgent",
-}
 
 # (prioritised, in shared memory) -> (for stacks of frames, for anything else)
 REPLAYS: dict[tuple[bool, bool], tuple[Any, Any]] = {

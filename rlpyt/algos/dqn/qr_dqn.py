@@ -20,6 +20,7 @@ class QRDQN(DQN):
     """
 
     learns: ClassVar[str] = "quantiles"
+    ready_agents: ClassVar[str] = "QrDqnMlpAgent or AtariQrDqnAgent"
 
     def loss(self, samples: Any) -> tuple[torch.Tensor, torch.Tensor]:
         """Quantile Huber loss between all target quantiles and all predicted ones, [B].
@@ -70,6 +71,7 @@ class IQN(QRDQN):
     n_tau_target: int = 64  # N', fractions per target; 8-64
 
     learns: ClassVar[str] = "quantiles of any fractions"
+    ready_agents: ClassVar[str] = "IqnMlpAgent or AtariIqnAgent"
 
     def __post_init__(self) -> None:
         super().__post_init__()

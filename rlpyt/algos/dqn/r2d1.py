@@ -83,15 +83,15 @@ class R2D1(DQN):
     pri_eta: float = 0.9  # share of the greatest TD error in a sequence's priority; rest: the mean
     default_priority: float | None = None  # of new samples; None: the greatest so far, at first 1
     input_priorities: bool = True  # new samples get the priority of their own TD errors
-    input_priority_shift: int | None = (
-        None  # ... for sequences this many states older; None: by burn-in
-    )
+    input_priority_shift: int | None = None  # states by which those are older; None: by burn-in
     value_scale_eps: float = 1e-3  # of the rescaling of values, h(x); 1e-3
     ReplayBufferCls: Any = None  # to use in place of the one these settings ask for
     updates_per_sync: int = 1  # updates between hand-overs of parameters, in asynchronous runs
     batch_size: int = field(init=False, default=0)  # follows from the lengths above
 
+    ready_agents: ClassVar[str] = "R2d1LstmAgent or AtariR2d1Agent"
     opt_info_fields: ClassVar[tuple[str, ...]] = OptInfo._fields
+    batch_size_is: ClassVar[str] = "(batch_T + warmup_T) * batch_B"
 
     def __post_init__(self) -> None:
         for name in ("batch_T", "batch_B"):
@@ -118,7 +118,7 @@ class R2D1(DQN):
         if not agent.recurrent:
             raise ValueError(
                 f"{type(self).__name__} trains agents with memory; {type(agent).__name__} has "
-                "none. Use an R2d1Agent, or DQN."
+                f"none. Use {self.ready_agents}, or DQN."
             )
         T = batch_spec.T
         if not mid_batch_reset and (self.store_rnn_state_interval % T or self.warmup_T % T):

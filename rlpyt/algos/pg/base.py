@@ -56,7 +56,18 @@ class PolicyGradientAlgo(GradientAlgo):
         world_size: int = 1,
         rank: int = 0,
     ) -> None:
-        """Build the optimizer; ``examples`` are not needed."""
+        """Build the optimizer; ``examples`` are not needed.
+
+        Raises:
+            TypeError: the agent gives no values of states.
+        """
+        if not callable(getattr(agent, "value", None)):
+            raise TypeError(
+                f"{type(self).__name__} learns with an agent that has value(observation, "
+                f"prev_action, prev_reward), and {type(agent).__name__} has none; use one like "
+                "CategoricalMlpAgent (rlpyt.agents.pg.vector.agent_for chooses), or train this "
+                "one by its own algorithm."
+            )
         self.agent = agent
         self.n_itr = n_itr
         self.batch_spec = batch_spec

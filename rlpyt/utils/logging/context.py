@@ -13,8 +13,15 @@ from typing import Any
 from rlpyt.utils.logging import lock, logger
 from rlpyt.utils.logging.params import write_json
 
-# Where runs land: data/ beside the package. Scripts may assign it; it is read at every call.
-LOG_DIR = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", "..", "data"))
+
+def default_log_dir(home: Path) -> str:
+    """``data`` beside the package; in the working directory, if it lies among installed ones."""
+    installed = {"site-packages", "dist-packages"} & {*home.parts}
+    return os.path.abspath("data") if installed else str(home / "data")
+
+
+# Where runs land. Scripts may assign it; it is read at every call.
+LOG_DIR = default_log_dir(Path(__file__).resolve().parents[3])
 
 PathLike = str | os.PathLike[str]
 RunDirectoryError = lock.RunDirectoryError

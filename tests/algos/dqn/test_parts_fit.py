@@ -25,8 +25,11 @@ from rlpyt.algos.dqn.r2d1 import R2D1
 from rlpyt.envs.toy import CountEnv
 from rlpyt.errors import ReplayNotReady
 from rlpyt.replays.base import BaseReplayBuffer
+from rlpyt.replays.non_sequence.frame import UniformReplayFrameBuffer
 from rlpyt.replays.non_sequence.prioritized import PrioritizedReplayBuffer
 from rlpyt.replays.non_sequence.time_limit import TlUniformReplayBuffer
+from rlpyt.replays.non_sequence.uniform import UniformReplayBuffer
+from rlpyt.replays.sequence.uniform import UniformSequenceReplayBuffer
 from rlpyt.samplers.collections import BatchSpec
 from rlpyt.samplers.parallel.cpu.collectors import CpuWaitResetCollector
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
@@ -45,13 +48,21 @@ SEQUENCES = dict(
 @pytest.mark.parametrize(
     "Algo, agent, message",
     [
-        (QRDQN, "dqn", "QRDQN learns quantiles, and DqnAgent gives action values; .* QrDqnAgent"),
+        (
+            QRDQN,
+            "dqn",
+            "QRDQN learns quantiles, and DqnAgent gives action values; use QrDqnMlpAgent or",
+        ),
         (QRDQN, "cat", "CatDqnAgent gives probabilities of atoms"),
         (QRDQN, "iqn", "IqnAgent gives quantiles of any fractions"),
-        (DQN, "cat", "DQN learns action values, and CatDqnAgent gives .* use one like DqnAgent"),
+        (
+            DQN,
+            "cat",
+            "DQN learns action values, and CatDqnAgent gives .* use DqnMlpAgent or AtariD",
+        ),
         (DQN, "qr", "QrDqnAgent gives quantiles"),
-        (CategoricalDQN, "dqn", "DqnAgent gives action values; use one like CatDqnAgent"),
-        (IQN, "qr", "use one like IqnAgent"),
+        (CategoricalDQN, "dqn", "DqnAgent gives action values; use CatDqnMlpAgent or"),
+        (IQN, "qr", "use IqnMlpAgent or AtariIqnAgent"),
     ],
 )
 def test_agents_that_give_something_else_are_refused(Algo, agent, message):
@@ -62,9 +73,7 @@ def test_agents_that_give_something_else_are_refused(Algo, agent, message):
 def test_agents_without_target_are_refused():
     agent = CategoricalMlpAgent()
     agent.initialize(CountEnv().spaces)
-    with pytest.raises(
-        ValueError, match="CategoricalMlpAgent gives no such thing; use one like DqnAgent"
-    ):
+    with pytest.raises(ValueError, match="CategoricalMlpAgent gives no such thing; use DqnMlpAge"):
         DQN(**SMALL).initialize(agent, 100, BatchSpec(T, B), True, {})
 
 
@@ -84,7 +93,7 @@ def test_agents_of_ones_own_say_what_they_give():
 # Replays.
 
 
-class Forgets(PrioritizedReplayBuffer):
+class Forgets(UniformReplayBuffer):
     state_dict = load_state_dict = property()  # as if it had none
 
 
@@ -94,6 +103,56 @@ def test_a_replay_that_cannot_be_saved_is_refused_if_it_is_to_be_saved():
     algo = DQN(ReplayBufferCls=Forgets, **SMALL)
     prepared(algo, AGENTS["dqn"]())
     assert algo.state_dict()["replay"] is None
+
+
+@pytest.mark.parametrize(
+    "cls, more, error, message",
+    [
+        (
+            "uniform",
+            {},
+            TypeError,
+            "ReplayBufferCls='uniform' must be a class of replay, such as U",
+        ),
+        (dict(a=1), {}, TypeError, "must be a class of replay"),
+        (
+            UniformReplayBuffer,
+            dict(prioritized_replay=True),
+            ValueError,
+            "UniformReplayBuffer has no priorities .*=True.; use one like PrioritizedReplayBuffer",
+        ),
+        (PrioritizedReplayBuffer, {}, ValueError, "has priorities .prioritized_replay=False"),
+        (UniformSequenceReplayBuffer, {}, ValueError, "gives sequences; use one like UniformRepla"),
+        (
+            UniformReplayFrameBuffer,
+            {},
+            ValueError,
+            r"frames, and observations are \[3\]; use one l",
+        ),
+    ],
+)
+def test_a_replay_that_contradicts_other_arguments_is_refused(cls, more, error, message):
+    algo = DQN(ReplayBufferCls=cls, **more, **SMALL)
+    with pytest.raises(error, match=message):
+        prepared(algo, AGENTS["dqn"]())
+
+
+def test_a_replay_of_transitions_is_refused_for_sequences():
+    algo = R2D1(ReplayBufferCls=PrioritizedReplayBuffer, input_priorities=False, **SEQUENCES)
+    with pytest.raises(ValueError, match="gives single transitions; use one like PrioritizedSequ"):
+        prepared(algo, AGENTS["r2d1"]())
+
+
+def test_shared_memory_is_asked_for_where_it_is_needed():
+    algo, agent = DQN(ReplayBufferCls=UniformReplayBuffer, **SMALL), AGENTS["dqn"]()
+    sampler = prepared(algo, agent)
+    with pytest.raises(ValueError, match="not in shared memory.* use one like AsyncUniformReplayB"):
+        algo.async_initialize(agent, 100, BatchSpec(T, B), True, sampler.examples)
+
+
+def test_whether_to_save_the_replay_is_yes_no_or_none():
+    with pytest.raises(TypeError, match="save_replay='yes' must be True, False or None"):
+        DQN(save_replay="yes", **SMALL)
 
 
 def test_replays_that_know_of_time_limits_are_told():

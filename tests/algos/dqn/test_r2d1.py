@@ -338,7 +338,7 @@ def test_asynchronous_replay_of_sequences():
         (dict(pri_eta=1.5), ValueError, "pri_eta=1.5"),
         (dict(value_scale_eps=-1), ValueError, "value_scale_eps=-1"),
         (dict(batch_size=5), TypeError, "batch_size"),
-        (dict(replay_size=39), ValueError, "replay_size=39 is below batch_size=40"),
+        (dict(replay_size=39), ValueError, "39 is below .batch_T . warmup_T. . batch_B=40"),
     ],
 )
 def test_bad_arguments_are_refused(kwargs, error, message):

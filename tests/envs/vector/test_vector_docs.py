@@ -6,6 +6,8 @@ from pathlib import Path
 import numpy as np
 from vector_parts import SEEDS
 
+from rlpyt.testing import check_env
+
 PAGE = Path(__file__).parents[3] / "docs" / "vector_environments.md"
 
 
@@ -21,5 +23,6 @@ def test_code_of_the_page_runs():
     for _ in range(4):
         step = walk.step(np.array([1, 1, 0]))
     assert step.done.all()
+    check_env(scope["Walk"], skip=["seeding"])
     standardized = scope["make_standardized"](2)
     assert standardized.reset().shape == (2, 3) and scope["make_standardized"].batched

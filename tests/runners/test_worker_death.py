@@ -1,0 +1,84 @@
+"""When a worker dies, the master saves what it has: the last whole iteration."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).parent))
+from test_minibatch_rl import N_ITR, StopAfter, rows_of, runner_for
+
+from rlpyt.errors import WorkerError
+from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
+from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
+from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
+from rlpyt.utils.checkpoint import load_checkpoint
+from rlpyt.utils.logging.context import run_context
+
+
+def killed_in(method, itr, Sampler):
+    """A sampler whose worker is killed before this call."""
+
+    class Killed(Sampler):
+        pass
+
+    def call(self, i):
+        if i == itr:
+            os.kill(self.workers[0].pid, signal.SIGKILL)
+        return getattr(Sampler, method)(self, i)
+
+    setattr(Killed, method, call)
+    return Killed
+
+
+def train_until_death(runner, run_dir):
+    with pytest.raises(WorkerError) as died, run_context(run_dir, 0, "run"):
+        runner.train()
+    return died.value
+
+
+@pytest.mark.parametrize("Sampler", [CpuSampler, GpuSampler])
+def test_death_in_sampling_costs_the_iteration_and_the_environments(Sampler, tmp_path):
+    first = runner_for(MinibatchRl, killed_in("obtain_samples", 3, Sampler))
+    error = train_until_death(first, tmp_path)
+    (note,) = error.__notes__
+    assert note.startswith("Checkpoint after iteration 2 in ")
+    saved = load_checkpoint(tmp_path / "checkpoint").state["agent"]
+    untouched = runner_for(MinibatchRl, Sampler, hooks=[StopAfter(2)])
+    untouched.train()
+    own = untouched.agent.state_dict()
+    assert all(torch.equal(own[k], saved[k]) for k in own)
+    second = runner_for(MinibatchRl, Sampler, resume_from=tmp_path / "checkpoint")
+    with run_context(tmp_path, 0, "run", resume=True):
+        second.train()
+    assert second.start_itr == 3 and len(rows_of(tmp_path)) == N_ITR // 2
+    assert second.itr == N_ITR - 1
+
+
+def test_death_in_an_evaluation_costs_nothing(tmp_path):
+    whole = runner_for(MinibatchRlEval, CpuSampler)
+    whole.train()
+    first = runner_for(MinibatchRlEval, killed_in("evaluate_agent", 3, CpuSampler))
+    train_until_death(first, tmp_path)
+    second = runner_for(MinibatchRlEval, CpuSampler, resume_from=tmp_path / "checkpoint")
+    with run_context(tmp_path, 0, "run", resume=True):
+        second.train()
+    a, b = whole.agent.state_dict(), second.agent.state_dict()
+    assert second.start_itr == 4 and all(torch.equal(a[k], b[k]) for k in a)
+    assert len(rows_of(tmp_path)) == 1 + N_ITR // 2
+
+
+@pytest.mark.parametrize("itr, kept", [(0, 0), (3, 1)])
+def test_what_is_saved_already_or_not_begun_is_not_saved_again(itr, kept, tmp_path):
+    size = runner_for().sampler.batch_size
+    runner = runner_for(
+        MinibatchRl,
+        killed_in("obtain_samples", itr, CpuSampler),
+        checkpoint_interval_steps=3 * size,
+    )
+    error = train_until_death(runner, tmp_path)
+    assert not getattr(error, "__notes__", [])
+    assert len([*tmp_path.glob("checkpoint/checkpoint-*")]) == kept
