@@ -183,8 +183,6 @@ TUNED: dict[str, dict[str, Preset]] = {
     },
 }
 
-RECURRENT: Preset = {"agent": {"recurrent": True}}  # what r2d1 trains, whatever it is for
-
 
 def layers(algo_name: str, env_id: str, family: str, preset: str | None = None) -> list[Preset]:
     """The presets for a run, to be applied in order.
@@ -204,5 +202,4 @@ def layers(algo_name: str, env_id: str, family: str, preset: str | None = None) 
     if algo_name not in FAMILIES[name]:
         raise UnknownName(f"algorithm in preset {name!r}:", algo_name, FAMILIES[name])
     tuned = {} if preset else TUNED.get(env_id, {}).get(algo_name, {})
-    always = RECURRENT if algo_name == "r2d1" else {}
-    return [FAMILIES[name][algo_name], tuned, always]
+    return [FAMILIES[name][algo_name], tuned]

@@ -39,7 +39,7 @@ CLASSIC: dict[str, Parts] = {
     "r2d1": {
         "steps": 300_000,
         "sampler": {"kind": "serial", "batch_T": 20, "batch_B": 16},
-        "agent": {"args": {"eps_final": 0.1, "eps_final_min": 0.005}},
+        "agent": {"recurrent": True, "args": {"eps_final": 0.1, "eps_final_min": 0.005}},
         "algo": {
             "discount": 0.99,
             "learning_rate": 1e-3,
@@ -101,7 +101,11 @@ ATARI: dict[str, Parts] = {
     "r2d1": {
         **_ATARI,
         "sampler": {"batch_T": 40, "batch_B": 16},
-        "agent": {"dueling": True, "args": {"eps_final": 0.1, "eps_final_min": 0.0005}},
+        "agent": {
+            "recurrent": True,
+            "dueling": True,
+            "args": {"eps_final": 0.1, "eps_final_min": 0.0005},
+        },
         "algo": {
             "learning_rate": 1e-4,
             "optim_kwargs": {"eps": 1e-3},
@@ -169,6 +173,7 @@ MINATAR: dict[str, Parts] = {
         "steps": 1_000_000,
         "sampler": {"kind": "serial", "batch_T": 20, "batch_B": 16},
         "agent": {
+            "recurrent": True,
             "hidden_sizes": [128],
             "model": {**MINATAR_NETWORK["model"], "lstm_size": 128, "head_size": 128},
             "args": {"eps_final": 0.1, "eps_final_min": 0.005},
