@@ -13,7 +13,6 @@ from test_minibatch_rl import StopAfter
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.dqn.r2d1 import R2D1
 from rlpyt.envs.toy import CountEnv
-from rlpyt.replays.buffer import ReplayBuffer
 from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.samplers.serial.sampler import SerialSampler
 
@@ -61,7 +60,6 @@ def test_algorithms_are_told_if_environments_began_anew_and_only_then(name, tmp_
         assert len(interrupted) == times
 
 
-@pytest.mark.skipif(not hasattr(ReplayBuffer, "interrupt"), reason="replays cannot be interrupted")
 @pytest.mark.parametrize("stop", [2, 4, 7])  # as learning begins, and later
 @pytest.mark.parametrize("name", ALGOS)
 def test_no_window_runs_from_the_old_episodes_into_the_new(name, stop, tmp_path):
