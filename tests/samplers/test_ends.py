@@ -14,8 +14,7 @@ import psutil
 import pytest
 
 BOUND_S = 10.0
-# Many programs at once start slowly where cores are shared: not among the fast tests.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)  # programs start slowly where cores are shared
 SAMPLERS = ["CpuSampler", "GpuSampler", "AlternatingSampler", "NoOverlapAlternatingSampler"]
 METHODS = ["forkserver", "spawn", "fork"]
 WHILE = {
