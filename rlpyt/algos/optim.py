@@ -81,8 +81,8 @@ class GradientStep:
         gradients = [p.grad for p in self.parameters if p.grad is not None]
         norm = total_norm(gradients)
         # Both: where errors are clipped, an infinite loss has a finite gradient.
-        length = norm.item()
-        if not math.isfinite(length + loss.item()):
+        length, value = torch.stack((norm, loss.detach().to(norm))).tolist()  # waits once for a GPU
+        if not math.isfinite(length + value):
             raise NonFiniteError(self._diagnose(loss))
         if self.clip_grad_norm is not None and length > self.clip_grad_norm:
             torch.nn.utils.clip_grads_with_norm_(self.parameters, self.clip_grad_norm, norm)
@@ -107,7 +107,8 @@ class GradientStep:
 
 def total_norm(gradients: list[torch.Tensor]) -> torch.Tensor:
     """The norm of all gradients together; of few numbers, by one operation on a copy of all."""
-    if sum(g.numel() for g in gradients) > FEW_NUMBERS or gradients[0].device.type != "cpu":
+    few = 0 < sum(g.numel() for g in gradients) <= FEW_NUMBERS
+    if not few or gradients[0].device.type != "cpu":
         return torch.nn.utils.get_total_norm(gradients)
     return torch.linalg.vector_norm(torch.cat([g.reshape(-1) for g in gradients]))  # type: ignore[no-any-return]
 

@@ -17,12 +17,7 @@ from rlpyt.samplers.layout import Hardware, SamplerLayout, rows_per_worker
 from rlpyt.samplers.place import N_NUMBERS, fresh_progress
 from rlpyt.samplers.pool import Limits, WorkerPool
 from rlpyt.samplers.serving import ActionServer
-from rlpyt.samplers.station import (
-    Station,
-    StationSpec,
-    quotas,
-    runs_in_chunks,
-)
+from rlpyt.samplers.station import Station, StationSpec, quotas, runs_in_chunks
 from rlpyt.samplers.workers import WorkerSpec
 from rlpyt.utils import serialize
 from rlpyt.utils.buffer import torchify_buffer
