@@ -81,7 +81,7 @@ class GradientStep:
         gradients = [p.grad for p in self.parameters if p.grad is not None]
         norm = total_norm(gradients)
         # Both: where errors are clipped, an infinite loss has a finite gradient.
-        length, value = torch.stack((norm, loss.detach().to(norm))).tolist()  # waits once for a GPU
+        length, value = torch.stack((norm, loss.detach().to(norm).reshape(()))).tolist()
         if not math.isfinite(length + value):
             raise NonFiniteError(self._diagnose(loss))
         if self.clip_grad_norm is not None and length > self.clip_grad_norm:
