@@ -32,6 +32,12 @@ SEEDS = (0, 1, 2)
 LIBRARIES = ("torch", "gymnasium", "numpy", "mujoco", "ale-py")
 DDQN = "--agent.dueling --algo.double-dqn --algo.prioritized-replay"
 BREAKOUT = "MinAtar/Breakout-v1 --steps 300000"
+# Frames of 84 x 84 and the network of Mnih et al. 2013: two convolutions, 256 hidden units.
+SMALL_PONG = (
+    "--env-args '{\"frame_shape\": [84, 84]}' "
+    '--agent.model \'{"channels": [16, 32], "kernel_sizes": [8, 4], "strides": [4, 2], '
+    '"paddings": [0, 1], "fc_sizes": 256}\''
+)
 MEMORY = ("ppo toy/memory --steps 100000", "a2c toy/memory --steps 200000")
 
 
@@ -65,9 +71,7 @@ EXPERIMENTS = [
     Experiment(
         "ppo-pong",
         "ppo pong --steps 1500000 --algo.learning-rate 5e-4 --algo.no-linear-lr-schedule "
-        "--algo.minibatches 8 --eval-episodes 10 --env-args '{\"frame_shape\": [84, 84]}' "
-        "--agent.model '{\"channels\": [16, 32], \"kernel_sizes\": [8, 4], \"strides\": [4, 2], "
-        "\"paddings\": [0, 1], \"fc_sizes\": 256}'",
+        f"--algo.minibatches 8 --eval-episodes 10 {SMALL_PONG}",
         (0,),
         ">= 10 in the curve",
         by_default=False,
@@ -86,7 +90,11 @@ EXPERIMENTS = [
     Experiment("minatar-iqn", f"iqn {BREAKOUT}", SEEDS, "a curve", by_default=False),
     Experiment(
         "dqn-pong",
-        "dqn pong --steps 400000",
+        "dqn pong --steps 400000 --sampler.kind serial --sampler.batch-T 4 --sampler.batch-B 1 "
+        "--torch-threads 1 --log-interval-steps 10000 --algo.learning-rate 2.5e-4 "
+        "--algo.min-steps-learn 10000 --algo.replay-size 100000 --algo.eps-steps 60000 "
+        "--algo.target-update-interval 250 --eval-episodes 10 "
+        f"{SMALL_PONG}",
         (0,),
         "a curve beside Stable-Baselines3's",
         by_default=False,
