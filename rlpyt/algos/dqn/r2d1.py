@@ -9,7 +9,7 @@ import torch
 
 from rlpyt.agents.base import AgentInputs
 from rlpyt.algos.arguments import own_fields_first
-from rlpyt.algos.dqn.dqn import DQN, PRIORITY_EPS, SamplesToBuffer
+from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.dqn.losses import (
     greedy_value,
     huber,
@@ -19,7 +19,14 @@ from rlpyt.algos.dqn.losses import (
 )
 from rlpyt.algos.dqn.sequences import cross_truncations, tails_behind
 from rlpyt.algos.episodes import EpisodePacking, null_after_done, state_after
-from rlpyt.algos.off_policy import null_action_of, thinned, with_fields
+from rlpyt.algos.replay_choice import Replays
+from rlpyt.algos.replaying import (
+    PRIORITY_EPS,
+    SamplesToBuffer,
+    null_action_of,
+    thinned,
+    with_fields,
+)
 from rlpyt.algos.returns import valid_from_done
 from rlpyt.replays.batch import PrioritiesSamplesToBuffer
 from rlpyt.replays.sequence.frame import (
@@ -46,6 +53,16 @@ OptInfo = namedtuple("OptInfo", ["loss", "gradNorm", "tdAbsErr", "priority"])
 SamplesToBufferRnn = namedarraytuple(
     "SamplesToBufferRnn", (*SamplesToBuffer._fields, "prev_rnn_state")
 )
+
+SEQUENCES: Replays = {
+    (False, False): (UniformSequenceReplayFrameBuffer, UniformSequenceReplayBuffer),
+    (True, False): (PrioritizedSequenceReplayFrameBuffer, PrioritizedSequenceReplayBuffer),
+    (False, True): (AsyncUniformSequenceReplayFrameBuffer, AsyncUniformSequenceReplayBuffer),
+    (True, True): (
+        AsyncPrioritizedSequenceReplayFrameBuffer,
+        AsyncPrioritizedSequenceReplayBuffer,
+    ),
+}
 
 
 @own_fields_first
@@ -92,6 +109,7 @@ class R2D1(DQN):
     ready_agents: ClassVar[str] = "R2d1LstmAgent or AtariR2d1Agent"
     opt_info_fields: ClassVar[tuple[str, ...]] = OptInfo._fields
     batch_size_is: ClassVar[str] = "(batch_T + warmup_T) * batch_B"
+    replays: ClassVar[Replays] = SEQUENCES
 
     def __post_init__(self) -> None:
         for name in ("batch_T", "batch_B"):
@@ -131,15 +149,12 @@ class R2D1(DQN):
 
     # What to store.
 
-    def initialize_replay_buffer(
-        self, examples: Any, batch_spec: Any, async_: bool = False
-    ) -> None:
-        """Allocate the replay of sequences: of frames if observations are stacks of them.
+    def replay_arguments(self, batch_spec: Any) -> dict[str, Any]:
+        """The replay's arguments, but for its example.
 
         Raises:
             ValueError: it could not hold a sequence.
         """
-        example = self.examples_to_buffer(examples)
         length = self.warmup_T + self.batch_T
         if self.replay_size // batch_spec.B <= length + self.n_step_return:
             raise ValueError(
@@ -147,27 +162,15 @@ class R2D1(DQN):
                 f"{batch_spec.B} environments; a sequence with its targets takes {length} + "
                 f"{self.n_step_return}."
             )
-        kwargs = dict(
-            example=example,
-            size=self.replay_size,
-            B=batch_spec.B,
-            discount=self.discount,
-            n_step_return=self.n_step_return,
-            rnn_state_interval=self.store_rnn_state_interval,
-            batch_T=length,
-            **self.null_action(),
-        )
+        kwargs = super().replay_arguments(batch_spec)
+        kwargs |= dict(rnn_state_interval=self.store_rnn_state_interval, batch_T=length)
         if self.prioritized_replay:
             self._warn_if_batches_are_short(batch_spec.T)
-            kwargs.update(
-                alpha=self.pri_alpha,
-                beta=self.pri_beta_init,
-                default_priority=self.new_priority,
+            kwargs |= dict(
                 input_priorities=self.input_priorities,
                 input_priority_shift=self.input_priority_shift,
             )
-        cls = self.choose_replay(REPLAYS[self.prioritized_replay, async_], example)
-        self.replay_buffer = cls(**kwargs)
+        return kwargs
 
     def _warn_if_batches_are_short(self, T: int) -> None:
         n, every = self.n_step_return, self.store_rnn_state_interval
@@ -330,15 +333,3 @@ class R2D1(DQN):
     def inv_value_scale(self, z: torch.Tensor) -> torch.Tensor:
         """The value that ``value_scale`` makes ``z`` of."""
         return inv_value_scale(z, self.value_scale_eps)
-
-
-# (prioritised, in shared memory) -> (for stacks of frames, for anything else)
-REPLAYS: dict[tuple[bool, bool], tuple[Any, Any]] = {
-    (False, False): (UniformSequenceReplayFrameBuffer, UniformSequenceReplayBuffer),
-    (True, False): (PrioritizedSequenceReplayFrameBuffer, PrioritizedSequenceReplayBuffer),
-    (False, True): (AsyncUniformSequenceReplayFrameBuffer, AsyncUniformSequenceReplayBuffer),
-    (True, True): (
-        AsyncPrioritizedSequenceReplayFrameBuffer,
-        AsyncPrioritizedSequenceReplayBuffer,
-    ),
-}

@@ -19,7 +19,7 @@ from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
 from rlpyt.algos.dqn.dqn import DQN, OptInfo
 from rlpyt.algos.dqn.qr_dqn import IQN, QRDQN
 from rlpyt.algos.dqn.r2d1 import R2D1
-from rlpyt.algos.off_policy import is_frame_stack
+from rlpyt.algos.replay_choice import is_frame_stack
 from rlpyt.envs.toy import CountEnv, TruncationEnv
 from rlpyt.errors import NonFiniteError
 from rlpyt.models.dqn.implicit_quantile import midpoints

@@ -1,0 +1,91 @@
+"""Which replay suits what an algorithm asks for, and the observations there are."""
+
+from typing import Any
+
+import numpy as np
+
+from rlpyt.replays.buffer import ReplayBuffer
+from rlpyt.replays.frame import FrameBufferMixin
+from rlpyt.replays.non_sequence.frame import (
+    AsyncPrioritizedReplayFrameBuffer,
+    AsyncUniformReplayFrameBuffer,
+    PrioritizedReplayFrameBuffer,
+    UniformReplayFrameBuffer,
+)
+from rlpyt.replays.non_sequence.prioritized import (
+    AsyncPrioritizedReplayBuffer,
+    PrioritizedReplayBuffer,
+)
+from rlpyt.replays.non_sequence.uniform import AsyncUniformReplayBuffer, UniformReplayBuffer
+from rlpyt.replays.selection import PrioritizedSelection
+from rlpyt.utils.buffer import leaves_of
+
+IMAGE_DIMS = 3
+COLOURS = 3  # channels of one picture: red, green, blue
+
+# (prioritised, in shared memory) -> (for stacks of frames, for anything else)
+Replays = dict[tuple[bool, bool], tuple[Any, Any]]
+TRANSITIONS: Replays = {
+    (False, False): (UniformReplayFrameBuffer, UniformReplayBuffer),
+    (True, False): (PrioritizedReplayFrameBuffer, PrioritizedReplayBuffer),
+    (False, True): (AsyncUniformReplayFrameBuffer, AsyncUniformReplayBuffer),
+    (True, True): (AsyncPrioritizedReplayFrameBuffer, AsyncPrioritizedReplayBuffer),
+}
+
+
+def check_suits(algo: str, own: Any, usual: Any, observation: Any) -> None:
+    """Raise ValueError where a class of replay does something else than is asked for.
+
+    Args:
+        algo: the algorithm's name.
+        own: the user's class.
+        usual: one that does what is asked for.
+        observation: an example.
+    """
+
+    def kind(cls: Any) -> tuple[bool, bool, bool]:
+        prioritized = issubclass(cls.Selection, PrioritizedSelection)
+        return cls.Window.sequences, prioritized, cls.async_
+
+    (sequences, prioritized, shared), asked = kind(own), kind(usual)
+    wrong = ""
+    if sequences != asked[0]:
+        wrong = f"gives {'sequences' if sequences else 'single transitions'}"
+    elif prioritized != asked[1]:
+        wrong = f"has {'' if prioritized else 'no '}priorities (prioritized_replay={asked[1]})"
+    elif asked[2] and not shared:
+        wrong = "is not in shared memory, which this runner needs"
+    elif issubclass(own, FrameBufferMixin) and np.ndim(leaves_of(observation)[0]) < 2:
+        wrong = f"keeps stacks of frames, and observations are {list(np.shape(observation))}"
+    if wrong:
+        raise ValueError(
+            f"{algo}: ReplayBufferCls={own.__name__} {wrong}; use one like {usual.__name__}, or "
+            "change what it contradicts."
+        )
+
+
+def is_frame_stack(observation: Any) -> bool:
+    """Whether an observation looks like [C, H, W] bytes: C frames, of which one is new.
+
+    With C = 3 it is one picture in colours, and with a multiple of 3 several of them, whose last
+    channel is not all that is new in a step; with C = 1 it is one in grey, and there are no older
+    frames to leave out. Where 3, 6, ... grey frames are stacked, say so with ``ReplayBufferCls``;
+    otherwise they are kept in full, correct and so many times as large.
+    """
+    array = np.asarray(observation) if not isinstance(observation, tuple) else None
+    if array is None or array.ndim != IMAGE_DIMS or array.dtype != np.uint8:
+        return False
+    C = array.shape[0]
+    return bool(C > 1 and C % COLOURS)
+
+
+def rows_to_begin(replay: Any) -> int:
+    """Rows of B environments that a replay must hold before something can be drawn from it.
+
+    Of a user's own replay nothing is known: one.
+    """
+    if not isinstance(replay, ReplayBuffer):
+        return 1
+    every = max(1, replay.rnn_state_interval)
+    first = -(-replay.off_forward // every) * every  # where the first window can begin
+    return int(first + 1 + replay.window.rows_after(replay, None))
