@@ -134,6 +134,9 @@ class OffPolicyAlgo(ReplayAlgo):
     def optim_initialize(self, rank: int = 0) -> None:
         """Build the optimizer; let each of several processes draw from replay on its own."""
         super().optim_initialize(rank)
+        self._seed_replay(rank)
+
+    def _seed_replay(self, rank: int) -> None:
         if rank and hasattr(self.replay_buffer, "set_seed"):
             self.replay_buffer.set_seed(get_seed(), rank)
 

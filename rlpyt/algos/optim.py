@@ -2,7 +2,7 @@
 
 import inspect
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -10,6 +10,7 @@ import torch
 from rlpyt.algos.untrained import warn_without_gradient
 from rlpyt.errors import NonFiniteError
 
+CLIP_EPS = 1e-6  # as in torch.nn.utils
 FEW_NUMBERS = 100_000  # in a model; below, an operation costs more to call than to compute
 
 
@@ -26,6 +27,8 @@ class GradientStep:
             implementation is taken where the class has one.
         clip_grad_norm: the gradient's norm is scaled down to this; ``None`` for no limit.
         names: parameter names, for messages.
+        n_members: E networks in one, every parameter with a dimension of E first: each has a
+            gradient norm, and a limit, of its own.
 
     Raises:
         TypeError: see ``checked_arguments``.
@@ -40,7 +43,9 @@ class GradientStep:
         optim_kwargs: dict[str, Any] | None = None,
         clip_grad_norm: float | None = None,
         names: dict[torch.nn.Parameter, str] | None = None,
+        n_members: int | None = None,
     ) -> None:
+        self.n_members = n_members
         self.parameters = [p for p in parameters if p.requires_grad]
         if not self.parameters:
             raise ValueError("there is nothing to train: no parameter requires a gradient.")
@@ -63,6 +68,9 @@ class GradientStep:
     def __call__(self, loss: torch.Tensor) -> torch.Tensor:
         """Take one step down the gradient of ``loss``; returns the gradient's norm before clipping.
 
+        Returns:
+            a scalar; [E] of ``n_members``.
+
         Raises:
             NonFiniteError: loss or gradient is NaN or infinite; parameters are left untouched.
             ValueError: the loss depends on no parameter at all.
@@ -79,15 +87,24 @@ class GradientStep:
             self._begun = True
             warn_without_gradient(self._name(p) for p in self.parameters if p.grad is None)
         gradients = [p.grad for p in self.parameters if p.grad is not None]
-        norm = total_norm(gradients)
+        norm = total_norm(gradients) if self.n_members is None else member_norms(gradients)
         # Both: where errors are clipped, an infinite loss has a finite gradient.
-        length, value = torch.stack((norm, loss.detach().to(norm).reshape(()))).tolist()
-        if not math.isfinite(length + value):
+        known = torch.cat((norm.reshape(-1), loss.detach().to(norm).reshape(1))).tolist()
+        if not math.isfinite(sum(known)):
             raise NonFiniteError(self._diagnose(loss))
-        if self.clip_grad_norm is not None and length > self.clip_grad_norm:
-            torch.nn.utils.clip_grads_with_norm_(self.parameters, self.clip_grad_norm, norm)
+        if self.clip_grad_norm is not None and max(known[:-1]) > self.clip_grad_norm:
+            self._clip(gradients, norm)
         self.optimizer.step()
         return norm
+
+    def _clip(self, gradients: list[torch.Tensor], norm: torch.Tensor) -> None:
+        assert self.clip_grad_norm is not None
+        if self.n_members is None:
+            torch.nn.utils.clip_grads_with_norm_(self.parameters, self.clip_grad_norm, norm)
+            return
+        scale = (self.clip_grad_norm / (norm + CLIP_EPS)).clamp(max=1)
+        for gradient in gradients:
+            gradient.mul_(scale.reshape(-1, *[1] * (gradient.dim() - 1)))
 
     def _diagnose(self, loss: torch.Tensor) -> str:
         if not torch.isfinite(loss):
@@ -113,6 +130,12 @@ def total_norm(gradients: list[torch.Tensor]) -> torch.Tensor:
     return torch.linalg.vector_norm(torch.cat([g.reshape(-1) for g in gradients]))  # type: ignore[no-any-return]
 
 
+def member_norms(gradients: list[torch.Tensor]) -> torch.Tensor:
+    """[E]: the norms of gradients [E, ...], for each of the E members."""
+    norms = [torch.linalg.vector_norm(g.flatten(1), dim=1) for g in gradients]
+    return torch.linalg.vector_norm(torch.stack(norms), dim=0)  # type: ignore[no-any-return]
+
+
 def checked_arguments(OptimCls: Any, optim_kwargs: dict[str, Any] | None) -> dict[str, Any]:
     """The arguments of an optimizer beside parameters and learning rate.
 
@@ -135,3 +158,38 @@ def checked_arguments(OptimCls: Any, optim_kwargs: dict[str, Any] | None) -> dic
     if "fused" in known and not {"fused", "foreach"} & set(kwargs):
         kwargs["fused"] = True
     return kwargs
+
+
+def split_members(state: dict[str, Any], n_members: int) -> list[dict[str, Any]]:
+    """The optimizer state of E networks in one, as that of an optimizer for each.
+
+    Args:
+        state: of an optimizer of parameters [E, ...].
+        n_members: E.
+    """
+
+    def of(i: int, entry: Any) -> Any:
+        return entry[i] if isinstance(entry, torch.Tensor) and entry.dim() else entry
+
+    return [
+        {
+            **state,
+            "state": {k: {n: of(i, x) for n, x in s.items()} for k, s in state["state"].items()},
+        }
+        for i in range(n_members)
+    ]
+
+
+def join_members(states: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The state that ``split_members`` split."""
+
+    def joined(name: str, entries: list[Any]) -> Any:
+        tensors = isinstance(entries[0], torch.Tensor) and name != "step"  # counted for all alike
+        return torch.stack(entries) if tensors else entries[0]
+
+    first = states[0]
+    parts = {
+        k: {n: joined(n, [s["state"][k][n] for s in states]) for n in entry}
+        for k, entry in first["state"].items()
+    }
+    return {**first, "state": parts}

@@ -244,11 +244,13 @@ class ReplayAlgo(GradientAlgo):
         # A batch of a user's own replay: n rewards, and no time limits.
         return torch.as_tensor(1 - samples.done_n.float()) * self.discount**self.n_step_return
 
+    def weighted(self, losses: torch.Tensor, samples: Any) -> torch.Tensor:
+        """Losses [.., B], weighted by importance where replay is prioritised."""
+        return losses * samples.is_weights if self.prioritized_replay else losses
+
     def weighted_mean(self, losses: torch.Tensor, samples: Any) -> torch.Tensor:
         """Mean of losses [B], weighted by importance where replay is prioritised."""
-        if self.prioritized_replay:
-            losses = losses * samples.is_weights
-        return losses.mean()
+        return self.weighted(losses, samples).mean()
 
     # Priorities.
 

@@ -171,13 +171,22 @@ class Gaussian(Distribution):
             return np.clip(sample, -self.clip, self.clip)  # type: ignore[no-any-return]
         return sample if self.squash is None else self.squash * np.tanh(sample)  # type: ignore[no-any-return]
 
-    def sample_loglikelihood(self, dist_info: Any) -> tuple[Tensor, Tensor]:
+    def sample_loglikelihood(
+        self, dist_info: Any, reparameterize: bool = True
+    ) -> tuple[Tensor, Tensor]:
         """Draw actions and their log-likelihood, with gradient through both (as SAC needs).
+
+        Args:
+            dist_info: the parameters.
+            reparameterize: else actions are without gradient, and that of the likelihood is the
+                score, of given actions.
 
         Returns:
             action [*lead, A], as from ``sample``; log-likelihood [*lead], squashing included.
         """
         sample = self._draw(dist_info)
+        if not reparameterize:
+            sample = sample.detach()
         return self._bound(sample), self.log_likelihood(sample, dist_info)
 
     # Formulas.

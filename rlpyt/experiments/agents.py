@@ -1,5 +1,6 @@
 """From options to a ready agent."""
 
+import importlib
 import inspect
 from typing import Any
 
@@ -13,6 +14,13 @@ Q_LEARNING = {
     "qrdqn": "qrdqn",
     "iqn": "iqn",
     "r2d1": "r2d1",
+}
+# Algorithms of continuous control with critics, and the agents that they train.
+CONTROL = {
+    "ddpg": "rlpyt.agents.qpg.ddpg_agent:DdpgAgent",
+    "td3": "rlpyt.agents.qpg.td3_agent:Td3Agent",
+    "sac": "rlpyt.agents.qpg.sac_agent:SacAgent",
+    "sac_v": "rlpyt.agents.qpg.sac_v_agent:SacAgent",
 }
 # Arguments that are the schedule of epsilon in training.
 EPSILONS = ("eps_init", "eps_final", "eps_final_min", "eps_itr_min", "eps_itr_max")
@@ -39,8 +47,10 @@ def build_agent(options: RunOptions, env_spaces: Any) -> Any:
         if getattr(chosen, name):
             raise ValueError(
                 f"agent.{name} is for deep Q-learning ({', '.join(Q_LEARNING)}); "
-                f"{options.algo_name} has no action values."
+                f"{options.algo_name} has no values of discrete actions."
             )
+    if options.algo_name in CONTROL:
+        return _control_agent(options, image)
     model_kwargs = _model_kwargs(options, "fc_sizes" if image else "hidden_sizes")
     kwargs = dict(chosen.args)
     return agent_for(env_spaces, recurrent=chosen.recurrent, model_kwargs=model_kwargs, **kwargs)
@@ -64,16 +74,48 @@ def _q_agent(options: RunOptions, env_spaces: Any, image: bool) -> Any:
         (model_kwargs["fc_size"],) = model_kwargs.pop("fc_sizes")
     if chosen.dueling:
         model_kwargs["dueling"] = True
-    kwargs = dict(chosen.args)
-    known = _arguments(AGENTS[kind][image])
-    for name in kwargs:
-        if name not in known:
-            raise UnknownName(f"argument (agent.args) of {kind}'s agent:", name, known)
+    kwargs = _agent_kwargs(options, AGENTS[kind][image])
     if chosen.noisy:
         model_kwargs["noisy"] = True
         if not _wants_epsilon(options):  # noise explores by itself
             kwargs |= {"eps_init": 0.0, "eps_final": 0.0}
     return dqn_agent_for(kind, env_spaces, model_kwargs=model_kwargs, **kwargs)
+
+
+def _control_agent(options: RunOptions, image: bool) -> Any:
+    chosen, name = options.agent, options.algo_name
+    if image:
+        raise TypeError(
+            f"{name} has ready networks for vectors, and {options.env} gives images; write a "
+            "script with models of your own (ModelCls, QModelCls), or use ppo."
+        )
+    if chosen.recurrent:
+        raise ValueError(f"{name} learns from single steps, and cannot train an LSTM; ppo can.")
+    module, _, cls_name = CONTROL[name].partition(":")
+    cls = getattr(importlib.import_module(module), cls_name)
+    model_kwargs = _model_kwargs(options, "hidden_sizes")
+    kwargs = _agent_kwargs(options, cls)
+    # The critics are as wide as the policy, and read observations alike, unless they say otherwise.
+    read = ("hidden_sizes", "normalize_observation")
+    same = {key: model_kwargs[key] for key in read if key in model_kwargs}
+    networks = ("q_model_kwargs", "v_model_kwargs") if name == "sac_v" else ("q_model_kwargs",)
+    for network in networks:
+        kwargs[network] = {**same, **kwargs.get(network, {})}
+    return cls(model_kwargs=model_kwargs, **kwargs)
+
+
+def _agent_kwargs(options: RunOptions, cls: Any) -> dict[str, Any]:
+    """The options ``agent.args``.
+
+    Raises:
+        UnknownName: the agent does not take one.
+    """
+    known = _arguments(cls)
+    for name in options.agent.args:
+        if name not in known:
+            kind = f"argument (agent.args) of {options.algo_name}'s agent:"
+            raise UnknownName(kind, name, known)
+    return dict(options.agent.args)
 
 
 def _wants_epsilon(options: RunOptions) -> bool:

@@ -35,6 +35,10 @@ ALGORITHMS = {
     "qrdqn": "rlpyt.algos.dqn.qr_dqn:QRDQN",
     "iqn": "rlpyt.algos.dqn.qr_dqn:IQN",
     "r2d1": "rlpyt.algos.dqn.r2d1:R2D1",
+    "ddpg": "rlpyt.algos.qpg.ddpg:DDPG",
+    "td3": "rlpyt.algos.qpg.td3:TD3",
+    "sac": "rlpyt.algos.qpg.sac:SAC",
+    "sac_v": "rlpyt.algos.qpg.sac_v:SAC_V",
 }
 SAMPLERS = {
     "serial": "rlpyt.samplers.serial.sampler:SerialSampler",

@@ -290,6 +290,33 @@ def gaussian_outputs(log_std: Tensor) -> Outputs:
     return bind
 
 
+def tanh_outputs(scale: float) -> Outputs:
+    """(scale * tanh(x) [B, A],) from one tower."""
+
+    def bind(regions: list[Array]) -> Finish:
+        (x,) = regions
+
+        def finish() -> tuple[Array, ...]:
+            np.tanh(x, x)
+            if scale != 1:
+                np.multiply(x, np.float32(scale), x)
+            return (x,)
+
+        return finish
+
+    return bind
+
+
+def mean_and_log_std_outputs(size: int) -> Outputs:
+    """(mean [B, A], log_std [B, A]) from one tower of 2 A outputs."""
+
+    def bind(regions: list[Array]) -> Finish:
+        result = (regions[0][:, :size], regions[0][:, size:])
+        return lambda: result
+
+    return bind
+
+
 def softmax_in_place(x: Array) -> Callable[[], None]:
     """A function that replaces each row of ``x`` [N, A] by its softmax."""
     columns = list(x.T)

@@ -236,6 +236,6 @@ def n_actions(action_space: Any, agent: str) -> int:
     if n is None or getattr(action_space, "shape", ()) not in ((), None):
         raise TypeError(
             f"{agent} needs one discrete action, to have a value for each; got {action_space}. For "
-            "continuous actions, or several at once, use policy gradients (ppo, a2c)."
+            "continuous actions use sac, td3 or ddpg; for these or several at once, ppo or a2c."
         )
     return int(n)

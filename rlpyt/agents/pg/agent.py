@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import numpy as np
 import torch
 
 from rlpyt.agents.base import AgentStep, BaseAgent, RecurrentAgentMixin
@@ -174,18 +173,3 @@ def one_hot_size(action_space: Any) -> int:
             "MultiCategoricalMlpAgent."
         )
     return int(n)
-
-
-def box_size(action_space: Any) -> int:
-    """Number of components of a continuous space.
-
-    Raises:
-        TypeError: the space is not a continuous box; the message says what fits.
-    """
-    shape, dtype = getattr(action_space, "shape", None), getattr(action_space, "dtype", None)
-    if not isinstance(shape, tuple) or len(shape) != 1 or np.dtype(dtype).kind != "f":
-        raise TypeError(
-            f"a Gaussian agent needs a continuous Box action space of one dimension, got "
-            f"{action_space}; for discrete actions use a categorical agent."
-        )
-    return int(shape[0])

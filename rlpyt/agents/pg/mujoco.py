@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from rlpyt.agents.pg.agent import box_size
+from rlpyt.agents.action_scale import box_size
 from rlpyt.agents.pg.gaussian import (
     AlternatingRecurrentGaussianPgAgent,
     GaussianPgAgent,

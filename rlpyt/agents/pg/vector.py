@@ -4,8 +4,9 @@ from typing import Any
 
 import torch
 
+from rlpyt.agents.action_scale import box_size
 from rlpyt.agents.base import RecurrentAgentMixin
-from rlpyt.agents.pg.agent import PgAgent, box_size, one_hot_size
+from rlpyt.agents.pg.agent import PgAgent, one_hot_size
 from rlpyt.agents.pg.atari import AtariFfAgent, AtariLstmAgent
 from rlpyt.agents.pg.categorical import CategoricalPgAgent, RecurrentCategoricalPgAgent
 from rlpyt.agents.pg.gaussian import GaussianPgAgent, RecurrentGaussianPgAgent

@@ -8,7 +8,7 @@ environment of their kind, ``TUNED`` adds what one environment needs.
 from collections.abc import Mapping
 from typing import Any
 
-from rlpyt.experiments.configs import q_learning
+from rlpyt.experiments.configs import continuous, q_learning
 from rlpyt.experiments.options import UnknownName
 
 Preset = Mapping[str, Any]
@@ -16,6 +16,7 @@ Preset = Mapping[str, Any]
 FAMILIES: dict[str, dict[str, Preset]] = {
     "classic": {
         **q_learning.CLASSIC,
+        **continuous.CLASSIC,
         "ppo": {
             "steps": 500_000,
             "sampler": {"batch_T": 128, "batch_B": 8},
@@ -118,6 +119,7 @@ FAMILIES: dict[str, dict[str, Preset]] = {
         },
     },
     "mujoco": {
+        **continuous.MUJOCO,
         "ppo": {
             "steps": 1_000_000,
             "sampler": {"batch_T": 256, "batch_B": 8},

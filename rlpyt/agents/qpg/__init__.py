@@ -1,0 +1,1 @@
+"""Agents of continuous control with critics: DDPG, TD3, SAC."""

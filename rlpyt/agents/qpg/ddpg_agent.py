@@ -1,0 +1,98 @@
+"""The agent of DDPG: a deterministic policy with noise, and its critic."""
+
+from typing import Any
+
+import torch
+
+from rlpyt.agents.qpg.base import QpgAgent, check_std
+from rlpyt.distributions.gaussian import DistInfo, Gaussian
+from rlpyt.models.qpg.mlp import MuMlpModel, QofMuMlpModel
+from rlpyt.utils.checks import check_range
+from rlpyt.utils.collections import namedarraytuple
+
+AgentInfo = namedarraytuple("AgentInfo", ["mu"])  # [*lead, A] float32, in units of [-1, 1]
+
+HIDDEN_SIZES = (400, 300)  # Lillicrap et al. 2016
+
+
+class DdpgAgent(QpgAgent):
+    """Acts by a deterministic policy, with Gaussian noise while sampling.
+
+    Args:
+        ModelCls, QModelCls, model_kwargs, q_model_kwargs, initial_model_state_dict, **kwargs: of
+            `QpgAgent`.
+        initial_q_model_state_dict: the critic's parameters to begin with.
+        action_std: deviation of the noise, in units where the action space is [-1, 1].
+        action_noise_clip: largest noise; ``None``: no limit.
+    """
+
+    gives = "a deterministic policy and its critic"
+    has_target_policy = True
+
+    def __init__(
+        self,
+        ModelCls: Any = MuMlpModel,
+        QModelCls: Any = QofMuMlpModel,
+        model_kwargs: dict[str, Any] | None = None,
+        q_model_kwargs: dict[str, Any] | None = None,
+        initial_model_state_dict: dict[str, Any] | None = None,
+        initial_q_model_state_dict: dict[str, Any] | None = None,
+        action_std: float = 0.1,
+        action_noise_clip: float | None = None,
+        **kwargs: Any,
+    ) -> None:
+        model_kwargs = {"hidden_sizes": HIDDEN_SIZES} if model_kwargs is None else model_kwargs
+        if q_model_kwargs is None:
+            q_model_kwargs = {"hidden_sizes": HIDDEN_SIZES}
+        super().__init__(
+            ModelCls, QModelCls, model_kwargs, q_model_kwargs, initial_model_state_dict, **kwargs
+        )
+        self.initial_q_model_state_dict = initial_q_model_state_dict
+        self.action_std = check_std("action_std", action_std)
+        self.action_noise_clip = action_noise_clip
+        if action_noise_clip is not None:
+            check_range("action_noise_clip", action_noise_clip, 0, open_low=True)
+
+    def make_distribution(self, size: int) -> Gaussian:
+        """Noise around the policy's action, the sum within bounds."""
+        return Gaussian(size, std=self.action_std, noise_clip=self.action_noise_clip, clip=1)
+
+    def make_dist_info(self, output: Any) -> Any:
+        """The policy's action is the mean."""
+        return DistInfo(output)
+
+    def make_agent_info(self, dist_info: Any) -> Any:
+        """The policy's action before noise."""
+        return AgentInfo(dist_info.mean)
+
+    def sampling_std(self, itr: int) -> Any:
+        """The same throughout."""
+        return self.action_std
+
+    def _build_critics(self) -> torch.nn.Module:
+        critics = super()._build_critics()
+        if self.initial_q_model_state_dict is not None:
+            critics.load_state_dict(self.initial_q_model_state_dict)
+        return critics
+
+    def q_at_mu(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
+        """Values of the policy's actions, with gradient through them.
+
+        Args:
+            observation, prev_action, prev_reward: of ``q``.
+
+        Returns:
+            [..]; of several critics, the first one's.
+        """
+        inputs = self._inputs(observation, prev_action, prev_reward)
+        return self.critic(0)(*inputs, self.model(*inputs))
+
+    @torch.no_grad()
+    def target_q_at_mu(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
+        """Target values of the target policy's actions, as from ``q``."""
+        inputs = self._inputs(observation, prev_action, prev_reward)
+        return self.target_q_model(*inputs, self.target_model(*inputs))
+
+    def mu_parameters(self) -> Any:
+        """What the policy's optimizer trains."""
+        return self.model.parameters()

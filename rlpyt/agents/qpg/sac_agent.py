@@ -1,0 +1,123 @@
+"""The agent of soft actor-critic: a squashed Gaussian policy, and two critics."""
+
+import math
+from collections import namedtuple
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from rlpyt.agents.qpg.base import QpgAgent, check_std
+from rlpyt.distributions.gaussian import DistInfoStd, Gaussian
+from rlpyt.models.qpg.mlp import PiMlpModel, QofMuMlpModel
+from rlpyt.utils.checks import check_range
+from rlpyt.utils.collections import namedarraytuple
+
+AgentInfo = namedarraytuple("AgentInfo", ["dist_info"])  # before squashing, in units of [-1, 1]
+Models = namedtuple("Models", ["pi", "q1", "q2", "v"])
+
+MIN_LOG_STD = -20
+MAX_LOG_STD = 2
+HIDDEN_SIZES = (256, 256)  # Haarnoja et al. 2018
+
+
+class SacAgent(QpgAgent):
+    """Acts by samples of a Gaussian, squashed into the action space's bounds.
+
+    Args:
+        ModelCls, QModelCls, model_kwargs, q_model_kwargs, initial_model_state_dict, **kwargs: of
+            `QpgAgent`.
+        v_model_kwargs: of the agent with a value network.
+        action_squash: the largest action, in units where the action space is [-1, 1].
+        pretrain_std: deviation before learning begins, of samples before they are squashed: 0.75
+            makes them nearly uniform; ``None``: the policy's own.
+        n_critics: E.
+    """
+
+    gives = "a squashed Gaussian policy and critics"
+
+    def __init__(
+        self,
+        ModelCls: Any = PiMlpModel,
+        QModelCls: Any = QofMuMlpModel,
+        model_kwargs: dict[str, Any] | None = None,
+        q_model_kwargs: dict[str, Any] | None = None,
+        v_model_kwargs: dict[str, Any] | None = None,
+        initial_model_state_dict: dict[str, Any] | None = None,
+        action_squash: float = 1.0,
+        pretrain_std: float | None = 0.75,
+        n_critics: int = 2,
+        **kwargs: Any,
+    ) -> None:
+        sizes = {"hidden_sizes": HIDDEN_SIZES}
+        super().__init__(
+            ModelCls,
+            QModelCls,
+            sizes if model_kwargs is None else model_kwargs,
+            sizes if q_model_kwargs is None else q_model_kwargs,
+            initial_model_state_dict,
+            n_critics=n_critics,
+            **kwargs,
+        )
+        self.v_model_kwargs = sizes if v_model_kwargs is None else dict(v_model_kwargs)
+        check_range("action_squash", action_squash, 0, 1, open_low=True)
+        self.action_squash = action_squash
+        self.pretrain_std = pretrain_std
+        if pretrain_std is not None:
+            check_std("pretrain_std", pretrain_std)
+
+    def make_distribution(self, size: int) -> Gaussian:
+        """A Gaussian whose samples are squashed."""
+        return Gaussian(
+            size,
+            squash=self.action_squash,
+            min_std=math.exp(MIN_LOG_STD),
+            max_std=math.exp(MAX_LOG_STD),
+        )
+
+    def make_dist_info(self, output: Any) -> Any:
+        """Mean and log standard deviation before squashing."""
+        return DistInfoStd(*output)
+
+    def make_agent_info(self, dist_info: Any) -> Any:
+        """The distribution."""
+        return AgentInfo(dist_info)
+
+    def sampling_std(self, itr: int) -> Any:
+        """A fixed one before learning begins, then the policy's."""
+        return self.pretrain_std if itr < self.min_itr_learn else None
+
+    def pi(
+        self, observation: Any, prev_action: Any, prev_reward: Any, reparameterize: bool = True
+    ) -> tuple[Any, Any, Any]:
+        """Draw actions, with gradient through them.
+
+        Args:
+            observation, prev_action, prev_reward: of ``q``.
+            reparameterize: else only the likelihood has a gradient, that of given actions.
+
+        Returns:
+            action [.., A] in the space's units; its log-likelihood [..] as a density in units
+            where the space is [-1, 1]; ``dist_info``, mean and log standard deviation [.., A]
+            before squashing.
+        """
+        dist_info = self.make_dist_info(
+            self.model(*self._inputs(observation, prev_action, prev_reward))
+        )
+        action, log_pi = self.distribution.sample_loglikelihood(dist_info, reparameterize)
+        return self.scale.to_space(action), log_pi, dist_info
+
+    @torch.no_grad()
+    def target_q(self, observation: Any, prev_action: Any, prev_reward: Any, action: Any) -> Any:
+        """As ``q``, from the target networks: [E, ..]."""
+        inputs = self._inputs(observation, prev_action, prev_reward)
+        return self._valued(self.target_q_model, inputs, action)
+
+    @property
+    def models(self) -> Models:
+        """The networks, of critics the first two; in units where the action space is [-1, 1]."""
+        return Models(pi=self.model, q1=self.critic(0), q2=self.critic(1), v=None)
+
+    def pi_parameters(self) -> Iterator[torch.nn.Parameter]:
+        """What the policy's optimizer trains."""
+        return iter(self.model.parameters())

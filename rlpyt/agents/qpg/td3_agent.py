@@ -1,0 +1,76 @@
+"""The agent of TD3: two critics, and noise on the target policy's actions."""
+
+from typing import Any
+
+import torch
+
+from rlpyt.agents.qpg.base import check_std
+from rlpyt.agents.qpg.ddpg_agent import DdpgAgent
+from rlpyt.distributions.gaussian import DistInfo, Gaussian
+from rlpyt.models.ensemble import join_members
+
+
+class Td3Agent(DdpgAgent):
+    """As ``DdpgAgent``, with several critics, and smoothed targets (Fujimoto et al. 2018).
+
+    Args:
+        pretrain_std: deviation of the noise before learning begins, in units where the action
+            space is [-1, 1].
+        target_noise_std: deviation of the noise on the target policy's actions.
+        target_noise_clip: largest such noise; ``None``: no limit.
+        initial_q2_model_state_dict: the second critic's parameters to begin with.
+        n_critics: E.
+        **kwargs: of `DdpgAgent`.
+    """
+
+    gives = "a deterministic policy and several critics"
+
+    def __init__(
+        self,
+        pretrain_std: float = 0.5,
+        target_noise_std: float = 0.2,
+        target_noise_clip: float | None = 0.5,
+        initial_q2_model_state_dict: dict[str, Any] | None = None,
+        n_critics: int = 2,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(n_critics=n_critics, **kwargs)
+        self.pretrain_std = check_std("pretrain_std", pretrain_std)
+        self.target_noise = (check_std("target_noise_std", target_noise_std), target_noise_clip)
+        self.initial_q2_model_state_dict = initial_q2_model_state_dict
+
+    def initialize(self, *args: Any, **kwargs: Any) -> None:
+        """Build policy, critics, targets and their noise."""
+        super().initialize(*args, **kwargs)
+        self.target_distribution = Gaussian(self.scale.size, std=0, clip=1)
+        self.set_target_noise(*self.target_noise)
+
+    def set_target_noise(self, std: float, noise_clip: float | None = None) -> None:
+        """Set deviation and limit of the noise on the target policy's actions."""
+        self.target_distribution.set_std(std)
+        self.target_distribution.set_noise_clip(noise_clip)
+
+    def _build_critics(self) -> torch.nn.Module:
+        first, self.initial_q_model_state_dict = self.initial_q_model_state_dict, None
+        critics = super()._build_critics()
+        states = [first, self.initial_q2_model_state_dict]
+        if any(state is not None for state in states):
+            if None in states or self.n_critics != len(states):
+                raise ValueError(
+                    "initial_q_model_state_dict and initial_q2_model_state_dict are the states of "
+                    f"two critics: give both, for n_critics=2 (it is {self.n_critics})."
+                )
+            join_members(critics, states)  # type: ignore[arg-type]
+        self.initial_q_model_state_dict = first
+        return critics
+
+    @torch.no_grad()
+    def target_q_at_mu(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
+        """Target values [E, ..] of the target policy's actions, noise on them."""
+        inputs = self._inputs(observation, prev_action, prev_reward)
+        action = self.target_distribution.sample(DistInfo(self.target_model(*inputs)))
+        return self.target_q_model(*inputs, action)
+
+    def sampling_std(self, itr: int) -> Any:
+        """More before learning begins."""
+        return self.pretrain_std if itr < self.min_itr_learn else self.action_std

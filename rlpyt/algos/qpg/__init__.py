@@ -1,0 +1,1 @@
+"""Algorithms of continuous control with critics: DDPG, TD3, SAC."""

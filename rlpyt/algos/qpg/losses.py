@@ -1,0 +1,96 @@
+"""The mathematics of critics and their targets, as pure functions of tensors.
+
+E is the number of critics, N that of quantiles which each gives.
+"""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rlpyt.algos.dqn.losses import quantile_huber_loss
+
+
+def least(q: Tensor, samples: Any) -> Tensor:
+    """The least of E critics' values [E, B]; of one critic, its values [B] as they are."""
+    return q if q.dim() == samples.return_.dim() else q.amin(0)
+
+
+def squared_errors(q: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """(y - q)^2 / 2, and the mean of |y - q| over critics without gradient.
+
+    Args:
+        q: [B], or [E, B].
+        y: [B].
+
+    Returns:
+        losses like q; [B].
+    """
+    delta = y - q
+    apart = delta.detach().abs()
+    return 0.5 * delta * delta, apart if apart.dim() == y.dim() else apart.mean(0)
+
+
+def soft_target(
+    next_q: Tensor, log_pi: Tensor, alpha: Tensor | float, return_: Tensor, discount_n: Tensor
+) -> Tensor:
+    """y = R + g (min_i Q'_i(s', a') - alpha log pi(a'|s'))     (Haarnoja et al. 2018b, eq. 3, 5).
+
+    Args:
+        next_q: [E, B], of the target critics.
+        log_pi: [B].
+        alpha: temperature.
+        return_, discount_n: [B].
+    """
+    return return_ + discount_n * (next_q.amin(0) - alpha * log_pi)
+
+
+def truncated_target(
+    next_z: Tensor,
+    n_drop: int,
+    log_pi: Tensor,
+    alpha: Tensor | float,
+    return_: Tensor,
+    discount_n: Tensor,
+) -> Tensor:
+    """y_k = R + g (z_(k) - alpha log pi(a'|s')), of the E (N - n_drop) least quantiles.
+
+    (Kuznetsov et al. 2020, eq. 10 to 12: quantiles of all critics together, in order.)
+
+    Args:
+        next_z: [E, B, N], of the target critics.
+        n_drop: quantiles dropped for each critic.
+        log_pi, alpha, return_, discount_n: of ``soft_target``.
+
+    Returns:
+        [B, E (N - n_drop)].
+    """
+    E, B, N = next_z.shape
+    pooled = next_z.transpose(0, 1).reshape(B, E * N).sort(-1).values[:, : E * (N - n_drop)]
+    bootstrap = pooled - (alpha * log_pi).unsqueeze(-1)
+    return return_.unsqueeze(-1) + discount_n.unsqueeze(-1) * bootstrap
+
+
+def quantile_errors(z: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """Quantile Huber losses of every critic, means over its quantiles; distances of the means.
+
+    Args:
+        z: [E, B, N].
+        y: [B, K].
+
+    Returns:
+        [E, B]; [B] without gradient.
+    """
+    E, B, N = z.shape
+    tau = (torch.arange(N, device=z.device, dtype=z.dtype) + 0.5) / N
+    losses = quantile_huber_loss(
+        z.reshape(E * B, N), tau, y.expand(E, *y.shape).reshape(E * B, -1), 1.0
+    )
+    apart = (y.mean(-1) - z.detach().mean((0, 2))).abs()
+    return losses.reshape(E, B) / N, apart
+
+
+def standard_normal_logli(x: Tensor) -> Tensor:
+    """Log-density of [.., A] under independent standard normal distributions, [..]."""
+    return -0.5 * (x * x).sum(-1) - 0.5 * x.shape[-1] * math.log(2 * math.pi)

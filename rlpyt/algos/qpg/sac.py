@@ -1,0 +1,277 @@
+"""Soft actor-critic with a learned or fixed temperature (Haarnoja et al. 2018b)."""
+
+from collections import namedtuple
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import torch
+
+from rlpyt.algos.optim import join_members, split_members
+from rlpyt.algos.qpg.base import QpgAlgo, frozen
+from rlpyt.algos.qpg.losses import (
+    quantile_errors,
+    soft_target,
+    squared_errors,
+    standard_normal_logli,
+    truncated_target,
+)
+from rlpyt.algos.replaying import SamplesToBuffer, thinned
+from rlpyt.utils.checks import check_range, whole_number
+from rlpyt.utils.collections import namedarraytuple
+
+OptInfo = namedtuple(
+    "OptInfo",
+    ["q1Loss", "q2Loss", "piLoss", "q1GradNorm", "q2GradNorm", "piGradNorm", "q1", "q2", "piMu",
+     "piLogStd", "qMeanDiff", "alpha"],
+)  # fmt: skip
+SamplesToBufferTl = namedarraytuple("SamplesToBufferTl", (*SamplesToBuffer._fields, "timeout"))
+
+
+@dataclass(eq=False)
+class SAC(QpgAlgo):
+    """A squashed Gaussian policy that climbs its critics, and is paid for its entropy.
+
+    The agent says how many critics there are, and whether they give quantiles. With
+    ``n_target_critics`` this is REDQ (Chen et al. 2021), with layer normalisation and dropout in
+    the agent's critics DroQ (Hiraoka et al. 2022), with quantiles TQC (Kuznetsov et al. 2020).
+    """
+
+    discount: float = 0.99  # gamma, per environment step
+    batch_size: int = 256  # transitions per update
+    min_steps_learn: int = int(1e4)  # environment steps before learning begins
+    replay_size: int = int(1e6)  # transitions kept
+    replay_ratio: float = (
+        256  # samples trained on per sample collected; batch_size: 1 update a step
+    )
+    target_update_tau: float = 0.005  # share of the critics in the targets at each update
+    target_update_interval: int = 1  # updates between those of the targets
+    learning_rate: float = 3e-4  # of all optimizers; 3e-4 to 1e-3
+    fixed_alpha: float | None = None  # temperature, weight of the entropy; None: learned
+    OptimCls: type[torch.optim.Optimizer] = torch.optim.Adam  # of torch.optim: RMSprop, SGD, ...
+    optim_kwargs: dict[str, Any] | None = None  # the optimizers' further arguments: {"eps": 1e-5}
+    initial_optim_state_dict: Any = None  # states of the optimizers to start from
+    action_prior: Literal["uniform", "gaussian"] = "uniform"  # what the policy is drawn towards
+    reward_scale: float = 1  # rewards are multiplied by this
+    target_entropy: float | Literal["auto"] = "auto"  # nats; auto: -1 per component of the action
+    reparameterize: bool = True  # differentiate through samples; else by their likelihood
+    clip_grad_norm: float | None = 1e9  # largest gradient norm, None: no limit
+    n_step_return: int = 1  # rewards in a target before it bootstraps
+    updates_per_sync: int = 1  # updates between hand-overs of parameters, in asynchronous runs
+    bootstrap_timelimit: bool = True  # else what a time limit ends counts as ended
+    ReplayBufferCls: Any = None  # to use in place of the one these settings ask for
+    n_target_critics: int | None = None  # drawn for each target (REDQ: 2 of 10); None: all
+    n_drop_quantiles: int = 0  # of each critic, the top ones, left out of targets (TQC: 2 of 25)
+    policy_update_interval: int = 1  # updates of the critics for one of policy and temperature
+    prioritized_replay: bool = False  # draw transitions by their TD error
+    pri_alpha: float = 0.6  # how much priorities matter; 0 is uniform
+    pri_beta_init: float = 0.4  # how much importance weights correct, at first
+    pri_beta_final: float = 1.0  # and in the end
+    pri_beta_steps: int | None = None  # environment steps until then; None: the whole run
+    default_priority: float | None = None  # of new samples; None: the greatest so far, at first 1
+    save_replay: bool | None = None  # keep the replay in checkpoints; None: if below 200 MB
+    mixed_precision: bool = False  # forward passes of training in bfloat16
+    compile_loss: bool = False  # compile the losses with torch.compile (needs a C++ compiler)
+
+    learns: ClassVar[str] = "a squashed Gaussian policy and critics"  # what the agent must give
+    ready_agents: ClassVar[str] = "SacAgent"  # that gives it
+    opt_info_fields: ClassVar[tuple[str, ...]] = OptInfo._fields
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.fixed_alpha is not None:
+            check_range("fixed_alpha", self.fixed_alpha, 0)
+        check_range("reward_scale", self.reward_scale, 0, open_low=True)
+        if self.target_entropy != "auto":
+            check_range("target_entropy", self.target_entropy)
+        if self.action_prior not in ("uniform", "gaussian"):
+            raise ValueError(f"action_prior={self.action_prior!r} must be uniform or gaussian.")
+        if self.n_target_critics is not None:
+            whole_number("n_target_critics", self.n_target_critics, 1)
+        whole_number("n_drop_quantiles", self.n_drop_quantiles, 0)
+        whole_number("policy_update_interval", self.policy_update_interval, 1)
+
+    def check_agent(self, agent: Any) -> None:
+        """Raise ValueError if the agent has not what is learned, or not enough of it."""
+        super().check_agent(agent)
+        E, M = getattr(agent, "n_critics", None), self.n_target_critics
+        if M is not None and E is not None and E < M:
+            raise ValueError(
+                f"n_target_critics={M} are drawn of the agent's critics, of which there are only "
+                f"n_critics={E}."
+            )
+        N = getattr(agent, "q_model_kwargs", {}).get("n_quantiles")
+        if self.n_drop_quantiles and (N is None or self.n_drop_quantiles >= N):
+            raise ValueError(
+                f"n_drop_quantiles={self.n_drop_quantiles} of each critic's, which gives "
+                f"{N or 'none'}; let the agent's critics give more "
+                "(q_model_kwargs=dict(n_quantiles=25, ...))."
+            )
+
+    def _add_steps(self) -> None:
+        agent, rate = self.agent, self.learning_rate
+        self.add_step("pi", agent.model, agent.pi_parameters(), rate)
+        self.add_step("q", agent.q_model, agent.q_parameters(), rate, agent.n_joined)
+        start = torch.tensor(1.0 if self.fixed_alpha is None else self.fixed_alpha).log()
+        self.log_alpha = torch.nn.Parameter(start.to(agent.device))
+        if self.fixed_alpha is None:
+            self.add_step("alpha", None, [self.log_alpha], rate)
+        self._target_entropy = self.target_entropy
+        if self.target_entropy == "auto":
+            self._target_entropy = -float(agent.scale.size)
+
+    @property
+    def alpha(self) -> torch.Tensor:
+        """The temperature, without gradient."""
+        return self.log_alpha.detach().exp()
+
+    def _opt_info(self, columns: tuple[list[Any], ...]) -> Any:
+        return OptInfo(*columns)
+
+    # Training.
+
+    def update(self, itr: int) -> tuple[Any, ...]:
+        """Take one step with every part, from losses at the same parameters."""
+        batch = self.replay_buffer.sample_batch(self.batch_size)
+        losses, values = self.loss(self.on_device(batch))
+        q_losses, pi_loss, alpha_loss = losses
+        q, mean, log_std, td_abs_errors = values
+        q_norms = self.descend("q", q_losses.sum(), itr).reshape(-1)
+        pi: tuple[list[float], list[float]] = ([], [])
+        if pi_loss is not None:
+            pi = ([pi_loss.item()], [self.descend("pi", pi_loss, itr).item()])
+        if alpha_loss is not None:
+            self.descend("alpha", alpha_loss, itr)
+        self._prioritize(batch, td_abs_errors)
+        self.count_update()
+        first, last = q[0], q[-1]
+        return (
+            [q_losses[0].item()],
+            [q_losses[-1].item()],
+            pi[0],
+            [q_norms[0].item()],
+            [q_norms[-1].item()],
+            pi[1],
+            thinned(first),
+            thinned(last),
+            thinned(mean) if mean is not None else [],
+            thinned(log_std) if log_std is not None else [],
+            [(first - last).abs().mean().item()],
+            [self.alpha.item()],
+        )
+
+    def loss(self, samples: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """The losses of critics, policy and temperature on a batch [B].
+
+        Args:
+            samples: from the replay, on the agent's device.
+
+        Returns:
+            (losses of the critics [E], of the policy, of the temperature: scalars, or ``None``
+            where a part is not trained now), (values of the critics [E, B], mean and log_std
+            [B, A] of the policy, absolute TD errors [B]; without gradient).
+        """
+        q_losses, q, td_abs_errors = self.compiled(self.q_loss)(samples)
+        if (self.update_counter + 1) % self.policy_update_interval:
+            return (q_losses, None, None), (q, None, None, td_abs_errors)
+        pi_loss, log_pi, mean, log_std = self.compiled(self.pi_loss)(samples)
+        alpha_loss = None
+        if self.fixed_alpha is None:
+            # d/d alpha of alpha (H - target), as that of the logarithm: the step is the same way.
+            alpha_loss = -self.log_alpha * (log_pi + self._target_entropy).mean()
+        return (q_losses, pi_loss, alpha_loss), (q, mean, log_std, td_abs_errors)
+
+    def q_loss(self, samples: Any) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """E[w (y - Q_i(s, a))^2 / 2] of every critic; of quantiles their regression.
+
+        Args:
+            samples: from the replay, [B].
+
+        Returns:
+            [E]; values [E, B] and absolute TD errors [B], without gradient.
+        """
+        y = self.q_target(samples)
+        q = self.forward(self.agent.q, *samples.agent_inputs, samples.action)
+        if y.dim() > 1:
+            losses, td_abs_errors = quantile_errors(q, y)
+            q = q.mean(-1)
+        else:
+            losses, td_abs_errors = squared_errors(q, y)
+        return self.weighted(losses, samples).mean(-1), q.detach(), td_abs_errors
+
+    @torch.no_grad()
+    def q_target(self, samples: Any) -> torch.Tensor:
+        """Targets y [B] of the critics, or [B, K] where they give quantiles."""
+        inputs = samples.target_inputs
+        action, log_pi, _ = self.forward(self.agent.pi, *inputs)
+        next_q = self.forward(self.agent.target_q, *inputs, action)
+        if self.n_target_critics is not None:
+            drawn = torch.randperm(len(next_q), device=next_q.device)[: self.n_target_critics]
+            next_q = next_q[drawn]
+        log_pi = log_pi - self.get_action_prior(action)
+        rest = (log_pi, self.alpha, self.reward_scale * samples.return_)
+        discount_n = self.bootstrap_discount(samples)
+        if next_q.dim() > log_pi.dim() + 1:
+            return truncated_target(next_q, self.n_drop_quantiles, *rest, discount_n)
+        return soft_target(next_q, *rest, discount_n)
+
+    def pi_loss(self, samples: Any) -> tuple[torch.Tensor, ...]:
+        """E[alpha log pi(a|s) - Q(s, a)] for a from the policy, with the critics held fast.
+
+        Q is the least of the critics' values, or their mean where targets are of some critics or
+        of quantiles.
+
+        Args:
+            samples: from the replay, [B].
+
+        Returns:
+            the loss, a scalar; log pi [B], mean and log_std [B, A] without gradient.
+        """
+        inputs = samples.agent_inputs
+        action, log_pi, dist_info = self.forward(self.agent.pi, *inputs, self.reparameterize)
+        cost = self._cost(inputs, action, log_pi)
+        loss = cost.mean()
+        if not self.reparameterize:
+            with torch.no_grad():
+                other, other_log_pi, _ = self.forward(self.agent.pi, *inputs)
+                baseline = self._cost(inputs, other, other_log_pi)
+            loss = (log_pi * (cost - baseline).detach()).mean()
+        record = (log_pi, dist_info.mean, dist_info.log_std)
+        return loss, *(x.detach() for x in record)
+
+    def _cost(self, inputs: Any, action: torch.Tensor, log_pi: torch.Tensor) -> torch.Tensor:
+        """alpha log pi(a|s) - log prior(a) - Q(s, a), [B]."""
+        with frozen(self.agent.q_model):
+            q = self.forward(self.agent.q, *inputs, action)
+        if q.dim() > log_pi.dim() + 1:
+            q = q.mean((0, -1))
+        else:
+            q = q.amin(0) if self.n_target_critics is None else q.mean(0)
+        cost: torch.Tensor = self.alpha * log_pi - self.get_action_prior(action) - q
+        return cost
+
+    def get_action_prior(self, action: torch.Tensor) -> torch.Tensor | float:
+        """Logarithm of the prior of actions [.., A] in the space's units: [..], or zero."""
+        if self.action_prior == "uniform":
+            return 0.0
+        return standard_normal_logli(self.agent.scale.to_unit(action))
+
+    # State: by rlpyt's names, every critic's apart.
+
+    def optim_state_dict(self) -> dict[str, Any]:
+        """States of the optimizers: pi_optimizer, q1_optimizer, ..., and log_alpha."""
+        state = {f"{name}_optimizer": s for name, s in super().optim_state_dict().items()}
+        E = self.agent.n_joined
+        if E is not None:
+            members = split_members(state.pop("q_optimizer"), E)
+            state |= {f"q{i + 1}_optimizer": member for i, member in enumerate(members)}
+        return {**state, "log_alpha": self.log_alpha.detach().clone()}
+
+    def load_optim_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Load what ``optim_state_dict`` gave."""
+        state = {name.removesuffix("_optimizer"): s for name, s in state_dict.items()}
+        E = self.agent.n_joined
+        if E is not None:
+            state["q"] = join_members([state.pop(f"q{i + 1}") for i in range(E)])
+        super().load_optim_state_dict(state)
+        with torch.no_grad():
+            self.log_alpha.copy_(torch.as_tensor(state_dict["log_alpha"]).reshape(()))

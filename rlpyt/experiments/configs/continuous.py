@@ -1,0 +1,56 @@
+"""Presets of continuous control with critics; ``presets`` puts them beside the others."""
+
+from rlpyt.experiments.configs.compose import Parts, with_parts
+
+# Small bounded tasks such as Pendulum: one environment, one update a step, networks of 64 to 256.
+_CLASSIC: Parts = {
+    "steps": 20_000,
+    "log_interval_steps": 1_000,
+    "sampler": {"kind": "serial", "batch_T": 1, "batch_B": 1, "max_decorrelation_steps": 0},
+    "agent": {"hidden_sizes": [64, 64]},
+    "algo": {
+        "discount": 0.98,
+        "learning_rate": 1e-3,
+        "batch_size": 256,
+        "replay_ratio": 256,
+        "min_steps_learn": 1_000,
+        "replay_size": 200_000,
+    },
+}
+# Haarnoja et al. 2018 and Fujimoto et al. 2018, with the sizes that others compare at.
+_MUJOCO: Parts = {
+    "steps": 1_000_000,
+    "log_interval_steps": 5_000,
+    "checkpoint_interval_steps": 100_000,
+    "sampler": {"kind": "serial", "batch_T": 1, "batch_B": 1, "max_decorrelation_steps": 0},
+    "agent": {"hidden_sizes": [256, 256]},
+    "algo": {
+        "discount": 0.99,
+        "learning_rate": 3e-4,
+        "batch_size": 256,
+        "replay_ratio": 256,
+        "min_steps_learn": 10_000,
+        "replay_size": 1_000_000,
+    },
+}
+
+
+def _family(base: Parts, ddpg: Parts, td3: Parts) -> dict[str, Parts]:
+    return {
+        "sac": base,
+        "sac_v": base,
+        "ddpg": with_parts(base, **ddpg),
+        "td3": with_parts(base, **td3),
+    }
+
+
+CLASSIC = _family(
+    _CLASSIC,
+    ddpg={"steps": 40_000, "algo": {"q_learning_rate": 1e-3, "target_update_tau": 0.005}},
+    td3={"algo": {"q_learning_rate": 1e-3}},
+)
+MUJOCO = _family(
+    _MUJOCO,
+    ddpg={"algo": {"learning_rate": 1e-3, "target_update_tau": 0.005}},
+    td3={"algo": {"q_learning_rate": 3e-4}},
+)

@@ -1,0 +1,147 @@
+"""Several networks of one structure, evaluated as one: a batched matrix product for each layer."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+State = dict[str, Tensor]
+
+
+class EnsembleLinear(nn.Module):
+    """E linear layers side by side; each begins as a ``torch.nn.Linear`` does.
+
+    Args:
+        n_members: E.
+        in_features, out_features: of each.
+    """
+
+    def __init__(self, n_members: int, in_features: int, out_features: int) -> None:
+        super().__init__()
+        members = [nn.Linear(in_features, out_features) for _ in range(n_members)]
+        self.weight = nn.Parameter(torch.stack([m.weight.detach() for m in members]))
+        self.bias = nn.Parameter(torch.stack([m.bias.detach() for m in members]))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[N, in], the same for all, or [E, N, in] -> [E, N, out]."""
+        if x.dim() < self.weight.dim():
+            x = x.expand(len(self.weight), *x.shape)
+        return torch.baddbmm(self.bias.unsqueeze(1), x, self.weight.mT)
+
+    def extra_repr(self) -> str:
+        """Shown in the module's representation."""
+        return f"{len(self.weight)} x ({self.weight.shape[2]} -> {self.weight.shape[1]})"
+
+
+class EnsembleLayerNorm(nn.Module):
+    """E layer normalisations side by side (Ba et al. 2016).
+
+    Args:
+        n_members: E.
+        size: of the dimension that is normalised.
+    """
+
+    def __init__(self, n_members: int, size: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(n_members, size))
+        self.bias = nn.Parameter(torch.zeros(n_members, size))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[E, N, size] -> [E, N, size]."""
+        normal = F.layer_norm(x, x.shape[-1:])
+        return torch.addcmul(self.bias.unsqueeze(1), normal, self.weight.unsqueeze(1))
+
+
+def run_member(layers: nn.Sequential, i: int, x: Tensor) -> Tensor:
+    """What member i makes of x [N, in]: [N, out]; the others are not computed."""
+    for layer in layers:
+        if isinstance(layer, EnsembleLinear):
+            x = F.linear(x, layer.weight[i], layer.bias[i])
+        elif isinstance(layer, EnsembleLayerNorm):
+            x = F.layer_norm(x, x.shape[-1:], layer.weight[i], layer.bias[i])
+        else:
+            x = layer(x)
+    return x
+
+
+class Ensemble(nn.Module):
+    """Separate models of any class, called one after the other; their outputs are stacked.
+
+    For models that cannot be evaluated as one.
+
+    Args:
+        make: builds one of them.
+        n_members: E.
+    """
+
+    def __init__(self, make: Callable[[], nn.Module], n_members: int) -> None:
+        super().__init__()
+        self.members = nn.ModuleList(make() for _ in range(n_members))
+
+    def forward(self, *inputs: Any, member: int | None = None) -> Tensor:
+        """[E, ...], of the outputs [...]; or the output of one member."""
+        if member is not None:
+            return self.members[member](*inputs)  # type: ignore[no-any-return]
+        return torch.stack([member(*inputs) for member in self.members])
+
+
+def ensemble_layers(
+    n_in: int,
+    hidden_sizes: Sequence[int],
+    n_out: int,
+    n_members: int | None = None,
+    nonlinearity: Callable[[], nn.Module] = nn.ReLU,
+    layer_norm: bool = False,
+    dropout: float = 0.0,
+) -> nn.Sequential:
+    """A perceptron, or E of them: linear layers, each but the last with what follows it.
+
+    Args:
+        n_in, hidden_sizes, n_out: sizes of input, hidden layers and output.
+        n_members: E; ``None``: one perceptron, without a dimension for members. The names of
+            parameters are the same.
+        nonlinearity: class of the nonlinearity.
+        layer_norm: normalise each hidden layer before its nonlinearity.
+        dropout: share of each hidden layer's outputs that training drops, before all that.
+    """
+
+    def linear(a: int, b: int) -> nn.Module:
+        return nn.Linear(a, b) if n_members is None else EnsembleLinear(n_members, a, b)
+
+    def normal(size: int) -> nn.Module:
+        return nn.LayerNorm(size) if n_members is None else EnsembleLayerNorm(n_members, size)
+
+    layers: list[nn.Module] = []
+    for a, b in zip([n_in, *hidden_sizes], hidden_sizes):
+        layers.append(linear(a, b))
+        if dropout:
+            layers.append(nn.Dropout(dropout))
+        if layer_norm:
+            layers.append(normal(b))
+        layers.append(nonlinearity())
+    layers.append(linear(hidden_sizes[-1] if hidden_sizes else n_in, n_out))
+    return nn.Sequential(*layers)
+
+
+def split_members(model: nn.Module, n_members: int) -> list[State]:
+    """The state of each member, as that of a model of its own.
+
+    Args:
+        model: an `Ensemble`, or one whose every tensor has a leading dimension of members.
+        n_members: E.
+    """
+    if isinstance(model, Ensemble):
+        return [dict(member.state_dict()) for member in model.members]
+    state = model.state_dict()
+    return [{name: tensor[i] for name, tensor in state.items()} for i in range(n_members)]
+
+
+def join_members(model: nn.Module, states: Sequence[State]) -> None:
+    """Load what ``split_members`` gave."""
+    if isinstance(model, Ensemble):
+        for member, state in zip(model.members, states, strict=True):
+            member.load_state_dict(state)
+        return
+    model.load_state_dict({k: torch.stack([s[k] for s in states]) for k in states[0]})

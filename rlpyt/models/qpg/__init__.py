@@ -1,0 +1,1 @@
+"""Networks of continuous control: policies and critics."""

@@ -1,0 +1,222 @@
+"""Perceptrons for continuous control: a policy, deterministic or Gaussian, and its critics.
+
+Actions are in units in which the action space is [-1, 1] (agents convert).
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from rlpyt.models.ensemble import ensemble_layers, run_member
+from rlpyt.models.mlp import MlpModel, run_layers, size_list
+from rlpyt.models.numpy_forward import (
+    NumpyForward,
+    mean_and_log_std_outputs,
+    numpy_forward_of,
+    tanh_outputs,
+)
+from rlpyt.models.observation import VectorModel
+
+Nonlinearity = Callable[[], nn.Module]
+Sizes = int | Sequence[int]
+
+
+class MuMlpModel(VectorModel):
+    """A deterministic policy.
+
+    Args:
+        observation_shape: of one observation; a named tuple of shapes for composite ones.
+        hidden_sizes: of the perceptron.
+        action_size: A, number of action components.
+        output_max: the largest action, in units where the space is [-1, 1].
+        nonlinearity: class of the nonlinearity between layers.
+        **reading: of `VectorModel`: ``normalize_observation`` and its limits.
+    """
+
+    observation_only = True  # previous action and reward are not looked at
+
+    def __init__(
+        self,
+        observation_shape: Any,
+        hidden_sizes: Sizes,
+        action_size: int,
+        output_max: float = 1,
+        nonlinearity: Nonlinearity = nn.ReLU,
+        **reading: Any,
+    ) -> None:
+        super().__init__(observation_shape, **reading)
+        self.output_max = output_max
+        self.mlp = MlpModel(self.observation_size, hidden_sizes, action_size, nonlinearity)
+
+    def forward(
+        self, observation: Any, prev_action: Tensor | None = None, prev_reward: Tensor | None = None
+    ) -> Tensor:
+        """Actions [*lead, A] float32, ``output_max * tanh(...)``.
+
+        Args:
+            observation: [*lead, *observation_shape] of any number type, leading dimensions [],
+                [B] or [T, B]; or a named tuple of them.
+            prev_action, prev_reward: not used.
+        """
+        return self.output_max * torch.tanh(self.mlp(self.read(observation)).float())
+
+    def numpy_forward(self, live: bool = True) -> NumpyForward | None:
+        """``forward`` over numpy arrays [B, ...]; see `rlpyt.models.numpy_forward`."""
+        if type(self).forward is not MuMlpModel.forward:
+            return None
+        return numpy_forward_of(
+            self,
+            towers=(self.mlp,),
+            outputs=tanh_outputs(self.output_max),
+            observation_shape=self._observation_shape,
+            normalize=self.normalization,
+            live=live,
+        )
+
+
+class PiMlpModel(VectorModel):
+    """A Gaussian policy: mean and log standard deviation from one perceptron.
+
+    Args:
+        observation_shape, hidden_sizes, action_size, nonlinearity, **reading: of `MuMlpModel`.
+    """
+
+    observation_only = True
+
+    def __init__(
+        self,
+        observation_shape: Any,
+        hidden_sizes: Sizes,
+        action_size: int,
+        nonlinearity: Nonlinearity = nn.ReLU,
+        **reading: Any,
+    ) -> None:
+        super().__init__(observation_shape, **reading)
+        self.action_size = action_size
+        self.mlp = MlpModel(self.observation_size, hidden_sizes, 2 * action_size, nonlinearity)
+
+    def forward(
+        self, observation: Any, prev_action: Tensor | None = None, prev_reward: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Mean and log standard deviation before squashing, each [*lead, A] float32.
+
+        Args:
+            observation, prev_action, prev_reward: of `MuMlpModel`.
+        """
+        out = self.mlp(self.read(observation)).float()
+        mean, log_std = out.split(self.action_size, dim=-1)
+        return mean, log_std
+
+    def numpy_forward(self, live: bool = True) -> NumpyForward | None:
+        """``forward`` over numpy arrays [B, ...]; see `rlpyt.models.numpy_forward`."""
+        if type(self).forward is not PiMlpModel.forward:
+            return None
+        return numpy_forward_of(
+            self,
+            towers=(self.mlp,),
+            outputs=mean_and_log_std_outputs(self.action_size),
+            observation_shape=self._observation_shape,
+            normalize=self.normalization,
+            live=live,
+        )
+
+
+class QofMuMlpModel(VectorModel):
+    """The value of actions, or several critics' estimates of it, evaluated as one.
+
+    Args:
+        observation_shape: of one observation; a named tuple of shapes for composite ones.
+        hidden_sizes: of each perceptron.
+        action_size: A, number of action components.
+        n_critics: E perceptrons; ``None``: one, and no dimension for them.
+        n_quantiles: N outputs of each, quantiles of the return; ``None``: one, its mean.
+        layer_norm: normalise hidden layers (Hiraoka et al. 2022, with ``dropout``: DroQ).
+        dropout: share of hidden outputs dropped in training.
+        nonlinearity: class of the nonlinearity.
+        **reading: of `VectorModel`: ``normalize_observation`` and its limits.
+    """
+
+    def __init__(
+        self,
+        observation_shape: Any,
+        hidden_sizes: Sizes,
+        action_size: int,
+        n_critics: int | None = None,
+        n_quantiles: int | None = None,
+        layer_norm: bool = False,
+        dropout: float = 0.0,
+        nonlinearity: Nonlinearity = nn.ReLU,
+        **reading: Any,
+    ) -> None:
+        super().__init__(observation_shape, **reading)
+        self.n_critics, self.n_quantiles = n_critics, n_quantiles
+        self.mlp = ensemble_layers(
+            self.observation_size + action_size,
+            size_list(hidden_sizes),
+            n_quantiles or 1,
+            n_critics,
+            nonlinearity,
+            layer_norm,
+            dropout,
+        )
+
+    def forward(
+        self,
+        observation: Any,
+        prev_action: Tensor | None,
+        prev_reward: Tensor | None,
+        action: Tensor,
+        member: int | None = None,
+    ) -> Tensor:
+        """Values [*lead] float32; [E, *lead] of E critics; with N quantiles behind all these.
+
+        Args:
+            observation: [*lead, *observation_shape] of any number type, leading dimensions [],
+                [B] or [T, B]; or a named tuple of them.
+            prev_action, prev_reward: not used.
+            action: [*lead, A], in units where the space is [-1, 1].
+            member: of E critics, ask only this one.
+        """
+        x = torch.cat([self.read(observation), action.float()], dim=-1)
+        lead = x.shape[:-1]
+        x = x.reshape(-1, x.shape[-1])
+        alone = self.n_critics is None or member is not None
+        out = (
+            run_layers(self.mlp, x) if member is None else run_member(self.mlp, member, x)
+        ).float()
+        members = () if alone else (self.n_critics,)
+        quantiles = () if self.n_quantiles is None else (self.n_quantiles,)
+        return out.reshape(*members, *lead, *quantiles)
+
+
+class VMlpModel(VectorModel):
+    """The value of states.
+
+    Args:
+        observation_shape, hidden_sizes, nonlinearity, **reading: of `MuMlpModel`.
+        action_size: not used.
+    """
+
+    def __init__(
+        self,
+        observation_shape: Any,
+        hidden_sizes: Sizes,
+        action_size: int | None = None,
+        nonlinearity: Nonlinearity = nn.ReLU,
+        **reading: Any,
+    ) -> None:
+        super().__init__(observation_shape, **reading)
+        self.mlp = MlpModel(self.observation_size, hidden_sizes, 1, nonlinearity)
+
+    def forward(
+        self, observation: Any, prev_action: Tensor | None = None, prev_reward: Tensor | None = None
+    ) -> Tensor:
+        """Values [*lead] float32.
+
+        Args:
+            observation, prev_action, prev_reward: of `MuMlpModel`.
+        """
+        value: Tensor = self.mlp(self.read(observation)).squeeze(-1).float()
+        return value
