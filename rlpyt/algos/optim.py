@@ -3,15 +3,55 @@
 import inspect
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
+from rlpyt.algos.optim_state import part, whole
 from rlpyt.algos.untrained import warn_without_gradient
 from rlpyt.errors import NonFiniteError
 
 CLIP_EPS = 1e-6  # as in torch.nn.utils
 FEW_NUMBERS = 100_000  # in a model; below, an operation costs more to call than to compute
+
+
+@dataclass(frozen=True)
+class Network:
+    """What has a gradient norm, and a limit, of its own among what one step trains.
+
+    Args:
+        name: of the network.
+        parameters: what is trained.
+        n_members: E networks in one, every parameter with a dimension of E first: each has its own
+            norm and limit.
+        names: parameter names, for messages.
+    """
+
+    name: str
+    parameters: list[torch.nn.Parameter]
+    n_members: int | None = None
+    names: dict[torch.nn.Parameter, str] = field(default_factory=dict)
+
+    def norms(self) -> torch.Tensor | None:
+        """Norms of the gradients: [1], or [E]; ``None`` where there are none now."""
+        gradients = [p.grad for p in self.parameters if p.grad is not None]
+        if not gradients and self.parameters:
+            return None
+        if self.n_members is None:
+            return total_norm(gradients).reshape(1)
+        norms = [torch.linalg.vector_norm(g.flatten(1), dim=1) for g in gradients]
+        return torch.linalg.vector_norm(torch.stack(norms), dim=0)  # type: ignore[no-any-return]
+
+    def clip(self, norms: torch.Tensor, limit: float) -> None:
+        """Scale gradients whose norms are above the limit down to it."""
+        if self.n_members is None:
+            torch.nn.utils.clip_grads_with_norm_(self.parameters, limit, norms[0])
+            return
+        scale = (limit / (norms + CLIP_EPS)).clamp(max=1)
+        for parameter in self.parameters:
+            if parameter.grad is not None:
+                parameter.grad.mul_(scale.reshape(-1, *[1] * (parameter.dim() - 1)))
 
 
 class GradientStep:
@@ -20,15 +60,13 @@ class GradientStep:
     The first step warns of parameters that the loss does not depend on.
 
     Args:
-        parameters: what is trained.
+        networks: what is trained together: parameters, or several `Network`.
         OptimCls: a ``torch.optim`` class.
         learning_rate: its ``lr``.
         optim_kwargs: its further arguments. Unless they say otherwise, the fused
             implementation is taken where the class has one.
         clip_grad_norm: the gradient's norm is scaled down to this; ``None`` for no limit.
-        names: parameter names, for messages.
-        n_members: E networks in one, every parameter with a dimension of E first: each has a
-            gradient norm, and a limit, of its own.
+        names: parameter names, for messages, where parameters were given.
 
     Raises:
         TypeError: see ``checked_arguments``.
@@ -37,27 +75,29 @@ class GradientStep:
 
     def __init__(
         self,
-        parameters: Iterable[torch.nn.Parameter],
+        networks: Iterable[torch.nn.Parameter] | Sequence[Network],
         OptimCls: Any,
         learning_rate: float,
         optim_kwargs: dict[str, Any] | None = None,
         clip_grad_norm: float | None = None,
         names: dict[torch.nn.Parameter, str] | None = None,
-        n_members: int | None = None,
     ) -> None:
-        self.n_members = n_members
-        self.parameters = [p for p in parameters if p.requires_grad]
+        given: list[Any] = list(networks)
+        if not given or not isinstance(given[0], Network):
+            given = [Network("", [p for p in given if p.requires_grad], names=names or {})]
+        self.networks: list[Network] = given
+        self.parameters = [p for network in self.networks for p in network.parameters]
         if not self.parameters:
             raise ValueError("there is nothing to train: no parameter requires a gradient.")
         self.clip_grad_norm = clip_grad_norm
         self._base_learning_rate = learning_rate
-        self._names = names or {}
+        self._names = {p: name for network in self.networks for p, name in network.names.items()}
         kwargs = checked_arguments(OptimCls, optim_kwargs)
         try:
             self.optimizer = OptimCls(self.parameters, lr=learning_rate, **kwargs)
         except (TypeError, ValueError) as error:
-            given = dict(optim_kwargs or {}, lr=learning_rate)
-            raise ValueError(f"{OptimCls.__name__} refuses {given}: {error}") from error
+            settings = dict(optim_kwargs or {}, lr=learning_rate)
+            raise ValueError(f"{OptimCls.__name__} refuses {settings}: {error}") from error
         self._begun = False
 
     def scale_learning_rate(self, factor: float) -> None:
@@ -68,12 +108,17 @@ class GradientStep:
     def __call__(self, loss: torch.Tensor) -> torch.Tensor:
         """Take one step down the gradient of ``loss``; returns the gradient's norm before clipping.
 
-        Returns:
-            a scalar; [E] of ``n_members``.
-
         Raises:
             NonFiniteError: loss or gradient is NaN or infinite; parameters are left untouched.
             ValueError: the loss depends on no parameter at all.
+        """
+        (norms,) = self.descend(loss)
+        return norms[0] if self.networks[0].n_members is None else norms
+
+    def descend(self, loss: torch.Tensor) -> list[torch.Tensor]:
+        """As a call; returns the norms of each network, [1] or [E], or [0] of one without gradient.
+
+        What has no gradient stays as it is.
         """
         if not loss.requires_grad:
             raise ValueError(
@@ -86,25 +131,34 @@ class GradientStep:
         if not self._begun:
             self._begun = True
             warn_without_gradient(self._name(p) for p in self.parameters if p.grad is None)
-        gradients = [p.grad for p in self.parameters if p.grad is not None]
-        norm = total_norm(gradients) if self.n_members is None else member_norms(gradients)
+        norms = [network.norms() for network in self.networks]
         # Both: where errors are clipped, an infinite loss has a finite gradient.
-        known = torch.cat((norm.reshape(-1), loss.detach().to(norm).reshape(1))).tolist()
+        found = [n for n in norms if n is not None]
+        known = torch.cat((*found, loss.detach().to(found[0]).reshape(1))).tolist()
         if not math.isfinite(sum(known)):
             raise NonFiniteError(self._diagnose(loss))
         if self.clip_grad_norm is not None and max(known[:-1]) > self.clip_grad_norm:
-            self._clip(gradients, norm)
+            for network, own in zip(self.networks, norms):
+                if own is not None:
+                    network.clip(own, self.clip_grad_norm)
         self.optimizer.step()
-        return norm
+        return [loss.new_empty(0) if n is None else n for n in norms]
 
-    def _clip(self, gradients: list[torch.Tensor], norm: torch.Tensor) -> None:
-        assert self.clip_grad_norm is not None
-        if self.n_members is None:
-            torch.nn.utils.clip_grads_with_norm_(self.parameters, self.clip_grad_norm, norm)
-            return
-        scale = (self.clip_grad_norm / (norm + CLIP_EPS)).clamp(max=1)
-        for gradient in gradients:
-            gradient.mul_(scale.reshape(-1, *[1] * (gradient.dim() - 1)))
+    def state_dicts(self) -> dict[str, Any]:
+        """The optimizer's state, by the names of networks."""
+        state = self.optimizer.state_dict()
+        if len(self.networks) == 1:
+            return {self.networks[0].name: state}
+        states, first = {}, 0
+        for network in self.networks:
+            states[network.name] = part(state, first, len(network.parameters))
+            first += len(network.parameters)
+        return states
+
+    def load_state_dicts(self, states: dict[str, Any]) -> None:
+        """Load what ``state_dicts`` gave, of these networks and perhaps of others."""
+        own = [states[network.name] for network in self.networks]
+        self.optimizer.load_state_dict(own[0] if len(own) == 1 else whole(own))
 
     def _diagnose(self, loss: torch.Tensor) -> str:
         if not torch.isfinite(loss):
@@ -130,12 +184,6 @@ def total_norm(gradients: list[torch.Tensor]) -> torch.Tensor:
     return torch.linalg.vector_norm(torch.cat([g.reshape(-1) for g in gradients]))  # type: ignore[no-any-return]
 
 
-def member_norms(gradients: list[torch.Tensor]) -> torch.Tensor:
-    """[E]: the norms of gradients [E, ...], for each of the E members."""
-    norms = [torch.linalg.vector_norm(g.flatten(1), dim=1) for g in gradients]
-    return torch.linalg.vector_norm(torch.stack(norms), dim=0)  # type: ignore[no-any-return]
-
-
 def checked_arguments(OptimCls: Any, optim_kwargs: dict[str, Any] | None) -> dict[str, Any]:
     """The arguments of an optimizer beside parameters and learning rate.
 
@@ -158,38 +206,3 @@ def checked_arguments(OptimCls: Any, optim_kwargs: dict[str, Any] | None) -> dic
     if "fused" in known and not {"fused", "foreach"} & set(kwargs):
         kwargs["fused"] = True
     return kwargs
-
-
-def split_members(state: dict[str, Any], n_members: int) -> list[dict[str, Any]]:
-    """The optimizer state of E networks in one, as that of an optimizer for each.
-
-    Args:
-        state: of an optimizer of parameters [E, ...].
-        n_members: E.
-    """
-
-    def of(i: int, entry: Any) -> Any:
-        return entry[i] if isinstance(entry, torch.Tensor) and entry.dim() else entry
-
-    return [
-        {
-            **state,
-            "state": {k: {n: of(i, x) for n, x in s.items()} for k, s in state["state"].items()},
-        }
-        for i in range(n_members)
-    ]
-
-
-def join_members(states: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The state that ``split_members`` split."""
-
-    def joined(name: str, entries: list[Any]) -> Any:
-        tensors = isinstance(entries[0], torch.Tensor) and name != "step"  # counted for all alike
-        return torch.stack(entries) if tensors else entries[0]
-
-    first = states[0]
-    parts = {
-        k: {n: joined(n, [s["state"][k][n] for s in states]) for n in entry}
-        for k, entry in first["state"].items()
-    }
-    return {**first, "state": parts}

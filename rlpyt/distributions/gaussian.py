@@ -184,10 +184,22 @@ class Gaussian(Distribution):
         Returns:
             action [*lead, A], as from ``sample``; log-likelihood [*lead], squashing included.
         """
-        sample = self._draw(dist_info)
-        if not reparameterize:
-            sample = sample.detach()
-        return self._bound(sample), self.log_likelihood(sample, dist_info)
+        if self.noise_clip is not None or not reparameterize:
+            sample = self._draw(dist_info)
+            sample = sample if reparameterize else sample.detach()
+            return self._bound(sample), self.log_likelihood(sample, dist_info)
+        # (sample - mean) / std is the noise itself, whatever the parameters.
+        mean, log_std = dist_info.mean, self._log_std(dist_info)
+        noise = self._take_noise(mean.shape[:-1], mean.device)
+        sample = torch.addcmul(mean, self._std(dist_info), noise)
+        terms = log_std + 0.5 * noise * noise
+        if self.squash is not None:
+            terms = terms + self._log_slope(sample)
+        return self._bound(sample), -terms.sum(-1) - self._log_normalizer
+
+    @property
+    def _log_normalizer(self) -> float:
+        return 0.5 * math.log(2 * math.pi) * self._dim
 
     # Formulas.
 
@@ -206,13 +218,18 @@ class Gaussian(Distribution):
         logli = self._gaussian_logli(x, dist_info)
         if self.squash is None:
             return logli
-        log_slope = math.log(self.squash) + 2 * (math.log(2) - x - F.softplus(-2 * x))
-        return logli - log_slope.sum(-1)
+        return logli - self._log_slope(x).sum(-1)
+
+    def _log_slope(self, x: Tensor) -> Tensor:
+        """log(squash (1 - tanh(x)^2)) of each component."""
+        assert self.squash is not None
+        constant = math.log(self.squash) + 2 * math.log(2)
+        return constant - 2 * (x + F.softplus(-2 * x))
 
     def _gaussian_logli(self, x: Tensor, dist_info: Any) -> Tensor:
         log_std = self._log_std(dist_info)
         z: Tensor = (x - dist_info.mean) * torch.exp(-log_std)
-        return -(0.5 * z * z + log_std).sum(-1) - 0.5 * math.log(2 * math.pi) * self._dim
+        return -(0.5 * z * z + log_std).sum(-1) - self._log_normalizer
 
     def likelihood_ratio(self, x: Tensor, old_dist_info: Any, new_dist_info: Any) -> Tensor:
         """Density under new over that under old, [*lead]; squashing cancels out."""

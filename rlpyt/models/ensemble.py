@@ -18,6 +18,8 @@ class EnsembleLinear(nn.Module):
         in_features, out_features: of each.
     """
 
+    makes_new = True  # outputs share no memory with inputs, and are needed by nobody
+
     def __init__(self, n_members: int, in_features: int, out_features: int) -> None:
         super().__init__()
         members = [nn.Linear(in_features, out_features) for _ in range(n_members)]

@@ -83,11 +83,12 @@ def update_state_dict(
     old = model.state_dict()
     if old.keys() != new.keys():
         raise RuntimeError(f"state_dict differs in keys: {sorted(set(old) ^ set(new))}.")
-    for name, tensor in old.items():
-        if tensor.is_floating_point():
-            tensor.lerp_(new[name].to(tensor), tau)
-        else:
-            tensor.copy_(new[name])
+    slow = [name for name, tensor in old.items() if tensor.is_floating_point()]
+    torch._foreach_lerp_(
+        [old[name] for name in slow], [new[name].to(old[name]) for name in slow], tau
+    )
+    for name in old.keys() - set(slow):
+        old[name].copy_(new[name])
 
 
 def strip_ddp_state_dict(state_dict: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,13 +1,13 @@
 """What algorithms of continuous control share: critics and a policy, each with an optimizer."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 
 from rlpyt.algos.off_policy import OffPolicyAlgo
-from rlpyt.algos.optim import GradientStep
+from rlpyt.algos.optim import GradientStep, Network
 from rlpyt.algos.untrained import warn_of_untrained
 from rlpyt.errors import NonFiniteError
 
@@ -16,7 +16,7 @@ class QpgAlgo(OffPolicyAlgo):
     """Base of algorithms that regress critics, and let a policy climb them.
 
     Attributes:
-        steps: the `GradientStep` of each part, by name: "q", "mu" or "pi", ...
+        steps: the `GradientStep`s, by name.
     """
 
     # Hyperparameters that every subclass declares, beside those of the bases.
@@ -44,36 +44,33 @@ class QpgAlgo(OffPolicyAlgo):
         """Build the optimizers, by ``add_step``."""
         raise NotImplementedError(f"{type(self).__name__} must implement _add_steps.")
 
-    def add_step(
+    def network(
         self,
         name: str,
-        network: torch.nn.Module | None,
+        module: torch.nn.Module | None,
         parameters: Iterable[torch.nn.Parameter],
-        learning_rate: float,
         n_members: int | None = None,
-    ) -> None:
-        """Add an optimizer.
+    ) -> Network:
+        """What an optimizer trains.
 
         Args:
-            name: of the part.
-            network: whose parameters they are; ``None``: of none.
-            parameters: what it trains.
-            learning_rate: its own.
-            n_members: of `GradientStep`.
+            name: of it.
+            module: whose parameters they are; ``None``: of none.
+            parameters: those.
+            n_members: of `Network`.
         """
         names: dict[torch.nn.Parameter, str] = {}
-        if network is not None:
+        if module is not None:
             if self.rank == 0:
-                warn_of_untrained(network)
-            names = {p: f"{name}: {path}" for path, p in network.named_parameters()}
+                warn_of_untrained(module)
+            names = {p: f"{name}: {path}" for path, p in module.named_parameters()}
+        trained = [p for p in parameters if p.requires_grad]
+        return Network(name, trained, n_members, names)
+
+    def add_step(self, name: str, networks: Sequence[Network], learning_rate: float) -> None:
+        """Add an optimizer of some networks."""
         self.steps[name] = GradientStep(
-            parameters,
-            self.OptimCls,
-            learning_rate,
-            self.optim_kwargs,
-            self.clip_grad_norm,
-            names,
-            n_members,
+            networks, self.OptimCls, learning_rate, self.optim_kwargs, self.clip_grad_norm
         )
 
     def compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -82,30 +79,31 @@ class QpgAlgo(OffPolicyAlgo):
             return function
         name = function.__name__
         if name not in self._losses:
-            self._losses[name] = torch.compile(function)
+            # Random numbers as without compilation: its own are drawn one by one on the CPU.
+            self._losses[name] = torch.compile(function, options={"fallback_random": True})
         return self._losses[name]  # type: ignore[no-any-return]
 
-    def descend(self, name: str, loss: torch.Tensor, itr: int) -> torch.Tensor:
-        """Take a step with one part; returns its gradient norm.
+    def descend(self, name: str, loss: torch.Tensor, itr: int) -> list[torch.Tensor]:
+        """Take a step with one optimizer; returns the gradient norms of each of its networks.
 
         Raises:
             NonFiniteError: loss or gradient is not finite.
         """
         try:
-            return self.steps[name](loss)
+            return self.steps[name].descend(loss)
         except NonFiniteError as error:
             raise self.stop_if_not_finite(itr, error) from None
 
     # State.
 
     def optim_state_dict(self) -> dict[str, Any]:
-        """States of the optimizers by the names of their parts."""
-        return {name: step.optimizer.state_dict() for name, step in self.steps.items()}
+        """States of the optimizers by the names of what they train."""
+        return {k: v for step in self.steps.values() for k, v in step.state_dicts().items()}
 
     def load_optim_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load what ``optim_state_dict`` gave."""
-        for name, step in self.steps.items():
-            step.optimizer.load_state_dict(state_dict[name])
+        for step in self.steps.values():
+            step.load_state_dicts(state_dict)
 
 
 @contextmanager

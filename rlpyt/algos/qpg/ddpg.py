@@ -60,8 +60,10 @@ class DDPG(QpgAlgo):
 
     def _add_steps(self) -> None:
         agent = self.agent
-        self.add_step("mu", agent.model, agent.mu_parameters(), self.learning_rate)
-        self.add_step("q", agent.q_model, agent.q_parameters(), self.q_learning_rate)
+        mu = self.network("mu", agent.model, agent.mu_parameters())
+        q = self.network("q", agent.q_model, agent.q_parameters())
+        self.add_step("mu", [mu], self.learning_rate)
+        self.add_step("q", [q], self.q_learning_rate)
 
     def _opt_info(self, columns: tuple[list[Any], ...]) -> Any:
         return OptInfo(*columns)
@@ -71,25 +73,25 @@ class DDPG(QpgAlgo):
         batch = self.replay_buffer.sample_batch(self.batch_size)
         samples = self.on_device(batch)
         q_loss, td_abs_errors = self.compiled(self._q_loss)(samples)
-        q_grad_norm = self.descend("q", q_loss, itr)
+        (q_grad_norm,) = self.descend("q", q_loss, itr)
         self._prioritize(batch, td_abs_errors)
         mu: tuple[list[float], list[float]] = ([], [])
         if (self.update_counter + 1) % self.policy_update_interval == 0:
-            mu_loss = self.mu_loss(samples)
-            mu_grad_norm = self.descend("mu", mu_loss, itr)
+            with frozen(self.agent.q_model):
+                mu_loss = self.compiled(self.mu_loss)(samples)
+            (mu_grad_norm,) = self.descend("mu", mu_loss, itr)
             mu = ([mu_loss.item()], [mu_grad_norm.item()])
         self.count_update()
         return mu[0], [q_loss.item()], mu[1], [q_grad_norm.item()]
 
     def mu_loss(self, samples: Any, valid: torch.Tensor | None = None) -> torch.Tensor:
-        """The policy's loss, -E[Q(s, mu(s))], with the critic held fast.
+        """The policy's loss, -E[Q(s, mu(s))]; to be called with a frozen critic.
 
         Args:
             samples: from the replay, [B].
             valid: [B], which samples count; ``None``: all.
         """
-        with frozen(self.agent.q_model):
-            q = self.forward(self.agent.q_at_mu, *samples.agent_inputs)
+        q = self.forward(self.agent.q_at_mu, *samples.agent_inputs)
         return -valid_mean(q, valid)
 
     def q_loss(self, samples: Any, valid: torch.Tensor | None = None) -> torch.Tensor:

@@ -6,7 +6,8 @@ from typing import Any, ClassVar, Literal
 
 import torch
 
-from rlpyt.algos.optim import join_members, split_members
+from rlpyt.algos.optim import Network
+from rlpyt.algos.optim_state import join_members, split_members
 from rlpyt.algos.qpg.base import QpgAlgo, frozen
 from rlpyt.algos.qpg.losses import (
     quantile_errors,
@@ -108,16 +109,23 @@ class SAC(QpgAlgo):
             )
 
     def _add_steps(self) -> None:
-        agent, rate = self.agent, self.learning_rate
-        self.add_step("pi", agent.model, agent.pi_parameters(), rate)
-        self.add_step("q", agent.q_model, agent.q_parameters(), rate, agent.n_joined)
+        self.add_step("all", self._trained(), self.learning_rate)
+
+    def _trained(self) -> list[Network]:
+        """Everything, with one optimizer: all losses are taken at the same parameters."""
+        agent = self.agent
         start = torch.tensor(1.0 if self.fixed_alpha is None else self.fixed_alpha).log()
         self.log_alpha = torch.nn.Parameter(start.to(agent.device))
-        if self.fixed_alpha is None:
-            self.add_step("alpha", None, [self.log_alpha], rate)
         self._target_entropy = self.target_entropy
         if self.target_entropy == "auto":
             self._target_entropy = -float(agent.scale.size)
+        networks = [
+            self.network("pi", agent.model, agent.pi_parameters()),
+            self.network("q", agent.q_model, agent.q_parameters(), agent.n_joined),
+        ]
+        if self.fixed_alpha is None:
+            networks.append(self.network("alpha", None, [self.log_alpha]))
+        return networks
 
     @property
     def alpha(self) -> torch.Tensor:
@@ -135,28 +143,25 @@ class SAC(QpgAlgo):
         losses, values = self.loss(self.on_device(batch))
         q_losses, pi_loss, alpha_loss = losses
         q, mean, log_std, td_abs_errors = values
-        q_norms = self.descend("q", q_losses.sum(), itr).reshape(-1)
-        pi: tuple[list[float], list[float]] = ([], [])
-        if pi_loss is not None:
-            pi = ([pi_loss.item()], [self.descend("pi", pi_loss, itr).item()])
-        if alpha_loss is not None:
-            self.descend("alpha", alpha_loss, itr)
+        total = q_losses.sum()
+        for loss in (pi_loss, alpha_loss):
+            total = total if loss is None else total + loss
+        pi_norm, q_norms, *_ = self.descend("all", total, itr)
         self._prioritize(batch, td_abs_errors)
         self.count_update()
         first, last = q[0], q[-1]
+        apart = (first - last).abs().mean()
+        numbers = [q_losses[0], q_losses[-1], q_norms[0], q_norms[-1], apart, self.alpha]
+        pi_numbers = [] if pi_loss is None else [pi_loss.detach(), pi_norm[0]]
+        q1_loss, q2_loss, q1_norm, q2_norm, apart, alpha, *pi = torch.stack(
+            [x.detach() for x in numbers + pi_numbers]
+        ).tolist()
+        thin = [[] if x is None else thinned(x) for x in (first, last, mean, log_std)]
         return (
-            [q_losses[0].item()],
-            [q_losses[-1].item()],
-            pi[0],
-            [q_norms[0].item()],
-            [q_norms[-1].item()],
-            pi[1],
-            thinned(first),
-            thinned(last),
-            thinned(mean) if mean is not None else [],
-            thinned(log_std) if log_std is not None else [],
-            [(first - last).abs().mean().item()],
-            [self.alpha.item()],
+            *([q1_loss], [q2_loss], pi[:1]),
+            *([q1_norm], [q2_norm], pi[1:]),
+            *thin,
+            *([apart], [alpha]),
         )
 
     def loss(self, samples: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
@@ -173,7 +178,8 @@ class SAC(QpgAlgo):
         q_losses, q, td_abs_errors = self.compiled(self.q_loss)(samples)
         if (self.update_counter + 1) % self.policy_update_interval:
             return (q_losses, None, None), (q, None, None, td_abs_errors)
-        pi_loss, log_pi, mean, log_std = self.compiled(self.pi_loss)(samples)
+        with frozen(self.agent.q_model):
+            pi_loss, log_pi, mean, log_std = self.compiled(self.pi_loss)(samples)
         alpha_loss = None
         if self.fixed_alpha is None:
             # d/d alpha of alpha (H - target), as that of the logarithm: the step is the same way.
@@ -215,7 +221,7 @@ class SAC(QpgAlgo):
         return soft_target(next_q, *rest, discount_n)
 
     def pi_loss(self, samples: Any) -> tuple[torch.Tensor, ...]:
-        """E[alpha log pi(a|s) - Q(s, a)] for a from the policy, with the critics held fast.
+        """E[alpha log pi(a|s) - Q(s, a)] for a from the policy; to be called with frozen critics.
 
         Q is the least of the critics' values, or their mean where targets are of some critics or
         of quantiles.
@@ -240,8 +246,7 @@ class SAC(QpgAlgo):
 
     def _cost(self, inputs: Any, action: torch.Tensor, log_pi: torch.Tensor) -> torch.Tensor:
         """alpha log pi(a|s) - log prior(a) - Q(s, a), [B]."""
-        with frozen(self.agent.q_model):
-            q = self.forward(self.agent.q, *inputs, action)
+        q = self.forward(self.agent.q, *inputs, action)
         if q.dim() > log_pi.dim() + 1:
             q = q.mean((0, -1))
         else:

@@ -6,6 +6,8 @@ from typing import Any, ClassVar, Literal
 
 import torch
 
+from rlpyt.algos.optim import Network
+from rlpyt.algos.qpg.base import frozen
 from rlpyt.algos.qpg.sac import SAC
 from rlpyt.algos.replaying import thinned
 from rlpyt.utils.checks import check_range
@@ -38,10 +40,10 @@ class SAC_V(SAC):
         super().__post_init__()
         check_range("policy_output_regularization", self.policy_output_regularization, 0)
 
-    def _add_steps(self) -> None:
-        super()._add_steps()
+    def _trained(self) -> list[Network]:
+        """Everything, with one optimizer: all losses are taken at the same parameters."""
         agent = self.agent
-        self.add_step("v", agent.v_model, agent.v_parameters(), self.learning_rate)
+        return [*super()._trained(), self.network("v", agent.v_model, agent.v_parameters())]
 
     def _opt_info(self, columns: tuple[list[Any], ...]) -> Any:
         return OptInfo(*columns)
@@ -52,20 +54,16 @@ class SAC_V(SAC):
         losses, values = self.loss(self.on_device(batch))
         q_losses, v_loss, pi_loss = losses
         q, v, mean, log_std, td_abs_errors = values
-        norms = {
-            name: self.descend(name, loss, itr).reshape(-1)
-            for name, loss in (("q", q_losses.sum()), ("v", v_loss), ("pi", pi_loss))
-        }
+        norms = self.descend("all", q_losses.sum() + v_loss + pi_loss, itr)
+        pi_norm, q_norms, v_norm = norms
         self._prioritize(batch, td_abs_errors)
         self.count_update()
         first, last = q[0], q[-1]
-        scalars = [q_losses[0], q_losses[-1], v_loss, pi_loss]
-        scalars += [norms["q"][0], norms["q"][-1], norms["v"][0], norms["pi"][0]]
-        return (
-            *([x.item()] for x in scalars),
-            *(thinned(x) for x in (first, last, v, mean, log_std)),
-            [(first - last).abs().mean().item()],
-        )
+        numbers = [q_losses[0], q_losses[-1], v_loss, pi_loss]
+        numbers += [q_norms[0], q_norms[-1], v_norm[0], pi_norm[0], (first - last).abs().mean()]
+        *known, apart = torch.stack([x.detach() for x in numbers]).tolist()
+        thin = [thinned(x) for x in (first, last, v, mean, log_std)]
+        return *([x] for x in known), *thin, [apart]
 
     def loss(self, samples: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """The losses of critics, value network and policy on a batch [B].
@@ -79,7 +77,9 @@ class SAC_V(SAC):
             absolute TD errors [B]; without gradient).
         """
         q_losses, q, td_abs_errors = self.compiled(self.q_loss)(samples)
-        v_loss, v, pi_loss, mean, log_std = self.compiled(self.v_and_pi_loss)(samples)
+        with frozen(self.agent.q_model):
+            outcome = self.compiled(self.v_and_pi_loss)(samples)
+        v_loss, v, pi_loss, mean, log_std = outcome
         return (q_losses, v_loss, pi_loss), (q, v, mean, log_std, td_abs_errors)
 
     @torch.no_grad()
