@@ -132,12 +132,15 @@ def stable_baselines3(env: str) -> Workload:
         yield Progress(ITERATION, float(np.mean([e["r"] for e in episodes])) if episodes else None)
 
 
-def rlpyt(env: str, n_envs: int = 1, sampler: str = "serial", **kwargs: Any) -> Workload:
+def rlpyt(
+    env: str, n_envs: int = 1, n_steps: int | None = None, sampler: str = "serial", **kwargs: Any
+) -> Workload:
     """DQN through the public classes, as a script would build it.
 
     Args:
         env: "cartpole" or "pong".
         n_envs: batch_B; with four, each takes one step per update.
+        n_steps: batch_T; ``None``: of one update. With more, updates come as many at once.
         sampler: of ``contenders``.
         kwargs: of the algorithm, over the hyperparameters all share.
     """
@@ -147,7 +150,7 @@ def rlpyt(env: str, n_envs: int = 1, sampler: str = "serial", **kwargs: Any) -> 
     from rlpyt.algos.dqn.dqn import DQN
 
     torch.manual_seed(0)
-    T = HYPER.steps_per_update // n_envs
+    T = n_steps or HYPER.steps_per_update // n_envs
     collect, affinity = sampler_for(env, n_envs, int(sampler != "serial"), sampler, T)
     Agent, model_kwargs = (
         (AtariDqnAgent, NATURE) if env == "pong" else (DqnMlpAgent, {"hidden_sizes": [64, 64]})
@@ -180,7 +183,7 @@ def rlpyt(env: str, n_envs: int = 1, sampler: str = "serial", **kwargs: Any) -> 
         )
         itr = 0
         while True:
-            for _ in range(ITERATION // HYPER.steps_per_update):
+            for _ in range(ITERATION // (T * n_envs)):
                 agent.sample_mode(itr)
                 samples, traj_infos = collect.obtain_samples(itr)
                 returns.extend(info["Return"] for info in traj_infos)

@@ -2,14 +2,16 @@
 
 PPO: 8 environments x 128 steps, 4 epochs of 4 minibatches, the hyperparameters of `peers.HYPER`
 everywhere. DQN: one environment, an update with 32 transitions every 4 steps, the
-hyperparameters of `dqn_peers.HYPER`. Steps after which the mean return of the last 100 episodes
+hyperparameters of `dqn_peers.HYPER`; with 4 environments x 16 steps, 16 updates behind each 64.
+SAC and TD3: one environment, one update with 256 transitions per step, the hyperparameters of
+`control_peers.HYPER`. Steps after which the mean return of the last 100 episodes
 reached the target show that all learn alike; one seed each, so they are evidence of a fault, not
 of a difference.
 """
 
 from __future__ import annotations
 
-from benchmarks import contenders, dqn_peers, harness, peers
+from benchmarks import contenders, control_peers, dqn_peers, harness, peers
 from benchmarks.harness import Contender, Setting
 
 
@@ -63,6 +65,7 @@ def dqn(env: str, target_return: float, threads: tuple[int, ...] = (1,)) -> Sett
     """Deep Q-learning in one environment, or in four that take one step per update."""
     task = {"env": env}
     several = dict(task, n_envs=4)
+    at_once = dict(several, n_steps=16)
     return Setting(
         f"DQN {'CartPole-v1' if env == 'cartpole' else 'Pong'}, an update every 4 steps",
         tuple(
@@ -73,9 +76,37 @@ def dqn(env: str, target_return: float, threads: tuple[int, ...] = (1,)) -> Sett
                 ("Stable-Baselines3", dqn_peers.stable_baselines3, task),
                 ("rlpyt SerialSampler", dqn_peers.rlpyt, task),
                 ("rlpyt SerialSampler, 4 environments", dqn_peers.rlpyt, several),
+                ("rlpyt SerialSampler, 4 x 16 steps", dqn_peers.rlpyt, at_once),
+                (
+                    "rlpyt SerialSampler, 4 x 16 steps, compiled",
+                    dqn_peers.rlpyt,
+                    dict(at_once, compile_loss=True),
+                ),
             )
         ),
         target_return=target_return,
+    )
+
+
+def control(algo: str, threads: tuple[int, ...] = (1, 2)) -> Setting:
+    """SAC or TD3 on HalfCheetah-v5: the time goes to matrix products of 256 x 256."""
+    task = {"algo": algo}
+    return Setting(
+        f"{algo.upper()} HalfCheetah-v5, an update every step",
+        tuple(
+            Contender(name, build, kwargs, n)
+            for n in threads
+            for name, build, kwargs in (
+                ("hand-written", control_peers.hand_written, task),
+                ("Stable-Baselines3", control_peers.stable_baselines3, task),
+                ("rlpyt SerialSampler", control_peers.rlpyt, task),
+                (
+                    "rlpyt SerialSampler, compiled",
+                    control_peers.rlpyt,
+                    dict(task, compile_loss=True),
+                ),
+            )
+        ),
     )
 
 
@@ -84,6 +115,8 @@ SETTINGS = {
     "pong": (pong(),),
     "dqn-cartpole": (dqn("cartpole", 200),),
     "dqn-pong": (dqn("pong", 0, (1, 2)),),
+    "sac": (control("sac"),),
+    "td3": (control("td3"),),
 }
 
 if __name__ == "__main__":

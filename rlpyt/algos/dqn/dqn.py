@@ -46,6 +46,7 @@ class DQN(OffPolicyAlgo):
     updates_per_sync: int = 1  # updates between hand-overs of parameters, in asynchronous runs
     save_replay: bool | None = None  # keep the replay in checkpoints; None: if below 200 MB
     mixed_precision: bool = False  # forward passes of training in bfloat16
+    compile_loss: bool = False  # compile the loss with torch.compile (needs a C++ compiler)
 
     learns: ClassVar[str] = "action values"  # what the agent must give
     ready_agents: ClassVar[str] = "DqnMlpAgent or AtariDqnAgent"  # that give it
@@ -71,7 +72,7 @@ class DQN(OffPolicyAlgo):
     def update(self, itr: int) -> tuple[Any, ...]:
         """Take one gradient step on a batch; returns values for each field of ``OptInfo``."""
         batch = self.replay_buffer.sample_batch(self.batch_size)
-        loss, td_abs_errors = self.loss(batch)
+        loss, td_abs_errors = self.compiled(self.loss)(batch)
         grad_norm = self._descend(loss, itr)
         self._prioritize(batch, td_abs_errors)
         return [loss.item()], [grad_norm.item()], thinned(td_abs_errors)

@@ -105,6 +105,7 @@ class R2D1(DQN):
     ReplayBufferCls: Any = None  # to use in place of the one these settings ask for
     updates_per_sync: int = 1  # updates between hand-overs of parameters, in asynchronous runs
     batch_size: int = field(init=False, default=0)  # follows from the lengths above
+    compile_loss: bool = field(init=False, default=False)  # sequences are cut anew in every batch
 
     ready_agents: ClassVar[str] = "R2d1LstmAgent or AtariR2d1Agent"
     opt_info_fields: ClassVar[tuple[str, ...]] = OptInfo._fields

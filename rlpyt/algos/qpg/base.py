@@ -1,6 +1,6 @@
 """What algorithms of continuous control share: critics and a policy, each with an optimizer."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,7 +21,6 @@ class QpgAlgo(OffPolicyAlgo):
 
     # Hyperparameters that every subclass declares, beside those of the bases.
     bootstrap_timelimit: bool
-    compile_loss: bool
 
     steps: dict[str, GradientStep]
 
@@ -36,7 +35,6 @@ class QpgAlgo(OffPolicyAlgo):
         self._seed_replay(rank)
         self.steps = {}
         self._add_steps()
-        self._losses: dict[str, Any] = {}
         if self.initial_optim_state_dict is not None:
             self.load_optim_state_dict(self.initial_optim_state_dict)
 
@@ -72,16 +70,6 @@ class QpgAlgo(OffPolicyAlgo):
         self.steps[name] = GradientStep(
             networks, self.OptimCls, learning_rate, self.optim_kwargs, self.clip_grad_norm
         )
-
-    def compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The method, compiled where ``compile_loss`` asks for it."""
-        if not self.compile_loss:
-            return function
-        name = function.__name__
-        if name not in self._losses:
-            # Random numbers as without compilation: its own are drawn one by one on the CPU.
-            self._losses[name] = torch.compile(function, options={"fallback_random": True})
-        return self._losses[name]  # type: ignore[no-any-return]
 
     def descend(self, name: str, loss: torch.Tensor, itr: int) -> list[torch.Tensor]:
         """Take a step with one optimizer; returns the gradient norms of each of its networks.
