@@ -46,10 +46,18 @@ class Experiment:
     """One row of the table."""
 
     name: str
-    command: str  # of ``rlpyt train``, without seed and directory
+    command: str  # without seed and directory
     seeds: tuple[int, ...]
     target: str
     by_default: bool = True
+    program: str = "rlpyt.cli.main"  # the module that is run; of others than rlpyt's the peers'
+
+    @property
+    def shown(self) -> str:
+        """The command as a person would type it."""
+        if self.program == "rlpyt.cli.main":
+            return f"rlpyt {self.command}"
+        return f"python -m {self.program} {self.command}"
 
     def directory(self, seed: int) -> Path:
         return RUNS / self.name / f"run_{seed}"
@@ -59,45 +67,63 @@ class Experiment:
 
 
 EXPERIMENTS = [
-    Experiment("ppo-CartPole", "ppo CartPole-v1 --steps 100000", SEEDS, ">= 475"),
-    Experiment("a2c-CartPole", "a2c CartPole-v1 --steps 300000", SEEDS, ">= 475"),
-    Experiment("ppo-Acrobot", "ppo Acrobot-v1 --steps 200000", SEEDS, "solves: >= -100"),
-    Experiment("ppo-Pendulum", "ppo Pendulum-v1 --steps 300000", SEEDS, "solves: >= -250"),
-    Experiment("ppo-memory-lstm", f"{MEMORY[0]} --agent.recurrent", SEEDS, "near 1"),
-    Experiment("a2c-memory-lstm", f"{MEMORY[1]} --agent.recurrent", SEEDS, "near 1"),
-    Experiment("ppo-memory-ff", MEMORY[0], SEEDS, "cannot: about 0.5"),
-    Experiment("a2c-memory-ff", MEMORY[1], SEEDS, "cannot: about 0.5"),
-    Experiment("ppo-HalfCheetah", "ppo HalfCheetah-v5 --steps 300000", SEEDS, "a curve"),
+    Experiment("ppo-CartPole", "train ppo CartPole-v1 --steps 100000", SEEDS, ">= 475"),
+    Experiment("a2c-CartPole", "train a2c CartPole-v1 --steps 300000", SEEDS, ">= 475"),
+    Experiment("ppo-Acrobot", "train ppo Acrobot-v1 --steps 200000", SEEDS, "solves: >= -100"),
+    Experiment("ppo-Pendulum", "train ppo Pendulum-v1 --steps 300000", SEEDS, "solves: >= -250"),
+    Experiment("ppo-memory-lstm", f"train {MEMORY[0]} --agent.recurrent", SEEDS, "near 1"),
+    Experiment("a2c-memory-lstm", f"train {MEMORY[1]} --agent.recurrent", SEEDS, "near 1"),
+    Experiment("ppo-memory-ff", f"train {MEMORY[0]}", SEEDS, "cannot: about 0.5"),
+    Experiment("a2c-memory-ff", f"train {MEMORY[1]}", SEEDS, "cannot: about 0.5"),
+    Experiment("ppo-HalfCheetah", "train ppo HalfCheetah-v5 --steps 300000", SEEDS, "a curve"),
     Experiment(
         "ppo-pong",
-        "ppo pong --steps 1500000 --algo.learning-rate 5e-4 --algo.no-linear-lr-schedule "
+        "train ppo pong --steps 1500000 --algo.learning-rate 5e-4 --algo.no-linear-lr-schedule "
         f"--algo.minibatches 8 --eval-episodes 10 {SMALL_PONG}",
         (0,),
         ">= 10 in the curve",
         by_default=False,
     ),
-    Experiment("dqn-CartPole", "dqn CartPole-v1 --steps 100000", SEEDS, ">= 475"),
-    Experiment("ddqn-CartPole", f"dqn CartPole-v1 --steps 100000 {DDQN}", SEEDS, ">= 475"),
-    Experiment("catdqn-CartPole", "catdqn CartPole-v1 --steps 100000", SEEDS, ">= 475"),
-    Experiment("rainbow-CartPole", "rainbow CartPole-v1 --steps 100000", SEEDS, ">= 475"),
-    Experiment("qrdqn-CartPole", "qrdqn CartPole-v1 --steps 100000", SEEDS, ">= 475"),
-    Experiment("iqn-CartPole", "iqn CartPole-v1 --steps 100000", SEEDS, ">= 475"),
-    Experiment("r2d1-memory", "r2d1 toy/memory", SEEDS, "near 1"),
-    Experiment("dqn-memory", "dqn toy/memory --steps 20000", SEEDS, "cannot: about 0.5"),
-    Experiment("minatar-dqn", f"dqn {BREAKOUT}", SEEDS, "a curve", by_default=False),
-    Experiment("minatar-rainbow", f"rainbow {BREAKOUT}", SEEDS, "a curve", by_default=False),
-    Experiment("minatar-qrdqn", f"qrdqn {BREAKOUT}", SEEDS, "a curve", by_default=False),
-    Experiment("minatar-iqn", f"iqn {BREAKOUT}", SEEDS, "a curve", by_default=False),
+    Experiment("dqn-CartPole", "train dqn CartPole-v1 --steps 100000", SEEDS, ">= 475"),
+    Experiment("ddqn-CartPole", f"train dqn CartPole-v1 --steps 100000 {DDQN}", SEEDS, ">= 475"),
+    Experiment("catdqn-CartPole", "train catdqn CartPole-v1 --steps 100000", SEEDS, ">= 475"),
+    Experiment("rainbow-CartPole", "train rainbow CartPole-v1 --steps 100000", SEEDS, ">= 475"),
+    Experiment("qrdqn-CartPole", "train qrdqn CartPole-v1 --steps 100000", SEEDS, ">= 475"),
+    Experiment("iqn-CartPole", "train iqn CartPole-v1 --steps 100000", SEEDS, ">= 475"),
+    Experiment("r2d1-memory", "train r2d1 toy/memory", SEEDS, "near 1"),
+    Experiment("dqn-memory", "train dqn toy/memory --steps 20000", SEEDS, "cannot: about 0.5"),
+    Experiment("minatar-dqn", f"train dqn {BREAKOUT}", SEEDS, "a curve", by_default=False),
+    Experiment("minatar-rainbow", f"train rainbow {BREAKOUT}", SEEDS, "a curve", by_default=False),
+    Experiment("minatar-qrdqn", f"train qrdqn {BREAKOUT}", SEEDS, "a curve", by_default=False),
+    Experiment("minatar-iqn", f"train iqn {BREAKOUT}", SEEDS, "a curve", by_default=False),
     Experiment(
         "dqn-pong",
-        "dqn pong --steps 400000 --sampler.kind serial --sampler.batch-T 4 --sampler.batch-B 1 "
-        "--torch-threads 1 --log-interval-steps 10000 --algo.learning-rate 2.5e-4 "
-        "--algo.min-steps-learn 10000 --algo.replay-size 100000 --algo.eps-steps 60000 "
+        "train dqn pong --steps 400000 --sampler.kind serial --sampler.batch-T 4 "
+        "--sampler.batch-B 1 --torch-threads 1 --log-interval-steps 10000 "
+        "--algo.learning-rate 2.5e-4 --algo.n-step-return 3 --algo.min-steps-learn 10000 "
+        "--algo.replay-size 100000 --algo.eps-steps 150000 "
         "--algo.target-update-interval 250 --eval-episodes 10 "
         f"{SMALL_PONG}",
         (0,),
         "a curve beside Stable-Baselines3's",
         by_default=False,
+    ),
+    Experiment("ddpg-Pendulum", "train ddpg Pendulum-v1 --steps 40000", SEEDS, ">= -200"),
+    Experiment("td3-Pendulum", "train td3 Pendulum-v1 --steps 20000", SEEDS, ">= -200"),
+    Experiment("sac-Pendulum", "train sac Pendulum-v1 --steps 20000", SEEDS, ">= -200"),
+    Experiment("sac_v-Pendulum", "train sac_v Pendulum-v1 --steps 20000", SEEDS, ">= -200"),
+    *(
+        Experiment(
+            f"{by}{algo}-{env}",
+            f"{'' if by else 'train '}{algo} {env}-v5 --steps 50000",
+            SEEDS,
+            "at least Stable-Baselines3's" if not by else "the other's score",
+            by_default=False,
+            program="benchmarks.sb3_control" if by else "rlpyt.cli.main",
+        )
+        for env in ("HalfCheetah", "Hopper")
+        for algo in ("sac", "td3")
+        for by in ("", "sb3-")
     ),
 ]  # fmt: skip
 
@@ -115,6 +141,11 @@ FIGURES = {
     "q-memory": ["r2d1-memory", "dqn-memory"],
     "minatar": ["minatar-dqn", "minatar-rainbow", "minatar-qrdqn", "minatar-iqn"],
     "dqn-pong": ["dqn-pong", "sb3-dqn-pong"],
+    "q-pendulum": ["ddpg-Pendulum", "td3-Pendulum", "sac-Pendulum", "sac_v-Pendulum"],
+    "control-halfcheetah": [
+        "sac-HalfCheetah", "sb3-sac-HalfCheetah", "td3-HalfCheetah", "sb3-td3-HalfCheetah",
+    ],
+    "control-hopper": ["sac-Hopper", "sb3-sac-Hopper", "td3-Hopper", "sb3-td3-Hopper"],
 }  # fmt: skip
 
 
@@ -122,9 +153,10 @@ def run(experiment: Experiment, seed: int) -> None:
     directory = experiment.directory(seed)
     if (directory / "evaluation.json").exists():
         return
-    command = [sys.executable, "-m", "rlpyt.cli.main", "train", *experiment.arguments(seed)]
-    print("$ rlpyt train", shlex.join(experiment.arguments(seed)), flush=True)
-    subprocess.run([*command, "--run-dir", directory, "--no-video"], check=True, cwd=ROOT)
+    command = [sys.executable, "-m", experiment.program, *experiment.arguments(seed)]
+    print(f"$ {experiment.shown} --seed {seed}", flush=True)
+    quietly = ["--no-video"] if experiment.program == "rlpyt.cli.main" else []
+    subprocess.run([*command, "--run-dir", directory, *quietly], check=True, cwd=ROOT)
 
 
 def row(experiment: Experiment) -> str | None:
@@ -141,7 +173,7 @@ def row(experiment: Experiment) -> str | None:
     curve = ", ".join(f"{r:.1f}" for r in best)
     seeds = ", ".join(map(str, experiment.seeds))
     return (
-        f"| {experiment.name} | `rlpyt train {experiment.command}` | {seeds} | "
+        f"| {experiment.name} | `{experiment.shown}` | {seeds} | "
         f"{experiment.target} | {evaluated} | {curve} | {np.mean(seconds):.0f} s |"
     )
 

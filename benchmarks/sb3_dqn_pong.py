@@ -48,6 +48,7 @@ def build(args: argparse.Namespace) -> Any:
         batch_size=args.batch_size,
         gamma=args.discount,
         train_freq=args.train_freq,
+        n_steps=args.n_steps,
         target_update_interval=args.target_update_interval,
         exploration_fraction=args.exploration_steps / args.steps,
         exploration_final_eps=args.exploration_final_eps,
@@ -130,6 +131,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--learning-rate", type=float, default=1e-4)
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--discount", type=float, default=0.99)
+    parser.add_argument("--n-steps", type=int, default=1, help="rewards in a target")
     parser.add_argument("--train-freq", type=int, default=4, help="steps per update")
     parser.add_argument(
         "--target-update-interval", type=int, default=8_000, help="steps: 4 per update of rlpyt's"

@@ -29,7 +29,7 @@ _MUJOCO: Parts = {
         "learning_rate": 3e-4,
         "batch_size": 256,
         "replay_ratio": 256,
-        "min_steps_learn": 10_000,
+        "min_steps_learn": 5_000,
         "replay_size": 1_000_000,
     },
 }

@@ -1,0 +1,107 @@
+"""Stable-Baselines3's SAC or TD3, as a run whose row and curve stand beside rlpyt's.
+
+    OMP_NUM_THREADS=1 python -m benchmarks.sb3_control sac HalfCheetah-v5 --steps 50000 --seed 0
+
+One environment, one update per step, the hyperparameters of `rlpyt train sac HalfCheetah-v5` and
+`rlpyt train td3 HalfCheetah-v5`, which can be set. Before learning begins actions are uniform here,
+nearly so there. After training the agent plays ``--eval-episodes`` episodes without noise, in
+environments with seeds of their own. Writes ``progress.csv`` and ``evaluation.json``, with the
+columns that ``rlpyt.vis.curves.plot_runs`` draws.
+"""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.sb3_dqn_pong import recorder
+
+EVALUATION_SEED = 10_000
+
+
+def build(args: argparse.Namespace) -> Any:
+    """The learner, with its environment."""
+    import stable_baselines3
+    import torch
+    from stable_baselines3.common.env_util import make_vec_env
+    from stable_baselines3.common.noise import NormalActionNoise
+
+    torch.set_num_threads(args.threads)
+    envs = make_vec_env(args.env, 1, seed=args.seed)
+    A = envs.action_space.shape[0]  # type: ignore[index]
+    noise = NormalActionNoise(np.zeros(A), np.full(A, args.action_std))
+    return getattr(stable_baselines3, args.algo.upper())(
+        "MlpPolicy",
+        envs,
+        learning_rate=args.learning_rate,
+        buffer_size=args.buffer_size,
+        learning_starts=args.learning_starts,
+        batch_size=args.batch_size,
+        gamma=args.discount,
+        tau=args.tau,
+        train_freq=1,
+        gradient_steps=1,
+        policy_kwargs={"net_arch": list(args.hidden_sizes)},
+        action_noise=noise if args.algo == "td3" else None,
+        device="cpu",
+        seed=args.seed,
+    )
+
+
+def evaluate(model: Any, env_id: str, episodes: int) -> list[float]:
+    """Undiscounted returns of whole episodes."""
+    from stable_baselines3.common.env_util import make_vec_env
+    from stable_baselines3.common.evaluation import evaluate_policy
+
+    envs = make_vec_env(env_id, 1, seed=EVALUATION_SEED)
+    returns, _ = evaluate_policy(
+        model, envs, n_eval_episodes=episodes, deterministic=True, return_episode_rewards=True
+    )
+    return [float(r) for r in returns]  # type: ignore[union-attr]
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("algo", choices=("sac", "td3"))
+    parser.add_argument("env", help="HalfCheetah-v5")
+    parser.add_argument("--steps", type=int, default=50_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--run-dir", type=Path, help="by default data/results/sb3-ALGO-ENV/run_SEED"
+    )
+    parser.add_argument("--learning-rate", type=float, default=3e-4)
+    parser.add_argument("--batch-size", type=int, default=256)
+    parser.add_argument("--discount", type=float, default=0.99)
+    parser.add_argument("--tau", type=float, default=0.005)
+    parser.add_argument("--learning-starts", type=int, default=5_000)
+    parser.add_argument("--buffer-size", type=int, default=1_000_000)
+    parser.add_argument("--hidden-sizes", type=int, nargs="+", default=[256, 256])
+    parser.add_argument("--action-std", type=float, default=0.1, help="of TD3's noise")
+    parser.add_argument("--eval-episodes", type=int, default=20)
+    parser.add_argument("--interval", type=int, default=5_000, help="steps between rows")
+    parser.add_argument("--threads", type=int, default=1, help="of torch")
+    return parser.parse_args()
+
+
+def main() -> None:
+    from benchmarks.learning import RUNS
+
+    args = arguments()
+    name = f"sb3-{args.algo}-{args.env.partition('-')[0]}"
+    directory = args.run_dir or RUNS / name / f"run_{args.seed}"
+    directory.mkdir(parents=True, exist_ok=True)
+    settings = json.dumps(vars(args) | {"run_dir": str(directory)}, indent=2)
+    (directory / "config.json").write_text(settings + "\n", encoding="utf-8")
+    model = build(args)
+    model.learn(args.steps, callback=recorder(directory / "progress.csv", args.interval))
+    returns = evaluate(model, args.env, args.eval_episodes)
+    found = {"return_mean": float(np.mean(returns)), "returns": returns}
+    (directory / "evaluation.json").write_text(json.dumps(found, indent=2), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
