@@ -10,13 +10,14 @@ import tyro
 from rlpyt.cli.finish import finish, showing_how_to_resume
 from rlpyt.cli.flags import UsageError, parse, settings_class
 from rlpyt.cli.progress import ProgressHook
+from rlpyt.experiments.agents import CONTROL
 from rlpyt.experiments.build import ALGORITHMS, algorithm_class, env_recipe
 from rlpyt.experiments.configs.presets import FAMILIES, layers
 from rlpyt.experiments.options import RunOptions, Settings
 from rlpyt.experiments.run import train
 from rlpyt.experiments.rundir import default_run_dir
 
-EXAMPLE = ("ppo", "CartPole-v1")
+EXAMPLE = "ppo"  # the algorithm that help is about if none is named
 DESCRIPTION = f"""Train an agent, then evaluate it, draw its learning curve and film it.
 
 ALGO is one of: {", ".join(ALGORITHMS)}. ENV is a gymnasium id (CartPole-v1, HalfCheetah-v5,
@@ -94,7 +95,8 @@ def _positionals(args: Sequence[str]) -> tuple[tuple[str, str], list[str]]:
     if len(names) == 2 and args[:2] == names:
         return (names[0], names[1]), list(args[2:])
     if "--help" in args or "-h" in args:
-        algo_name, env_id = [*names, *EXAMPLE[len(names) :]]
+        algo_name = names[0] if names else EXAMPLE
+        env_id = "Pendulum-v1" if algo_name in CONTROL else "CartPole-v1"
         return (algo_name, env_id), ["--help"]
     raise UsageError(
         "give an algorithm and an environment first, as in `rlpyt train ppo CartPole-v1`; "

@@ -7,6 +7,7 @@ environment         what it needs                     best return
 `MemoryEnv`         to remember the first step        1; 1/n_cues without memory
 `DelayEnv`          credit over many steps            1; 0 if credit does not reach back
 `TruncationEnv`     bootstrapping at time limits      value 1/(1 - discount) in the only state
+`ReachEnv`          continuous actions, each bound    0; -2/3 a step by uniform actions
 `CountEnv`          nothing: it shows who, when       for tests of samplers and replay
 ==================  ================================  ===========================================
 
@@ -207,6 +208,53 @@ class TruncationEnv(ToyEnv):
         self._t += 1
         done = self._t >= self._horizon
         return EnvStep(np.ones(1, np.float32), 1.0, done, EnvInfo(done and not self.terminate))
+
+
+class ReachEnv(ToyEnv):
+    """Continuous actions that must fill bounds of their own: in every step another goal.
+
+    The reward is minus the squared distance to the goal, per component and in units where the
+    action space is [-1, 1]. The next goal does not depend on the action, and an episode of
+    ``length`` steps ends by a time limit. Observation: the goal [A], in these units.
+
+    Args:
+        low, high: bounds of each of the A components of an action.
+        length: of an episode.
+    """
+
+    def __init__(
+        self,
+        low: Sequence[float] = (-2.0, 0.0),
+        high: Sequence[float] = (1.0, 10.0),
+        length: int = 10,
+        *,
+        seed: int | None = None,
+    ) -> None:
+        _at_least(length=(length, 1))
+        super().__init__(n_actions=1, obs_size=len(low), seed=seed)
+        self._action_space = FloatBox(low=np.asarray(low), high=np.asarray(high))  # type: ignore[assignment]
+        self.length = length
+        self._goal = np.zeros(len(low), np.float32)
+
+    _state = ("_t", "_goal")
+
+    @property
+    def horizon(self) -> int:
+        """Length of every episode."""
+        return self.length
+
+    def _begin(self) -> Observation:
+        self._goal = self._rng.uniform(-1, 1, self._goal.shape).astype(np.float32)
+        return self._goal
+
+    def step(self, action: Any) -> EnvStep:
+        """Reach; see the next goal."""
+        low, high = self._action_space.bounds
+        reached = 2 * (np.asarray(action) - low) / (high - low) - 1
+        reward = -float(np.mean((reached - self._goal) ** 2))
+        self._t += 1
+        done = self._t >= self.length
+        return EnvStep(self._begin(), reward, done, EnvInfo(done))
 
 
 class CountEnv(ToyEnv):

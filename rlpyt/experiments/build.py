@@ -52,6 +52,7 @@ TOYS = {
     "memory": "rlpyt.envs.toy:MemoryEnv",
     "delay": "rlpyt.envs.toy:DelayEnv",
     "truncation": "rlpyt.envs.toy:TruncationEnv",
+    "reach": "rlpyt.envs.toy:ReachEnv",
     "count": "rlpyt.envs.toy:CountEnv",
     "faulty": "rlpyt.envs.faulty:FaultyEnv",
 }

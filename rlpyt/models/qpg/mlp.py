@@ -188,7 +188,7 @@ class QofMuMlpModel(VectorModel):
         ).float()
         members = () if alone else (self.n_critics,)
         quantiles = () if self.n_quantiles is None else (self.n_quantiles,)
-        return out.reshape(*members, *lead, *quantiles)
+        return out.reshape((*members, *lead, *quantiles))
 
 
 class VMlpModel(VectorModel):

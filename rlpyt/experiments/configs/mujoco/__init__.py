@@ -1,0 +1,1 @@
+"""Settings for MuJoCo, as arguments of the classes."""

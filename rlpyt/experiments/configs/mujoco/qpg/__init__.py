@@ -1,0 +1,1 @@
+"""Settings of continuous control with critics for MuJoCo."""

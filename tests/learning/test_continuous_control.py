@@ -1,0 +1,58 @@
+"""Critics and policies of continuous control learn what a toy asks for; slow: Pendulum, presets."""
+
+import numpy as np
+import pytest
+
+from rlpyt.experiments.configs.presets import layers
+from rlpyt.experiments.options import RunOptions
+from rlpyt.experiments.run import load, train
+
+EVERY = ["ddpg", "td3", "sac", "sac_v"]
+SMALL = dict(
+    min_steps_learn=200, replay_size=5000, batch_size=64, replay_ratio=64, learning_rate=3e-3
+)
+
+
+def trained(algo_name, env, run_dir, **changes):
+    """Mean return of 20 evaluation episodes."""
+    options = RunOptions(algo_name=algo_name, env=env)
+    for layer in layers(algo_name, env, "classic"):
+        options = options.updated(layer)
+    train(options.updated({"video": False, **changes}), run_dir)
+    return np.mean(load(run_dir).evaluate(20).returns)
+
+
+def on_reach(algo_name, run_dir, agent_args=None, **algo):
+    """The return of an episode of ten steps; uniform actions get -6.7, the middle one -3.3."""
+    extra = {"reward_scale": 30.0} if algo_name == "sac_v" else {}
+    return trained(
+        algo_name, "toy/reach", run_dir, steps=1_600, algo={**SMALL, **extra, **algo},
+        agent=dict(hidden_sizes=[32], args=agent_args or {}),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("algo_name", EVERY)
+def test_policies_fill_the_bounds_of_the_space(algo_name, tmp_path):
+    assert on_reach(algo_name, tmp_path / "run") > -0.5
+
+
+@pytest.mark.parametrize(
+    "agent_args,algo",
+    [
+        ({"n_critics": 4}, dict(n_target_critics=2)),
+        ({"q_model_kwargs": {"layer_norm": True, "dropout": 0.01}}, {}),
+        ({"q_model_kwargs": {"n_quantiles": 8}}, dict(n_drop_quantiles=1)),
+        ({}, dict(prioritized_replay=True, n_step_return=2)),
+        ({}, dict(fixed_alpha=0.01)),
+    ],
+    ids=["redq", "droq", "tqc", "prioritised n-step", "fixed temperature"],
+)
+def test_variants_of_sac_learn_it_too(agent_args, algo, tmp_path):
+    assert on_reach("sac", tmp_path / "run", agent_args, **algo) > -0.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algo_name", EVERY)
+def test_presets_solve_pendulum(algo_name, tmp_path):
+    steps = 40_000 if algo_name == "ddpg" else 20_000
+    assert trained(algo_name, "Pendulum-v1", tmp_path / "run", steps=steps) >= -200
