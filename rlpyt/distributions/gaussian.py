@@ -112,7 +112,8 @@ class Gaussian(Distribution):
                 "components, and not negative."
             )
         std = std.reshape(-1) if std.numel() > 1 else std.reshape(())
-        self.std = std.clamp(self.min_std or 0.0, self.max_std)
+        within = std.clamp(self.min_std or 0.0, self.max_std)
+        self.std = torch.where(std == 0, std, within)  # none at all is none, whatever the limits
 
     def _log_std(self, dist_info: Any) -> Tensor:
         """Logarithm of the standard deviation, broadcastable to the mean, limits applied."""

@@ -142,6 +142,9 @@ def check_likelihood(bench: AgentBench) -> None:
     if dist_info is None or not hasattr(distribution, "log_likelihood"):
         bench.report.open("likelihood", "no dist_info is recorded, or there is no log_likelihood")
         return
+    if getattr(distribution, "squash", None) is not None:
+        bench.report.open("likelihood", "actions are squashed: what was drawn is not recorded")
+        return
     action, dist_info = (buffer_func(x, torch.from_numpy) for x in (action, dist_info))
     for name, result in (
         ("log_likelihood", distribution.log_likelihood(action, dist_info)),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rlpyt.envs.faulty import FaultyEnv
-from rlpyt.envs.toy import BanditEnv, CountEnv, DelayEnv, MemoryEnv, TruncationEnv
+from rlpyt.envs.toy import BanditEnv, CountEnv, DelayEnv, MemoryEnv, ReachEnv, TruncationEnv
 
 
 def episode(env, policy):
@@ -81,6 +81,23 @@ def test_truncation_has_a_closed_form(terminate):
     assert bootstrapped == pytest.approx(value)
 
 
+def test_reach_pays_by_the_distance_in_units_of_the_bounds():
+    env = ReachEnv(low=(-2.0, 0.0), high=(1.0, 10.0), length=3, seed=0)
+    low, high = env.action_space.bounds
+
+    def there(goal):
+        return low + (goal + 1) / 2 * (high - low)
+
+    observations, steps = episode(env, there)
+    assert len(steps) == env.horizon == 3 and steps[-1].env_info.timeout
+    assert np.allclose([s.reward for s in steps], 0, atol=1e-10)
+    assert all(env.observation_space.contains(o) for o in observations)
+    middle = returns(env, lambda goal: (low + high) / 2, n=500)
+    assert np.mean(middle) == pytest.approx(3 * -1 / 3, abs=0.05)  # E[g^2] of uniform g is 1/3
+    env.seed(0)
+    assert np.array_equal(env.reset(), observations[0])
+
+
 def test_count_says_who_and_when():
     env = CountEnv(rank=2, length=3)
     rows = []
@@ -146,6 +163,7 @@ TOYS = [
     lambda: MemoryEnv(delay=3, n_cues=3),
     lambda: DelayEnv(delay=3),
     lambda: TruncationEnv(horizon=4),
+    lambda: ReachEnv(length=4),
     lambda: CountEnv(length=5, life=2),
     lambda: FaultyEnv("none"),
 ]
@@ -180,7 +198,9 @@ def test_toys_repeat_after_the_same_seed(make):
     streams = []
     for e in (env, other, env):
         e.seed(8)
-        streams.append((e.reset().tolist(), run(e, 20), e.action_space.sample()))
+        streams.append(
+            (e.reset().tolist(), run(e, 20), np.asarray(e.action_space.sample()).tolist())
+        )
     assert streams[0] == streams[1] == streams[2]
 
 
@@ -203,6 +223,7 @@ def test_bad_arguments_are_named():
         (lambda: MemoryEnv(n_cues=1), "n_cues=1"),
         (lambda: TruncationEnv(horizon=1.5), "horizon=1.5"),
         (lambda: CountEnv(length=0), "length=0"),
+        (lambda: ReachEnv(length=0), "length=0"),
         (lambda: CountEnv(end="never"), "end='never'"),
     ):
         with pytest.raises(ValueError, match=name):

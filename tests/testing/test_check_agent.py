@@ -30,9 +30,13 @@ from rlpyt.agents.pg.vector import (
     GaussianMlpAgent,
     MultiCategoricalMlpAgent,
 )
+from rlpyt.agents.qpg.ddpg_agent import DdpgAgent
+from rlpyt.agents.qpg.sac_agent import SacAgent
+from rlpyt.agents.qpg.sac_v_agent import SacAgent as SacVAgent
+from rlpyt.agents.qpg.td3_agent import Td3Agent
 from rlpyt.envs.base import EnvSpaces
 from rlpyt.envs.gym import make
-from rlpyt.envs.toy import CountEnv, MemoryEnv
+from rlpyt.envs.toy import CountEnv, MemoryEnv, ReachEnv
 from rlpyt.spaces.float_box import FloatBox
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
 from rlpyt.spaces.int_box import IntBox
@@ -103,6 +107,14 @@ def test_agents_of_deep_q_learning_pass(Agent, model):
     }
 
 
+@pytest.mark.parametrize("Agent", [DdpgAgent, Td3Agent, SacAgent, SacVAgent])
+@pytest.mark.parametrize("env", [pendulum, ReachEnv])
+def test_agents_of_continuous_control_pass(Agent, env):
+    report = check_agent(Agent(model_kwargs=SMALL, q_model_kwargs=SMALL), env)
+    assert not report.warnings, str(report)
+    assert FOR_ALL - {"value"} | {"deterministic", "fast-policy", "state-dict"} <= {*report.passed}
+
+
 def test_states_may_be_nested():
     class ForgetsItsTarget(DqnMlpAgent):
         def load_state_dict(self, state_dict):
@@ -126,7 +138,7 @@ def test_what_lacks_spaces_is_refused():
 
 
 def test_an_agent_for_other_spaces_is_named_at_once():
-    with pytest.raises(ConformanceError, match=r"\[initialize\].*a Gaussian agent needs a contin"):
+    with pytest.raises(ConformanceError, match=r"\[initialize\].*this agent needs a continuous"):
         check_agent(GaussianMlpAgent(), SPACES)
 
 
