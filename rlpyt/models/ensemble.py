@@ -131,13 +131,17 @@ def split_members(model: nn.Module, n_members: int) -> list[State]:
     """The state of each member, as that of a model of its own.
 
     Args:
-        model: an `Ensemble`, or one whose every tensor has a leading dimension of members.
+        model: an `Ensemble`, or one whose every parameter has a leading dimension of members;
+            buffers are those of all alike.
         n_members: E.
     """
     if isinstance(model, Ensemble):
         return [dict(member.state_dict()) for member in model.members]
-    state = model.state_dict()
-    return [{name: tensor[i] for name, tensor in state.items()} for i in range(n_members)]
+    stacked = {name for name, _ in model.named_parameters()}
+    return [
+        {name: x[i] if name in stacked else x for name, x in model.state_dict().items()}
+        for i in range(n_members)
+    ]
 
 
 def join_members(model: nn.Module, states: Sequence[State]) -> None:
@@ -146,4 +150,9 @@ def join_members(model: nn.Module, states: Sequence[State]) -> None:
         for member, state in zip(model.members, states, strict=True):
             member.load_state_dict(state)
         return
-    model.load_state_dict({k: torch.stack([s[k] for s in states]) for k in states[0]})
+    stacked = {name for name, _ in model.named_parameters()}
+    joined = {
+        name: torch.stack([s[name] for s in states]) if name in stacked else x
+        for name, x in states[0].items()
+    }
+    model.load_state_dict(joined)
