@@ -7,6 +7,8 @@ tdAbsErr. docs/algorithms.md says what else can be chosen, docs/replay.md how tr
 
     python examples/example_10.py
     python examples/example_10.py --kind qrdqn --prioritized --noisy
+
+Next: example_11.py, continuous actions.
 """
 
 import argparse

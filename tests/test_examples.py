@@ -19,6 +19,7 @@ ARGUMENTS = {
     "example_8.py": ["--sampler", "alternating", "--steps", "2048"],
     "example_9.py": ["--steps", "4096", "--normalize", "--n-workers", "2"],
     "example_10.py": ["--steps", "2048", "--kind", "qrdqn", "--prioritized", "--noisy"],
+    "example_11.py": ["--steps", "1000", "--n-critics", "3"],
 }
 
 

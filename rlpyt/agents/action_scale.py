@@ -40,10 +40,11 @@ class ActionScale:
                 "range of useful actions (gymnasium.wrappers.RescaleAction does, or a space of the "
                 "environment's own), or use ppo or a2c, which take unbounded actions."
             )
-        half = np.where(has_bounds, (high - low) / 2, 1.0).astype(np.float32)
+        low, high = np.where(has_bounds, low, -1.0), np.where(has_bounds, high, 1.0)
+        half = ((high - low) / 2).astype(np.float32)
         if (half <= 0).any():
             raise ValueError(f"action space {action_space} has an empty range in some component.")
-        center = np.where(has_bounds, (high + low) / 2, 0.0).astype(np.float32)
+        center = ((high + low) / 2).astype(np.float32)
         self.log_half = np.log(half)
         self.is_identity = bool((half == 1).all() and (center == 0).all())
         self._numpy = (half, center)

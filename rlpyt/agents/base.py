@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from rlpyt.agents.building import build_model
 from rlpyt.agents.memory import RecurrentMemory
 from rlpyt.agents.weights import SharedWeights
 from rlpyt.models.utils import strip_ddp_state_dict
@@ -105,8 +106,8 @@ class BaseAgent:
             self.shared_model = self.model
 
     def _build_model(self) -> torch.nn.Module:
-        model: torch.nn.Module = self.ModelCls(**self.env_model_kwargs, **self.model_kwargs)
-        return model
+        kwargs = {**self.env_model_kwargs, **self.model_kwargs}
+        return build_model(self.ModelCls, "model_kwargs", **kwargs)  # type: ignore[no-any-return]
 
     def _load_initial_state(self, state_dict: dict[str, Any]) -> None:
         self.model.load_state_dict(state_dict)

@@ -98,7 +98,7 @@ class GradientStep:
         except (TypeError, ValueError) as error:
             settings = dict(optim_kwargs or {}, lr=learning_rate)
             raise ValueError(f"{OptimCls.__name__} refuses {settings}: {error}") from error
-        self._begun = False
+        self._begun: set[str] = set()  # networks that had a gradient
 
     def scale_learning_rate(self, factor: float) -> None:
         """Set the learning rate to ``factor`` times the one given at construction."""
@@ -112,11 +112,11 @@ class GradientStep:
             NonFiniteError: loss or gradient is NaN or infinite; parameters are left untouched.
             ValueError: the loss depends on no parameter at all.
         """
-        (norms,) = self.descend(loss)
+        (norms,) = self.descend(loss).values()
         return norms[0] if self.networks[0].n_members is None else norms
 
-    def descend(self, loss: torch.Tensor) -> list[torch.Tensor]:
-        """As a call; returns the norms of each network, [1] or [E], or [0] of one without gradient.
+    def descend(self, loss: torch.Tensor) -> dict[str, torch.Tensor]:
+        """As a call; returns norms by networks' names, [1] or [E], or [0] of one without gradient.
 
         What has no gradient stays as it is.
         """
@@ -128,12 +128,13 @@ class GradientStep:
         for parameter in self.parameters:
             parameter.grad = None
         loss.backward()  # type: ignore[no-untyped-call]
-        if not self._begun:
-            self._begun = True
-            warn_without_gradient(self._name(p) for p in self.parameters if p.grad is None)
         norms = [network.norms() for network in self.networks]
-        # Both: where errors are clipped, an infinite loss has a finite gradient.
         found = [n for n in norms if n is not None]
+        if not found:
+            raise ValueError("the loss depends on no parameter that is trained here.")
+        if len(self._begun) < len(self.networks):
+            self._look_for_forgotten(norms)
+        # Both: where errors are clipped, an infinite loss has a finite gradient.
         known = torch.cat((*found, loss.detach().to(found[0]).reshape(1))).tolist()
         if not math.isfinite(sum(known)):
             raise NonFiniteError(self._diagnose(loss))
@@ -142,7 +143,15 @@ class GradientStep:
                 if own is not None:
                     network.clip(own, self.clip_grad_norm)
         self.optimizer.step()
-        return [loss.new_empty(0) if n is None else n for n in norms]
+        names = [network.name for network in self.networks]
+        return {k: loss.new_empty(0) if n is None else n for k, n in zip(names, norms, strict=True)}
+
+    def _look_for_forgotten(self, norms: list[torch.Tensor | None]) -> None:
+        """Warn of parameters without gradient in networks that got one for the first time."""
+        for network, own in zip(self.networks, norms):
+            if own is not None and network.name not in self._begun:
+                self._begun.add(network.name)
+                warn_without_gradient(self._name(p) for p in network.parameters if p.grad is None)
 
     def state_dicts(self) -> dict[str, Any]:
         """The optimizer's state, by the names of networks."""

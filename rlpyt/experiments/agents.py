@@ -1,9 +1,9 @@
 """From options to a ready agent."""
 
 import importlib
-import inspect
 from typing import Any
 
+from rlpyt.agents.building import named_arguments
 from rlpyt.experiments.options import RunOptions, UnknownName
 
 # Algorithms of deep Q-learning, and the kind of agent that each trains.
@@ -100,7 +100,10 @@ def _control_agent(options: RunOptions, image: bool) -> Any:
     same = {key: model_kwargs[key] for key in read if key in model_kwargs}
     networks = ("q_model_kwargs", "v_model_kwargs") if name == "sac_v" else ("q_model_kwargs",)
     for network in networks:
-        kwargs[network] = {**same, **kwargs.get(network, {})}
+        given = kwargs.get(network, {})
+        if not isinstance(given, dict):
+            raise TypeError(f"agent.args: {network}={given!r} must be a dictionary.")
+        kwargs[network] = {**same, **given}
     return cls(model_kwargs=model_kwargs, **kwargs)
 
 
@@ -110,7 +113,8 @@ def _agent_kwargs(options: RunOptions, cls: Any) -> dict[str, Any]:
     Raises:
         UnknownName: the agent does not take one.
     """
-    known = _arguments(cls)
+    own = ("model_kwargs",)  # options of their own: hidden_sizes, model, ...
+    known = [name for name in named_arguments(cls) if name not in own]
     for name in options.agent.args:
         if name not in known:
             kind = f"argument (agent.args) of {options.algo_name}'s agent:"
@@ -128,15 +132,6 @@ def _wants_epsilon(options: RunOptions) -> bool:
         name in EPSILONS and not any(args.get(name) == value for args in usual)
         for name, value in options.agent.args.items()
     )
-
-
-def _arguments(cls: Any) -> list[str]:
-    """Names of the arguments that a class and its parents spell out."""
-    parents = [parent.__init__ for parent in cls.__mro__ if "__init__" in vars(parent)]
-    named = [p for init in parents for p in inspect.signature(init).parameters.values()]
-    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    own = ("self", "model_kwargs")  # options of their own: hidden_sizes, model, ...
-    return sorted({p.name for p in named if p.kind in kinds and p.name not in own})
 
 
 def _model_kwargs(options: RunOptions, sizes: str) -> dict[str, Any]:

@@ -7,6 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from rlpyt.models.mlp import run_layers
+
 State = dict[str, Tensor]
 
 
@@ -56,18 +58,6 @@ class EnsembleLayerNorm(nn.Module):
         return torch.addcmul(self.bias.unsqueeze(1), normal, self.weight.unsqueeze(1))
 
 
-def run_member(layers: nn.Sequential, i: int, x: Tensor) -> Tensor:
-    """What member i makes of x [N, in]: [N, out]; the others are not computed."""
-    for layer in layers:
-        if isinstance(layer, EnsembleLinear):
-            x = F.linear(x, layer.weight[i], layer.bias[i])
-        elif isinstance(layer, EnsembleLayerNorm):
-            x = F.layer_norm(x, x.shape[-1:], layer.weight[i], layer.bias[i])
-        else:
-            x = layer(x)
-    return x
-
-
 class Ensemble(nn.Module):
     """Separate models of any class, called one after the other; their outputs are stacked.
 
@@ -89,15 +79,7 @@ class Ensemble(nn.Module):
         return torch.stack([member(*inputs) for member in self.members])
 
 
-def ensemble_layers(
-    n_in: int,
-    hidden_sizes: Sequence[int],
-    n_out: int,
-    n_members: int | None = None,
-    nonlinearity: Callable[[], nn.Module] = nn.ReLU,
-    layer_norm: bool = False,
-    dropout: float = 0.0,
-) -> nn.Sequential:
+class EnsembleMlp(nn.Module):
     """A perceptron, or E of them: linear layers, each but the last with what follows it.
 
     Args:
@@ -109,22 +91,45 @@ def ensemble_layers(
         dropout: share of each hidden layer's outputs that training drops, before all that.
     """
 
-    def linear(a: int, b: int) -> nn.Module:
-        return nn.Linear(a, b) if n_members is None else EnsembleLinear(n_members, a, b)
+    def __init__(
+        self,
+        n_in: int,
+        hidden_sizes: Sequence[int],
+        n_out: int,
+        n_members: int | None = None,
+        nonlinearity: Callable[[], nn.Module] = nn.ReLU,
+        layer_norm: bool = False,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        E = n_members
 
-    def normal(size: int) -> nn.Module:
-        return nn.LayerNorm(size) if n_members is None else EnsembleLayerNorm(n_members, size)
+        def linear(a: int, b: int) -> nn.Module:
+            return nn.Linear(a, b) if E is None else EnsembleLinear(E, a, b)
 
-    layers: list[nn.Module] = []
-    for a, b in zip([n_in, *hidden_sizes], hidden_sizes):
-        layers.append(linear(a, b))
-        if dropout:
-            layers.append(nn.Dropout(dropout))
-        if layer_norm:
-            layers.append(normal(b))
-        layers.append(nonlinearity())
-    layers.append(linear(hidden_sizes[-1] if hidden_sizes else n_in, n_out))
-    return nn.Sequential(*layers)
+        layers: list[nn.Module] = []
+        for a, b in zip([n_in, *hidden_sizes], hidden_sizes):
+            layers.append(linear(a, b))
+            if dropout:
+                layers.append(nn.Dropout(dropout))
+            if layer_norm:
+                layers.append(nn.LayerNorm(b) if E is None else EnsembleLayerNorm(E, b))
+            layers.append(nonlinearity())
+        layers.append(linear(hidden_sizes[-1] if hidden_sizes else n_in, n_out))
+        self.model = nn.Sequential(*layers)
+
+    def forward(self, x: Tensor, member: int | None = None) -> Tensor:
+        """[N, in] -> [N, out], or [E, N, out]; of one ``member`` alone [N, out]."""
+        if member is None:
+            return run_layers(self.model, x)
+        for layer in self.model:
+            if isinstance(layer, EnsembleLinear):
+                x = F.linear(x, layer.weight[member], layer.bias[member])
+            elif isinstance(layer, EnsembleLayerNorm):
+                x = F.layer_norm(x, x.shape[-1:], layer.weight[member], layer.bias[member])
+            else:
+                x = layer(x)
+        return x
 
 
 def split_members(model: nn.Module, n_members: int) -> list[State]:

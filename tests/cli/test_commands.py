@@ -325,6 +325,13 @@ def test_help_of_train_shows_presets_and_hyperparameters(capsys):
     assert "(default: 0.9)" in shown  # Pendulum's own discount
 
 
+@pytest.mark.parametrize("algo_name", ["dqn", "ddpg", "td3", "sac", "sac_v"])
+def test_help_of_an_algorithm_is_about_an_environment_that_it_can_play(algo_name, capsys):
+    assert rlpyt_command("train", algo_name, "--help") == 0
+    env_id = "CartPole-v1" if algo_name == "dqn" else "Pendulum-v1"
+    assert f"rlpyt train {algo_name} {env_id}" in capsys.readouterr().out
+
+
 def test_version(capsys):
     assert rlpyt_command("--version") == 0
     assert rlpyt.__version__ in capsys.readouterr().out

@@ -59,7 +59,7 @@ def test_presets_make_an_algorithm_and_its_agent(algo_name, env):
 
 
 def test_continuous_actions_are_refused():
-    with pytest.raises(UnknownName, match="preset 'mujoco': 'dqn'. Known: a2c, ppo"):
+    with pytest.raises(UnknownName, match="preset 'mujoco': 'dqn'. Known: a2c, ddpg, ppo"):
         preset("dqn", "HalfCheetah-v5")
     with pytest.raises(TypeError, match="one discrete action"):
         build_agent(preset("dqn", "Pendulum-v1"), env_spaces(env_recipe("Pendulum-v1")))
@@ -125,7 +125,7 @@ def test_options_of_the_network_reach_the_model():
         ("dqn", dict(recurrent=True), "cannot train an LSTM; r2d1 can"),
         ("r2d1", dict(noisy=True), "r2d1 has no noisy layers"),
         ("ppo", dict(dueling=True), "agent.dueling is for deep Q-learning"),
-        ("a2c", dict(noisy=True), "a2c has no action values"),
+        ("a2c", dict(noisy=True), "a2c has no values of discrete actions"),
     ],
 )
 def test_options_that_contradict_are_refused(algo_name, agent, message):

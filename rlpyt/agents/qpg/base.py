@@ -10,6 +10,7 @@ import torch
 
 from rlpyt.agents.action_scale import ActionScale
 from rlpyt.agents.base import AgentStep, BaseAgent
+from rlpyt.agents.building import as_arguments, build_model, with_default_sizes
 from rlpyt.agents.fast import FastPolicy, has_twin, numpy_forward
 from rlpyt.distributions.gaussian import Gaussian
 from rlpyt.models.ensemble import Ensemble, join_members, split_members
@@ -30,7 +31,8 @@ class QpgAgent(BaseAgent):
         ModelCls: of the policy.
         QModelCls: of the critics. Where its constructor takes ``n_critics``, all are one model,
             evaluated together; else each is one.
-        model_kwargs: further arguments of the policy's model.
+        model_kwargs: further arguments of the policy's model. Where it takes ``hidden_sizes`` and
+            none are given, they are the class's.
         q_model_kwargs: and of the critics'.
         initial_model_state_dict: the policy's parameters to begin with, or what ``state_dict``
             gave.
@@ -47,6 +49,7 @@ class QpgAgent(BaseAgent):
     family = "rlpyt.agents.qpg"
     AgentInfo: Any = None  # the record of what actions were chosen by
     has_target_policy = False
+    hidden_sizes: tuple[int, ...] = (256, 256)  # of networks for which no others are given
 
     def __init__(
         self,
@@ -58,9 +61,12 @@ class QpgAgent(BaseAgent):
         n_critics: int | None = None,
         fast_acting: bool = True,
     ) -> None:
+        model_kwargs = as_arguments(model_kwargs, "model_kwargs")
         super().__init__(ModelCls, model_kwargs, initial_model_state_dict)
         self.QModelCls = QModelCls
-        self.q_model_kwargs = dict(q_model_kwargs or {})
+        self.q_model_kwargs = as_arguments(q_model_kwargs, "q_model_kwargs")
+        if "n_critics" in self.q_model_kwargs:
+            raise ValueError("q_model_kwargs holds n_critics: give it to the agent instead.")
         self.n_critics = n_critics
         if n_critics is not None:
             whole_number("n_critics", n_critics, 1)
@@ -113,11 +119,12 @@ class QpgAgent(BaseAgent):
         """
         self.scale = ActionScale(env_spaces.action, bounded=True)
         super().initialize(env_spaces, share_memory, global_B=global_B, env_ranks=env_ranks)
-        self._observation_only = getattr(self.model, "observation_only", False)
         self.distribution = self.make_distribution(self.scale.size)
         self.q_model = self._build_critics()
         self._share_statistics()  # so that targets begin with them
         self._build_targets()
+        parts = self._parts()
+        self._observation_only = all(getattr(part, "observation_only", False) for part in parts)
         if "model" in (self.initial_model_state_dict or {}):
             self.load_state_dict(self.initial_model_state_dict)  # type: ignore[arg-type]
 
@@ -125,12 +132,19 @@ class QpgAgent(BaseAgent):
         self.model.load_state_dict(state_dict.get("model", state_dict))
 
     def _build_critics(self) -> torch.nn.Module:
-        kwargs = {**self.env_model_kwargs, **self.q_model_kwargs}
+        make = partial(self._build, self.QModelCls, self.q_model_kwargs, "q_model_kwargs")
         if self.n_critics is None:
-            return self.QModelCls(**kwargs)  # type: ignore[no-any-return]
+            return make()  # type: ignore[no-any-return]
         if "n_critics" in inspect.signature(self.QModelCls).parameters:
-            return self.QModelCls(**kwargs, n_critics=self.n_critics)  # type: ignore[no-any-return]
-        return Ensemble(lambda: self.QModelCls(**kwargs), self.n_critics)
+            return make(n_critics=self.n_critics)  # type: ignore[no-any-return]
+        return Ensemble(make, self.n_critics)
+
+    def _build_model(self) -> Any:
+        return self._build(self.ModelCls, self.model_kwargs, "model_kwargs")
+
+    def _build(self, ModelCls: Any, given: dict[str, Any], named: str, **more: Any) -> Any:
+        kwargs = with_default_sizes(ModelCls, given, self.hidden_sizes)
+        return build_model(ModelCls, named, **{**self.env_model_kwargs, **kwargs, **more})
 
     def _build_targets(self) -> None:
         """Copies that no optimizer moves."""
@@ -147,13 +161,16 @@ class QpgAgent(BaseAgent):
                 layer.train()  # targets are averages over it, too
         return target
 
+    def _parts(self) -> list[Any]:
+        """The models of all networks there are by now, the policy's first."""
+        networks = [bare(x) for x in (self.model, *self._networks().values())]
+        return [m for x in networks for m in (x.members if isinstance(x, Ensemble) else (x,))]
+
     def _share_statistics(self) -> None:
-        """All networks see observations by the statistics that the policy keeps, if it does."""
-        statistics = getattr(self.model, "obs_rms", None)
-        for network in self._networks().values():
-            for part in () if statistics is None else _parts(network):
-                if hasattr(part, "obs_rms"):
-                    part.obs_rms = statistics
+        """All networks that look at normalised observations do so by the same statistics."""
+        keepers = [part for part in self._parts() if hasattr(part, "obs_rms")]
+        for part in keepers[1:]:
+            part.obs_rms = keepers[0].obs_rms
 
     def to_device(self, cuda_idx: int | None = None) -> None:
         """Move all networks to a CUDA device."""
@@ -289,9 +306,10 @@ class QpgAgent(BaseAgent):
 
     def update_obs_rms(self, observation: Any) -> None:
         """Let the observation statistics, if there are any, take in a batch."""
-        model = bare(self.model)
-        if hasattr(model, "update_obs_rms"):
-            model.update_obs_rms(observation)
+        for part in self._parts():
+            if hasattr(part, "obs_rms"):
+                part.update_obs_rms(observation)
+                return
 
     # State.
 
@@ -344,9 +362,3 @@ def check_std(name: str, std: float) -> float:
     """The deviation, if it is not negative and finite; else ValueError."""
     check_range(name, std, 0)
     return std
-
-
-def _parts(network: Any) -> list[Any]:
-    """The models that a network consists of."""
-    network = bare(network)
-    return [*network.members] if isinstance(network, Ensemble) else [network]

@@ -12,8 +12,6 @@ from rlpyt.utils.collections import namedarraytuple
 
 AgentInfo = namedarraytuple("AgentInfo", ["mu"])  # [*lead, A] float32, in units of [-1, 1]
 
-HIDDEN_SIZES = (400, 300)  # Lillicrap et al. 2016
-
 
 class DdpgAgent(QpgAgent):
     """Acts by a deterministic policy, with Gaussian noise while sampling.
@@ -28,6 +26,7 @@ class DdpgAgent(QpgAgent):
 
     gives = "a deterministic policy and its critic"
     has_target_policy = True
+    hidden_sizes = (400, 300)  # Lillicrap et al. 2016
 
     def __init__(
         self,
@@ -41,9 +40,6 @@ class DdpgAgent(QpgAgent):
         action_noise_clip: float | None = None,
         **kwargs: Any,
     ) -> None:
-        model_kwargs = {"hidden_sizes": HIDDEN_SIZES} if model_kwargs is None else model_kwargs
-        if q_model_kwargs is None:
-            q_model_kwargs = {"hidden_sizes": HIDDEN_SIZES}
         super().__init__(
             ModelCls, QModelCls, model_kwargs, q_model_kwargs, initial_model_state_dict, **kwargs
         )

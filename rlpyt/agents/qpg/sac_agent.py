@@ -10,7 +10,7 @@ import torch
 from rlpyt.agents.qpg.base import QpgAgent, check_std
 from rlpyt.distributions.gaussian import DistInfoStd, Gaussian
 from rlpyt.models.qpg.mlp import PiMlpModel, QofMuMlpModel
-from rlpyt.utils.checks import check_range
+from rlpyt.utils.checks import check_range, whole_number
 from rlpyt.utils.collections import namedarraytuple
 
 AgentInfo = namedarraytuple("AgentInfo", ["dist_info"])  # before squashing, in units of [-1, 1]
@@ -18,7 +18,6 @@ Models = namedtuple("Models", ["pi", "q1", "q2", "v"])
 
 MIN_LOG_STD = -20
 MAX_LOG_STD = 2
-HIDDEN_SIZES = (256, 256)  # Haarnoja et al. 2018
 
 
 class SacAgent(QpgAgent):
@@ -35,6 +34,7 @@ class SacAgent(QpgAgent):
     """
 
     gives = "a squashed Gaussian policy and critics"
+    has_v = False
 
     def __init__(
         self,
@@ -49,17 +49,21 @@ class SacAgent(QpgAgent):
         n_critics: int = 2,
         **kwargs: Any,
     ) -> None:
-        sizes = {"hidden_sizes": HIDDEN_SIZES}
         super().__init__(
             ModelCls,
             QModelCls,
-            sizes if model_kwargs is None else model_kwargs,
-            sizes if q_model_kwargs is None else q_model_kwargs,
+            model_kwargs,
+            q_model_kwargs,
             initial_model_state_dict,
-            n_critics=n_critics,
+            n_critics=whole_number("n_critics", n_critics, 1),
             **kwargs,
         )
-        self.v_model_kwargs = sizes if v_model_kwargs is None else dict(v_model_kwargs)
+        self.v_model_kwargs = v_model_kwargs
+        if v_model_kwargs is not None and not self.has_v:
+            raise ValueError(
+                f"v_model_kwargs={v_model_kwargs!r} is for the agent with a value network, "
+                "SacAgent of rlpyt.agents.qpg.sac_v_agent; this one has none."
+            )
         check_range("action_squash", action_squash, 0, 1, open_low=True)
         self.action_squash = action_squash
         self.pretrain_std = pretrain_std

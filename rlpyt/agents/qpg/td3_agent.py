@@ -8,6 +8,7 @@ from rlpyt.agents.qpg.base import check_std
 from rlpyt.agents.qpg.ddpg_agent import DdpgAgent
 from rlpyt.distributions.gaussian import DistInfo, Gaussian
 from rlpyt.models.ensemble import join_members
+from rlpyt.utils.checks import check_range, whole_number
 
 
 class Td3Agent(DdpgAgent):
@@ -34,8 +35,11 @@ class Td3Agent(DdpgAgent):
         n_critics: int = 2,
         **kwargs: Any,
     ) -> None:
+        n_critics = whole_number("n_critics", n_critics, 1)
         super().__init__(n_critics=n_critics, **kwargs)
         self.pretrain_std = check_std("pretrain_std", pretrain_std)
+        if target_noise_clip is not None:
+            check_range("target_noise_clip", target_noise_clip, 0, open_low=True)
         self.target_noise = (check_std("target_noise_std", target_noise_std), target_noise_clip)
         self.initial_q2_model_state_dict = initial_q2_model_state_dict
 

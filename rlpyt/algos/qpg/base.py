@@ -23,6 +23,17 @@ class QpgAlgo(OffPolicyAlgo):
     bootstrap_timelimit: bool
 
     steps: dict[str, GradientStep]
+    learns_quantiles = False  # whether critics may give them
+
+    def check_agent(self, agent: Any) -> None:
+        """Raise ValueError if the agent has not what is learned."""
+        super().check_agent(agent)
+        N = getattr(agent, "q_model_kwargs", {}).get("n_quantiles")
+        if N is not None and not self.learns_quantiles:
+            raise ValueError(
+                f"{type(self).__name__} learns values of actions, and the agent's critics give "
+                f"n_quantiles={N} each (q_model_kwargs); SAC learns those."
+            )
 
     def _check_replay_and_plan(self) -> None:
         super()._check_replay_and_plan()
@@ -71,8 +82,8 @@ class QpgAlgo(OffPolicyAlgo):
             networks, self.OptimCls, learning_rate, self.optim_kwargs, self.clip_grad_norm
         )
 
-    def descend(self, name: str, loss: torch.Tensor, itr: int) -> list[torch.Tensor]:
-        """Take a step with one optimizer; returns the gradient norms of each of its networks.
+    def descend(self, name: str, loss: torch.Tensor, itr: int) -> dict[str, torch.Tensor]:
+        """Take a step with one optimizer; returns gradient norms as `GradientStep.descend` does.
 
         Raises:
             NonFiniteError: loss or gradient is not finite.

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Literal
 
 import torch
 
+from rlpyt.agents.qpg.base import bare
 from rlpyt.algos.optim import Network
 from rlpyt.algos.optim_state import join_members, split_members
 from rlpyt.algos.qpg.base import QpgAlgo, frozen
@@ -17,6 +18,7 @@ from rlpyt.algos.qpg.losses import (
     truncated_target,
 )
 from rlpyt.algos.replaying import SamplesToBuffer, thinned
+from rlpyt.models.ensemble import Ensemble
 from rlpyt.utils.checks import check_range, whole_number
 from rlpyt.utils.collections import namedarraytuple
 
@@ -76,6 +78,7 @@ class SAC(QpgAlgo):
     learns: ClassVar[str] = "a squashed Gaussian policy and critics"  # what the agent must give
     ready_agents: ClassVar[str] = "SacAgent"  # that gives it
     opt_info_fields: ClassVar[tuple[str, ...]] = OptInfo._fields
+    learns_quantiles = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -98,7 +101,7 @@ class SAC(QpgAlgo):
         if M is not None and E is not None and E < M:
             raise ValueError(
                 f"n_target_critics={M} are drawn of the agent's critics, of which there are only "
-                f"n_critics={E}."
+                f"n_critics={E}; give the agent more."
             )
         N = getattr(agent, "q_model_kwargs", {}).get("n_quantiles")
         if self.n_drop_quantiles and (N is None or self.n_drop_quantiles >= N):
@@ -119,13 +122,18 @@ class SAC(QpgAlgo):
         self._target_entropy = self.target_entropy
         if self.target_entropy == "auto":
             self._target_entropy = -float(agent.scale.size)
-        networks = [
-            self.network("pi", agent.model, agent.pi_parameters()),
-            self.network("q", agent.q_model, agent.q_parameters(), agent.n_joined),
-        ]
+        networks = [self.network("pi", agent.model, agent.pi_parameters()), *self._critics()]
         if self.fixed_alpha is None:
             networks.append(self.network("alpha", None, [self.log_alpha]))
         return networks
+
+    def _critics(self) -> list[Network]:
+        """All in one where they are joined; those of a user's own class one by one."""
+        critics = bare(self.agent.q_model)
+        if not isinstance(critics, Ensemble):
+            return [self.network("q", critics, self.agent.q_parameters(), self.agent.n_joined)]
+        members = enumerate(critics.members, 1)
+        return [self.network(f"q{i}", member, member.parameters()) for i, member in members]
 
     @property
     def alpha(self) -> torch.Tensor:
@@ -146,7 +154,8 @@ class SAC(QpgAlgo):
         total = q_losses.sum()
         for loss in (pi_loss, alpha_loss):
             total = total if loss is None else total + loss
-        pi_norm, q_norms, *_ = self.descend("all", total, itr)
+        norms = self.descend("all", total, itr)
+        pi_norm, q_norms = norms["pi"], self.norms_of_critics(norms)
         self._prioritize(batch, td_abs_errors)
         self.count_update()
         first, last = q[0], q[-1]
@@ -163,6 +172,10 @@ class SAC(QpgAlgo):
             *thin,
             *([apart], [alpha]),
         )
+
+    def norms_of_critics(self, norms: dict[str, torch.Tensor]) -> torch.Tensor:
+        """[E], from the norms of all networks."""
+        return torch.cat([x for name, x in norms.items() if name.startswith("q")])
 
     def loss(self, samples: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """The losses of critics, policy and temperature on a batch [B].
@@ -213,12 +226,13 @@ class SAC(QpgAlgo):
         if self.n_target_critics is not None:
             drawn = torch.randperm(len(next_q), device=next_q.device)[: self.n_target_critics]
             next_q = next_q[drawn]
-        log_pi = log_pi - self.get_action_prior(action)
+        prior = self.get_action_prior(action)
         rest = (log_pi, self.alpha, self.reward_scale * samples.return_)
         discount_n = self.bootstrap_discount(samples)
         if next_q.dim() > log_pi.dim() + 1:
+            next_q = next_q + (prior if isinstance(prior, float) else prior.unsqueeze(-1))
             return truncated_target(next_q, self.n_drop_quantiles, *rest, discount_n)
-        return soft_target(next_q, *rest, discount_n)
+        return soft_target(next_q + prior, *rest, discount_n)
 
     def pi_loss(self, samples: Any) -> tuple[torch.Tensor, ...]:
         """E[alpha log pi(a|s) - Q(s, a)] for a from the policy; to be called with frozen critics.
@@ -272,11 +286,23 @@ class SAC(QpgAlgo):
         return {**state, "log_alpha": self.log_alpha.detach().clone()}
 
     def load_optim_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load what ``optim_state_dict`` gave."""
+        """Load what ``optim_state_dict`` gave; a fixed temperature stays as it is.
+
+        Raises:
+            ValueError: it is of another number of critics, or of a fixed temperature where this
+                one is learned.
+        """
         state = {name.removesuffix("_optimizer"): s for name, s in state_dict.items()}
-        E = self.agent.n_joined
-        if E is not None:
-            state["q"] = join_members([state.pop(f"q{i + 1}") for i in range(E)])
+        names = [f"q{i + 1}" for i in range(self.agent.n_critics)]
+        needed = {"pi", *names} | ({"alpha"} if self.fixed_alpha is None else set())
+        known = {name for name in state if name != "log_alpha"}
+        if needed - known or known - needed - {"alpha", "v"}:
+            raise ValueError(
+                f"the state is of optimizers for {sorted(known)}; these are for {sorted(needed)}."
+            )
+        if self.agent.n_joined is not None:
+            state["q"] = join_members([state.pop(name) for name in names])
         super().load_optim_state_dict(state)
-        with torch.no_grad():
-            self.log_alpha.copy_(torch.as_tensor(state_dict["log_alpha"]).reshape(()))
+        if self.fixed_alpha is None:
+            with torch.no_grad():
+                self.log_alpha.copy_(torch.as_tensor(state_dict["log_alpha"]).reshape(()))

@@ -35,6 +35,7 @@ class SAC_V(SAC):
     learns: ClassVar[str] = "a squashed Gaussian policy, critics and values of states"
     ready_agents: ClassVar[str] = "SacAgent of rlpyt.agents.qpg.sac_v_agent"
     opt_info_fields: ClassVar[tuple[str, ...]] = OptInfo._fields
+    learns_quantiles = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -54,16 +55,18 @@ class SAC_V(SAC):
         losses, values = self.loss(self.on_device(batch))
         q_losses, v_loss, pi_loss = losses
         q, v, mean, log_std, td_abs_errors = values
-        norms = self.descend("all", q_losses.sum() + v_loss + pi_loss, itr)
-        pi_norm, q_norms, v_norm = norms
+        total = q_losses.sum() + v_loss
+        rests = (self.update_counter + 1) % self.policy_update_interval != 0
+        norms = self.descend("all", total if rests else total + pi_loss, itr)
+        q_norms = self.norms_of_critics(norms)
         self._prioritize(batch, td_abs_errors)
         self.count_update()
         first, last = q[0], q[-1]
-        numbers = [q_losses[0], q_losses[-1], v_loss, pi_loss]
-        numbers += [q_norms[0], q_norms[-1], v_norm[0], pi_norm[0], (first - last).abs().mean()]
+        numbers = [q_losses[0], q_losses[-1], v_loss, pi_loss, q_norms[0], q_norms[-1]]
+        numbers += [norms["v"][0], (first - last).abs().mean()]
         *known, apart = torch.stack([x.detach() for x in numbers]).tolist()
         thin = [thinned(x) for x in (first, last, v, mean, log_std)]
-        return *([x] for x in known), *thin, [apart]
+        return *([x] for x in known), norms["pi"].tolist(), *thin, [apart]
 
     def loss(self, samples: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """The losses of critics, value network and policy on a batch [B].

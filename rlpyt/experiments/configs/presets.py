@@ -201,6 +201,12 @@ def layers(algo_name: str, env_id: str, family: str, preset: str | None = None) 
     name = preset or family
     if name not in FAMILIES:
         raise UnknownName("preset", name, FAMILIES)
+    if algo_name not in FAMILIES[name] and algo_name in continuous.CLASSIC:
+        raise ValueError(
+            f"{algo_name} is for continuous actions of vector environments, and {name} has images "
+            f"and discrete actions; {name} takes {', '.join(FAMILIES[name])}. (Or name another "
+            "preset.)"
+        )
     if algo_name not in FAMILIES[name]:
         raise UnknownName(f"algorithm in preset {name!r}:", algo_name, FAMILIES[name])
     tuned = {} if preset else TUNED.get(env_id, {}).get(algo_name, {})

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from rlpyt.models.ensemble import ensemble_layers, run_member
-from rlpyt.models.mlp import MlpModel, run_layers, size_list
+from rlpyt.models.ensemble import EnsembleMlp
+from rlpyt.models.mlp import MlpModel, size_list
 from rlpyt.models.numpy_forward import (
     NumpyForward,
     mean_and_log_std_outputs,
@@ -18,6 +18,7 @@ from rlpyt.models.numpy_forward import (
     tanh_outputs,
 )
 from rlpyt.models.observation import VectorModel
+from rlpyt.utils.checks import check_range, whole_number
 
 Nonlinearity = Callable[[], nn.Module]
 Sizes = int | Sequence[int]
@@ -138,6 +139,8 @@ class QofMuMlpModel(VectorModel):
         **reading: of `VectorModel`: ``normalize_observation`` and its limits.
     """
 
+    observation_only = True
+
     def __init__(
         self,
         observation_shape: Any,
@@ -151,8 +154,12 @@ class QofMuMlpModel(VectorModel):
         **reading: Any,
     ) -> None:
         super().__init__(observation_shape, **reading)
+        for name, count in (("n_critics", n_critics), ("n_quantiles", n_quantiles)):
+            if count is not None:
+                whole_number(name, count, 1)
+        check_range("dropout", dropout, 0, 1)
         self.n_critics, self.n_quantiles = n_critics, n_quantiles
-        self.mlp = ensemble_layers(
+        self.mlp = EnsembleMlp(
             self.observation_size + action_size,
             size_list(hidden_sizes),
             n_quantiles or 1,
@@ -183,9 +190,7 @@ class QofMuMlpModel(VectorModel):
         lead = x.shape[:-1]
         x = x.reshape(-1, x.shape[-1])
         alone = self.n_critics is None or member is not None
-        out = (
-            run_layers(self.mlp, x) if member is None else run_member(self.mlp, member, x)
-        ).float()
+        out: Tensor = self.mlp(x, member).float()
         members = () if alone else (self.n_critics,)
         quantiles = () if self.n_quantiles is None else (self.n_quantiles,)
         return out.reshape((*members, *lead, *quantiles))
@@ -198,6 +203,8 @@ class VMlpModel(VectorModel):
         observation_shape, hidden_sizes, nonlinearity, **reading: of `MuMlpModel`.
         action_size: not used.
     """
+
+    observation_only = True
 
     def __init__(
         self,

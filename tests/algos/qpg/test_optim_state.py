@@ -1,0 +1,177 @@
+"""States of optimizers by rlpyt's names: taken apart, put together, loaded, trained on."""
+
+import copy
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).parent))
+from parts_qpg import AGENTS, NARROW, SMALL, A, assert_same_state, feed, fill, prepared
+
+from rlpyt.algos.optim_state import join_members, part, split_members, whole
+from rlpyt.algos.qpg.ddpg import DDPG
+from rlpyt.algos.qpg.sac import SAC
+from rlpyt.algos.qpg.sac_v import SAC_V
+from rlpyt.algos.qpg.td3 import TD3
+from rlpyt.models.qpg.mlp import QofMuMlpModel
+
+ALGOS = {"ddpg": DDPG, "td3": TD3, "sac": SAC, "sac_v": SAC_V}
+
+
+def trained(optimizer, parameters, n=2):
+    for i in range(n):
+        optimizer.zero_grad()
+        sum((p * (i + 1 + k)).sum() for k, p in enumerate(parameters)).backward()
+        optimizer.step()
+
+
+@pytest.mark.parametrize("OptimCls", [torch.optim.Adam, torch.optim.SGD, torch.optim.RMSprop])
+def test_parts_are_states_of_optimizers_of_their_own(OptimCls):
+    torch.manual_seed(0)
+    both = [torch.nn.Parameter(torch.randn(s)) for s in ((2, 3), (4,), (2, 2))]
+    optimizer = OptimCls(both, lr=0.1)
+    trained(optimizer, both)
+    state = optimizer.state_dict()
+    parts = [part(state, 0, 1), part(state, 1, 2)]
+    for first, own in ((0, parts[0]), (1, parts[1])):
+        group = both[first : first + len(own["param_groups"][0]["params"])]
+        alone = OptimCls(group, lr=0.7)
+        alone.load_state_dict(own)
+        assert alone.param_groups[0]["lr"] == 0.1
+        for i, p in enumerate(group):
+            for name, value in alone.state[p].items():
+                expected = state["state"][first + i][name]
+                assert value is expected or torch.equal(value, expected)
+    again = whole(parts)
+    assert again["param_groups"] == state["param_groups"]
+    assert again["state"].keys() == state["state"].keys()
+
+
+def test_members_are_states_of_their_own_and_join_again():
+    torch.manual_seed(0)
+    pair = [torch.nn.Parameter(torch.randn(2, 3, 3)), torch.nn.Parameter(torch.randn(2, 3))]
+    optimizer = torch.optim.Adam(pair, lr=0.1, amsgrad=True)
+    trained(optimizer, pair)
+    state = optimizer.state_dict()
+    members = split_members(state, 2)
+    for i, member in enumerate(members):
+        alone = [torch.nn.Parameter(p[i].detach().clone()) for p in pair]
+        own = torch.optim.Adam(alone, lr=0.1, amsgrad=True)
+        own.load_state_dict(member)
+        assert own.state[alone[0]]["exp_avg"].shape == (3, 3)
+        assert torch.equal(own.state[alone[1]]["exp_avg_sq"], state["state"][1]["exp_avg_sq"][i])
+        assert float(own.state[alone[0]]["step"]) == 2
+    assert_same_state(join_members(members)["state"], state["state"])
+
+
+def test_an_untrained_state_survives_too():
+    pair = [torch.nn.Parameter(torch.randn(2, 3))]
+    state = torch.optim.Adam(pair, lr=0.1).state_dict()
+    assert join_members(split_members(state, 2)) == state
+    assert whole([part(state, 0, 1)]) == state
+
+
+KEYS = {
+    "ddpg": {"mu", "q"},
+    "td3": {"mu", "q"},
+    "sac": {"pi_optimizer", "q1_optimizer", "q2_optimizer", "alpha_optimizer", "log_alpha"},
+    "sac_v": {"pi_optimizer", "q1_optimizer", "q2_optimizer", "v_optimizer", "log_alpha"},
+}
+
+
+@pytest.mark.parametrize("kind", ALGOS)
+def test_loaded_states_train_on_as_if_nothing_had_happened(kind):
+    """In a fresh algorithm and agent, given as initial state or loaded."""
+    algo, agent = ALGOS[kind](**SMALL), AGENTS[kind]()
+    fill(algo, prepared(algo, agent))
+    batches = [algo.replay_buffer.sample_batch(16) for _ in range(6)]
+    feed(algo, batches[:3])
+    for itr in range(3):
+        algo.update(itr)
+    optim, parameters = algo.optim_state_dict(), agent.state_dict()
+    assert optim.keys() == KEYS[kind]
+    parameters = {k: {n: v.clone() for n, v in s.items()} for k, s in parameters.items()}
+    optim = copy.deepcopy(optim)
+    feed(algo, batches[3:])
+    torch.manual_seed(8)
+    for itr in range(3):
+        algo.update(itr)
+    for initial in (True, False):
+        more = dict(initial_optim_state_dict=copy.deepcopy(optim)) if initial else {}
+        other, fresh = ALGOS[kind](**SMALL, **more), AGENTS[kind]()
+        prepared(other, fresh)
+        fresh.load_state_dict(parameters)
+        if not initial:
+            other.load_optim_state_dict(copy.deepcopy(optim))
+        other.update_counter = 3
+        feed(other, batches[3:])
+        torch.manual_seed(8)
+        for itr in range(3):
+            other.update(itr)
+        assert_same_state(fresh.state_dict(), agent.state_dict())
+        again, now = other.optim_state_dict(), algo.optim_state_dict()
+        for name in KEYS[kind] - {"log_alpha"}:
+            assert_same_state(again[name]["state"], now[name]["state"])
+        if "log_alpha" in KEYS[kind]:
+            assert torch.equal(again["log_alpha"], now["log_alpha"])
+
+
+def test_fixed_alpha_has_no_optimizer():
+    algo = SAC(fixed_alpha=0.2, **SMALL)
+    prepared(algo, AGENTS["sac"]())
+    state = algo.optim_state_dict()
+    assert state.keys() == KEYS["sac"] - {"alpha_optimizer"}
+    assert float(state["log_alpha"].exp()) == pytest.approx(0.2)
+
+
+def test_a_fixed_alpha_is_not_overruled_by_a_state_to_begin_with():
+    learnt = SAC(**SMALL)
+    fill(learnt, prepared(learnt, AGENTS["sac"]()))
+    learnt.update(0)
+    state = copy.deepcopy(learnt.optim_state_dict())
+    algo = SAC(fixed_alpha=0.2, initial_optim_state_dict=state, **SMALL)
+    prepared(algo, AGENTS["sac"]())
+    assert float(algo.alpha) == pytest.approx(0.2)
+
+
+class PlainCritic(QofMuMlpModel):
+    """A user's critic, which knows nothing of several."""
+
+    def __init__(self, observation_shape, action_size, hidden_sizes):
+        super().__init__(observation_shape, hidden_sizes, action_size)
+
+
+@pytest.mark.parametrize("kind", ["td3", "sac"])
+@pytest.mark.parametrize("limit", [None, 0.3])
+def test_separate_critics_train_as_joined_ones(kind, limit):
+    """Where there is a limit on gradients, it is each critic's own in both forms."""
+    found = []
+    for Model in (QofMuMlpModel, PlainCritic):
+        algo = ALGOS[kind](learning_rate=1e-2, clip_grad_norm=limit, **SMALL)
+        agent = AGENTS[kind](q_model_kwargs=NARROW)
+        agent.QModelCls = Model
+        fill(algo, prepared(algo, agent))
+        if not found:
+            start = {k: {n: v.clone() for n, v in s.items()} for k, s in agent.state_dict().items()}
+            batches = [algo.replay_buffer.sample_batch(16) for _ in range(5)]
+        agent.load_state_dict(start)
+        feed(algo, batches)
+        torch.manual_seed(8)
+        for itr in range(5):
+            algo.update(itr)
+        found.append(agent.state_dict())
+        assert agent.n_joined == (None if Model is PlainCritic else 2)
+    assert_same_state(*found, rtol=1e-3, atol=1e-4)
+
+
+def test_the_state_of_a_users_critics_goes_on_too():
+    algo, agent = SAC(**SMALL), AGENTS["sac"]()
+    agent.QModelCls = PlainCritic
+    fill(algo, prepared(algo, agent))
+    algo.update(0)
+    state = algo.optim_state_dict()
+    assert {"pi_optimizer", "alpha_optimizer", "log_alpha"} < state.keys()
+    algo.load_optim_state_dict(state)
+    assert A == 2 and algo.update(1)

@@ -1,0 +1,245 @@
+"""Losses and targets of critics as pure functions, against loops; steps of several networks."""
+
+import copy
+import math
+import sys
+import warnings
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from rlpyt.algos.optim import GradientStep, Network
+from rlpyt.algos.qpg.losses import (
+    least,
+    quantile_errors,
+    soft_target,
+    squared_errors,
+    standard_normal_logli,
+    truncated_target,
+)
+from rlpyt.errors import NonFiniteError
+
+E, B, N, K = 3, 5, 4, 7
+
+
+@pytest.fixture(autouse=True)
+def same_numbers():
+    torch.manual_seed(1)
+
+
+def test_least_of_several_critics_or_the_only_one():
+    samples = SimpleNamespace(return_=torch.zeros(B))
+    q = torch.randn(E, B)
+    expected = [min(float(q[e, b]) for e in range(E)) for b in range(B)]
+    assert least(q, samples).tolist() == pytest.approx(expected)
+    assert least(q[0], samples) is not None and torch.equal(least(q[0], samples), q[0])
+
+
+def test_squared_errors():
+    q, y = torch.randn(E, B, requires_grad=True), torch.randn(B)
+    losses, apart = squared_errors(q, y)
+    for b in range(B):
+        deltas = [(y[b] - q[e, b]).item() for e in range(E)]
+        assert losses[:, b].tolist() == pytest.approx([d * d / 2 for d in deltas], rel=1e-5)
+        assert apart[b].item() == pytest.approx(sum(map(abs, deltas)) / E, rel=1e-5)
+    losses.sum().backward()
+    torch.testing.assert_close(q.grad, q.detach() - y)
+    assert not apart.requires_grad
+    one, apart = squared_errors(q[0], y)
+    assert torch.equal(one, losses[0]) and torch.equal(apart, (y - q[0]).detach().abs())
+
+
+def test_soft_target():
+    next_q, log_pi, r, g = torch.randn(E, B), torch.randn(B), torch.randn(B), torch.rand(B)
+    y = soft_target(next_q, log_pi, 0.3, r, g)
+    for b in range(B):
+        value = min(float(next_q[e, b]) for e in range(E)) - 0.3 * float(log_pi[b])
+        assert y[b].item() == pytest.approx(float(r[b]) + float(g[b]) * value, rel=1e-5)
+
+
+@pytest.mark.parametrize("n_drop", [0, 1, 3])
+def test_truncated_target_pools_and_sorts_the_quantiles_of_all_critics(n_drop):
+    next_z, log_pi, r, g = torch.randn(E, B, N), torch.randn(B), torch.randn(B), torch.rand(B)
+    y = truncated_target(next_z, n_drop, log_pi, torch.tensor(0.3), r, g)
+    assert y.shape == (B, E * (N - n_drop))
+    for b in range(B):
+        pooled = sorted(float(next_z[e, b, k]) for e in range(E) for k in range(N))
+        kept = pooled[: E * (N - n_drop)]
+        expected = [float(r[b]) + float(g[b]) * (z - 0.3 * float(log_pi[b])) for z in kept]
+        assert y[b].tolist() == pytest.approx(expected, rel=1e-5, abs=1e-6)
+
+
+def test_quantile_errors_are_huber_losses_weighted_by_the_fraction():
+    z, y = 2 * torch.randn(E, B, N), 2 * torch.randn(B, K)
+    losses, apart = quantile_errors(z, y)
+    assert losses.shape == (E, B)
+    for b in range(B):
+        for e in range(E):
+            total = 0.0
+            for i in range(N):
+                for j in range(K):
+                    u = float(y[b, j] - z[e, b, i])
+                    huber = u * u / 2 if abs(u) <= 1 else abs(u) - 0.5
+                    total += abs((i + 0.5) / N - (u < 0)) * huber / (N * K)
+            assert losses[e, b].item() == pytest.approx(total, rel=1e-5)
+        mean_z = sum(float(z[e, b].mean()) for e in range(E)) / E
+        assert apart[b].item() == pytest.approx(abs(float(y[b].mean()) - mean_z), rel=1e-4)
+
+
+def test_quantile_regression_finds_the_quantiles():
+    """Of a uniform distribution on [0, 10]; the Huber part blurs the ends by less than 1."""
+    torch.manual_seed(0)
+    z = torch.zeros(1, 1, N, requires_grad=True)
+    optimizer = torch.optim.Adam([z], lr=0.3)
+    for _ in range(120):
+        y = 10 * (torch.arange(64) + torch.rand(64)) / 64
+        optimizer.zero_grad()
+        quantile_errors(z, y[None])[0].sum().backward()
+        optimizer.step()
+    assert z.flatten().tolist() == pytest.approx([1.25, 3.75, 6.25, 8.75], abs=0.5)
+
+
+def test_standard_normal_log_density():
+    x = torch.randn(B, 2)
+    for b in range(B):
+        expected = sum(
+            math.log(math.exp(-(float(v) ** 2) / 2) / math.sqrt(2 * math.pi)) for v in x[b]
+        )
+        assert standard_normal_logli(x)[b].item() == pytest.approx(expected, rel=1e-5)
+
+
+# One optimizer of several networks.
+
+
+def three_networks():
+    """A layer, an ensemble of two, and a number."""
+    torch.manual_seed(3)
+    first = [torch.nn.Parameter(torch.randn(4, 3)), torch.nn.Parameter(torch.randn(4))]
+    pair = [torch.nn.Parameter(torch.randn(2, 3, 2)), torch.nn.Parameter(torch.randn(2, 3))]
+    number = [torch.nn.Parameter(torch.tensor(0.5))]
+    return first, pair, number
+
+
+def losses_of(first, pair, number, x):
+    """Losses of each network and member: far apart in size, so that limits bind for some."""
+    one = ((x @ first[0].T + first[1]) ** 2).mean()
+    two = [0.1 * (pair[0][0] ** 2).sum() + pair[1][0].sum() * 0.01,
+           100 * (pair[0][1] ** 2).sum() + pair[1][1].sum()]  # fmt: skip
+    return [one, *two, number[0] * x.mean()]
+
+
+@pytest.mark.parametrize("limit", [None, 0.5])
+@pytest.mark.parametrize("OptimCls", [torch.optim.Adam, torch.optim.SGD, torch.optim.RMSprop])
+def test_one_step_is_that_of_separate_optimizers(OptimCls, limit):
+    first, pair, number = three_networks()
+    networks = [Network("first", first), Network("pair", pair, 2), Network("number", number)]
+    step = GradientStep(networks, OptimCls, 0.05, None, limit)
+    plain, whole_pair, plain_number = three_networks()
+    members = [[torch.nn.Parameter(p[i].detach().clone()) for p in whole_pair] for i in range(2)]
+    groups = [plain, *members, plain_number]
+    optimizers = [OptimCls(group, lr=0.05) for group in groups]
+    clipped = []
+    for n in range(4):
+        x = torch.randn(6, 3)
+        resting = n == 2  # in which the first network has no gradient
+        own = losses_of(first, pair, number, x)
+        norms = list(step.descend(sum(own[1:] if resting else own)).values())
+        stacked = [torch.stack(p) for p in zip(*members)]
+        theirs = losses_of(plain, stacked, plain_number, x)
+        expected = []
+        for k, (group, optimizer) in enumerate(zip(groups, optimizers)):
+            if k == 0 and resting:
+                continue
+            optimizer.zero_grad()
+            gradients = torch.autograd.grad(theirs[k], group, retain_graph=True)
+            for p, g in zip(group, gradients):
+                p.grad = g
+            norm = math.sqrt(sum(float((g**2).sum()) for g in gradients))
+            expected.append(norm)
+            if limit is not None:
+                torch.nn.utils.clip_grad_norm_(group, limit)
+            clipped.append(limit is not None and norm > limit)
+            optimizer.step()
+        assert [len(x) for x in norms] == [0 if resting else 1, 2, 1]
+        assert torch.cat(norms).tolist() == pytest.approx(expected, rel=1e-4)
+    close = dict(rtol=1e-4, atol=1e-6)
+    for a, b in zip([*first, *number], [*plain, *plain_number]):
+        torch.testing.assert_close(a, b, **close)
+    for a, *parts in zip(pair, *members):
+        torch.testing.assert_close(a, torch.stack(parts), **close)
+    assert set(clipped) == ({False} if limit is None else {True, False})
+
+
+def test_networks_without_gradient_stay_as_they_are():
+    first, pair, number = three_networks()
+    networks = [Network("first", first), Network("pair", pair, 2), Network("number", number)]
+    step = GradientStep(networks, torch.optim.Adam, 0.05)
+    losses = losses_of(first, pair, number, torch.randn(6, 3))
+    step.descend(sum(losses))
+    before = [p.detach().clone() for p in (*first, *number)]
+    losses = losses_of(first, pair, number, torch.randn(6, 3))
+    norms = list(
+        step.descend(losses[1] + losses[2]).values()
+    )  # momentum must not move the others either
+    assert all(torch.equal(a, b) for a, b in zip(before, (*first, *number)))
+    assert [len(x) for x in norms] == [0, 2, 0]
+    steps = [float(step.optimizer.state[p]["step"]) for p in step.parameters]
+    assert steps == [1, 1, 2, 2, 1]
+
+
+def test_states_are_by_network_and_go_on():
+    def made():
+        first, pair, number = three_networks()
+        networks = [Network("first", first), Network("pair", pair, 2), Network("number", number)]
+        return (first, pair, number), GradientStep(networks, torch.optim.Adam, 0.05)
+
+    (parameters, step), (others, other) = made(), made()
+    xs = torch.randn(4, 6, 3)
+    for x in xs[:2]:
+        step.descend(sum(losses_of(*parameters, x)))
+    states = step.state_dicts()
+    assert list(states) == ["first", "pair", "number"]
+    alone = torch.optim.Adam(three_networks()[1], lr=0.05)
+    alone.load_state_dict(states["pair"])  # it is a state that an optimizer of its own takes
+    assert torch.equal(
+        alone.state_dict()["state"][0]["exp_avg"], states["pair"]["state"][0]["exp_avg"]
+    )
+    with torch.no_grad():
+        for group, new in zip(others, parameters):
+            for p, q in zip(group, new):
+                p.copy_(q)
+    other.load_state_dicts(copy.deepcopy({**states, "of another": {}}))
+    for x in xs[2:]:
+        for own, gradient_step in ((parameters, step), (others, other)):
+            gradient_step.descend(sum(losses_of(*own, x)))
+    for group, new in zip(others, parameters):
+        assert all(torch.equal(p, q) for p, q in zip(group, new))
+
+
+def test_a_loss_of_other_parameters_is_refused():
+    step = GradientStep([Network("pi", [torch.nn.Parameter(torch.ones(2))])], torch.optim.Adam, 0.1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(ValueError, match="depends on no parameter"):
+            step.descend(torch.nn.Parameter(torch.ones(2)).sum())
+
+
+def test_what_is_not_finite_moves_nothing_and_is_named():
+    first, pair, number = three_networks()
+    names = {first[0]: "pi: weight", pair[0]: "q: weight"}
+    networks = [
+        Network("pi", first, names=names),
+        Network("q", pair, 2, names),
+        Network("a", number),
+    ]
+    step = GradientStep(networks, torch.optim.Adam, 0.05)
+    before = [p.detach().clone() for p in step.parameters]
+    losses = losses_of(first, pair, number, torch.randn(6, 3))
+    bad = torch.sqrt((pair[0][1] * 0).sum())  # 0, with an infinite gradient
+    with pytest.raises(NonFiniteError, match="not finite in q: weight"):
+        step.descend(sum(losses) + bad)
+    assert all(torch.equal(a, b) for a, b in zip(before, step.parameters))

@@ -1,0 +1,86 @@
+"""Continuous control from options: what does not fit is told in the words of the options."""
+
+import pytest
+
+from rlpyt.envs.base import EnvSpaces
+from rlpyt.experiments.agents import CONTROL, build_agent
+from rlpyt.experiments.build import build_algo
+from rlpyt.experiments.configs.presets import layers
+from rlpyt.experiments.options import RunOptions
+from rlpyt.spaces.float_box import FloatBox
+from rlpyt.spaces.int_box import IntBox
+
+SPACES = EnvSpaces(FloatBox(-1.0, 1.0, shape=(3,)), FloatBox(-2.0, 1.0, shape=(2,)))
+PICTURES = EnvSpaces(IntBox(0, 256, shape=(4, 84, 84), dtype="uint8"), SPACES.action)
+
+
+def options(algo_name="sac", family="classic", **changes):
+    chosen = RunOptions(algo_name=algo_name, env="an environment")
+    for layer in layers(algo_name, "an environment", family):
+        chosen = chosen.updated(layer)
+    return chosen.updated(changes)
+
+
+@pytest.mark.parametrize("algo_name", CONTROL)
+@pytest.mark.parametrize("family", ["classic", "mujoco"])
+def test_presets_build_what_they_name(algo_name, family):
+    chosen = options(algo_name, family)
+    agent = build_agent(chosen, SPACES)
+    agent.initialize(SPACES)
+    algo = build_algo(chosen)
+    algo.check_agent(agent)
+    assert algo.replay_ratio == algo.batch_size  # one update a step
+    widths = {tuple(p.shape)[-1] for p in agent.q_model.parameters()}
+    assert set(chosen.agent.hidden_sizes) <= widths
+
+
+def test_critics_are_as_wide_and_look_as_the_policy_does_unless_they_say_otherwise():
+    both = dict(hidden_sizes=(5, 6), normalize_observation=True)
+    agent = build_agent(options(agent=both), SPACES)
+    assert agent.q_model_kwargs == dict(hidden_sizes=[5, 6], normalize_observation=True)
+    own = dict(both, args=dict(q_model_kwargs=dict(hidden_sizes=[9], layer_norm=True)))
+    agent = build_agent(options(agent=own), SPACES)
+    assert agent.q_model_kwargs == dict(
+        hidden_sizes=[9], layer_norm=True, normalize_observation=True
+    )
+
+
+@pytest.mark.parametrize(
+    "agent,error,said",
+    [
+        (dict(recurrent=True), ValueError, "cannot train an LSTM"),
+        (dict(dueling=True), ValueError, "has no values of discrete actions"),
+        (dict(args=dict(n_critic=3)), ValueError, "n_critics"),
+        (dict(args=dict(n_critics=None)), TypeError, "n_critics=None"),
+        (dict(args=dict(q_model_kwargs=3)), TypeError, "q_model_kwargs=3 must be a dictionary"),
+        (dict(args=dict(q_model_kwargs=dict(n_critics=3))), ValueError, "give it to the agent"),
+        (dict(args=dict(v_model_kwargs=dict(a=3))), ValueError, "value network"),
+    ],
+)
+def test_what_the_agent_cannot_have_is_refused(agent, error, said):
+    with pytest.raises(error, match=said):
+        build_agent(options(agent=agent), SPACES)
+
+
+@pytest.mark.parametrize(
+    "agent,said",
+    [
+        (dict(model=dict(foo=1)), r"PiMlpModel does not take 'foo' \(model_kwargs\); it takes act"),
+        (dict(args=dict(q_model_kwargs=dict(layr_norm=True))), "QofMuMlpModel.*'layr_norm'"),
+        (dict(args=dict(q_model_kwargs=dict(n_quantiles=0))), "n_quantiles=0"),
+    ],
+)
+def test_models_say_what_they_take(agent, said):
+    with pytest.raises((TypeError, ValueError), match=said):
+        build_agent(options(agent=agent), SPACES).initialize(SPACES)
+
+
+def test_pictures_and_discrete_actions_are_refused():
+    with pytest.raises(TypeError, match="gives images"):
+        build_agent(options(), PICTURES)
+    for family in ("atari", "minatar"):
+        with pytest.raises(ValueError, match="sac is for continuous actions"):
+            layers("sac", "pong", family)
+    discrete = EnvSpaces(SPACES.observation, IntBox(0, 3))
+    with pytest.raises(TypeError, match=r"for discrete actions use ppo or a2c"):
+        build_agent(options(), discrete).initialize(discrete)
