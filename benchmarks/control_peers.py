@@ -178,6 +178,46 @@ def _td3(n_obs: int, n_act: int) -> Parts:
     return act, update
 
 
+def products_alone(algo: str) -> Workload:
+    """The matrix products of the updates and nothing else: a bound on what torch can do."""
+    steps = [[_operands(*shape) for shape in shapes] for shapes in _products(algo)]
+    while True:
+        for i in range(ITERATION):
+            for left, right, out in steps[i % len(steps)]:
+                torch.mm(left, right, out=out)
+        yield Progress(ITERATION, None)
+
+
+def _operands(rows: int, inner: int, columns: int) -> tuple[torch.Tensor, ...]:
+    return torch.rand(rows, inner), torch.rand(inner, columns), torch.empty(rows, columns)
+
+
+def _products(algo: str) -> list[list[tuple[int, int, int]]]:
+    """Shapes of the products of an update, of two in turn where they differ.
+
+    The gradient of a layer's input is a product, that of its weight another; inputs from replay
+    need none.
+    """
+    B, h, n_obs, n_act = HYPER.batch_size, HYPER.hidden, 17, 6
+    sizes = {
+        "critic": [(n_obs + n_act, h), (h, h), (h, 1)],
+        "policy": [(n_obs, h), (h, h), (h, 2 * n_act if algo == "sac" else n_act)],
+    }
+    forward = {name: [(B, i, o) for i, o in layers] for name, layers in sizes.items()}
+    inputs = {name: [(B, o, i) for i, o in layers] for name, layers in sizes.items()}
+    weights = {name: [(o, B, i) for i, o in layers] for name, layers in sizes.items()}
+
+    def trained(name: str) -> list[tuple[int, int, int]]:
+        return forward[name] + weights[name] + inputs[name][1:]
+
+    targets = forward["policy"] + 2 * forward["critic"]
+    critics = targets + 2 * trained("critic")
+    climb = forward["critic"] + inputs["critic"]
+    if algo == "sac":
+        return [critics + trained("policy") + 2 * climb]
+    return [critics, critics + trained("policy") + climb]
+
+
 def stable_baselines3(algo: str) -> Workload:
     """Stable-Baselines3's; each batch is some turns of its ``learn`` loop."""
     import stable_baselines3

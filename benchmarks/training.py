@@ -105,6 +105,7 @@ def control(algo: str, threads: tuple[int, ...] = (1, 2)) -> Setting:
                     control_peers.rlpyt,
                     dict(task, compile_loss=True),
                 ),
+                ("matrix products alone", control_peers.products_alone, task),
             )
         ),
     )

@@ -65,6 +65,7 @@ class Gaussian(Distribution):
         self.set_clip(clip)
         self.set_squash(squash)
         self.set_noise_clip(noise_clip)
+        self._given: float | None = None  # what ``std`` was made of
         self.set_std(std)
 
     @property
@@ -104,8 +105,11 @@ class Gaussian(Distribution):
         """
         if std is None:
             self.std: Tensor | None = None
+            self._given = None
             return
-        std = torch.as_tensor(std, dtype=torch.float32)
+        if isinstance(std, float) and std == self._given:
+            return  # agents set it before every batch
+        given, std = std, torch.as_tensor(std, dtype=torch.float32)
         if std.numel() not in (1, self._dim) or bool((std < 0).any()):
             raise ValueError(
                 f"std={std.tolist()} must be one number, or one for each of the {self._dim} "
@@ -114,6 +118,7 @@ class Gaussian(Distribution):
         std = std.reshape(-1) if std.numel() > 1 else std.reshape(())
         within = std.clamp(self.min_std or 0.0, self.max_std)
         self.std = torch.where(std == 0, std, within)  # none at all is none, whatever the limits
+        self._given = given if isinstance(given, float) else None
 
     def _log_std(self, dist_info: Any) -> Tensor:
         """Logarithm of the standard deviation, broadcastable to the mean, limits applied."""

@@ -73,7 +73,7 @@ def test_one_member_alone(form):
 def test_every_member_has_inputs_of_its_own():
     layer, norm = EnsembleLinear(E, 4, 2), EnsembleLayerNorm(E, 4)
     x = torch.randn(E, N, 4)
-    out = layer(norm(x))
+    out = layer(norm(x.mT)).mT  # samples are columns
     for i in range(E):
         normal = (x[i] - x[i].mean(-1, keepdim=True)) / (
             x[i].var(-1, correction=0, keepdim=True) + 1e-5
