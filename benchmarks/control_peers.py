@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from benchmarks.harness import Progress, Workload
+from benchmarks.harness import Progress, Workload, turns
 
 ENV = "HalfCheetah-v5"
 ITERATION = 64  # steps that are reported at once
@@ -55,8 +55,8 @@ def hand_written(algo: str) -> Workload:
     returns: deque[float] = deque(maxlen=100)
     observation, _ = environment.reset(seed=0)
     step = 0
-    while True:
-        for _ in range(ITERATION):
+    for n_steps in turns(HYPER.learning_starts, ITERATION):
+        for _ in range(n_steps):
             seen = torch.as_tensor(observation, dtype=torch.float32)[None]
             action = (
                 rng.uniform(-1, 1, n_act) if step < HYPER.learning_starts else act(seen).numpy()[0]
@@ -73,7 +73,7 @@ def hand_written(algo: str) -> Workload:
             if step > HYPER.learning_starts:
                 rows = rng.integers(0, min(step, n), HYPER.batch_size)
                 update([torch.from_numpy(column[rows]) for column in replay.values()])
-        yield Progress(ITERATION, float(np.mean(returns)) if returns else None)
+        yield Progress(n_steps, float(np.mean(returns)) if returns else None)
 
 
 Parts = tuple[Callable[[torch.Tensor], torch.Tensor], Callable[[list[torch.Tensor]], None]]
@@ -246,8 +246,8 @@ def stable_baselines3(algo: str) -> Workload:
     )
     _, callback = model._setup_learn(total_timesteps=10**9, callback=None)
     frequency = TrainFreq(1, TrainFrequencyUnit.STEP)
-    while True:
-        for _ in range(ITERATION):
+    for n_steps in turns(HYPER.learning_starts, ITERATION):
+        for _ in range(n_steps):
             model.collect_rollouts(
                 model.env,
                 callback,
@@ -259,7 +259,7 @@ def stable_baselines3(algo: str) -> Workload:
             if model.num_timesteps > HYPER.learning_starts:
                 model.train(gradient_steps=1, batch_size=HYPER.batch_size)
         episodes = model.ep_info_buffer
-        yield Progress(ITERATION, float(np.mean([e["r"] for e in episodes])) if episodes else None)
+        yield Progress(n_steps, float(np.mean([e["r"] for e in episodes])) if episodes else None)
 
 
 def rlpyt(algo: str, matmul: str = "highest", **kwargs: Any) -> Workload:
@@ -318,14 +318,14 @@ def _turns(agent: Any, learner: Any, sampler: Any) -> Iterator[Progress]:
             examples=examples,
         )
         itr = 0
-        while True:
-            for _ in range(ITERATION):
+        for n_steps in turns(HYPER.learning_starts, ITERATION):
+            for _ in range(n_steps):
                 agent.sample_mode(itr)
                 samples, traj_infos = sampler.obtain_samples(itr)
                 returns.extend(info["Return"] for info in traj_infos)
                 agent.train_mode(itr)
                 learner.optimize_agent(itr, samples)
                 itr += 1
-            yield Progress(ITERATION, float(np.mean(returns)) if returns else None)
+            yield Progress(n_steps, float(np.mean(returns)) if returns else None)
     finally:
         sampler.shutdown()

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from benchmarks.contenders import NATURE
-from benchmarks.harness import Progress, Workload
+from benchmarks.harness import Progress, Workload, turns
 
 ITERATION = 256  # steps that are reported at once
 N_ITR = 10**7  # windows have no end
@@ -53,8 +53,8 @@ def hand_written(env: str) -> Workload:
     returns: deque[float] = deque(maxlen=100)
     observation, _ = environment.reset(seed=0)
     step = 0
-    while True:
-        for _ in range(ITERATION):
+    for n_steps in turns(LEARNING_STARTS, ITERATION):
+        for _ in range(n_steps):
             eps = max(HYPER.eps_final, 1 - step * (1 - HYPER.eps_final) / HYPER.eps_steps)
             if rng.random() < eps:
                 action = int(rng.integers(environment.action_space.n))
@@ -81,7 +81,7 @@ def hand_written(env: str) -> Workload:
                 optimizer.step()
             if step % HYPER.target_interval == 0:
                 target.load_state_dict(network.state_dict())
-        yield Progress(ITERATION, float(np.mean(returns)) if returns else None)
+        yield Progress(n_steps, float(np.mean(returns)) if returns else None)
 
 
 def stable_baselines3(env: str) -> Workload:
@@ -117,8 +117,8 @@ def stable_baselines3(env: str) -> Workload:
     _, callback = model._setup_learn(total_timesteps=total, callback=None)
     frequency = TrainFreq(HYPER.steps_per_update, TrainFrequencyUnit.STEP)
     assert model.env is not None and model.replay_buffer is not None
-    while True:
-        for _ in range(ITERATION // HYPER.steps_per_update):
+    for n_steps in turns(LEARNING_STARTS, ITERATION):
+        for _ in range(n_steps // HYPER.steps_per_update):
             model.collect_rollouts(
                 model.env,
                 callback,
@@ -129,7 +129,7 @@ def stable_baselines3(env: str) -> Workload:
             if model.num_timesteps > LEARNING_STARTS:
                 model.train(gradient_steps=1, batch_size=HYPER.batch_size)
         episodes = model.ep_info_buffer
-        yield Progress(ITERATION, float(np.mean([e["r"] for e in episodes])) if episodes else None)
+        yield Progress(n_steps, float(np.mean([e["r"] for e in episodes])) if episodes else None)
 
 
 def rlpyt(
@@ -182,15 +182,15 @@ def rlpyt(
             examples=examples,
         )
         itr = 0
-        while True:
-            for _ in range(ITERATION // (T * n_envs)):
+        for turn in turns(LEARNING_STARTS, ITERATION):
+            for _ in range(turn // (T * n_envs)):
                 agent.sample_mode(itr)
                 samples, traj_infos = collect.obtain_samples(itr)
                 returns.extend(info["Return"] for info in traj_infos)
                 agent.train_mode(itr)
                 algo.optimize_agent(itr, samples)
                 itr += 1
-            yield Progress(ITERATION, float(np.mean(returns)) if returns else None)
+            yield Progress(turn, float(np.mean(returns)) if returns else None)
     finally:
         collect.shutdown()
 

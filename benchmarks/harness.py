@@ -13,6 +13,7 @@ import contextlib
 import dataclasses
 import datetime
 import importlib.metadata
+import itertools
 import json
 import multiprocessing
 import os
@@ -62,6 +63,16 @@ class Setting:
     name: str
     contenders: tuple[Contender, ...]
     target_return: float | None = None  # report the steps after which the mean return was this
+
+
+def turns(starts: int, iteration: int) -> Iterator[int]:
+    """Steps of each turn of a workload that learns after ``starts`` steps.
+
+    The first turn, the warm-up, takes in the first updates, so what these have to compile does not
+    fall into a window.
+    """
+    yield (starts // iteration + 2) * iteration
+    yield from itertools.repeat(iteration)
 
 
 @dataclasses.dataclass

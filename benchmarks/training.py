@@ -4,9 +4,9 @@ PPO: 8 environments x 128 steps, 4 epochs of 4 minibatches, the hyperparameters 
 everywhere. DQN: one environment, an update with 32 transitions every 4 steps, the
 hyperparameters of `dqn_peers.HYPER`; with 4 environments x 16 steps, 16 updates behind each 64.
 SAC and TD3: one environment, one update with 256 transitions per step, the hyperparameters of
-`control_peers.HYPER`. Steps after which the mean return of the last 100 episodes
-reached the target show that all learn alike; one seed each, so they are evidence of a fault, not
-of a difference.
+`control_peers.HYPER`. "start s" goes on until the first updates, compilation included. Steps after
+which the mean return of the last 100 episodes reached the target, where there is one, show that
+all learn alike; one seed each, so they are evidence of a fault, not of a difference.
 """
 
 from __future__ import annotations
@@ -104,6 +104,11 @@ def control(algo: str, threads: tuple[int, ...] = (1, 2)) -> Setting:
                     "rlpyt SerialSampler, compiled",
                     control_peers.rlpyt,
                     dict(task, compile_loss=True),
+                ),
+                (
+                    "rlpyt SerialSampler, bfloat16",
+                    control_peers.rlpyt,
+                    dict(task, mixed_precision=True),
                 ),
                 ("matrix products alone", control_peers.products_alone, task),
             )

@@ -80,11 +80,18 @@ def box_size(action_space: Any) -> int:
     Raises:
         TypeError: the space is not a continuous box; the message says what fits.
     """
+    space = getattr(action_space, "space", action_space)  # gymnasium's own, where it is wrapped
     shape, dtype = getattr(action_space, "shape", None), getattr(action_space, "dtype", None)
-    if not isinstance(shape, tuple) or len(shape) != 1 or np.dtype(dtype).kind != "f":
-        raise TypeError(
-            f"this agent needs a continuous Box action space of one dimension, got {action_space}; "
-            "for discrete actions use ppo or a2c (categorical agents) or deep Q-learning (dqn, "
-            "rainbow, ...)."
+    simple = isinstance(shape, tuple) and not hasattr(shape, "_fields")
+    if not simple or np.dtype(dtype).kind != "f":
+        remedy = (
+            "for discrete actions use ppo or a2c, or for one of them deep Q-learning (dqn, ...); "
+            "of several spaces make one Box."
         )
-    return int(shape[0])
+    elif len(shape) != 1 or not shape[0]:  # type: ignore[arg-type, index]
+        remedy = f"its shape is {shape}; flatten it (gymnasium.wrappers.TransformAction)."
+    else:
+        return int(shape[0])  # type: ignore[index]
+    raise TypeError(
+        f"this agent needs a continuous Box action space of one dimension, got {space}; {remedy}"
+    )

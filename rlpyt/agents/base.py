@@ -9,7 +9,7 @@ import torch
 from rlpyt.agents.building import build_model
 from rlpyt.agents.memory import RecurrentMemory
 from rlpyt.agents.weights import SharedWeights
-from rlpyt.models.utils import strip_ddp_state_dict
+from rlpyt.models.utils import bare, strip_ddp_state_dict
 from rlpyt.utils.collections import namedarraytuple
 
 AgentInputs = namedarraytuple("AgentInputs", ["observation", "prev_action", "prev_reward"])
@@ -136,11 +136,24 @@ class BaseAgent:
         self.model.to(self.device)
 
     def data_parallel(self) -> None:
-        """Average gradients over processes: wrap the model for ``torch.distributed``."""
+        """Average gradients over processes: wrap the model for ``torch.distributed``.
+
+        All processes begin with the parameters of the first, in target networks, too.
+        """
+        self.model = self._wrapped(self.model)
+        for target in self.target_networks():
+            for tensor in target.state_dict().values():
+                torch.distributed.broadcast(tensor, 0)
+
+    def _wrapped(self, network: Any) -> Any:
         ids = None if self.device.type == "cpu" else [self.device.index]
-        self.model = torch.nn.parallel.DistributedDataParallel(
-            self.model, device_ids=ids, broadcast_buffers=False
+        return torch.nn.parallel.DistributedDataParallel(
+            network, device_ids=ids, broadcast_buffers=False
         )
+
+    def target_networks(self) -> list[Any]:
+        """Networks that follow others, and that no optimizer trains."""
+        return []
 
     def async_cpu(self, share_memory: bool = True) -> None:
         """In an asynchronous sampler: act with a copy that follows the optimizer's model."""
@@ -148,7 +161,7 @@ class BaseAgent:
         self.model = self._build_model()
         self.model.load_state_dict(strip_ddp_state_dict(self.shared_model.state_dict()))
         if share_memory and shared is not None:
-            self.shared_weights = SharedWeights(self.model)
+            self.shared_weights = SharedWeights(self.model, self.settings)
 
     def collector_initialize(self, global_B: int = 1, env_ranks: Any = None) -> None:
         """Called in each process that acts, with the global ranks of its environments."""
@@ -156,7 +169,7 @@ class BaseAgent:
     def sync_shared_memory(self) -> None:
         """Give the master's parameter values to the workers; free where the model is shared."""
         if self.shared_weights is not None and self.model is not self.shared_model:
-            self.shared_weights.publish(getattr(self.model, "module", self.model))
+            self.shared_weights.publish(bare(self.model))
 
     def send_shared_memory(self) -> None:
         """Publish parameters to an asynchronous sampler."""
@@ -242,7 +255,7 @@ class BaseAgent:
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load what ``state_dict`` gave."""
-        getattr(self.model, "module", self.model).load_state_dict(state_dict)
+        bare(self.model).load_state_dict(state_dict)
 
 
 class RecurrentAgentMixin:

@@ -13,6 +13,8 @@ from rlpyt.utils.checks import check_range, whole_number
 from rlpyt.utils.logging import logger
 from rlpyt.utils.seed import get_seed
 
+MOST_REPLAYS = 1e6  # samples trained on per sample collected; beyond is a slip
+
 
 class OffPolicyAlgo(ReplayAlgo):
     """Base of algorithms that collect a batch, store it, and take gradient steps on what they draw.
@@ -38,7 +40,7 @@ class OffPolicyAlgo(ReplayAlgo):
         self._batch_size = self.batch_size = whole_number("batch_size", self.batch_size, 1)
         super().__post_init__()
         self._losses: dict[str, Any] = {}  # compiled
-        check_range("replay_ratio", self.replay_ratio, 0, open_low=True)
+        check_range("replay_ratio", self.replay_ratio, 0, MOST_REPLAYS, open_low=True)
         self.min_steps_learn = whole_number("min_steps_learn", self.min_steps_learn, 0)
         self.updates_per_sync = whole_number("updates_per_sync", self.updates_per_sync, 1)
         whole_number("target_update_interval", self.target_update_interval, 1)
@@ -196,6 +198,15 @@ class OffPolicyAlgo(ReplayAlgo):
                 f"learning would begin after {steps:,} steps ({why}), which is not below the "
                 f"{self.n_itr * self.itr_steps:,} steps of the run, so it would never learn; run "
                 "longer or begin earlier."
+            )
+        every = self.itrs_per_optimize
+        first = -(-(self.min_itr_learn + 1) // every) * every - 1
+        if first >= self.n_itr:
+            raise ValueError(
+                f"replay_ratio={self.replay_ratio:g} asks for an update of {self.batch_size_is}="
+                f"{self.batch_size} every {every:,} iterations of {self.itr_steps:,} steps, and "
+                f"the run has {self.n_itr:,}: it would never learn. Raise replay_ratio, or run "
+                "longer."
             )
         if late:
             logger.log(

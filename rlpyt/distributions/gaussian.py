@@ -65,6 +65,7 @@ class Gaussian(Distribution):
         self.set_clip(clip)
         self.set_squash(squash)
         self.set_noise_clip(noise_clip)
+        self._noise = None
         self._given: float | None = None  # what ``std`` was made of
         self.set_std(std)
 

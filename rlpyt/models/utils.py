@@ -91,6 +91,12 @@ def update_state_dict(
         old[name].copy_(new[name])
 
 
+def bare(network: Any) -> Any:
+    """The network without ``DistributedDataParallel`` around it."""
+    wrapped = isinstance(network, nn.parallel.DistributedDataParallel)
+    return network.module if wrapped else network
+
+
 def strip_ddp_state_dict(state_dict: Mapping[str, Any]) -> dict[str, Any]:
     """Remove the "module." that ``DistributedDataParallel`` puts before every key."""
     return {key.removeprefix(DDP_PREFIX): value for key, value in state_dict.items()}

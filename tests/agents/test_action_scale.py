@@ -82,8 +82,9 @@ def test_missing_bounds_name_the_component_and_what_helps(low, high, component):
         GymSpaceWrapper(spaces.Discrete(4)),
         GymSpaceWrapper(spaces.MultiDiscrete([3, 2])),
         GymSpaceWrapper(spaces.MultiBinary(3)),
-        FloatBox(-1, 1, shape=(2, 2)),
+        GymSpaceWrapper(spaces.Box(0, 5, (2,), "int32")),
         GymSpaceWrapper(spaces.Dict(a=spaces.Box(-1, 1), b=spaces.Discrete(2))),
+        GymSpaceWrapper(spaces.Dict(a=spaces.Box(-1, 1))),
     ],
 )
 def test_other_spaces_are_refused_with_algorithms_that_take_them(space):
@@ -91,6 +92,12 @@ def test_other_spaces_are_refused_with_algorithms_that_take_them(space):
         box_size(space)
     with pytest.raises(TypeError, match="continuous Box action space"):
         ActionScale(space, bounded=True)
+
+
+@pytest.mark.parametrize("shape", [(2, 2), (), (0,)])
+def test_boxes_of_other_shapes_are_to_be_flattened(shape):
+    with pytest.raises(TypeError, match="flatten it"):
+        box_size(FloatBox(-1, 1, shape=shape))
 
 
 def test_an_empty_range_is_refused():

@@ -84,3 +84,11 @@ def test_pictures_and_discrete_actions_are_refused():
     discrete = EnvSpaces(SPACES.observation, IntBox(0, 3))
     with pytest.raises(TypeError, match=r"for discrete actions use ppo or a2c"):
         build_agent(options(), discrete).initialize(discrete)
+
+
+@pytest.mark.parametrize("algo_name", ["sac", "ppo", "dqn"])
+def test_only_real_numbers_are_normalised(algo_name):
+    whole = EnvSpaces(IntBox(0, 5), SPACES.action)
+    chosen = options(algo_name, agent=dict(normalize_observation=True))
+    with pytest.raises(ValueError, match="is for real numbers, and an environment observes IntBox"):
+        build_agent(chosen, whole)

@@ -11,7 +11,7 @@ from rlpyt.agents.fast import FastPolicy, has_twin, numpy_forward
 from rlpyt.distributions.base import NoiseSpec
 from rlpyt.distributions.epsilon_greedy import EpsilonGreedy
 from rlpyt.models.dqn.noisy import noisy_layers, set_row_noise
-from rlpyt.models.utils import strip_ddp_state_dict, update_state_dict
+from rlpyt.models.utils import bare, strip_ddp_state_dict, update_state_dict
 from rlpyt.utils.buffer import buffer_to
 from rlpyt.utils.collections import namedarraytuple
 
@@ -97,6 +97,10 @@ class DqnAgent(EpsilonGreedyAgentMixin, BaseAgent):
         self.target_model.eval()
         for layer in noisy_layers(self.target_model):
             layer.train()
+
+    def target_networks(self) -> list[Any]:
+        """The target."""
+        return [self.target_model]
 
     def to_device(self, cuda_idx: int | None = None) -> None:
         """Move model and target to a CUDA device."""
@@ -209,7 +213,7 @@ class DqnAgent(EpsilonGreedyAgentMixin, BaseAgent):
 
     def update_obs_rms(self, observation: Any) -> None:
         """Let the model's observation statistics take in a batch; the target follows later."""
-        model = getattr(self.model, "module", self.model)
+        model = bare(self.model)
         if hasattr(model, "update_obs_rms"):
             model.update_obs_rms(observation)
 
@@ -222,7 +226,7 @@ class DqnAgent(EpsilonGreedyAgentMixin, BaseAgent):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load what ``state_dict`` gave."""
-        getattr(self.model, "module", self.model).load_state_dict(state_dict["model"])
+        bare(self.model).load_state_dict(state_dict["model"])
         self.target_model.load_state_dict(state_dict["target"])
 
 

@@ -7,6 +7,7 @@ import torch
 from rlpyt.agents.base import AgentStep, BaseAgent, RecurrentAgentMixin
 from rlpyt.agents.fast import FastPolicy, has_twin, numpy_forward
 from rlpyt.agents.pg.base import AgentInfo, AgentInfoRnn
+from rlpyt.models.utils import bare
 from rlpyt.utils.buffer import buffer_func, buffer_method, buffer_to
 
 
@@ -145,7 +146,7 @@ class PgAgent(BaseAgent):
 
     def update_obs_rms(self, observation: Any) -> None:
         """Let the model's observation statistics take in a batch, if it keeps any."""
-        model = getattr(self.model, "module", self.model)
+        model = bare(self.model)
         if hasattr(model, "update_obs_rms"):
             model.update_obs_rms(observation)
 

@@ -9,7 +9,9 @@ import torch
 
 from rlpyt.agents.qpg.base import QpgAgent, check_std
 from rlpyt.distributions.gaussian import DistInfoStd, Gaussian
+from rlpyt.models.ensemble import Ensemble
 from rlpyt.models.qpg.mlp import PiMlpModel, QofMuMlpModel
+from rlpyt.models.utils import bare
 from rlpyt.utils.checks import check_range, whole_number
 from rlpyt.utils.collections import namedarraytuple
 
@@ -125,3 +127,17 @@ class SacAgent(QpgAgent):
     def pi_parameters(self) -> Iterator[torch.nn.Parameter]:
         """What the policy's optimizer trains."""
         return iter(self.model.parameters())
+
+    def q1_parameters(self) -> Iterator[torch.Tensor]:
+        """Those of the first critic; where critics are one model, views of its parameters."""
+        return self._member_parameters(0)
+
+    def q2_parameters(self) -> Iterator[torch.Tensor]:
+        """Those of the second critic, likewise."""
+        return self._member_parameters(1)
+
+    def _member_parameters(self, i: int) -> Iterator[torch.Tensor]:
+        critics = bare(self.q_model)
+        if isinstance(critics, Ensemble):
+            return iter(critics.members[i].parameters())
+        return (parameter[i] for parameter in critics.parameters())

@@ -6,7 +6,6 @@ from typing import Any, ClassVar, Literal
 
 import torch
 
-from rlpyt.agents.qpg.base import bare
 from rlpyt.algos.optim import Network
 from rlpyt.algos.optim_state import join_members, split_members
 from rlpyt.algos.qpg.base import QpgAlgo, frozen
@@ -19,6 +18,7 @@ from rlpyt.algos.qpg.losses import (
 )
 from rlpyt.algos.replaying import SamplesToBuffer, thinned
 from rlpyt.models.ensemble import Ensemble
+from rlpyt.models.utils import bare
 from rlpyt.utils.checks import check_range, whole_number
 from rlpyt.utils.collections import namedarraytuple
 
@@ -150,28 +150,45 @@ class SAC(QpgAlgo):
         batch = self.replay_buffer.sample_batch(self.batch_size)
         losses, values = self.loss(self.on_device(batch))
         q_losses, pi_loss, alpha_loss = losses
-        q, mean, log_std, td_abs_errors = values
         total = q_losses.sum()
         for loss in (pi_loss, alpha_loss):
             total = total if loss is None else total + loss
-        norms = self.descend("all", total, itr)
-        pi_norm, q_norms = norms["pi"], self.norms_of_critics(norms)
-        self._prioritize(batch, td_abs_errors)
+        grad_norms = self.descend("all", total, itr)
+        self._prioritize(batch, values[-1])
         self.count_update()
+        opt_info = OptInfo(*([] for _ in OptInfo._fields))
+        self.append_opt_info_(opt_info, losses, grad_norms, values)
+        return opt_info
+
+    def append_opt_info_(
+        self,
+        opt_info: Any,
+        losses: tuple[Any, ...],
+        grad_norms: dict[str, torch.Tensor],
+        values: tuple[Any, ...],
+    ) -> None:
+        """Add what is logged of an update to the lists of an ``OptInfo``.
+
+        Args:
+            opt_info: has a list for each field.
+            losses, values: from ``loss``.
+            grad_norms: by networks' names.
+        """
+        q_losses, pi_loss, _ = losses
+        q, mean, log_std, _ = values
         first, last = q[0], q[-1]
+        q_norms = self.norms_of_critics(grad_norms)
         apart = (first - last).abs().mean()
         numbers = [q_losses[0], q_losses[-1], q_norms[0], q_norms[-1], apart, self.alpha]
-        pi_numbers = [] if pi_loss is None else [pi_loss.detach(), pi_norm[0]]
-        q1_loss, q2_loss, q1_norm, q2_norm, apart, alpha, *pi = torch.stack(
-            [x.detach() for x in numbers + pi_numbers]
-        ).tolist()
-        thin = [[] if x is None else thinned(x) for x in (first, last, mean, log_std)]
-        return (
-            *([q1_loss], [q2_loss], pi[:1]),
-            *([q1_norm], [q2_norm], pi[1:]),
-            *thin,
-            *([apart], [alpha]),
-        )
+        if pi_loss is not None:
+            numbers += [pi_loss, grad_norms["pi"][0]]
+        known = torch.stack([x.detach() for x in numbers]).tolist()
+        names = ("q1Loss", "q2Loss", "q1GradNorm", "q2GradNorm", "qMeanDiff", "alpha", "piLoss",
+                 "piGradNorm")  # fmt: skip
+        for name, number in zip(names, known):
+            getattr(opt_info, name).append(number)
+        for name, x in (("q1", first), ("q2", last), ("piMu", mean), ("piLogStd", log_std)):
+            getattr(opt_info, name).extend([] if x is None else thinned(x))
 
     def norms_of_critics(self, norms: dict[str, torch.Tensor]) -> torch.Tensor:
         """[E], from the norms of all networks."""
@@ -196,7 +213,8 @@ class SAC(QpgAlgo):
         alpha_loss = None
         if self.fixed_alpha is None:
             # d/d alpha of alpha (H - target), as that of the logarithm: the step is the same way.
-            alpha_loss = -self.log_alpha * (log_pi + self._target_entropy).mean()
+            excess = mean_over_ranks((log_pi + self._target_entropy).mean(), self.world_size)
+            alpha_loss = -self.log_alpha * excess
         return (q_losses, pi_loss, alpha_loss), (q, mean, log_std, td_abs_errors)
 
     def q_loss(self, samples: Any) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -294,9 +312,10 @@ class SAC(QpgAlgo):
         """
         state = {name.removesuffix("_optimizer"): s for name, s in state_dict.items()}
         names = [f"q{i + 1}" for i in range(self.agent.n_critics)]
-        needed = {"pi", *names} | ({"alpha"} if self.fixed_alpha is None else set())
+        own = {network.name for step in self.steps.values() for network in step.networks}
+        needed = (own - {"q"}) | set(names)
         known = {name for name in state if name != "log_alpha"}
-        if needed - known or known - needed - {"alpha", "v"}:
+        if needed - known or known - needed - {"alpha"}:
             raise ValueError(
                 f"the state is of optimizers for {sorted(known)}; these are for {sorted(needed)}."
             )
@@ -306,3 +325,11 @@ class SAC(QpgAlgo):
         if self.fixed_alpha is None:
             with torch.no_grad():
                 self.log_alpha.copy_(torch.as_tensor(state_dict["log_alpha"]).reshape(()))
+
+
+def mean_over_ranks(number: torch.Tensor, world_size: int) -> torch.Tensor:
+    """The mean of a number without gradient over the processes that train together."""
+    if world_size > 1:
+        torch.distributed.all_reduce(number)
+        number = number / world_size
+    return number

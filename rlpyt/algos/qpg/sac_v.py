@@ -9,7 +9,7 @@ import torch
 from rlpyt.algos.optim import Network
 from rlpyt.algos.qpg.base import frozen
 from rlpyt.algos.qpg.sac import SAC
-from rlpyt.algos.replaying import thinned
+from rlpyt.algos.replaying import SamplesToBuffer, thinned  # noqa: F401 (rlpyt's place for it)
 from rlpyt.utils.checks import check_range
 
 OptInfo = namedtuple(
@@ -54,19 +54,42 @@ class SAC_V(SAC):
         batch = self.replay_buffer.sample_batch(self.batch_size)
         losses, values = self.loss(self.on_device(batch))
         q_losses, v_loss, pi_loss = losses
-        q, v, mean, log_std, td_abs_errors = values
         total = q_losses.sum() + v_loss
         rests = (self.update_counter + 1) % self.policy_update_interval != 0
-        norms = self.descend("all", total if rests else total + pi_loss, itr)
-        q_norms = self.norms_of_critics(norms)
-        self._prioritize(batch, td_abs_errors)
+        grad_norms = self.descend("all", total if rests else total + pi_loss, itr)
+        self._prioritize(batch, values[-1])
         self.count_update()
+        opt_info = OptInfo(*([] for _ in OptInfo._fields))
+        self.append_opt_info_(opt_info, losses, grad_norms, values)
+        return opt_info
+
+    def append_opt_info_(
+        self,
+        opt_info: Any,
+        losses: tuple[Any, ...],
+        grad_norms: dict[str, torch.Tensor],
+        values: tuple[Any, ...],
+    ) -> None:
+        """Add what is logged of an update to the lists of an ``OptInfo``, as SAC does."""
+        q_losses, v_loss, pi_loss = losses
+        q, v, mean, log_std, _ = values
         first, last = q[0], q[-1]
+        q_norms = self.norms_of_critics(grad_norms)
         numbers = [q_losses[0], q_losses[-1], v_loss, pi_loss, q_norms[0], q_norms[-1]]
-        numbers += [norms["v"][0], (first - last).abs().mean()]
-        *known, apart = torch.stack([x.detach() for x in numbers]).tolist()
-        thin = [thinned(x) for x in (first, last, v, mean, log_std)]
-        return *([x] for x in known), norms["pi"].tolist(), *thin, [apart]
+        numbers += [grad_norms["v"][0], (first - last).abs().mean()]
+        names = ("q1Loss", "q2Loss", "vLoss", "piLoss", "q1GradNorm", "q2GradNorm", "vGradNorm",
+                 "qMeanDiff")  # fmt: skip
+        for name, number in zip(names, torch.stack([x.detach() for x in numbers]).tolist()):
+            getattr(opt_info, name).append(number)
+        opt_info.piGradNorm.extend(grad_norms["pi"].tolist())
+        for name, x in (
+            ("q1", first),
+            ("q2", last),
+            ("v", v),
+            ("piMu", mean),
+            ("piLogStd", log_std),
+        ):
+            getattr(opt_info, name).extend(thinned(x))
 
     def loss(self, samples: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """The losses of critics, value network and policy on a batch [B].

@@ -393,6 +393,8 @@ def test_recorded_actions_fill_the_space_and_stay_in_it(kind):
 class Probe(nn.Module):
     """A critic that shows what it is given."""
 
+    n_quantiles = 4  # numbers that it shows of each row
+
     def __init__(self, observation_shape, action_size):
         super().__init__()
         self.w = nn.Parameter(torch.zeros(()))
@@ -568,3 +570,54 @@ def test_agents_pickle_before_they_are_initialized():
             "DdpgAgent", "Td3Agent", "SacAgent",
         )  # fmt: skip
     assert Td3Agent().n_critics == SacAgent().n_critics == 2
+
+
+class Unsqueezed(QofMuMlpModel):
+    def forward(self, *inputs, **kwargs):
+        return super().forward(*inputs, **kwargs).unsqueeze(-1)
+
+
+class SharedEncoder(QofMuMlpModel):
+    def __init__(self, *args, n_critics=None, **kwargs):
+        super().__init__(*args, n_critics=n_critics, **kwargs)
+        self.encoder = nn.Linear(5, 7)
+
+
+@pytest.mark.parametrize(
+    "kind,QModelCls,more,said",
+    [
+        ("ddpg", Unsqueezed, {}, r"gave values \[3, 1\].*squeeze"),
+        ("sac", Unsqueezed, {}, r"gave values \[2, 3, 1\].*squeeze"),
+        ("td3", SharedEncoder, {}, r"encoder\.weight is \[7, 5\]"),
+        (
+            "sac",
+            QofMuMlpModel,
+            dict(nonlinearity=nn.PReLU),
+            r"critics first; mlp\.model\.1\.weight",
+        ),
+        (
+            "sac",
+            QofMuMlpModel,
+            dict(nonlinearity=lambda: nn.Softmax(-1)),
+            "mixes critics or samples",
+        ),
+    ],
+)
+def test_critics_are_tried_out_at_the_door(kind, QModelCls, more, said):
+    agent = AGENTS[kind](q_model_kwargs=dict(hidden_sizes=[8], **more))
+    agent.QModelCls = QModelCls
+    with pytest.raises(ValueError, match=said):
+        agent.initialize(SPACES)
+
+
+def test_trying_out_leaves_no_trace():
+    torch.manual_seed(3)
+    expected = torch.rand(1)
+    torch.manual_seed(3)
+    agent = AGENTS["sac"](q_model_kwargs=dict(hidden_sizes=[8], dropout=0.5))
+    agent.initialize(SPACES)
+    assert all(m.training for m in agent.q_model.modules())
+    torch.manual_seed(3)
+    with torch.random.fork_rng():
+        agent._try_networks()
+    assert torch.equal(torch.rand(1), expected)

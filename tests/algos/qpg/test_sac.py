@@ -570,3 +570,11 @@ def test_compiled_losses_are_the_plain_ones(kind, kwargs):
         torch.compiler.reset()
     for plain, own in zip(*found, strict=True):
         torch.testing.assert_close(own, plain, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "ratio,said", [(1e-6, "would never learn"), (float("inf"), "replay_ratio")]
+)
+def test_a_replay_ratio_that_gives_no_update_is_refused(ratio, said):
+    with pytest.raises(ValueError, match=said):
+        prepared(SAC(**{**SMALL, "replay_ratio": ratio}), AGENTS["sac"]())

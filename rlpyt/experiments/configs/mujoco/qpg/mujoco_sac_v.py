@@ -26,14 +26,14 @@ configs["sac_1M_serial"] = sac = dict(
         target_update_interval=1,
         bootstrap_timelimit=False,
     ),
-    env=_protocol["env"],
-    eval_env=_protocol["eval_env"],
+    env=dict(_protocol["env"]),
+    eval_env=dict(_protocol["eval_env"]),
     model=dict(hidden_sizes=[256, 256]),
     q_model=dict(hidden_sizes=[256, 256]),
     v_model=dict(hidden_sizes=[256, 256]),
     optim={},
-    runner=_protocol["runner"],
-    sampler=_protocol["sampler"],
+    runner=dict(_protocol["runner"]),
+    sampler=dict(_protocol["sampler"]),
 )
 configs["sac_serial_bstl"] = with_parts(sac, algo=dict(bootstrap_timelimit=True))
 

@@ -1,0 +1,55 @@
+"""Two processes that train together hold the same networks, targets and temperature."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).parent))
+from parts_qpg import AGENTS, SMALL, fill, prepared
+
+from rlpyt.algos.qpg.sac import SAC
+from rlpyt.algos.qpg.sac_v import SAC_V
+from rlpyt.algos.qpg.td3 import TD3
+
+ALGOS = {"td3": TD3, "sac": SAC, "sac_v": SAC_V}
+UPDATES = 6
+
+
+def train(rank, kind, meeting_place, results):
+    """In a process of its own: parameters that differ at first, replays that differ throughout."""
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{meeting_place}", rank=rank, world_size=2
+    )
+    try:
+        algo, agent = ALGOS[kind](**SMALL), AGENTS[kind]()
+        sampler = prepared(algo, agent)
+        algo.world_size = 2
+        with torch.no_grad():
+            for network in (agent.model, *agent._networks().values()):
+                for parameter in network.parameters():
+                    parameter.add_(0.1 * (rank + 1) * torch.randn_like(parameter))
+        agent.data_parallel()
+        algo.optim_initialize(rank)
+        fill(algo, sampler)
+        torch.manual_seed(rank)
+        for _ in range(UPDATES):
+            algo.update(0)
+        state = {f"{a}.{b}": x for a, s in agent.state_dict().items() for b, x in s.items()}
+        if hasattr(algo, "log_alpha"):
+            state["log_alpha"] = algo.log_alpha.detach()
+        torch.save(state, f"{results}/{rank}.pt")
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+@pytest.mark.parametrize("kind", ALGOS)
+def test_ranks_stay_together(kind, tmp_path):
+    args = (kind, str(tmp_path / "meet"), str(tmp_path))
+    torch.multiprocessing.spawn(train, args, nprocs=2)
+    first, second = (torch.load(tmp_path / f"{rank}.pt") for rank in (0, 1))
+    assert first.keys() == second.keys()
+    for name, values in first.items():
+        torch.testing.assert_close(values, second[name], rtol=1e-5, atol=1e-6, msg=name)
