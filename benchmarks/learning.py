@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[1]
 RUNS = ROOT / "data" / "results"
 IMAGES = ROOT / "docs" / "images"
 SEEDS = (0, 1, 2)
-LIBRARIES = ("torch", "gymnasium", "numpy", "mujoco", "ale-py")
+LIBRARIES = ("torch", "gymnasium", "numpy", "mujoco", "ale-py", "stable-baselines3")
 DDQN = "--agent.dueling --algo.double-dqn --algo.prioritized-replay"
 BREAKOUT = "MinAtar/Breakout-v1 --steps 300000"
 # Frames of 84 x 84 and the network of Mnih et al. 2013: two convolutions, 256 hidden units.
@@ -185,9 +185,7 @@ def report() -> None:
         line = row(experiment)
         if line:
             print(line)
-    libraries = ", ".join(
-        f"{name} {version(name)}" for name in ("torch", "gymnasium", "numpy", "mujoco", "ale-py")
-    )
+    libraries = ", ".join(f"{name} {version(name)}" for name in LIBRARIES)
     print(f"\nPython {platform.python_version()}, {libraries}.")
     for figure, names in FIGURES.items():
         paths = [RUNS / name for name in names if (RUNS / name).exists()]

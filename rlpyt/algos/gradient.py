@@ -1,4 +1,4 @@
-"""What algorithms with one optimizer over the agent's parameters have in common."""
+"""What algorithms that descend losses have in common."""
 
 import warnings
 from typing import Any
@@ -14,7 +14,11 @@ from rlpyt.utils.checks import check_range
 
 
 class GradientAlgo(RlAlgorithm):
-    """Base of algorithms that descend one loss; reads its settings as attributes."""
+    """Base of algorithms that descend losses; reads its settings as attributes.
+
+    Here is one optimizer over the agent's parameters; subclasses with several networks build their
+    own.
+    """
 
     agent: Any
     mid_batch_reset: bool

@@ -45,8 +45,8 @@ class QpgAgent(BaseAgent):
     Attributes:
         model: the policy.
         q_model: the critics.
-        target_q_model: their targets, equal at first; ``target_model``: that of the policy, where
-            there is one.
+        target_q_model, target_model: targets of critics and policy, equal to them at first;
+            ``None`` where the algorithm has no use for one.
     """
 
     family = "rlpyt.agents.qpg"

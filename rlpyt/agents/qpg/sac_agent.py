@@ -1,4 +1,4 @@
-"""The agent of soft actor-critic: a squashed Gaussian policy, and two critics."""
+"""The agent of soft actor-critic: a squashed Gaussian policy, and several critics."""
 
 import math
 from collections import namedtuple

@@ -1,4 +1,4 @@
-"""The agent of TD3: two critics, and noise on the target policy's actions."""
+"""The agent of TD3: several critics, and noise on the target policy's actions."""
 
 from typing import Any
 
