@@ -124,6 +124,7 @@ class QpgAgent(BaseAgent):
         super().initialize(env_spaces, share_memory, global_B=global_B, env_ranks=env_ranks)
         self.distribution = self.make_distribution(self.scale.size)
         self.q_model = self._build_critics()
+        self._load_initial_critics()
         self._share_statistics()  # so that targets begin with them
         self._build_targets()
         self._try_networks()
@@ -165,6 +166,9 @@ class QpgAgent(BaseAgent):
 
     def _load_initial_state(self, state_dict: dict[str, Any]) -> None:
         self.model.load_state_dict(state_dict.get("model", state_dict))
+
+    def _load_initial_critics(self) -> None:
+        """Give the critics the parameters that they are to begin with, if any."""
 
     def _build_critics(self) -> torch.nn.Module:
         make = partial(self._build, self.QModelCls, self.q_model_kwargs, "q_model_kwargs")

@@ -65,11 +65,9 @@ class DdpgAgent(QpgAgent):
         """The same throughout."""
         return self.action_std
 
-    def _build_critics(self) -> torch.nn.Module:
-        critics = super()._build_critics()
+    def _load_initial_critics(self) -> None:
         if self.initial_q_model_state_dict is not None:
-            critics.load_state_dict(self.initial_q_model_state_dict)
-        return critics
+            self.q_model.load_state_dict(self.initial_q_model_state_dict)
 
     def q_at_mu(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
         """Values of the policy's actions, with gradient through them.

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from rlpyt.agents.building import as_arguments
 from rlpyt.agents.qpg.base import QpgAgent, check_std
 from rlpyt.distributions.gaussian import DistInfoStd, Gaussian
 from rlpyt.models.ensemble import Ensemble
@@ -60,7 +61,7 @@ class SacAgent(QpgAgent):
             n_critics=whole_number("n_critics", n_critics, 1),
             **kwargs,
         )
-        self.v_model_kwargs = v_model_kwargs
+        self.v_model_kwargs = as_arguments(v_model_kwargs, "v_model_kwargs")
         if v_model_kwargs is not None and not self.has_v:
             raise ValueError(
                 f"v_model_kwargs={v_model_kwargs!r} is for the agent with a value network, "

@@ -5,7 +5,6 @@ from typing import Any
 
 import torch
 
-from rlpyt.agents.building import as_arguments
 from rlpyt.agents.qpg.sac_agent import (  # noqa: F401
     MAX_LOG_STD,
     MIN_LOG_STD,
@@ -39,12 +38,11 @@ class SacAgent(SacAgentWithoutV):
     ) -> None:
         super().__init__(ModelCls, QModelCls, *args, **kwargs)
         self.VModelCls = VModelCls
-        self.v_model_kwargs = as_arguments(self.v_model_kwargs, "v_model_kwargs")
         self.v_model: Any = None
         self.target_v_model: Any = None
 
     def _build_critics(self) -> torch.nn.Module:
-        self.v_model = self._build(self.VModelCls, self.v_model_kwargs or {}, "v_model_kwargs")
+        self.v_model = self._build(self.VModelCls, self.v_model_kwargs, "v_model_kwargs")
         return super()._build_critics()
 
     def _build_targets(self) -> None:

@@ -54,19 +54,16 @@ class Td3Agent(DdpgAgent):
         self.target_distribution.set_std(std)
         self.target_distribution.set_noise_clip(noise_clip)
 
-    def _build_critics(self) -> torch.nn.Module:
-        first, self.initial_q_model_state_dict = self.initial_q_model_state_dict, None
-        critics = super()._build_critics()
-        states = [first, self.initial_q2_model_state_dict]
-        if any(state is not None for state in states):
-            if None in states or self.n_critics != len(states):
-                raise ValueError(
-                    "initial_q_model_state_dict and initial_q2_model_state_dict are the states of "
-                    f"two critics: give both, for n_critics=2 (it is {self.n_critics})."
-                )
-            join_members(critics, states)  # type: ignore[arg-type]
-        self.initial_q_model_state_dict = first
-        return critics
+    def _load_initial_critics(self) -> None:
+        states = [self.initial_q_model_state_dict, self.initial_q2_model_state_dict]
+        if states == [None, None]:
+            return
+        if None in states or self.n_critics != len(states):
+            raise ValueError(
+                "initial_q_model_state_dict and initial_q2_model_state_dict are the states of two "
+                f"critics: give both, for n_critics=2 (it is {self.n_critics})."
+            )
+        join_members(self.q_model, states)  # type: ignore[arg-type]
 
     @torch.no_grad()
     def target_q_at_mu(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:

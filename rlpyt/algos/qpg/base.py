@@ -1,6 +1,6 @@
 """What algorithms of continuous control share: critics and a policy, each with an optimizer."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,6 +21,7 @@ class QpgAlgo(OffPolicyAlgo):
 
     # Hyperparameters that every subclass declares, beside those of the bases.
     bootstrap_timelimit: bool
+    policy_update_interval: int
 
     steps: dict[str, GradientStep]
     learns_quantiles = False  # whether critics may give them
@@ -82,15 +83,31 @@ class QpgAlgo(OffPolicyAlgo):
             networks, self.OptimCls, learning_rate, self.optim_kwargs, self.clip_grad_norm
         )
 
-    def descend(self, name: str, loss: torch.Tensor, itr: int) -> dict[str, torch.Tensor]:
-        """Take a step with one optimizer; returns gradient norms as `GradientStep.descend` does.
+    @property
+    def policy_rests(self) -> bool:
+        """Whether the update under way leaves the policy as it is."""
+        return (self.update_counter + 1) % self.policy_update_interval != 0
+
+    def descend(
+        self, name: str, losses: Mapping[str, torch.Tensor], itr: int
+    ) -> dict[str, torch.Tensor]:
+        """Take a step with one optimizer down the sum of losses.
+
+        Returns:
+            gradient norms, as `GradientStep.descend` does.
 
         Raises:
-            NonFiniteError: loss or gradient is not finite.
+            NonFiniteError: a loss or gradient is not finite; the message says which.
         """
+        total, *others = losses.values()
+        for loss in others:
+            total = total + loss
         try:
-            return self.steps[name].descend(loss)
+            return self.steps[name].descend(total)
         except NonFiniteError as error:
+            bad = [part for part, loss in losses.items() if not torch.isfinite(loss)]
+            if len(losses) > 1 and bad:
+                error = NonFiniteError(f"{error} ({' and '.join(bad)})")
             raise self.stop_if_not_finite(itr, error) from None
 
     # State.

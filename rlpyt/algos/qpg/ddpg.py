@@ -73,13 +73,13 @@ class DDPG(QpgAlgo):
         batch = self.replay_buffer.sample_batch(self.batch_size)
         samples = self.on_device(batch)
         q_loss, td_abs_errors = self.compiled(self._q_loss)(samples)
-        q_grad_norm = self.descend("q", q_loss, itr)["q"]
+        q_grad_norm = self.descend("q", {"q": q_loss}, itr)["q"]
         self._prioritize(batch, td_abs_errors)
         mu: tuple[list[float], list[float]] = ([], [])
-        if (self.update_counter + 1) % self.policy_update_interval == 0:
+        if not self.policy_rests:
             with frozen(self.agent.q_model):
                 mu_loss = self.compiled(self.mu_loss)(samples)
-            mu_grad_norm = self.descend("mu", mu_loss, itr)["mu"]
+            mu_grad_norm = self.descend("mu", {"mu": mu_loss}, itr)["mu"]
             mu = ([mu_loss.item()], [mu_grad_norm.item()])
         self.count_update()
         return mu[0], [q_loss.item()], mu[1], [q_grad_norm.item()]
@@ -112,7 +112,9 @@ class DDPG(QpgAlgo):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """The same, and absolute TD errors [B] without gradient."""
         with torch.no_grad():
-            next_q = least(self.forward(self.agent.target_q_at_mu, *samples.target_inputs), samples)
+            next_q = least(
+                self.forward(self.agent.target_q_at_mu, *samples.target_inputs), samples.return_
+            )
             y = samples.return_ + self.bootstrap_discount(samples) * next_q
             y = y.clamp(-self.q_target_clip, self.q_target_clip)
         q = self.forward(self.agent.q, *samples.agent_inputs, samples.action)

@@ -4,7 +4,6 @@ E is the number of critics, N that of quantiles which each gives.
 """
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,9 +11,9 @@ from torch import Tensor
 from rlpyt.algos.dqn.losses import quantile_huber_loss
 
 
-def least(q: Tensor, samples: Any) -> Tensor:
-    """The least of E critics' values [E, B]; of one critic, its values [B] as they are."""
-    return q if q.dim() == samples.return_.dim() else q.amin(0)
+def least(q: Tensor, like: Tensor) -> Tensor:
+    """The least of E critics' values [E, B]; of one critic, values in the shape of ``like`` [B]."""
+    return q if q.dim() == like.dim() else q.amin(0)
 
 
 def squared_errors(q: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:

@@ -150,10 +150,9 @@ class SAC(QpgAlgo):
         batch = self.replay_buffer.sample_batch(self.batch_size)
         losses, values = self.loss(self.on_device(batch))
         q_losses, pi_loss, alpha_loss = losses
-        total = q_losses.sum()
-        for loss in (pi_loss, alpha_loss):
-            total = total if loss is None else total + loss
-        grad_norms = self.descend("all", total, itr)
+        parts = {"critics": q_losses.sum(), "policy": pi_loss, "temperature": alpha_loss}
+        trained = {name: loss for name, loss in parts.items() if loss is not None}
+        grad_norms = self.descend("all", trained, itr)
         self._prioritize(batch, values[-1])
         self.count_update()
         opt_info = OptInfo(*([] for _ in OptInfo._fields))
@@ -206,7 +205,7 @@ class SAC(QpgAlgo):
             [B, A] of the policy, absolute TD errors [B]; without gradient).
         """
         q_losses, q, td_abs_errors = self.compiled(self.q_loss)(samples)
-        if (self.update_counter + 1) % self.policy_update_interval:
+        if self.policy_rests:
             return (q_losses, None, None), (q, None, None, td_abs_errors)
         with frozen(self.agent.q_model):
             pi_loss, log_pi, mean, log_std = self.compiled(self.pi_loss)(samples)

@@ -54,9 +54,10 @@ class SAC_V(SAC):
         batch = self.replay_buffer.sample_batch(self.batch_size)
         losses, values = self.loss(self.on_device(batch))
         q_losses, v_loss, pi_loss = losses
-        total = q_losses.sum() + v_loss
-        rests = (self.update_counter + 1) % self.policy_update_interval != 0
-        grad_norms = self.descend("all", total if rests else total + pi_loss, itr)
+        parts = {"critics": q_losses.sum(), "values": v_loss}
+        grad_norms = self.descend(
+            "all", parts if self.policy_rests else {**parts, "policy": pi_loss}, itr
+        )
         self._prioritize(batch, values[-1])
         self.count_update()
         opt_info = OptInfo(*([] for _ in OptInfo._fields))

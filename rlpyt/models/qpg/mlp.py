@@ -134,8 +134,8 @@ class QofMuMlpModel(VectorModel):
         n_critics: E perceptrons; ``None``: one, and no dimension for them.
         n_quantiles: N outputs of each, quantiles of the return; ``None``: one, its mean.
         layer_norm: normalise hidden layers (Hiraoka et al. 2022, with ``dropout``: DroQ).
-        dropout: share of hidden outputs dropped in training.
-        nonlinearity: class of the nonlinearity.
+        dropout: share of hidden outputs dropped in training, below 1.
+        nonlinearity: class of the nonlinearity; it must act on every number by itself.
         **reading: of `VectorModel`: ``normalize_observation`` and its limits.
     """
 
@@ -157,7 +157,7 @@ class QofMuMlpModel(VectorModel):
         for name, count in (("n_critics", n_critics), ("n_quantiles", n_quantiles)):
             if count is not None:
                 whole_number(name, count, 1)
-        check_range("dropout", dropout, 0, 1)
+        check_range("dropout", dropout, 0, 0.99)
         self.n_critics, self.n_quantiles = n_critics, n_quantiles
         self.mlp = EnsembleMlp(
             self.observation_size + action_size,
