@@ -2,8 +2,6 @@
 
 import copy
 import inspect
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -14,14 +12,12 @@ from rlpyt.agents.action_scale import ActionScale
 from rlpyt.agents.base import AgentStep, BaseAgent
 from rlpyt.agents.building import as_arguments, build_model, with_default_sizes
 from rlpyt.agents.fast import FastPolicy, has_twin, numpy_forward
+from rlpyt.agents.qpg.trial import try_networks
 from rlpyt.distributions.gaussian import Gaussian
 from rlpyt.models.ensemble import Ensemble, join_members, split_members
 from rlpyt.models.utils import bare, strip_ddp_state_dict, update_state_dict
-from rlpyt.utils.buffer import buffer_func, buffer_to, leaves_of
+from rlpyt.utils.buffer import buffer_to
 from rlpyt.utils.checks import check_range, whole_number
-from rlpyt.utils.seed import undisturbed
-
-TRIAL_ROWS = 3
 
 
 class QpgAgent(BaseAgent):
@@ -127,42 +123,11 @@ class QpgAgent(BaseAgent):
         self._load_initial_critics()
         self._share_statistics()  # so that targets begin with them
         self._build_targets()
-        self._try_networks()
+        try_networks(self)
         parts = self._parts()
         self._observation_only = all(getattr(part, "observation_only", False) for part in parts)
         if "model" in (self.initial_model_state_dict or {}):
             self.load_state_dict(self.initial_model_state_dict)  # type: ignore[arg-type]
-
-    def _try_networks(self) -> None:
-        """Raise ValueError unless policy and critics give what they should for a few rows."""
-        N, A, E = TRIAL_ROWS, self.scale.size, self.n_critics
-        null = self.env_spaces.observation.null_value()
-        observation = buffer_func(null, lambda x: torch.from_numpy(np.stack([np.asarray(x)] * N)))
-        action = torch.linspace(-0.5, 0.5, N)[:, None].expand(N, A)
-        inputs = (observation, torch.zeros(N, A), torch.zeros(N))
-        with torch.no_grad(), undisturbed(), evaluating(self.model, self.q_model):
-            mean = leaves_of(self.model(*inputs))[0]
-            q = self.q_model(*inputs, action)
-            own = None if self.n_joined is None else self.q_model(*inputs, action, member=0)
-        check_shape(self.ModelCls, "actions", mean, (N, A))
-        quantiles = getattr(self._parts()[1], "n_quantiles", None)
-        expected = (*(() if E is None else (E,)), N, *(() if quantiles is None else (quantiles,)))
-        check_shape(self.QModelCls, "values", q, expected)
-        if own is None:
-            return
-        for name, parameter in self.q_model.named_parameters():
-            if not parameter.dim() or len(parameter) != E:
-                raise ValueError(
-                    f"{self.QModelCls.__name__} takes n_critics, so every parameter must have the "
-                    f"{E} critics first; {name} is {list(parameter.shape)}. Or take n_critics out "
-                    "of its constructor: then each critic is a model of its own."
-                )
-        if not torch.allclose(own, q[0], rtol=1e-3, atol=1e-4):
-            raise ValueError(
-                f"the first of {E} critics gives other values alone (member=0) than among them: a "
-                f"layer of {self.QModelCls.__name__} mixes critics or samples. Its nonlinearity "
-                "must act on every number by itself."
-            )
 
     def _load_initial_state(self, state_dict: dict[str, Any]) -> None:
         self.model.load_state_dict(state_dict.get("model", state_dict))
@@ -390,30 +355,6 @@ class QpgAgent(BaseAgent):
         """Names of the states of "q_model" or "target_q_model", where they are several critics."""
         prefix = name.removesuffix("q_model")
         return [f"{prefix}q{i + 1}_model" for i in range(self.n_critics or 0)]
-
-
-@contextmanager
-def evaluating(*networks: Any) -> Iterator[None]:
-    """Networks in evaluation mode; afterwards in the mode that each part was in."""
-    modes = [(m, m.training) for network in networks for m in network.modules()]
-    for network in networks:
-        network.eval()
-    try:
-        yield
-    finally:
-        for module, training in modes:
-            module.training = training
-
-
-def check_shape(ModelCls: Any, what: str, found: Any, expected: tuple[int, ...]) -> None:
-    """Raise ValueError if a model's output has another shape than it should."""
-    if tuple(found.shape) == expected:
-        return
-    hint = ", for instance by squeeze(-1)" if tuple(found.shape) == (*expected, 1) else ""
-    raise ValueError(
-        f"{getattr(ModelCls, '__name__', ModelCls)} gave {what} {list(found.shape)} for "
-        f"{TRIAL_ROWS} rows; it must give {list(expected)}{hint}."
-    )
 
 
 def check_std(name: str, std: float) -> float:

@@ -30,6 +30,7 @@ from parts_qpg import (
 
 from rlpyt.agents.qpg.sac_agent import SacAgent
 from rlpyt.agents.qpg.td3_agent import Td3Agent
+from rlpyt.agents.qpg.trial import try_networks
 from rlpyt.envs.toy import CountEnv
 from rlpyt.models.qpg.mlp import QofMuMlpModel
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
@@ -619,5 +620,5 @@ def test_trying_out_leaves_no_trace():
     assert all(m.training for m in agent.q_model.modules())
     torch.manual_seed(3)
     with torch.random.fork_rng():
-        agent._try_networks()
+        try_networks(agent)
     assert torch.equal(torch.rand(1), expected)
