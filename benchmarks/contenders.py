@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.harness import Progress, Workload
+from benchmarks.harness import Progress, Workload, turns
 from benchmarks.peers import HYPER, T
 
 N_ITR = 10**9  # windows have no end; nothing is annealed
@@ -140,3 +140,33 @@ def _algo(agent: Any, sampler: Any, examples: Any, **kwargs: Any) -> Any:
         examples=examples,
     )
     return algo
+
+
+def learning_turns(
+    agent: Any, algo: Any, sampler: Any, affinity: Any, starts: int, iteration: int
+) -> Workload:
+    """Sample and learn from replay, turn by turn (of ``harness.turns``), as a runner would."""
+    returns: deque[float] = deque(maxlen=100)
+    try:
+        examples = sampler.initialize(
+            agent=agent, affinity=affinity, seed=0, final_observation=algo.final_observation
+        )
+        algo.initialize(
+            agent=agent,
+            n_itr=N_ITR,
+            batch_spec=sampler.batch_spec,
+            mid_batch_reset=sampler.mid_batch_reset,
+            examples=examples,
+        )
+        itr = 0
+        for n_steps in turns(starts, iteration):
+            for _ in range(n_steps // sampler.batch_spec.size):
+                agent.sample_mode(itr)
+                samples, traj_infos = sampler.obtain_samples(itr)
+                returns.extend(info["Return"] for info in traj_infos)
+                agent.train_mode(itr)
+                algo.optimize_agent(itr, samples)
+                itr += 1
+            yield Progress(n_steps, float(np.mean(returns)) if returns else None)
+    finally:
+        sampler.shutdown()

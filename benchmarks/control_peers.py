@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium as gym
@@ -21,7 +21,6 @@ from benchmarks.harness import Progress, Workload, turns
 
 ENV = "HalfCheetah-v5"
 ITERATION = 64  # steps that are reported at once
-N_ITR = 10**7  # windows have no end
 
 
 @dataclasses.dataclass(frozen=True)
@@ -270,6 +269,7 @@ def rlpyt(algo: str, matmul: str = "highest", **kwargs: Any) -> Workload:
         matmul: of ``torch.set_float32_matmul_precision``.
         kwargs: of the algorithm, over the hyperparameters all share.
     """
+    from benchmarks.contenders import learning_turns
     from rlpyt.agents.qpg.sac_agent import SacAgent
     from rlpyt.agents.qpg.td3_agent import Td3Agent
     from rlpyt.algos.qpg.sac import SAC
@@ -301,31 +301,4 @@ def rlpyt(algo: str, matmul: str = "highest", **kwargs: Any) -> Workload:
     sampler = SerialSampler(
         EnvCls=make, env_kwargs={"id": ENV}, batch_T=1, batch_B=1, max_decorrelation_steps=0
     )
-    return _turns(agent, learner, sampler)
-
-
-def _turns(agent: Any, learner: Any, sampler: Any) -> Iterator[Progress]:
-    returns: deque[float] = deque(maxlen=100)
-    try:
-        examples = sampler.initialize(
-            agent=agent, seed=0, final_observation=learner.final_observation
-        )
-        learner.initialize(
-            agent=agent,
-            n_itr=N_ITR,
-            batch_spec=sampler.batch_spec,
-            mid_batch_reset=sampler.mid_batch_reset,
-            examples=examples,
-        )
-        itr = 0
-        for n_steps in turns(HYPER.learning_starts, ITERATION):
-            for _ in range(n_steps):
-                agent.sample_mode(itr)
-                samples, traj_infos = sampler.obtain_samples(itr)
-                returns.extend(info["Return"] for info in traj_infos)
-                agent.train_mode(itr)
-                learner.optimize_agent(itr, samples)
-                itr += 1
-            yield Progress(n_steps, float(np.mean(returns)) if returns else None)
-    finally:
-        sampler.shutdown()
+    return learning_turns(agent, learner, sampler, None, HYPER.learning_starts, ITERATION)

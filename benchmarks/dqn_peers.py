@@ -19,7 +19,6 @@ from benchmarks.contenders import NATURE
 from benchmarks.harness import Progress, Workload, turns
 
 ITERATION = 256  # steps that are reported at once
-N_ITR = 10**7  # windows have no end
 LEARNING_STARTS = 1000
 
 
@@ -144,7 +143,7 @@ def rlpyt(
         sampler: of ``contenders``.
         kwargs: of the algorithm, over the hyperparameters all share.
     """
-    from benchmarks.contenders import sampler_for
+    from benchmarks.contenders import learning_turns, sampler_for
     from rlpyt.agents.dqn.atari.atari_dqn_agent import AtariDqnAgent
     from rlpyt.agents.dqn.vector import DqnMlpAgent
     from rlpyt.algos.dqn.dqn import DQN
@@ -169,30 +168,7 @@ def rlpyt(
         **kwargs,
     }
     algo = DQN(**settings)
-    returns: deque[float] = deque(maxlen=100)
-    try:
-        examples = collect.initialize(
-            agent=agent, affinity=affinity, seed=0, final_observation=algo.final_observation
-        )
-        algo.initialize(
-            agent=agent,
-            n_itr=N_ITR,
-            batch_spec=collect.batch_spec,
-            mid_batch_reset=collect.mid_batch_reset,
-            examples=examples,
-        )
-        itr = 0
-        for turn in turns(LEARNING_STARTS, ITERATION):
-            for _ in range(turn // (T * n_envs)):
-                agent.sample_mode(itr)
-                samples, traj_infos = collect.obtain_samples(itr)
-                returns.extend(info["Return"] for info in traj_infos)
-                agent.train_mode(itr)
-                algo.optimize_agent(itr, samples)
-                itr += 1
-            yield Progress(turn, float(np.mean(returns)) if returns else None)
-    finally:
-        collect.shutdown()
+    return learning_turns(agent, algo, collect, affinity, LEARNING_STARTS, ITERATION)
 
 
 class _Ring:

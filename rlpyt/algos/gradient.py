@@ -1,6 +1,7 @@
 """What algorithms that descend losses have in common."""
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -27,8 +28,10 @@ class GradientAlgo(RlAlgorithm):
     optim_kwargs: dict[str, Any] | None
     clip_grad_norm: float | None
     initial_optim_state_dict: Any
+    compile_loss = False  # of those that offer it
 
     def __post_init__(self) -> None:
+        self._losses: dict[str, Any] = {}  # compiled
         check_range("learning_rate", self.learning_rate, 0, 100, open_low=True)
         if self.learning_rate > 1:
             warnings.warn(f"learning_rate={self.learning_rate} is unusually large.")
@@ -53,6 +56,16 @@ class GradientAlgo(RlAlgorithm):
         self.optimizer = self.gradient_step.optimizer
         if self.initial_optim_state_dict is not None:
             self.load_optim_state_dict(self.initial_optim_state_dict)
+
+    def compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The method, compiled where ``compile_loss`` asks for it."""
+        if not self.compile_loss:
+            return function
+        name = function.__name__
+        if name not in self._losses:
+            # Random numbers as without compilation: its own are drawn one by one on the CPU.
+            self._losses[name] = torch.compile(function, options={"fallback_random": True})
+        return self._losses[name]  # type: ignore[no-any-return]
 
     def update_obs_rms(self, samples: Any) -> None:
         """Let the agent's observation statistics, if it keeps any, take in a batch [T, B].

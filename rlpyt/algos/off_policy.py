@@ -1,6 +1,5 @@
 """What algorithms that learn from replay share: when, how often, and with which agents."""
 
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import torch
@@ -30,7 +29,6 @@ class OffPolicyAlgo(ReplayAlgo):
     target_update_interval: int
     updates_per_sync: int
     mixed_precision: bool
-    compile_loss: bool
 
     learns: ClassVar[str]  # what the agent must give
     ready_agents: ClassVar[str]  # that give it
@@ -39,7 +37,6 @@ class OffPolicyAlgo(ReplayAlgo):
     def __post_init__(self) -> None:
         self._batch_size = self.batch_size = whole_number("batch_size", self.batch_size, 1)
         super().__post_init__()
-        self._losses: dict[str, Any] = {}  # compiled
         check_range("replay_ratio", self.replay_ratio, 0, MOST_REPLAYS, open_low=True)
         self.min_steps_learn = whole_number("min_steps_learn", self.min_steps_learn, 0)
         self.updates_per_sync = whole_number("updates_per_sync", self.updates_per_sync, 1)
@@ -261,16 +258,6 @@ class OffPolicyAlgo(ReplayAlgo):
         self.update_counter += 1
         if self.update_counter % self.target_update_interval == 0:
             self.agent.update_target(self.target_update_tau)
-
-    def compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The method, compiled where ``compile_loss`` asks for it."""
-        if not self.compile_loss:
-            return function
-        name = function.__name__
-        if name not in self._losses:
-            # Random numbers as without compilation: its own are drawn one by one on the CPU.
-            self._losses[name] = torch.compile(function, options={"fallback_random": True})
-        return self._losses[name]  # type: ignore[no-any-return]
 
     def forward(self, network: Any, *inputs: Any) -> Any:
         """What ``self.agent`` or ``self.agent.target`` gives for these inputs.

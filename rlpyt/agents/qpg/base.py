@@ -126,8 +126,9 @@ class QpgAgent(BaseAgent):
         try_networks(self)
         parts = self._parts()
         self._observation_only = all(getattr(part, "observation_only", False) for part in parts)
-        if "model" in (self.initial_model_state_dict or {}):
-            self.load_state_dict(self.initial_model_state_dict)  # type: ignore[arg-type]
+        initial = self.initial_model_state_dict or {}
+        if {"model"} < initial.keys():
+            self.load_state_dict(initial)
 
     def _load_initial_state(self, state_dict: dict[str, Any]) -> None:
         self.model.load_state_dict(state_dict.get("model", state_dict))

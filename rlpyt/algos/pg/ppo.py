@@ -66,7 +66,6 @@ class PPO(PolicyGradientAlgo):
                 f"minibatches={nearest}."
             )
         self._batch_size = self.batch_spec.size // self.minibatches
-        self._loss: Any = torch.compile(self.loss) if self.compile_loss else self.loss
 
     def optimize_agent(self, itr: int, samples: Any = None, sampler_itr: int | None = None) -> Any:
         """Train on the samples for ``epochs`` passes in shuffled minibatches."""
@@ -78,12 +77,13 @@ class PPO(PolicyGradientAlgo):
         batch = self.make_batch(samples)
         state = self.initial_rnn_state(samples)
         stats = []
+        loss_of = self.compiled(self.loss)
         for _ in range(self.epochs):
             for inputs, init_rnn_state in self._minibatches(batch, state):
                 with torch.autocast(
                     self.agent.device.type, torch.bfloat16, enabled=self.mixed_precision
                 ):
-                    loss, entropy, perplexity = self._loss(*tuple(inputs), init_rnn_state)
+                    loss, entropy, perplexity = loss_of(*tuple(inputs), init_rnn_state)
                 try:
                     grad_norm = self.gradient_step(loss)
                 except NonFiniteError as error:

@@ -149,15 +149,18 @@ class SAC(QpgAlgo):
         """Take one step with every part, from losses at the same parameters."""
         batch = self.replay_buffer.sample_batch(self.batch_size)
         losses, values = self.loss(self.on_device(batch))
-        q_losses, pi_loss, alpha_loss = losses
-        parts = {"critics": q_losses.sum(), "policy": pi_loss, "temperature": alpha_loss}
-        trained = {name: loss for name, loss in parts.items() if loss is not None}
-        grad_norms = self.descend("all", trained, itr)
+        grad_norms = self.descend("all", self.trained(losses), itr)
         self._prioritize(batch, values[-1])
         self.count_update()
-        opt_info = OptInfo(*([] for _ in OptInfo._fields))
+        opt_info = self._opt_info(tuple([] for _ in self.opt_info_fields))
         self.append_opt_info_(opt_info, losses, grad_norms, values)
-        return opt_info
+        return opt_info  # type: ignore[no-any-return]
+
+    def trained(self, losses: tuple[Any, ...]) -> dict[str, torch.Tensor]:
+        """What this update descends, by names, of what ``loss`` gave."""
+        q_losses, pi_loss, alpha_loss = losses
+        parts = {"critics": q_losses.sum(), "policy": pi_loss, "temperature": alpha_loss}
+        return {name: loss for name, loss in parts.items() if loss is not None}
 
     def append_opt_info_(
         self,
@@ -175,19 +178,24 @@ class SAC(QpgAlgo):
         """
         q_losses, pi_loss, _ = losses
         q, mean, log_std, _ = values
-        first, last = q[0], q[-1]
-        q_norms = self.norms_of_critics(grad_norms)
-        apart = (first - last).abs().mean()
-        numbers = [q_losses[0], q_losses[-1], q_norms[0], q_norms[-1], apart, self.alpha]
+        numbers = {**self.numbers_of_critics(q_losses, q, grad_norms), "alpha": self.alpha}
         if pi_loss is not None:
-            numbers += [pi_loss, grad_norms["pi"][0]]
-        known = torch.stack([x.detach() for x in numbers]).tolist()
-        names = ("q1Loss", "q2Loss", "q1GradNorm", "q2GradNorm", "qMeanDiff", "alpha", "piLoss",
-                 "piGradNorm")  # fmt: skip
-        for name, number in zip(names, known):
-            getattr(opt_info, name).append(number)
-        for name, x in (("q1", first), ("q2", last), ("piMu", mean), ("piLogStd", log_std)):
-            getattr(opt_info, name).extend([] if x is None else thinned(x))
+            numbers |= {"piLoss": pi_loss, "piGradNorm": grad_norms["pi"][0]}
+        several = {"q1": q[0], "q2": q[-1], "piMu": mean, "piLogStd": log_std}
+        add_to(opt_info, numbers, {k: x for k, x in several.items() if x is not None})
+
+    def numbers_of_critics(
+        self, q_losses: torch.Tensor, q: torch.Tensor, grad_norms: dict[str, torch.Tensor]
+    ) -> dict[str, torch.Tensor]:
+        """What is logged of the first critic and the last, scalars by their fields."""
+        norms = self.norms_of_critics(grad_norms)
+        return {
+            "q1Loss": q_losses[0],
+            "q2Loss": q_losses[-1],
+            "q1GradNorm": norms[0],
+            "q2GradNorm": norms[-1],
+            "qMeanDiff": (q[0] - q[-1]).abs().mean(),
+        }
 
     def norms_of_critics(self, norms: dict[str, torch.Tensor]) -> torch.Tensor:
         """[E], from the norms of all networks."""
@@ -332,3 +340,14 @@ def mean_over_ranks(number: torch.Tensor, world_size: int) -> torch.Tensor:
         torch.distributed.all_reduce(number)
         number = number / world_size
     return number
+
+
+def add_to(
+    opt_info: Any, numbers: dict[str, torch.Tensor], several: dict[str, torch.Tensor]
+) -> None:
+    """Add scalars, and a few of many numbers, to the lists of an ``OptInfo`` by its fields."""
+    known = torch.stack([x.detach() for x in numbers.values()]).tolist()  # one wait for a GPU
+    for name, number in zip(numbers, known, strict=True):
+        getattr(opt_info, name).append(number)
+    for name, values in several.items():
+        getattr(opt_info, name).extend(thinned(values))

@@ -8,8 +8,8 @@ import torch
 
 from rlpyt.algos.optim import Network
 from rlpyt.algos.qpg.base import frozen
-from rlpyt.algos.qpg.sac import SAC
-from rlpyt.algos.replaying import SamplesToBuffer, thinned  # noqa: F401 (rlpyt's place for it)
+from rlpyt.algos.qpg.sac import SAC, add_to
+from rlpyt.algos.replaying import SamplesToBuffer  # noqa: F401 (rlpyt's place for it)
 from rlpyt.utils.checks import check_range
 
 OptInfo = namedtuple(
@@ -49,20 +49,11 @@ class SAC_V(SAC):
     def _opt_info(self, columns: tuple[list[Any], ...]) -> Any:
         return OptInfo(*columns)
 
-    def update(self, itr: int) -> tuple[Any, ...]:
-        """Take one step with every part, from losses at the same parameters."""
-        batch = self.replay_buffer.sample_batch(self.batch_size)
-        losses, values = self.loss(self.on_device(batch))
+    def trained(self, losses: tuple[Any, ...]) -> dict[str, torch.Tensor]:
+        """What this update descends, by names, of what ``loss`` gave."""
         q_losses, v_loss, pi_loss = losses
         parts = {"critics": q_losses.sum(), "values": v_loss}
-        grad_norms = self.descend(
-            "all", parts if self.policy_rests else {**parts, "policy": pi_loss}, itr
-        )
-        self._prioritize(batch, values[-1])
-        self.count_update()
-        opt_info = OptInfo(*([] for _ in OptInfo._fields))
-        self.append_opt_info_(opt_info, losses, grad_norms, values)
-        return opt_info
+        return parts if self.policy_rests else {**parts, "policy": pi_loss}
 
     def append_opt_info_(
         self,
@@ -74,23 +65,12 @@ class SAC_V(SAC):
         """Add what is logged of an update to the lists of an ``OptInfo``, as SAC does."""
         q_losses, v_loss, pi_loss = losses
         q, v, mean, log_std, _ = values
-        first, last = q[0], q[-1]
-        q_norms = self.norms_of_critics(grad_norms)
-        numbers = [q_losses[0], q_losses[-1], v_loss, pi_loss, q_norms[0], q_norms[-1]]
-        numbers += [grad_norms["v"][0], (first - last).abs().mean()]
-        names = ("q1Loss", "q2Loss", "vLoss", "piLoss", "q1GradNorm", "q2GradNorm", "vGradNorm",
-                 "qMeanDiff")  # fmt: skip
-        for name, number in zip(names, torch.stack([x.detach() for x in numbers]).tolist()):
-            getattr(opt_info, name).append(number)
-        opt_info.piGradNorm.extend(grad_norms["pi"].tolist())
-        for name, x in (
-            ("q1", first),
-            ("q2", last),
-            ("v", v),
-            ("piMu", mean),
-            ("piLogStd", log_std),
-        ):
-            getattr(opt_info, name).extend(thinned(x))
+        numbers = self.numbers_of_critics(q_losses, q, grad_norms)
+        numbers |= {"vLoss": v_loss, "piLoss": pi_loss, "vGradNorm": grad_norms["v"][0]}
+        if len(grad_norms["pi"]):
+            numbers["piGradNorm"] = grad_norms["pi"][0]
+        several = {"q1": q[0], "q2": q[-1], "v": v, "piMu": mean, "piLogStd": log_std}
+        add_to(opt_info, numbers, several)
 
     def loss(self, samples: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """The losses of critics, value network and policy on a batch [B].

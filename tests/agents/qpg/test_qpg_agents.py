@@ -622,3 +622,11 @@ def test_trying_out_leaves_no_trace():
     with torch.random.fork_rng():
         try_networks(agent)
     assert torch.equal(torch.rand(1), expected)
+
+
+def test_a_policys_state_alone_may_be_given_by_its_name():
+    policy = initialized("sac").state_dict()["model"]
+    agent = AGENTS["sac"](initial_model_state_dict={"model": policy})
+    agent.initialize(SPACES)
+    for name, values in agent.state_dict()["model"].items():
+        assert torch.equal(values, policy[name])
