@@ -2,8 +2,8 @@
 
 from rlpyt.experiments.configs.compose import Parts, with_parts
 
-# With single steps, twice the learning rate and without double Q-learning, one seed of three ended
-# CartPole at 169; so all of them end at 500.
+# With single steps, twice the learning rate and without double Q-learning, one seed of three of DQN
+# ended CartPole at 169; so all of them end at 500. Quantiles, whose losses are smaller, ended at 470.
 _CLASSIC: Parts = {
     "steps": 100_000,
     "sampler": {"kind": "serial", "batch_T": 16, "batch_B": 4},
@@ -34,8 +34,12 @@ CLASSIC: dict[str, Parts] = {
         agent={"dueling": True, "noisy": True, "args": {}},
         algo={**_DISTRIBUTIONAL, **_RAINBOW},
     ),
-    "qrdqn": with_parts(_CLASSIC, agent={"args": {"eps_final": 0.04, "n_quantiles": 51}}),
-    "iqn": with_parts(_CLASSIC, algo={"n_tau": 16, "n_tau_target": 16}),
+    "qrdqn": with_parts(
+        _CLASSIC,
+        agent={"args": {"eps_final": 0.04, "n_quantiles": 51}},
+        algo={"learning_rate": 5e-4},
+    ),
+    "iqn": with_parts(_CLASSIC, algo={"learning_rate": 5e-4, "n_tau": 16, "n_tau_target": 16}),
     "r2d1": {
         "steps": 300_000,
         "sampler": {"kind": "serial", "batch_T": 20, "batch_B": 16},
