@@ -188,6 +188,81 @@ def discount_return_n_step(
     return _like(reward, return_, return_dest), _like(done, done_n, done_n_dest)
 
 
+def vtrace_return(
+    log_ratio: Array,
+    reward: ArrayT,
+    value: Array,
+    done: Array,
+    bootstrap_value: Array | float,
+    discount: Array | float,
+    clip_rho: float | None = 1.0,
+    lam: float = 1.0,
+    timeout_value: Array | None = None,
+) -> tuple[ArrayT, ArrayT]:
+    """Returns and advantages of a policy pi, from steps that another policy mu took.
+
+        v_t = V_t + delta_t + gamma c_t (1 - d_t) (v_{t+1} - V_{t+1}),    v_T = V_T
+        delta_t = rho_t (r_t + gamma V_{t+1} - V_t)
+        rho_t = min(clip_rho, pi(a_t)/mu(a_t)),    c_t = lambda min(1, pi(a_t)/mu(a_t))
+        A_t = r_t + gamma (1 - d_t) [(1 - lambda) V_{t+1} + lambda v_{t+1}] - V_t
+
+    (V-trace, Espeholt et al. 2018, eq. 1 by remarks 1 and 2 with c_bar = 1; section 4.2), where
+    V_{t+1} in delta_t and A_t is zero, or ``timeout_value[t]``, after a done. Where mu is pi, both
+    are those of generalized advantage estimation.
+
+    Args:
+        log_ratio: [T, B], log pi(a_t) - log mu(a_t).
+        reward: [T, B], r_t received after a_t.
+        value: [T, B], V(s_t).
+        done: [T, B].
+        bootstrap_value: [B] or [1, B], V of the observation after the last step.
+        discount: gamma, per environment step; one number, or [T, B].
+        clip_rho: rho_bar; v is the value of a policy between mu (towards 0) and pi (``None``: no
+            limit).
+        lam: in [0, 1]; 0 looks one step ahead, 1 to the end of the batch.
+        timeout_value: [T, B] or ``None``, see above.
+
+    Returns:
+        v [T, B], and A [T, B], which is not weighted: the policy's gradient is that of log pi times
+        A and ``importance_weight``.
+
+    Raises:
+        ValueError: shapes differ.
+    """
+    r, d, bootstrap = _inputs(reward, done, bootstrap_value)
+    v = _matching(value, "value", r)
+    ratio = importance_weight(_matching(log_ratio, "log_ratio", r))
+    gamma = float(discount) if np.ndim(discount) == 0 else _matching(discount, "discount", r)
+    going_on = gamma * (1 - d)
+    ahead = _follow_timeout(r, d, timeout_value, gamma)
+    ahead = ahead + going_on * np.concatenate([v[1:], bootstrap[None]]) - v
+    delta = (ratio if clip_rho is None else np.minimum(ratio, clip_rho)) * ahead
+    carry = float(lam) * going_on
+    beyond = _backward_sum(delta, carry * np.minimum(ratio, 1), np.zeros_like(bootstrap))
+    advantage = ahead
+    advantage[:-1] += carry[:-1] * beyond[1:]
+    return _like(reward, v + beyond, None), _like(reward, advantage, None)
+
+
+def importance_weight(log_ratio: ArrayT, clip: float | None = None) -> ArrayT:
+    """How much likelier an action is to one policy than to another, at most ``clip``.
+
+    Args:
+        log_ratio: of any shape, the difference of the logarithms.
+        clip: the limit; ``None``: none.
+
+    Returns:
+        Of the same shape, kind and device, without gradient.
+    """
+    weight: Any
+    if isinstance(log_ratio, Tensor):
+        weight = log_ratio.detach().exp()
+        return weight if clip is None else weight.clamp(max=clip)  # type: ignore[no-any-return]
+    with np.errstate(over="ignore"):  # infinity is what the limit is for
+        weight = np.exp(log_ratio)
+    return weight if clip is None else np.minimum(weight, clip)  # type: ignore[no-any-return]
+
+
 def valid_from_done(done: ArrayT) -> ArrayT:
     """Mask of steps up to and with the first done, float32: zero in all rows after it.
 
@@ -216,7 +291,10 @@ def _backward_sum(base: NDArray[Any], carry: NDArray[Any], last: NDArray[Any]) -
 
 
 def _follow_timeout(
-    reward: NDArray[Any], done: NDArray[Any], timeout_value: Array | None, discount: float
+    reward: NDArray[Any],
+    done: NDArray[Any],
+    timeout_value: Array | None,
+    discount: float | NDArray[Any],
 ) -> NDArray[Any]:
     """Reward plus the discounted value after a time limit, in new memory.
 
@@ -247,7 +325,7 @@ def _inputs(
     return r, d, bootstrap.reshape(r.shape[1:])
 
 
-def _matching(array: Array, name: str, reward: NDArray[Any]) -> NDArray[Any]:
+def _matching(array: Array | float, name: str, reward: NDArray[Any]) -> NDArray[Any]:
     x = _to_numpy(array)
     if x.shape != reward.shape:
         raise ValueError(

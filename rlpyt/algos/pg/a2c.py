@@ -25,11 +25,6 @@ class A2C(PolicyGradientAlgo):
     gae_lambda: float = 1  # lambda of GAE; 1: plain discounted returns; 0.9-1
     normalize_advantage: bool = False  # scale advantages to unit deviation in each batch
 
-    def initialize(self, *args: Any, **kwargs: Any) -> None:
-        """Build the optimizer."""
-        super().initialize(*args, **kwargs)
-        self._batch_size = self.batch_spec.size
-
     def optimize_agent(self, itr: int, samples: Any = None, sampler_itr: int | None = None) -> Any:
         """Take one gradient step on the samples."""
         loss, entropy, perplexity = self.loss(samples)

@@ -1,7 +1,7 @@
 """What policy-gradient algorithms share: returns and advantages, agent inputs."""
 
 from collections import namedtuple
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -31,10 +31,10 @@ EPS = 1e-6  # below this a standard deviation is no scale
 
 
 class PolicyGradientAlgo(GradientAlgo):
-    """Base of A2C and PPO, whose hyperparameters it reads as attributes."""
+    """Base of A2C, PPO and V-trace, whose hyperparameters it reads as attributes."""
 
     bootstrap_value = True
-    opt_info_fields = OptInfo._fields
+    opt_info_fields: ClassVar[tuple[str, ...]] = OptInfo._fields
 
     # Hyperparameters that every subclass declares, beside those of the base.
     discount: float
@@ -61,6 +61,17 @@ class PolicyGradientAlgo(GradientAlgo):
         Raises:
             TypeError: the agent gives no values of states.
         """
+        self.plan(agent, n_itr, batch_spec, mid_batch_reset, world_size)
+        self.optim_initialize(rank)
+
+    def plan(
+        self, agent: Any, n_itr: int, batch_spec: Any, mid_batch_reset: bool, world_size: int
+    ) -> None:
+        """What ``initialize`` does but for the optimizer.
+
+        Raises:
+            TypeError: the agent gives no values of states.
+        """
         if not callable(getattr(agent, "value", None)):
             raise TypeError(
                 f"{type(self).__name__} learns with an agent that has value(observation, "
@@ -73,7 +84,7 @@ class PolicyGradientAlgo(GradientAlgo):
         self.batch_spec = batch_spec
         self.mid_batch_reset = mid_batch_reset
         self.world_size = world_size
-        self.optim_initialize(rank)
+        self._batch_size = batch_spec.size
 
     def process_returns(self, samples: Any) -> tuple[torch.Tensor, torch.Tensor, Any]:
         """Returns, advantages and the mask of valid samples.
@@ -114,24 +125,30 @@ class PolicyGradientAlgo(GradientAlgo):
 
     def make_batch(self, samples: Any) -> Any:
         """Everything the loss reads, [T, B], on the agent's device."""
-        agent, env = samples.agent, samples.env
-        done = env.done
-        prev_action, prev_reward = agent.prev_action, env.prev_reward
-        if not getattr(self.agent, "_observation_only", False):
-            prev_action = null_after_done(prev_action, done, self._null_action())
-            prev_reward = null_after_done(prev_reward, done)
-        inputs = AgentInputs(env.observation, prev_action, prev_reward)
         return_, advantage, valid = self.process_returns(samples)
         batch = PgBatch(
-            agent_inputs=inputs,
-            action=agent.action,
+            agent_inputs=self.agent_inputs(samples),
+            action=samples.agent.action,
             return_=return_,
             advantage=advantage,
             valid=valid,
-            old_dist_info=agent.agent_info.dist_info,
-            done=done,
+            old_dist_info=samples.agent.agent_info.dist_info,
+            done=samples.env.done,
         )
-        return batch if self.agent.device.type == "cpu" else buffer_to(batch, self.agent.device)
+        return self.to_device(batch)
+
+    def agent_inputs(self, samples: Any) -> Any:
+        """What the agent saw before each step [T, B]: null actions and rewards after a done."""
+        env, prev_action = samples.env, samples.agent.prev_action
+        prev_reward = env.prev_reward
+        if not getattr(self.agent, "_observation_only", False):
+            prev_action = null_after_done(prev_action, env.done, self._null_action())
+            prev_reward = null_after_done(prev_reward, env.done)
+        return AgentInputs(env.observation, prev_action, prev_reward)
+
+    def to_device(self, tree: Any) -> Any:
+        """The leaves of a tree on the agent's device."""
+        return tree if self.agent.device.type == "cpu" else buffer_to(tree, self.agent.device)
 
     def _null_action(self) -> Any:
         spaces = self.agent.env_spaces

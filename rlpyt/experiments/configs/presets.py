@@ -8,7 +8,7 @@ environment of their kind, ``TUNED`` adds what one environment needs.
 from collections.abc import Mapping
 from typing import Any
 
-from rlpyt.experiments.configs import continuous, q_learning
+from rlpyt.experiments.configs import continuous, q_learning, vtrace
 from rlpyt.experiments.options import UnknownName
 
 Preset = Mapping[str, Any]
@@ -17,6 +17,7 @@ FAMILIES: dict[str, dict[str, Preset]] = {
     "classic": {
         **q_learning.CLASSIC,
         **continuous.CLASSIC,
+        **vtrace.CLASSIC,
         "ppo": {
             "steps": 500_000,
             "sampler": {"batch_T": 128, "batch_B": 8},
@@ -49,6 +50,7 @@ FAMILIES: dict[str, dict[str, Preset]] = {
     },
     "atari": {
         **q_learning.ATARI,
+        **vtrace.ATARI,
         "ppo": {
             "steps": 10_000_000,
             "torch_threads": 0,
@@ -86,6 +88,7 @@ FAMILIES: dict[str, dict[str, Preset]] = {
     },
     "minatar": {
         **q_learning.MINATAR,
+        **vtrace.MINATAR,
         "ppo": {
             "steps": 1_000_000,
             "sampler": {"batch_T": 128, "batch_B": 8},
@@ -120,6 +123,7 @@ FAMILIES: dict[str, dict[str, Preset]] = {
     },
     "mujoco": {
         **continuous.MUJOCO,
+        **vtrace.MUJOCO,
         "ppo": {
             "steps": 1_000_000,
             "sampler": {"batch_T": 256, "batch_B": 8},
@@ -156,6 +160,7 @@ FAMILIES: dict[str, dict[str, Preset]] = {
 
 TUNED: dict[str, dict[str, Preset]] = {
     "CartPole-v1": {
+        **vtrace.TUNED["CartPole-v1"],
         "ppo": {
             # Short batches used often: 500 of 500 for each of three seeds within 100k steps.
             "steps": 250_000,
@@ -178,6 +183,7 @@ TUNED: dict[str, dict[str, Preset]] = {
     },
     "toy/memory": {
         **q_learning.TUNED["toy/memory"],
+        **vtrace.TUNED["toy/memory"],
         "a2c": {
             "sampler": {"batch_T": 10, "batch_B": 16},
             "algo": {"learning_rate": 1e-2, "entropy_loss_coeff": 0.01},
