@@ -50,6 +50,30 @@ class WorkerTimeout(WorkerError, TimeoutError):
     """A worker made no progress for longer than the sampler allows."""
 
 
+class RankError(WorkerError):
+    """A rank of a run over several processes failed; all of them are stopped.
+
+    Attributes:
+        rank: which; others are those of ``WorkerError``.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        rank: int = -1,
+        pid: int = -1,
+        traceback: str = "",
+        itr: int = -1,
+        stacks: str = "",
+    ) -> None:
+        super().__init__(message, pid=pid, traceback=traceback, itr=itr, stacks=stacks)
+        self.rank = rank
+
+
+class RankTimeout(RankError, TimeoutError):
+    """A rank kept the others waiting for longer than the runner allows."""
+
+
 class NonFiniteError(RlpytError, ArithmeticError):
     """A loss, gradient or model output is NaN or infinite; the message names its source."""
 

@@ -1,5 +1,6 @@
 """The agent: chooses actions in the sampler, gives values to the algorithm, owns the model."""
 
+import inspect
 from collections.abc import Iterator
 from typing import Any
 
@@ -8,7 +9,7 @@ import torch
 
 from rlpyt.agents.building import build_model
 from rlpyt.agents.memory import RecurrentMemory
-from rlpyt.agents.weights import SharedWeights
+from rlpyt.agents.weights import SharedWeights, WeightMailbox
 from rlpyt.models.utils import bare, strip_ddp_state_dict
 from rlpyt.utils.collections import namedarraytuple
 
@@ -61,6 +62,9 @@ class BaseAgent:
         self.env_model_kwargs: dict[str, Any] = {}
         self.settings: dict[str, np.ndarray[Any, Any]] = {}
         self.group = 0
+        self.mailbox: WeightMailbox | None = None
+        self._version = -1  # of what was taken out of it last
+        self.policy_updates = 0  # that those parameters have had
         self._mode: str | None = None
         self._modules: tuple[Any, list[Any]] = (None, [])  # the model, all its modules
 
@@ -145,38 +149,50 @@ class BaseAgent:
             for tensor in target.state_dict().values():
                 torch.distributed.broadcast(tensor, 0)
 
+    def end_data_parallel(self) -> None:
+        """Undo ``data_parallel``; networks keep what they have learnt."""
+        for name, network in list(vars(self).items()):
+            setattr(self, name, bare(network))
+
     def _wrapped(self, network: Any) -> Any:
         ids = None if self.device.type == "cpu" else [self.device.index]
-        return torch.nn.parallel.DistributedDataParallel(
-            network, device_ids=ids, broadcast_buffers=False
-        )
+        cls: Any = torch.nn.parallel.DistributedDataParallel
+        known = inspect.signature(cls).parameters  # torch 2.13 has a new name for it
+        buffers = next(n for n in ("forward_sync_buffers", "broadcast_buffers") if n in known)
+        return cls(network, device_ids=ids, **{buffers: False})
 
     def target_networks(self) -> list[Any]:
         """Networks that follow others, and that no optimizer trains."""
         return []
 
     def async_cpu(self, share_memory: bool = True) -> None:
-        """In an asynchronous sampler: act with a copy that follows the optimizer's model."""
-        shared = self.shared_weights
-        self.model = self._build_model()
-        self.model.load_state_dict(strip_ddp_state_dict(self.shared_model.state_dict()))
-        if share_memory and shared is not None:
-            self.shared_weights = SharedWeights(self.model, self.settings)
+        """Called in an asynchronous sampler once the agent has its own model there."""
 
     def collector_initialize(self, global_B: int = 1, env_ranks: Any = None) -> None:
         """Called in each process that acts, with the global ranks of its environments."""
 
     def sync_shared_memory(self) -> None:
         """Give the master's parameter values to the workers; free where the model is shared."""
-        if self.shared_weights is not None and self.model is not self.shared_model:
+        if self.shared_weights is not None and bare(self.model) is not self.shared_model:
             self.shared_weights.publish(bare(self.model))
 
+    def open_mailbox(self) -> WeightMailbox:
+        """For asynchronous samplers, which act with models of their own: where those get news."""
+        self.mailbox = WeightMailbox(bare(self.model), self.settings)
+        return self.mailbox
+
     def send_shared_memory(self) -> None:
-        """Publish parameters to an asynchronous sampler."""
-        self.sync_shared_memory()
+        """Let asynchronous samplers have the parameters."""
+        if self.mailbox is None:
+            self.sync_shared_memory()
+        else:
+            self.mailbox.put(bare(self.model), self.settings)
 
     def recv_shared_memory(self) -> None:
-        """Fetch parameters in an asynchronous sampler; nothing to do where they are shared."""
+        """In an asynchronous sampler: act by the newest parameters from now on."""
+        if self.mailbox is not None:
+            taken = self.mailbox.take(self.model, self.settings, self._version)
+            self._version, self.policy_updates = taken
 
     # Acting: memory, modes, noise.
 

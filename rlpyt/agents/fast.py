@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+from rlpyt.models.utils import bare
+
 # (observation, noise) -> (action, leaves of agent_info but the last, its last leaf), numpy [B, ...]
 FastPolicy = Callable[[Any, Any], tuple[Any, tuple[Any, ...], Any]]
 
@@ -18,7 +20,7 @@ def numpy_forward(model: Any) -> Any:
 
     ``None`` where the model does not offer one.
     """
-    make = getattr(model, "numpy_forward", None)
+    make = getattr(bare(model), "numpy_forward", None)
     if make is None:
         return None
     try:

@@ -10,6 +10,7 @@ from rlpyt.algos.base import RlAlgorithm
 from rlpyt.algos.optim import GradientStep, checked_arguments
 from rlpyt.algos.returns import valid_from_done
 from rlpyt.algos.untrained import warn_of_untrained
+from rlpyt.models.utils import bare
 from rlpyt.utils.buffer import buffer_func
 from rlpyt.utils.checks import check_range
 
@@ -42,9 +43,10 @@ class GradientAlgo(RlAlgorithm):
     def optim_initialize(self, rank: int = 0) -> None:
         """Build the optimizer, from its initial state if one was given."""
         self.rank = rank
+        model = bare(self.agent.model)
         if rank == 0:
-            warn_of_untrained(self.agent.model)
-        names = {p: name for name, p in self.agent.model.named_parameters()}
+            warn_of_untrained(model)
+        names = {p: name for name, p in model.named_parameters()}
         self.gradient_step = GradientStep(
             self.agent.parameters(),
             self.OptimCls,

@@ -151,7 +151,8 @@ class GradientStep:
         for network, own in zip(self.networks, norms):
             if own is not None and network.name not in self._begun:
                 self._begun.add(network.name)
-                warn_without_gradient(self._name(p) for p in network.parameters if p.grad is None)
+                forgotten = (self._name(p) for p in network.parameters if p.grad is None)
+                warn_without_gradient(forgotten, n_ranks())
 
     def state_dicts(self) -> dict[str, Any]:
         """The optimizer's state, by the names of networks."""
@@ -183,6 +184,12 @@ class GradientStep:
 
     def _name(self, parameter: torch.nn.Parameter) -> str:
         return self._names.get(parameter, f"a parameter of shape {tuple(parameter.shape)}")
+
+
+def n_ranks() -> int:
+    """How many processes average their gradients."""
+    together = torch.distributed.is_available() and torch.distributed.is_initialized()
+    return torch.distributed.get_world_size() if together else 1
 
 
 def total_norm(gradients: list[torch.Tensor]) -> torch.Tensor:

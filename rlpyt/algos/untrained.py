@@ -31,9 +31,22 @@ def warn_of_untrained(model: nn.Module) -> None:
         )
 
 
-def warn_without_gradient(names: Iterable[str]) -> None:
-    """Warn of parameters that a backward pass did not reach; nothing, if there are none."""
+def warn_without_gradient(names: Iterable[str], ranks: int = 1) -> None:
+    """Warn of parameters that a backward pass did not reach; nothing, if there are none.
+
+    Args:
+        names: of them.
+        ranks: processes that average their gradients.
+
+    Raises:
+        ValueError: there are several; they wait for the gradient of every parameter.
+    """
     names = list(names)
+    if names and ranks > 1:
+        raise ValueError(
+            f"the loss does not depend on these parameters: {listed(names)}. Where several ranks "
+            "train together, all parameters need a gradient; call requires_grad_(False) on others."
+        )
     if names:
         warnings.warn(
             f"the loss does not depend on these parameters, which stay as they are: {listed(names)}"

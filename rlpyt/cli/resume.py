@@ -13,6 +13,7 @@ from rlpyt.cli.progress import ProgressHook
 from rlpyt.experiments.options import read_options
 from rlpyt.experiments.run import train
 from rlpyt.runners.hooks import Hook
+from rlpyt.utils import torchrun
 
 DESCRIPTION = """Go on with a run from its newest checkpoint, as if it had never stopped.
 
@@ -33,6 +34,9 @@ def main(args: Sequence[str]) -> int:
     options = read_options(command.run)
     if command.steps is not None:
         options = options.updated({"steps": command.steps})
+    if not torchrun.is_first():
+        train(options, command.run, resume=True)  # rank 0 writes, and speaks
+        return 0
     print(
         f"Resuming {options.algo_name} on {options.env}, up to {options.steps:,} steps, "
         f"in {command.run}",

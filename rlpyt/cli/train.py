@@ -16,6 +16,7 @@ from rlpyt.experiments.configs.presets import FAMILIES, layers
 from rlpyt.experiments.options import RunOptions, Settings
 from rlpyt.experiments.run import train
 from rlpyt.experiments.rundir import default_run_dir
+from rlpyt.utils import torchrun
 
 EXAMPLE = "ppo"  # the algorithm that help is about if none is named
 DESCRIPTION = f"""Train an agent, then evaluate it, draw its learning curve and film it.
@@ -31,9 +32,18 @@ def main(args: Sequence[str]) -> int:
     """Run the command with these arguments; the exit code."""
     (algo_name, env_id), flags = _positionals(args)
     options, given_dir = read_flags(algo_name, env_id, flags)
+    if not torchrun.is_first():
+        train(options, given_dir or Path())  # rank 0 writes, and speaks
+        return 0
+    if given_dir is None and torchrun.place() is not None:
+        raise UsageError("under torchrun give --run-dir: what it starts anew goes on from there.")
     run_dir = given_dir or default_run_dir(options)
     kind, n = options.sampler.kind, options.sampler.n_workers
     workers = kind if kind == "serial" else f"{kind}, {n} workers"
+    if options.sampler.asynchronous:
+        workers = f"{workers}, beside {options.ranks} optimizer{'s' if options.ranks > 1 else ''}"
+    elif options.ranks > 1:
+        workers = f"{options.ranks} ranks, each: {workers}"
     print(
         f"Training {algo_name} on {env_id} for {options.steps:,} steps "
         f"({workers}, {options.sampler.batch_B} environments, seed {options.seed}) in {run_dir}",

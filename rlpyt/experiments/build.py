@@ -22,6 +22,7 @@ from rlpyt.experiments import rundir
 from rlpyt.experiments.agents import build_agent
 from rlpyt.experiments.options import RunOptions, UnknownName
 from rlpyt.samplers.collections import TrajInfo
+from rlpyt.utils import torchrun
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.in_child import run_in_child
 from rlpyt.utils.processes import available_cpus
@@ -29,6 +30,8 @@ from rlpyt.utils.processes import available_cpus
 ALGORITHMS = {
     "ppo": "rlpyt.algos.pg.ppo:PPO",
     "a2c": "rlpyt.algos.pg.a2c:A2C",
+    "vtrace": "rlpyt.algos.pg.vtrace:VTrace",
+    "impala": "rlpyt.algos.pg.vtrace:VTrace",
     "dqn": "rlpyt.algos.dqn.dqn:DQN",
     "catdqn": "rlpyt.algos.dqn.cat_dqn:CategoricalDQN",
     "rainbow": "rlpyt.algos.dqn.cat_dqn:CategoricalDQN",
@@ -46,6 +49,13 @@ SAMPLERS = {
     "gpu": "rlpyt.samplers.parallel.gpu.sampler:GpuSampler",
     "alternating": "rlpyt.samplers.parallel.gpu.alternating_sampler:AlternatingSampler",
     "no-overlap": "rlpyt.samplers.parallel.gpu.alternating_sampler:NoOverlapAlternatingSampler",
+}
+ASYNC_SAMPLERS = {
+    "serial": "rlpyt.samplers.async_.serial_sampler:AsyncSerialSampler",
+    "cpu": "rlpyt.samplers.async_.cpu_sampler:AsyncCpuSampler",
+    "gpu": "rlpyt.samplers.async_.gpu_sampler:AsyncGpuSampler",
+    "alternating": "rlpyt.samplers.async_.alternating_sampler:AsyncAlternatingSampler",
+    "no-overlap": "rlpyt.samplers.async_.alternating_sampler:AsyncNoOverlapAlternatingSampler",
 }
 TOYS = {
     "bandit": "rlpyt.envs.toy:BanditEnv",
@@ -210,7 +220,8 @@ def build_sampler(options: RunOptions, recipe: EnvRecipe) -> Any:
             "eval_max_trajectories": options.eval_episodes,
             "eval_env_kwargs": recipe.eval_kwargs,
         }
-    return _import(SAMPLERS[sampler.kind])(
+    kinds = ASYNC_SAMPLERS if sampler.asynchronous else SAMPLERS
+    return _import(kinds[sampler.kind])(
         EnvCls=recipe.EnvCls,
         env_kwargs=recipe.kwargs,
         batch_T=sampler.batch_T,
@@ -232,18 +243,27 @@ def build_runner(
         hooks: called by the runner.
         resume: start from the newest checkpoint there.
     """
+    from rlpyt.runners.async_rl import AsyncRl, AsyncRlEval
     from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
+    from rlpyt.runners.sync_rl import SyncRl, SyncRlEval
 
     _check_counts(options)
     recipe = env_recipe(options.env, options.env_args)
     parts = {
         "algo": build_algo(options),
         "sampler": build_sampler(options, recipe),
-        "affinity": affinity(options),
+        "affinity": affinities(options),
         "agent": build_agent(options, env_spaces(recipe, options.sampler.kind != "serial")),
     }
     checkpoints = run_dir / rundir.CHECKPOINTS
-    return (MinibatchRlEval if options.eval_interval_steps else MinibatchRl)(
+    kinds: Any = MinibatchRl, MinibatchRlEval
+    if options.sampler.asynchronous:
+        kinds = AsyncRl, AsyncRlEval
+        lead = options.sampler.max_lead
+        parts["max_lead"] = None if lead < 0 else lead
+    elif options.ranks > 1 or torchrun.place() is not None:
+        kinds = SyncRl, SyncRlEval
+    return kinds[bool(options.eval_interval_steps)](
         **parts,
         n_steps=options.steps,
         seed=options.seed,
@@ -255,10 +275,39 @@ def build_runner(
     )
 
 
+def affinities(options: RunOptions) -> Any:
+    """What the runner is told about the machine, of every rank where there are several.
+
+    Raises:
+        ValueError: see ``affinity``; torchrun has started another number of ranks, or ranks that
+            cannot be.
+    """
+    own, here = affinity(options), torchrun.place()
+    if here is not None and options.sampler.asynchronous:
+        raise ValueError(
+            "an asynchronous run starts its processes itself: run it without torchrun."
+        )
+    if here is not None:
+        if options.ranks not in (1, here.world_size):
+            raise ValueError(
+                f"ranks={options.ranks}, and torchrun has started {here.world_size}; leave it out."
+            )
+        return own
+    first = own["cuda_idx"]
+    several = [
+        {**own, "cuda_idx": None if first is None else first + rank}
+        for rank in range(options.ranks)
+    ]
+    if options.sampler.asynchronous:
+        return {"sampler": own, "optimizer": several}
+    return several if options.ranks > 1 else own
+
+
 def _check_counts(options: RunOptions) -> None:
     """Refuse what nobody else would notice before training has ended."""
     for name in ("checkpoint_interval_steps", "eval_interval_steps"):
         whole_number(name, getattr(options, name), 0)
+    whole_number("ranks", options.ranks, 1)
     whole_number("eval_episodes", options.eval_episodes, 1 if options.eval_interval_steps else 0)
 
 

@@ -43,6 +43,8 @@ class SamplerOptions:
     batch_T: int = 128  # time steps per batch and environment
     batch_B: int = 8  # environments side by side, shared out over the workers
     max_decorrelation_steps: int = 100  # random steps, at most, before the first batch
+    asynchronous: bool = False  # while the agent trains, in processes of the sampler's own
+    max_lead: int = 2  # (asynchronous) batches ahead of the updates that are due; -1: any number
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,7 @@ class Settings:
 
     steps: int = 500_000  # environment steps to train for
     seed: int = 0  # of all random streams, 0 to 2**64 - 1
+    ranks: int = 1  # processes that train together; batches and workers are those of each
     device: str = "cpu"  # cpu, cuda or cuda:1; where the network is trained
     torch_threads: int = 1  # of the training process; 0: one per core, for large networks
     log_interval_steps: int = 10_000  # steps between two rows of progress.csv

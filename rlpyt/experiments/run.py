@@ -14,9 +14,10 @@ from rlpyt.experiments.agents import build_agent
 from rlpyt.experiments.build import EnvRecipe, build_runner, env_recipe, env_spaces
 from rlpyt.experiments.options import RunOptions, read_options
 from rlpyt.samplers.blocks import bounds_of
+from rlpyt.utils import torchrun
 from rlpyt.utils.buffer import buffer_func, numpify_buffer
 from rlpyt.utils.logging import logger
-from rlpyt.utils.logging.context import run_context
+from rlpyt.utils.logging.context import begun_by_this_job, run_context
 
 EVAL_SEED = 1_000_000  # far from the seeds of training, so that evaluation meets other episodes
 
@@ -25,6 +26,8 @@ def train(
     options: RunOptions, run_dir: Path, hooks: Sequence[Any] = (), resume: bool = False
 ) -> None:
     """Build what the options say, and train it in ``run_dir``.
+
+    Under torchrun rank 0 writes there, and what torchrun starts anew goes on by itself.
 
     Args:
         options: of the run.
@@ -39,7 +42,11 @@ def train(
         SystemExit: 130 or 143 after Ctrl-C or SIGTERM, with a checkpoint saved.
         WorkerError: a worker failed; a checkpoint is saved once an iteration was complete.
     """
-    _check_run_dir(run_dir, resume)
+    if not torchrun.is_first():
+        build_runner(options, run_dir, resume=resume).train()
+        return
+    if not begun_by_this_job(run_dir):
+        _check_run_dir(run_dir, resume)
     new, created = not run_dir.exists(), False
     runner = build_runner(options, run_dir, hooks=hooks, resume=resume)
     context = run_context(

@@ -60,13 +60,28 @@ class StopSignals:
         self.received: int | None = None
         self.at_once = True  # until there is something to save, a signal ends the run where it is
         self._previous: dict[int, Any] = {}
+        self._error: BaseException | None = None
+        self._interruptible = False
+
+    def interrupt(self, error: BaseException) -> None:
+        """From another thread: have the main thread raise this as soon as it runs Python code."""
+        if not self._interruptible:
+            return
+        self._error = error
+        if self._previous:
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    def interrupt_no_more(self) -> None:
+        """The main thread is ending as it is."""
+        self._interruptible, self._error = False, None
 
     def has_come(self) -> bool:
         """Whether there was a signal; what takes long looks here, and ends early."""
         return self.received is not None
 
     def __enter__(self) -> "StopSignals":
-        self.received, self.at_once = None, True
+        self.received, self.at_once, self._error = None, True, None
+        self._interruptible = True
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
                 self._previous[number] = signal.signal(number, self._on_signal)
@@ -75,8 +90,12 @@ class StopSignals:
     def __exit__(self, *exception: object) -> None:
         for number, handler in self._previous.items():
             signal.signal(number, handler)
+        self._previous = {}
 
     def _on_signal(self, number: int, frame: Any) -> None:
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
         if self.received is not None:
             raise KeyboardInterrupt
         self.received = number

@@ -41,6 +41,7 @@ class MinibatchRlBase(BaseRunner):
     """
 
     _eval = False
+    _iteration_column = "Diagnostics/Iteration"
 
     def __init__(
         self,
@@ -92,19 +93,12 @@ class MinibatchRlBase(BaseRunner):
         """
         groups = getattr(getattr(self.sampler, "layout", None), "groups", 1)
         hardware = Hardware.of(self.affinity, self.sampler.batch_spec.B, groups)
-        if hardware.master_cpus is not None:
-            pin(hardware.master_cpus)
-        if hardware.master_torch_threads is not None:
-            torch.set_num_threads(hardware.master_torch_threads)
-        if self.seed is None:
-            self.seed = make_seed()
-        set_seed(self.seed)
-        logger.log(f"Runner {type(self).__name__}: seed {self.seed}, {hardware}")
+        seed = self.settle(hardware)
         final_observation = getattr(self.algo, "final_observation", False)
         examples = self.sampler.initialize(
             agent=self.agent,
             affinity=self.affinity,
-            seed=env_seed(self.seed, self.rank, "sampler"),
+            seed=env_seed(seed, 0, "sampler"),  # environments differ by their global ranks
             bootstrap_value=getattr(self.algo, "bootstrap_value", False),
             **({"final_observation": True} if final_observation else {}),
             traj_info_kwargs=self.get_traj_info_kwargs(),
@@ -125,11 +119,25 @@ class MinibatchRlBase(BaseRunner):
             world_size=self.world_size,
             rank=self.rank,
         )
+        if self.rank:  # models are alike in all ranks; what is drawn from now on is not
+            set_seed(env_seed(seed, self.rank, "rank"))
         self.min_itr_learn = getattr(self.algo, "min_itr_learn", 0)
         self.initialize_logging()
         if self.resume_from is not None:
             self.resume()
         return n_itr
+
+    def settle(self, hardware: Hardware) -> int:
+        """Take this process's share of the machine, and seed it; returns the seed."""
+        if hardware.master_cpus is not None:
+            pin(hardware.master_cpus)
+        if hardware.master_torch_threads is not None:
+            torch.set_num_threads(hardware.master_torch_threads)
+        if self.seed is None:
+            self.seed = make_seed()
+        set_seed(self.seed)
+        logger.log(f"Runner {type(self).__name__}: seed {self.seed}, {hardware}")
+        return self.seed
 
     def get_traj_info_kwargs(self) -> dict[str, Any]:
         """Settings of ``TrajInfo`` that come from elsewhere."""
@@ -179,11 +187,12 @@ class MinibatchRlBase(BaseRunner):
                     with logger.prefix(f"itr #{itr} "):
                         self.run_iteration(itr)
                     self._tell("on_iteration", itr)
-                    if signals.received is not None:
+                    received, asked_to_stop = self.agree(itr)
+                    if received is not None:
                         saved = self.save_checkpoint(itr)
                         stopped = f"checkpoint saved in {saved}" if saved else "nowhere to save to"
                         break
-                    if self._stop_requested:
+                    if asked_to_stop:
                         self.save_checkpoint(itr)
                         break
             except WorkerError as error:
@@ -195,13 +204,16 @@ class MinibatchRlBase(BaseRunner):
                 self._tell("on_end")
                 self.shutdown()
         if stopped:
-            print(f"Stopped by signal after iteration {self.itr}: {stopped}.", flush=True)
+            if self.rank == 0:
+                print(f"Stopped by signal after iteration {self.itr}: {stopped}.", flush=True)
             raise SystemExit(signals.exit_code)
 
     def run_iteration(self, itr: int) -> None:
         """Sample, optimize, keep statistics; log when it is time."""
         self.agent.sample_mode(itr)
         samples, traj_infos = self.sampler.obtain_samples(itr)
+        if getattr(self.sampler, "interrupted", False) and hasattr(self.algo, "interrupt"):
+            self.algo.interrupt()
         self.agent.train_mode(itr)
         opt_info = self.algo.optimize_agent(itr, samples)
         self.store_diagnostics(itr, traj_infos, opt_info)
@@ -232,6 +244,10 @@ class MinibatchRlBase(BaseRunner):
     def request_stop(self) -> None:
         """End training after this iteration, with a checkpoint."""
         self._stop_requested = True
+
+    def agree(self, itr: int) -> tuple[int | None, bool]:
+        """After an iteration: the signal that came, if any, and whether a hook asked to stop."""
+        return self._signals.received, self._stop_requested
 
     def _tell(self, event: str, *args: Any) -> None:
         for hook in self.hooks:
@@ -266,14 +282,17 @@ class MinibatchRlBase(BaseRunner):
         if directory is None:
             return None
         try:
-            saved = checkpoint.save_checkpoint(
-                directory, run_state.gather(self, itr), meta=run_state.describe(self)
-            )
+            meta = run_state.describe(self)
+            saved = checkpoint.save_checkpoint(directory, self.whole_state(itr), meta=meta)
         except checkpoint.CheckpointError as error:
             logger.log(f"checkpoint not saved: {error}")
             return None
         self.saved_itr = itr
         return saved
+
+    def whole_state(self, itr: int) -> dict[str, Any]:
+        """All that a resumed run needs."""
+        return run_state.gather(self, itr)
 
     def _checkpoint_place(self) -> Any:
         run_dir = logger.get_snapshot_dir()
@@ -288,43 +307,25 @@ class MinibatchRlBase(BaseRunner):
             CheckpointError: there is no valid checkpoint.
             ValueError: it is of another algorithm, agent or batch size.
         """
-        loaded = checkpoint.load_checkpoint(self.resume_from)
-        run_state.check_fits(loaded.meta, self)
-        exact = run_state.restore(self, loaded.state)
-        self.itr = self.trained_itr = self.saved_itr = loaded.state["itr"]
+        state, path = self.saved_state()
+        exact = run_state.restore(self, state)
+        self.itr = self.trained_itr = self.saved_itr = state["itr"]
         self.start_itr = self.itr + 1
-        logger.rewind("Diagnostics/Iteration", self.itr)
+        logger.rewind(self._iteration_column, self.itr)
         note = "" if exact else "; environments cannot be restored and start new episodes"
-        logger.log(f"Resumed from {loaded.path}, after iteration {self.itr}{note}.")
+        logger.log(f"Resumed from {path}, after iteration {self.itr}{note}.")
+
+    def saved_state(self) -> tuple[dict[str, Any], Any]:
+        """What ``resume_from`` holds, and where in it that is; raises as ``resume`` does."""
+        return run_state.read(self)
 
     def counters(self) -> dict[str, Any]:
         """Statistics in progress, for a checkpoint."""
-        return {
-            "opt_infos": {k: list(v) for k, v in self._opt_infos.items()},
-            "traj_infos": run_state.plain(self._traj_infos),
-            "cum_time": time.monotonic() - self._start_time,
-            "time_since_row": time.monotonic() - self._last_time,
-            "cum_eval_time": self._cum_eval_time,
-            "cum_completed_trajs": self._cum_completed_trajs,
-            "new_completed_trajs": self._new_completed_trajs,
-            "last_update_counter": self._last_update_counter,
-            "last_logged_itr": self._last_logged_itr,
-            "recent_return": float(self.recent_return),
-        }
+        return run_state.counters(self)
 
     def load_counters(self, saved: dict[str, Any]) -> None:
         """Go on counting from a checkpoint."""
-        self._opt_infos = {k: list(v) for k, v in saved["opt_infos"].items()}
-        self._traj_infos.extend(run_state.unplain(saved["traj_infos"]))
-        self._start_time = time.monotonic() - saved["cum_time"]
-        self._last_time = time.monotonic() - saved["time_since_row"]
-        self._eval_time_here = saved["cum_time"]  # speed counts from now
-        self._cum_eval_time = saved["cum_eval_time"]
-        self._cum_completed_trajs = saved["cum_completed_trajs"]
-        self._new_completed_trajs = saved["new_completed_trajs"]
-        self._last_update_counter = saved["last_update_counter"]
-        self._last_logged_itr = saved["last_logged_itr"]
-        self.recent_return = saved["recent_return"]
+        run_state.load_counters(self, saved)
 
     # Diagnostics.
 
@@ -367,7 +368,7 @@ class MinibatchRlBase(BaseRunner):
         with logger.tabular_prefix(prefix):
             if self._eval:
                 logger.record_tabular("CumTrainTime", self._cum_time - self._cum_eval_time)
-            logger.record_tabular("Iteration", max(itr, 0))
+            self.log_iteration(itr)
             logger.record_tabular("CumTime (s)", self._cum_time)
             logger.record_tabular("CumSteps", total)
             logger.record_tabular("CumCompletedTrajs", self._cum_completed_trajs)
@@ -380,6 +381,8 @@ class MinibatchRlBase(BaseRunner):
             logger.record_tabular(
                 "CumReplayRatio", updates * samples_used / total if total else nan
             )
+            for name, value in getattr(self.sampler, "statistics", dict)().items():
+                logger.record_tabular(name, value)
         self._log_infos(traj_infos)
         logger.set_iteration(max(itr, 0))
         self._last_row: dict[str, Any] = logger.dump_tabular(with_prefix=False)
@@ -387,6 +390,10 @@ class MinibatchRlBase(BaseRunner):
         self._last_update_counter = updates
         self._last_logged_itr = itr
         self._new_completed_trajs = 0
+
+    def log_iteration(self, itr: int) -> None:
+        """The columns that say where the run is."""
+        logger.record_tabular("Iteration", max(itr, 0))
 
     def _log_infos(self, traj_infos: Any = None) -> None:
         """Write statistics of trajectories and of optimization, then forget the latter."""

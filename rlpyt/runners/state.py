@@ -1,11 +1,13 @@
 """All that a resumed run needs, as one tree for ``utils.checkpoint``."""
 
 import random
+import time
 from typing import Any
 
 import numpy as np
 import torch
 
+from rlpyt.utils.checkpoint import load_checkpoint
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.logging import logger
 
@@ -52,6 +54,13 @@ def evaluation_changes(runner: Any) -> dict[str, Any]:
     return {"sampler": runner.sampler.state_dict(), "random": random_state()}
 
 
+def read(runner: Any) -> tuple[dict[str, Any], Any]:
+    """The state in ``runner.resume_from``, which must be of such a run, and where in it that is."""
+    loaded = load_checkpoint(runner.resume_from)
+    check_fits(loaded.meta, runner)
+    return loaded.state, loaded.path
+
+
 def restore(runner: Any, state: dict[str, Any]) -> bool:
     """Put a run into a saved state, after its startup. Returns whether it goes on exactly.
 
@@ -77,6 +86,7 @@ def describe(runner: Any) -> dict[str, Any]:
         "agent": type(runner.agent).__name__,
         "batch_T": T,
         "batch_B": B,
+        "world_size": runner.world_size,
     }
 
 
@@ -90,6 +100,37 @@ def check_fits(saved: dict[str, Any], runner: Any) -> None:
     odd = [f"{k}: {saved[k]!r}, this run {v!r}" for k, v in own.items() if saved.get(k, v) != v]
     if odd:
         raise ValueError("the checkpoint is of another run: " + "; ".join(odd) + ".")
+
+
+def counters(runner: Any) -> dict[str, Any]:
+    """Statistics in progress."""
+    return {
+        "opt_infos": {k: list(v) for k, v in runner._opt_infos.items()},
+        "traj_infos": plain(runner._traj_infos),
+        "cum_time": time.monotonic() - runner._start_time,
+        "time_since_row": time.monotonic() - runner._last_time,
+        "cum_eval_time": runner._cum_eval_time,
+        "cum_completed_trajs": runner._cum_completed_trajs,
+        "new_completed_trajs": runner._new_completed_trajs,
+        "last_update_counter": runner._last_update_counter,
+        "last_logged_itr": runner._last_logged_itr,
+        "recent_return": float(runner.recent_return),
+    }
+
+
+def load_counters(runner: Any, saved: dict[str, Any]) -> None:
+    """Let a runner go on counting from what ``counters`` gave."""
+    runner._opt_infos = {k: list(v) for k, v in saved["opt_infos"].items()}
+    runner._traj_infos.extend(unplain(saved["traj_infos"]))
+    runner._start_time = time.monotonic() - saved["cum_time"]
+    runner._last_time = time.monotonic() - saved["time_since_row"]
+    runner._eval_time_here = saved["cum_time"]  # speed counts from now
+    runner._cum_eval_time = saved["cum_eval_time"]
+    runner._cum_completed_trajs = saved["cum_completed_trajs"]
+    runner._new_completed_trajs = saved["new_completed_trajs"]
+    runner._last_update_counter = saved["last_update_counter"]
+    runner._last_logged_itr = saved["last_logged_itr"]
+    runner.recent_return = saved["recent_return"]
 
 
 def random_state() -> dict[str, Any]:

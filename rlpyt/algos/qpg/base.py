@@ -10,6 +10,7 @@ from rlpyt.algos.off_policy import OffPolicyAlgo
 from rlpyt.algos.optim import GradientStep, Network
 from rlpyt.algos.untrained import warn_of_untrained
 from rlpyt.errors import NonFiniteError
+from rlpyt.models.utils import bare
 
 
 class QpgAlgo(OffPolicyAlgo):
@@ -71,6 +72,7 @@ class QpgAlgo(OffPolicyAlgo):
         """
         names: dict[torch.nn.Parameter, str] = {}
         if module is not None:
+            module = bare(module)
             if self.rank == 0:
                 warn_of_untrained(module)
             names = {p: f"{name}: {path}" for path, p in module.named_parameters()}

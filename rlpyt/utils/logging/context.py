@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from rlpyt.utils import torchrun
 from rlpyt.utils.logging import lock, logger
 from rlpyt.utils.logging.params import write_json
 
@@ -97,6 +98,9 @@ def run_context(
     It receives progress.csv, debug.log, params.json, the snapshots, and while in use run.lock. At
     the end of the block, also after an error, all of them are closed and the logger is as before.
 
+    Of several processes that torchrun has started, rank 0 does all this and others nothing; what
+    torchrun starts anew resumes.
+
     Args:
         run_dir: the directory; it is created.
         run_ID, name: written to params.json.
@@ -117,6 +121,10 @@ def run_context(
         ImportError: ``use_summary_writer`` without TensorBoard.
     """
     run_dir = Path(run_dir).absolute()
+    if not torchrun.is_first():
+        yield run_dir
+        return
+    resume = resume or begun_by_this_job(run_dir)
     _make_dir(run_dir)
     with lock.RunLock(run_dir), logger.session():
         progress = run_dir / "progress.csv"
@@ -135,9 +143,20 @@ def run_context(
 
         params = run_dir / "params.json"
         if log_params is not None or not (resume and params.exists()):
-            write_json(params, {**(log_params or {}), "name": name, "run_ID": run_ID})
+            here = torchrun.place()
+            job = {"torchrun": here.run_id} if here is not None and here.run_id else {}
+            write_json(params, {**(log_params or {}), "name": name, "run_ID": run_ID, **job})
         logger.log(f"logging to {run_dir}")
         yield run_dir
+
+
+def begun_by_this_job(run_dir: PathLike) -> bool:
+    """Whether torchrun has started these processes before, and they have begun this run."""
+    here, params = torchrun.place(), Path(run_dir, "params.json")
+    if here is None or not params.exists():
+        return False
+    begun_by = json.loads(params.read_text(encoding="utf-8")).get("torchrun", "")
+    return here.restarts > 0 or (here.run_id != "" and here.run_id == begun_by)
 
 
 def add_exp_param(

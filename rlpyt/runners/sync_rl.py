@@ -1,0 +1,332 @@
+"""Synchronous training in several processes ("ranks"), on one machine or, by torchrun, on several.
+
+Each rank has a sampler, a replay and a copy of the agent of its own; gradients are averaged, so all
+copies stay the same. Batch sizes are those of one rank, ``n_steps`` counts the steps of all.
+"""
+
+import copy
+from typing import Any
+
+import torch
+
+from rlpyt.runners import state as run_state
+from rlpyt.runners.distributed import join_store, serve_store, torchrun_store
+from rlpyt.runners.hooks import Hook
+from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
+from rlpyt.runners.rank_failures import Failure
+from rlpyt.runners.rank_processes import RankProcesses
+from rlpyt.runners.ranked import Ranked
+from rlpyt.utils import torchrun
+from rlpyt.utils.checkpoint import CheckpointError, load_checkpoint
+from rlpyt.utils.checks import check_range
+from rlpyt.utils.logging import logger
+from rlpyt.utils.processes import available_cpus
+from rlpyt.utils.seed import make_seed
+
+LINGER_S = 3.0  # after a failure, where others may need the store in this process
+PATIENCE_S = 10.0  # for ranks to end by themselves, once all is done
+
+
+class SyncRlMixin(Ranked):
+    """Makes a runner rank 0 of several, which it starts; or, under torchrun, any of them.
+
+    Args:
+        affinity: hardware of the ranks, one dictionary each: as many ranks as dictionaries. A
+            number: so many ranks, which share this machine's cores, with a GPU each if there are
+            enough. ``None``: one rank for every GPU. Under torchrun, which says how many ranks
+            there are, one dictionary serves for all (``cuda_idx`` is then that of local rank 0, and
+            the next have the next), and ``None`` means a share of the machine.
+        rank_timeout_s: how long a rank that works may keep the others waiting, in seconds; then
+            it counts as hung. Evaluation and saving in rank 0 have no limit.
+        start_timeout_s: for all ranks to start and meet, in seconds.
+        port: where ranks on this machine meet; ``None``: any that is free.
+        backend: "gloo" or "nccl"; ``None``: nccl if every rank has a GPU of its own.
+        **kwargs: of the runner. Hooks are called in rank 0.
+
+    Raises:
+        ValueError, TypeError: an argument is out of range, or ``affinity`` something else.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        rank_timeout_s: float = 600.0,
+        start_timeout_s: float = 300.0,
+        port: int | None = None,
+        backend: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        check_range("rank_timeout_s", rank_timeout_s, 0, open_low=True)
+        check_range("start_timeout_s", start_timeout_s, 0, open_low=True)
+        if backend not in (None, "gloo", "nccl"):
+            raise ValueError(f"backend={backend!r} must be 'gloo', 'nccl' or None.")
+        self.rank_timeout_s, self.start_timeout_s = rank_timeout_s, start_timeout_s
+        self.port, self.backend = port, backend
+        self.affinities = ranks_affinities(self.affinity, self.sampler)
+        self.world_size = len(self.affinities)
+        self._processes: RankProcesses | None = None
+        self._store: Any = None  # if it is this process that keeps it
+
+    @property
+    def WorkerCls(self) -> Any:
+        """What the other ranks run."""
+        raise NotImplementedError(f"{type(self).__name__} must say what its WorkerCls is.")
+
+    def train(self) -> None:
+        """Run from start to end, with all ranks.
+
+        Raises:
+            SystemExit: Ctrl-C (code 130) or SIGTERM (143) stopped the run, after a checkpoint.
+            RankError: a rank failed; all are stopped, and the message says which and why.
+            WorkerError, ...: rank 0 itself failed, as a runner of one process does.
+        """
+        here = torchrun.place()
+        if here is not None and here.rank > 0:
+            self.worker(here.rank).train()
+            return
+        self.affinity = self.affinities[0]
+        self.linger_s = 0.0 if here is None else LINGER_S
+        try:
+            super().train()
+        finally:
+            processes, self._processes = self._processes, None
+            if processes is not None:
+                processes.stop()
+            self._store = None
+
+    def startup(self) -> int:
+        """Start the other ranks, and start up with them."""
+        if self.seed is None:
+            self.seed = make_seed()
+        if torchrun.place() is None and self.world_size > 1:
+            self.launch_workers()
+        return super().startup()
+
+    def launch_workers(self) -> None:
+        """Start the other ranks on this machine."""
+        self._store = serve_store(self.port, self.world_size, self.start_timeout_s)
+        workers = [self.worker(rank, self._store.port) for rank in range(1, self.world_size)]
+        self._processes = RankProcesses(workers)
+
+    def worker(self, rank: int, port: int | None = None) -> Any:
+        """The runner of another rank, with this one's settings.
+
+        Args:
+            rank: of it.
+            port: where ranks on this machine meet; ``None``: where torchrun says.
+        """
+        sampler = copy.copy(self.sampler)
+        sampler.eval_n_envs, sampler.eval_max_trajectories = 0, None  # rank 0 evaluates
+        return self.WorkerCls(
+            rank=rank,
+            world_size=self.world_size,
+            port=port,
+            backend=self.backend,
+            rank_timeout_s=self.rank_timeout_s,
+            start_timeout_s=self.start_timeout_s,
+            algo=self.algo,
+            agent=self.agent,
+            sampler=sampler,
+            n_steps=self.n_steps,
+            seed=self.seed,
+            affinity=self.affinities[rank],
+            log_interval_steps=self.log_interval_steps,
+        )
+
+    def open_store(self) -> Any:
+        """The one this process keeps, or torchrun's."""
+        if self._processes is not None:
+            return self._store
+        return torchrun_store(self.rank, self.world_size, self.start_timeout_s)
+
+    def how_to_watch(self) -> dict[str, Any]:
+        """Ranks on this machine are children."""
+        children = self._processes
+        if children is None:
+            return super().how_to_watch()
+        return {
+            "on_failure": self.interrupt,
+            "died": children.died,
+            "stacks_of": children.stacks_of,
+        }
+
+    def interrupt(self, cause: Failure) -> None:
+        """From the watch's thread: end the children, and this rank's training."""
+        if self._processes is not None:
+            self._processes.kill()
+        super().interrupt(cause)
+
+    def _part(self, failed: bool) -> None:
+        super()._part(failed)
+        if self._processes is not None and not failed:
+            self._processes.stop(PATIENCE_S)
+
+    def _go_on_after_restart(self, restarts: int) -> None:
+        """What torchrun has started anew goes on from the newest checkpoint of the same job."""
+        here, place = torchrun.place(), self._checkpoint_place()
+        if here is None or place is None or self.resume_from is not None:
+            return
+        try:
+            saved = load_checkpoint(place).state.get("torchrun")
+        except CheckpointError:
+            if restarts or here.run_id:
+                logger.rewind("Diagnostics/Iteration", -1)  # of the attempt before, if any
+            return
+        if restarts or (here.run_id and saved == here.run_id):
+            self.resume_from = place
+
+
+class SyncRl(SyncRlMixin, MinibatchRl):
+    """Training in several ranks, with statistics of the trajectories of all of them.
+
+        SyncRl(algo, agent, sampler, n_steps=1e6, affinity=[dict(cuda_idx=0), dict(cuda_idx=1)])
+
+    Args:
+        log_traj_window: how many of the last trajectories a row describes.
+        **kwargs: see ``SyncRlMixin`` and ``MinibatchRlBase``.
+    """
+
+    @property
+    def WorkerCls(self) -> Any:
+        """What the other ranks run."""
+        return SyncWorker
+
+
+class SyncRlEval(SyncRlMixin, MinibatchRlEval):
+    """Training in several ranks, with evaluation in rank 0, for which the others wait."""
+
+    @property
+    def WorkerCls(self) -> Any:
+        """What the other ranks run."""
+        return SyncWorkerEval
+
+
+class Quiet(Hook):
+    """Keeps a runner from showing progress."""
+
+    owns_terminal = True
+
+
+class SyncWorkerMixin(Ranked):
+    """Makes a runner one of ranks 1, 2, ...: it trains in step, and writes nothing.
+
+    Made by rank 0, or under torchrun by ``SyncRlMixin`` in the same process.
+
+    Args:
+        rank, world_size: which of how many this is.
+        port: where ranks on this machine meet; ``None``: where torchrun says.
+        backend, rank_timeout_s, start_timeout_s: see ``SyncRlMixin``.
+        **kwargs: of the runner.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        rank: int,
+        world_size: int,
+        port: int | None = None,
+        backend: str | None = None,
+        rank_timeout_s: float = 600.0,
+        start_timeout_s: float = 300.0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self.rank, self.world_size = rank, world_size
+        self.port, self.backend = port, backend
+        self.rank_timeout_s, self.start_timeout_s = rank_timeout_s, start_timeout_s
+        self.hooks = [Quiet()]
+
+    def train(self) -> None:
+        """Run from start to end, with all ranks."""
+        with logger.session():
+            logger.disable()
+            super().train()
+
+    def open_store(self) -> Any:
+        """Rank 0's, or torchrun's."""
+        if self.port is None:
+            return torchrun_store(self.rank, self.world_size, self.start_timeout_s)
+        return join_store(self.port, self.world_size, self.start_timeout_s)
+
+    def how_to_watch(self) -> dict[str, Any]:
+        """On one machine rank 0 looks after all."""
+        return super().how_to_watch() if self.port is None else {}
+
+    def store_diagnostics(self, itr: int, traj_infos: list[Any], opt_info: Any) -> None:
+        """Tell the others which trajectories have ended."""
+        self.ranks.gather(run_state.plain(traj_infos))
+
+    def log_diagnostics(self, *args: Any, **kwargs: Any) -> None:
+        """Rank 0 does it."""
+
+    def evaluate_agent(self, itr: int) -> tuple[list[Any], float]:
+        """Rank 0 does it."""
+        return [], 0.0
+
+    def _evaluate_and_log(self, itr: int) -> None:
+        """Rank 0 does it."""
+
+
+class SyncWorker(SyncWorkerMixin, MinibatchRl):
+    """Another rank of ``SyncRl``."""
+
+
+class SyncWorkerEval(SyncWorkerMixin, MinibatchRlEval):
+    """Another rank of ``SyncRlEval``."""
+
+
+def ranks_affinities(affinity: Any, sampler: Any) -> list[Any]:
+    """The hardware of every rank.
+
+    Args:
+        affinity: see ``SyncRlMixin``.
+        sampler: as constructed; workers are shared out so that they fit its batch.
+
+    Raises:
+        TypeError: it is neither ``None``, a number, a dictionary nor a list of dictionaries.
+        ValueError: torchrun has started another number of ranks.
+    """
+    here = torchrun.place()
+    if isinstance(affinity, list | tuple):
+        if here is None and affinity:
+            return list(affinity)
+        if here is not None and len(affinity) == here.world_size:
+            return list(affinity)
+        if here is not None and len(affinity) == here.local_world_size:
+            return [affinity[here.local_rank]] * here.world_size
+        started = "there must be at least one" if here is None else f"torchrun started {here}"
+        raise ValueError(f"affinity has {len(affinity)} entries, one for each rank; {started}.")
+    if here is not None:
+        if isinstance(affinity, int) and affinity != here.world_size:
+            raise ValueError(f"affinity={affinity} ranks were asked for; torchrun started {here}.")
+        own = shared_out(sampler, here.local_world_size, here.local_rank)
+        if isinstance(affinity, dict):
+            own = dict(affinity)
+            if own.get("cuda_idx") is not None:
+                own["cuda_idx"] += here.local_rank
+        return [own] * here.world_size
+    if affinity is None:
+        affinity = max(1, torch.cuda.device_count())
+    if isinstance(affinity, dict):
+        return [affinity]
+    if isinstance(affinity, bool) or not isinstance(affinity, int) or affinity < 1:
+        raise TypeError(
+            f"affinity={affinity!r}: give a list with a dictionary for each rank, such as "
+            "[dict(cuda_idx=0), dict(cuda_idx=1)], or a number of ranks."
+        )
+    return [shared_out(sampler, affinity, rank) for rank in range(affinity)]
+
+
+def shared_out(sampler: Any, n_ranks: int, rank: int) -> dict[str, Any]:
+    """One rank's share of this machine: cores, and a GPU if there is one for each."""
+    cores = max(1, len(available_cpus()) // n_ranks)
+    groups = getattr(getattr(sampler, "layout", None), "groups", 1)
+    B = sampler.batch_spec.B
+    fitting = [n for n in range(1, cores + 1) if B % (n * groups) == 0]
+    enough = torch.cuda.device_count() >= n_ranks
+    return {
+        "n_workers": groups * max(fitting, default=1),
+        "master_torch_threads": cores,
+        "cuda_idx": rank if enough else None,
+    }

@@ -1,0 +1,65 @@
+"""Several ranks from the command line."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from rlpyt.cli.flags import UsageError
+from rlpyt.cli.train import main, read_flags
+from rlpyt.experiments.build import build_runner
+from rlpyt.runners.sync_rl import SyncRl, SyncRlEval
+
+SMALL = [
+    *("--sampler.kind", "serial", "--sampler.batch-T", "8", "--sampler.batch-B", "2"),
+    *("--eval-episodes", "1", "--no-video", "--checkpoint-interval-steps", "320"),
+]
+
+
+def rlpyt(*args):
+    """Run the command; returns what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-m", "rlpyt.cli.main", *args],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_two_ranks_train_and_resume(tmp_path):
+    run = str(tmp_path / "run")
+    flags = ["--ranks", "2", "--steps", "640", "--run-dir", run, *SMALL]
+    assert "(2 ranks, each: serial, 2 environments, seed 0)" in rlpyt(
+        "train", "a2c", "CartPole-v1", *flags
+    )
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["ranks"] == 2
+    rlpyt("resume", run, "--steps", "960")
+    said = (tmp_path / "run" / "debug.log").read_text()
+    assert "Resumed from" in said and "after iteration 19" in said
+
+
+def test_the_number_of_ranks_chooses_the_runner(tmp_path):
+    flags = ["--ranks", "3", "--device", "cuda:1", *SMALL]
+    options, _ = read_flags("a2c", "CartPole-v1", flags)
+    runner = build_runner(options, tmp_path)
+    assert isinstance(runner, SyncRl) and runner.world_size == 3
+    assert [affinity["cuda_idx"] for affinity in runner.affinities] == [1, 2, 3]
+    options = options.updated({"eval_interval_steps": 320, "device": "cpu"})
+    assert isinstance(build_runner(options, tmp_path), SyncRlEval)
+    with pytest.raises(ValueError, match="ranks=0 must be"):
+        build_runner(options.updated({"ranks": 0}), tmp_path)
+
+
+def test_under_torchrun_a_directory_must_be_given(monkeypatch, tmp_path):
+    for name, value in dict(RANK=0, WORLD_SIZE=2, MASTER_ADDR="h", MASTER_PORT=1).items():
+        monkeypatch.setenv(name, str(value))
+    with pytest.raises(UsageError, match="under torchrun give --run-dir"):
+        main(["a2c", "CartPole-v1"])
+    options, _ = read_flags("a2c", "CartPole-v1", ["--ranks", "3"])
+    with pytest.raises(ValueError, match="ranks=3, and torchrun has started 2"):
+        build_runner(options, tmp_path)

@@ -1,0 +1,151 @@
+"""A failing rank ends all of them, soon, with an error that names it, and leaves nothing behind."""
+
+import os
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "samplers")]
+from sync_parts import SyncRl, failing, sync_runner
+
+from rlpyt.agents.pg.vector import CategoricalMlpAgent
+from rlpyt.envs.faulty import FaultyEnv
+from rlpyt.errors import NonFiniteError, RankError, RankTimeout, WorkerError
+from rlpyt.runners.hooks import Hook
+from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
+from rlpyt.utils.residue import left_since, take_stock
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+SOON_S = 15.0  # on a machine with other things to do; a few seconds on an idle one
+
+
+@pytest.fixture(scope="module")
+def nothing_left():
+    """After all tests there is no process, no name, no open file more than after a sound run.
+
+    What gloo and the store open once in a process (a loop, its pipes) stays open.
+    """
+    sync_runner(n_itr=1).train()
+    before = take_stock()
+    yield
+    left = left_since(before)
+    assert not left, left
+
+
+def run_into(error, match, **kwargs):
+    """Train until the error comes; returns it."""
+    runner = sync_runner(**{"start_timeout_s": 60.0, **kwargs})
+    with pytest.raises(error, match=match) as caught:
+        runner.train()
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    "fault,match",
+    [
+        ("raise", r"failed with ZeroDivisionError: told to fail, in iteration 3\. All ranks are"),
+        ("kill", r"was killed by SIGKILL \(out of memory\?\), last seen"),
+        pytest.param("exit", r"exited with code 3, last seen", marks=pytest.mark.slow),
+        ("nan", r"failed with NonFiniteError: FailingA2C, iteration 3, .*the loss is nan"),
+    ],
+)
+def test_another_rank_that_fails_is_named_with_its_cause(fault, match):
+    started = time.monotonic()
+    error = run_into(RankError, rf"rank 1 of 2 \(pid \d+ on .*\) {match}", algo=failing(fault, 1))
+    assert time.monotonic() - started < SOON_S
+    assert error.rank == 1 and error.pid > 0
+    assert ("sync_parts.py" in error.traceback) == (fault in ("raise", "nan"))
+    assert error.traceback in str(error)
+
+
+@pytest.mark.parametrize(
+    "fault,kind,match",
+    [
+        ("raise", ZeroDivisionError, "told to fail"),
+        ("nan", NonFiniteError, "iteration 3, .*the loss is nan"),
+    ],
+)
+def test_rank_0_that_fails_keeps_its_error_and_ends_the_others(fault, kind, match):
+    error = run_into(kind, match, algo=failing(fault, 0))
+    assert "(in rank 0 of 2)" in error.__notes__
+
+
+@pytest.mark.parametrize("fault,where", [("hang", "fail in"), ("stop", "")])
+def test_a_rank_that_hangs_is_named(fault, where):
+    started = time.monotonic()
+    error = run_into(
+        RankTimeout,
+        r"rank 1 of 2 .* has kept the others waiting for 2 s \(rank_timeout_s\)",
+        algo=failing(fault, 1),
+        rank_timeout_s=2.0,
+    )
+    assert time.monotonic() - started < SOON_S + 2
+    assert error.rank == 1 and where in str(error)
+    if fault == "hang":
+        assert "sync_parts.py" in error.stacks
+
+
+def test_rank_0_that_hangs_is_named():
+    error = run_into(
+        RankTimeout,
+        r"rank 0 of 2 .* has kept the others waiting for 2 s .*at fail in .*sync_parts.py",
+        algo=failing("hang", 0),
+        rank_timeout_s=2.0,
+    )
+    assert error.rank == 0
+
+
+def test_a_fault_deep_in_another_ranks_worker_is_told(tmp_path):
+    env = dict(fault="raise", at=40, victim=5, tally=str(tmp_path / "tally"))
+    error = run_into(
+        (RankError, WorkerError),
+        "FaultError: told to fail",
+        Sampler=CpuSampler,
+        EnvCls=FaultyEnv,
+        env_kwargs=env,
+        agent=CategoricalMlpAgent(),
+        n_itr=20,
+    )
+    assert "while stepping environment" in str(error)
+
+
+@pytest.mark.slow
+def test_four_ranks_end_together():
+    error = run_into(RankError, "rank 2 of 4 ", algo=failing("kill", 2), n_ranks=4)
+    assert error.rank == 2
+
+
+def test_a_death_is_noticed_while_rank_0_is_busy_elsewhere():
+    class Busy(Hook):
+        def on_iteration(self, runner, itr):
+            if itr == 1:
+                os.kill(runner._processes.pids[0], signal.SIGKILL)
+                time.sleep(100)
+
+    started = time.monotonic()
+    run_into(RankError, "rank 1 of 2 .* was killed by SIGKILL", hooks=[Busy()])
+    assert time.monotonic() - started < SOON_S
+
+
+def test_a_port_in_use_is_named():
+    with socket.socket() as taken:
+        taken.bind(("", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        run_into(RuntimeError, rf"ranks cannot meet at port {port}: .*port=None", port=port)
+
+
+def test_a_rank_that_does_not_come_is_named():
+    class Late(SyncRl):
+        def launch_workers(self):
+            super().launch_workers()
+            os.kill(self._processes.pids[0], signal.SIGSTOP)
+
+    error = run_into(
+        RankTimeout, r"rank 1 of 2 did not come within 3 s", Runner=Late, start_timeout_s=3.0
+    )
+    assert error.rank == 1

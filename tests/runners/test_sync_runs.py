@@ -1,0 +1,198 @@
+"""Runs of several ranks: evaluation, checkpoints, signals."""
+
+import csv
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from sync_parts import CPU, N_ITR, B, StopAfter, T, same, steady_sac, sync_runner
+
+from rlpyt.agents.dqn.vector import DqnMlpAgent
+from rlpyt.algos.dqn.dqn import DQN
+from rlpyt.algos.pg.a2c import A2C
+from rlpyt.runners.hooks import Hook
+from rlpyt.runners.minibatch_rl import MinibatchRl
+from rlpyt.runners.sync_rl import SyncRl, SyncRlEval
+from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
+from rlpyt.utils.checkpoint import load_checkpoint
+from rlpyt.utils.logging.context import run_context
+
+
+def rows_of(run_dir):
+    with open(run_dir / "progress.csv") as file:
+        return list(csv.DictReader(file))
+
+
+def small_dqn():
+    algo = DQN(min_steps_learn=T * B, replay_size=500, prioritized_replay=True, batch_size=16)
+    return dict(algo=algo, agent=DqnMlpAgent())
+
+
+PARTS = {
+    "a2c": dict,
+    "a2c with workers": lambda: dict(Sampler=CpuSampler),
+    "a2c with evaluation": lambda: dict(Runner=SyncRlEval),
+    "dqn": small_dqn,
+    "sac": lambda: dict(zip(("algo", "agent"), steady_sac(2)), env="Pendulum-v1"),
+}
+
+
+TAKES_LONG = ["a2c with workers", "sac"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[pytest.mark.slow] if n in TAKES_LONG else []) for n in PARTS],
+)
+def test_a_resumed_run_is_the_uninterrupted_one_in_every_rank(name, tmp_path):
+    make = PARTS[name]
+    whole = sync_runner(**make())
+    with run_context(tmp_path / "a", 0, "whole"):
+        whole.train()
+    first = sync_runner(**make(), hooks=[StopAfter(2)])
+    with run_context(tmp_path / "b", 0, "half"):
+        first.train()
+    assert first.itr == 2
+    second = sync_runner(**make(), seed=99, resume_from=tmp_path / "b" / "checkpoint")
+    with run_context(tmp_path / "b", 0, "half", resume=True):
+        second.train()
+    assert (second.start_itr, second.itr) == (3, N_ITR - 1)
+    assert same(whole.agent.state_dict(), second.agent.state_dict())
+    timed = ("Time", "Time (s)", "PerSecond")
+    for old, new in zip(rows_of(tmp_path / "a"), rows_of(tmp_path / "b"), strict=True):
+        assert [k for k in old if not k.endswith(timed) and old[k] != new[k]] == []
+
+
+def test_a_checkpoint_holds_every_ranks_state(tmp_path):
+    sync_runner(**small_dqn(), checkpoint_dir=tmp_path).train()
+    state = load_checkpoint(tmp_path).state
+    (other,) = state["ranks"]
+    assert "agent" not in other and "optimizer" not in other["algo"]
+    assert other["algo"]["replay"] is not None
+    assert not same_tree(other["random"]["torch"], state["random"]["torch"])
+
+
+def same_tree(a, b):
+    return bool((a == b).all())
+
+
+def test_another_number_of_ranks_cannot_resume(tmp_path):
+    sync_runner(checkpoint_dir=tmp_path).train()
+    for Runner in (MinibatchRl, SyncRl):
+        other = sync_runner(Runner, n_ranks=1, resume_from=tmp_path)
+        with pytest.raises(ValueError, match=r"another run: .*world_size: 2, this run 1"):
+            other.train()
+
+
+def test_a_hook_may_save_and_stop(tmp_path):
+    class SaveAt(Hook):
+        def on_iteration(self, runner, itr):
+            if itr == 1:
+                assert runner.save_checkpoint(itr) is None  # once all are there
+            if itr == 2:
+                saved.append(load_checkpoint(tmp_path).state["itr"])
+                runner.request_stop()
+
+    saved = []
+    runner = sync_runner(checkpoint_dir=tmp_path, hooks=[SaveAt()])
+    runner.train()
+    assert saved == [1] and runner.itr == 2
+
+
+def test_only_rank_0_evaluates_and_others_wait(tmp_path):
+    runner = sync_runner(SyncRlEval, rank_timeout_s=2.0, hooks=[SlowLog()])
+    with run_context(tmp_path, 0, "eval"):
+        runner.train()
+    rows = rows_of(tmp_path)
+    assert len(rows) == 1 + N_ITR // 2
+    assert all(float(row["Diagnostics/TrajsInEval"]) == 4 for row in rows)
+
+
+class SlowLog(Hook):
+    def on_log(self, runner, row):
+        if runner.itr == 1:
+            import time
+
+            time.sleep(4)
+
+
+def test_an_agent_can_be_used_after_training():
+    runner = sync_runner()
+    runner.train()
+    one = sync_runner(MinibatchRl, algo=A2C(), agent=runner.agent)
+    one.train()
+
+
+SCRIPT = """
+import sys
+sys.path.insert(0, {here!r})
+from sync_parts import *
+from pathlib import Path
+from rlpyt.utils.logging.context import run_context
+with run_context(Path({run!r}), 0, "signal"):
+    sync_runner(n_itr=10**6, hooks=[Announce()]).train()
+"""
+
+
+@pytest.mark.parametrize(
+    "number,code",
+    [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)],
+)
+def test_a_signal_stops_all_ranks_with_one_checkpoint(number, code, tmp_path):
+    script = SCRIPT.format(here=str(Path(__file__).parent), run=str(tmp_path / "run"))
+    process = subprocess.Popen(
+        [sys.executable, "-c", script],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    list(iter(process.stdout.readline, "running\n"))
+    os.killpg(process.pid, number)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == code, err
+    assert out.count("Stopped by signal") == 1 and "checkpoint saved" in out
+    assert "Traceback" not in err
+    assert len([*(tmp_path / "run" / "checkpoint").iterdir()]) == 1
+    resumed = sync_runner(
+        n_itr=10**6, resume_from=tmp_path / "run" / "checkpoint", hooks=[StopAtOnce()]
+    )
+    resumed.train()
+    assert resumed.start_itr >= 2
+
+
+class StopAtOnce(Hook):
+    def on_iteration(self, runner, itr):
+        runner.request_stop()
+
+
+@pytest.mark.parametrize(
+    "kwargs,error,message",
+    [
+        (dict(affinity=[]), ValueError, "affinity has 0 entries"),
+        (dict(affinity="two"), TypeError, "affinity='two': give a list"),
+        (dict(affinity=True), TypeError, "affinity=True"),
+        (dict(backend="mpi"), ValueError, "backend='mpi' must be"),
+        (dict(rank_timeout_s=0), ValueError, "rank_timeout_s"),
+    ],
+)
+def test_bad_arguments_are_refused(kwargs, error, message):
+    with pytest.raises(error, match=message):
+        sync_runner(**kwargs)
+
+
+def test_less_than_a_batch_of_all_ranks_is_refused():
+    with pytest.raises(ValueError, match="less than one batch of 64 steps"):
+        sync_runner(n_itr=1, affinity=[CPU] * 4).train()
+
+
+def test_a_number_of_ranks_shares_the_machine():
+    runner = sync_runner(affinity=2)
+    assert len(runner.affinities) == 2
+    assert all(a["n_workers"] >= 1 and a["cuda_idx"] is None for a in runner.affinities)
+    runner.train()

@@ -1,0 +1,178 @@
+"""The same runner under torchrun, or told by its environment variables where it is."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).parent))
+from sync_parts import same, sync_runner
+
+from rlpyt.runners.minibatch_rl import MinibatchRl
+from rlpyt.utils import torchrun
+from rlpyt.utils.checkpoint import load_checkpoint
+from rlpyt.utils.synchronize import find_port
+
+HERE = str(Path(__file__).parent)
+SCRIPT = """
+import os, sys
+sys.path.insert(0, {here!r})
+from sync_parts import *
+from pathlib import Path
+from rlpyt.utils.logging.context import run_context
+rank = int(os.environ["RANK"])
+with run_context(Path({run!r}), 0, "torchrun", snapshot_mode="last"):
+    {train}
+"""
+
+
+def script(tmp_path, train="sync_runner().train()"):
+    """A user's script, which every rank runs."""
+    path = tmp_path / "script.py"
+    path.write_text(SCRIPT.format(here=HERE, run=str(tmp_path / "run"), train=train))
+    return path
+
+
+def start_ranks(path, port, n=2):
+    """Start a script in n ranks without torchrun's agent; returns the processes."""
+    own = dict(WORLD_SIZE=str(n), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    return [
+        subprocess.Popen(
+            [sys.executable, path],
+            env={**os.environ, **own, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(n)
+    ]
+
+
+def ends_of(processes, timeout_s=60):
+    """(exit code, output, errors) of each."""
+    try:
+        said = [p.communicate(timeout=timeout_s) for p in processes]
+    finally:
+        for p in processes:
+            p.kill()
+    return [(p.returncode, *texts) for p, texts in zip(processes, said)]
+
+
+def test_places_come_from_the_environment(monkeypatch):
+    assert torchrun.place() is None and torchrun.is_first()
+    for name, value in dict(RANK=1, WORLD_SIZE=4, MASTER_ADDR="h", MASTER_PORT=1).items():
+        monkeypatch.setenv(name, str(value))
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
+    assert torchrun.place() == torchrun.Place(1, 4, 1, 4, 0, "")
+    assert not torchrun.is_first()
+    monkeypatch.setenv("RANK", "4")
+    with pytest.raises(ValueError, match="RANK=4 must be at least 0 and below WORLD_SIZE=4"):
+        torchrun.place()
+    monkeypatch.setenv("RANK", "first")
+    with pytest.raises(ValueError, match="RANK='first'"):
+        torchrun.place()
+
+
+def test_ranks_that_others_started_train_like_one_process(tmp_path):
+    ends = ends_of(start_ranks(script(tmp_path), find_port(os.getpid())))
+    assert [code for code, _, _ in ends] == [0, 0], ends
+    one = sync_runner(MinibatchRl)
+    one.train()
+    saved = torch.load(tmp_path / "run" / "params.pkl")["agent_state_dict"]
+    assert same(one.agent.state_dict(), saved, atol=1e-5)
+    assert len([*(tmp_path / "run" / "checkpoint").iterdir()]) == 1
+
+
+@pytest.mark.parametrize(
+    "different,told",
+    [
+        ("algo=A2C(learning_rate=0.001 * (1 + rank))", "algo.learning_rate=0.002, in rank 0 0.001"),
+        pytest.param("n_ranks=2 ** rank * 2", "batch_B=1, in rank 0 2", marks=pytest.mark.slow),
+        pytest.param("seed=rank", "seed=1, in rank 0 0", marks=pytest.mark.slow),
+    ],
+)
+def test_ranks_that_differ_all_say_so(different, told, tmp_path):
+    train = f"r = sync_runner({different}, affinity=[CPU] * 2); r.train()"
+    ends = ends_of(start_ranks(script(tmp_path, train), find_port(os.getpid())))
+    for code, _, err in ends:
+        assert code == 1
+        assert "ValueError: rank 1 was set up differently from rank 0: " in err and told in err
+
+
+@pytest.mark.parametrize(
+    "fault,told",
+    [
+        pytest.param("raise", "ZeroDivisionError", marks=pytest.mark.slow),
+        ("kill", "it is silent"),
+    ],
+)
+def test_the_rank_that_failed_is_named_by_the_others(fault, told, tmp_path):
+    train = f"sync_runner(algo=failing({fault!r}, 1)).train()"
+    ends = ends_of(start_ranks(script(tmp_path, train), find_port(os.getpid())))
+    code, _, err = ends[0]
+    assert code == 1 and "RankError: rank 1 of 2 (pid " in err and told in err, err
+
+
+@pytest.mark.slow
+def test_a_port_of_another_program_is_named(tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        first, second = start_ranks(script(tmp_path), port)
+        code, _, err = ends_of([first])[0]
+        second.kill()
+        second.communicate()
+    assert code == 1 and f"ranks cannot meet at 127.0.0.1:{port}" in err
+
+
+def agent_of_host(path, node_rank, port, said):
+    """One host's torchrun; both are on this one."""
+    with open(said, "w") as file:
+        return subprocess.Popen(
+            [
+                *(sys.executable, "-m", "torch.distributed.run", "--nnodes=2"),
+                *("--nproc-per-node=1", f"--node-rank={node_rank}", "--rdzv-backend=c10d"),
+                *(f"--rdzv-endpoint=127.0.0.1:{port}", "--rdzv-id=a-job", "--max-restarts=3"),
+                *("--local-addr=127.0.0.1", str(path)),
+            ],
+            stdout=file,
+            stderr=subprocess.STDOUT,
+        )
+
+
+@pytest.mark.slow
+def test_two_hosts_of_which_one_loses_its_rank_go_on_from_the_checkpoint(tmp_path):
+    train = (
+        "every = dict(checkpoint_interval_steps=50 * T * B, log_interval_steps=100 * T * B)\n"
+        "    runner = sync_runner(n_itr=1500, **every)\n"
+        f"    (Path({str(tmp_path)!r}) / f'pid-{{rank}}').write_text(str(os.getpid()))\n"
+        "    runner.train()"
+    )
+    path, port = script(tmp_path, train), find_port(os.getpid())
+    said = [tmp_path / f"host-{node}.txt" for node in range(2)]
+    agents = [agent_of_host(path, node, port, said[node]) for node in range(2)]
+    try:
+        checkpoints = tmp_path / "run" / "checkpoint"
+        deadline = time.monotonic() + 100
+        while len([*checkpoints.glob("checkpoint-*")]) < 2:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        os.kill(int((tmp_path / "pid-1").read_text()), signal.SIGKILL)
+        codes = [agent.wait(150) for agent in agents]
+    finally:
+        for agent in agents:
+            agent.terminate()
+            agent.wait(60)
+    assert codes == [0, 0], said[0].read_text()[-3000:]
+    told = (tmp_path / "run" / "debug.log").read_text()
+    assert "Resumed from " in told
+    assert load_checkpoint(checkpoints).state["itr"] == 1499
+    rows = (tmp_path / "run" / "progress.csv").read_text().splitlines()
+    assert len(rows) == 1 + 15
