@@ -23,7 +23,7 @@ EXTRAS = {
     "tensorboard": ["tensorboard>=2.16"],
     "wandb": ["wandb>=0.17"],
     "optuna": ["optuna>=4"],
-    "ray": ["ray>=2.30"],
+    "ray": ["ray>=2.60"],
     "docs": ["sphinx>=8", "furo", "myst-parser"],
     "dev": [
         "pytest>=8",

@@ -1,0 +1,174 @@
+"""Actors of a Ray cluster collect what this process would."""
+
+import csv
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from ray_parts import cluster, copied, importable, started  # noqa: F401
+
+pytest.importorskip("ray")
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from parts import EchoAgent, ShapedCountEnv
+from test_matrix import assert_same, described, stochastic_agent
+
+from rlpyt.agents.pg.vector import CategoricalLstmAgent, CategoricalMlpAgent
+from rlpyt.algos.pg.a2c import A2C
+from rlpyt.envs.gym import make
+from rlpyt.envs.toy import MemoryEnv
+from rlpyt.runners.minibatch_rl import MinibatchRl
+from rlpyt.samplers.collections import TrajInfo
+from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
+from rlpyt.samplers.ray_sampler import RaySampler
+from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.testing import check_sampler
+from rlpyt.utils.logging.context import run_context
+
+pytestmark = pytest.mark.usefixtures("cluster")
+T, B = 7, 4
+EVALUATION = dict(eval_n_envs=2, eval_max_steps=2000, eval_max_trajectories=5)
+
+
+def collected(sampler, n_batches=3, evaluate=False):
+    """Batches, with an evaluation after the first."""
+    try:
+        batches, evaluations = [], []
+        for itr in range(n_batches):
+            samples, infos = sampler.obtain_samples(itr)
+            batches.append((copied(samples), infos))
+            if evaluate and itr == 0:
+                evaluations = described(sampler.evaluate_agent(itr))
+        return batches, evaluations
+    finally:
+        sampler.shutdown()
+        assert sampler.workers == []
+
+
+def serial(agent, workers=0, **kwargs):
+    sampler = SerialSampler(batch_T=T, batch_B=B, **{"max_decorrelation_steps": 0, **kwargs})
+    torch.manual_seed(5)
+    sampler.initialize(agent, seed=11, bootstrap_value=True)
+    return sampler
+
+
+def test_batches_and_evaluations_are_those_of_the_serial_sampler():
+    class Actions(TrajInfo):  # travels by value
+        def step(self, observation, action, *rest):
+            super().step(observation, action, *rest)
+            self.Actions = self.get("Actions", 0) + int(action) + 10 * int(observation.clock[1])
+
+    kwargs = dict(
+        EnvCls=ShapedCountEnv,
+        env_kwargs=dict(kind="dict", life=3),
+        max_decorrelation_steps=6,
+        TrajInfoCls=Actions,
+        **EVALUATION,
+    )
+    batches, evaluations = collected(serial(EchoAgent(), **kwargs), evaluate=True)
+    assert len(evaluations) == 5
+    own, own_evaluations = collected(started(EchoAgent(), T, B, **kwargs), evaluate=True)
+    assert_same(batches, own)
+    assert own_evaluations == evaluations
+
+
+@pytest.mark.slow
+def test_a_recurrent_network_collects_the_same_up_to_rounding():
+    kwargs = dict(EnvCls=ShapedCountEnv, env_kwargs=dict(kind="image"))
+    batches, _ = collected(serial(stochastic_agent(True, "image"), **kwargs))
+    torch.manual_seed(5)
+    own, _ = collected(started(stochastic_agent(True, "image"), T, B, **kwargs))
+    assert_same(batches, own, exact=False)
+    assert len(np.unique(own[0][0].agent.action)) > 1
+
+
+def test_new_weights_are_in_the_next_batch_and_travel_only_when_they_are_new():
+    agent = EchoAgent()
+    sampler = started(agent, T, B, EnvCls=ShapedCountEnv, env_kwargs={})
+    try:
+        versions = []
+        for weight in (1.0, 1.0, 3.0):
+            agent.model.weight.data.fill_(weight)
+            samples, _ = sampler.obtain_samples(0)
+            began = torch.cat([torch.ones(1, B, dtype=torch.bool), samples.env.done[:-1]])
+            reward = torch.where(began, 0, samples.env.prev_reward)
+            if versions:  # in the first row of a later batch, the episode may go on
+                reward[0] = samples.env.prev_reward[0]
+            expected = weight * (samples.env.observation[..., 2] + reward)
+            assert torch.equal(samples.agent.agent_info.value, expected)
+            versions.append(sampler._pool._version)
+        assert versions == [1, 1, 2]
+    finally:
+        sampler.shutdown()
+
+
+def test_states_are_those_of_the_cpu_sampler():
+    kwargs = dict(EnvCls=ShapedCountEnv, env_kwargs=dict(length=6))
+    cpu = CpuSampler(batch_T=T, batch_B=B, max_decorrelation_steps=0, **kwargs)
+    cpu.initialize(EchoAgent(), affinity=dict(n_workers=2), seed=11, bootstrap_value=True)
+    cpu.obtain_samples(0)
+    state = cpu.state_dict()
+    expected, _ = collected(cpu)
+    sampler = started(EchoAgent(), T, B, seed=12, **kwargs)
+    assert sampler.load_state_dict(state) is True
+    own_state = sampler.state_dict()
+    own, _ = collected(sampler)
+    assert_same(expected, own)
+    assert not own_state["breaks"]["pending"]
+
+
+@pytest.mark.parametrize(
+    "AgentCls",
+    [pytest.param(CategoricalMlpAgent, marks=pytest.mark.slow), CategoricalLstmAgent],
+)
+def test_training_by_the_runner(AgentCls, tmp_path):
+    sampler = RaySampler(make, dict(id="CartPole-v1"), batch_T=8, batch_B=4, n_actors=2)
+    runner = MinibatchRl(
+        algo=A2C(), agent=AgentCls(), sampler=sampler, n_steps=6 * 32, seed=1,
+        affinity=dict(n_workers=1, master_torch_threads=1), log_interval_steps=64,
+    )  # fmt: skip
+    before = {}
+    runner.hooks.append(type("Keep", (), {"on_start": lambda self, r: before.update(state(r))})())
+    with run_context(tmp_path, 0, "run"):
+        runner.train()
+    assert any(not torch.equal(before[k], v) for k, v in state(runner).items())
+    with open(tmp_path / "progress.csv") as file:
+        rows = list(csv.DictReader(file))
+    assert [float(row["Diagnostics/CumSteps"]) for row in rows] == [64, 128, 192]
+    assert {row["Diagnostics/ActorRestarts"] for row in rows} == {"0"}
+    assert sampler.workers == []
+
+
+def state(runner):
+    return {name: value.clone() for name, value in runner.agent.state_dict().items()}
+
+
+def test_arguments_are_checked_at_the_door():
+    for wrong in (dict(n_actors=0), dict(max_restarts=-2), dict(n_actors=1.5)):
+        with pytest.raises((TypeError, ValueError), match=next(iter(wrong))):
+            RaySampler(make, dict(id="CartPole-v1"), 4, 4, **wrong)
+    sampler = RaySampler(make, dict(id="CartPole-v1"), 4, 4, n_actors=3)
+    with pytest.raises(ValueError, match="batch_B=4 does not divide evenly among n_workers=3"):
+        sampler.initialize(CategoricalMlpAgent())
+
+
+def test_without_ray_the_error_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    sampler = RaySampler(make, dict(id="CartPole-v1"), 4, 4)
+    with pytest.raises(ImportError, match=r"RaySampler needs ray .* pip install 'rlpyt\[ray\]'"):
+        sampler.initialize(CategoricalMlpAgent(), affinity=dict(n_workers=1))
+
+
+@pytest.mark.slow
+def test_conformance():
+    assert check_sampler(RaySampler, MemoryEnv).ok
+
+
+def test_the_page_builds_a_sampler():
+    page = (Path(__file__).parents[2] / "docs" / "ray.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    scope = {}
+    exec(code, scope)
+    assert scope["sampler"].batch_size == 128 * 64
