@@ -20,6 +20,9 @@ ARGUMENTS = {
     "example_9.py": ["--steps", "4096", "--normalize", "--n-workers", "2"],
     "example_10.py": ["--steps", "2048", "--kind", "qrdqn", "--prioritized", "--noisy"],
     "example_11.py": ["--steps", "1000", "--n-critics", "3"],
+    "example_async.py": ["--steps", "4000", "--kind", "vtrace"],
+    "example_ray.py": ["--steps", "4096"],
+    "example_sync.py": ["--steps", "4096", "--ranks", "2"],
 }
 
 

@@ -1,6 +1,8 @@
 """Where processes meet over a model's parameters: one shared block that models are views of."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
@@ -60,6 +62,99 @@ class SharedWeights:
         with torch.no_grad():
             for name, tensor in _tensors_of(model).items():
                 torch.from_numpy(self._arrays[name]).copy_(tensor)
+
+    def give(self, model: torch.nn.Module) -> None:
+        """Copy the values in the shared block to a model that is not bound."""
+        with torch.no_grad():
+            for name, tensor in _tensors_of(model).items():
+                tensor.copy_(torch.from_numpy(self._arrays[name]))
+
+    def values(self) -> dict[str, np.ndarray[Any, Any]]:
+        """Copies of all arrays and settings, by name: as they travel to another machine."""
+        return {name: np.array(own) for name, own in self._named().items()}
+
+    def load(self, values: Mapping[str, np.ndarray[Any, Any]]) -> None:
+        """Take in what ``values`` gave on another machine.
+
+        Raises:
+            ValueError: it is of another model.
+        """
+        arrays = self._named()
+        shapes = {name: own.shape for name, own in arrays.items()}
+        given = {name: value.shape for name, value in values.items()}
+        if shapes != given:
+            odd = sorted({name for name, _ in shapes.items() ^ given.items()})
+            raise ValueError(
+                f"the model built in this process has other tensors than the master's: {odd}; "
+                "ModelCls must build the same model from the same arguments every time."
+            )
+        for name, own in arrays.items():
+            own[...] = values[name]
+
+    def _named(self) -> dict[str, np.ndarray[Any, Any]]:
+        return {**self._arrays, **{f"settings {name}": own for name, own in self.settings.items()}}
+
+
+class WeightMailbox:
+    """The newest parameters of a model, for processes that take them when it suits them.
+
+    One process puts, others take, always all of one model: a lock keeps them apart. Made by the
+    one that puts, sent to the others at their start.
+
+    Args:
+        model: whose parameters and buffers these are.
+        settings: further numbers of the agent, by name.
+
+    Attributes:
+        updates: that the parameters have had, in the process that puts them; whoever takes them
+            is told.
+        while_waiting: called every second while another process keeps the lock from this one; it
+            raises to give up, when that process has died. None: wait for ever.
+    """
+
+    updates = 0
+    while_waiting: Callable[[], None] | None = None
+
+    def __init__(
+        self, model: torch.nn.Module, settings: Mapping[str, np.ndarray[Any, Any]]
+    ) -> None:
+        self._weights = SharedWeights(model, settings)
+        self._numbers = Arena().allocate((2,), np.int64)  # version, updates
+        self.lock = get_context("spawn").Lock()
+
+    def put(self, model: torch.nn.Module, settings: Mapping[str, Any]) -> None:
+        """Replace what is there."""
+        with self._locked():
+            self._weights.publish(model)
+            for name, own in self._weights.settings.items():
+                own[...] = settings[name]
+            self._numbers[:] = self._numbers[0] + 1, self.updates
+
+    def take(
+        self, model: torch.nn.Module, settings: Mapping[str, Any], version: int = -1
+    ) -> tuple[int, int]:
+        """Copy what is there to a model and its agent's settings, unless it is this version.
+
+        Returns:
+            (version, updates) of what is there.
+        """
+        with self._locked():
+            newest, updates = self._numbers.tolist()
+            if newest != version:
+                self._weights.give(model)
+                for name, own in self._weights.settings.items():
+                    settings[name][...] = own
+            return newest, updates
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        while not self.lock.acquire(timeout=None if self.while_waiting is None else 1.0):
+            if self.while_waiting is not None:
+                self.while_waiting()
+        try:
+            yield
+        finally:
+            self.lock.release()
 
 
 def _tensors_of(model: torch.nn.Module) -> dict[str, torch.Tensor]:

@@ -79,7 +79,8 @@ class RlAlgorithm:
     def interrupt(self) -> None:
         """What is sampled next does not follow what was sampled last: environments began anew.
 
-        Called when a resumed run could not restore them.
+        Called when a resumed run could not restore them, and when a sampler says so of a batch
+        (``BaseSampler.interrupted``), before the algorithm is given it.
         """
 
     @property

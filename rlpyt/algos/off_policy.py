@@ -85,12 +85,19 @@ class OffPolicyAlgo(ReplayAlgo):
         mid_batch_reset: bool,
         examples: Any,
         world_size: int = 1,
+        replay_buffer: Any = None,
     ) -> Any:
-        """For asynchronous runners: without optimizer; returns the replay, in shared memory."""
+        """For asynchronous runners: without optimizer; returns the replay, in shared memory.
+
+        Several processes that optimize together are given one ``replay_buffer``.
+        """
         self.check_parts(agent, batch_spec, mid_batch_reset)
         updates = self.updates_per_sync
         self.plan(agent, sampler_n_itr, batch_spec, mid_batch_reset, world_size, updates)
-        self.initialize_replay_buffer(examples, batch_spec, async_=True)
+        if replay_buffer is None:
+            self.initialize_replay_buffer(examples, batch_spec, async_=True)
+        else:
+            self.replay_buffer = replay_buffer
         self._check_replay_and_plan()
         return self.replay_buffer
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from rlpyt.replays.buffer import ReplayBuffer
 from rlpyt.replays.ring import Ring
-from rlpyt.utils.synchronize import RWLock
+from rlpyt.utils.synchronize import RWLock, forget_names
 
 
 class AsyncReplayBufferMixin(ReplayBuffer):
@@ -61,6 +61,19 @@ class AsyncReplayBufferMixin(ReplayBuffer):
         """Go on from a saved state, while nobody reads."""
         with self._writing():
             super().load_state_dict(state)
+
+    def forget_names(self) -> None:
+        """Call once all processes that need the lock have it: it then leaves nothing behind."""
+        forget_names(self.rw_lock.parts)
+
+    def take_from_the_dead(self) -> bool:
+        """Make the replay usable after processes that used it have died; nobody else may use it.
+
+        Returns:
+            Whether one may have died while it wrote; what the replay holds is then not to be
+            relied on.
+        """
+        return self.rw_lock.take_from_the_dead()
 
     @contextmanager
     def _reading(self) -> Iterator[None]:

@@ -86,6 +86,10 @@ class LocalActions:
         self._noise_torch: torch.Tensor | None = None
         self._policy: Any = None
         self._remembers = type(agent).reset_one is not BaseAgent.reset_one
+        self.write_into(samples)
+
+    def write_into(self, samples: Any) -> None:
+        """From now on, record values in these columns of a batch; ``None``: nowhere."""
         fields = () if samples is None else samples.agent._fields
         self._samples = samples
         self._bootstrap = samples.agent.bootstrap_value if "bootstrap_value" in fields else None
@@ -187,6 +191,9 @@ class ServedActions:
         self._final = None if evaluation else exchange.final_observation
         self._timed_out = exchange.timed_out
         self._abandoned = exchange.abandoned.data  # a memoryview: read faster than an array
+
+    def write_into(self, samples: Any) -> None:
+        """The server records values, not the worker."""
 
     def begin(self, T: int) -> None:
         """Nothing to prepare here."""

@@ -35,6 +35,7 @@ class BaseSampler:
     """
 
     alternating = False
+    interrupted = False  # whether the last batch does not follow the one before, which was cut off
 
     def __init__(
         self,
@@ -107,6 +108,10 @@ class BaseSampler:
     def evaluate_agent(self, itr: int) -> Any:
         """Run evaluation episodes; returns finished trajectories."""
         raise NotImplementedError(f"{type(self).__name__} must implement evaluate_agent.")
+
+    def statistics(self) -> dict[str, float]:
+        """What a row of progress.csv says about the sampler, always under the same names."""
+        return {}
 
     def shutdown(self) -> None:
         """Release everything; can be called again."""

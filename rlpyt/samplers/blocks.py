@@ -341,3 +341,8 @@ def null_rows(action: Any, reward: Array, null_action: Any, rows: Iterable[int])
 def copy_rows(observation: Any, rows: Iterable[int]) -> dict[int, Any]:
     """Copies of these rows."""
     return {b: buffer_func(observation[b], np.array) for b in rows}
+
+
+def like_row(tree: Any) -> Any:
+    """Zeros [B, ...] like a time step of leaves [T, B, ...]."""
+    return buffer_func(tree, lambda leaf: np.zeros_like(leaf[0]))

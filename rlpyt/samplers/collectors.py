@@ -12,12 +12,20 @@ import numpy as np
 
 from rlpyt.agents.base import AgentInputs
 from rlpyt.samplers.actions import ActionNoise, LocalActions, ServedActions, StepRecord
-from rlpyt.samplers.blocks import Block, bounds_of, clipped, copy_rows, make_block, null_rows
+from rlpyt.samplers.blocks import (
+    Block,
+    bounds_of,
+    clipped,
+    copy_rows,
+    like_row,
+    make_block,
+    null_rows,
+)
 from rlpyt.samplers.collections import TrajInfo
 from rlpyt.samplers.evaluation import BaseEvalCollector  # noqa: F401  (rlpyt had it here)
 from rlpyt.samplers.place import ACTING, DOING, STEP
 from rlpyt.samplers.surroundings import Surroundings
-from rlpyt.samplers.traj_stats import BatchTrajStats
+from rlpyt.samplers.traj_stats import BatchTrajStats, plain_entries
 from rlpyt.utils.buffer import buffer_func, leaves_of
 from rlpyt.utils.seed import stream
 
@@ -81,6 +89,10 @@ class BaseCollector:
         self.surroundings = Surroundings()
         self._block: Block | None = None
 
+    def write_into(self, samples_np: Any) -> None:
+        """From the next batch on, write into these columns; asynchronous samplers have several."""
+        self.samples_np = samples_np
+
     @property
     def block(self) -> Block:
         """The environments as a block; made when first asked for."""
@@ -117,16 +129,11 @@ class BaseCollector:
             step = self.step_buffer_np
             inputs = AgentInputs(step.observation, step.action, step.reward)
         else:
-            observation = buffer_func(self.samples_np.env.observation, like_row)
-            action = buffer_func(self.samples_np.agent.action, like_row)
+            observation = like_row(self.samples_np.env.observation)
+            action = like_row(self.samples_np.agent.action)
             inputs = AgentInputs(observation, action, np.zeros(self.block.B, np.float32))
         null_rows(inputs.prev_action, inputs.prev_reward, null_action, range(self.block.B))
         return inputs
-
-
-def like_row(leaf: Array) -> Array:
-    """Zeros [B, ...] like a time step of a leaf [T, B, ...]."""
-    return np.zeros_like(leaf[0])
 
 
 class DecorrelatingStartCollector(BaseCollector):
@@ -151,7 +158,7 @@ class DecorrelatingStartCollector(BaseCollector):
         self, inputs: Any, traj_infos: list[Any], numbers: list[int], most: int
     ) -> None:
         block, spaces = self.block, self.block.spaces
-        env_info = buffer_func(self.samples_np.env.env_info, like_row)
+        env_info = like_row(self.samples_np.env.env_info)
         done = np.zeros(block.B, bool)
         action, clip = buffer_func(inputs.prev_action, np.copy), bounds_of(spaces.action)
         step = StepRecord(
@@ -215,8 +222,8 @@ class Collector(DecorrelatingStartCollector):
             action=inputs.prev_action,
             reward=inputs.prev_reward,
             done=np.zeros(self.block.B, bool) if served is None else served.done,
-            env_info=buffer_func(self.samples_np.env.env_info, like_row),
-            agent_info=buffer_func(self.samples_np.agent.agent_info, like_row)
+            env_info=like_row(self.samples_np.env.env_info),
+            agent_info=like_row(self.samples_np.agent.agent_info)
             if served is None
             else served.agent_info,
         )
@@ -230,17 +237,23 @@ class Collector(DecorrelatingStartCollector):
         self._null_action = self.block.spaces.action.null_value()
         self._clip = bounds_of(self.block.spaces.action)
         self._resting: dict[int, Any] = {}  # row -> observation to go on from; None: reset first
-        self._lay_out_writes(step)
+        self._lay_out_writes()
         self._watch_trajectories(traj_infos)
         return inputs, traj_infos
 
-    def _lay_out_writes(self, step: Any) -> None:
+    def write_into(self, samples_np: Any) -> None:
+        """See ``BaseCollector``."""
+        super().write_into(samples_np)
+        self.actions.write_into(samples_np)
+        self._lay_out_writes()
+
+    def _lay_out_writes(self) -> None:
         """Pair each leaf of the batch [T, B] with the leaf of the record [B] it is written from."""
 
         def pairs(batch: Any, record: Any) -> list[tuple[Array, Array]]:
             return list(zip(leaves_of(batch), leaves_of(record), strict=True))
 
-        agent_buf, env_buf = self.samples_np.agent, self.samples_np.env
+        step, agent_buf, env_buf = self.step, self.samples_np.agent, self.samples_np.env
         self._write_observation = pairs(env_buf.observation, step.observation)
         self._write_agent = pairs(
             (agent_buf.action, agent_buf.agent_info), (step.action, step.agent_info)
@@ -367,7 +380,7 @@ class Collector(DecorrelatingStartCollector):
         if self._stats is not None:
             state["stats"] = self._stats.state_dict()
         else:
-            state["traj_infos"] = [_plain_entries(info) for info in self.traj_infos]
+            state["traj_infos"] = [plain_entries(info) for info in self.traj_infos]
         return state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -393,9 +406,3 @@ class Collector(DecorrelatingStartCollector):
         """One environment's observation from its leaves in order."""
         rest = iter(leaves)
         return buffer_func(self.step.observation[0], lambda _: next(rest))
-
-
-def _plain_entries(info: Any) -> dict[str, Any]:
-    """What of a ``TrajInfo`` a checkpoint can hold: numbers, strings, arrays, lists of them."""
-    plain = (bool, int, float, str, np.generic, np.ndarray, list, type(None))
-    return {name: value for name, value in info.items() if isinstance(value, plain)}

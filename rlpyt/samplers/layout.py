@@ -101,6 +101,28 @@ class Hardware:
         )
 
 
+def split_affinity(affinity: Any) -> dict[str, Any]:
+    """What the sampler may use, and a list of what each optimizer may.
+
+    Raises:
+        TypeError: the affinity is not that of an asynchronous run.
+    """
+    if affinity is None or affinity == "auto":  # let both have something
+        threads = max(1, len(available_cpus()) // 2)
+        return {"sampler": None, "optimizer": [{"torch_threads": threads}]}
+    if not isinstance(affinity, dict) or not {"sampler", "optimizer"} & set(affinity):
+        raise TypeError(
+            f"affinity={affinity!r}: an asynchronous runner takes dict(sampler=..., "
+            "optimizer=...), each an affinity of its own (or None), or a list of them."
+        )
+    optimizer = affinity.get("optimizer")
+    several = list(optimizer) if isinstance(optimizer, list | tuple) else [optimizer]
+    for i, own in enumerate(several):
+        if isinstance(own, dict) and "cpus" in own:  # as rlpyt has it
+            several[i] = {"master_cpus": own["cpus"], **own}
+    return {"sampler": affinity.get("sampler"), "optimizer": several or [None]}
+
+
 _KNOWN_KEYS = {
     *("all_cpus", "master_cpus", "workers_cpus", "master_torch_threads", "worker_torch_threads"),
     *("cuda_idx", "alternating", "set_affinity", "cpus", "torch_threads", "n_workers"),

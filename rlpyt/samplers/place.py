@@ -14,9 +14,10 @@ import numpy as np
 from rlpyt.utils.seed import env_seed
 
 # The numbers: row among the process's environments, time step in the batch, iteration, activity,
-# and whether the environment is one of those for evaluation.
-ROW, STEP, ITR, DOING, EVAL = range(5)
-N_NUMBERS = 5
+# whether the environment is one of those for evaluation, which batch is written, and how often the
+# process has looked after others.
+ROW, STEP, ITR, DOING, EVAL, SLOT, BEAT = range(7)
+N_NUMBERS = 7
 # Activities. A worker is building until its station stands.
 BUILDING, RESETTING, STEPPING, ACTING, IDLE, COLLECTING = range(6)
 WORDS = {BUILDING: "building", RESETTING: "resetting", STEPPING: "stepping"}
@@ -30,7 +31,7 @@ MOST_SETTINGS = 200  # characters
 
 def fresh_progress() -> list[int]:
     """Of a process that has not begun."""
-    return [-1, -1, -1, BUILDING, 0]
+    return [-1, -1, -1, BUILDING, 0, 0, 0]
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ def place_of(progress: Any, spec: Any, action: Any = None) -> Place:
         spec: says what environments there are.
         action: of the last step, itself or as text already.
     """
-    row, step, itr, doing, evaluation = (int(number) for number in progress)
+    row, step, itr, doing, evaluation, *_ = (int(number) for number in progress)
     ranks = spec.eval_env_ranks if evaluation else spec.env_ranks
     kwargs = spec.eval_env_kwargs if evaluation else spec.env_kwargs
     known = doing in WORDS and 0 <= row < len(ranks)

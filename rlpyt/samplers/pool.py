@@ -1,18 +1,18 @@
-"""The master's side of worker processes: starts, commands and watches them, names failures."""
+"""A parent's side of its processes: starts, commands and watches them, names failures."""
 
 import contextlib
 import socket
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection, wait
 from multiprocessing.util import Finalize
 from typing import Any, NamedTuple
 
 from rlpyt.errors import WorkerError, WorkerTimeout
 from rlpyt.samplers.actions import GLANCE_S
-from rlpyt.samplers.place import BUILDING, DOING, EVAL, ITR, RESETTING, ROW, STEP, place_of
-from rlpyt.samplers.workers import WorkerSpec, worker_main
+from rlpyt.samplers.place import BUILDING, DOING, EVAL, ITR, RESETTING, ROW, SLOT, STEP, place_of
+from rlpyt.samplers.workers import WorkerSpec, packed, worker_main
 from rlpyt.utils import processes, serialize
 from rlpyt.utils.synchronize import forget_names
 
@@ -35,28 +35,39 @@ class Limits(NamedTuple):
         return "env_timeout", self.step_s
 
 
-class WorkerPool:
-    """Starts workers, sends commands, waits for replies, notices failures.
+class Pool:
+    """Starts processes, sends commands, waits for replies, notices failures.
 
     Args:
-        specs: one per worker.
-        stations: the ``StationSpec`` of each, for messages.
+        specs: one per process, what it is started with: ``rank``, ``progress`` (numbers of
+            ``samplers.place``), ``stacks`` and whatever else ``target`` needs.
         limits: for progress.
         start_method: of processes.
+        beat: called at least every ``GLANCE_S`` while it waits.
+
+    Attributes:
+        target: what they run, see ``samplers.workers.obey``.
+        who: what they are called.
+        daemon: ``False`` where they start processes themselves.
 
     Raises:
-        WorkerError: a worker could not be started, or its station not be built.
+        WorkerError: a process could not be started, or not get ready.
     """
+
+    target: Any = None
+    who = "process"
+    daemon = True  # without processes of their own
 
     def __init__(
         self,
-        specs: Sequence[WorkerSpec],
-        stations: Sequence[Any],
+        specs: Sequence[Any],
         limits: Limits | None = None,
         start_method: str | None = None,
+        beat: Callable[[], None] | None = None,
     ) -> None:
-        self._specs, self._stations = specs, stations
+        self._specs = specs
         self._limits = limits or Limits()
+        self._beat = beat
         self._number = 0
         self._warned = False
         context = processes.start_context(start_method)
@@ -77,39 +88,42 @@ class WorkerPool:
             self.shutdown(patience_s=0.1)
             raise
 
-    def _start(self, spec: WorkerSpec, context: Any) -> None:
-        who = f"worker {spec.rank} of {len(self._specs)}"
-        process, pipe = processes.start_child(context, worker_main, spec, who)
+    def _start(self, spec: Any, context: Any) -> None:
+        who = f"{self.who} {spec.rank} of {len(self._specs)}"
+        process, pipe = processes.start_child(context, type(self).target, spec, who, self.daemon)
         processes.bound_waits(pipe, max(self._limits))
         self.processes.append(process)
         self._pipes.append(pipe)
 
     @property
     def _exchanges(self) -> list[Any]:
-        return [spec.exchange for spec in self._specs if spec.exchange is not None]
+        """What is shared with an action server."""
+        return []
 
     def call(self, method: str, *arguments: Any, meanwhile: Any = None) -> list[Any]:
-        """Have every worker's station run a method; returns the results by worker.
+        """Have every process run a method of what it has built; returns the results by process.
 
         Args:
-            method: of ``Station``.
+            method: of ``Station``, in workers.
             arguments: its arguments.
-            meanwhile: called while the workers work, with ``replied``; an action server.
+            meanwhile: called while they work, with ``replied``; an action server.
 
         Raises:
-            WorkerError: a worker failed; all workers are gone when this is raised.
+            WorkerError: one failed; all are gone when this is raised.
         """
         return self.call_each(method, [arguments] * len(self._pipes), meanwhile)
 
     def call_each(self, method: str, arguments: list[Any], meanwhile: Any = None) -> list[Any]:
-        """As ``call``, with arguments of its own for each worker."""
+        """As ``call``, with arguments of its own for each process."""
         if not self.processes:
-            raise WorkerError("the workers are gone: the sampler was shut down or failed before.")
+            raise WorkerError(
+                f"the {self.who}s are gone: the sampler was shut down or failed before."
+            )
         self._number += 1
         try:
             for pipe, args in zip(self._pipes, arguments, strict=True):
                 try:
-                    pipe.send((self._number, method, args))
+                    pipe.send((self._number, method, packed(args)))
                 except OSError:
                     continue  # it died; gathering its reply says how
             self._begin_waiting()
@@ -130,10 +144,10 @@ class WorkerPool:
         self._looked = time.monotonic()
 
     def replied(self, rank: int) -> bool:
-        """Whether this worker has ended its command; while it has not, it is watched.
+        """Whether this process has ended its command; while it has not, it is watched.
 
         Raises:
-            WorkerError: some worker failed, or this one makes no progress.
+            WorkerError: some process failed, or this one makes no progress.
         """
         self._glance(0)
         self._look_after([rank])
@@ -149,6 +163,8 @@ class WorkerPool:
 
     def _glance(self, timeout_s: float) -> None:
         """Take in what replies have come."""
+        if self._beat is not None:
+            self._beat()
         for thing in wait(list(self._waiting), timeout=timeout_s):
             rank = self._waiting.get(thing, -1)
             if rank >= 0:
@@ -157,9 +173,9 @@ class WorkerPool:
                     self._waiting.pop(done, None)
 
     def _look_after(self, ranks: list[int]) -> None:
-        """Notice whether these workers stand still though they should not."""
+        """Notice whether these processes stand still though they should not."""
         now = time.monotonic()
-        # If this process itself was stopped or starved, that is no fault of the workers.
+        # If this process itself was stopped or starved, that is no fault of theirs.
         passed, self._looked = min(now - self._looked, 2 * GLANCE_S), now
         for rank in ranks:
             if rank in self._replies:
@@ -173,10 +189,11 @@ class WorkerPool:
                 raise self._hung(rank, setting, limit)
             if self._still_s[rank] > SLOW * limit and not self._warned:
                 self._warned = True
+                still_s, place = self._still_s[rank], self._place_of(rank)
                 warnings.warn(
-                    f"worker {rank} has made no progress for {self._still_s[rank]:.3g} s, "
-                    f"{self._place_of(rank)}; after {setting}={limit:g} the run ends. Raise it if "
-                    "that is no fault."
+                    f"{self.who} {self._specs[rank].rank} has made no progress for {still_s:.3g} "
+                    f"s, {place}; after {setting}={limit:g} the run ends. Raise it if that is no "
+                    "fault."
                 )
 
     def _reply_of(self, rank: int) -> Any:
@@ -195,13 +212,17 @@ class WorkerPool:
             what = processes.describe_exit(process.exitcode)
             stacks = self._specs[rank].stacks.text()
             raise self._error(rank, what, stacks=stacks) from None
+        if kind == "raised":
+            error = serialize.loads(result)
+            error.add_note(f"(It is a worker of {self._named(rank)}.)")
+            raise error
         if kind == "error":
             summary, text, action = result
             raise self._error(rank, f"failed with {summary}", text, action=action)
         return serialize.loads(result)
 
     def _hung(self, rank: int, setting: str, limit_s: float) -> WorkerError:
-        """End a worker that stands still; returns what it was doing, as the error to raise."""
+        """End a process that stands still; returns what it was doing, as the error to raise."""
         process = self.processes[rank]
         stacks = self._specs[rank].stacks.ask(process.pid)
         process.kill()
@@ -218,12 +239,11 @@ class WorkerPool:
         cls: type[WorkerError] = WorkerError,
     ) -> WorkerError:
         pid, place = self.processes[rank].pid, self._place_of(rank, action)
-        who = f"worker {rank} (pid {pid} on {socket.gethostname()})"
-        message = f"{who} {what.rstrip('.')}, {place}."
+        message = f"{self._named(rank)} {what.rstrip('.')}, {place}."
         if text:
-            message += f"\n\nIn the worker:\n{text}"
+            message += f"\n\nIn the {self.who}:\n{text}"
         if stacks:
-            message += f"\n\nPython stacks of the worker:\n{stacks}"
+            message += f"\n\nPython stacks of the {self.who}:\n{stacks}"
         return cls(
             message,
             worker=rank,
@@ -237,27 +257,16 @@ class WorkerPool:
             stacks=stacks,
         )
 
-    def _place_of(self, rank: int, action: Any = None) -> Any:
-        progress, station = self._specs[rank].progress, self._stations[rank]
-        if action is None:
-            action = self._recorded_action(rank)
-        return place_of(progress, station, action)
+    def _named(self, rank: int) -> str:
+        number, pid = self._specs[rank].rank, self.processes[rank].pid
+        return f"{self.who} {number} (pid {pid} on {socket.gethostname()})"
 
-    def _recorded_action(self, rank: int) -> Any:
-        """The action that a worker's environment was stepped with, where memory shows it."""
-        spec = self._specs[rank]
-        row, step = int(spec.progress[ROW]), int(spec.progress[STEP])
-        if row < 0 or step < 0 or spec.progress[ITR] < 0:
-            return None
-        try:
-            if not spec.progress[EVAL]:
-                return spec.samples.agent.action[step, row]
-            return None if spec.exchange is None else spec.exchange.eval_step.action[row]
-        except IndexError:  # a collector of the user's own may count in its own way
-            return None
+    def _place_of(self, rank: int, action: Any = None) -> Any:
+        """A ``samplers.place.Place``: what a process was doing."""
+        raise NotImplementedError
 
     def shutdown(self, patience_s: float = 2.0) -> None:
-        """Stop all workers, however they are. Can be called again."""
+        """Stop all processes, however they are. Can be called again."""
         self._at_exit.cancel()
         for exchange in self._exchanges:  # those that wait for an answer get none
             exchange.abandoned[0] = True
@@ -272,3 +281,51 @@ class WorkerPool:
                 pipe.close()
             self.processes, self._pipes = [], []
             self._replies, self._waiting = {}, {}
+
+
+class WorkerPool(Pool):
+    """The workers of a sampler, each with a ``Station``.
+
+    Args:
+        specs: one per worker.
+        stations: the ``StationSpec`` of each, for messages.
+        limits, start_method, beat: of ``Pool``.
+    """
+
+    target = worker_main
+    who = "worker"
+
+    def __init__(
+        self,
+        specs: Sequence[WorkerSpec],
+        stations: Sequence[Any],
+        limits: Limits | None = None,
+        start_method: str | None = None,
+        beat: Callable[[], None] | None = None,
+    ) -> None:
+        self._stations = stations
+        super().__init__(specs, limits, start_method, beat)
+
+    @property
+    def _exchanges(self) -> list[Any]:
+        return [spec.exchange for spec in self._specs if spec.exchange is not None]
+
+    def _place_of(self, rank: int, action: Any = None) -> Any:
+        progress, station = self._specs[rank].progress, self._stations[rank]
+        if action is None:
+            action = recorded_action(self._specs[rank])
+        return place_of(progress, station, action)
+
+
+def recorded_action(spec: Any) -> Any:
+    """The action that a process's environment was stepped with, where memory shows it."""
+    row, step = int(spec.progress[ROW]), int(spec.progress[STEP])
+    if row < 0 or step < 0 or spec.progress[ITR] < 0:
+        return None
+    try:
+        if not spec.progress[EVAL]:
+            return spec.slots[spec.progress[SLOT]].agent.action[step, row]
+        exchange = getattr(spec, "exchange", None)
+        return None if exchange is None else exchange.eval_step.action[row]
+    except IndexError:  # a collector of the user's own may count in its own way
+        return None

@@ -1,30 +1,32 @@
 """The sampler: builds stations from a layout, in this process or in workers, and commands them."""
 
-import warnings
 import weakref
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from rlpyt.errors import WorkerError
+from rlpyt.samplers.assembly import (
+    allocate_batch,
+    build_server,
+    checked_agent,
+    initialize_agent,
+    start_workers,
+    station_specs,
+    try_out,
+)
 from rlpyt.samplers.base import BaseSampler
-from rlpyt.samplers.buffer import agent_examples, allocate_samples
 from rlpyt.samplers.collections import TrajInfo
-from rlpyt.samplers.environments import try_environment
 from rlpyt.samplers.evaluation import EvalCollector
 from rlpyt.samplers.layout import Hardware, SamplerLayout, rows_per_worker
-from rlpyt.samplers.place import N_NUMBERS, fresh_progress
-from rlpyt.samplers.pool import Limits, WorkerPool
+from rlpyt.samplers.pool import WorkerPool
 from rlpyt.samplers.serving import ActionServer
-from rlpyt.samplers.station import Station, StationSpec, quotas, runs_in_chunks
-from rlpyt.samplers.workers import WorkerSpec
+from rlpyt.samplers.station import Station, StationSpec, runs_in_chunks
 from rlpyt.utils import serialize
 from rlpyt.utils.buffer import torchify_buffer
-from rlpyt.utils.processes import raised_by_signal, start_context, starter_lasts, summary_of
+from rlpyt.utils.processes import raised_by_signal, summary_of
 from rlpyt.utils.seed import check_seed, make_seed, undisturbed
 from rlpyt.utils.shared import Arena
-from rlpyt.utils.stacks import StackFile
 
 
 class Sampler(BaseSampler):
@@ -38,6 +40,9 @@ class Sampler(BaseSampler):
     layout = SamplerLayout()
     start_timeout_s = 300.0  # for starting a worker and making its environments
     start_method: str | None = None  # of worker processes; see ``processes.start_context``
+    examples: Any = None
+    slots: Sequence[Any] = ()
+    progress: Any = None  # where this process notes where it stands, if others look (``place``)
     _station: Station | None = None
     _pool: WorkerPool | None = None
     _server: ActionServer | None = None
@@ -58,6 +63,8 @@ class Sampler(BaseSampler):
         world_size: int = 1,
         worker_process: Any = None,
         final_observation: bool = False,
+        examples: Any = None,
+        slots: Sequence[Any] = (),
     ) -> Any:
         """Initialize the agent, allocate the batch, start the stations.
 
@@ -71,6 +78,8 @@ class Sampler(BaseSampler):
             worker_process: accepted for rlpyt's sake.
             final_observation: whether ``samples.env`` has a field of that name, with the true
                 final observations of truncated episodes; only if the collector records them.
+            examples, slots: of an asynchronous sampler that this one samples for: complete
+                examples, and batches to ``fill``.
 
         Returns:
             AttrDict of examples of one step: observation, action, reward, done, env_info,
@@ -81,13 +90,9 @@ class Sampler(BaseSampler):
             ValueError, TypeError: the parts do not fit together.
         """
         self.shutdown()  # if this is not the first time
-        if not hasattr(agent, "initialize") or isinstance(agent, type):
-            raise TypeError(
-                f"agent={agent!r:.100} must be an agent as constructed, such as "
-                "CategoricalMlpAgent()."
-            )
-        self.agent = agent
+        self.agent = checked_agent(agent)
         self.seed = make_seed() if seed is None else check_seed(seed)
+        self.examples, self.slots = examples, slots
         try:
             self._acquire(
                 Hardware.of(affinity, self.batch_spec.B, self.layout.groups),
@@ -111,136 +116,35 @@ class Sampler(BaseSampler):
         rank: int,
         world_size: int,
     ) -> None:
-        T, B = self.batch_spec
         n_stations = hardware.n_workers if self.layout.processes else 1
-        rows = rows_per_worker(B, n_stations, self.layout.groups)
+        rows_per_worker(self.batch_spec.B, n_stations, self.layout.groups)  # or it is refused
         in_workers = self.layout.processes and self.layout.agent == "local"
         recipe_agent = serialize.dumps(self.agent if in_workers else None)
-        self.examples = examples = try_environment(
-            self.EnvCls,
-            self.env_kwargs,
-            self.layout.processes,
-            self.start_method,
-            self.start_timeout_s,
-        )
-        self.agent.initialize(
-            examples.spaces,
-            share_memory=in_workers,
-            global_B=B * world_size,
-            env_ranks=list(range(rank * B, (rank + 1) * B)),
-        )
-        if hasattr(self.agent, "memory"):
-            self.agent.memory.forget()  # of samplers before
-        agent_examples(self.agent, examples)
-        memory = Arena() if self.layout.processes else False
-        recorded = getattr(self.CollectorCls, "records_final_observations", False)
-        self.samples_np = allocate_samples(
-            examples, T, B, bootstrap_value, memory, final_observation and recorded
-        )
+        if self.examples is None:
+            self.examples = try_out(self, self.layout.processes)
+        initialize_agent(self, in_workers, rank, world_size)
+        if not self.slots:
+            memory = Arena() if self.layout.processes else False
+            self.slots = [allocate_batch(self, memory, bootstrap_value, final_observation)]
+        self.samples_np = self.slots[0]
         self.samples_pyt = torchify_buffer(self.samples_np)
-        specs = [
-            self._station_spec(i, rows, n_stations, rank, world_size, traj_info_kwargs)
-            for i in range(n_stations)
-        ]
+        specs = station_specs(self, n_stations, rank, world_size, traj_info_kwargs)
+        self._eval_max_T = specs[0].eval_max_T
         if self.layout.agent == "served":
-            self._server = self._build_server(specs)
+            self._server = build_server(self, specs, self.progress)
         if self.layout.processes:
-            self._pool = self._start_workers(specs, recipe_agent, hardware)
+            self._pool = self._start_pool(specs, recipe_agent, hardware)
             self._finalizer = weakref.finalize(self, self._pool.shutdown)
             self._finalizer.atexit = False  # at exit the pool looks after itself
         else:
-            self._station = Station(specs[0], self.agent, self.samples_np)
+            self._station = Station(specs[0], self.agent, self.slots, self.progress)
             with undisturbed():  # as where environments are built in workers
                 self._station.start()
 
-    def _station_spec(
-        self,
-        i: int,
-        rows: int,
-        n_stations: int,
-        rank: int,
-        world_size: int,
-        traj_info_kwargs: dict[str, Any],
-    ) -> StationSpec:
-        B = self.batch_spec.B
-        n_eval = -(-self.eval_n_envs // n_stations)  # at least one each, as documented
-        all_eval = n_eval * n_stations
-        quota = quotas(self.eval_max_trajectories, all_eval)
-        self._eval_max_T = (
-            self.eval_max_steps // all_eval if self.eval_max_steps and all_eval else 0
-        )
-        mine = slice(i * n_eval, (i + 1) * n_eval)
-        first = rank * B + i * rows
-        return StationSpec(
-            rank=i,
-            EnvCls=self.EnvCls,
-            env_kwargs=self.env_kwargs,
-            CollectorCls=self.CollectorCls,
-            TrajInfoCls=self.TrajInfoCls,
-            traj_info_kwargs=traj_info_kwargs,
-            batch_T=self.batch_spec.T,
-            env_ranks=list(range(first, first + rows)),
-            global_B=B * world_size,
-            seed=self.seed,
-            max_decorrelation_steps=self.max_decorrelation_steps,
-            examples=self.examples,
-            eval_CollectorCls=self.eval_CollectorCls,
-            eval_env_kwargs=self.env_kwargs
-            if self.eval_env_kwargs is None
-            else self.eval_env_kwargs,
-            eval_env_ranks=list(range(i * n_eval, (i + 1) * n_eval)),
-            eval_max_T=self._eval_max_T,
-            eval_quota=None if quota is None else quota[mine],
-            eval_deterministic=self.eval_deterministic,
-        )
-
-    def _build_server(self, specs: list[StationSpec]) -> ActionServer:
-        return ActionServer(
-            agent=self.agent,
-            examples=self.examples,
-            samples_np=self.samples_np,
-            env_ranks=[spec.env_ranks for spec in specs],
-            eval_env_ranks=[spec.eval_env_ranks for spec in specs],
-            n_groups=self.layout.groups,
-            overlap=self.layout.overlap,
-            seed=self.seed,
-            global_B=specs[0].global_B,
-            eval_deterministic=self.eval_deterministic,
-            context=start_context(self.start_method),
-        )
-
-    def _start_workers(
+    def _start_pool(
         self, specs: list[StationSpec], recipe_agent: bytes, hardware: Hardware
     ) -> WorkerPool:
-        progress = Arena().allocate((len(specs), N_NUMBERS), np.int64)
-        progress[...] = fresh_progress()
-        context = start_context(self.start_method)
-        torch_threads = hardware.worker_torch_threads
-        if torch_threads > 1 and context.get_start_method() == "fork":
-            torch_threads = 1
-            warnings.warn(
-                f"worker_torch_threads={hardware.worker_torch_threads} is taken for 1: the threads "
-                "of a process do not survive a fork. Start workers by forkserver or spawn."
-            )
-        rows = self.batch_spec.B // len(specs)
-        agent = serialize.loads(recipe_agent)
-        worker_specs = [
-            WorkerSpec(
-                rank=i,
-                recipe=serialize.dumps((spec, agent)),
-                samples=self.samples_np[:, i * rows : (i + 1) * rows],
-                weights=self.agent.shared_weights,
-                exchange=self._server.exchanges[i] if self._server is not None else None,
-                progress=progress[i],
-                stacks=StackFile(),
-                cpus=hardware.workers_cpus[i],
-                torch_threads=torch_threads,
-                starter_lasts=starter_lasts(context),
-            )
-            for i, spec in enumerate(specs)
-        ]
-        limits = Limits(self.env_timeout, self.reset_timeout, self.start_timeout_s)
-        return WorkerPool(worker_specs, specs, limits, self.start_method)
+        return start_workers(self, specs, self._server, recipe_agent, hardware)
 
     def _call(self, method: str, *args: Any, meanwhile: Any = None) -> list[Any]:
         """Run a method of every station; returns the results in order."""
@@ -276,11 +180,16 @@ class Sampler(BaseSampler):
         Raises:
             WorkerError: a worker failed; nothing of the sampler is left running.
         """
+        completed = self.fill(itr, 0)
+        return self.samples_pyt, completed
+
+    def fill(self, itr: int, slot: int) -> list[Any]:
+        """Collect one batch into this one of ``slots``; returns trajectories that ended."""
         self._check_ready()
         self.agent.sync_shared_memory()
-        serve = None if self._server is None else partial(self._server.serve_actions, itr)
-        completed = self._call("collect", itr, meanwhile=serve)
-        return self.samples_pyt, [info for infos in completed for info in infos]
+        serve = None if self._server is None else partial(self._server.serve_actions, itr, slot)
+        completed = self._call("collect", itr, slot, meanwhile=serve)
+        return [info for infos in completed for info in infos]
 
     def evaluate_agent(self, itr: int) -> list[Any]:
         """Run the evaluation episodes; returns their ``TrajInfo``.

@@ -21,6 +21,7 @@ from rlpyt.samplers.actions import (
 )
 from rlpyt.samplers.blocks import null_rows
 from rlpyt.samplers.evaluation import eval_noise
+from rlpyt.samplers.place import STEP, fresh_progress
 from rlpyt.samplers.station import agent_memory, load_agent_memory
 from rlpyt.utils.buffer import buffer_from_example, torchify_buffer
 from rlpyt.utils.processes import refused_clearly
@@ -52,20 +53,21 @@ class ActionServer:
     Args:
         agent: initialized.
         examples: complete examples of one step.
-        samples_np: the batch [T, B].
+        slots: the batch [T, B], or several that are filled in turn.
         env_ranks, eval_env_ranks: global environment indices, by worker.
         n_groups: groups of workers that take turns.
         overlap: see ``serve``.
         seed: of the actions' noise.
         global_B: environments in the whole run.
         context: multiprocessing context in which the workers will be started.
+        progress: where to note the step that is served (``samplers.place``).
     """
 
     def __init__(
         self,
         agent: Any,
         examples: Any,
-        samples_np: Any,
+        slots: Sequence[Any],
         env_ranks: Sequence[Sequence[int]],
         eval_env_ranks: Sequence[Sequence[int]],
         n_groups: int,
@@ -74,11 +76,14 @@ class ActionServer:
         global_B: int,
         eval_deterministic: bool,
         context: Any,
+        progress: Any = None,
     ) -> None:
-        self.agent, self.examples, self.samples_np = agent, examples, samples_np
+        self.agent, self.examples, self.slots = agent, examples, slots
+        self.progress = fresh_progress() if progress is None else progress
         self.overlap, self.seed = overlap, seed
         self.eval_deterministic = eval_deterministic
         self.evaluations = 0
+        self._slot = 0
         self._env_ranks, self._eval_env_ranks = env_ranks, eval_env_ranks
         self._n_groups = n_groups
         self.exchanges = self._build_exchanges(context)
@@ -97,7 +102,7 @@ class ActionServer:
         eval_step = build_step_buffer(self.examples, max(1, W * eval_rows), arena)[1]
         self._eval_step = eval_step
         self._final: Any = None
-        if "timeout_value" in self.samples_np.agent._fields:
+        if "timeout_value" in self.slots[0].agent._fields:
             self._final = buffer_from_example(self.examples.observation, W * rows, arena)
         self._timed_out = arena.allocate((W * rows,), bool)
         abandoned = arena.allocate((1,), np.uint8)
@@ -132,17 +137,27 @@ class ActionServer:
             actions = LocalActions(self.agent, step, noise, None, i)
         else:
             noise = ActionNoise(self.seed, "action", ranks)
-            actions = LocalActions(self.agent, step, noise, self.samples_np[:, rows], i)
+            actions = LocalActions(self.agent, step, noise, self.slots[0][:, rows], i)
         final = None if evaluation or self._final is None else self._final[rows]
         null_action = self.examples.spaces.action.null_value()
         exchanges = [self.exchanges[worker] for worker in workers]
-        return Group(actions, step, null_action, workers, exchanges, final, self._timed_out[rows])
+        group = Group(actions, step, null_action, workers, exchanges, final, self._timed_out[rows])
+        group.rows = rows
+        return group
 
-    def serve_actions(self, itr: int, replied: Replied) -> None:
-        """Act for one batch."""
+    def serve_actions(self, itr: int, slot: int, replied: Replied) -> None:
+        """Act for one batch, that of this slot."""
         self.agent.sample_mode(itr)
+        samples = self.slots[slot]
+        if slot != self._slot:
+            for group in self.groups:
+                group.actions.write_into(samples[:, group.rows])
+            self._slot = slot
         with torch.inference_mode():
-            serve(self.groups, len(self.samples_np.env.reward), replied, self.overlap)
+            serve(self.groups, len(samples.env.reward), replied, self.overlap, note=self._note)
+
+    def _note(self, t: int) -> None:
+        self.progress[STEP] = t
 
     def serve_actions_evaluation(self, itr: int, n: int, first: bool, replied: Replied) -> None:
         """Act for n steps of an evaluation."""
@@ -152,7 +167,7 @@ class ActionServer:
             self.agent.eval_mode(itr)
             self._eval_groups = [self._group(i, True) for i in range(self._n_groups)]
         with torch.inference_mode():
-            serve(self._eval_groups, n, replied, self.overlap, may_end=True)
+            serve(self._eval_groups, n, replied, self.overlap, may_end=True, note=self._note)
 
     def drain(self) -> None:
         """After every command: no gate stands open for the next one."""
@@ -210,6 +225,7 @@ class Group:
         self._releases = [e.act_ready.release for e in exchanges]
         self._final = final_observation
         self._timed_out = timed_out
+        self.rows = slice(None)  # of the batch
 
     def wait(self, t: int, T: int, replied: Replied, may_end: bool = False) -> None:
         """Wait until every worker of the group has written its observations of step t.
@@ -271,6 +287,7 @@ def serve(
     replied: Replied,
     overlap: bool = True,
     may_end: bool = False,
+    note: Callable[[int], None] | None = None,
 ) -> None:
     """Answer T steps of each group in turn, in the process that holds the agent.
 
@@ -281,6 +298,7 @@ def serve(
         overlap: without it, a group is let go only once the next has arrived, so that two groups
             never step at the same time.
         may_end: whether workers may end their command before T steps.
+        note: told of every step.
     """
     for group in groups:
         group.begin(T)
@@ -288,6 +306,8 @@ def serve(
     for t in range(T):
         if all(group.ended for group in groups):
             break
+        if note is not None:
+            note(t)
         for group in groups:
             group.wait(t, T, replied, may_end)
             if held is not None:

@@ -1,7 +1,7 @@
 """What one process needs to sample: environments, agent, collectors. The same in every process."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,7 @@ from rlpyt.samplers.collectors import Collector
 from rlpyt.samplers.environments import check_spaces, close_quietly, with_rows
 from rlpyt.samplers.evaluation import EvalCollector
 from rlpyt.samplers.surroundings import Surroundings
-from rlpyt.utils.buffer import buffer_from_example
+from rlpyt.utils.buffer import buffer_from_example, buffer_func
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.seed import env_seed
 
@@ -52,7 +52,7 @@ class Station:
     Args:
         spec: the recipe.
         agent: the agent, or ``None`` where an action server has it.
-        samples_np: columns of the batch.
+        slots: columns of the batch, or of several that are filled in turn.
         progress: where to note what the process is occupied with (``samplers.place``).
         exchange: what is shared with the action server.
     """
@@ -61,11 +61,12 @@ class Station:
         self,
         spec: StationSpec,
         agent: Any,
-        samples_np: Any,
+        slots: Sequence[Any],
         progress: Any = None,
         exchange: Exchange | None = None,
     ) -> None:
         self.spec = spec
+        self.slots = [buffer_func(slot, np.asarray) for slot in slots]  # plain: faster in loops
         self.agent = agent
         self.exchange = exchange
         self.surroundings = Surroundings(seed=spec.seed)
@@ -76,12 +77,12 @@ class Station:
         self.collector: Any = None
         self.eval_collector: Any = None
         try:
-            self._build(samples_np)
+            self._build()
         except BaseException:
             self.close()
             raise
 
-    def _build(self, samples_np: Any) -> None:
+    def _build(self) -> None:
         spec, agent, exchange = self.spec, self.agent, self.exchange
         self._make_envs(self.envs, spec.env_kwargs, spec.env_ranks, "env")
         self._note(place.DOING, place.BUILDING, evaluation=True)
@@ -90,7 +91,7 @@ class Station:
         self.collector = spec.CollectorCls(
             rank=spec.rank,
             envs=self.envs,
-            samples_np=samples_np,
+            samples_np=self.slots[0],
             batch_T=spec.batch_T,
             TrajInfoCls=traj_info_factory(spec.TrajInfoCls, spec.traj_info_kwargs),
             agent=agent,
@@ -196,9 +197,12 @@ class Station:
         )
         self._note(place.DOING, place.IDLE)
 
-    def collect(self, itr: int) -> list[Any]:
-        """Fill the batch; returns finished trajectories."""
+    def collect(self, itr: int, slot: int = 0) -> list[Any]:
+        """Fill a batch; returns finished trajectories."""
         self._note_begin(itr)
+        if slot != self.surroundings.progress[place.SLOT]:
+            self.collector.write_into(self.slots[slot])
+            self.surroundings.progress[place.SLOT] = slot
         if self.agent is not None:
             self.agent.sample_mode(itr)
         with torch.inference_mode():

@@ -85,3 +85,9 @@ class BatchTrajStats:
         self.return_[:] = state["return"]
         self.nonzero[:] = state["nonzero"]
         self.discounted[:] = state["discounted"]
+
+
+def plain_entries(info: Any) -> dict[str, Any]:
+    """What of a ``TrajInfo`` a checkpoint can hold: numbers, strings, arrays, lists of them."""
+    plain = (bool, int, float, str, np.generic, np.ndarray, list, type(None))
+    return {name: value for name, value in info.items() if isinstance(value, plain)}

@@ -1,10 +1,13 @@
 """Worker processes: what they are started with, and their main loop. ``samplers.pool`` has them."""
 
+import pickle
+from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
 from rlpyt.agents.weights import SharedWeights
+from rlpyt.errors import WorkerError
 from rlpyt.samplers.actions import Abandoned
 from rlpyt.utils import processes, serialize
 from rlpyt.utils.seed import env_seed, set_seed
@@ -17,7 +20,7 @@ class WorkerSpec:
 
     rank: int
     recipe: bytes  # (StationSpec, agent as constructed or None), by value
-    samples: Any  # the worker's columns of the batch
+    slots: list[Any]  # the worker's columns of the batch, or of several
     weights: SharedWeights | None
     exchange: Any  # what is shared with an action server, or None
     progress: Any  # numbers of ``samples.place``, int64, shared with the master
@@ -28,32 +31,47 @@ class WorkerSpec:
 
 
 def worker_main(spec: WorkerSpec, pipe: Connection) -> None:
-    """Build a station and obey commands until told to exit or the parent is gone.
+    """Build a station, and collect with it."""
+    obey(spec, pipe, _build_station)
+
+
+def obey(spec: Any, pipe: Connection, build: Callable[[Any], Any]) -> None:
+    """Build something and run its methods as told, until told to exit or the parent is gone.
 
     Commands are (number, method, arguments); replies (number, kind, result) with the kinds "ok",
-    whose result is serialised, and "error": (summary, traceback, last action), all as text.
+    whose result is serialised, "raised", a serialised ``WorkerError`` of a process further down,
+    and "error": (summary, traceback, last action), all as text.
+
+    Args:
+        spec: ``cpus``, ``starter_lasts``, ``stacks`` and ``torch_threads`` as in ``WorkerSpec``.
+        pipe: to the parent.
+        build: makes of the spec what commands are about, with ``start()``, ``close()``, and
+            ``where()`` it stands.
     """
     processes.be_a_child(spec.cpus, spec.starter_lasts)
     spec.stacks.listen()
     import torch
 
     torch.set_num_threads(spec.torch_threads)
-    station: Any = None
+    built: Any = None
     number, method, arguments = 0, "", ()
     try:
         while True:
             try:
                 result = None
-                if station is None:
-                    station = _build_station(spec)
-                    station.start()
+                if built is None:
+                    built = build(spec)
+                    built.start()
                 else:
-                    result = getattr(station, method)(*arguments)
+                    result = getattr(built, method)(*arguments)
                 reply = (number, "ok", serialize.dumps(result))
             except Abandoned:
                 return
             except BaseException as error:  # whatever it is, the parent hears of it and decides
-                _send(pipe, (number, "error", _report(error, station)))
+                if isinstance(error, WorkerError) and error.pid >= 0:  # it names who failed
+                    _send(pipe, (number, "raised", serialize.dumps(error)))
+                else:
+                    _send(pipe, (number, "error", _report(error, built)))
                 return
             if not _send(pipe, reply):
                 return
@@ -61,15 +79,16 @@ def worker_main(spec: WorkerSpec, pipe: Connection) -> None:
             if method == "exit":
                 return
     finally:
-        if station is not None:
-            station.close()
+        if built is not None:
+            built.close()
 
 
 def _build_station(spec: WorkerSpec) -> Any:
     from rlpyt.samplers.station import Station
 
     station_spec, agent = serialize.loads(spec.recipe)
-    set_seed(env_seed(station_spec.seed, spec.rank, "worker"))
+    own = station_spec.env_ranks
+    set_seed(env_seed(station_spec.seed, own[0] // len(own), "worker"))  # of all ranks' workers
     if agent is not None:
         agent.initialize(
             station_spec.examples.spaces,
@@ -80,11 +99,20 @@ def _build_station(spec: WorkerSpec) -> Any:
         if spec.weights is not None:
             agent.bind_shared_memory(spec.weights)
     progress = spec.progress.data  # a memoryview: written several times faster than an array
-    return Station(station_spec, agent, spec.samples, progress, spec.exchange)
+    return Station(station_spec, agent, spec.slots, progress, spec.exchange)
 
 
-def _report(error: BaseException, station: Any) -> tuple[str, str, str | None]:
-    action = None if station is None else station.where().action
+def packed(arguments: tuple[Any, ...]) -> bytes:
+    """Arguments of a command, by value: a pipe would share a tensor's memory, and keep a socket."""
+    return pickle.dumps(arguments) if _are_plain(arguments) else serialize.dumps(arguments)
+
+
+def _are_plain(arguments: tuple[Any, ...]) -> bool:
+    return all(isinstance(x, int | float | str | bytes | None) for x in arguments)
+
+
+def _report(error: BaseException, built: Any) -> tuple[str, str, str | None]:
+    action = None if built is None else built.where().action
     return processes.summary_of(error), processes.traceback_text(error), action
 
 
@@ -100,6 +128,7 @@ def _send(pipe: Connection, reply: Any) -> bool:
 def _receive(pipe: Connection) -> Any:
     """The next command; to exit, if the parent is gone."""
     try:
-        return pipe.recv()
+        number, method, arguments = pipe.recv()
     except (EOFError, OSError):
         return 0, "exit", ()
+    return number, method, serialize.loads(arguments) if method != "exit" else ()

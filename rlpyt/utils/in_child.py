@@ -1,5 +1,6 @@
 """A function called once, in a process of its own: whatever it does, this one goes on."""
 
+import contextlib
 import socket
 from collections.abc import Generator
 from multiprocessing.connection import Connection, wait
@@ -97,6 +98,7 @@ def _run_once(call: _Call, pipe: Connection) -> None:
         reply: Any = (True, serialize.dumps(result))
     except BaseException as error:
         reply = (False, (processes.summary_of(error), processes.traceback_text(error)))
-    pipe.send(reply)
+    with contextlib.suppress(OSError):  # a parent that was interrupted does not wait for it
+        pipe.send(reply)
     if rest is not None:
         rest.close()

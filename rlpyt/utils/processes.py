@@ -181,6 +181,8 @@ def be_a_child(cpus: Sequence[int] | None = None, starter_lasts: bool = True) ->
         starter_lasts: see there; without it, only a thread here looks after the parent, which
             cannot run while foreign code holds the interpreter lock.
     """
+    global _main_module_lock
+    _main_module_lock = threading.Lock()  # the parent's is held while it starts us, if by a fork
     for number in DEAF_TO:
         signal.signal(number, _turn_a_deaf_ear)  # SIG_IGN would be inherited across an exec
     signal.pthread_sigmask(signal.SIG_UNBLOCK, DEAF_TO)

@@ -28,10 +28,15 @@ class SharedMemoryError(MemoryError):
 
 
 class SharedBlock:
-    """One anonymous shared mapping of ``size`` bytes. Reserved when made, so never a SIGBUS."""
+    """One anonymous shared mapping of ``size`` bytes. Reserved when made, so never a SIGBUS.
 
-    def __init__(self, size: int) -> None:
-        self.size = size
+    Args:
+        size: in bytes.
+        onward: children that get its arrays can hand them to children of their own.
+    """
+
+    def __init__(self, size: int, onward: bool = False) -> None:
+        self.size, self.onward = size, onward
         have = available_memory()
         if size > have:  # reserving it anyway would call the kernel's killer
             raise SharedMemoryError(
@@ -64,7 +69,7 @@ class SharedBlock:
         return view
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _attach, (reduction.DupFd(self._fd), self.size)
+        return _attach, (reduction.DupFd(self._fd), self.size, self.onward)
 
     def __del__(self) -> None:
         if getattr(self, "_fd", -1) >= 0:
@@ -92,9 +97,9 @@ def _remedy(number: int | None) -> str:
     return "take a smaller batch or buffer, or give the container more memory"
 
 
-def _attach(dup: Any, size: int) -> SharedBlock:
+def _attach(dup: Any, size: int, onward: bool) -> SharedBlock:
     block = SharedBlock.__new__(SharedBlock)
-    block.size = size
+    block.size, block.onward = size, onward
     block._fd = dup.detach()
     block._map = mmap.mmap(block._fd, size)
     return block
@@ -120,14 +125,24 @@ class SharedArray(np.ndarray[Any, Any]):
 def _view(
     block: SharedBlock, offset: int, shape: tuple[int, ...], dtype: str, strides: tuple[int, ...]
 ) -> np.ndarray[Any, Any]:
-    """Rebuild a view in a child, as a plain array: the fast kind, for loops."""
-    return np.ndarray(shape, np.dtype(dtype), block._map, offset, strides)
+    """Rebuild a view in a child; as a plain array, the fast kind for loops, unless it goes on."""
+    array = np.ndarray(shape, np.dtype(dtype), block._map, offset, strides)
+    if not block.onward:
+        return array
+    shared = array.view(SharedArray)
+    shared.block = block
+    return shared
 
 
 class Arena:
-    """Hands out shared arrays from few blocks, aligned to cache lines. Owned by one sampler."""
+    """Hands out shared arrays from few blocks, aligned to cache lines. Owned by one sampler.
 
-    def __init__(self) -> None:
+    Args:
+        onward: see ``SharedBlock``.
+    """
+
+    def __init__(self, onward: bool = False) -> None:
+        self._onward = onward
         self._block: SharedBlock | None = None
         self._used = 0
 
@@ -139,7 +154,7 @@ class Arena:
         """
         size = max(1, int(np.prod(shape))) * np.dtype(dtype).itemsize
         if self._block is None or self._used + size > self._block.size:
-            self._block, self._used = SharedBlock(max(size, SMALLEST_BLOCK)), 0
+            self._block, self._used = SharedBlock(max(size, SMALLEST_BLOCK), self._onward), 0
         array = self._block.array(self._used, shape, dtype)
         self._used += -(-size // ALIGNMENT) * ALIGNMENT
         return array

@@ -1,13 +1,19 @@
 """Synchronisation between processes: a readers-writer lock, draining a queue, finding a port."""
 
+import contextlib
 import queue
 import socket
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from multiprocessing import get_context, util
+from multiprocessing import current_process, get_context, resource_tracker, util
 from multiprocessing.synchronize import SemLock
+from pathlib import Path
 from typing import Any
+
+import numpy as np
+
+from rlpyt.utils.shared import SharedBlock
 
 FIRST_PORT, LAST_PORT = 20_000, 32_767  # below where Linux takes ports for outgoing connections
 PORTS_PER_OFFSET = 101  # neighbouring offsets start this far apart
@@ -26,6 +32,23 @@ def forget_names(semaphores: Iterable[Any]) -> None:
             finalizer()  # what would be done in the end, and is done once only
 
 
+def name_semaphores(prefix: str) -> None:
+    """Let the names of all semaphores that this process makes from now on begin with this.
+
+    Args:
+        prefix: of at most 12 characters, beginning with a slash.
+    """
+    current_process()._config["semprefix"] = prefix  # type: ignore[attr-defined]
+
+
+def remove_semaphores(prefix: str) -> None:
+    """Take away the names that a descendant left behind which was killed; see ``forget_names``."""
+    for path in Path("/dev/shm").glob(f"sem.{prefix[1:]}-*"):
+        with contextlib.suppress(FileNotFoundError):
+            path.unlink()
+            resource_tracker.unregister(f"/{path.name.removeprefix('sem.')}", "semaphore")
+
+
 class RWLock:
     """Many readers at the same time, or one writer; shared by passing it to a process's arguments.
 
@@ -40,7 +63,12 @@ class RWLock:
         self._door = context.Lock()  # passed by readers, held by the writer
         self._room = context.Lock()  # held by the writer, or by all readers together
         self._counting = context.Lock()
-        self._n_readers = context.RawValue("q", 0)
+        self._n_readers = SharedBlock(8).array(0, (1,), np.int64)
+
+    @property
+    def parts(self) -> list[Any]:
+        """The semaphores it is made of."""
+        return [self._door, self._room, self._counting]
 
     def acquire_read(self, timeout: float | None = None) -> bool:
         """Wait until nobody writes, at most ``timeout`` seconds (None: for ever).
@@ -52,9 +80,9 @@ class RWLock:
             return False
         try:
             with self._counting:
-                if self._n_readers.value == 0:
+                if self._n_readers[0] == 0:
                     self._room.acquire()  # at once: no writer is inside while we hold the door
-                self._n_readers.value += 1
+                self._n_readers[0] += 1
         finally:
             self._door.release()
         return True
@@ -62,8 +90,8 @@ class RWLock:
     def release_read(self) -> None:
         """Stop reading; the last reader lets a writer in."""
         with self._counting:
-            self._n_readers.value -= 1
-            if self._n_readers.value == 0:
+            self._n_readers[0] -= 1
+            if self._n_readers[0] == 0:
                 self._room.release()
 
     def acquire_write(self, timeout: float | None = None) -> bool:
@@ -86,6 +114,20 @@ class RWLock:
         """Stop writing."""
         self._room.release()
         self._door.release()
+
+    def take_from_the_dead(self) -> bool:
+        """Open the lock again after processes have died that may have held it.
+
+        Nobody alive may hold it or wait for it.
+
+        Returns:
+            Whether one of them may have been writing; what the lock protects may then be torn.
+        """
+        torn = not self._room.acquire(block=False)
+        self._door.acquire(block=False)
+        self._n_readers[0] = 0
+        self.release_write()
+        return torn
 
     @contextmanager
     def read(self) -> Iterator[None]:

@@ -54,7 +54,7 @@ def run(name, Runner=MinibatchRl, Sampler=SerialSampler, train=True, settings=No
     )  # fmt: skip
     runner = Runner(
         algo=algo, agent=AGENTS[kind](**agent_kwargs), sampler=sampler, n_steps=N_ITR * T * B,
-        affinity=dict(n_workers=1), **{**dict(seed=4, log_interval_steps=2 * T * B), **kwargs},
+        **{**dict(seed=4, log_interval_steps=2 * T * B, affinity=dict(n_workers=1)), **kwargs},
     )  # fmt: skip
     if train:
         runner.train()

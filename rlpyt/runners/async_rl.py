@@ -1,0 +1,410 @@
+"""Sampling and optimizing at the same time, in different processes."""
+
+import time
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from rlpyt.errors import WorkerError
+from rlpyt.runners.copier import CopierPool
+from rlpyt.runners.due import Due
+from rlpyt.runners.feed import Batch, Feed
+from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
+from rlpyt.runners.optimizers import Optimizers
+from rlpyt.runners.replaced import (  # noqa: F401  (rlpyt had them here)
+    AsyncOptWorker,
+    memory_copier,
+    placeholder,
+    run_async_sampler,
+    run_async_sampler_eval,
+)
+from rlpyt.runners.runner import MinibatchRlBase
+from rlpyt.samplers.async_.base import AsyncSamplerMixin
+from rlpyt.samplers.layout import Hardware, split_affinity
+from rlpyt.utils.checks import check_range, whole_number
+from rlpyt.utils.collections import AttrDict
+from rlpyt.utils.logging import logger
+from rlpyt.utils.seed import env_seed
+
+THROTTLE_WAIT = 0.05  # seconds; rlpyt's optimizer looked so often for new samples
+
+
+class AsyncRlBase(MinibatchRlBase):
+    """Trains an agent while an asynchronous sampler collects.
+
+    An iteration is a batch of the sampler's: it is taken in, and the updates are made that are due
+    after it. With a replay, they are those of the algorithm's ``replay_ratio``, and the sampler
+    gets the parameters after every ``updates_per_sync`` of them. If the optimizer cannot keep up,
+    the ratio is not reached, unless the sampler has to wait for it (``max_lead``). Algorithms
+    without a replay (``VTrace``) learn once from every batch, where it lies; the sampler then
+    leads by as many batches as it has slots.
+
+    Args:
+        algo, agent, sampler: as constructed; the sampler an asynchronous one.
+        n_steps: environment steps to run, rounded down to whole batches.
+        affinity: ``dict(sampler=..., optimizer=...)``: what each may use, see ``Hardware.of``; a
+            list as ``sampler`` has one entry for each of several processes that sample, a list as
+            ``optimizer`` one for each of several that average their gradients: each draws
+            ``batch_size`` samples of its own.
+        max_lead: how many batches the sampler may be ahead of the updates that are due; 0: it
+            waits for all of them, as if in one process. ``None``: it is never held up.
+        rank_timeout_s: for one call of ``optimize_agent``, in seconds, where several processes
+            optimize together; then the one that keeps the others waiting counts as hung.
+        **kwargs: see ``MinibatchRlBase``.
+
+    Raises:
+        TypeError: the sampler is no asynchronous one.
+        ValueError: see ``MinibatchRlBase``.
+    """
+
+    _iteration_column = "Diagnostics/SamplerIteration"
+
+    def __init__(
+        self,
+        algo: Any,
+        agent: Any,
+        sampler: Any,
+        n_steps: int,
+        affinity: Any = None,
+        seed: int | None = None,
+        log_interval_steps: int = int(1e5),
+        *,
+        max_lead: int | None = None,
+        rank_timeout_s: float = 600.0,
+        **kwargs: Any,
+    ) -> None:
+        if not isinstance(sampler, AsyncSamplerMixin):
+            raise TypeError(
+                f"{type(self).__name__} needs an asynchronous sampler such as AsyncSerialSampler "
+                f"or AsyncCpuSampler, not {type(sampler).__name__}."
+            )
+        super().__init__(
+            algo=algo,
+            agent=agent,
+            sampler=sampler,
+            n_steps=n_steps,
+            seed=seed,
+            affinity=affinity,
+            log_interval_steps=log_interval_steps,
+            **kwargs,
+        )
+        check_range("rank_timeout_s", rank_timeout_s, 0, open_low=True)
+        self.rank_timeout_s = rank_timeout_s
+        self.max_lead = None if max_lead is None else whole_number("max_lead", max_lead, 0)
+        self.feed: Feed | None = None
+        self._copier: CopierPool | None = None
+        self.optimizers: Optimizers | None = None
+        self.opt_itr = 0  # calls of ``optimize_agent``
+        self._lags: list[int] = []  # updates that each batch's policy had missed
+
+    # Set-up.
+
+    def startup(self) -> int:
+        """Start sampler and copier; get ready to optimize. Returns the number of iterations."""
+        affinity = split_affinity(self.affinity)
+        hardware = [Hardware.of(own) for own in affinity["optimizer"]]
+        self.settle(hardware[0])
+        self.world_size = len(hardware)
+        self.optimizers = Optimizers(self.algo, self.agent, hardware)
+        slots, examples = self.sampler.async_initialize(
+            self.agent,
+            bootstrap_value=getattr(self.algo, "bootstrap_value", False),
+            traj_info_kwargs=self.get_traj_info_kwargs(),
+            seed=env_seed(self.seed or 0, self.rank, "sampler"),
+            final_observation=getattr(self.algo, "final_observation", False),
+        )
+        self.itr_batch_size = self.sampler.batch_size
+        n_itr = self.get_n_itr()
+        arguments = dict(
+            sampler_n_itr=n_itr,
+            batch_spec=self.sampler.batch_spec,
+            mid_batch_reset=self.sampler.mid_batch_reset,
+            examples=examples,
+            world_size=self.world_size,
+        )
+        self.replay = self.algo.async_initialize(agent=self.agent, **arguments)
+        self._affinity = affinity["sampler"]
+        self.launch_workers(arguments, slots, self.replay)
+        self.agent.to_device(hardware[0].cuda_idx)
+        self.optim_startup()
+        self.initialize_logging()
+        self.feed = self.build_ctrl(self.world_size)
+        if self.resume_from is not None:
+            self.resume()
+        self._send_parameters()
+        self.feed.start()
+        return n_itr
+
+    def launch_workers(self, n_itr: Any, double_buffer: Any, replay_buffer: Any) -> None:
+        """Start all other processes.
+
+        Args:
+            n_itr: arguments of ``async_initialize``, for further ranks of the optimizer.
+            double_buffer: the sampler's batches.
+            replay_buffer: in shared memory, or ``None``.
+        """
+        self.launch_sampler(self._affinity)
+        self.launch_memcpy(double_buffer, replay_buffer)
+        self.launch_optimizer_workers(n_itr)
+
+    def launch_sampler(self, affinity: Any) -> None:
+        """Start the sampler's processes."""
+        self.sampler.initialize(affinity)
+        self.agent.mailbox.while_waiting = self._look_after_others
+
+    def launch_memcpy(self, sample_buffers: Any, replay_buffer: Any) -> None:
+        """Start the process that copies batches to the replay, if there is one."""
+        if replay_buffer is None:
+            return
+        self._copier = CopierPool(
+            self.algo,
+            sample_buffers,
+            self.sampler.env_timeout,
+            self.sampler.start_method,
+            self._raise_if_stopped,
+        )
+
+    def launch_optimizer_workers(self, arguments: dict[str, Any]) -> None:
+        """Start the optimizer's further ranks, if there are any.
+
+        Raises:
+            ValueError: there is no replay that they could draw from.
+        """
+        if self.world_size > 1 and self.replay is None:
+            raise ValueError(
+                f"{type(self.algo).__name__} learns from batches where they lie, in one process; "
+                f"affinity['optimizer'] has {self.world_size} entries, give one."
+            )
+        if self.world_size > 1 and self.optimizers is not None:
+            timeout_s, method = self.rank_timeout_s, self.sampler.start_method
+            self.optimizers.start(self.replay, arguments, self.seed or 0, timeout_s, method)
+        if self.replay is not None:  # all have it now
+            self.replay.forget_names()
+            self.replay.while_waiting = self._look_after_others
+
+    def optim_startup(self) -> None:
+        """Join the ranks of the optimizer and build it; plan how often to optimize."""
+        if self.world_size > 1 and self.optimizers is not None:
+            self.optimizers.connect(self.agent)
+        self.algo.optim_initialize(self.rank)
+        self.min_itr_learn = getattr(self.algo, "min_itr_learn", 0)
+        self.due = Due(self.algo, self.itr_batch_size) if self.replay is not None else None
+
+    def build_ctrl(self, world_size: int) -> Feed:
+        """What controls sampler and copier; ranks of the optimizer follow this one."""
+        store = None if self._copier is None else self._store
+        hold = hasattr(self.agent, "update_obs_rms")  # it is shown every batch
+        return Feed(self.sampler, 0, self.n_itr, store, hold, self.max_lead)
+
+    def _store(self, batch: Batch) -> None:
+        assert self._copier is not None
+        priority = getattr(self.algo, "new_priority", 1.0)
+        self._copier.call("store", batch.slot, batch.itr, priority)
+
+    def _look_after_others(self) -> None:
+        if self.feed is not None:
+            self.feed.check()
+
+    def _raise_if_stopped(self) -> None:
+        if self.feed is not None:
+            self.feed.raise_if_stopped()
+
+    def _send_parameters(self) -> None:
+        self.agent.mailbox.updates = self.algo.update_counter
+        self.agent.send_shared_memory()
+
+    # The run.
+
+    def run_iteration(self, itr: int) -> None:
+        """Take in a batch and make the updates that are due; log when it is time."""
+        assert self.feed is not None
+        batch = self.feed.next()
+        self.agent.train_mode(itr)
+        try:
+            learn = self._learn if self.due is None else self._learn_from_replay
+            opt_infos = list(learn(batch))
+        except WorkerError:  # what the batch gave is in replay or parameters: the iteration counts
+            self.trained_itr = itr
+            raise
+        self.feed.release(batch)
+        self.store_diagnostics(itr, batch.traj_infos, joined(self.algo.opt_info_fields, opt_infos))
+        self.trained_itr = itr
+        if (itr + 1) % self.log_interval_itrs == 0 or itr + 1 == self.n_itr:
+            self._evaluate_and_log(itr)
+        self.feed.allow(itr + 1)
+
+    def _learn(self, batch: Batch) -> Iterator[Any]:
+        """Once, from the batch itself."""
+        self._note_lag(batch)
+        samples = self.sampler.slots_pyt[batch.slot]
+        yield self.algo.optimize_agent(batch.itr, samples, batch.itr)
+        self.opt_itr += 1
+        self._send_parameters()
+
+    def _learn_from_replay(self, batch: Batch) -> Iterator[Any]:
+        """As often as is due, while no other batch has come."""
+        assert self.feed is not None and self.due is not None and self.optimizers is not None
+        self.algo.batches_in_replay += 1
+        self._note_lag(batch)
+        if batch.slot is not None:
+            observe = partial(self.algo.update_obs_rms, self.sampler.slots_pyt[batch.slot])
+            self.optimizers.together(observe, "observe")
+            self._send_parameters()
+        self.feed.release(batch)
+        while self.opt_itr < self.due.after(batch.itr + 1):
+            optimize = partial(self.algo.optimize_agent, self.opt_itr, sampler_itr=batch.itr)
+            yield self.optimizers.together(optimize, "optimize", self.opt_itr, batch.itr)
+            self.opt_itr += 1
+            self._send_parameters()
+            more = self.feed.has_next() or batch.itr + 1 == self.n_itr
+            if more and self.max_lead is None:
+                break
+
+    def _note_lag(self, batch: Batch) -> None:
+        self._lags.append(self.algo.update_counter - batch.policy_updates)
+
+    def shutdown(self) -> None:
+        """End the threads, then release processes and environments."""
+        try:
+            if self.feed is not None:
+                self.feed.stop()
+        finally:  # also if a second signal comes
+            super().shutdown()
+            if self._copier is not None:
+                self._copier.shutdown()
+                self._copier = None
+            if self.optimizers is not None:
+                self.optimizers.shutdown()
+
+    # Snapshots and checkpoints.
+
+    def get_itr_snapshot(self, itr: int) -> dict[str, Any]:
+        """What ``params.pkl`` holds, with how far optimizer and sampler are."""
+        return {
+            **super().get_itr_snapshot(itr),
+            "itr": self.opt_itr,
+            "sampler_itr": itr,
+            "cum_updates": self.algo.update_counter,
+        }
+
+    def save_checkpoint(self, itr: int) -> Any:
+        """Save all that a resumed run needs, while sampler and copier pause.
+
+        If the copier died while it wrote, this is without the replay.
+        """
+        if self.feed is None:
+            return None
+        with self.feed.paused():
+            self.owes_evaluation = self.owes_evaluation or self.feed.owes_evaluation
+            if self.feed.failed and self.replay is not None and self.replay.take_from_the_dead():
+                self.algo.save_replay = False
+                logger.log(
+                    "The memory copier may have died while it wrote to the replay: the checkpoint "
+                    "is without it, and a resumed run fills a new one before it learns on."
+                )
+            return super().save_checkpoint(itr)
+
+    def counters(self) -> dict[str, Any]:
+        """Statistics in progress, and what is on its way between sampler and optimizer."""
+        assert self.feed is not None
+        own = {"opt_itr": self.opt_itr, "lags": list(self._lags), "feed": self.feed.state_dict()}
+        return {**super().counters(), "async": own}
+
+    def load_counters(self, saved: dict[str, Any]) -> None:
+        """Go on counting from a checkpoint."""
+        assert self.feed is not None
+        super().load_counters(saved)
+        own = saved["async"]
+        self.opt_itr, self._lags = own["opt_itr"], list(own["lags"])
+        self.feed.load_state_dict(own["feed"])
+        if self.due is not None and not self.algo.batches_in_replay:
+            self.due.begin_anew(own["feed"]["next_itr"], self.opt_itr)
+        if self.optimizers is not None:
+            self.optimizers.load(self.agent, self.algo)
+
+    # Diagnostics.
+
+    def initialize_logging(self) -> None:
+        """Zero the counters and start the clock."""
+        super().initialize_logging()
+        self._lags = []
+        self._waited_at_row = 0.0, 0.0
+
+    def log_iteration(self, itr: int) -> None:
+        """The columns that say where the run is, and who waits for whom."""
+        assert self.feed is not None
+        elapsed = max(time.monotonic() - self._last_time, 1e-9)
+        waited = self.feed.learner_waited_s, self.feed.sampler_waited_s
+        optimizer, sampler = (
+            min(1.0, (now - then) / elapsed) for now, then in zip(waited, self._waited_at_row)
+        )
+        self._waited_at_row = waited
+        logger.record_tabular("Iteration", self.opt_itr)
+        logger.record_tabular("SamplerIteration", max(itr, 0))
+        logger.record_tabular("OptThrottle", optimizer)
+        logger.record_tabular("SamplerThrottle", sampler)
+        if self.due is not None:
+            self.due.warn_if_starved(itr + 1, self.opt_itr)
+
+    def _log_infos(self, traj_infos: Any = None) -> None:
+        logger.record_tabular_misc_stat("PolicyLag", self._lags)
+        self._lags = []
+        super()._log_infos(traj_infos)
+
+
+class AsyncRl(AsyncRlBase, MinibatchRl):
+    """Asynchronous training with statistics of the trajectories it learns from.
+
+    Args:
+        log_traj_window: how many of the last trajectories a row describes.
+        **kwargs: see ``AsyncRlBase``.
+    """
+
+    def __init__(self, *args: Any, log_traj_window: int = 100, **kwargs: Any) -> None:
+        super().__init__(*args, log_traj_window=log_traj_window, **kwargs)
+
+
+class AsyncRlEval(AsyncRlBase, MinibatchRlEval):
+    """Asynchronous training with statistics of separate evaluation episodes.
+
+    The sampler evaluates between two batches, with the newest parameters; optimization goes on
+    meanwhile, if it has samples. A row is written when the evaluation has ended.
+    """
+
+    def run_iteration(self, itr: int) -> None:
+        """As of ``AsyncRlBase``; and write the row of an evaluation that has ended."""
+        super().run_iteration(itr)
+        self._write_evaluation()
+
+    def _evaluate_and_log(self, itr: int) -> None:
+        assert self.feed is not None
+        self._write_evaluation(wait=True)  # of the one before, if there is one
+        if itr >= self.min_itr_learn - 1 or itr <= 0:
+            self.feed.request_evaluation(itr)
+            self._write_evaluation(wait=itr < 0 or itr + 1 == self.n_itr or self.max_lead == 0)
+        else:
+            self.log_diagnostics(itr, [], 0.0)
+            self._tell("on_log", dict(self._last_row))
+
+    def _write_evaluation(self, wait: bool = False) -> None:
+        assert self.feed is not None
+        evaluation = self.feed.take_evaluation(wait)
+        self.owes_evaluation = self._signals.has_come() and (
+            evaluation is not None or self.feed.evaluating
+        )
+        if evaluation is None or self.owes_evaluation:
+            return
+        itr, traj_infos, seconds = evaluation
+        self._eval_time_here += seconds
+        self.log_diagnostics(itr, traj_infos, seconds)
+        self._tell("on_log", dict(self._last_row))
+
+
+def joined(fields: tuple[str, ...], opt_infos: list[Any]) -> AttrDict:
+    """What several calls of ``optimize_agent`` have given, as of one."""
+    columns: dict[str, list[Any]] = {name: [] for name in fields}
+    for info in opt_infos:
+        for name, column in columns.items():
+            new = getattr(info, name, [])
+            column.extend(new if isinstance(new, list) else [new])
+    return AttrDict(columns)

@@ -1,0 +1,149 @@
+"""The memory copier: a process that moves batches of an asynchronous sampler into the replay."""
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+from rlpyt.samplers import place
+from rlpyt.samplers.assembly import progress_of
+from rlpyt.samplers.pool import Limits, Pool
+from rlpyt.samplers.workers import obey
+from rlpyt.utils import serialize
+from rlpyt.utils.buffer import torchify_buffer
+from rlpyt.utils.processes import start_context, starter_lasts
+from rlpyt.utils.stacks import StackFile
+
+
+class ByValue:
+    """Carries an object to a child that may be of a class of the user's script.
+
+    Args:
+        carried: the object; it may hold what travels only while the child is being started.
+    """
+
+    def __init__(self, carried: Any) -> None:
+        self.carried = carried
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _carried, (serialize.dumps(self.carried),)
+
+
+def _carried(dumped: bytes) -> ByValue:
+    return ByValue(serialize.loads(dumped))
+
+
+@dataclass(frozen=True)
+class CopierSpec:
+    """All that a copier is started with; travels by pickle."""
+
+    rank: int
+    recipe: bytes  # the algorithm without agent and replay, by value
+    replay: ByValue  # in shared memory
+    slots: Sequence[Any]  # the sampler's batches, in shared memory
+    progress: Any  # numbers of ``samplers.place``, int64, shared with the parent
+    stacks: StackFile
+    starter_lasts: bool
+    cpus: list[int] | None = None
+    torch_threads: int = 1
+
+
+def copier_main(spec: CopierSpec, pipe: Connection) -> None:
+    """Store what the parent says."""
+    obey(spec, pipe, Copier)
+
+
+class Copier:
+    """Takes batches as the algorithm's ``samples_to_buffer`` would have them.
+
+    Args:
+        spec: what it is started with.
+    """
+
+    def __init__(self, spec: CopierSpec) -> None:
+        self.spec = spec
+        self.algo = serialize.loads(spec.recipe)
+        self.algo.replay_buffer = spec.replay.carried
+        self.slots = [torchify_buffer(slot) for slot in spec.slots]
+
+    def start(self) -> None:
+        """Ready."""
+        self.spec.progress[place.DOING] = place.IDLE
+
+    def store(self, slot: int, itr: int, new_priority: float) -> None:
+        """Put a slot's batch into the replay.
+
+        Args:
+            slot: which.
+            itr: of the sampler.
+            new_priority: of samples that come without one, where replay is prioritised.
+        """
+        self.spec.progress[[place.ITR, place.DOING]] = itr, place.COLLECTING
+        self.algo.new_priority = new_priority
+        self.algo.store(self.slots[slot])
+        self.spec.progress[place.DOING] = place.IDLE
+
+    def where(self) -> place.Place:
+        """What the process is occupied with."""
+        return place_of_copier(self.spec)
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+
+class CopierPlace(place.Place):
+    """What a copier is occupied with; ``env`` is what it copies to."""
+
+    def __str__(self) -> str:
+        if self.doing == place.COLLECTING:
+            return f"while storing the batch of iteration {self.itr} in {self.env}"
+        last = f"after that of iteration {self.itr}" if self.itr >= 0 else "before the first one"
+        return f"between batches for {self.env}, {last}"
+
+
+def place_of_copier(spec: CopierSpec) -> place.Place:
+    """What a copier is, or was, occupied with."""
+    doing, itr = int(spec.progress[place.DOING]), int(spec.progress[place.ITR])
+    return CopierPlace(doing, -1, False, itr, -1, type(spec.replay.carried).__name__, None)
+
+
+class CopierPool(Pool):
+    """The copier's parent's side.
+
+    One process: several would need turns to keep the order of batches.
+
+    Args:
+        algo: after ``async_initialize``, before it has an optimizer.
+        slots: the sampler's batches.
+        timeout_s: for storing one batch.
+        start_method: of processes.
+        beat: called at short intervals while it is waited for; raises to give up.
+    """
+
+    target = copier_main
+    who = "memory copier"
+
+    def __init__(
+        self,
+        algo: Any,
+        slots: Sequence[Any],
+        timeout_s: float,
+        start_method: str | None = None,
+        beat: Callable[[], None] | None = None,
+    ) -> None:
+        bare = copy.copy(algo)
+        bare.agent = bare.replay_buffer = None
+        spec = CopierSpec(
+            rank=0,
+            recipe=serialize.dumps(bare),
+            replay=ByValue(algo.replay_buffer),
+            slots=slots,
+            progress=progress_of(1)[0],
+            stacks=StackFile(),
+            starter_lasts=starter_lasts(start_context(start_method)),
+        )
+        super().__init__([spec], Limits(step_s=timeout_s), start_method, beat)
+
+    def _place_of(self, rank: int, action: Any = None) -> place.Place:
+        return place_of_copier(self._specs[rank])

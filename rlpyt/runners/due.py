@@ -1,0 +1,59 @@
+"""How often to optimize beside a sampler: as often as the replay ratio allows."""
+
+import math
+from typing import Any
+
+from rlpyt.utils.logging import logger
+
+STARVED = 0.8  # of the updates that are due; fewer are worth a warning
+FEW = 100  # calls; where fewer are due, chance decides how many are made
+
+
+class Due:
+    """How many calls of ``optimize_agent`` are due, by the algorithm's replay ratio.
+
+    Args:
+        algo: after ``async_initialize``.
+        itr_batch_size: samples in one batch of the sampler's.
+    """
+
+    def __init__(self, algo: Any, itr_batch_size: int) -> None:
+        learnt = algo.updates_per_optimize * algo.batch_size * algo.world_size  # in one call
+        self._ratio = algo.replay_ratio
+        self._calls_per_batch: float = algo.replay_ratio * itr_batch_size / learnt
+        self._wait = algo.min_itr_learn
+        self._warned = False
+        self.begin_anew(0, 0)
+
+    def begin_anew(self, batches: int, calls: int) -> None:
+        """So much has been done, and the replay is empty."""
+        self._batches, self._calls = batches + self._wait, calls
+        self._seen = calls, calls  # due and made, when that was compared last
+
+    def after(self, batches: int) -> int:
+        """Calls due once so many batches have been stored, in all."""
+        new = max(0, batches - self._batches) * self._calls_per_batch
+        calls: int = self._calls + math.floor(new + 1e-6)  # floats fall short of integers
+        return calls
+
+    def warn_if_starved(self, batches: int, calls: int) -> None:
+        """Say once, in the log, that many fewer calls were made than were due since the last time.
+
+        Args:
+            batches: stored in all.
+            calls: made in all.
+        """
+        (due_before, calls_before), due = self._seen, self.after(batches)
+        self._seen = due, calls
+        asked, made = due - due_before, calls - calls_before
+        if self._warned or asked < FEW or made >= STARVED * asked:
+            return
+        self._warned = True
+        logger.log(
+            f"WARNING: only {made / asked:.0%} of the updates were made that "
+            f"replay_ratio={self._ratio:g} asked for since the last row: the optimizer does not "
+            "keep up with the sampler. To have all of them, let the sampler wait (max_lead=0). "
+            "Otherwise give the optimizer more threads (affinity), send parameters less often "
+            "(updates_per_sync), or lower replay_ratio. This is said once; the columns "
+            "ReplayRatio, OptThrottle and SamplerThrottle go on telling."
+        )

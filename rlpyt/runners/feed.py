@@ -1,0 +1,349 @@
+"""Where an asynchronous runner gets its batches: keeps the sampler busy, in threads that wait."""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from rlpyt.errors import RlpytError
+from rlpyt.runners.state import plain, unplain
+from rlpyt.utils.buffer import leaves_of
+
+LOOK_S = 0.5  # how often the optimizer's thread looks up while it waits, for signals
+
+
+@dataclass
+class Batch:
+    """One batch of the sampler's, on its way to the optimizer.
+
+    Attributes:
+        itr: the sampler's iteration.
+        slot: which of the sampler's slots holds it; ``None``: the slot has been given back.
+        traj_infos: of trajectories that ended in it.
+        policy_updates: that the parameters had had with which it was collected.
+    """
+
+    itr: int
+    slot: int | None
+    traj_infos: list[Any]
+    policy_updates: int
+
+
+class Feed:
+    """Drives an asynchronous sampler: one thread has it collect, another one stores.
+
+    Both threads only wait for processes; the optimizer's thread, which owns the feed, waits for
+    batches. What they share is behind one condition.
+
+    Args:
+        sampler: an asynchronous one, initialized.
+        begin, end: its iterations.
+        store: puts a ``Batch`` into the replay; ``None``: there is none, and batches are learnt
+            from where they lie.
+        hold: whether a batch keeps its slot until ``release``.
+        lead: how many batches the sampler may be ahead of ``allow``; ``None``: any number.
+
+    Attributes:
+        learner_waited_s, sampler_waited_s: how long the optimizer has waited for batches, and the
+            sampler for a free slot or for its turn.
+    """
+
+    def __init__(
+        self,
+        sampler: Any,
+        begin: int,
+        end: int,
+        store: Callable[[Batch], None] | None = None,
+        hold: bool = False,
+        lead: int | None = None,
+    ) -> None:
+        self.sampler = sampler
+        self.next_itr, self.end = begin, end
+        self._store, self._hold = store, hold or store is None
+        self._lead, self._learnt = lead, begin
+        self._changed = threading.Condition()
+        self._free = deque(range(len(sampler.slots)))
+        self._collected: deque[Batch] = deque()
+        self._ready: deque[Batch] = deque()
+        self._paused = self._stopped = False
+        self._busy: set[str] = set()  # threads
+        self._to_evaluate: int | None = None
+        self._evaluation: tuple[int, list[Any], float] | None = None
+        self._error: BaseException | None = None
+        self._told = False  # the optimizer's thread knows of a failure
+        self.learner_waited_s = self.sampler_waited_s = 0.0
+        self._threads = [
+            threading.Thread(target=self._run, args=(work,), name=f"feed, {work}", daemon=True)
+            for work in ("sampling", *(() if store is None else ("storing",)))
+        ]
+
+    def start(self) -> None:
+        """Begin to collect."""
+        self.sampler.interrupt = self._raise_if_over
+        for thread in self._threads:
+            thread.start()
+
+    # What the optimizer asks for.
+
+    def next(self) -> Batch:
+        """The next batch to learn from, in order; waits for it.
+
+        Raises:
+            WorkerError: the sampler or the copier failed.
+        """
+        started = time.monotonic()
+        with self._changed:
+            self._raise_error()
+            self._wait_for(lambda: self._ready)
+            self.learner_waited_s += time.monotonic() - started
+            return self._ready.popleft()
+
+    def has_next(self) -> bool:
+        """Whether ``next`` would return at once.
+
+        Raises:
+            WorkerError: the sampler or the copier failed.
+        """
+        with self._changed:
+            self._raise_error()
+            return bool(self._ready)
+
+    def release(self, batch: Batch) -> None:
+        """Give a batch's slot back to the sampler."""
+        with self._changed:
+            self._give_back(batch)
+
+    def allow(self, learnt: int) -> None:
+        """Say that all has been learnt that is due after so many batches; the sampler may lead."""
+        with self._changed:
+            self._learnt = learnt
+            self._changed.notify_all()
+
+    def request_evaluation(self, itr: int) -> None:
+        """Have the sampler evaluate before it collects another batch."""
+        with self._changed:
+            self._to_evaluate = itr
+            self._changed.notify_all()
+
+    def take_evaluation(self, wait: bool = False) -> tuple[int, list[Any], float] | None:
+        """What an evaluation gave, once: (itr, trajectories, seconds); ``None``: nothing yet.
+
+        Args:
+            wait: for the one that was requested, if any.
+        """
+        with self._changed:
+            if wait:
+                self._wait_for(lambda: self._to_evaluate is None)
+            result, self._evaluation = self._evaluation, None
+            return result
+
+    @property
+    def evaluating(self) -> bool:
+        """Whether an evaluation was requested that has not ended."""
+        return self._to_evaluate is not None
+
+    @property
+    def owes_evaluation(self) -> bool:
+        """Whether an evaluation was requested whose result has not been taken."""
+        return self._to_evaluate is not None or self._evaluation is not None
+
+    @property
+    def failed(self) -> bool:
+        """Whether the sampler or the copier has failed."""
+        return self._error is not None
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """While inside, nothing is collected or stored, and nothing is on its way to the replay.
+
+        After a failure, what was on its way is lost, and collected again by who resumes.
+
+        Raises:
+            WorkerError: the sampler or the copier failed, and no failure was raised before.
+        """
+        with self._changed:
+            self._paused = True
+            if self._told:
+                self._wait_for(lambda: not self._busy, anyway=True)
+            else:
+                self._wait_for(lambda: not self._busy and not self._collected)
+        try:
+            yield
+        except BaseException:  # of a process that the optimizer's thread itself asked for its state
+            self._told = True
+            raise
+        finally:
+            with self._changed:
+                self._paused = False
+                self._changed.notify_all()
+
+    def stop(self) -> None:
+        """End both threads, and with them what the sampler is doing; can be called again."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join()
+
+    def check(self) -> None:
+        """Raise the error of a thread that failed, once neither does anything any more."""
+        if not self._busy:
+            self._raise_error()
+
+    def raise_if_stopped(self) -> None:
+        """For who waits for the copier: raise where nobody is interested any more."""
+        if self._stopped:
+            raise Stopped
+
+    def _raise_if_over(self) -> None:
+        """For who waits for the sampler: raise where it will not be asked for anything more."""
+        if self._stopped or self._error is not None:
+            raise Stopped
+
+    def _wait_for(self, ready: Callable[[], Any], anyway: bool = False) -> None:
+        while not ready():
+            if not anyway:
+                self._raise_error()
+            if self._to_evaluate is not None and self.sampler.should_stop():
+                self.sampler.stop_evaluation()
+            self._changed.wait(LOOK_S)
+
+    def _raise_error(self) -> None:
+        if self._error is not None:
+            self._told = True
+            raise self._error
+
+    # What the threads do.
+
+    def _run(self, work: str) -> None:
+        prepare = self._prepare_sampling if work == "sampling" else self._prepare_storing
+        error: BaseException | None = None
+        while error is None:
+            with self._changed:
+                task = None
+                while not self._stopped and self._error is None:
+                    task = prepare()
+                    if task is not None:
+                        break
+                    self._wait_idle(work)
+                if task is None:
+                    return
+                self._busy.add(work)
+            finish = None
+            try:
+                finish = task()
+            except BaseException as caught:  # whatever it is, the optimizer's thread raises it
+                error = caught
+            with self._changed:
+                self._busy.discard(work)
+                if finish is not None:
+                    finish()
+                elif self._error is None and not isinstance(error, Stopped):
+                    self._error = error
+                self._changed.notify_all()
+
+    def _wait_idle(self, work: str) -> None:
+        started = time.monotonic()
+        self._changed.wait()
+        if work == "sampling" and self.next_itr < self.end and not self._paused:
+            self.sampler_waited_s += time.monotonic() - started
+
+    def _prepare_sampling(self) -> Callable[[], Callable[[], None]] | None:
+        """What the sampler should do now; ``None``: nothing. The condition is held."""
+        if self._paused:
+            return None
+        if self._to_evaluate is not None:
+            itr = self._to_evaluate
+            return lambda: self._evaluate(itr)
+        if self.next_itr >= self.end or not self._free:
+            return None
+        if self._lead is not None and self.next_itr > self._learnt + self._lead:
+            return None
+        itr, slot = self.next_itr, self._free.popleft()
+        return lambda: self._collect(itr, slot)
+
+    def _collect(self, itr: int, slot: int) -> Callable[[], None]:
+        traj_infos = self.sampler.obtain_samples(itr, slot)
+        batch = Batch(itr, slot, traj_infos, self.sampler.policy_updates)
+
+        def finish() -> None:
+            self.next_itr = itr + 1
+            (self._ready if self._store is None else self._collected).append(batch)
+
+        return finish
+
+    def _evaluate(self, itr: int) -> Callable[[], None]:
+        started = time.monotonic()
+        traj_infos = self.sampler.evaluate_agent(max(itr, 0))
+
+        def finish() -> None:
+            self._evaluation = itr, traj_infos, time.monotonic() - started
+            self._to_evaluate = None
+
+        return finish
+
+    def _prepare_storing(self) -> Callable[[], Callable[[], None]] | None:
+        if not self._collected:
+            return None
+        batch = self._collected[0]
+        return lambda: self._put_away(batch)
+
+    def _put_away(self, batch: Batch) -> Callable[[], None]:
+        assert self._store is not None
+        self._store(batch)
+
+        def finish() -> None:
+            self._collected.popleft()
+            if not self._hold:
+                self._give_back(batch)
+            self._ready.append(batch)
+
+        return finish
+
+    def _give_back(self, batch: Batch) -> None:
+        if batch.slot is not None:
+            self._free.append(batch.slot)
+            batch.slot = None
+            self._changed.notify_all()
+
+    # State.
+
+    def state_dict(self) -> dict[str, Any]:
+        """How far the sampler is, and batches that wait to be learnt from; call while paused."""
+        return {
+            "next_itr": self._collected[0].itr if self._collected else self.next_itr,
+            "ready": [
+                {
+                    "itr": batch.itr,
+                    "policy_updates": batch.policy_updates,
+                    "traj_infos": plain(batch.traj_infos),
+                    "samples": None
+                    if batch.slot is None
+                    else [leaf.copy() for leaf in leaves_of(self.sampler.slots[batch.slot])],
+                }
+                for batch in self._ready
+            ],
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a saved state; call before ``start``."""
+        self.next_itr = state["next_itr"]
+        self._learnt = self.next_itr - len(state["ready"])
+        for saved in state["ready"]:
+            slot = None
+            if saved["samples"] is not None:
+                slot = self._free.popleft()
+                for own, leaf in zip(
+                    leaves_of(self.sampler.slots[slot]), saved["samples"], strict=True
+                ):
+                    own[...] = leaf
+            infos = unplain(saved["traj_infos"])
+            self._ready.append(Batch(saved["itr"], slot, infos, saved["policy_updates"]))
+
+
+class Stopped(RlpytError):
+    """The feed ends; what its threads were doing does not matter any more."""

@@ -1,0 +1,266 @@
+"""Several processes that optimize together beside an asynchronous sampler: ranks of one optimizer.
+
+Rank 0 is the runner's own process. The others draw from the same replay, in shared memory, and
+take every step with it; gradients are averaged.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+from rlpyt.errors import RlpytError
+from rlpyt.models.utils import bare
+from rlpyt.runners.distributed import Ranks, common_backend, join_store, serve_store
+from rlpyt.samplers import place
+from rlpyt.samplers.assembly import progress_of
+from rlpyt.samplers.layout import Hardware
+from rlpyt.samplers.pool import Limits, Pool
+from rlpyt.samplers.workers import obey
+from rlpyt.utils import serialize
+from rlpyt.utils.buffer import buffer_from_example, torchify_buffer
+from rlpyt.utils.processes import start_context, starter_lasts
+from rlpyt.utils.seed import set_seed
+from rlpyt.utils.stacks import StackFile
+
+CONNECT_S = 300.0  # for ranks to meet
+SETTLE_S = 15.0  # after a connection was lost, for the one who has lost it to be found
+
+
+@dataclass(frozen=True)
+class OptimizerSpec:
+    """All that a further rank is started with; travels by pickle."""
+
+    rank: int
+    world_size: int
+    recipe: bytes  # (algorithm, agent as constructed, arguments of ``async_initialize``), by value
+    replay: Any  # in shared memory
+    seed: int  # of the run
+    port: int  # of the store
+    backend: str
+    progress: Any  # numbers of ``samplers.place``, int64, shared with the parent
+    stacks: StackFile
+    hardware: Hardware
+    starter_lasts: bool
+
+    @property
+    def cpus(self) -> list[int] | None:
+        """Where it runs."""
+        return self.hardware.master_cpus
+
+    @property
+    def torch_threads(self) -> int:
+        """That it computes with."""
+        return self.hardware.master_torch_threads or 1
+
+
+def optimizer_main(spec: OptimizerSpec, pipe: Connection) -> None:
+    """Optimize when told to."""
+    obey(spec, pipe, Optimizer)
+
+
+class Optimizer:
+    """A further rank: what rank 0 commands.
+
+    Args:
+        spec: what it is started with.
+    """
+
+    def __init__(self, spec: OptimizerSpec) -> None:
+        self.spec = spec
+        self.algo, self.agent, self._arguments = serialize.loads(spec.recipe)
+        self.ranks = Ranks(spec.rank, spec.world_size)
+
+    def start(self) -> None:
+        """Build the agent; it is ready to ``connect``."""
+        set_seed(self.spec.seed + self.spec.rank)
+        self.agent.initialize(self._arguments["examples"].spaces)
+        self.agent.to_device(self.spec.hardware.cuda_idx)
+
+    def _note(self, doing: int, itr: int = -1) -> None:
+        self.spec.progress[[place.ITR, place.DOING]] = itr, doing
+
+    def connect(self) -> None:
+        """Join the others; all begin with the parameters of rank 0."""
+        spec = self.spec
+        self.ranks.store = join_store(spec.port, spec.world_size, CONNECT_S)
+        self.ranks.connect(spec.backend, CONNECT_S, on_one_machine=True)
+        self.agent.data_parallel()
+        replay = {"replay_buffer": spec.replay}
+        self.algo.async_initialize(agent=self.agent, **self._arguments, **replay)
+        self.algo.optim_initialize(spec.rank)
+        self._note(place.IDLE)
+
+    def optimize(self, itr: int, sampler_itr: int) -> None:
+        """What rank 0 does at the same time."""
+        self._note(place.COLLECTING, itr)
+        self.agent.train_mode(itr)
+        self.algo.optimize_agent(itr, sampler_itr=sampler_itr)
+        self._note(place.IDLE, itr)
+
+    def observe(self) -> None:
+        """Take part in learning observation statistics, with no observations of its own."""
+        example = self._arguments["examples"].observation
+        self.agent.update_obs_rms(torchify_buffer(buffer_from_example(example, 0)))
+
+    def load(self, state: bytes) -> None:
+        """Go on from the state of rank 0."""
+        agent, optimizer, self.algo.update_counter = serialize.loads(state)
+        self.agent.load_state_dict(agent)
+        self.algo.load_optim_state_dict(optimizer)
+
+    def parameters(self) -> dict[str, Any]:
+        """The model's, as numpy arrays by name; those of all ranks are the same."""
+        return {
+            name: x.numpy(force=True) for name, x in bare(self.agent.model).state_dict().items()
+        }
+
+    def where(self) -> place.Place:
+        """What the process is occupied with."""
+        return place_of_optimizer(self.spec)
+
+    def close(self) -> None:
+        """Leave the others."""
+        self.ranks.leave()
+
+
+def place_of_optimizer(spec: OptimizerSpec) -> place.Place:
+    """What a rank is, or was, occupied with."""
+    itr = int(spec.progress[place.ITR])
+    return place.Place(place.IDLE, -1, False, itr, -1, f"rank {spec.rank} of the optimizer", None)
+
+
+class OptimizerPool(Pool):
+    """The further ranks' processes."""
+
+    target = optimizer_main
+    who = "optimizer rank"
+
+    def _place_of(self, rank: int, action: Any = None) -> place.Place:
+        return place_of_optimizer(self._specs[rank])
+
+
+class Optimizers:
+    """Rank 0's side of all ranks.
+
+    Args:
+        algo, agent: of rank 0, as constructed; to be made anew in the others.
+        hardware: of every rank, this one included.
+    """
+
+    def __init__(self, algo: Any, agent: Any, hardware: list[Hardware]) -> None:
+        self.hardware = hardware
+        self.world_size = len(hardware)
+        self._recipe = serialize.dumps((algo, agent))
+        self._ranks = Ranks(0, self.world_size)
+        self._pool: OptimizerPool | None = None
+        self._given_up = False
+        self._thread = ThreadPoolExecutor(1, "optimizer ranks")
+
+    def start(
+        self,
+        replay: Any,
+        arguments: dict[str, Any],
+        seed: int,
+        timeout_s: float,
+        start_method: str | None,
+    ) -> None:
+        """Start the further ranks.
+
+        Args:
+            replay: that all draw from.
+            arguments: of ``async_initialize``, but for agent and replay.
+            seed: of the run.
+            timeout_s: for one call of ``optimize_agent``.
+            start_method: of processes.
+
+        Raises:
+            WorkerError: a rank could not start.
+        """
+        store = self._ranks.store = serve_store(None, self.world_size, CONNECT_S)
+        algo, agent = serialize.loads(self._recipe)
+        backend = common_backend([("here", own.cuda_idx) for own in self.hardware])
+        context = start_context(start_method)
+        specs = [
+            OptimizerSpec(
+                rank=rank,
+                world_size=self.world_size,
+                recipe=serialize.dumps((algo, agent, arguments)),
+                replay=replay,
+                seed=seed,
+                port=store.port,
+                backend=backend,
+                progress=progress_of(1)[0],
+                stacks=StackFile(),
+                hardware=own,
+                starter_lasts=starter_lasts(context),
+            )
+            for rank, own in enumerate(self.hardware)
+            if rank
+        ]
+        limits = Limits(step_s=timeout_s, start_s=CONNECT_S)
+        self._backend = backend
+        self._pool = OptimizerPool(specs, limits, start_method, self._raise_if_given_up)
+
+    def connect(self, agent: Any) -> None:
+        """Connect this rank's agent, on its device, with those of the others."""
+
+        def own() -> None:
+            self._ranks.connect(self._backend, CONNECT_S, on_one_machine=True)
+            agent.data_parallel()
+
+        self.together(own, "connect")
+
+    def together(self, own: Callable[[], Any], method: str, *arguments: Any) -> Any:
+        """Do something here while the other ranks run a method; what it gives here.
+
+        Raises:
+            WorkerError: a rank failed, or takes too long; this rank's own error otherwise.
+        """
+        if self._pool is None:
+            return own()
+        others = self._thread.submit(self._pool.call, method, *arguments)
+        try:
+            result = own()
+        except BaseException as error:
+            # Where the connection to another rank is lost, its error matters, and will be here.
+            if isinstance(error, RuntimeError) and not isinstance(error, RlpytError):
+                self._raise_theirs(others, error)
+            self._given_up = True
+            wait([others])
+            raise
+        others.result()
+        return result
+
+    def ask(self, method: str, *arguments: Any) -> list[Any]:
+        """What a method of ``Optimizer`` gives in every other rank."""
+        return [] if self._pool is None else self._pool.call(method, *arguments)
+
+    def load(self, agent: Any, algo: Any) -> None:
+        """Let the others go on from the state of rank 0, which was loaded here."""
+        own = agent.state_dict(), algo.optim_state_dict(), algo.update_counter
+        self.ask("load", serialize.dumps(own))
+
+    def _raise_theirs(self, others: Any, error: BaseException) -> None:
+        done, _ = wait([others], SETTLE_S)
+        theirs = others.exception() if done else None
+        if theirs is not None:
+            raise theirs from error
+
+    def _raise_if_given_up(self) -> None:
+        if self._given_up:
+            raise GivenUp
+
+    def shutdown(self) -> None:
+        """End the other ranks; can be called again."""
+        self._given_up = True
+        self._thread.shutdown()
+        if self._pool is not None:
+            self._pool.shutdown(patience_s=0.1)
+            self._pool = None
+        self._ranks.leave()
+
+
+class GivenUp(RlpytError):
+    """Rank 0 has failed; the others need not answer."""

@@ -1,0 +1,1 @@
+"""Sampling beside optimization, in processes of its own."""

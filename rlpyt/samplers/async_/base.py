@@ -1,0 +1,253 @@
+"""Samplers whose work is done by other samplers, in processes beside the optimizer."""
+
+import secrets
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rlpyt.errors import WorkerError
+from rlpyt.samplers.assembly import (
+    allocate_batch,
+    checked_agent,
+    initialize_agent,
+    progress_of,
+    try_out,
+)
+from rlpyt.samplers.base import BaseSampler
+from rlpyt.samplers.host import HostEnvs, HostPool, HostSpec
+from rlpyt.samplers.layout import Hardware, SamplerLayout
+from rlpyt.samplers.pool import Limits
+from rlpyt.utils import serialize
+from rlpyt.utils.buffer import torchify_buffer
+from rlpyt.utils.processes import start_context, starter_lasts
+from rlpyt.utils.seed import check_seed, make_seed
+from rlpyt.utils.shared import Arena
+from rlpyt.utils.stacks import StackFile
+from rlpyt.utils.synchronize import forget_names
+
+
+class AsyncSamplerMixin(BaseSampler):
+    """A sampler that fills batches in shared memory while its caller does other things.
+
+    A process of its own, the host, runs an ordinary sampler of class ``SamplerCls``; several
+    hosts, one for each entry of a list of affinities, share the environments (columns of the
+    batches). They act with copies of the agent, and take the newest parameters before each batch
+    (``agent.send_shared_memory``).
+
+    The order of calls is ``async_initialize``, ``initialize``, then ``obtain_samples`` and
+    ``evaluate_agent``, from any one thread at a time.
+
+    Attributes:
+        slots, slots_pyt: the batches [T, B], as numpy and torch trees over the same memory.
+    """
+
+    SamplerCls: Any
+    n_slots = 2
+    start_timeout_s = 300.0  # for starting a process and making its environments
+    start_method: str | None = None  # see ``processes.start_context``
+    _hosts: HostPool | None = None
+
+    @property
+    def layout(self) -> SamplerLayout:
+        """That of the samplers in the hosts."""
+        layout: SamplerLayout = self.SamplerCls.layout
+        return layout
+
+    def async_initialize(
+        self,
+        agent: Any,
+        bootstrap_value: bool = False,
+        traj_info_kwargs: dict[str, Any] | None = None,
+        seed: int | None = None,
+        final_observation: bool = False,
+    ) -> tuple[Sequence[Any], Any]:
+        """Initialize the agent of this process and allocate the batches; start nothing.
+
+        Args:
+            agent, bootstrap_value, traj_info_kwargs, seed, final_observation: as of
+                ``Sampler.initialize``.
+
+        Returns:
+            (the batches, numpy trees in shared memory; examples of one step).
+        """
+        self.shutdown()
+        self.agent = checked_agent(agent)
+        self.seed = make_seed() if seed is None else check_seed(seed)
+        self._settings = dict(
+            seed=self.seed,
+            bootstrap_value=bootstrap_value,
+            traj_info_kwargs=traj_info_kwargs,
+            final_observation=final_observation,
+        )
+        self._recipe_agent = serialize.dumps(agent)
+        self.examples = try_out(self, in_child=True)
+        initialize_agent(self, share_memory=False)
+        arena = Arena(onward=True)  # hosts hand columns to their workers
+        self.slots = [
+            allocate_batch(self, arena, bootstrap_value, final_observation)
+            for _ in range(self.n_slots)
+        ]
+        self.slots_pyt = [torchify_buffer(slot) for slot in self.slots]
+        self._stop = arena.allocate((1,), np.uint8)
+        self._mailbox = agent.open_mailbox()
+        return self.slots, self.examples
+
+    def initialize(self, affinity: Any = None) -> None:
+        """Start the hosts, which start what their samplers need.
+
+        Args:
+            affinity: of a host, see ``Hardware.of``; or a list with one for each of several.
+
+        Raises:
+            WorkerError: a process or environment failed to start.
+            ValueError: the environments cannot be shared out evenly.
+        """
+        several = affinity if isinstance(affinity, list | tuple) else [affinity]
+        B, n = self.batch_spec.B, len(several)
+        if not n or B % n:
+            raise ValueError(
+                f"batch_B={B} does not divide evenly among {n} sampler processes, one for each "
+                "entry of affinity['sampler']; take a multiple of their number."
+            )
+        each = B // n
+        hardware = [Hardware.of(own, each, self.layout.groups) for own in several]
+        context = start_context(self.start_method)
+        progress = progress_of(n)
+        specs = [
+            HostSpec(
+                rank=i,
+                world_size=n,
+                recipe=serialize.dumps(self._recipe(i, each)),
+                examples=serialize.dumps(self.examples),
+                slots=[slot[:, i * each : (i + 1) * each] for slot in self.slots],
+                mailbox=self._mailbox,
+                progress=progress[i],
+                stop=self._stop,
+                semaphores=f"/mp{secrets.token_hex(4)}",
+                stacks=StackFile(),
+                hardware=own,
+                torch_threads=own.master_torch_threads or 1,
+                starter_lasts=starter_lasts(context),
+            )
+            for i, own in enumerate(hardware)
+        ]
+        limits = Limits(self.env_timeout, self.reset_timeout, self.start_timeout_s)
+        if self.layout.processes:  # they look after their workers, and say so before we do
+            limits = Limits(limits.step_s * 1.5, limits.reset_s * 1.5, limits.start_s * 1.5)
+        envs = [self._envs_of(i, each) for i in range(n)]
+        self._hosts = HostPool(specs, envs, limits, self.start_method, self._wait)
+        forget_names([self._mailbox.lock])
+
+    def _envs_of(self, rank: int, batch_B: int) -> HostEnvs:
+        """The environments of a host."""
+        eval_env_kwargs = self.eval_env_kwargs
+        return HostEnvs(
+            EnvCls=self.EnvCls,
+            env_kwargs=self.env_kwargs,
+            env_ranks=range(rank * batch_B, (rank + 1) * batch_B),
+            eval_env_kwargs=self.env_kwargs if eval_env_kwargs is None else eval_env_kwargs,
+            eval_env_ranks=range(0 if rank else self.eval_n_envs),
+            seed=self.seed,
+        )
+
+    def _recipe(self, rank: int, batch_B: int) -> tuple[Any, Any, dict[str, Any]]:
+        """What a host runs: (sampler, agent, arguments of its ``initialize``)."""
+        sampler = self.SamplerCls(
+            EnvCls=self.EnvCls,
+            env_kwargs=self.env_kwargs,
+            batch_T=self.batch_spec.T,
+            batch_B=batch_B,
+            CollectorCls=self.CollectorCls,
+            max_decorrelation_steps=self.max_decorrelation_steps,
+            TrajInfoCls=self.TrajInfoCls,
+            eval_n_envs=0 if rank else self.eval_n_envs,
+            eval_CollectorCls=self.eval_CollectorCls,
+            eval_env_kwargs=self.eval_env_kwargs,
+            eval_max_steps=self.eval_max_steps,
+            eval_max_trajectories=self.eval_max_trajectories,
+            eval_deterministic=self.eval_deterministic,
+            env_timeout=self.env_timeout,
+            reset_timeout=self.reset_timeout,
+        )
+        sampler.start_timeout_s, sampler.start_method = self.start_timeout_s, self.start_method
+        return sampler, serialize.loads(self._recipe_agent), self._settings
+
+    def _wait(self) -> None:
+        self.interrupt()
+
+    @staticmethod
+    def should_stop() -> bool:
+        """Asked while an evaluation is waited for; replace it to be able to end one early."""
+        return False
+
+    @staticmethod
+    def interrupt() -> None:
+        """Asked while hosts are waited for; replace it by what raises to give up."""
+
+    def _call(self, method: str, *args: Any) -> list[Any]:
+        if self._hosts is None:
+            raise WorkerError("the sampler is not initialized, or was shut down.")
+        return self._hosts.call(method, *args)
+
+    def obtain_samples(self, itr: int, db_idx: int = 0) -> list[Any]:
+        """Fill a batch with the newest policy.
+
+        Args:
+            itr: of the sampler.
+            db_idx: which of ``slots``.
+
+        Returns:
+            The ``TrajInfo`` of trajectories that ended. ``policy_updates`` then says how many
+            updates the policy had had, that of the most outdated host.
+
+        Raises:
+            WorkerError: a host or worker failed; nothing of the sampler is left running.
+        """
+        replies = self._call("collect", itr, db_idx)
+        self.policy_updates = min(updates for _, updates in replies)
+        return [info for infos, _ in replies for info in infos]
+
+    def evaluate_agent(self, itr: int) -> list[Any]:
+        """Run the evaluation episodes with the newest policy; returns their ``TrajInfo``.
+
+        Raises:
+            ValueError: the sampler has no evaluation environments.
+            WorkerError: a host or worker failed.
+        """
+        if not self.eval_n_envs:
+            raise ValueError("nothing to evaluate in: construct the sampler with eval_n_envs > 0.")
+        self._stop[0] = False
+        return [info for infos in self._call("evaluate", itr) for info in infos]
+
+    def stop_evaluation(self) -> None:
+        """End an evaluation early; it then returns what episodes were finished."""
+        self._stop[0] = True
+
+    def state_dict(self) -> dict[str, Any]:
+        """State of every host's sampler."""
+        return {"hosts": self._call("state_dict")}
+
+    def load_state_dict(self, state: dict[str, Any]) -> bool:
+        """Go on from a saved state; returns whether exactly, see ``Sampler.load_state_dict``."""
+        if self._hosts is None:
+            raise WorkerError("the sampler is not initialized, or was shut down.")
+        hosts = state.get("hosts", [])
+        if len(hosts) != len(self._hosts.processes):
+            return False
+        return all(self._hosts.call_each("load_state_dict", [(one,) for one in hosts]))
+
+    @property
+    def processes(self) -> list[Any]:
+        """The hosts."""
+        return [] if self._hosts is None else self._hosts.processes
+
+    def shutdown(self) -> None:
+        """Stop the hosts, and all that they started; can be called again."""
+        if self._hosts is not None:
+            self._hosts.shutdown()
+            self._hosts = None
+
+
+class AsyncParallelSamplerMixin(AsyncSamplerMixin):
+    """An asynchronous sampler whose hosts start workers."""

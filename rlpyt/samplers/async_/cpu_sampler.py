@@ -1,0 +1,26 @@
+"""Workers that act for themselves, beside the optimizer."""
+
+from typing import Any
+
+from rlpyt.samplers.async_.base import AsyncParallelSamplerMixin
+from rlpyt.samplers.async_.collectors import DbCpuResetCollector
+from rlpyt.samplers.parallel.cpu.collectors import CpuEvalCollector
+from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
+
+EVAL_TRAJ_CHECK = 0.1  # seconds; rlpyt looked for finished evaluation episodes so often
+
+
+class AsyncCpuSampler(AsyncParallelSamplerMixin):
+    """A ``CpuSampler`` beside the optimizer."""
+
+    SamplerCls = CpuSampler
+
+    def __init__(
+        self,
+        *args: Any,
+        CollectorCls: Any = DbCpuResetCollector,
+        eval_CollectorCls: Any = CpuEvalCollector,
+        **kwargs: Any,
+    ) -> None:
+        kwargs.update(CollectorCls=CollectorCls, eval_CollectorCls=eval_CollectorCls)
+        super().__init__(*args, **kwargs)

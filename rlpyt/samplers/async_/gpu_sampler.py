@@ -1,0 +1,47 @@
+"""Workers behind action servers, beside the optimizer; one server for each GPU."""
+
+from typing import Any, NoReturn
+
+from rlpyt.samplers.async_.base import AsyncParallelSamplerMixin
+from rlpyt.samplers.async_.collectors import DbGpuResetCollector
+from rlpyt.samplers.host import host_main
+from rlpyt.samplers.parallel.gpu.collectors import GpuEvalCollector
+from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
+
+
+class AsyncGpuSamplerBase(AsyncParallelSamplerMixin):
+    """A ``GpuSampler`` beside the optimizer, or several.
+
+    Each entry of the list ``affinity["sampler"]`` is a process with a server on its own device
+    (``cuda_idx``), and workers of its own. Without GPUs the servers act on the CPU.
+    """
+
+    SamplerCls: Any = GpuSampler
+
+    def __init__(
+        self,
+        *args: Any,
+        CollectorCls: Any = DbGpuResetCollector,
+        eval_CollectorCls: Any = GpuEvalCollector,
+        **kwargs: Any,
+    ) -> None:
+        kwargs.update(CollectorCls=CollectorCls, eval_CollectorCls=eval_CollectorCls)
+        super().__init__(*args, **kwargs)
+
+    action_server_process = staticmethod(host_main)  # what a server's process runs
+
+    def launch_workers(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """rlpyt's way to start workers from a server.
+
+        Raises:
+            NotImplementedError: always; the ``GpuSampler`` in the server's process starts them.
+        """
+        raise NotImplementedError("servers start their workers by themselves (samplers.host).")
+
+    def shutdown_workers(self) -> None:
+        """End servers and workers."""
+        self.shutdown()
+
+
+class AsyncGpuSampler(AsyncGpuSamplerBase):
+    """All workers of a server step, then all are answered, in turn."""

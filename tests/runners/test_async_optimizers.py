@@ -1,0 +1,137 @@
+"""Several optimizers beside one sampler: one agent, and one named error when a rank fails."""
+
+import gc
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).parent))
+from test_async_rl import SMALL, B, Same, T, run
+from test_minibatch_rl import StopAfter
+from test_off_policy import NARROW
+
+from rlpyt.agents.dqn.vector import DqnMlpAgent
+from rlpyt.agents.pg.vector import CategoricalMlpAgent
+from rlpyt.agents.qpg.sac_agent import SacAgent
+from rlpyt.algos.dqn.dqn import DQN
+from rlpyt.algos.pg.vtrace import VTrace
+from rlpyt.algos.qpg.sac import SAC
+from rlpyt.envs.gym import make
+from rlpyt.errors import NonFiniteError, WorkerError, WorkerTimeout
+from rlpyt.runners.async_rl import AsyncRl
+from rlpyt.samplers.async_.serial_sampler import AsyncSerialSampler
+from rlpyt.utils.residue import left_since, take_stock
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+RANKS = dict(sampler=dict(n_workers=1), optimizer=[dict(torch_threads=1)] * 2)
+
+
+@pytest.fixture(scope="module")
+def nothing_left():
+    """As in the other tests of faults, but for what gloo opens once in a process."""
+    run("dqn", AsyncRl, AsyncSerialSampler, affinity=RANKS)
+    gc.collect()  # agents hold connections as long as they live
+    before = take_stock()
+    yield
+    gc.collect()
+    left = left_since(before)
+    assert not left, left
+
+
+@pytest.mark.parametrize("name", ["dqn", "r2d1"])
+def test_all_ranks_have_one_agent_in_a_resumed_run_too(name, tmp_path):
+    kwargs = dict(affinity=RANKS, max_lead=0, n_itr=20, settings=dict(batch_size=8))
+    if name == "r2d1":
+        kwargs["settings"] = dict(batch_B=2)
+    first = run(name, AsyncRl, AsyncSerialSampler, hooks=[Same()], **kwargs)
+    assert first.world_size == 2 and first.algo.update_counter > 0
+    stop = dict(checkpoint_dir=tmp_path, hooks=[StopAfter(12)])
+    run(name, AsyncRl, AsyncSerialSampler, **stop, **kwargs)
+    again = dict(resume_from=tmp_path, checkpoint_dir=tmp_path / "other", hooks=[Same()])
+    second = run(name, AsyncRl, AsyncSerialSampler, **again, **kwargs)
+    assert second.algo.update_counter == first.algo.update_counter
+
+
+def test_observation_statistics_are_those_of_all_samples():
+    seen = {}
+    normalized = dict(hidden_sizes=[8], normalize_observation=True)
+    for n in (1, 2):
+        runner = AsyncRl(
+            SAC(batch_size=16 // n, min_steps_learn=64, replay_size=1000, replay_ratio=4),
+            SacAgent(model_kwargs=normalized, q_model_kwargs=normalized),
+            AsyncSerialSampler(make, dict(id="Pendulum-v1"), batch_T=T, batch_B=B),
+            n_steps=8 * T * B, seed=3, affinity={**RANKS, "optimizer": RANKS["optimizer"][:n]},
+            max_lead=0, hooks=[Same()] if n == 2 else [],
+        )  # fmt: skip
+        runner.train()
+        state = runner.agent.state_dict()["model"]
+        seen[n] = {key: value for key, value in state.items() if "obs_rms" in key}
+        assert seen[n] and all(value.isfinite().all() for value in seen[n].values())
+    count = [key for key in seen[1] if key.endswith("count")]
+    assert count and all(seen[1][key] == seen[2][key] == 8 * T * B for key in count)
+
+
+class Failing(DQN):
+    """Its second rank fails in some way after some updates, or the first has a loss of NaN."""
+
+    how = "raise"
+
+    def optimize_agent(self, itr, samples=None, sampler_itr=None):
+        if self.rank == 1 and self.update_counter >= 5:
+            if self.how == "raise":
+                raise ArithmeticError("the second rank is lost")
+            os.kill(os.getpid(), getattr(signal, self.how))
+        return super().optimize_agent(itr, samples, sampler_itr)
+
+
+class Killed(Failing):
+    how = "SIGKILL"
+
+
+class Stopped(Failing):
+    how = "SIGSTOP"
+
+
+class NaN(DQN):
+    def loss(self, samples, *args):
+        loss, *others = super().loss(samples, *args)
+        lost = self.rank == 0 and self.update_counter >= 5
+        return (loss * float("nan") if lost else loss, *others)
+
+
+@pytest.mark.parametrize(
+    "Algo, error, message",
+    [
+        (Failing, WorkerError, r"^optimizer rank 1 .*ArithmeticError: the second rank is lost"),
+        (
+            Killed,
+            WorkerError,
+            r"^optimizer rank 1 .*was killed by SIGKILL",
+        ),
+        (Stopped, WorkerTimeout, r"^optimizer rank 1 .*no progress for 3 s"),
+        (NaN, NonFiniteError, "^NaN, iteration 5, update 5: the loss is nan"),
+    ],
+)
+def test_one_rank_that_fails_ends_the_run_by_name(Algo, error, message, tmp_path):
+    runner = AsyncRl(
+        Algo(**SMALL), DqnMlpAgent(model_kwargs=NARROW),
+        AsyncSerialSampler(make, dict(id="CartPole-v1"), batch_T=T, batch_B=B),
+        n_steps=200 * T * B, seed=3, affinity=RANKS, max_lead=1, rank_timeout_s=3.0,
+        checkpoint_dir=tmp_path,
+    )  # fmt: skip
+    with pytest.raises(error, match=message):
+        runner.train()
+    assert not torch.distributed.is_initialized()
+    assert not [t for t in threading.enumerate() if "optimizer ranks" in t.name]
+
+
+def test_without_a_replay_there_is_one_optimizer():
+    sampler = AsyncSerialSampler(make, dict(id="CartPole-v1"), batch_T=T, batch_B=B)
+    runner = AsyncRl(VTrace(), CategoricalMlpAgent(), sampler, n_steps=10 * T * B, affinity=RANKS)
+    with pytest.raises(ValueError, match="VTrace learns from batches where they lie"):
+        runner.train()

@@ -1,0 +1,294 @@
+"""Asynchronous runs: held in step they are the synchronous ones; let go, they lose nothing."""
+
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+for folder in (Path(__file__).parent, Path(__file__).parents[1] / "algos" / "qpg"):
+    sys.path.insert(0, str(folder))
+import test_qpg_runs
+from test_minibatch_rl import StopAfter
+from test_off_policy import NARROW, SEQUENCES, assert_same_agent, rows_of
+
+from rlpyt.agents.dqn.vector import DqnMlpAgent, R2d1LstmAgent
+from rlpyt.algos.dqn.dqn import DQN
+from rlpyt.algos.dqn.r2d1 import R2D1
+from rlpyt.envs.gym import make
+from rlpyt.envs.toy import CountEnv
+from rlpyt.runners.async_rl import AsyncRl, AsyncRlEval, Due
+from rlpyt.runners.hooks import Hook
+from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
+from rlpyt.samplers.async_.alternating_sampler import (
+    AsyncAlternatingSampler,
+    AsyncNoOverlapAlternatingSampler,
+)
+from rlpyt.samplers.async_.cpu_sampler import AsyncCpuSampler
+from rlpyt.samplers.async_.gpu_sampler import AsyncGpuSampler
+from rlpyt.samplers.async_.serial_sampler import AsyncSerialSampler
+from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.utils.logging.context import run_context
+
+T, B, N_ITR = 8, 4, 14
+SMALL = dict(
+    batch_size=16, min_steps_learn=4 * T * B, replay_size=10 * T * B, replay_ratio=2,
+    target_update_interval=5, eps_steps=8 * T * B, learning_rate=1e-3,
+)  # fmt: skip
+ONE = dict(sampler=dict(n_workers=2), optimizer=dict(torch_threads=1))
+TWO = dict(sampler=[dict(n_workers=2), dict(n_workers=2)], optimizer=[dict(torch_threads=1)])
+SAMPLERS = [AsyncCpuSampler, AsyncGpuSampler, AsyncAlternatingSampler]
+RUNS = {
+    "dqn": lambda **kw: (
+        DQN(prioritized_replay=True, n_step_return=2, pri_beta_steps=200, **{**SMALL, **kw}),
+        DqnMlpAgent(model_kwargs=NARROW),
+    ),
+    "r2d1": lambda **kw: (
+        R2D1(**{**SEQUENCES, "min_steps_learn": 4 * T * B, "replay_ratio": 3, **kw}),
+        R2d1LstmAgent(model_kwargs=dict(hidden_sizes=[8], lstm_size=8)),
+    ),
+}
+
+
+def run(name, Runner, Sampler, settings=None, train=True, sampler=None, n_itr=N_ITR, **kwargs):
+    algo, agent = RUNS[name](**(settings or {}))
+    evaluated = issubclass(Runner, MinibatchRlEval)
+    evaluation = dict(eval_n_envs=2, eval_max_steps=400, eval_max_trajectories=4)
+    made = Sampler(
+        **{
+            **dict(EnvCls=make, env_kwargs=dict(id="CartPole-v1"), batch_T=T, batch_B=B),
+            **(evaluation if evaluated else {}),
+            **(sampler or {}),
+        }
+    )
+    runner = Runner(
+        algo=algo, agent=agent, sampler=made, n_steps=n_itr * T * B,
+        **{**dict(seed=4, log_interval_steps=2 * T * B), **kwargs},
+    )  # fmt: skip
+    if train:
+        runner.train()
+    return runner
+
+
+def assert_same_run(a, b):
+    assert_same_agent(a, b)
+    assert a.algo.update_counter == b.algo.update_counter > 0
+    x, y = a.algo.replay_buffer.samples, b.algo.replay_buffer.samples
+    for field in ("observation", "action", "reward", "done"):
+        assert (getattr(x, field) == getattr(y, field)).all(), field
+
+
+@pytest.mark.parametrize(
+    "name, Sampler, affinity",
+    [
+        ("dqn", AsyncSerialSampler, None),
+        ("dqn", AsyncCpuSampler, ONE),
+        ("dqn", AsyncGpuSampler, TWO),
+        ("r2d1", AsyncSerialSampler, TWO),
+        ("r2d1", AsyncAlternatingSampler, ONE),
+        ("r2d1", AsyncNoOverlapAlternatingSampler, ONE),
+    ],
+)
+def test_held_in_step_it_is_the_run_of_one_process(name, Sampler, affinity):
+    whole = run(name, MinibatchRl, SerialSampler)
+    beside = run(name, AsyncRl, Sampler, affinity=affinity, max_lead=0)
+    assert_same_run(whole, beside)
+
+
+@pytest.mark.parametrize("name", ["ddpg", "td3", "sac", "sac_v", "sac, normalized"])
+def test_continuous_control_held_in_step(name):
+    whole = test_qpg_runs.run(name)
+    beside = test_qpg_runs.run(name, AsyncRl, AsyncSerialSampler, affinity=ONE, max_lead=0)
+    test_qpg_runs.assert_same_run(whole, beside)
+
+
+def test_rows_and_evaluations_are_those_of_one_process(tmp_path):
+    with run_context(tmp_path / "a", 0, "one"):
+        run("dqn", MinibatchRlEval, SerialSampler)
+    with run_context(tmp_path / "b", 0, "beside", snapshot_mode="last"):
+        run("dqn", AsyncRlEval, AsyncSerialSampler, affinity=ONE, max_lead=0)
+    one, beside = rows_of(tmp_path / "a"), rows_of(tmp_path / "b")
+    own = {"OptThrottle", "SamplerThrottle", "SamplerIteration", "Iteration"}
+    own = {f"Diagnostics/{name}" for name in own}
+    timed = {"CumTime (s)", "StepsPerSecond", "CumEvalTime", "UpdatesPerSecond", "CumTrainTime"}
+    left_out = own | {f"Diagnostics/{name}" for name in timed}
+    assert len(one) == len(beside) == 1 + N_ITR // 2
+    for x, y in zip(one, beside):
+        assert not {k: (x[k], y[k]) for k in x if k not in left_out and x[k] != y[k]}
+    last = beside[-1]
+    assert own <= set(last) and int(last["Diagnostics/SamplerIteration"]) == N_ITR - 1
+    assert float(last["PolicyLagAverage"]) == 0
+    snapshot = torch.load(tmp_path / "b" / "params.pkl")
+    assert snapshot["sampler_itr"] == N_ITR - 1
+    assert snapshot["cum_updates"] == float(last["Diagnostics/CumUpdates"]) > 0
+
+
+@pytest.mark.parametrize("name, Sampler", [("dqn", AsyncSerialSampler), ("r2d1", AsyncCpuSampler)])
+def test_held_in_step_a_resumed_run_is_the_uninterrupted_one(name, Sampler, tmp_path):
+    kwargs = dict(affinity=ONE, max_lead=0)
+    whole = run(name, AsyncRl, Sampler, **kwargs)
+    for stop in (1, 8):  # while the replay fills, and while learning goes on
+        directory = tmp_path / str(stop)
+        run(name, AsyncRl, Sampler, checkpoint_dir=directory, hooks=[StopAfter(stop)], **kwargs)
+        other = dict(checkpoint_dir=tmp_path / "other", seed=99, **kwargs)
+        resumed = run(name, AsyncRl, Sampler, resume_from=directory, **other)
+        assert resumed.start_itr == stop + 1
+        assert_same_run(whole, resumed)
+
+
+@pytest.mark.parametrize("max_lead", [None, 1])
+def test_resumed_anywhere_it_goes_on_with_what_was_on_its_way(max_lead, tmp_path):
+    kwargs = dict(affinity=ONE, max_lead=max_lead, n_itr=40, settings=dict(replay_size=10_000))
+    kwargs["sampler"] = dict(EnvCls=CountEnv, env_kwargs={}, max_decorrelation_steps=0)
+    first = run(
+        "dqn", AsyncRl, AsyncSerialSampler, checkpoint_dir=tmp_path, hooks=[StopAfter(9)], **kwargs
+    )
+    collected = first.feed.next_itr
+    assert collected > 9
+    second = run(
+        "dqn", AsyncRl, AsyncSerialSampler, resume_from=tmp_path,
+        checkpoint_dir=tmp_path / "other", **kwargs,
+    )  # fmt: skip
+    assert second.start_itr == 10 and second.itr == 39
+    check_counts(second.algo.replay_buffer, 40 * T)
+
+
+def test_without_a_saved_replay_a_new_one_is_filled_before_learning_goes_on(tmp_path):
+    kwargs = dict(affinity=ONE, max_lead=0, settings=dict(save_replay=False))
+    run("dqn", AsyncRl, AsyncSerialSampler, checkpoint_dir=tmp_path, hooks=[StopAfter(8)], **kwargs)
+    resumed = run(
+        "dqn", AsyncRl, AsyncSerialSampler, resume_from=tmp_path,
+        checkpoint_dir=tmp_path / "other", **kwargs,
+    )  # fmt: skip
+    # Of 14 iterations, 4 to 8 learnt, 9 to 12 filled, 13 learnt: 4 updates in each.
+    assert resumed.algo.update_counter == 4 * (5 + 1)
+
+
+class Watchful(DQN):
+    """Checks every batch that it learns from: in CountEnv, one can tell what follows what."""
+
+    def update(self, itr):
+        batch = self.replay_buffer.sample_batch(64)
+        now, after = batch.agent_inputs.observation, batch.target_inputs.observation
+        assert (now[:, 0] == after[:, 0]).all()
+        on = ~batch.done.bool()
+        assert (after[on, 2] == now[on, 2] + 1).all() and (after[on, 1] == now[on, 1]).all()
+        assert (batch.return_ == 100 * now[:, 1] + now[:, 2] + 1).all()
+        return super().update(itr)
+
+
+def check_counts(replay, T_all):
+    """The last rows are the end of an unbroken stream of every environment."""
+    samples, ring = replay.samples, replay.ring
+    assert ring.written == T_all
+    rows = np.arange(max(0, T_all - ring.T), T_all) % ring.T
+    observation, reward, done = (
+        np.asarray(getattr(samples, name))[rows] for name in ("observation", "reward", "done")
+    )
+    rank, episode, t = np.moveaxis(observation.astype(np.int64), -1, 0)
+    assert (rank == rank[0]).all() and len(set(rank[0])) == rank.shape[1]
+    assert (reward == 100 * episode + t + 1).all()
+    assert (episode[1:] == episode[:-1] + done[:-1]).all()
+    assert (t[1:] == np.where(done[:-1], 0, t[:-1] + 1)).all()
+
+
+@pytest.mark.parametrize(
+    "Sampler, affinity", [(s, ONE) for s in SAMPLERS] + [(AsyncCpuSampler, TWO)]
+)
+def test_nothing_is_lost_or_torn_while_both_run_freely(Sampler, affinity):
+    count_freely(Sampler, affinity, 20_000)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("Sampler", [AsyncSerialSampler, AsyncCpuSampler])
+def test_nothing_is_lost_or_torn_in_a_million_steps(Sampler):
+    count_freely(Sampler, ONE, 1_000_000)
+
+
+def count_freely(Sampler, affinity, n_steps):
+    sampler = Sampler(
+        EnvCls=CountEnv, env_kwargs=dict(length=7), batch_T=5, batch_B=8,
+        max_decorrelation_steps=0,
+    )  # fmt: skip
+    algo = Watchful(**{**SMALL, "replay_size": 4000, "min_steps_learn": 400}, double_dqn=True)
+    runner = AsyncRl(
+        algo, DqnMlpAgent(model_kwargs=NARROW), sampler, n_steps, affinity=affinity, seed=1,
+        log_interval_steps=10_000,
+    )  # fmt: skip
+    runner.train()
+    assert algo.update_counter > 0
+    check_counts(algo.replay_buffer, n_steps // 8)
+
+
+def test_the_sampler_may_lead_by_so_many_batches():
+    led = []
+
+    class Lead(Hook):
+        def on_iteration(self, runner, itr):
+            time.sleep(0.02)
+            led.append(runner.feed.next_itr - itr)
+
+    runner = run("dqn", AsyncRl, AsyncSerialSampler, affinity=ONE, max_lead=2, hooks=[Lead()])
+    # Batch i is there, so are at most i + 1 and i + 2; the next to begin is i + 3 at the most.
+    assert max(led) <= 3 and runner.algo.update_counter == 4 * (N_ITR - 4)
+
+
+def test_the_ratio_is_an_upper_bound_and_reached_where_the_sampler_waits():
+    algo = DQN(**{**SMALL, "batch_size": 48, "replay_ratio": 1})
+    runner = run("dqn", AsyncRl, AsyncSerialSampler, train=False, affinity=ONE, max_lead=0)
+    runner.algo = algo
+    runner.train()
+    # 32 samples may be used in each iteration from the fifth on, 48 at a time.
+    assert algo.update_counter == 32 * (N_ITR - 4) // 48
+    due = Due(algo, T * B)
+    assert [due.after(n) for n in (0, 4, 5, 6, 7, 8)] == [0, 0, 0, 1, 2, 2]
+
+
+def test_statistics_of_trajectories_reach_the_rows(tmp_path):
+    with run_context(tmp_path, 0, "count"):
+        run(
+            "dqn", AsyncRl, AsyncCpuSampler, affinity=ONE,
+            sampler=dict(EnvCls=CountEnv, env_kwargs=dict(fixed=True, length=4)),
+        )  # fmt: skip
+    last = rows_of(tmp_path)[-1]
+    # All but the random steps at the start fill whole episodes of 4 steps.
+    assert abs(int(last["Diagnostics/CumCompletedTrajs"]) - N_ITR * T * B / 4) <= B
+    assert float(last["LengthAverage"]) == 4
+
+
+@pytest.mark.parametrize(
+    "kwargs, error, message",
+    [
+        (dict(Sampler=SerialSampler), TypeError, "needs an asynchronous sampler"),
+        (dict(affinity=dict(n_workers=2)), TypeError, r"dict\(sampler=\.\.\., optimizer=\.\.\.\)"),
+        (dict(affinity=dict(sampler=[{}] * 3)), ValueError, "does not divide evenly among 3"),
+        (dict(max_lead=-1), ValueError, "max_lead"),
+    ],
+)
+def test_what_does_not_fit_is_refused(kwargs, error, message):
+    kwargs = {"Sampler": AsyncSerialSampler, **kwargs}
+    with pytest.raises(error, match=message):
+        run("dqn", AsyncRl, **kwargs)
+
+
+def test_algorithms_that_cannot_learn_beside_the_sampler_say_so():
+    from rlpyt.agents.pg.vector import CategoricalMlpAgent
+    from rlpyt.algos.pg.ppo import PPO
+
+    sampler = AsyncSerialSampler(make, dict(id="CartPole-v1"), batch_T=T, batch_B=B)
+    runner = AsyncRl(PPO(), CategoricalMlpAgent(), sampler, n_steps=10 * T * B)
+    with pytest.raises(NotImplementedError, match="PPO does not run asynchronously"):
+        runner.train()
+
+
+class Same(Hook):
+    """Looks whether the optimizer's ranks have the same parameters."""
+
+    def on_end(self, runner):
+        own = runner.agent.state_dict()["model"]
+        (other,) = runner.optimizers.ask("parameters")
+        assert own.keys() == other.keys()
+        assert all(np.array_equal(own[name].numpy(), other[name]) for name in own)
