@@ -1,11 +1,13 @@
-"""Faults at random: something goes wrong in samplers, for real, and all must end well.
+"""Faults at random: something goes wrong in samplers and runs, for real, and all must end well.
 
     python -m benchmarks.chaos --faults 200              # about ten minutes on two cores
     python -m benchmarks.chaos --faults 2000 --seed 7    # another series, longer
     python -m benchmarks.chaos --only standstill         # faults whose kind contains this
+    python -m benchmarks.chaos --only async --faults 40  # of asynchronous runs: ten minutes
 
 Every trial starts a sampler of a random layout, size and start method and lets one fault happen
-in it (`chaos_trials`). What must follow: an error of the right class that names worker, process,
+in it (`chaos_trials`), or an asynchronous run, whose checkpoint must then lead on to a good end
+(`chaos_async`). What must follow: an error of the right class that names worker, process,
 host, environment, seed and place (or none, where nothing is wrong); within seconds; and no
 process, name in shared memory or open file more than before. Then a healthy sampler must collect
 the very batch that it collected before all faults. The table counts what did not; all columns
@@ -29,7 +31,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.chaos_trials import KINDS, Trial, draw_trial, run_trial, small_agent
+from benchmarks.chaos_async import ASYNC_KINDS, AsyncTrial, draw_async_trial
+from benchmarks.chaos_trials import KINDS, Trial, draw_trial, small_agent
 from benchmarks.harness import describe_machine
 from rlpyt.envs.faulty import FaultyEnv
 from rlpyt.samplers.serial.sampler import SerialSampler
@@ -37,6 +40,7 @@ from rlpyt.utils.buffer import buffer_func, leaves_of
 from rlpyt.utils.in_child import run_in_child
 from rlpyt.utils.residue import left_since, take_stock
 
+ALL_KINDS = {**KINDS, **ASYNC_KINDS}
 OUTPUT = Path(__file__).parent / "results" / "chaos.json"
 BOUND_S = 5.0  # from a fault to its error, beside limits that it has to wait for
 HANG_S = 120.0
@@ -51,19 +55,26 @@ class Hang(BaseException):
 class Outcome:
     """What came of a trial: complaints by what they count as, none if all is well."""
 
-    trial: Trial
+    trial: Trial | AsyncTrial
     seconds: float = 0.0  # that the call took in which the fault showed
     error: str = ""
     complaints: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
-def judge(trial: Trial, healthy: Any) -> Outcome:
+def draw(rng: random.Random, only: str) -> Trial | AsyncTrial:
+    """A random trial, of a kind whose name contains ``only``."""
+    kinds = [kind for kind in ALL_KINDS if only in kind]
+    kind = rng.choices(kinds, [ALL_KINDS[kind] for kind in kinds])[0]
+    return draw_async_trial(rng, kind) if kind in ASYNC_KINDS else draw_trial(rng, kind)
+
+
+def judge(trial: Trial | AsyncTrial, healthy: Any) -> Outcome:
     """Run a trial and look at what it left."""
     outcome = Outcome(trial)
     before = take_stock()
     signal.alarm(int(HANG_S))
     try:
-        found = run_trial(trial)
+        found = trial.run()
         outcome.seconds, outcome.error = found.seconds, found.error
         if found.complaint:
             outcome.complaints["unnamed"] = found.complaint
@@ -87,7 +98,7 @@ def judge(trial: Trial, healthy: Any) -> Outcome:
     return outcome
 
 
-def healthy_batch(trial: Trial | None = None) -> list[Any]:
+def healthy_batch(trial: Trial | AsyncTrial | None = None) -> list[Any]:
     """The leaves of a batch; in the layout of a trial, or serial."""
     SamplerCls = SerialSampler if trial is None else trial.SamplerCls
     sampler = SamplerCls(FaultyEnv, dict(fault="none"), batch_T=9, batch_B=4)
@@ -104,7 +115,7 @@ def table(outcomes: Sequence[Outcome]) -> str:
     """Outcomes by kind, as Markdown."""
     lines = [f"| kind | faults | {' | '.join(COUNTS)} | longest s |"]
     lines.append("| --- |" + " ---: |" * (len(COUNTS) + 2))
-    groups = {kind: [o for o in outcomes if o.trial.kind == kind] for kind in KINDS}
+    groups = {kind: [o for o in outcomes if o.trial.kind == kind] for kind in ALL_KINDS}
     for kind, own in [*groups.items(), ("all", list(outcomes))]:
         if own:
             counts = [sum(name in o.complaints for o in own) for name in COUNTS]
@@ -131,7 +142,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rng = random.Random(settings.seed)
     started, outcomes = time.monotonic(), []
     for i in range(settings.faults):
-        trial = draw_trial(rng, settings.only)
+        trial = draw(rng, settings.only)
         outcome = judge(trial, healthy)
         outcomes.append(outcome)
         said = "  ".join(f"{k}: {v}" for k, v in outcome.complaints.items()) or "well"

@@ -107,6 +107,10 @@ class Trial:
         """Of the layout."""
         return LAYOUTS[self.layout]
 
+    def run(self) -> "Found":
+        """Let it happen."""
+        return run_trial(self)
+
     def __str__(self) -> str:
         evaluation = " of evaluation" if self.evaluation else ""
         return (
@@ -124,10 +128,8 @@ class Found(NamedTuple):
     allowance_s: float = 0.0  # that the fault has to be waited for
 
 
-def draw_trial(rng: random.Random, only: str = "") -> Trial:
-    """A random trial, of a kind whose name contains ``only``."""
-    kinds = [kind for kind in KINDS if only in kind]
-    kind = rng.choices(kinds, [KINDS[kind] for kind in kinds])[0]
+def draw_trial(rng: random.Random, kind: str) -> Trial:
+    """A random trial of a kind."""
     faults, wheres = {
         "exception": (list(EXCEPTIONS), ["init", "reset", "step", "step"]),
         "death": (list(DEATHS), ["init", "reset", "step", "step"]),
@@ -201,7 +203,9 @@ def run_trial(trial: Trial) -> Found:
     """Let it happen."""
     with tempfile.TemporaryDirectory(prefix="chaos-") as directory:
         if trial.kind in ("killed program", "stopped training"):
-            return _run_program(trial, Path(directory))
+            code = PROGRAM.format(trial=trial, directory=directory)
+            stop = trial.kind == "stopped training"
+            return run_program(code, stop, trial.delay_s, allowance_s=10.0 * stop)
         return _run_here(trial, sampler_of(trial, Path(directory)))
 
 
@@ -343,9 +347,15 @@ with run_context(directory / "run", 0, "chaos"):
 """
 
 
-def _run_program(trial: Trial, directory: Path) -> Found:
-    """A program of its own, killed or stopped by Ctrl-C; its processes must go with it."""
-    code = PROGRAM.format(trial=trial, directory=str(directory))
+def run_program(code: str, stop: bool, delay_s: float, allowance_s: float) -> Found:
+    """A program of its own, killed or stopped by Ctrl-C; its processes must go with it.
+
+    Args:
+        code: of the program; it prints "ready".
+        stop: whether it is stopped.
+        delay_s: until then, from when it is ready.
+        allowance_s: that it may take to end, beside the bound of all trials.
+    """
     program = subprocess.Popen(
         [sys.executable, "-W", "ignore", "-c", code],
         stdout=subprocess.PIPE,
@@ -357,9 +367,8 @@ def _run_program(trial: Trial, directory: Path) -> Found:
         for line in program.stdout:  # type: ignore[union-attr]
             if line == "ready\n":
                 break
-        time.sleep(trial.delay_s)
+        time.sleep(delay_s)
         family = psutil.Process(program.pid).children(recursive=True)
-        stop = trial.kind == "stopped training"
         os.killpg(program.pid, signal.SIGINT) if stop else program.kill()
         began = time.monotonic()
         out, err = program.communicate(timeout=60)
@@ -371,7 +380,7 @@ def _run_program(trial: Trial, directory: Path) -> Found:
             complaint += f"exit code {program.returncode}, said {out[-300:]!r}"
         if "Traceback" in err or "leaked" in err:
             complaint += f"said {err[-500:]!r}"
-        return Found(took, "", complaint, allowance_s=10.0 if stop else 0.0)
+        return Found(took, "", complaint, allowance_s)
     finally:
         program.kill()
         program.communicate()

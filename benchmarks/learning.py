@@ -38,7 +38,11 @@ SMALL_PONG = (
     '--agent.model \'{"channels": [16, 32], "kernel_sizes": [8, 4], "strides": [4, 2], '
     '"paddings": [0, 1], "fc_sizes": 256}\''
 )
-MEMORY = ("ppo toy/memory --steps 100000", "a2c toy/memory --steps 200000")
+MEMORY = (
+    "ppo toy/memory --steps 100000",
+    "a2c toy/memory --steps 200000",
+    "vtrace toy/memory --steps 100000",
+)
 
 
 @dataclass(frozen=True)
@@ -69,10 +73,12 @@ class Experiment:
 EXPERIMENTS = [
     Experiment("ppo-CartPole", "train ppo CartPole-v1 --steps 100000", SEEDS, ">= 475"),
     Experiment("a2c-CartPole", "train a2c CartPole-v1 --steps 300000", SEEDS, ">= 475"),
+    Experiment("vtrace-CartPole", "train vtrace CartPole-v1 --steps 300000", SEEDS, ">= 475"),
     Experiment("ppo-Acrobot", "train ppo Acrobot-v1 --steps 200000", SEEDS, "solves: >= -100"),
     Experiment("ppo-Pendulum", "train ppo Pendulum-v1 --steps 300000", SEEDS, "solves: >= -250"),
     Experiment("ppo-memory-lstm", f"train {MEMORY[0]} --agent.recurrent", SEEDS, "near 1"),
     Experiment("a2c-memory-lstm", f"train {MEMORY[1]} --agent.recurrent", SEEDS, "near 1"),
+    Experiment("vtrace-memory-lstm", f"train {MEMORY[2]} --agent.recurrent", SEEDS, "near 1"),
     Experiment("ppo-memory-ff", f"train {MEMORY[0]}", SEEDS, "cannot: about 0.5"),
     Experiment("a2c-memory-ff", f"train {MEMORY[1]}", SEEDS, "cannot: about 0.5"),
     Experiment("ppo-HalfCheetah", "train ppo HalfCheetah-v5 --steps 300000", SEEDS, "a curve"),
@@ -113,6 +119,24 @@ EXPERIMENTS = [
     Experiment("sac-Pendulum", "train sac Pendulum-v1 --steps 20000", SEEDS, ">= -200"),
     Experiment("sac_v-Pendulum", "train sac_v Pendulum-v1 --steps 20000", SEEDS, ">= -200"),
     *(
+        Experiment(f"async-{name}", f"train {command} --sampler.asynchronous", SEEDS, target)
+        for name, command, target in (
+            ("dqn-CartPole", "dqn CartPole-v1 --steps 100000", ">= 475"),
+            ("sac-Pendulum", "sac Pendulum-v1 --steps 20000", ">= -200"),
+            ("impala-CartPole", "impala CartPole-v1 --steps 300000", ">= 475"),
+            ("impala-memory-lstm", f"{MEMORY[2].replace('vtrace', 'impala')} --agent.recurrent",
+             "near 1"),
+        )
+    ),
+    Experiment(
+        "async-impala-pong",
+        "train impala pong --steps 1500000 --sampler.asynchronous --eval-episodes 10 "
+        f"{SMALL_PONG}",
+        (0,),
+        "a curve",
+        by_default=False,
+    ),
+    *(
         Experiment(
             f"{by}{algo}-{env}",
             f"{'' if by else 'train '}{algo} {env}-v5 --steps 50000",
@@ -142,6 +166,10 @@ FIGURES = {
     "minatar": ["minatar-dqn", "minatar-rainbow", "minatar-qrdqn", "minatar-iqn"],
     "dqn-pong": ["dqn-pong", "sb3-dqn-pong"],
     "q-pendulum": ["ddpg-Pendulum", "td3-Pendulum", "sac-Pendulum", "sac_v-Pendulum"],
+    "async-cartpole": ["dqn-CartPole", "async-dqn-CartPole"],
+    "async-pendulum": ["sac-Pendulum", "async-sac-Pendulum"],
+    "impala": ["async-impala-CartPole", "async-impala-memory-lstm"],
+    "impala-pong": ["async-impala-pong"],
     "control-halfcheetah": [
         "sac-HalfCheetah", "sb3-sac-HalfCheetah", "td3-HalfCheetah", "sb3-td3-HalfCheetah",
     ],

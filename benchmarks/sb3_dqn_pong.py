@@ -54,9 +54,9 @@ def build(args: argparse.Namespace) -> Any:
         exploration_final_eps=args.exploration_final_eps,
         max_grad_norm=args.max_grad_norm,
         policy_kwargs=small_network() if args.small else None,
-        # Each frame stack once rather than twice; it cannot be had together with time limits,
-        # which Pong's games of at most 27,000 steps do not reach.
-        optimize_memory_usage=True,
+        # Each frame stack once rather than twice; it cannot be had together with several steps, nor
+        # with time limits, which Pong's games of at most 27,000 steps do not reach.
+        optimize_memory_usage=args.n_steps == 1,
         replay_buffer_kwargs={"handle_timeout_termination": False},
         device="cpu",
         seed=args.seed,

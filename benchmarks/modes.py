@@ -1,0 +1,264 @@
+"""The same training in every mode: seconds for equal samples, and who waits how long.
+
+    python -m benchmarks.modes                       # CartPole, all modes, in turns
+    python -m benchmarks.modes --env pong --steps 6000
+    python -m benchmarks.modes --only async --rounds 5
+
+One algorithm and one replay ratio everywhere: asynchronous samplers may lead by two batches, so
+the ratio is kept. Time begins with the first iteration and ends with the last, starting is reported
+apart. A process's waiting is the share of that time in which it had no processor.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psutil
+
+from benchmarks.harness import THREAD_VARIABLES, describe_machine
+
+T, B = 16, 8
+LEARNING_STARTS = 1024
+LEAD = 2
+
+
+class Mode(NamedTuple):
+    """How one training is spread over processes."""
+
+    sampler: str  # module:class below rlpyt.samplers
+    runner: str = "minibatch_rl:MinibatchRl"
+    workers: int = 1
+    ranks: int = 1
+
+
+ASYNC = "async_rl:AsyncRl"
+# What is learnt, and by what: R2D1 in smaller batches than published, and less often.
+ENVIRONMENTS = {
+    "cartpole": "DQN on CartPole-v1, replay ratio 8",
+    "pong": "DQN on Pong, replay ratio 8",
+    "pong-r2d1": "R2D1 on Pong, sequences of 20 + 40 steps, replay ratio 1",
+}
+MODES = {
+    "serial": Mode("serial.sampler:SerialSampler"),
+    "cpu, 2 workers": Mode("parallel.cpu.sampler:CpuSampler", workers=2),
+    "served, 2 workers": Mode("parallel.gpu.sampler:GpuSampler", workers=2),
+    "alternating, 2 workers": Mode(
+        "parallel.gpu.alternating_sampler:AlternatingSampler", workers=2
+    ),
+    "async serial": Mode("async_.serial_sampler:AsyncSerialSampler", ASYNC),
+    "async cpu, 2 workers": Mode("async_.cpu_sampler:AsyncCpuSampler", ASYNC, 2),
+    "async alternating, 2 workers": Mode(
+        "async_.alternating_sampler:AsyncAlternatingSampler", ASYNC, 2
+    ),
+    "ddp, 2 ranks": Mode("serial.sampler:SerialSampler", "sync_rl:SyncRl", ranks=2),
+}
+
+
+class Clock:
+    """A hook that takes the time, and the processor time of every process, from start to end."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def on_start(self, runner: Any) -> None:
+        """Everything has been started."""
+        self.began, self.used = time.monotonic(), _processor_times()
+
+    def on_end(self, runner: Any) -> None:
+        """Nothing has been stopped yet."""
+        seconds = time.monotonic() - self.began
+        waiting = {}
+        for pid, used in _processor_times().items():
+            share = (used - self.used.get(pid, 0.0)) / seconds
+            if share > 0.01 or pid == os.getpid():  # else a helper such as the fork server
+                waiting[_name_of(pid, runner)] = 1 - share
+        result = {
+            "seconds": seconds,
+            "updates": runner.algo.update_counter,
+            "steps": runner.cum_steps,
+            "waiting": waiting,
+        }
+        Path(self.path).write_text(json.dumps(result))
+
+
+def _processor_times() -> dict[int, float]:
+    """Seconds that this process and those below it have had a processor, by process id."""
+    me = psutil.Process()
+    times = {}
+    for process in [me, *me.children(recursive=True)]:
+        try:
+            own = process.cpu_times()
+        except psutil.NoSuchProcess:
+            continue
+        times[process.pid] = own.user + own.system
+    return times
+
+
+def _name_of(pid: int, runner: Any) -> str:
+    if pid == os.getpid():
+        return "optimizer"
+    hosts = [process.pid for process in getattr(runner.sampler, "processes", [])]
+    if pid in hosts:
+        return f"sampler {hosts.index(pid)}"
+    copier = getattr(runner, "_copier", None)
+    if copier is not None and pid in [process.pid for process in copier.processes]:
+        return "memory copier"
+    return f"process {pid}"
+
+
+def train(name: str, env: str, steps: int, path: str) -> None:
+    """One training, in this process; leaves its result at ``path``."""
+    import torch
+
+    from rlpyt.envs.atari.atari_env import AtariEnv
+    from rlpyt.envs.gym import make
+
+    mode = MODES[name]
+    torch.set_num_threads(1)
+    pong = env != "cartpole"
+    sampler = _named("samplers", mode.sampler)(
+        EnvCls=AtariEnv if pong else make,
+        env_kwargs=dict(game="pong") if pong else dict(id="CartPole-v1"),
+        batch_T=T,
+        batch_B=B // mode.ranks,
+    )
+    algo, agent = learner(env, mode.ranks)
+    asynchronous = mode.runner == ASYNC
+    sampling = dict(n_workers=mode.workers, master_torch_threads=1)
+    affinity: Any = dict(sampler=sampling, optimizer=[{}]) if asynchronous else sampling
+    runner = _named("runners", mode.runner)(
+        algo=algo,
+        agent=agent,
+        sampler=sampler,
+        n_steps=steps,
+        seed=0,
+        affinity=[sampling] * mode.ranks if mode.ranks > 1 else affinity,
+        log_interval_steps=10**9,
+        hooks=[Clock(path)],
+        **(dict(max_lead=LEAD) if asynchronous else {}),
+    )
+    runner.train()
+
+
+def learner(env: str, n_ranks: int) -> tuple[Any, Any]:
+    """Algorithm and agent; several ranks share out a batch."""
+    from rlpyt.agents.dqn.atari.atari_dqn_agent import AtariDqnAgent
+    from rlpyt.agents.dqn.atari.atari_r2d1_agent import AtariR2d1Agent
+    from rlpyt.agents.dqn.vector import DqnMlpAgent
+    from rlpyt.algos.dqn.dqn import DQN
+    from rlpyt.algos.dqn.r2d1 import R2D1
+
+    settings = dict(min_steps_learn=LEARNING_STARTS, replay_size=20_000)
+    if env == "pong-r2d1":
+        algo = R2D1(
+            batch_T=40, batch_B=8 // n_ranks, warmup_T=20, store_rnn_state_interval=20,
+            replay_ratio=1, **settings,
+        )  # fmt: skip
+        return algo, AtariR2d1Agent()
+    agent = (
+        AtariDqnAgent() if env == "pong" else DqnMlpAgent(model_kwargs=dict(hidden_sizes=[64, 64]))
+    )
+    return DQN(batch_size=32 // n_ranks, replay_ratio=8, learning_rate=5e-4, **settings), agent
+
+
+def _named(package: str, place: str) -> Any:
+    module, cls = place.split(":")
+    return getattr(importlib.import_module(f"rlpyt.{package}.{module}"), cls)
+
+
+def run(name: str, args: argparse.Namespace, directory: Path) -> dict[str, Any]:
+    """One training in a process of its own; what it measured, and how long it took in all."""
+    path = directory / "result.json"
+    path.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "benchmarks.modes", "--one", name, "--result", str(path)]
+    command += ["--env", args.env, "--steps", str(args.steps)]
+    started = time.monotonic()
+    done = subprocess.run(
+        command,
+        env={**os.environ, **dict.fromkeys(THREAD_VARIABLES, "1")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode or not path.exists():
+        raise SystemExit(f"{name} failed:\n{done.stderr[-3000:]}")
+    result: dict[str, Any] = json.loads(path.read_text())
+    result["start_s"] = time.monotonic() - started - result["seconds"]
+    return result
+
+
+def report(results: dict[str, list[dict[str, Any]]], args: argparse.Namespace) -> str:
+    """A Markdown table; the ratio is to the first mode, by medians of seconds."""
+    first = statistics.median(r["seconds"] for r in next(iter(results.values())))
+    machine = describe_machine()
+    versions = ", ".join(f"{name} {number}" for name, number in machine["versions"].items())
+    lines = [
+        f"{machine['date']}, {machine['processor']}, {machine['cores']} cores; {versions}.",
+        "",
+        f"{ENVIRONMENTS[args.env]}; {args.steps:,} steps in batches of {T} x {B}; "
+        f"{args.rounds} rounds in turns, medians.",
+        "",
+        "| mode | seconds | speed | updates | start s | waiting |",
+        "| --- | ---: | ---: | ---: | ---: | --- |",
+    ]
+    for name, rows in results.items():
+        seconds = statistics.median(r["seconds"] for r in rows)
+        start = statistics.median(r["start_s"] for r in rows)
+        waiting = ", ".join(f"{who} {100 * w:.0f} %" for who, w in _waiting(rows).items())
+        lines.append(
+            f"| {name} | {seconds:.1f} | {first / seconds:.2f} | {rows[0]['updates']:,} "
+            f"| {start:.1f} | {waiting} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _waiting(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """Medians of waiting by process; those that are called by their number, together."""
+    shares: dict[str, list[float]] = {}
+    for row in rows:
+        for who, share in row["waiting"].items():
+            kind = "workers" if who.startswith("process") else who
+            shares.setdefault(kind, []).append(share)
+    return {who: max(0.0, statistics.median(values)) for who, values in shares.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--env", choices=ENVIRONMENTS, default="cartpole")
+    parser.add_argument("--steps", type=int, default=20_000, help="of every training")
+    parser.add_argument("--rounds", type=int, default=3, help="how often each mode has its turn")
+    parser.add_argument("--only", default="", help="modes whose name contains this, and the first")
+    parser.add_argument("--output", type=Path, help="where the JSON goes, the table beside it")
+    parser.add_argument("--one", choices=MODES, help=argparse.SUPPRESS)
+    parser.add_argument("--result", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.one:
+        train(args.one, args.env, args.steps, args.result)
+        return
+    names = [name for i, name in enumerate(MODES) if not i or args.only in name]
+    output = args.output or Path(f"data/benchmarks/modes_{args.env}.json")
+    output.parent.mkdir(parents=True, exist_ok=True)
+    results: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
+    for i in range(args.rounds):
+        for name in names:
+            results[name].append(run(name, args, output.parent))
+            print(f"round {i + 1}, {name}: {results[name][-1]['seconds']:.1f} s", flush=True)
+    output.write_text(json.dumps(results, indent=1))
+    table = report(results, args)
+    output.with_suffix(".md").write_text(table)
+    print(f"\n{table}")
+
+
+if __name__ == "__main__":
+    main()
