@@ -102,6 +102,7 @@ def test_a_replay_that_may_be_torn_is_not_saved(Replay, kept, tmp_path):
     assert all(torch.equal(learnt[k], agent[k]) for k in agent)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("whom, who", [(host, "sampler process 0"), (copier, "memory copier 0")])
 def test_who_is_stopped_is_killed_after_its_limit(whom, who, tmp_path):
     disaster = Disaster(8, send(signal.SIGSTOP, whom))
@@ -145,6 +146,7 @@ def test_failing_environments_are_named_wherever_they_are(Sampler, fault, said, 
     check_resumes(tmp_path)
 
 
+@pytest.mark.slow
 def test_an_agent_that_fails_in_an_action_server_is_told_in_full(tmp_path):
     match = (
         r"^sampler process 0 .*ZeroDivisionError: the agent is lost.*Traceback.*async_trouble.py"
@@ -163,6 +165,7 @@ def test_the_optimizers_own_error_comes_through_and_an_older_checkpoint_stays(tm
     assert check_resumes(tmp_path)["itr"] in (4, 9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault, said", [("raise", "failed with FaultError"), ("kill", "SIGKILL")])
 def test_an_environment_that_cannot_be_built_is_named(fault, said, tmp_path):
     for victim, who in ((0, "trying out"), (3, r"sampler process \d")):
@@ -196,6 +199,7 @@ def make_semaphores_and_die(prefix):
     return kept
 
 
+@pytest.mark.slow
 def test_a_replay_class_of_the_users_script_reaches_the_copier():
     class Own(AsyncUniformReplayBuffer):
         pass
@@ -206,6 +210,7 @@ def test_a_replay_class_of_the_users_script_reaches_the_copier():
     assert type(replay) is Own and replay.ring.written == 6 * T
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
 def test_under_other_start_methods_all_goes_well_and_ends_well(method, tmp_path, monkeypatch):
     monkeypatch.setenv("RLPYT_START_METHOD", method)
@@ -214,6 +219,7 @@ def test_under_other_start_methods_all_goes_well_and_ends_well(method, tmp_path,
     run_into(WorkerError, HOST, tmp_path, disaster, Sampler=AsyncGpuSampler)
 
 
+@pytest.mark.slow
 def test_death_in_an_evaluation_is_named_and_the_evaluation_is_made_up_for(tmp_path):
     victim = 1 + 4 + 1  # the second of those for evaluation
     env = failing(tmp_path, "kill", at=300, victim=victim)
@@ -239,6 +245,7 @@ def test_death_in_a_checkpoint_leaves_a_good_one(whom, said, tmp_path):
     assert check_resumes(tmp_path)["itr"] >= 9
 
 
+@pytest.mark.slow
 def test_parameters_can_be_sent_though_a_dead_process_keeps_their_lock(tmp_path):
     run_into(WorkerError, HOST, tmp_path, Agent=DiesTaking)
     assert load_checkpoint(tmp_path / "checkpoint").state["itr"] >= 7
@@ -260,6 +267,7 @@ def test_a_signal_to_the_group_ends_the_run_with_a_checkpoint(number, code, tmp_
     assert check_resumes(tmp_path)["itr"] >= 5
 
 
+@pytest.mark.slow
 def test_a_signal_ends_an_evaluation_early_and_the_next_run_makes_up_for_it(tmp_path):
     slow = dict(fault="hang", at=2050, hang_s=0.02)  # the second evaluation takes a minute
     every = dict(Runner=AsyncRlEval, log_interval_steps=8 * T * B)
@@ -271,6 +279,7 @@ def test_a_signal_ends_an_evaluation_early_and_the_next_run_makes_up_for_it(tmp_
     assert check_resumes(tmp_path, **every)["owes_evaluation"]
 
 
+@pytest.mark.slow
 def test_a_second_signal_forces_the_end(tmp_path):
     program = Program(tmp_path, env=failing(tmp_path, "hang", at=1))
     program.wait_for("started")

@@ -59,6 +59,7 @@ def test_two_ranks_learn_what_one_process_does(name):
     start.shutdown()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("Sampler", [CpuSampler, GpuSampler])
 def test_so_they_do_with_workers(Sampler):
     one, two = train_both(ALGOS["a2c"], Sampler=Sampler)
@@ -86,6 +87,7 @@ def test_rows_describe_the_trajectories_of_all_ranks(tmp_path):
     assert not any(name.startswith("module.") for name in agent)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make",
     [

@@ -89,6 +89,7 @@ def test_a_rank_that_hangs_is_named(fault, where):
         assert "sync_parts.py" in error.stacks
 
 
+@pytest.mark.slow
 def test_rank_0_that_hangs_is_named():
     error = run_into(
         RankTimeout,
@@ -99,6 +100,7 @@ def test_rank_0_that_hangs_is_named():
     assert error.rank == 0
 
 
+@pytest.mark.slow
 def test_a_fault_deep_in_another_ranks_worker_is_told(tmp_path):
     env = dict(fault="raise", at=40, victim=5, tally=str(tmp_path / "tally"))
     error = run_into(
@@ -119,6 +121,7 @@ def test_four_ranks_end_together():
     assert error.rank == 2
 
 
+@pytest.mark.slow
 def test_a_death_is_noticed_while_rank_0_is_busy_elsewhere():
     class Busy(Hook):
         def on_iteration(self, runner, itr):
@@ -139,6 +142,7 @@ def test_a_port_in_use_is_named():
         run_into(RuntimeError, rf"ranks cannot meet at port {port}: .*port=None", port=port)
 
 
+@pytest.mark.slow
 def test_a_rank_that_does_not_come_is_named():
     class Late(SyncRl):
         def launch_workers(self):

@@ -68,6 +68,7 @@ def test_a_resumed_run_is_the_uninterrupted_one_in_every_rank(name, tmp_path):
         assert [k for k in old if not k.endswith(timed) and old[k] != new[k]] == []
 
 
+@pytest.mark.slow
 def test_a_checkpoint_holds_every_ranks_state(tmp_path):
     sync_runner(**small_dqn(), checkpoint_dir=tmp_path).train()
     state = load_checkpoint(tmp_path).state
@@ -89,6 +90,7 @@ def test_another_number_of_ranks_cannot_resume(tmp_path):
             other.train()
 
 
+@pytest.mark.slow
 def test_a_hook_may_save_and_stop(tmp_path):
     class SaveAt(Hook):
         def on_iteration(self, runner, itr):
@@ -121,6 +123,7 @@ class SlowLog(Hook):
             time.sleep(4)
 
 
+@pytest.mark.slow
 def test_an_agent_can_be_used_after_training():
     runner = sync_runner()
     runner.train()

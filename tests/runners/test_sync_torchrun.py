@@ -105,6 +105,7 @@ def test_ranks_that_differ_all_say_so(different, told, tmp_path):
         assert "ValueError: rank 1 was set up differently from rank 0: " in err and told in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "fault,told",
     [

@@ -37,6 +37,7 @@ def sampler_on(address, directory, **kwargs):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_actors_spread_over_nodes_and_survive_the_loss_of_one(tmp_path):
     from ray.cluster_utils import Cluster
 

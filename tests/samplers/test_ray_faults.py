@@ -73,6 +73,7 @@ def test_a_killed_actor_begins_anew_and_its_episodes_are_dropped_and_counted(cap
         sampler.shutdown()
 
 
+@pytest.mark.slow
 def test_a_batch_in_which_an_actor_dies_is_collected_anew_in_its_rows(tmp_path):
     """Killed from within, in the middle of a batch; the one constructed later does not die."""
     fault = dict(fault="kill", at=8, victim=2, tally=str(tmp_path / "tally"))
@@ -126,6 +127,7 @@ def test_learning_from_replay_goes_on_and_is_told_of_the_break(tmp_path):
     assert rows[-1]["Diagnostics/DroppedEpisodes"] == "2"
 
 
+@pytest.mark.slow
 def test_an_evaluation_in_which_an_actor_dies_begins_anew():
     evaluation = dict(eval_n_envs=2, eval_max_steps=2000, eval_max_trajectories=6)
     sampler = started(
@@ -194,6 +196,7 @@ def test_an_environment_cannot_end_the_actor_by_an_exception():
         faulty("exit")
 
 
+@pytest.mark.slow
 def test_an_actor_that_dies_too_often_ends_the_run():
     with pytest.raises(WorkerError, match=r"died for good .max_restarts=1; Ray says") as caught:
         faulty("kill", at=3, max_restarts=1)
@@ -201,6 +204,7 @@ def test_an_actor_that_dies_too_often_ends_the_run():
     wait_for_free_cpus()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*has made no progress")
 @pytest.mark.parametrize("fault", ["hang", pytest.param("freeze", marks=pytest.mark.slow)])
 def test_a_standstill_is_named(fault):

@@ -104,6 +104,7 @@ def test_new_weights_are_in_the_next_batch_and_travel_only_when_they_are_new():
         sampler.shutdown()
 
 
+@pytest.mark.slow
 def test_states_are_those_of_the_cpu_sampler():
     kwargs = dict(EnvCls=ShapedCountEnv, env_kwargs=dict(length=6))
     cpu = CpuSampler(batch_T=T, batch_B=B, max_decorrelation_steps=0, **kwargs)
