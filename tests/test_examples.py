@@ -18,7 +18,7 @@ ARGUMENTS = {
     "example_7.py": ["--steps", "1024", "--recurrent"],
     "example_8.py": ["--sampler", "alternating", "--steps", "2048"],
     "example_9.py": ["--steps", "4096", "--normalize", "--n-workers", "2"],
-    "example_10.py": ["--steps", "2048", "--kind", "qrdqn", "--prioritized", "--noisy"],
+    "example_10.py": ["--steps", "1024", "--kind", "qrdqn", "--noisy"],
     "example_11.py": ["--steps", "1000", "--n-critics", "3"],
     "example_async.py": ["--steps", "4000", "--kind", "vtrace"],
     "example_ray.py": ["--steps", "4096"],

@@ -306,7 +306,9 @@ def test_when_the_program_is_killed_all_go_with_it_and_its_directory_is_free(Sam
     check_resumes(tmp_path)
 
 
-@pytest.mark.parametrize("slow, warnings", [("optimizer", 1), ("sampler", 0)])
+@pytest.mark.parametrize(
+    "slow, warnings", [("optimizer", 1), pytest.param("sampler", 0, marks=pytest.mark.slow)]
+)
 def test_an_optimizer_that_does_not_keep_up_is_reported_once(slow, warnings, tmp_path):
     n_itr = 400 if slow == "optimizer" else 12
     runner = runner_for(

@@ -43,7 +43,7 @@ def nothing_left():
     assert not left, left
 
 
-@pytest.mark.parametrize("name", ["dqn", "r2d1"])
+@pytest.mark.parametrize("name", ["dqn", pytest.param("r2d1", marks=pytest.mark.slow)])
 def test_all_ranks_have_one_agent_in_a_resumed_run_too(name, tmp_path):
     kwargs = dict(affinity=RANKS, max_lead=0, n_itr=20, settings=dict(batch_size=8))
     if name == "r2d1":

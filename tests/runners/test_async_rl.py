@@ -84,10 +84,10 @@ def assert_same_run(a, b):
     [
         ("dqn", AsyncSerialSampler, None),
         ("dqn", AsyncCpuSampler, ONE),
-        ("dqn", AsyncGpuSampler, TWO),
+        pytest.param("dqn", AsyncGpuSampler, TWO, marks=pytest.mark.slow),
         ("r2d1", AsyncSerialSampler, TWO),
         ("r2d1", AsyncAlternatingSampler, ONE),
-        ("r2d1", AsyncNoOverlapAlternatingSampler, ONE),
+        pytest.param("r2d1", AsyncNoOverlapAlternatingSampler, ONE, marks=pytest.mark.slow),
     ],
 )
 def test_held_in_step_it_is_the_run_of_one_process(name, Sampler, affinity):
@@ -130,7 +130,10 @@ def test_rows_and_evaluations_are_those_of_one_process(tmp_path):
     assert snapshot["cum_updates"] == float(last["Diagnostics/CumUpdates"]) > 0
 
 
-@pytest.mark.parametrize("name, Sampler", [("dqn", AsyncSerialSampler), ("r2d1", AsyncCpuSampler)])
+@pytest.mark.parametrize(
+    "name, Sampler",
+    [("dqn", AsyncSerialSampler), pytest.param("r2d1", AsyncCpuSampler, marks=pytest.mark.slow)],
+)
 def test_held_in_step_a_resumed_run_is_the_uninterrupted_one(name, Sampler, tmp_path):
     kwargs = dict(affinity=ONE, max_lead=0)
     whole = run(name, AsyncRl, Sampler, **kwargs)

@@ -101,8 +101,10 @@ class Watchful(VTrace):
         self.last = now[-1:].copy(), done[-1:].copy()
 
 
-@pytest.mark.parametrize("Sampler", [AsyncSerialSampler, AsyncCpuSampler, AsyncAlternatingSampler])
-@pytest.mark.parametrize("max_lead", [None, 1])
+@pytest.mark.parametrize(
+    "Sampler, max_lead",
+    [(AsyncSerialSampler, 1), (AsyncCpuSampler, None), (AsyncAlternatingSampler, None)],
+)
 def test_every_batch_comes_once_whole_and_in_order(Sampler, max_lead):
     algo = Watchful()
     count = dict(EnvCls=CountEnv, env_kwargs=dict(length=7), max_decorrelation_steps=0)

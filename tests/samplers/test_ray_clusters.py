@@ -71,6 +71,7 @@ def test_actors_spread_over_nodes_and_survive_the_loss_of_one(tmp_path):
         nodes.shutdown()
 
 
+@pytest.mark.slow
 def test_without_a_cluster_one_is_started_and_nothing_of_it_is_left(tmp_path):
     run_in_child(str)  # multiprocessing's helpers are there from now on
     before, handler = take_stock(), signal.getsignal(signal.SIGTERM)
