@@ -1,7 +1,7 @@
 """The same training in every mode: seconds for equal samples, and who waits how long.
 
     python -m benchmarks.modes                       # CartPole, all modes, in turns
-    python -m benchmarks.modes --env pong --steps 6000
+    python -m benchmarks.modes --env pong --steps 6000 --replay-ratio 1
     python -m benchmarks.modes --only async --rounds 5
 
 One algorithm and one replay ratio everywhere: asynchronous samplers may lead by two batches, so
@@ -43,9 +43,9 @@ class Mode(NamedTuple):
 ASYNC = "async_rl:AsyncRl"
 # What is learnt, and by what: R2D1 in smaller batches than published, and less often.
 ENVIRONMENTS = {
-    "cartpole": "DQN on CartPole-v1, replay ratio 8",
-    "pong": "DQN on Pong, replay ratio 8",
-    "pong-r2d1": "R2D1 on Pong, sequences of 20 + 40 steps, replay ratio 1",
+    "cartpole": "DQN on CartPole-v1",
+    "pong": "DQN on Pong",
+    "pong-r2d1": "R2D1 on Pong, sequences of 20 + 40 steps",
 }
 MODES = {
     "serial": Mode("serial.sampler:SerialSampler"),
@@ -115,14 +115,14 @@ def _name_of(pid: int, runner: Any) -> str:
     return f"process {pid}"
 
 
-def train(name: str, env: str, steps: int, path: str) -> None:
-    """One training, in this process; leaves its result at ``path``."""
+def train(name: str, args: argparse.Namespace) -> None:
+    """One training, in this process; leaves its result at ``args.result``."""
     import torch
 
     from rlpyt.envs.atari.atari_env import AtariEnv
     from rlpyt.envs.gym import make
 
-    mode = MODES[name]
+    mode, env = MODES[name], args.env
     torch.set_num_threads(1)
     pong = env != "cartpole"
     sampler = _named("samplers", mode.sampler)(
@@ -131,7 +131,7 @@ def train(name: str, env: str, steps: int, path: str) -> None:
         batch_T=T,
         batch_B=B // mode.ranks,
     )
-    algo, agent = learner(env, mode.ranks)
+    algo, agent = learner(env, mode.ranks, args.replay_ratio)
     asynchronous = mode.runner == ASYNC
     sampling = dict(n_workers=mode.workers, master_torch_threads=1)
     affinity: Any = dict(sampler=sampling, optimizer=[{}]) if asynchronous else sampling
@@ -139,17 +139,17 @@ def train(name: str, env: str, steps: int, path: str) -> None:
         algo=algo,
         agent=agent,
         sampler=sampler,
-        n_steps=steps,
+        n_steps=args.steps,
         seed=0,
         affinity=[sampling] * mode.ranks if mode.ranks > 1 else affinity,
         log_interval_steps=10**9,
-        hooks=[Clock(path)],
+        hooks=[Clock(args.result)],
         **(dict(max_lead=LEAD) if asynchronous else {}),
     )
     runner.train()
 
 
-def learner(env: str, n_ranks: int) -> tuple[Any, Any]:
+def learner(env: str, n_ranks: int, replay_ratio: float) -> tuple[Any, Any]:
     """Algorithm and agent; several ranks share out a batch."""
     from rlpyt.agents.dqn.atari.atari_dqn_agent import AtariDqnAgent
     from rlpyt.agents.dqn.atari.atari_r2d1_agent import AtariR2d1Agent
@@ -157,17 +157,19 @@ def learner(env: str, n_ranks: int) -> tuple[Any, Any]:
     from rlpyt.algos.dqn.dqn import DQN
     from rlpyt.algos.dqn.r2d1 import R2D1
 
-    settings = dict(min_steps_learn=LEARNING_STARTS, replay_size=20_000)
+    settings: dict[str, Any] = dict(
+        min_steps_learn=LEARNING_STARTS, replay_size=20_000, replay_ratio=replay_ratio
+    )
     if env == "pong-r2d1":
         algo = R2D1(
             batch_T=40, batch_B=8 // n_ranks, warmup_T=20, store_rnn_state_interval=20,
-            replay_ratio=1, **settings,
+            **settings,
         )  # fmt: skip
         return algo, AtariR2d1Agent()
     agent = (
         AtariDqnAgent() if env == "pong" else DqnMlpAgent(model_kwargs=dict(hidden_sizes=[64, 64]))
     )
-    return DQN(batch_size=32 // n_ranks, replay_ratio=8, learning_rate=5e-4, **settings), agent
+    return DQN(batch_size=32 // n_ranks, learning_rate=5e-4, **settings), agent
 
 
 def _named(package: str, place: str) -> Any:
@@ -181,6 +183,7 @@ def run(name: str, args: argparse.Namespace, directory: Path) -> dict[str, Any]:
     path.unlink(missing_ok=True)
     command = [sys.executable, "-m", "benchmarks.modes", "--one", name, "--result", str(path)]
     command += ["--env", args.env, "--steps", str(args.steps)]
+    command += ["--replay-ratio", str(args.replay_ratio)]
     started = time.monotonic()
     done = subprocess.run(
         command,
@@ -204,8 +207,8 @@ def report(results: dict[str, list[dict[str, Any]]], args: argparse.Namespace) -
     lines = [
         f"{machine['date']}, {machine['processor']}, {machine['cores']} cores; {versions}.",
         "",
-        f"{ENVIRONMENTS[args.env]}; {args.steps:,} steps in batches of {T} x {B}; "
-        f"{args.rounds} rounds in turns, medians.",
+        f"{ENVIRONMENTS[args.env]}, replay ratio {args.replay_ratio:g}; {args.steps:,} steps in "
+        f"batches of {T} x {B}; {args.rounds} rounds in turns, medians.",
         "",
         "| mode | seconds | speed | updates | start s | waiting |",
         "| --- | ---: | ---: | ---: | ---: | --- |",
@@ -237,6 +240,7 @@ def main() -> None:
     )
     parser.add_argument("--env", choices=ENVIRONMENTS, default="cartpole")
     parser.add_argument("--steps", type=int, default=20_000, help="of every training")
+    parser.add_argument("--replay-ratio", type=float, default=8.0, help="updates by samples")
     parser.add_argument("--rounds", type=int, default=3, help="how often each mode has its turn")
     parser.add_argument("--only", default="", help="modes whose name contains this, and the first")
     parser.add_argument("--output", type=Path, help="where the JSON goes, the table beside it")
@@ -244,7 +248,7 @@ def main() -> None:
     parser.add_argument("--result", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.one:
-        train(args.one, args.env, args.steps, args.result)
+        train(args.one, args)
         return
     names = [name for i, name in enumerate(MODES) if not i or args.only in name]
     output = args.output or Path(f"data/benchmarks/modes_{args.env}.json")
