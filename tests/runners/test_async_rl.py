@@ -206,7 +206,7 @@ def check_counts(replay, T_all):
     "Sampler, affinity", [(AsyncAlternatingSampler, ONE), (AsyncCpuSampler, TWO)]
 )
 def test_nothing_is_lost_or_torn_while_both_run_freely(Sampler, affinity):
-    count_freely(Sampler, affinity, 20_000)
+    count_freely(Sampler, affinity, 8_000)
 
 
 @pytest.mark.slow

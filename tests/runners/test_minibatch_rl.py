@@ -256,7 +256,10 @@ class Announce(Hook):
             print("running", flush=True)
 
 
-@pytest.mark.parametrize("number,code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    "number,code",
+    [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)],
+)
 def test_signal_saves_a_checkpoint_and_exits(number, code, tmp_path):
     here = str(Path(__file__).parent)
     script = SCRIPT.format(tests=TESTS, here=here, run=str(tmp_path / "run"))

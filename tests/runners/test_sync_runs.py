@@ -42,7 +42,7 @@ PARTS = {
 }
 
 
-TAKES_LONG = ["a2c with workers", "sac"]
+TAKES_LONG = ["a2c", "a2c with workers", "sac"]
 
 
 @pytest.mark.parametrize(
