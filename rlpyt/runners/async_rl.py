@@ -7,7 +7,7 @@ from typing import Any
 
 from rlpyt.errors import WorkerError
 from rlpyt.runners.copier import CopierPool
-from rlpyt.runners.due import Due
+from rlpyt.runners.due import Due, joined
 from rlpyt.runners.feed import Batch, Feed
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.runners.optimizers import Optimizers
@@ -22,7 +22,6 @@ from rlpyt.runners.runner import MinibatchRlBase
 from rlpyt.samplers.async_.base import AsyncSamplerMixin
 from rlpyt.samplers.layout import Hardware, split_affinity
 from rlpyt.utils.checks import check_range, whole_number
-from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.logging import logger
 from rlpyt.utils.seed import env_seed
 
@@ -226,7 +225,6 @@ class AsyncRlBase(MinibatchRlBase):
         except WorkerError:  # what the batch gave is in replay or parameters: the iteration counts
             self.trained_itr = itr
             raise
-        self.feed.release(batch)
         self.store_diagnostics(itr, batch.traj_infos, joined(self.algo.opt_info_fields, opt_infos))
         self.trained_itr = itr
         if (itr + 1) % self.log_interval_itrs == 0 or itr + 1 == self.n_itr:
@@ -235,9 +233,11 @@ class AsyncRlBase(MinibatchRlBase):
 
     def _learn(self, batch: Batch) -> Iterator[Any]:
         """Once, from the batch itself."""
+        assert self.feed is not None
         self._note_lag(batch)
         samples = self.sampler.slots_pyt[batch.slot]
         yield self.algo.optimize_agent(batch.itr, samples, batch.itr)
+        self.feed.release(batch)
         self.opt_itr += 1
         self._send_parameters()
 
@@ -398,13 +398,3 @@ class AsyncRlEval(AsyncRlBase, MinibatchRlEval):
         self._eval_time_here += seconds
         self.log_diagnostics(itr, traj_infos, seconds)
         self._tell("on_log", dict(self._last_row))
-
-
-def joined(fields: tuple[str, ...], opt_infos: list[Any]) -> AttrDict:
-    """What several calls of ``optimize_agent`` have given, as of one."""
-    columns: dict[str, list[Any]] = {name: [] for name in fields}
-    for info in opt_infos:
-        for name, column in columns.items():
-            new = getattr(info, name, [])
-            column.extend(new if isinstance(new, list) else [new])
-    return AttrDict(columns)

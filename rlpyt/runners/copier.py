@@ -16,31 +16,13 @@ from rlpyt.utils.processes import start_context, starter_lasts
 from rlpyt.utils.stacks import StackFile
 
 
-class ByValue:
-    """Carries an object to a child that may be of a class of the user's script.
-
-    Args:
-        carried: the object; it may hold what travels only while the child is being started.
-    """
-
-    def __init__(self, carried: Any) -> None:
-        self.carried = carried
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _carried, (serialize.dumps(self.carried),)
-
-
-def _carried(dumped: bytes) -> ByValue:
-    return ByValue(serialize.loads(dumped))
-
-
 @dataclass(frozen=True)
 class CopierSpec:
     """All that a copier is started with; travels by pickle."""
 
     rank: int
     recipe: bytes  # the algorithm without agent and replay, by value
-    replay: ByValue  # in shared memory
+    replay: serialize.ByValue  # in shared memory
     slots: Sequence[Any]  # the sampler's batches, in shared memory
     progress: Any  # numbers of ``samplers.place``, int64, shared with the parent
     stacks: StackFile
@@ -137,7 +119,7 @@ class CopierPool(Pool):
         spec = CopierSpec(
             rank=0,
             recipe=serialize.dumps(bare),
-            replay=ByValue(algo.replay_buffer),
+            replay=serialize.ByValue(algo.replay_buffer),
             slots=slots,
             progress=progress_of(1)[0],
             stacks=StackFile(),

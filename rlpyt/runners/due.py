@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.logging import logger
 
 STARVED = 0.8  # of the updates that are due; fewer are worth a warning
@@ -57,3 +58,13 @@ class Due:
             "(updates_per_sync), or lower replay_ratio. This is said once; the columns "
             "ReplayRatio, OptThrottle and SamplerThrottle go on telling."
         )
+
+
+def joined(fields: tuple[str, ...], opt_infos: list[Any]) -> AttrDict:
+    """What several calls of ``optimize_agent`` have given, as of one."""
+    columns: dict[str, list[Any]] = {name: [] for name in fields}
+    for info in opt_infos:
+        for name, column in columns.items():
+            new = getattr(info, name, [])
+            column.extend(new if isinstance(new, list) else [new])
+    return AttrDict(columns)

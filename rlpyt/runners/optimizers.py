@@ -34,8 +34,9 @@ class OptimizerSpec:
 
     rank: int
     world_size: int
-    recipe: bytes  # (algorithm, agent as constructed, arguments of ``async_initialize``), by value
-    replay: Any  # in shared memory
+    recipe: bytes  # (algorithm, agent) as constructed, by value
+    arguments: bytes  # of ``async_initialize``, by value
+    replay: serialize.ByValue  # in shared memory
     seed: int  # of the run
     port: int  # of the store
     backend: str
@@ -69,7 +70,8 @@ class Optimizer:
 
     def __init__(self, spec: OptimizerSpec) -> None:
         self.spec = spec
-        self.algo, self.agent, self._arguments = serialize.loads(spec.recipe)
+        self.algo, self.agent = serialize.loads(spec.recipe)
+        self._arguments = serialize.loads(spec.arguments)
         self.ranks = Ranks(spec.rank, spec.world_size)
 
     def start(self) -> None:
@@ -87,7 +89,7 @@ class Optimizer:
         self.ranks.store = join_store(spec.port, spec.world_size, CONNECT_S)
         self.ranks.connect(spec.backend, CONNECT_S, on_one_machine=True)
         self.agent.data_parallel()
-        replay = {"replay_buffer": spec.replay}
+        replay = {"replay_buffer": spec.replay.carried}
         self.algo.async_initialize(agent=self.agent, **self._arguments, **replay)
         self.algo.optim_initialize(spec.rank)
         self._note(place.IDLE)
@@ -125,10 +127,29 @@ class Optimizer:
         self.ranks.leave()
 
 
+class OptimizerPlace(place.Place):
+    """What a rank is occupied with; ``itr`` counts calls of ``optimize_agent``."""
+
+    def __str__(self) -> str:
+        if self.doing == place.BUILDING:
+            return "while joining the other ranks"
+        return f"{'in' if self.doing == place.COLLECTING else 'after'} iteration {self.itr}"
+
+
 def place_of_optimizer(spec: OptimizerSpec) -> place.Place:
     """What a rank is, or was, occupied with."""
-    itr = int(spec.progress[place.ITR])
-    return place.Place(place.IDLE, -1, False, itr, -1, f"rank {spec.rank} of the optimizer", None)
+    doing, itr = int(spec.progress[place.DOING]), int(spec.progress[place.ITR])
+    return OptimizerPlace(doing, -1, False, itr, -1, "", None)
+
+
+class RankLimits(Limits):
+    """How long a rank may take, under the runner's names."""
+
+    def of(self, doing: int) -> tuple[str, float]:
+        """(name of the setting, seconds) for an activity of ``samplers.place``."""
+        if doing == place.BUILDING:
+            return "time to join", self.start_s
+        return "rank_timeout_s", self.step_s
 
 
 class OptimizerPool(Pool):
@@ -152,7 +173,7 @@ class Optimizers:
     def __init__(self, algo: Any, agent: Any, hardware: list[Hardware]) -> None:
         self.hardware = hardware
         self.world_size = len(hardware)
-        self._recipe = serialize.dumps((algo, agent))
+        self._recipe = serialize.dumps((algo, agent)) if self.world_size > 1 else b""
         self._ranks = Ranks(0, self.world_size)
         self._pool: OptimizerPool | None = None
         self._given_up = False
@@ -179,15 +200,15 @@ class Optimizers:
             WorkerError: a rank could not start.
         """
         store = self._ranks.store = serve_store(None, self.world_size, CONNECT_S)
-        algo, agent = serialize.loads(self._recipe)
         backend = common_backend([("here", own.cuda_idx) for own in self.hardware])
         context = start_context(start_method)
         specs = [
             OptimizerSpec(
                 rank=rank,
                 world_size=self.world_size,
-                recipe=serialize.dumps((algo, agent, arguments)),
-                replay=replay,
+                recipe=self._recipe,
+                arguments=serialize.dumps(arguments),
+                replay=serialize.ByValue(replay),
                 seed=seed,
                 port=store.port,
                 backend=backend,
@@ -199,7 +220,7 @@ class Optimizers:
             for rank, own in enumerate(self.hardware)
             if rank
         ]
-        limits = Limits(step_s=timeout_s, start_s=CONNECT_S)
+        limits = RankLimits(step_s=timeout_s, start_s=CONNECT_S)
         self._backend = backend
         self._pool = OptimizerPool(specs, limits, start_method, self._raise_if_given_up)
 

@@ -239,23 +239,8 @@ class Pool:
         cls: type[WorkerError] = WorkerError,
     ) -> WorkerError:
         pid, place = self.processes[rank].pid, self._place_of(rank, action)
-        message = f"{self._named(rank)} {what.rstrip('.')}, {place}."
-        if text:
-            message += f"\n\nIn the {self.who}:\n{text}"
-        if stacks:
-            message += f"\n\nPython stacks of the {self.who}:\n{stacks}"
-        return cls(
-            message,
-            worker=rank,
-            pid=pid,
-            env_index=place.env_index,
-            step=place.step,
-            traceback=text,
-            itr=place.itr,
-            evaluation=place.evaluation,
-            seed=place.seed,
-            stacks=stacks,
-        )
+        said = f"{self._named(rank)} {what}"
+        return failure(said, place, self.who, text, stacks, cls, worker=rank, pid=pid)
 
     def _named(self, rank: int) -> str:
         number, pid = self._specs[rank].rank, self.processes[rank].pid
@@ -281,6 +266,43 @@ class Pool:
                 pipe.close()
             self.processes, self._pipes = [], []
             self._replies, self._waiting = {}, {}
+
+
+def failure(
+    said: str,
+    place: Any,
+    who: str,
+    text: str,
+    stacks: str,
+    cls: type[WorkerError],
+    **more: Any,
+) -> WorkerError:
+    """The error that says what became of a process.
+
+    Args:
+        said: who it is and what became of it.
+        place: what it was occupied with, a ``samplers.place.Place``.
+        who: what such a process is called.
+        text, stacks: its traceback and its Python stacks, empty if there are none.
+        cls: of the error.
+        more: attributes of the error that the place does not know.
+    """
+    message = f"{said.rstrip('.')}, {place}."
+    if text:
+        message += f"\n\nIn the {who}:\n{text}"
+    if stacks:
+        message += f"\n\nPython stacks of the {who}:\n{stacks}"
+    return cls(
+        message,
+        env_index=place.env_index,
+        step=place.step,
+        traceback=text,
+        itr=place.itr,
+        evaluation=place.evaluation,
+        seed=place.seed,
+        stacks=stacks,
+        **more,
+    )
 
 
 class WorkerPool(Pool):

@@ -17,7 +17,7 @@ from rlpyt.agents.weights import SharedWeights
 from rlpyt.errors import RlpytError, WorkerError, WorkerTimeout
 from rlpyt.samplers.actions import GLANCE_S
 from rlpyt.samplers.place import DOING, fresh_progress, place_of
-from rlpyt.samplers.pool import SLOW, Limits
+from rlpyt.samplers.pool import SLOW, Limits, failure
 from rlpyt.samplers.ray_cluster import Cluster
 from rlpyt.samplers.ray_station import RemoteSpec, RemoteStation, Reply, in_life
 from rlpyt.utils import serialize
@@ -316,24 +316,9 @@ class ActorPool:
         action: Any = None,
         cls: type[WorkerError] = WorkerError,
     ) -> WorkerError:
-        place = self._place_of(rank, action)
-        message = f"{self._who(rank)} {what.rstrip('.')}, {place}."
-        if text:
-            message += f"\n\nIn the actor:\n{text}"
-        if stacks:
-            message += f"\n\nPython stacks of the actor:\n{stacks}"
-        return cls(
-            message,
-            worker=rank,
-            pid=self.processes[rank].pid,
-            env_index=place.env_index,
-            step=place.step,
-            traceback=text,
-            itr=place.itr,
-            evaluation=place.evaluation,
-            seed=place.seed,
-            stacks=stacks,
-        )
+        place, pid = self._place_of(rank, action), self.processes[rank].pid
+        said = f"{self._who(rank)} {what}"
+        return failure(said, place, "actor", text, stacks, cls, worker=rank, pid=pid)
 
     def _who(self, rank: int) -> str:
         process = self.processes[rank]

@@ -39,3 +39,21 @@ def dumps(obj: Any) -> bytes:
 def loads(data: bytes) -> Any:
     """Rebuild what ``dumps`` of the parent process wrote."""
     return pickle.loads(data)
+
+
+class ByValue:
+    """Carries an object to a child that may be of a class of the user's script.
+
+    Args:
+        carried: the object; it may hold what travels only while the child is being started.
+    """
+
+    def __init__(self, carried: Any) -> None:
+        self.carried = carried
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _carried, (dumps(self.carried),)
+
+
+def _carried(dumped: bytes) -> ByValue:
+    return ByValue(loads(dumped))

@@ -113,7 +113,7 @@ class NaN(DQN):
             WorkerError,
             r"^optimizer rank 1 .*was killed by SIGKILL",
         ),
-        (Stopped, WorkerTimeout, r"^optimizer rank 1 .*no progress for 3 s"),
+        (Stopped, WorkerTimeout, r"^optimizer rank 1 .*no progress for 3 s \(rank_timeout_s\)"),
         (NaN, NonFiniteError, "^NaN, iteration 5, update 5: the loss is nan"),
     ],
 )
