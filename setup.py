@@ -24,6 +24,7 @@ EXTRAS = {
     "wandb": ["wandb>=0.17"],
     "optuna": ["optuna>=4"],
     "ray": ["ray>=2.60"],
+    "slurm": ["submitit>=1.5"],
     "docs": ["sphinx>=8", "furo", "myst-parser"],
     "dev": [
         "pytest>=8",
@@ -32,6 +33,7 @@ EXTRAS = {
         "ruff>=0.17,<0.18",
         "mypy>=2,<3",
         "types-psutil",
+        "types-PyYAML",
         "types-tqdm",
         "scipy",
     ],
@@ -65,6 +67,7 @@ setup(
         "safetensors>=0.5",
         "tyro>=1.0",
         "tqdm>=4.66",
+        "pyyaml>=6",
     ],
     extras_require=EXTRAS,
     entry_points={"console_scripts": ["rlpyt=rlpyt.cli.main:main"]},

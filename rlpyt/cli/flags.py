@@ -1,6 +1,7 @@
 """Dataclasses to flags, and what goes wrong with them to one line."""
 
 import contextlib
+import copy
 import dataclasses
 import inspect
 import io
@@ -10,9 +11,12 @@ import tokenize
 import types
 import typing
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any, TypeVar
 
 import tyro
+
+from rlpyt.experiments.settings import is_union, plain_fields
 
 T = TypeVar("T")
 
@@ -55,16 +59,13 @@ def settings_class(cls: type, name: str) -> type:
         name: of the new class; shows in the help as the title of the group.
     """
     comments = field_comments(cls)
-    hints = typing.get_type_hints(cls)
     chosen = []
-    for item in dataclasses.fields(cls):
-        hint, default = hints[item.name], _default_of(item)
-        described: dict[str, Any] = {"help": comments.get(item.name, "")}
-        if typing.get_origin(hint) is type:
-            hint, default = str, default.__name__
-            described |= {"name": _hyphenated(item.name), "metavar": "NAME"}
-        if item.init and _is_simple(hint):
-            chosen.append((item.name, Annotated[hint, tyro.conf.arg(**described)], default))
+    for field, (hint, default, is_class) in plain_fields(cls).items():
+        described: dict[str, Any] = {"help": comments.get(field, "")}
+        if is_class:
+            described |= {"name": _hyphenated(field), "metavar": "NAME"}
+        value = dataclasses.field(default_factory=partial(copy.copy, default))
+        chosen.append((field, Annotated[hint, tyro.conf.arg(**described)], value))
     return dataclasses.make_dataclass(name, chosen, frozen=True)
 
 
@@ -89,24 +90,6 @@ def _hyphenated(name: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower()
 
 
-def _default_of(item: "dataclasses.Field[Any]") -> Any:
-    if item.default_factory is not dataclasses.MISSING:
-        return dataclasses.field(default_factory=item.default_factory)
-    return item.default
-
-
-def _is_simple(hint: Any) -> bool:
-    if _is_union(hint) or typing.get_origin(hint) is tuple:
-        return all(_is_simple(part) for part in typing.get_args(hint) if part is not Ellipsis)
-    return typing.get_origin(hint) in (typing.Literal, dict) or hint in (
-        int, float, bool, str, types.NoneType,
-    )  # fmt: skip
-
-
-def _is_union(hint: Any) -> bool:
-    return typing.get_origin(hint) in (typing.Union, types.UnionType)
-
-
 def _one_line(box: str) -> str:
     """The message inside tyro's frame, with the nearest flag where it names one.
 
@@ -127,7 +110,7 @@ def _one_line(box: str) -> str:
 def _json_rule(
     info: tyro.constructors.PrimitiveTypeInfo,
 ) -> "tyro.constructors.PrimitiveConstructorSpec[Any] | None":
-    parts = typing.get_args(info.type) if _is_union(info.type) else (info.type,)
+    parts = typing.get_args(info.type) if is_union(info.type) else (info.type,)
     optional = types.NoneType in parts
     if [typing.get_origin(part) for part in parts if part is not types.NoneType] != [dict]:
         return None

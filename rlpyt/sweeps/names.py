@@ -1,0 +1,64 @@
+"""Directory names of settings: readable, short, unique, and safe on any file system."""
+
+import hashlib
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+LONGEST = 80  # characters of one directory's name; file systems take 255
+
+
+def labels(keys: Collection[str]) -> dict[str, str]:
+    """A short name for each dotted key: its last part, or as many as tell it from the others.
+
+    >>> labels(["algo.learning_rate", "env"])
+    {'algo.learning_rate': 'learning_rate', 'env': 'env'}
+    >>> labels(["agent.args.size", "agent.model.size"])
+    {'agent.args.size': 'args.size', 'agent.model.size': 'model.size'}
+    """
+    found = {}
+    for key in keys:
+        parts = key.split(".")
+        tails = [".".join(parts[-n:]) for n in range(1, len(parts) + 1)]
+        others = [f".{other}" for other in keys if other != key]
+        unlike = (tail for tail in tails if not any(o.endswith(f".{tail}") for o in others))
+        found[key] = next(unlike, key)
+    return found
+
+
+def dir_names(changes: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A directory's name for each of several changes: ``learning_rate_0.001-epochs_4``.
+
+    Names that would be the same, for a file system that ignores case too, get a number.
+
+    >>> dir_names([{"env": "ALE/Pong-v5"}, {"env": "ALE-pong-v5"}, {"env": "x"}])
+    ['env_ALE-Pong-v5', 'env_ALE-pong-v5-2', 'env_x']
+    """
+    found: list[str] = []
+    taken: set[str] = set()
+    for one in changes:
+        name = first = _shortened("-".join(f"{key}_{_text(value)}" for key, value in one.items()))
+        again = 1
+        while name.lower() in taken:
+            again += 1
+            name = f"{first}-{again}"
+        taken.add(name.lower())
+        found.append(name)
+    return found
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, Mapping):
+        return "-".join(f"{key}_{_text(item)}" for key, item in value.items())
+    if isinstance(value, list | tuple):
+        return "-".join(map(_text, value))
+    return str(value)
+
+
+def _shortened(name: str) -> str:
+    safe = re.sub(r"[^A-Za-z0-9._+=-]+", "-", name)
+    if len(safe) <= LONGEST:
+        return safe
+    return f"{safe[: LONGEST - 9]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"

@@ -1,0 +1,1 @@
+"""Running many experiments on the hardware of one machine."""

@@ -1,0 +1,172 @@
+"""Sweep files that cannot be: the message names file and line, and comes at once."""
+
+import time
+
+import pytest
+
+from rlpyt.sweeps.expansion import TooManyRuns, expand
+from rlpyt.sweeps.spec import SweepSpec, read_spec
+
+BASE = "train: ppo\nenv: CartPole-v1\n"
+
+
+@pytest.fixture
+def file(tmp_path):
+    def write(text, name="sweep.yaml"):
+        path = tmp_path / name
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return path
+
+    return write
+
+
+BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{new}: &{new} [{','.join([f'*{old}'] * 9)}]\n" for old, new in zip("abcdefgh", "bcdefghi")
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (BASE + "grid:\n\tenv: [a]\n", r":4: found character '\\t'.* spaces, not tabs"),
+        (BASE + "seeds: 1\nenv: x\n", r":4: the key 'env' stands in line 2 already"),
+        (BASE + "grid: {algo: {a: 1,\n a: 2}}\n", r":4: the key 'a' stands in line 3 already"),
+        (BOMB, r":\d: more than 5,000 values, aliases written out"),
+        ("a: &a [*a]\n", ":1: nested deeper than 20 levels"),
+        ("x: '" + "y" * 10_000_000 + "'\n", "larger than 100,000 bytes"),
+        ("x: [" + "1.5, " * 19_000 + "1]\n", ":1: more than 5,000 values"),
+        ("[" * 90_000, ":1: nested deeper than 20 levels"),
+        ("a: 1\ntrain: !!python/object/apply:os.system ['x']\n", ":2: .*os.system is not read"),
+        ("train: !!python/name:os.system ''\n", ":1: .*os.system '' is not read"),
+        ("train: a\nenv: b\x00\n", r":2: '\\x00' is not allowed"),
+        ("a: 1\n---\nb: 1\n", ":2: but found another document"),
+        ("train: [\n", ":2: "),
+        (b"train: a\nenv: \xe9\n", ":2: not UTF-8"),
+        ("", "yaml: a sweep file has keys"),
+        ("- 1\n", "yaml: a sweep file has keys"),
+        (BASE + "1: 2\n", ":3: a key must be a text, got '1'"),
+        (BASE + "<<: {a: 1}\n", r":3: merging \(<<\) is not read"),
+        (BASE + f"seeds: {'9' * 5000}\n", ":3: "),
+    ],
+)
+def test_bad_yaml_is_refused_with_its_line_at_once(file, text, words):
+    path = file(text)
+    start = time.perf_counter()
+    with pytest.raises(ValueError, match=words) as error:
+        read_spec(path)
+    assert time.perf_counter() - start < 3  # on a busy machine; a tenth of that elsewhere
+    assert str(error.value).startswith(str(path))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("a.json", '{\n"train": "ppo",\n}', "a.json:3: "),
+        ("a.json", '{"train": "a", "train": "b"}', "the key 'train' stands there twice"),
+        ("a.json", "[" * 90_000, "a.json: .*recursion"),
+        ("a.toml", 'train = "a"\ntrain = "b"\n', "a.toml: .*line 2"),
+        ("a.txt", BASE, "must end in .yaml, .json or .toml"),
+    ],
+)
+def test_bad_json_and_toml_are_refused(file, name, text, words):
+    with pytest.raises(ValueError, match=words):
+        read_spec(file(text, name))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("gird: {}\n", ":3: unknown key 'gird'; did you mean 'grid'"),
+        ("grid: {}\n", ":3: it is empty"),
+        ("grid: 3\n", ":3: expected settings by name, got 3"),
+        ("grid: {algo.epochs: []}\n", r":3: algo\.epochs has no values"),
+        ("grid:\n  algo:\n    epochs: 3\n", r":5: algo\.epochs must be a list of values, got 3"),
+        ("grid: {algo.epochs: [1, 1]}\n", r":3: algo\.epochs repeats a value"),
+        ("grid: {algo.discount: [1, 1.0]}\n", ":3: discount_1 and discount_1-2 are the same"),
+        ("grid: {a.b: [1], a: {b: [2]}}\n", r":3: a\.b is given twice"),
+        ("options:\n  steps: 1\n  algo.lr: 1\n", r":5: unknown setting 'algo\.lr'"),
+        ("options: {sampler: 8}\n", ":3: unknown setting 'sampler'"),
+        ("options: {seed: 8}\n", ":3: seed does not go here; give seeds"),
+        (
+            "grid:\n  algo.epochs: [1, two]\n",
+            r":4: algo\.epochs: expected a whole number, got 'two'",
+        ),
+        ("grid:\n  algo.epochs: [1.5]\n", r":4: algo\.epochs: expected a whole number, got 1\.5"),
+        ("options: {tensorboard: no}\n", ":3: tensorboard: expected true or false, got 'no'"),
+        ("options: {algo.discount: true}\n", r":3: algo\.discount: expected a number, got True"),
+        ("grid:\n  algo.discount: [0.9, 2]\n", r":4: discount=2\.0 must lie in \[0, 1\]"),
+        ("options: {algo.OptimCls: Adm}\n", ":3: unknown optimizer 'Adm'; did you mean 'Adam'"),
+        ("options: {sampler.kind: cup}\n", r":3: sampler\.kind: expected one of serial, cpu"),
+        ("options: {sampler: {batch_B: 7, n_workers: 2}}\n", ":3: batch_B=7 does not divide"),
+        ("options: {device: gpu}\n", ":3: device='gpu' must be cpu"),
+        (
+            "options: {env_args: {a: 1}}\ngrid: {env_args: [{b: 2}]}\n",
+            ":4: 'env_args' is set twice",
+        ),
+        ("grid: {seed: [1, 2]}\n", ":3: give seeds beside the grid"),
+        ("grid: {env: [CartPole-v1, CartPol-v1]}\n", ":3: no environment is registered"),
+        (
+            "sample: {algo.epochs: {uniform: [1, 3]}}\n",
+            r":3: algo\.epochs: expected a whole number",
+        ),
+        ("sample:\n  algo.epochs: {unifrm: [1, 3]}\n", ":4: expected one of uniform, log_uniform"),
+        ("sample:\n  a: {integer: [3, 1]}\n", r":4: integer: .*low below high, got \[3, 1\]"),
+        ("sample:\n  a: {integer: [1, 2.5]}\n", ":4: integer: .*two whole numbers"),
+        ("sample:\n  a: {log_uniform: [0, 1]}\n", ":4: log_uniform: .*both above 0"),
+        ("sample:\n  a: {choice: [1, 1]}\n", ":4: choice: .*must be different values"),
+        ("sample:\n  a: {uniform: 1}\n", ":4: uniform: expected a list, got 1"),
+        ("grid: {a: [1]}\nsample: {a: {choice: [1]}}\n", ":4: a is in grid too"),
+        ("n_samples: 2\n", ":3: n_samples=2, and there is only 1 without sample"),
+        ("seeds: 0\n", ":3: seeds=0 must be at least 1"),
+        ("seeds: [1, 1]\n", r":3: a seed repeats in \[1, 1\]"),
+        ("seeds: [-1]\n", ":3: seed=-1"),
+        ("retries: -1\n", ":3: retries=-1"),
+        ("where: slrum\n", ":3: expected one of local, slurm, ray, got 'slrum'"),
+        ("slots: 1cpu\ncpus_per_run: 1\n", ":4: slots says that already"),
+        ("args: [1]\n", ":3: args are for script"),
+        ("script: s.py\n", ":3: give train or script, not both"),
+        ("script: nowhere.py\n", ":3: there is no 'nowhere.py' beside the file"),
+        ("preset: [1]\n", ":3: expected a text or null"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_its_line(file, text, words):
+    file("", "s.py")
+    path = file(BASE + text)
+    with pytest.raises((ValueError, TypeError), match=words) as error:
+        expand(read_spec(path))
+    assert str(error.value).startswith(f"{path}:")
+    assert str(error.value).count(str(path)) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("env: CartPole-v1\n", "give train: ALGORITHM"),
+        ("train: ppo\n", "give env: ENVIRONMENT"),
+        ("train: ppoo\nenv: CartPole-v1\n", ":1: unknown algorithm 'ppoo'; did you mean 'ppo'"),
+        ("script: s.py\nenv: x\n", ":2: env is for train"),
+        ("script: s.py\ngrid: {a: [1], a.b: [2]}\n", "'a.b' cannot be set: 'a' is 1 already"),
+    ],
+)
+def test_what_runs_must_be_said_once(file, text, words):
+    file("", "s.py")
+    with pytest.raises(ValueError, match=words):
+        expand(read_spec(file(text)))
+
+
+def test_a_million_runs_are_counted_and_refused_at_once(file):
+    values = ", ".join(map(str, range(100)))
+    path = file(
+        BASE + f"grid: {{algo.a: [{values}], algo.b: [{values}]}}\nseeds: 100\nmax_runs: 2e4\n"
+    )
+    start = time.perf_counter()
+    with pytest.raises(TooManyRuns, match=":5: 1,000,000 runs, and max_runs is 20,000") as error:
+        expand(read_spec(path))
+    assert error.value.count == 1_000_000 and time.perf_counter() - start < 1
+
+
+def test_specs_made_in_python_are_checked_too():
+    with pytest.raises(ValueError, match="^algo.epochs has no values; leave it out"):
+        SweepSpec(train="ppo", env="CartPole-v1", grid={"algo.epochs": []})
+    with pytest.raises(TypeError, match="seeds=2 must be a tuple or range"):
+        SweepSpec(train="ppo", env="CartPole-v1", seeds=2)

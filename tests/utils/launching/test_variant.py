@@ -1,0 +1,144 @@
+"""Variants: crossed in order, refused where something would be lost, and back from their file."""
+
+import json
+
+import numpy as np
+import pytest
+
+from rlpyt.utils.launching.variant import (
+    VARIANT,
+    VariantLevel,
+    _cross_variants,
+    identity,
+    load_variant,
+    make_variants,
+    save_variant,
+    update_config,
+)
+
+RATES = VariantLevel(
+    keys=[("algo", "learning_rate"), ("sampler", "batch_B")],
+    values=[[1e-3, 8], [3e-4, 16]],
+    dir_names=["fast", "slow"],
+)
+GAMES = VariantLevel([("env", "id")], [["a"], ["b"], ["c"]], ["game/a", "game/b", "game/c"])
+
+
+def level(values=((1,), (2,)), dir_names=("x", "y"), keys=(("k",),)):
+    return VariantLevel(keys, values, dir_names)
+
+
+def test_levels_are_crossed_with_the_last_changing_fastest():
+    variants, log_dirs = make_variants(RATES, GAMES)
+    assert log_dirs == [
+        *("fast/game/a", "fast/game/b", "fast/game/c"),
+        *("slow/game/a", "slow/game/b", "slow/game/c"),
+    ]
+    assert variants[1] == {
+        "algo": {"learning_rate": 1e-3},
+        "sampler": {"batch_B": 8},
+        "env": {"id": "b"},
+    }
+    assert [v["algo"]["learning_rate"] for v in variants] == [1e-3] * 3 + [3e-4] * 3
+    assert [v["env"]["id"] for v in variants] == ["a", "b", "c"] * 2
+
+
+def test_no_level_is_one_variant_that_changes_nothing():
+    assert make_variants() == ([{}], [""])
+
+
+def test_crossing_keeps_what_was_there():
+    variants, log_dirs = _cross_variants([{"env": {"n": 5}}], ["top"], GAMES)
+    assert log_dirs == ["top/game/a", "top/game/b", "top/game/c"]
+    assert variants[2] == {"env": {"n": 5, "id": "c"}}
+
+
+def test_variants_share_nothing_that_can_change():
+    shared = {"sizes": [1]}
+    first, second = make_variants(
+        level([[shared]], ["s"]), level(keys=[("other", "deep")], dir_names=("x", "y"))
+    )[0]
+    first["k"]["sizes"].append(2)
+    first["other"]["more"] = 1
+    assert second == {"k": {"sizes": [1]}, "other": {"deep": 2}} and shared == {"sizes": [1]}
+
+
+@pytest.mark.parametrize(
+    ("levels", "words"),
+    [
+        ([level([], [])], "level 0 has no values; leave it out"),
+        ([GAMES, level(keys=[])], "level 1 has no keys"),
+        ([level(dir_names=["x"])], "2 sets of values and 1 dir_names"),
+        ([level([[1, 2], [3, 4]])], r"\[1, 2\] must be a list, one value for each"),
+        ([level(["ab", "cd"])], "'ab' must be a list"),
+        ([level(dir_names=["x", "x"])], "repeats dir_names 'x'"),
+        ([level(dir_names=["x", "x/"])], "repeats dir_names 'x'"),
+        ([level(dir_names=["x", "/y"])], "'/y' must be a path below"),
+        ([level(dir_names=["x", "a/../.."])], "must be a path below"),
+        ([level(dir_names=["x", ""])], "'' must be a path below"),
+        ([level([[[1]], [(1,)]])], "repeats the values"),
+        ([level(keys=["algo"])], r"key 'algo' must be a tuple"),
+        ([level(keys=[("a",), ("a",)], values=[[1, 2], [3, 4]])], "'a' is set twice"),
+        ([level(), level()], "'k' is set twice; a value would be lost"),
+        ([level(), level(keys=[("k", "deep")])], "'k.deep' cannot be set: 'k' is 1 already"),
+        (
+            [level(dir_names=["a", "a/b"]), level(keys=[("l",)], dir_names=["b/c", "c"])],
+            "two variants are the same: 'a/b/c'",
+        ),
+    ],
+)
+def test_mistakes_are_refused_at_the_door(levels, words):
+    with pytest.raises(ValueError, match=words):
+        make_variants(*levels)
+
+
+def test_only_the_same_setting_is_the_same():
+    assert identity({"a": [1, 2], "b": None}) == identity({"b": None, "a": (1, 2)})
+    assert identity(np.arange(3)) == identity([0, 1, 2])
+    assert len({identity(value) for value in (1, 1.0, True, "1", None)}) == 5
+    assert identity(np.arange(2000)) != identity(np.where(np.arange(2000) == 1000, 0, 1))
+
+
+def test_a_variant_comes_back_from_its_file(tmp_path):
+    variant = {"algo": {"rate": np.float32(0.5), "n": np.int64(3)}, "sizes": (1, 2), "off": None}
+    save_variant(variant, tmp_path / "new" / "run")
+    assert (tmp_path / "new" / "run" / VARIANT).name == "variant_config.json"
+    back = load_variant(str(tmp_path / "new" / "run"))
+    assert back == {"algo": {"rate": 0.5, "n": 3}, "sizes": [1, 2], "off": None}
+
+
+def test_files_that_cannot_be_are_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"no variant_config\.json in"):
+        load_variant(tmp_path)
+    with pytest.raises(TypeError, match="cannot hold <class 'dict'>"):
+        save_variant({"cls": dict}, tmp_path)
+    assert not (tmp_path / VARIANT).exists()
+    (tmp_path / VARIANT).write_text("{")
+    with pytest.raises(ValueError, match="is no JSON"):
+        load_variant(tmp_path)
+    (tmp_path / VARIANT).write_text(json.dumps([1]))
+    with pytest.raises(ValueError, match="must hold a dictionary"):
+        load_variant(tmp_path)
+
+
+def test_updates_are_deep_and_leave_the_default():
+    default = {"algo": {"lr": 1, "optim": {"eps": 1}, "extra": None}, "env": {"id": "a"}}
+    variant = {"algo": {"optim": {"eps": 2}, "extra": {"new": 1}}}
+    config = update_config(default, variant)
+    assert config == {
+        "algo": {"lr": 1, "optim": {"eps": 2}, "extra": {"new": 1}},
+        "env": {"id": "a"},
+    }
+    config["env"]["id"] = "b"
+    config["algo"]["extra"]["new"] = 7
+    assert default["env"] == {"id": "a"} and default["algo"]["optim"] == {"eps": 1}
+    assert variant["algo"]["extra"] == {"new": 1}
+
+
+def test_an_unknown_field_is_named_with_the_way_to_it_and_the_nearest():
+    with pytest.raises(KeyError) as error:
+        update_config({"algo": {"optim": {"eps": 1}}}, {"algo": {"optim": {"epz": 2}}})
+    assert "'algo.optim.epz' is not in the default" in error.value.args[0]
+    assert "did you mean 'eps'?" in error.value.args[0]
+    with pytest.raises(TypeError, match="'algo' is a dictionary, and the variant has 3"):
+        update_config({"algo": {"lr": 1}}, {"algo": 3})
