@@ -44,7 +44,7 @@ class AsyncRlBase(MinibatchRlBase):
         affinity: ``dict(sampler=..., optimizer=...)``: what each may use, see ``Hardware.of``; a
             list as ``sampler`` has one entry for each of several processes that sample, a list as
             ``optimizer`` one for each of several that average their gradients: each draws
-            ``batch_size`` samples of its own.
+            ``batch_size`` samples of its own. Or a code with ``async_sample``.
         max_lead: how many batches the sampler may be ahead of the updates that are due; 0: it
             waits for all of them, as if in one process. ``None``: it is never held up.
         rank_timeout_s: for one call of ``optimize_agent``, in seconds, where several processes
@@ -102,7 +102,8 @@ class AsyncRlBase(MinibatchRlBase):
         """Start sampler and copier; get ready to optimize. Returns the number of iterations."""
         affinity = split_affinity(self.affinity)
         hardware = [Hardware.of(own) for own in affinity["optimizer"]]
-        self.settle(hardware[0])
+        self._hosts_hardware = self.sampler.hosts_hardware(affinity["sampler"])
+        self.settle(hardware[0])  # from here on this process may use only its own cores
         self.world_size = len(hardware)
         self.optimizers = Optimizers(self.algo, self.agent, hardware)
         slots, examples = self.sampler.async_initialize(
@@ -122,7 +123,6 @@ class AsyncRlBase(MinibatchRlBase):
             world_size=self.world_size,
         )
         self.replay = self.algo.async_initialize(agent=self.agent, **arguments)
-        self._affinity = affinity["sampler"]
         self.launch_workers(arguments, slots, self.replay)
         self.agent.to_device(hardware[0].cuda_idx)
         self.optim_startup()
@@ -142,7 +142,7 @@ class AsyncRlBase(MinibatchRlBase):
             double_buffer: the sampler's batches.
             replay_buffer: in shared memory, or ``None``.
         """
-        self.launch_sampler(self._affinity)
+        self.launch_sampler(self._hosts_hardware)
         self.launch_memcpy(double_buffer, replay_buffer)
         self.launch_optimizer_workers(n_itr)
 

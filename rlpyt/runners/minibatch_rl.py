@@ -69,7 +69,7 @@ class MinibatchRlEval(MinibatchRlBase):
         return traj_infos, time.monotonic() - started
 
     def _evaluate_and_log(self, itr: int) -> None:
-        if self._checkpoint_place() is not None:
+        if self.checkpoint_place() is not None:
             self.before_evaluation = run_state.evaluation_changes(self)
         traj_infos, eval_time = self.evaluate_agent(itr)
         self._eval_time_here += eval_time

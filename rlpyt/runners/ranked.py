@@ -191,7 +191,7 @@ class Ranked(MinibatchRlBase):
     def agree(self, itr: int) -> tuple[int | None, bool]:
         """After an iteration: whether to stop, and to save; the same in all ranks."""
         received, asked = super().agree(itr)
-        has_place = self.rank == 0 and self._checkpoint_place() is not None
+        has_place = self.rank == 0 and self.checkpoint_place() is not None
         own = [received or 0, asked, self._save_wanted, has_place]
         signal, stop, save, place = self.ranks.largest([int(x) for x in own])
         self._save_wanted = False

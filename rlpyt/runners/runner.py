@@ -5,13 +5,11 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-import torch
-
 from rlpyt.errors import WorkerError
 from rlpyt.runners import state as run_state
 from rlpyt.runners.base import BaseRunner
 from rlpyt.runners.hooks import CheckpointHook, Hook, StopSignals
-from rlpyt.samplers.layout import Hardware
+from rlpyt.samplers.layout import Hardware, decoded
 from rlpyt.utils import checkpoint
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.logging import logger
@@ -33,7 +31,7 @@ class MinibatchRlBase(BaseRunner):
         checkpoint_dir: where checkpoints go; by default ``checkpoint`` in the logger's directory.
         checkpoint_interval_steps: environment steps between checkpoints; ``None``: at the end and
             when stopped, by a signal or the death of a worker.
-        resume_from: a checkpoint directory to go on from.
+        resume_from: a checkpoint directory to go on from; a launcher may ask for it, too.
         hooks: called beside training, see ``runners.hooks``.
 
     Raises:
@@ -42,6 +40,7 @@ class MinibatchRlBase(BaseRunner):
 
     _eval = False
     _iteration_column = "Diagnostics/Iteration"
+    _cpus_before: list[int] | None = None  # that this process might use, if it was pinned
 
     def __init__(
         self,
@@ -93,11 +92,11 @@ class MinibatchRlBase(BaseRunner):
         """
         groups = getattr(getattr(self.sampler, "layout", None), "groups", 1)
         hardware = Hardware.of(self.affinity, self.sampler.batch_spec.B, groups)
-        seed = self.settle(hardware)
+        seed = self.settle(hardware)  # from here on this process may use only its own cores
         final_observation = getattr(self.algo, "final_observation", False)
         examples = self.sampler.initialize(
             agent=self.agent,
-            affinity=self.affinity,
+            affinity=hardware if hasattr(self.sampler, "layout") else decoded(self.affinity),
             seed=env_seed(seed, 0, "sampler"),  # environments differ by their global ranks
             bootstrap_value=getattr(self.algo, "bootstrap_value", False),
             **({"final_observation": True} if final_observation else {}),
@@ -129,10 +128,7 @@ class MinibatchRlBase(BaseRunner):
 
     def settle(self, hardware: Hardware) -> int:
         """Take this process's share of the machine, and seed it; returns the seed."""
-        if hardware.master_cpus is not None:
-            pin(hardware.master_cpus)
-        if hardware.master_torch_threads is not None:
-            torch.set_num_threads(hardware.master_torch_threads)
+        self._cpus_before = hardware.settle()
         if self.seed is None:
             self.seed = make_seed()
         set_seed(self.seed)
@@ -177,6 +173,7 @@ class MinibatchRlBase(BaseRunner):
         with self._signals as signals:
             try:
                 self.sampler.should_stop = signals.has_come
+                self.resume_from = self.resume_from or run_state.to_resume(self)
                 n_itr = self.startup()
                 self._tell("on_start")
                 if self._eval and (self.start_itr == 0 or self.owes_evaluation):
@@ -259,6 +256,8 @@ class MinibatchRlBase(BaseRunner):
             self.pbar.stop()  # type: ignore[union-attr]
             self.pbar = None
         self.sampler.shutdown()
+        if self._cpus_before is not None:  # another run may follow, with another share
+            pin(self._cpus_before)
 
     # Snapshots and checkpoints.
 
@@ -278,7 +277,7 @@ class MinibatchRlBase(BaseRunner):
 
     def save_checkpoint(self, itr: int) -> Any:
         """Save all that a resumed run needs; returns where, or ``None`` without a directory."""
-        directory = self._checkpoint_place()
+        directory = self.checkpoint_place()
         if directory is None:
             return None
         try:
@@ -294,11 +293,10 @@ class MinibatchRlBase(BaseRunner):
         """All that a resumed run needs."""
         return run_state.gather(self, itr)
 
-    def _checkpoint_place(self) -> Any:
+    def checkpoint_place(self) -> Any:
+        """Where checkpoints go; ``None``: nowhere."""
         run_dir = logger.get_snapshot_dir()
-        if self.checkpoint_dir is None and run_dir:
-            return os.path.join(run_dir, "checkpoint")
-        return self.checkpoint_dir
+        return self.checkpoint_dir or (os.path.join(run_dir, "checkpoint") if run_dir else None)
 
     def resume(self) -> None:
         """Go on from ``resume_from``.

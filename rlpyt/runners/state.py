@@ -2,6 +2,7 @@
 
 import random
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 from rlpyt.utils.checkpoint import load_checkpoint
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.logging import logger
+from rlpyt.utils.resumption import asked_to_resume
 
 
 def gather(runner: Any, itr: int) -> dict[str, Any]:
@@ -52,6 +54,12 @@ def rescue(runner: Any) -> Any:
 def evaluation_changes(runner: Any) -> dict[str, Any]:
     """That part of a run's state which an evaluation changes."""
     return {"sampler": runner.sampler.state_dict(), "random": random_state()}
+
+
+def to_resume(runner: Any) -> Any:
+    """The checkpoints that a launcher wants the run to go on from, or ``None``."""
+    place = runner.checkpoint_place()
+    return place if asked_to_resume(place) and any(Path(place).glob("checkpoint-*")) else None
 
 
 def read(runner: Any) -> tuple[dict[str, Any], Any]:

@@ -16,6 +16,7 @@ from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.runners.rank_failures import Failure
 from rlpyt.runners.rank_processes import RankProcesses
 from rlpyt.runners.ranked import Ranked
+from rlpyt.samplers.layout import decoded
 from rlpyt.utils import torchrun
 from rlpyt.utils.checkpoint import CheckpointError, load_checkpoint
 from rlpyt.utils.checks import check_range
@@ -31,11 +32,12 @@ class SyncRlMixin(Ranked):
     """Makes a runner rank 0 of several, which it starts; or, under torchrun, any of them.
 
     Args:
-        affinity: hardware of the ranks, one dictionary each: as many ranks as dictionaries. A
-            number: so many ranks, which share this machine's cores, with a GPU each if there are
-            enough. ``None``: one rank for every GPU. Under torchrun, which says how many ranks
-            there are, one dictionary serves for all (``cuda_idx`` is then that of local rank 0, and
-            the next have the next), and ``None`` means a share of the machine.
+        affinity: hardware of the ranks, one dictionary each: as many ranks as dictionaries; or a
+            code that stands for such. A number: so many ranks, which share this machine's cores,
+            with a GPU each if there are enough. ``None`` or "auto": one rank for every GPU. Under
+            torchrun, which says how many ranks there are, one dictionary serves for all
+            (``cuda_idx`` is then that of local rank 0, and the next have the next), and ``None``
+            means a share of the machine.
         rank_timeout_s: how long a rank that works may keep the others waiting, in seconds; then
             it counts as hung. Evaluation and saving in rank 0 have no limit.
         start_timeout_s: for all ranks to start and meet, in seconds.
@@ -164,7 +166,7 @@ class SyncRlMixin(Ranked):
 
     def _go_on_after_restart(self, restarts: int) -> None:
         """What torchrun has started anew goes on from the newest checkpoint of the same job."""
-        here, place = torchrun.place(), self._checkpoint_place()
+        here, place = torchrun.place(), self.checkpoint_place()
         if here is None or place is None or self.resume_from is not None:
             return
         try:
@@ -285,16 +287,17 @@ def ranks_affinities(affinity: Any, sampler: Any) -> list[Any]:
 
     Raises:
         TypeError: it is neither ``None``, a number, a dictionary nor a list of dictionaries.
-        ValueError: torchrun has started another number of ranks.
+        ValueError: a code cannot be read, or torchrun has started another number of ranks.
     """
-    here = torchrun.place()
+    here, affinity = torchrun.place(), decoded(affinity)
     if isinstance(affinity, list | tuple):
-        if here is None and affinity:
-            return list(affinity)
-        if here is not None and len(affinity) == here.world_size:
-            return list(affinity)
+        several = [decoded(own) for own in affinity]
+        if here is None and several:
+            return several
+        if here is not None and len(several) == here.world_size:
+            return several
         if here is not None and len(affinity) == here.local_world_size:
-            return [affinity[here.local_rank]] * here.world_size
+            return [several[here.local_rank]] * here.world_size
         started = "there must be at least one" if here is None else f"torchrun started {here}"
         raise ValueError(f"affinity has {len(affinity)} entries, one for each rank; {started}.")
     if here is not None:
@@ -313,7 +316,8 @@ def ranks_affinities(affinity: Any, sampler: Any) -> list[Any]:
     if isinstance(affinity, bool) or not isinstance(affinity, int) or affinity < 1:
         raise TypeError(
             f"affinity={affinity!r}: give a list with a dictionary for each rank, such as "
-            "[dict(cuda_idx=0), dict(cuda_idx=1)], or a number of ranks."
+            "[dict(cuda_idx=0), dict(cuda_idx=1)], a number of ranks, or a code such as "
+            "'0slt_4cpu_2gpu_2gpr'."
         )
     return [shared_out(sampler, affinity, rank) for rank in range(affinity)]
 

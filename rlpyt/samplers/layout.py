@@ -5,7 +5,12 @@ import warnings
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from rlpyt.utils.processes import available_cpus
+import torch
+
+from rlpyt.utils.launching.affinity import affinity_from_code
+from rlpyt.utils.launching.placement import listed, placed
+from rlpyt.utils.launching.resources import is_code
+from rlpyt.utils.processes import available_cpus, pin
 
 MOST_WORKERS_PER_CORE = 10
 
@@ -56,49 +61,62 @@ class Hardware:
             affinity: ``None`` or "auto" (about a worker per available core, nothing pinned), a
                 dictionary such as ``dict(n_workers=4)`` or ``dict(workers_cpus=[0, 1, [2, 3]],
                 master_cpus=[0], cuda_idx=0, master_torch_threads=1, worker_torch_threads=1,
-                set_affinity=True)``, or an ``Hardware``.
+                set_affinity=True)``, what ``affinity_from_code`` gives, such a code, or an
+                ``Hardware``. Processors that this process may not use are nobody's, with a warning;
+                those that a code names are looked for, see ``launching.placement``.
 
         Raises:
             TypeError: it is something else.
-            ValueError: a key is unknown or a number makes no sense.
+            ValueError: a key is unknown, a number makes no sense, or a code is for a larger
+                machine.
         """
         if isinstance(affinity, Hardware):
             if affinity.n_workers % groups:
                 raise ValueError(f"{affinity}: n_workers must divide into {groups} groups.")
             return affinity
-        if affinity is None or affinity == "auto":
-            affinity = {}
-        if not isinstance(affinity, dict):
-            raise TypeError(
-                f"affinity={affinity!r}: give None, 'auto' or a dictionary such as "
-                "dict(n_workers=2) or dict(workers_cpus=[0, 1], cuda_idx=None)."
-            )
-        unknown = set(affinity) - _KNOWN_KEYS
-        if unknown:
-            raise ValueError(
-                f"affinity has unknown keys {sorted(unknown)}; known are {sorted(_KNOWN_KEYS)}."
-            )
-        cpus = affinity.get("workers_cpus")
+        affinity = _of_one_process(decoded(affinity))
         cores = len(available_cpus())
-        most = len(cpus) if cpus else groups * _largest_divisor(batch_B, cores, groups)
-        n_workers = affinity.get("n_workers", most)
+        cpus = [_listed(own) for own in affinity.get("workers_cpus") or ()]
+        if len(cpus) % groups:
+            cpus *= groups
+        most = len(cpus) or groups * cores
+        n_workers = affinity.get("n_workers", _fitting(most, batch_B, groups, bool(cpus)))
         _check_n_workers(n_workers, cores * groups)
         if n_workers % groups:
-            n_workers, cpus = n_workers * groups, None if cpus is None else list(cpus) * groups
-        pinned: list[list[int] | None] = [None] * n_workers
-        if cpus and affinity.get("set_affinity", True):
-            for i, own in enumerate(cpus[:n_workers]):
-                pinned[i] = [own] if isinstance(own, int) else list(own)
-        master = affinity.get("master_cpus") if affinity.get("set_affinity", True) else None
+            n_workers *= groups
+        master = affinity.get("master_cpus", affinity.get("cpus"))
+        master = None if master is None else _listed(master)
+        if not affinity.get("set_affinity", True) or not _may_use([*cpus, master or []]):
+            master, cpus = None, []
         return cls(
             n_workers=n_workers,
-            workers_cpus=pinned,
+            workers_cpus=_shared_out(cpus, n_workers, groups),
             worker_torch_threads=affinity.get("worker_torch_threads") or 1,
-            master_cpus=None if master is None else [master] if isinstance(master, int) else master,
+            master_cpus=master,
             master_torch_threads=affinity.get("master_torch_threads")
             or affinity.get("torch_threads"),
             cuda_idx=affinity.get("cuda_idx"),
         )
+
+    def settle(self) -> list[int] | None:
+        """Take the master's place in this process; what it could use before, if it was pinned."""
+        if self.master_torch_threads is not None:
+            torch.set_num_threads(self.master_torch_threads)
+        if self.master_cpus is None:
+            return None
+        before = available_cpus()
+        return before if pin(self.master_cpus) else None
+
+
+def decoded(affinity: Any) -> Any:
+    """An affinity that may be a code, as what the code stands for; ``None`` if it is "auto".
+
+    Raises:
+        AffinityError: it is a code that cannot be read.
+    """
+    if isinstance(affinity, str) and affinity == "auto":
+        return None
+    return affinity_from_code(affinity) if is_code(affinity) else affinity
 
 
 def split_affinity(affinity: Any) -> dict[str, Any]:
@@ -106,20 +124,20 @@ def split_affinity(affinity: Any) -> dict[str, Any]:
 
     Raises:
         TypeError: the affinity is not that of an asynchronous run.
+        ValueError: it is a code that cannot be read.
     """
-    if affinity is None or affinity == "auto":  # let both have something
+    affinity = decoded(affinity)
+    if affinity is None:  # let both have something
         threads = max(1, len(available_cpus()) // 2)
         return {"sampler": None, "optimizer": [{"torch_threads": threads}]}
     if not isinstance(affinity, dict) or not {"sampler", "optimizer"} & set(affinity):
         raise TypeError(
             f"affinity={affinity!r}: an asynchronous runner takes dict(sampler=..., "
-            "optimizer=...), each an affinity of its own (or None), or a list of them."
+            "optimizer=...), each an affinity of its own (or None), or a list of them; or a code "
+            "with 1ass (async_sample=True)."
         )
     optimizer = affinity.get("optimizer")
     several = list(optimizer) if isinstance(optimizer, list | tuple) else [optimizer]
-    for i, own in enumerate(several):
-        if isinstance(own, dict) and "cpus" in own:  # as rlpyt has it
-            several[i] = {"master_cpus": own["cpus"], **own}
     return {"sampler": affinity.get("sampler"), "optimizer": several or [None]}
 
 
@@ -129,11 +147,69 @@ _KNOWN_KEYS = {
 }
 
 
-def _largest_divisor(number: int | None, limit: int, times: int = 1) -> int:
-    """The largest n up to a limit such that n * times divides a number, or 1."""
-    if number is None:
-        return limit
-    return max((n for n in range(1, limit + 1) if number % (n * times) == 0), default=1)
+def _of_one_process(affinity: Any) -> dict[str, Any]:
+    if affinity is None:
+        return {}
+    if isinstance(affinity, list | tuple):
+        raise TypeError(
+            f"affinity={affinity!r}: one process takes one dictionary; a list, with one for each "
+            "rank, is for SyncRl."
+        )
+    if not isinstance(affinity, dict):
+        raise TypeError(
+            f"affinity={affinity!r}: give None, 'auto', a dictionary such as dict(n_workers=2) or "
+            "dict(workers_cpus=[0, 1], cuda_idx=None), or a code such as '0slt_4cpu_0gpu_2cpr'."
+        )
+    unknown = set(affinity) - _KNOWN_KEYS
+    if unknown:
+        hint = ""
+        if unknown <= {"sampler", "optimizer"}:
+            hint = " This is an affinity for AsyncRl, of a code with async_sample."
+        raise ValueError(
+            f"affinity has unknown keys {sorted(unknown)}; known are {sorted(_KNOWN_KEYS)}.{hint}"
+        )
+    own: dict[str, Any] = placed(affinity)
+    return own
+
+
+def _listed(cpus: Any) -> list[int]:
+    return [cpus] if isinstance(cpus, int) else list(cpus)
+
+
+def _may_use(cpus: list[list[int]]) -> bool:
+    """Whether all of these processors may be used; if not, says so."""
+    allowed = available_cpus()
+    others = {cpu for own in cpus for cpu in own} - set(allowed)
+    if others:
+        warnings.warn(
+            f"affinity names cpus {listed(others)}, and this process may use {listed(allowed)}: "
+            "nothing is pinned."
+        )
+    return not others
+
+
+def _shared_out(cpus: list[list[int]], n_workers: int, groups: int) -> list[list[int] | None]:
+    """For each worker its processors; groups of workers have equal parts of what there is."""
+    there, wanted = len(cpus) // groups, n_workers // groups
+    return [
+        cpus[group * there + i] if i < there else None
+        for group in range(groups)
+        for i in range(wanted)
+    ]
+
+
+def _fitting(most: int, batch_B: int | None, groups: int, given: bool) -> int:
+    """As many workers as share environments evenly, of those there are cores for."""
+    if batch_B is None:
+        return most
+    fitting = [n for n in range(groups, most + 1, groups) if batch_B % n == 0]
+    n_workers = max(fitting, default=groups)
+    if given and n_workers < most:
+        warnings.warn(
+            f"affinity has cores for {most} workers; batch_B={batch_B} can be shared out evenly "
+            f"to {n_workers} of them, the others have nothing to do."
+        )
+    return n_workers
 
 
 def _check_n_workers(n_workers: Any, cores: int) -> None:

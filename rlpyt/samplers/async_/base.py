@@ -93,6 +93,24 @@ class AsyncSamplerMixin(BaseSampler):
         self._mailbox = agent.open_mailbox()
         return self.slots, self.examples
 
+    def hosts_hardware(self, affinity: Any = None) -> list[Hardware]:
+        """What each host may use.
+
+        Args:
+            affinity: see ``initialize``.
+
+        Raises:
+            ValueError: the environments cannot be shared out evenly.
+        """
+        several = affinity if isinstance(affinity, list | tuple) else [affinity]
+        B, n = self.batch_spec.B, len(several)
+        if not n or B % n:
+            raise ValueError(
+                f"batch_B={B} does not divide evenly among {n} sampler processes, one for each "
+                "entry of affinity['sampler']; take a multiple of their number."
+            )
+        return [Hardware.of(own, B // n, self.layout.groups) for own in several]
+
     def initialize(self, affinity: Any = None) -> None:
         """Start the hosts, which start what their samplers need.
 
@@ -103,15 +121,8 @@ class AsyncSamplerMixin(BaseSampler):
             WorkerError: a process or environment failed to start.
             ValueError: the environments cannot be shared out evenly.
         """
-        several = affinity if isinstance(affinity, list | tuple) else [affinity]
-        B, n = self.batch_spec.B, len(several)
-        if not n or B % n:
-            raise ValueError(
-                f"batch_B={B} does not divide evenly among {n} sampler processes, one for each "
-                "entry of affinity['sampler']; take a multiple of their number."
-            )
-        each = B // n
-        hardware = [Hardware.of(own, each, self.layout.groups) for own in several]
+        hardware = self.hosts_hardware(affinity)
+        n, each = len(hardware), self.batch_spec.B // len(hardware)
         context = start_context(self.start_method)
         progress = progress_of(n)
         specs = [

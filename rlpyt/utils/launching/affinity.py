@@ -1,0 +1,304 @@
+"""Which cores and GPUs a run gets, as rlpyt's dictionaries, and the codes that say so.
+
+    code = encode_affinity(n_cpu_core=8, n_gpu=2)      # '8cpu_2gpu', for `run_experiments`
+    affinity = affinity_from_code("0slt_8cpu_2gpu")    # in the script that it starts
+    affinity = make_affinity(n_cpu_core=8, n_gpu=2)    # the same, for one run started by hand
+
+`resources` has the codes, `shares` what a run gets of them. Runners take what is returned here,
+and codes as well.
+"""
+
+from typing import Any
+
+from rlpyt.utils.checks import whole_number
+from rlpyt.utils.launching.machine import Machine, n_gpus
+from rlpyt.utils.launching.placement import SlotCpus
+from rlpyt.utils.launching.resources import ABBREVIATIONS, Resources, parse
+from rlpyt.utils.launching.shares import (
+    affinity_of,
+    get_master_cpus,
+    get_workers_cpus,  # noqa: F401  (rlpyt has it here)
+)
+
+# What the letters of a code stand for.
+N_GPU = "gpu"
+CONTEXTS_PER_GPU = "cxg"
+GPU_PER_RUN = "gpr"
+N_CPU_CORE = "cpu"
+HYPERTHREAD_OFFSET = "hto"
+N_SOCKET = "skt"
+RUN_SLOT = "slt"
+CPU_PER_WORKER = "cpw"
+CPU_PER_RUN = "cpr"
+CPU_RESERVED = "res"
+ASYNC_SAMPLE = "ass"
+SAMPLE_GPU_PER_RUN = "sgr"
+OPTIM_SAMPLE_SHARE_GPU = "oss"
+ALTERNATING = "alt"
+SET_AFFINITY = "saf"
+ABBREVS = [short for short in ABBREVIATIONS.values() if short != RUN_SLOT]
+
+
+def encode_affinity(
+    n_cpu_core: int = 1,
+    n_gpu: int = 0,
+    contexts_per_gpu: int = 1,
+    gpu_per_run: int = 1,
+    cpu_per_run: int = 1,
+    cpu_per_worker: int = 1,
+    cpu_reserved: int = 0,
+    hyperthread_offset: int | None = None,
+    n_socket: int | None = None,
+    run_slot: int | None = None,
+    async_sample: bool = False,
+    sample_gpu_per_run: int = 0,
+    optim_sample_share_gpu: bool = False,
+    alternating: bool = False,
+    set_affinity: bool = True,
+) -> str:
+    """Write a machine's cores and GPUs, and what each run gets of them, as a code.
+
+    Args:
+        n_cpu_core, n_gpu: physical cores and GPUs to use on the machine, by all runs.
+        contexts_per_gpu: runs that share each GPU.
+        gpu_per_run: GPUs that a run optimizes on, a rank on each; without GPUs: ranks.
+        cpu_per_run: cores of a run, without GPUs. With GPUs cores are shared out with them.
+        cpu_per_worker: cores of a sampler's worker; 1 unless environments have several threads.
+        cpu_reserved: cores for each rank of a run that its workers do not use.
+        hyperthread_offset: from a core's first hardware thread to its second, usually the number of
+            physical cores; 0: second ones are not used. ``None``: this machine's.
+        n_socket: sockets of the machine; runs stay on one, and have its GPUs. ``None``: this
+            machine's.
+        run_slot: which run; left to `run_experiments`, which has several.
+        async_sample: for `AsyncRl`, which samples and optimizes in different processes.
+        sample_gpu_per_run: of an asynchronous run: GPUs to act on.
+        optim_sample_share_gpu: of an asynchronous run: act on the GPUs that optimize.
+        alternating: for alternating samplers: twice as many workers.
+        set_affinity: False to pin no process, as may be right in a cloud.
+
+    Raises:
+        AffinityError, ValueError, TypeError: a number makes no sense, or they do not go together.
+    """
+    n_cpu_core = whole_number("n_cpu_core", n_cpu_core, 1)
+    if hyperthread_offset is None or n_socket is None:
+        found = Machine.here()
+        if found.n_core < n_cpu_core:  # the code is for another machine, unknown here
+            found = Machine(cpus=(), n_core=n_cpu_core)
+        if hyperthread_offset is None:
+            hyperthread_offset = found.hyperthread_offset
+        if n_socket is None:
+            n_socket = found.n_socket
+    resources = Resources(
+        n_cpu_core=n_cpu_core,
+        n_gpu=n_gpu,
+        contexts_per_gpu=contexts_per_gpu,
+        gpu_per_run=gpu_per_run,
+        cpu_per_run=cpu_per_run,
+        cpu_per_worker=cpu_per_worker,
+        cpu_reserved=cpu_reserved,
+        hyperthread_offset=hyperthread_offset,
+        n_socket=n_socket,
+        run_slot=run_slot,
+        async_sample=async_sample,
+        sample_gpu_per_run=sample_gpu_per_run,
+        optim_sample_share_gpu=optim_sample_share_gpu,
+        alternating=alternating,
+        set_affinity=set_affinity,
+    ).checked()
+    if run_slot is not None:
+        resources.checked_slot()
+    return resources.to_code()
+
+
+def make_affinity(run_slot: int = 0, **kwargs: Any) -> Any:
+    """Affinity of one run, from the arguments of ``encode_affinity``."""
+    return affinity_from_code(encode_affinity(run_slot=run_slot, **kwargs))
+
+
+def affinity_from_code(run_slot_affinity_code: str) -> Any:
+    """Affinity of one run, for its runner.
+
+    Args:
+        run_slot_affinity_code: such as "0slt_8cpu_2gpu".
+
+    Returns:
+        For one process that trains (`MinibatchRl`) an AttrDict with ``all_cpus, master_cpus,
+        workers_cpus, master_torch_threads, worker_torch_threads, cuda_idx, alternating,
+        set_affinity``; for several (`SyncRl`) a list of them; for asynchronous runs (`AsyncRl`)
+        AttrDict(all_cpus, optimizer=[...], sampler=..., set_affinity). Processors are numbered as
+        the code does; runners look which ones of this machine they are.
+
+    Raises:
+        AffinityError: the code is malformed, lacks the run slot, or there is no such slot.
+    """
+    return affinity_of(Resources.from_code(run_slot_affinity_code))
+
+
+def quick_affinity_code(
+    n_parallel: int | None = None, use_gpu: bool = True, contexts_per_gpu: int = 1
+) -> str:
+    """A code for all that this process may use of this machine.
+
+    Args:
+        n_parallel: runs at a time, which share out the cores, and the GPUs if there are as many.
+            ``None``: a run for each GPU's context; without GPUs one.
+        use_gpu: whether to use GPUs, if there are any.
+        contexts_per_gpu: runs that share each GPU.
+
+    Raises:
+        ValueError: there are fewer cores than runs.
+    """
+    n_core, n_gpu = Machine.here().n_core, n_gpus() if use_gpu else 0
+    if n_gpu and n_parallel is not None:
+        n_gpu = min(n_gpu, -(-n_parallel // contexts_per_gpu))
+    runs = n_gpu * contexts_per_gpu or n_parallel or 1
+    if not 1 <= runs <= n_core:
+        raise ValueError(f"n_parallel={runs} runs need a core each; there are {n_core} to use.")
+    return encode_affinity(
+        n_cpu_core=n_core - n_core % runs,
+        n_gpu=n_gpu,
+        contexts_per_gpu=contexts_per_gpu if n_gpu else 1,
+        cpu_per_run=n_core // runs if not n_gpu else 1,
+    )
+
+
+def prepend_run_slot(run_slot: int, affinity_code: str) -> str:
+    """The code of one run: "1slt_8cpu_2gpu"."""
+    return f"{run_slot}{RUN_SLOT}_{affinity_code}"
+
+
+def remove_run_slot(run_slot_affinity_code: str) -> tuple[int, str]:
+    """(run slot, the code without it).
+
+    Raises:
+        AffinityError: the code is malformed or has none.
+    """
+    slot = Resources.from_code(run_slot_affinity_code).checked_slot()
+    parts = run_slot_affinity_code.split("_")
+    return slot, "_".join(part for part in parts if not part.endswith(RUN_SLOT))
+
+
+def get_n_run_slots(affinity_code: str) -> int:
+    """How many runs there is place for at a time.
+
+    Raises:
+        AffinityError: the code is malformed, or a run cannot have what it needs.
+    """
+    return Resources.from_code(affinity_code).checked().n_run_slots
+
+
+def decode_affinity(affinity_code: str) -> dict[str, int]:
+    """What the parts of a code say: ``{"cpu": 8, "gpu": 2}``.
+
+    Raises:
+        AffinityError: it is malformed.
+    """
+    return parse(affinity_code)
+
+
+def get_n_socket() -> int:
+    """Sockets of this machine, among the cores that this process may use."""
+    return Machine.here().n_socket
+
+
+def get_hyperthread_offset() -> int:
+    """From a core's first hardware thread to its second on this machine, or 0."""
+    return Machine.here().hyperthread_offset
+
+
+def build_cpu_affinity(
+    slt: int,
+    cpu: int,
+    cpr: int,
+    cpw: int = 1,
+    hto: int | None = None,
+    res: int = 0,
+    skt: int = 1,
+    gpu: int = 0,
+    alt: int = 0,
+    saf: int = 1,
+) -> Any:
+    """Affinity of a run without GPUs; arguments are the parts of a code."""
+    return _build(slt=slt, cpu=cpu, gpu=0, cpr=cpr, cpw=cpw, hto=hto, res=res, skt=skt,
+                  alt=alt, saf=saf)  # fmt: skip
+
+
+def build_gpu_affinity(
+    slt: int,
+    gpu: int,
+    cpu: int,
+    cxg: int = 1,
+    cpw: int = 1,
+    hto: int | None = None,
+    res: int = 0,
+    skt: int = 1,
+    alt: int = 0,
+    saf: int = 1,
+) -> Any:
+    """Affinity of a run with one GPU; arguments are the parts of a code."""
+    return _build(slt=slt, cpu=cpu, gpu=gpu, cxg=cxg, cpw=cpw, hto=hto, res=res, skt=skt,
+                  alt=alt, saf=saf)  # fmt: skip
+
+
+def build_multigpu_affinity(
+    run_slot: int,
+    gpu: int,
+    cpu: int,
+    gpr: int = 1,
+    cpw: int = 1,
+    hto: int | None = None,
+    res: int = 0,
+    skt: int = 1,
+    alt: int = 0,
+    saf: int = 1,
+) -> list[Any]:
+    """Affinities of a run's ranks, with a GPU each; arguments are the parts of a code."""
+    found = _build(slt=run_slot, cpu=cpu, gpu=gpu, gpr=gpr, cpw=cpw, hto=hto, res=res, skt=skt,
+                   alt=alt, saf=saf)  # fmt: skip
+    return found if isinstance(found, list) else [found]
+
+
+def build_async_affinity(
+    run_slot: int,
+    gpu: int,
+    cpu: int,
+    gpr: int = 1,
+    sgr: int = 0,
+    oss: int = 0,
+    cpw: int = 1,
+    hto: int | None = None,
+    res: int = 1,
+    skt: int = 1,
+    alt: int = 0,
+    saf: int = 1,
+) -> Any:
+    """Affinity of an asynchronous run; arguments are the parts of a code.
+
+    Without GPUs it has all the cores.
+    """
+    return _build(slt=run_slot, cpu=cpu, gpu=gpu, gpr=gpr, sgr=sgr, oss=oss, cpw=cpw, hto=hto,
+                  res=res, skt=skt, alt=alt, saf=saf, ass=1, cpr=1 if gpu else cpu)  # fmt: skip
+
+
+def build_affinities_gpu_1cpu_drive(
+    slt: int,
+    gpu: int,
+    cpu: int,
+    cxg: int = 1,
+    gpr: int = 1,
+    cpw: int = 1,
+    hto: int | None = None,
+    skt: int = 1,
+) -> Any:
+    """As ``build_gpu_affinity``, with one core of each rank for its master, which has no other."""
+    found = _build(slt=slt, cpu=cpu, gpu=gpu, cxg=cxg, gpr=gpr, cpw=cpw, hto=hto, res=1, skt=skt)
+    for one in found if isinstance(found, list) else [found]:
+        core = one["master_cpus"][:1]
+        one["master_cpus"] = SlotCpus.of(get_master_cpus(core, hto), one["all_cpus"].code)
+        one["master_torch_threads"] = 1
+    return found
+
+
+def _build(**numbers: int | None) -> Any:
+    given = {short: number for short, number in numbers.items() if number is not None}
+    return affinity_of(Resources.from_numbers(given))

@@ -1,0 +1,90 @@
+"""What this process may use of the machine it runs on: cores, sockets, hyperthreads, GPUs."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from rlpyt.utils.processes import available_cpus
+
+CPUS = Path("/sys/devices/system/cpu")
+CGROUPS = Path("/sys/fs/cgroup")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What there is. Cores are counted and numbered among those that this process may use.
+
+    Attributes:
+        cpus: numbers of the processors (hardware threads) that may be used, as the system has them.
+        n_core: physical cores among them.
+        n_socket: sockets, if each has an equal block of cores, else 1.
+        hyperthread_offset: from each core's first thread to its second, 0 if there is no such rule.
+        quota: cores' worth of time that a container is granted, or ``None``.
+    """
+
+    cpus: tuple[int, ...]
+    n_core: int
+    n_socket: int = 1
+    hyperthread_offset: int = 0
+    quota: float | None = None
+
+    @classmethod
+    def here(cls, cpus_dir: Path = CPUS, cgroups_dir: Path = CGROUPS) -> "Machine":
+        """Look at this machine; where it does not tell, every processor is taken as a core."""
+        cpus = available_cpus()
+        quota = cpu_quota(cgroups_dir)
+        places = [_place(cpus_dir / f"cpu{cpu}" / "topology") for cpu in cpus]
+        known = [place for place in places if place is not None]
+        if len(known) < len(cpus):
+            n_core = min(psutil.cpu_count(logical=False) or len(cpus), len(cpus))
+            offset = n_core if len(cpus) == 2 * n_core else 0
+            return cls(tuple(cpus), n_core, hyperthread_offset=offset, quota=quota)
+        n_core = len(set(known))
+        first = known[:n_core]
+        paired = known[n_core:] == first and len(set(first)) == n_core
+        return cls(
+            cpus=tuple(cpus),
+            n_core=n_core,
+            n_socket=_n_blocks([socket for socket, _ in (first if paired else known)]),
+            hyperthread_offset=n_core if paired else 0,
+            quota=quota,
+        )
+
+
+def n_gpus() -> int:
+    """How many CUDA devices this process sees."""
+    import torch
+
+    return torch.cuda.device_count()
+
+
+def cpu_quota(cgroups_dir: Path = CGROUPS) -> float | None:
+    """Cores' worth of time that a container is granted (cgroups of version 2, or 1), if limited."""
+    try:
+        if (cgroups_dir / "cpu.max").exists():
+            quota, period = (cgroups_dir / "cpu.max").read_text().split()
+        else:
+            quota = (cgroups_dir / "cpu" / "cpu.cfs_quota_us").read_text().strip()
+            period = (cgroups_dir / "cpu" / "cpu.cfs_period_us").read_text().strip()
+        granted = float(quota) / float(period)  # "max" and -1: as much as there is
+    except (OSError, ValueError, ZeroDivisionError):
+        return None
+    return granted if granted > 0 else None
+
+
+def _place(topology: Path) -> tuple[int, int] | None:
+    """(socket, core within it), of one processor."""
+    try:
+        socket = int((topology / "physical_package_id").read_text())
+        return socket, int((topology / "core_id").read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def _n_blocks(sockets: list[int]) -> int:
+    """Number of different sockets, if their cores are numbered in equal blocks, else 1."""
+    different = sorted(set(sockets))
+    each, rest = divmod(len(sockets), len(different))
+    in_blocks = not rest and sockets == [socket for socket in different for _ in range(each)]
+    return len(different) if in_blocks else 1

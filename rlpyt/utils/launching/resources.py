@@ -1,0 +1,327 @@
+"""A machine's cores and GPUs, the share that each run gets, and the code string that says both.
+
+    0slt_16cpu_4gpu_2gpr    run slot 0 of a machine of 16 cores and 4 GPUs, of which a run gets 2
+
+A code is parts joined by underscores, each a number and what it counts. Numbers of cores are
+logical: the first core is the first that a process may use, see ``placement``.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from rlpyt.utils.checks import whole_number
+
+ABBREVIATIONS = {
+    "n_cpu_core": "cpu",
+    "n_gpu": "gpu",
+    "contexts_per_gpu": "cxg",
+    "gpu_per_run": "gpr",
+    "cpu_per_run": "cpr",
+    "cpu_per_worker": "cpw",
+    "hyperthread_offset": "hto",
+    "n_socket": "skt",
+    "cpu_reserved": "res",
+    "async_sample": "ass",
+    "sample_gpu_per_run": "sgr",
+    "optim_sample_share_gpu": "oss",
+    "alternating": "alt",
+    "set_affinity": "saf",
+    "run_slot": "slt",
+}
+_LEAST = {"n_cpu_core": 1, "contexts_per_gpu": 1, "gpu_per_run": 1, "cpu_per_run": 1}
+_LEAST |= {"cpu_per_worker": 1, "n_socket": 1}
+
+
+class AffinityError(ValueError):
+    """A code cannot be read, or asks for what cannot be shared out."""
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What a machine has, and how it is shared out among runs.
+
+    Runs take numbered slots, each with as many cores, in order. Without GPUs ``gpu_per_run`` is the
+    number of ranks that share a run's cores.
+
+    Raises:
+        TypeError, ValueError: a number is none, or too small.
+    """
+
+    n_cpu_core: int = 1  # of the machine, physical ones
+    n_gpu: int = 0  # of the machine
+    contexts_per_gpu: int = 1  # runs that share each GPU
+    gpu_per_run: int = 1  # for optimizing, a rank on each
+    cpu_per_run: int = 1  # cores of a run; with GPUs it is what there is for each run
+    cpu_per_worker: int = 1  # more than 1 if environments are multi-threaded
+    cpu_reserved: int = 0  # cores per rank that no worker gets; asynchronous runs: at least 1
+    hyperthread_offset: int = 0  # from a core's first hardware thread to its second; 0: not used
+    n_socket: int = 1  # processors with an equal share of cores and GPUs
+    run_slot: int | None = None  # which run; None: the machine as a whole is meant
+    async_sample: bool = False  # sampling beside optimizing
+    sample_gpu_per_run: int = 0  # asynchronous runs: action servers with a GPU each
+    optim_sample_share_gpu: bool = False  # ... which are those of the optimizer
+    alternating: bool = False  # two workers where there would be one
+    set_affinity: bool = True  # whether processes are pinned at all
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.type is bool:
+                object.__setattr__(self, field.name, bool(value))
+            elif not (field.name == "run_slot" and value is None):
+                value = whole_number(field.name, value, _LEAST.get(field.name, 0))
+                object.__setattr__(self, field.name, value)
+
+    # The codec.
+
+    @classmethod
+    def from_numbers(cls, numbers: Mapping[str, int]) -> "Resources":
+        """From what a code's parts say, such as ``{"cpu": 16, "gpu": 4}``.
+
+        Raises:
+            AffinityError: it does not say how many cores there are, or a run gets.
+        """
+        code = "_".join(f"{number}{short}" for short, number in numbers.items())
+        if "cpu" not in numbers:
+            raise AffinityError(f"affinity code {code!r} lacks the machine's cores, such as 8cpu.")
+        if not numbers.get("gpu") and "cpr" not in numbers:
+            raise AffinityError(
+                f"affinity code {code!r} has no GPUs, so it must say how many cores a run gets, "
+                f"such as {numbers['cpu']}cpr."
+            )
+        known = {short: name for name, short in ABBREVIATIONS.items()}
+        try:
+            named: dict[str, Any] = {known[short]: number for short, number in numbers.items()}
+            return cls(**named)
+        except (TypeError, ValueError) as error:
+            raise AffinityError(f"affinity code {code!r}: {error}") from None
+
+    @classmethod
+    def from_code(cls, code: str) -> "Resources":
+        """Read a code, with a run slot or without.
+
+        Raises:
+            AffinityError: it is malformed.
+        """
+        return cls.from_numbers(parse(code))
+
+    def to_code(self) -> str:
+        """Write the code; what a reader would assume anyway is left out."""
+        parts = [f"{self.n_cpu_core}cpu", f"{self.n_gpu}gpu"]
+        if not self.n_gpu:
+            parts.append(f"{self.cpu_per_run}cpr")
+        for name, short in ABBREVIATIONS.items():
+            value = getattr(self, name)
+            if value != getattr(Resources, name) and short not in ("cpu", "gpu", "cpr", "slt"):
+                parts.append(f"{int(value)}{short}")
+        slot = [] if self.run_slot is None else [f"{self.run_slot}slt"]
+        return "_".join([*slot, *parts])
+
+    # How the machine is shared out.
+
+    @property
+    def n_ranks(self) -> int:
+        """Processes of a run that optimize."""
+        return self.gpu_per_run
+
+    @property
+    def reserved(self) -> int:
+        """Cores per rank that no worker gets; an optimizer beside samplers needs one itself."""
+        return max(1, self.cpu_reserved) if self.async_sample else self.cpu_reserved
+
+    @property
+    def n_samplers(self) -> int:
+        """Samplers with workers of their own in a run; with ``async_sample`` apart from ranks."""
+        return max(1, self.n_sample_gpus) if self.async_sample else self.n_ranks
+
+    @property
+    def n_sample_gpus(self) -> int:
+        """GPUs on which the samplers of an asynchronous run act."""
+        if not (self.async_sample and self.n_gpu):
+            return 0
+        if self.optim_sample_share_gpu:
+            return min(self.sample_gpu_per_run or self.gpu_per_run, self.gpu_per_run)
+        return self.sample_gpu_per_run
+
+    @property
+    def gpus_of_a_run(self) -> int:
+        """All GPUs that a run has, 0 if there are none."""
+        if not self.n_gpu:
+            return 0
+        return self.gpu_per_run + (0 if self.optim_sample_share_gpu else self.n_sample_gpus)
+
+    @property
+    def n_run_slots(self) -> int:
+        """How many runs there is place for at a time."""
+        if not self.n_gpu:
+            return self.n_cpu_core // self.cpu_per_run
+        return self.n_gpu // self.gpus_of_a_run * self.contexts_per_gpu
+
+    @property
+    def sockets(self) -> int:
+        """Into how many blocks cores are divided; 1 if they do not divide evenly."""
+        return self.n_socket if self.n_cpu_core % self.n_socket == 0 else 1
+
+    @property
+    def cores_per_socket(self) -> int:
+        """From the first core of a socket to the first of the next, unused ones included."""
+        return max(self.n_cpu_core, self.hyperthread_offset) // self.sockets
+
+    def machine_cores(self) -> list[int]:
+        """All cores in use, those of each socket together."""
+        own = self.n_cpu_core // self.sockets
+        return [s * self.cores_per_socket + i for s in range(self.sockets) for i in range(own)]
+
+    def run_cores(self) -> tuple[int, ...]:
+        """The cores of this run slot, on one socket where slots can be shared out so."""
+        slot, n = self.checked_slot(), self.n_run_slots
+        cores = self.machine_cores()
+        size = len(cores) // n if self.n_gpu else self.cpu_per_run
+        start = slot * size
+        if n % self.sockets == 0:
+            socket, within = divmod(slot, n // self.sockets)
+            start = socket * (len(cores) // self.sockets) + within * size
+        return tuple(cores[start : start + size])
+
+    def run_gpus(self) -> tuple[list[int | None], list[int | None]]:
+        """(for each rank its GPU or ``None``, the GPUs of the asynchronous samplers)."""
+        if not self.n_gpu:
+            return [None] * self.n_ranks, []
+        first = self.checked_slot() // self.contexts_per_gpu * self.gpus_of_a_run
+        gpus: list[int | None] = list(range(first, first + self.gpus_of_a_run))
+        optimizing, rest = gpus[: self.n_ranks], gpus[self.n_ranks :]
+        shared = optimizing[: self.n_sample_gpus] if self.optim_sample_share_gpu else rest
+        return optimizing, shared
+
+    # Saying what is wrong.
+
+    def checked(self) -> "Resources":
+        """This, if every run can have what it needs.
+
+        Raises:
+            AffinityError: it cannot; the message says what to change.
+        """
+        if not self.async_sample and (self.sample_gpu_per_run or self.optim_sample_share_gpu):
+            raise self._error("GPUs for samplers go with async_sample=True (1ass) only")
+        if self.optim_sample_share_gpu and self.sample_gpu_per_run > self.gpu_per_run:
+            raise self._error(
+                f"the sampler is to use {self.sample_gpu_per_run} of the optimizer's "
+                f"{self.gpu_per_run} GPUs: raise gpu_per_run (gpr)"
+            )
+        if self.gpus_of_a_run > self.n_gpu:
+            wants = f"{self.gpu_per_run} GPUs to optimize"
+            wants += f" and {self.n_sample_gpus} to sample" if self.n_sample_gpus else ""
+            raise self._error(
+                f"a run wants {wants}, the machine has {self.n_gpu}: raise n_gpu (gpu), lower "
+                "gpu_per_run (gpr) or sample_gpu_per_run (sgr), or let both share "
+                "(optim_sample_share_gpu, 1oss)"
+            )
+        if not self.n_run_slots:
+            raise self._error(
+                f"a run wants {self.cpu_per_run} cores, the machine has {self.n_cpu_core}: lower "
+                "cpu_per_run (cpr)"
+            )
+        if 0 < self.hyperthread_offset < self.n_cpu_core:
+            raise self._error(
+                f"hyperthread_offset (hto) {self.hyperthread_offset} is the number of a core; it "
+                f"must be at least n_cpu_core={self.n_cpu_core}, or 0"
+            )
+        self._check_cores()
+        return self
+
+    def _check_cores(self) -> None:
+        cores = len(self.machine_cores())
+        has = cores // self.n_run_slots if self.n_gpu else self.cpu_per_run
+        needs = self.n_ranks * self.reserved + self.n_samplers * self.cpu_per_worker
+        if self.async_sample:
+            fits = has >= needs
+        else:
+            needs = self.n_ranks * (self.reserved + self.cpu_per_worker)
+            fits = has // self.n_ranks >= self.reserved + self.cpu_per_worker
+        if not fits:
+            more = f"n_cpu_core (cpu) to {needs * self.n_run_slots}"
+            more = more if self.n_gpu else f"cpu_per_run (cpr) to {needs}"
+            raise self._error(
+                f"a run gets {has} cores and needs {needs}: {self.n_ranks} x {self.reserved} "
+                f"reserved, {self.n_samplers} x {self.cpu_per_worker} for a worker. Raise {more} "
+                "at least, or lower cpu_reserved (res) or cpu_per_worker (cpw)"
+            )
+
+    def checked_slot(self) -> int:
+        """The run slot.
+
+        Raises:
+            AffinityError: there is none, or no such.
+        """
+        if self.run_slot is None:
+            raise AffinityError(
+                f"affinity code {self.to_code()!r} does not say which run slot: put one before it, "
+                f"as in '0slt_{self.to_code()}' (`prepend_run_slot`)."
+            )
+        if self.run_slot >= self.n_run_slots:
+            raise self._error(
+                f"there is no run slot {self.run_slot}, only 0 to {self.n_run_slots - 1}"
+            )
+        return self.run_slot
+
+    def notes(self) -> list[str]:
+        """What is left over where numbers do not divide evenly."""
+        notes = []
+        if self.sockets != self.n_socket:
+            notes.append(f"{self.n_cpu_core} cores on {self.n_socket} sockets: taken as one socket")
+        elif self.n_run_slots % self.sockets:
+            notes.append(f"{self.n_run_slots} run slots on {self.sockets} sockets: some run on two")
+        each = self.n_cpu_core // self.n_run_slots if self.n_gpu else self.cpu_per_run
+        idle = self.n_cpu_core - each * self.n_run_slots
+        if idle:
+            notes.append(f"{idle} of {self.n_cpu_core} cores are in no run slot")
+        idle = self.n_gpu - self.n_run_slots // self.contexts_per_gpu * self.gpus_of_a_run
+        if self.n_gpu and idle:
+            notes.append(f"{idle} of {self.n_gpu} GPUs are in no run slot")
+        return notes
+
+    def describe(self) -> str:
+        """The code in words, for error messages and `rlpyt affinity`."""
+        named = ((name, getattr(self, name)) for name in ABBREVIATIONS)
+        default = {field.name: field.default for field in fields(self)}
+        always = ("n_cpu_core", "n_gpu", *(() if self.n_gpu else ("cpu_per_run",)))
+        said = [f"{k}={v}" for k, v in named if k in always or v != default[k]]
+        return ", ".join(said)
+
+    def _error(self, what: str) -> AffinityError:
+        return AffinityError(
+            f"affinity code {self.to_code()!r}: {what}. It says {self.describe()}."
+        )
+
+
+def parse(code: str) -> dict[str, int]:
+    """The parts of a code, such as ``{"cpu": 16, "gpu": 4}`` of "16cpu_4gpu".
+
+    Raises:
+        AffinityError: a part is unknown, repeated, or no number.
+    """
+    numbers: dict[str, int] = {}
+    for part in str(code).split("_"):
+        match = re.fullmatch(r"(\d{1,9})([a-z]{3})", part, re.ASCII)
+        if match is None:
+            raise AffinityError(
+                f"affinity code {code!r}: cannot read {part!r}; parts are a number and three "
+                "letters, joined by underscores, as in 0slt_8cpu_2gpu."
+            )
+        short = match[2]
+        if short not in ABBREVIATIONS.values():
+            raise AffinityError(
+                f"affinity code {code!r}: unknown part {part!r}; known are "
+                f"{', '.join(ABBREVIATIONS.values())} (`rlpyt affinity --help` explains them)."
+            )
+        if short in numbers:
+            raise AffinityError(f"affinity code {code!r} says {short!r} twice.")
+        numbers[short] = int(match[1])
+    return numbers
+
+
+def is_code(thing: Any) -> bool:
+    """Whether this looks like an affinity code rather than some other word."""
+    return isinstance(thing, str) and re.match(r"\d+[a-z]{3}(_|$)", thing) is not None

@@ -1,0 +1,120 @@
+"""What a run slot gets, in the dictionaries that runners take."""
+
+from typing import Any
+
+from rlpyt.utils.collections import AttrDict
+from rlpyt.utils.launching.placement import SlotCpus
+from rlpyt.utils.launching.resources import Resources
+
+Cpus = tuple[int, ...]
+
+
+def affinity_of(resources: Resources) -> Any:
+    """The affinity of a run slot, in the form that suits its runner.
+
+    Args:
+        resources: with a run slot.
+
+    Returns:
+        see ``affinity_from_code``.
+
+    Raises:
+        AffinityError: there is no such slot, or the numbers do not go together.
+    """
+    cores = resources.checked().run_cores()
+    if resources.async_sample:
+        return _beside_each_other(resources, cores)
+    gpus, _ = resources.run_gpus()
+    ranks = [
+        _one_process(resources, own, own[resources.reserved :], gpu, len(own))
+        for own, gpu in zip(_divided(cores, len(gpus)), gpus, strict=True)
+    ]
+    for rank in ranks:
+        rank["all_cpus"] = _cpus(resources, cores)  # of the run: who starts it reads the first
+    return ranks if len(ranks) > 1 else ranks[0]
+
+
+def get_master_cpus(cores: Cpus, hto: int | None) -> Cpus:
+    """Cores, and their second hardware threads."""
+    return (*cores, *(core + hto for core in cores)) if hto else tuple(cores)
+
+
+def get_workers_cpus(cores: Cpus, cpw: int, hto: int | None, alt: int) -> list[Cpus]:
+    """Processors of every worker.
+
+    Args:
+        cores: of all of them; those that do not suffice for another worker are left out.
+        cpw: cores for each.
+        hto: hyperthread offset; a worker has both threads of its cores.
+        alt: whether workers alternate: twice as many, where the second half has the second threads,
+            or without any the same cores.
+    """
+    first = [tuple(cores[i : i + cpw]) for i in range(0, len(cores) - cpw + 1, cpw)]
+    second = [tuple(core + (hto or 0) for core in worker) for worker in first]
+    if alt:
+        return first + second
+    return [a + b for a, b in zip(first, second, strict=True)] if hto else first
+
+
+def _one_process(
+    resources: Resources, cores: Cpus, sampling: Cpus, cuda_idx: int | None, torch_threads: int
+) -> AttrDict:
+    """For a process with a sampler, whose workers get only some of its cores."""
+    per_worker, offset = resources.cpu_per_worker, resources.hyperthread_offset
+    return AttrDict(
+        all_cpus=_cpus(resources, cores),
+        master_cpus=_cpus(resources, cores),
+        workers_cpus=get_workers_cpus(sampling, per_worker, offset, resources.alternating),
+        master_torch_threads=torch_threads,
+        worker_torch_threads=per_worker,
+        cuda_idx=cuda_idx,
+        alternating=resources.alternating,
+        set_affinity=resources.set_affinity,
+    )
+
+
+def _beside_each_other(resources: Resources, cores: Cpus) -> AttrDict:
+    """Optimizers take their cores first, samplers share out the others."""
+    gpus, sample_gpus = resources.run_gpus()
+    left, optimizers = list(cores), []
+    for rank, gpu in enumerate(gpus):
+        own = _next_to_gpu(resources, left, rank)
+        left = [core for core in left if core not in own]
+        optimizers.append(
+            AttrDict(
+                cpus=_cpus(resources, own),
+                cuda_idx=gpu,
+                torch_threads=len(own),
+                set_affinity=resources.set_affinity,
+            )
+        )
+    parts, acting_on = _divided(tuple(left), resources.n_samplers), sample_gpus or [None]
+    samplers = [
+        _one_process(resources, own, own, gpu, torch_threads=1)
+        for own, gpu in zip(parts, acting_on, strict=True)
+    ]
+    return AttrDict(
+        all_cpus=_cpus(resources, cores),
+        optimizer=optimizers,
+        sampler=samplers if sample_gpus else samplers[0],
+        set_affinity=resources.set_affinity,
+    )
+
+
+def _next_to_gpu(resources: Resources, left: list[int], rank: int) -> Cpus:
+    """The next cores for an optimizer, if the run has several sockets on that of its GPU."""
+    stride = resources.cores_per_socket
+    sockets = sorted({core // stride for core in left})
+    wanted = sockets[rank * len(sockets) // resources.n_ranks]
+    left = sorted(left, key=lambda core: (core // stride != wanted, core))
+    return tuple(left[: resources.reserved])
+
+
+def _divided(cores: Cpus, parts: int) -> list[Cpus]:
+    """Equal parts; cores that are left over are in none."""
+    each = len(cores) // parts
+    return [cores[i * each : (i + 1) * each] for i in range(parts)]
+
+
+def _cpus(resources: Resources, cores: Cpus) -> SlotCpus:
+    return SlotCpus.of(get_master_cpus(cores, resources.hyperthread_offset), resources.to_code())

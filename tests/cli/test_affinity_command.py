@@ -1,0 +1,95 @@
+"""``rlpyt affinity``: a code's table, what this machine lacks of it, and what it has."""
+
+import pytest
+
+from rlpyt.cli import affinity as module
+from rlpyt.cli.main import main
+from rlpyt.utils.launching import placement
+from rlpyt.utils.launching.affinity import get_n_run_slots
+from rlpyt.utils.launching.machine import Machine
+from rlpyt.utils.launching.resources import ABBREVIATIONS
+
+
+def affinity(*argv):
+    with pytest.raises(SystemExit) as stop:
+        main(["affinity", *argv])
+    return stop.value.code
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    """Says what this machine has."""
+
+    def has(cpus, gpus=0, **kwargs):
+        found = Machine(cpus=tuple(cpus), n_core=len(cpus), **kwargs)
+        monkeypatch.setattr(module.Machine, "here", lambda: found)
+        monkeypatch.setattr(module, "n_gpus", lambda: gpus)
+        monkeypatch.setattr(placement, "available_cpus", lambda: list(cpus))
+
+    return has
+
+
+def test_a_table_shows_every_run_slot(machine, capsys):
+    machine(range(16), gpus=4)
+    assert affinity("12cpu_4gpu_1res") == 0
+    said = capsys.readouterr().out
+    assert "n_cpu_core=12, n_gpu=4, cpu_reserved=1\nfor MinibatchRl" in said
+    rows = [line.split() for line in said.splitlines() if line[:1].isdigit()]
+    assert rows[1:] == [
+        ["0", "0", "0-2", "2:", "1", "|", "2", "0"],
+        ["1", "1", "3-5", "2:", "4", "|", "5", "3"],
+        ["2", "2", "6-8", "2:", "7", "|", "8", "6"],
+        ["3", "3", "9-11", "2:", "10", "|", "11", "9"],
+    ]
+    assert "Note" not in said
+
+
+def test_processes_of_a_run_have_rows_of_their_own(machine, capsys):
+    machine(range(8), gpus=2)
+    affinity("1slt_8cpu_2gpu_1ass_1sgr_1oss_8hto")
+    said = capsys.readouterr().out
+    assert "for AsyncRl" in said
+    rows = [
+        line.split() for line in said.splitlines() if "optimizer " in line or "sampler " in line
+    ]
+    assert rows[0] == ["1", "optimizer", "0", "1", "4", "12"]
+    assert rows[1][:5] == ["sampler", "0", "1", "5-7", "13-15"]
+    assert "refused here are the run slots 1" in said  # no second hardware threads
+    affinity("8cpu_2gpu_2gpr")
+    said = capsys.readouterr().out
+    assert "for SyncRl" in said and "rank 0" in said and "rank 1" in said
+
+
+def test_what_is_missing_moved_or_left_over_is_noted(machine, capsys):
+    machine([4, 5, 6, 7])
+    affinity("4cpu_0gpu_2cpr")
+    assert "cores 0-3 of the code are the processors 4-7 here" in capsys.readouterr().out
+    affinity("5cpu_2gpu_1cxg")
+    said = capsys.readouterr().out
+    assert "this machine has 0 of the 2 GPUs" in said
+    assert "1 of 5 cores are in no run slot" in said
+    assert "this process may use the processors 4-7 and no others; refused here are" in said
+    affinity("99cpu_0gpu_33cpr_0saf")
+    said = capsys.readouterr().out
+    assert "not pinned" in said and "33: 0 | 1 | 2 | 3 | ... | 31 | 32" in said
+
+
+def test_this_machine_and_codes_for_it(machine, capsys):
+    machine([2, 3, 4, 5], gpus=2, quota=1.5)
+    assert affinity() == 0
+    said = capsys.readouterr().out
+    assert "processors this process may use   4 (2-5)" in said and "1.5" in said
+    codes = [line.split()[0] for line in said.splitlines() if line[:4] == "4cpu"]
+    assert codes[:3] == ["4cpu_0gpu_4cpr", "4cpu_0gpu_1cpr", "4cpu_0gpu_4cpr_1ass"]
+    assert codes[3:] == ["4cpu_2gpu", "4cpu_2gpu_2gpr", "4cpu_2gpu_1ass_1oss"]
+    assert all(get_n_run_slots(code) for code in codes)
+
+
+def test_a_code_that_cannot_be_is_refused_in_one_line(capsys):
+    assert affinity("4cpu_8gpu") == 2
+    assert "Raise n_cpu_core (cpu) to 8" in capsys.readouterr().err
+    assert affinity("4cup") == 2
+
+
+def test_the_help_explains_every_part():
+    assert set(ABBREVIATIONS.values()) <= set(module.DESCRIPTION.split())

@@ -1,0 +1,320 @@
+"""Codes and what they stand for, worked out by hand; codes and back; what is refused."""
+
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlpyt.utils.collections import AttrDict
+from rlpyt.utils.launching import affinity as module
+from rlpyt.utils.launching.affinity import (
+    ABBREVS,
+    affinity_from_code,
+    build_affinities_gpu_1cpu_drive,
+    build_async_affinity,
+    build_cpu_affinity,
+    build_gpu_affinity,
+    build_multigpu_affinity,
+    decode_affinity,
+    encode_affinity,
+    get_master_cpus,
+    get_n_run_slots,
+    get_workers_cpus,
+    make_affinity,
+    prepend_run_slot,
+    quick_affinity_code,
+    remove_run_slot,
+)
+from rlpyt.utils.launching.machine import Machine
+from rlpyt.utils.launching.resources import AffinityError, Resources
+
+
+def process(
+    all_cpus, workers, master=None, master_threads=1, worker_threads=1, cuda=None, alt=False
+):
+    master = all_cpus if master is None else master
+    return dict(
+        all_cpus=all_cpus, master_cpus=master, workers_cpus=workers,
+        master_torch_threads=master_threads, worker_torch_threads=worker_threads, cuda_idx=cuda,
+        alternating=alt, set_affinity=True,
+    )  # fmt: skip
+
+
+def optimizer(cpus, cuda=None):
+    return dict(cpus=cpus, cuda_idx=cuda, torch_threads=1, set_affinity=True)
+
+
+BY_HAND = {
+    # Cores only: runs of two cores each.
+    "2slt_6cpu_0gpu_2cpr": process((4, 5), [(4,), (5,)], master_threads=2),
+    # Cores are shared out with the GPUs.
+    "1slt_4cpu_2gpu_1cxg": process((2, 3), [(2,), (3,)], master_threads=2, cuda=1),
+    # Two runs to a GPU: slots 2 and 3 have the second one.
+    "2slt_8cpu_2gpu_2cxg": process((4, 5), [(4,), (5,)], master_threads=2, cuda=1),
+    # Second hardware threads go with their cores.
+    "1slt_4cpu_2gpu_8hto": process((2, 3, 10, 11), [(2, 10), (3, 11)], master_threads=2, cuda=1),
+    # Sockets of 8 cores each, of which 6 are used: the second begins with core 8.
+    "2slt_12cpu_4gpu_16hto_2skt": process(
+        (8, 9, 10, 24, 25, 26), [(8, 24), (9, 25), (10, 26)], master_threads=3, cuda=2
+    ),
+    # Of 5 cores one is reserved; workers of 2 cores each have the other 4.
+    "0slt_10cpu_2gpu_1res_2cpw": process(
+        (0, 1, 2, 3, 4), [(1, 2), (3, 4)], master_threads=5, worker_threads=2, cuda=0
+    ),
+    # Alternating workers: two on each core, and with hyperthreads one on each thread.
+    "0slt_2cpu_1gpu_1alt": process(
+        (0, 1), [(0,), (1,), (0,), (1,)], master_threads=2, cuda=0, alt=True
+    ),
+    "0slt_2cpu_1gpu_1alt_2hto": process(
+        (0, 1, 2, 3), [(0,), (1,), (2,), (3,)], master_threads=2, cuda=0, alt=True
+    ),
+    # Two GPUs to a run: a rank on each.
+    "1slt_8cpu_4gpu_2gpr": [
+        process((4, 5, 6, 7), [(4,), (5,)], master=(4, 5), master_threads=2, cuda=2),
+        process((4, 5, 6, 7), [(6,), (7,)], master=(6, 7), master_threads=2, cuda=3),
+    ],
+    # ... on two sockets one run has one each.
+    "0slt_4cpu_2gpu_2gpr_8hto_2skt": [
+        process((0, 1, 4, 5, 8, 9, 12, 13), [(0, 8), (1, 9)], (0, 1, 8, 9), 2, cuda=0),
+        process((0, 1, 4, 5, 8, 9, 12, 13), [(4, 12), (5, 13)], (4, 5, 12, 13), 2, cuda=1),
+    ],
+    # Ranks without GPUs.
+    "0slt_2cpu_0gpu_2cpr_2gpr": [
+        process((0, 1), [(0,)], master=(0,)),
+        process((0, 1), [(1,)], master=(1,)),
+    ],
+    # Asynchronous: the optimizer has a core of its own, the sampler the others.
+    "0slt_4cpu_0gpu_4cpr_1ass": dict(
+        all_cpus=(0, 1, 2, 3),
+        optimizer=[optimizer((0,))],
+        sampler=process((1, 2, 3), [(1,), (2,), (3,)]),
+        set_affinity=True,
+    ),
+    "1slt_8cpu_2gpu_1ass": dict(
+        all_cpus=(4, 5, 6, 7),
+        optimizer=[optimizer((4,), cuda=1)],
+        sampler=process((5, 6, 7), [(5,), (6,), (7,)]),
+        set_affinity=True,
+    ),
+    # ... with an action server on the optimizer's GPU,
+    "1slt_8cpu_2gpu_1ass_1sgr_1oss": dict(
+        all_cpus=(4, 5, 6, 7),
+        optimizer=[optimizer((4,), cuda=1)],
+        sampler=[process((5, 6, 7), [(5,), (6,), (7,)], cuda=1)],
+        set_affinity=True,
+    ),
+    # ... or two on GPUs of their own, beside two that optimize.
+    "0slt_8cpu_4gpu_1ass_2gpr_2sgr": dict(
+        all_cpus=tuple(range(8)),
+        optimizer=[optimizer((0,), cuda=0), optimizer((1,), cuda=1)],
+        sampler=[
+            process((2, 3, 4), [(2,), (3,), (4,)], cuda=2),
+            process((5, 6, 7), [(5,), (6,), (7,)], cuda=3),
+        ],
+        set_affinity=True,
+    ),
+}
+
+
+@pytest.mark.parametrize("code", BY_HAND)
+def test_codes_stand_for_what_one_works_out_by_hand(code):
+    made = affinity_from_code(code)
+    assert made == BY_HAND[code]
+    assert pickle.loads(pickle.dumps(made)) == made
+    one = made[0] if isinstance(made, list) else made
+    assert isinstance(one, AttrDict) and one.all_cpus == one["all_cpus"]
+
+
+def test_builders_take_the_parts_of_a_code():
+    assert build_cpu_affinity(slt=2, cpu=6, cpr=2) == BY_HAND["2slt_6cpu_0gpu_2cpr"]
+    assert build_gpu_affinity(1, 2, 4, hto=8) == BY_HAND["1slt_4cpu_2gpu_8hto"]
+    assert build_multigpu_affinity(1, gpu=4, cpu=8, gpr=2) == BY_HAND["1slt_8cpu_4gpu_2gpr"]
+    assert build_multigpu_affinity(0, gpu=1, cpu=1)[0].cuda_idx == 0
+    shared = build_async_affinity(1, gpu=2, cpu=8, sgr=1, oss=1)
+    assert shared == BY_HAND["1slt_8cpu_2gpu_1ass_1sgr_1oss"]
+    assert build_async_affinity(0, gpu=0, cpu=4) == BY_HAND["0slt_4cpu_0gpu_4cpr_1ass"]
+    assert (
+        make_affinity(run_slot=1, n_cpu_core=4, n_gpu=2, hyperthread_offset=8, n_socket=1)
+        == (BY_HAND["1slt_4cpu_2gpu_8hto"])
+    )
+    driven = build_affinities_gpu_1cpu_drive(slt=0, gpu=1, cpu=3, hto=3)
+    assert driven == process((0, 1, 2, 3, 4, 5), [(1, 4), (2, 5)], master=(0, 3), cuda=0)
+
+
+def test_cores_of_masters_and_workers():
+    assert get_master_cpus((2, 3), hto=8) == (2, 3, 10, 11)
+    assert get_master_cpus((2, 3), hto=None) == (2, 3)
+    assert get_workers_cpus((0, 1, 2, 3, 4), cpw=2, hto=0, alt=0) == [(0, 1), (2, 3)]
+    assert get_workers_cpus((0, 1), cpw=1, hto=4, alt=1) == [(0,), (1,), (4,), (5,)]
+
+
+def test_not_pinning_is_said():
+    assert (
+        make_affinity(n_cpu_core=1, set_affinity=False, hyperthread_offset=0).set_affinity is False
+    )
+    parts = affinity_from_code("0slt_2cpu_0gpu_2cpr_1ass_0saf")
+    assert [p.set_affinity for p in (parts, parts.optimizer[0], parts.sampler)] == [False] * 3
+
+
+@pytest.mark.parametrize(
+    "arguments, code",
+    [
+        (dict(n_cpu_core=4, n_gpu=2, hyperthread_offset=8), "4cpu_2gpu_8hto"),
+        (dict(n_cpu_core=8, cpu_per_run=2), "8cpu_0gpu_2cpr"),
+        (dict(n_cpu_core=8, n_gpu=4, gpu_per_run=2, run_slot=1), "1slt_8cpu_4gpu_2gpr"),
+        (
+            dict(n_cpu_core=16, n_gpu=2, contexts_per_gpu=2, cpu_per_worker=2, cpu_reserved=2,
+                 n_socket=2, alternating=True, set_affinity=False),
+            "16cpu_2gpu_2cxg_2cpw_2skt_2res_1alt_0saf",
+        ),
+        (
+            dict(n_cpu_core=16, n_gpu=3, async_sample=True, gpu_per_run=2, sample_gpu_per_run=1),
+            "16cpu_3gpu_2gpr_1ass_1sgr",
+        ),
+        (
+            dict(n_cpu_core=4, n_gpu=1, async_sample=True, optim_sample_share_gpu=True),
+            "4cpu_1gpu_1ass_1oss",
+        ),
+    ],
+)  # fmt: skip
+def test_codes_are_written_as_rlpyt_writes_them(arguments, code):
+    assert encode_affinity(**{**dict(hyperthread_offset=0, n_socket=1), **arguments}) == code
+
+
+def test_slots_and_codes_come_apart_and_together():
+    assert prepend_run_slot(3, "8cpu_4gpu") == "3slt_8cpu_4gpu"
+    assert remove_run_slot("3slt_8cpu_4gpu") == (3, "8cpu_4gpu")
+    assert decode_affinity("8cpu_4gpu_1cxg") == dict(cpu=8, gpu=4, cxg=1)
+    assert "slt" not in ABBREVS and {"cpu", "gpu", "saf"} < set(ABBREVS)
+    slots = {
+        "8cpu_0gpu_3cpr": 2, "8cpu_4gpu": 4, "8cpu_4gpu_2cxg": 8, "8cpu_5gpu_2gpr": 2,
+        "8cpu_4gpu_1ass_1sgr": 2, "8cpu_4gpu_1ass_1sgr_1oss": 4, "8cpu_1gpu_2skt": 1,
+    }  # fmt: skip
+    assert {code: get_n_run_slots(code) for code in slots} == slots
+
+
+@st.composite
+def machines(draw):
+    """Resources that can be shared out, of any kind."""
+    n_gpu = draw(st.integers(0, 8))
+    per_run = draw(st.integers(1, max(1, n_gpu)))
+    asynchronous = draw(st.booleans())
+    share = asynchronous and bool(n_gpu) and draw(st.booleans())
+    most = per_run if share else n_gpu - per_run
+    sample = draw(st.integers(0, most)) if asynchronous and n_gpu else 0
+    contexts, worker, reserved = (draw(st.integers(low, 2)) for low in (1, 1, 0))
+    needs = per_run * (max(reserved, 1) + worker) + max(1, sample) * worker
+    extra = draw(st.integers(0, 5))
+    n_core = (needs + extra) * (n_gpu * contexts if n_gpu else draw(st.integers(1, 3)))
+    return Resources(
+        n_cpu_core=n_core,
+        n_gpu=n_gpu,
+        contexts_per_gpu=contexts,
+        gpu_per_run=per_run,
+        cpu_per_run=1 if n_gpu else needs + extra,
+        cpu_per_worker=worker,
+        cpu_reserved=reserved,
+        hyperthread_offset=draw(st.sampled_from([0, n_core, n_core + 4])),
+        n_socket=draw(st.integers(1, 3)),
+        run_slot=draw(st.none() | st.integers(0, 3)),
+        async_sample=asynchronous,
+        sample_gpu_per_run=sample,
+        optim_sample_share_gpu=share,
+        alternating=draw(st.booleans()),
+        set_affinity=draw(st.booleans()),
+    )
+
+
+def leaves(affinity):
+    if isinstance(affinity, list):
+        return [leaf for one in affinity for leaf in leaves(one)]
+    if "optimizer" in affinity:
+        return leaves(affinity["optimizer"]) + leaves(affinity["sampler"])
+    return [affinity]
+
+
+@given(machines())
+def test_what_is_written_is_what_is_read(resources):
+    code = resources.to_code()
+    assert Resources.from_code(code) == resources
+    if resources.run_slot is None:
+        arguments = {k: v for k, v in vars(resources).items() if k != "run_slot"}
+        assert encode_affinity(**arguments) == code
+
+
+@given(machines())
+def test_no_two_runs_share_a_core_and_all_stay_on_the_machine(resources):
+    code = "_".join(part for part in resources.to_code().split("_") if not part.endswith("slt"))
+    taken = []
+    for slot in range(get_n_run_slots(code)):
+        made = affinity_from_code(prepend_run_slot(slot, code))
+        own = leaves(made)
+        everything = made[0]["all_cpus"] if isinstance(made, list) else made["all_cpus"]
+        taken += everything
+        for leaf in own:
+            assert set(leaf.get("master_cpus", leaf.get("cpus"))) <= set(everything)
+            assert all(set(worker) <= set(everything) for worker in leaf.get("workers_cpus", []))
+            assert leaf.get("workers_cpus") != []
+            assert leaf["cuda_idx"] is None or leaf["cuda_idx"] < resources.n_gpu
+    assert len(taken) == len(set(taken))
+    threads = resources.hyperthread_offset
+    n_cpus = max(resources.n_cpu_core, threads) + threads
+    assert set(taken) <= set(range(n_cpus))
+
+
+@pytest.mark.parametrize(
+    "code, message",
+    [
+        ("", "cannot read ''; parts are a number and three letters"),
+        ("4cpu2gpu", "cannot read '4cpu2gpu'"),
+        ("4cpu_-2gpu", "cannot read '-2gpu'"),
+        ("4cpu_0gpu_2cpz", "unknown part '2cpz'; known are cpu, gpu"),
+        ("4cpu_8cpu_1gpu", "says 'cpu' twice"),
+        ("2gpu", "lacks the machine's cores"),
+        ("4cpu_0gpu", "must say how many cores a run gets, such as 4cpr"),
+        ("0cpu_1gpu", "n_cpu_core=0 must be at least 1"),
+        (
+            "4cpu_0gpu_8cpr",
+            "wants 8 cores, the machine has 4: .* It says n_cpu_core=4, n_gpu",
+        ),
+        ("4cpu_2gpu_3gpr", "wants 3 GPUs to optimize, the machine has 2: raise n_gpu"),
+        ("4cpu_2gpu_1ass_2sgr", "1 GPUs to optimize and 2 to sample, the machine has 2.*1oss"),
+        ("4cpu_2gpu_1ass_1gpr_2sgr_1oss", "2 of the optimizer's 1 GPUs: raise gpu_per_run"),
+        ("4cpu_2gpu_1sgr", "go with async_sample=True"),
+        ("4cpu_8gpu", "gets 0 cores and needs 1.* Raise n_cpu_core .cpu. to 8"),
+        ("1cpu_1gpu_1ass", "gets 1 cores and needs 2: 1 x 1 reserved, 1 x 1 for a worker"),
+        ("4cpu_0gpu_2cpr_2res", r"Raise cpu_per_run \(cpr\) to 3 at least, or lower cpu_reserved"),
+        ("8cpu_1gpu_4hto", "4 is the number of a core; it must be at least n_cpu_core=8, or 0"),
+    ],
+)
+def test_what_cannot_be_is_said_with_what_to_change(code, message):
+    for call in (get_n_run_slots, lambda code: affinity_from_code(f"0slt_{code}")):
+        with pytest.raises(AffinityError, match=message):
+            call(code)
+
+
+def test_slots_are_asked_for_and_checked():
+    with pytest.raises(AffinityError, match="does not say which run slot.*'0slt_4cpu_2gpu'"):
+        affinity_from_code("4cpu_2gpu")
+    with pytest.raises(AffinityError, match="no run slot 2, only 0 to 1. It says n_cpu_core=4"):
+        affinity_from_code("2slt_4cpu_2gpu")
+    with pytest.raises(AffinityError, match="no run slot 2"):
+        encode_affinity(n_cpu_core=4, n_gpu=2, run_slot=2)
+    with pytest.raises(TypeError, match="n_cpu_core='4'"):
+        encode_affinity(n_cpu_core="4")
+
+
+def test_what_a_code_leaves_out_is_this_machines(monkeypatch):
+    two_sockets = Machine(cpus=tuple(range(16)), n_core=8, n_socket=2, hyperthread_offset=8)
+    monkeypatch.setattr(module.Machine, "here", lambda: two_sockets)
+    assert encode_affinity(n_cpu_core=4, n_gpu=2) == "4cpu_2gpu_8hto_2skt"
+    assert encode_affinity(n_cpu_core=40, n_gpu=2) == "40cpu_2gpu"  # another machine
+    assert (module.get_n_socket(), module.get_hyperthread_offset()) == (2, 8)
+    assert quick_affinity_code(use_gpu=False) == "8cpu_0gpu_8cpr_8hto_2skt"
+    assert quick_affinity_code(n_parallel=3, use_gpu=False) == "6cpu_0gpu_2cpr_8hto_2skt"
+    with pytest.raises(ValueError, match="n_parallel=9 runs need a core each; there are 8"):
+        quick_affinity_code(n_parallel=9, use_gpu=False)
+    monkeypatch.setattr(module, "n_gpus", lambda: 4)
+    assert quick_affinity_code(contexts_per_gpu=2) == "8cpu_4gpu_2cxg_8hto_2skt"
+    assert quick_affinity_code(n_parallel=2) == "8cpu_2gpu_8hto_2skt"

@@ -1,0 +1,181 @@
+"""Which processors of this machine a code's are, and what this machine is found to have."""
+
+import os
+import pickle
+import subprocess
+import sys
+
+import pytest
+
+from rlpyt.samplers import layout
+from rlpyt.samplers.layout import Hardware
+from rlpyt.utils.launching import placement as module
+from rlpyt.utils.launching.affinity import affinity_from_code
+from rlpyt.utils.launching.machine import Machine, cpu_quota
+from rlpyt.utils.launching.placement import listed, placed, placement, run_cpus
+from rlpyt.utils.launching.resources import AffinityError
+
+
+@pytest.fixture
+def allowed(monkeypatch):
+    """Says which processors this process may use."""
+
+    def allow(*cpus):
+        for place in (module, layout):
+            monkeypatch.setattr(place, "available_cpus", lambda: list(cpus))
+
+    return allow
+
+
+@pytest.mark.parametrize(
+    "code, available, expected",
+    [
+        # An ordinary machine: numbers are what they are.
+        ("1slt_4cpu_0gpu_2cpr", [0, 1, 2, 3], {2: 2, 3: 3}),
+        ("0slt_8cpu_0gpu_2cpr", [0, 1, 2, 3], {0: 0, 1: 1}),
+        # A job that may use others: in order.
+        ("1slt_4cpu_0gpu_2cpr", [4, 5, 6, 7], {2: 6, 3: 7}),
+        ("1slt_4cpu_0gpu_2cpr", [2, 3, 4, 5], {2: 4, 3: 5}),
+        ("0slt_2cpu_1gpu_4hto", [4, 5, 20, 21], {0: 4, 1: 5, 4: 20, 5: 21}),
+        # More than the code's machine, and it among them.
+        ("0slt_4cpu_0gpu_4cpr", [0, 1, 2, 3, 9], {0: 0, 1: 1, 2: 2, 3: 3}),
+        # What a launcher has left of them for the run.
+        ("1slt_4cpu_0gpu_2cpr", [2, 3], {2: 2, 3: 3}),
+        ("1slt_4cpu_0gpu_2cpr", [6, 7], {2: 6, 3: 7}),
+    ],
+)
+def test_a_codes_processors_are_found(code, available, expected):
+    assert placement(code, available) == expected
+
+
+@pytest.mark.parametrize(
+    "code, available",
+    [("1slt_4cpu_0gpu_2cpr", [0, 1]), ("1slt_8cpu_0gpu_4cpr", [4, 5, 6]), ("0slt_2cpu_1gpu", [3])],
+)
+def test_a_code_for_a_larger_machine_is_refused(code, available):
+    with pytest.raises(AffinityError, match=f"may use {len(available)}: .*_0saf.* It says"):
+        placement(code, available)
+
+
+def test_affinities_of_codes_are_placed_and_those_of_users_left_alone(allowed):
+    allowed(4, 5, 6, 7)
+    made = affinity_from_code("1slt_4cpu_0gpu_2cpr")
+    expected = dict(all_cpus=(6, 7), master_cpus=(6, 7), workers_cpus=[(6,), (7,)])
+    for one in (made, dict(made), pickle.loads(pickle.dumps(made))):  # however it has travelled
+        found = placed(one)
+        assert {key: found[key] for key in expected} == expected
+        assert placed(found) == found  # once is enough
+    own = dict(workers_cpus=[4, 5], master_cpus=[4])
+    assert placed(own) == own
+    parts = affinity_from_code("0slt_4cpu_0gpu_4cpr_1ass")
+    assert (placed(parts).get("all_cpus"), placed(parts.optimizer[0])["cpus"]) == (
+        (4, 5, 6, 7),
+        (4,),
+    )
+    assert run_cpus("1slt_4cpu_0gpu_2cpr") == (6, 7)
+    assert run_cpus("1slt_4cpu_0gpu_2cpr_0saf") is None
+
+
+def test_hardware_is_read_of_codes(allowed):
+    allowed(4, 5, 6, 7)
+    found = Hardware.of("1slt_4cpu_0gpu_2cpr")
+    assert found == Hardware.of(affinity_from_code("1slt_4cpu_0gpu_2cpr"))
+    assert (found.n_workers, found.workers_cpus, found.master_cpus) == (2, [[6], [7]], [6, 7])
+    assert (found.master_torch_threads, found.cuda_idx) == (2, None)
+    free = Hardware.of("0slt_8cpu_0gpu_8cpr_0saf")  # not pinned, so it need not be this machine
+    assert (free.n_workers, free.workers_cpus, free.master_cpus) == (8, [None] * 8, None)
+    with pytest.raises(AffinityError, match="of 8 processors, and this process may use 4: 4-7"):
+        Hardware.of("0slt_8cpu_0gpu_8cpr")
+    with pytest.raises(TypeError, match="is for SyncRl"):
+        Hardware.of("0slt_4cpu_0gpu_4cpr_2gpr")
+    with pytest.raises(ValueError, match="This is an affinity for AsyncRl"):
+        Hardware.of(dict(sampler=None))
+
+
+def test_alternating_workers_sit_on_each_others_cores(allowed):
+    allowed(0, 1, 2, 3)
+    code = "0slt_4cpu_0gpu_4cpr_1alt"
+    assert Hardware.of(code, 8, groups=2).workers_cpus == [[0], [1], [2], [3]] * 2
+    with pytest.warns(UserWarning, match="cores for 8 workers; batch_B=4 can be .* to 4 of them"):
+        assert Hardware.of(code, 4, groups=2).workers_cpus == [[0], [1]] * 2
+
+
+def test_workers_with_nothing_to_do_are_not_started(allowed):
+    allowed(0, 1, 2, 3)
+    with pytest.warns(UserWarning, match="cores for 4 workers; batch_B=6 can be .* to 3 of them"):
+        assert Hardware.of("0slt_4cpu_0gpu_4cpr", 6).n_workers == 3
+
+
+def test_processors_that_are_not_there_are_one_warning(allowed):
+    allowed(0, 1)
+    affinity = dict(workers_cpus=[[0, 8], 9], master_cpus=0)
+    with pytest.warns(UserWarning, match="cpus 8-9, and this process may use 0-1: nothing") as said:
+        found = Hardware.of(affinity)
+    assert (found.workers_cpus, found.master_cpus, len(said)) == ([None, None], None, 1)
+
+
+def test_numbers_are_listed_as_one_reads_them():
+    assert listed([3, 1, 2, 9, 11, 12]) == "1-3, 9, 11-12"
+
+
+def cpus_dir(folder, places):
+    for cpu, (socket, core) in enumerate(places):
+        topology = folder / f"cpu{cpu}" / "topology"
+        topology.mkdir(parents=True)
+        (topology / "physical_package_id").write_text(f"{socket}\n")
+        (topology / "core_id").write_text(f"{core}\n")
+    return folder
+
+
+TWO = [(0, 0), (0, 1), (1, 0), (1, 1)]  # two sockets of two cores
+
+
+@pytest.mark.parametrize(
+    "places, allowed_cpus, expected",
+    [
+        ([(0, 0), (0, 1)], [0, 1], dict(n_core=2, n_socket=1, hyperthread_offset=0)),
+        (TWO + TWO, range(8), dict(n_core=4, n_socket=2, hyperthread_offset=4)),
+        (TWO + TWO, [0, 1, 4, 5], dict(n_core=2, n_socket=1, hyperthread_offset=2)),
+        (TWO + TWO, [1, 2, 3], dict(n_core=3, n_socket=1, hyperthread_offset=0)),
+        # Threads of a core beside each other: no offset says where they are.
+        ([(0, 0), (0, 0), (0, 1), (0, 1)], range(4), dict(n_core=2, hyperthread_offset=0)),
+        # Sockets in turns: no blocks.
+        ([(0, 0), (1, 0), (0, 1), (1, 1)], range(4), dict(n_core=4, n_socket=1)),
+    ],
+)
+def test_what_this_machine_has(places, allowed_cpus, expected, tmp_path, monkeypatch):
+    monkeypatch.setattr("rlpyt.utils.launching.machine.available_cpus", lambda: list(allowed_cpus))
+    found = Machine.here(cpus_dir(tmp_path, places), tmp_path)
+    assert found.cpus == tuple(allowed_cpus) and found.quota is None
+    assert {name: getattr(found, name) for name in expected} == expected
+
+
+def test_a_machine_that_does_not_tell_is_taken_as_cores(tmp_path, monkeypatch):
+    monkeypatch.setattr("rlpyt.utils.launching.machine.available_cpus", lambda: [0, 1, 2, 3])
+    monkeypatch.setattr("psutil.cpu_count", lambda logical: 2)
+    assert Machine.here(tmp_path, tmp_path) == Machine((0, 1, 2, 3), 2, hyperthread_offset=2)
+
+
+def test_a_containers_quota(tmp_path):
+    assert cpu_quota(tmp_path) is None
+    (tmp_path / "cpu.max").write_text("150000 100000\n")
+    assert cpu_quota(tmp_path) == 1.5
+    (tmp_path / "cpu.max").write_text("max 100000\n")
+    assert cpu_quota(tmp_path) is None
+    (tmp_path / "cpu.max").unlink()
+    (tmp_path / "cpu").mkdir()
+    (tmp_path / "cpu" / "cpu.cfs_quota_us").write_text("-1\n")
+    (tmp_path / "cpu" / "cpu.cfs_period_us").write_text("100000\n")
+    assert cpu_quota(tmp_path) is None
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="processes cannot be pinned here")
+def test_a_process_that_may_use_only_another_core_runs_there():
+    last = max(os.sched_getaffinity(0))
+    code = (
+        f"import os; os.sched_setaffinity(0, [{last}]);"
+        "from rlpyt.samplers.layout import Hardware;"
+        "print(Hardware.of('0slt_1cpu_0gpu_1cpr').workers_cpus)"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == f"[[{last}]]"
