@@ -16,10 +16,14 @@ from rlpyt.utils.farewell import wait_for_helpers_at_exit
 
 COMMANDS = {
     "train": "train an agent: rlpyt train ppo CartPole-v1",
+    "sweep": "train many: settings crossed or drawn, queued on this machine or a cluster",
+    "status": "show how a sweep stands: rlpyt status data/my-sweep",
     "resume": "go on with a stopped run from its last checkpoint",
     "eval": "play episodes with a trained agent and report the returns",
     "record": "film a trained agent as MP4",
     "plot": "draw learning curves of one or more runs",
+    "report": "write a report of a sweep or of runs as one HTML file",
+    "affinity": "show which run gets which cores and GPUs: rlpyt affinity 8cpu_2gpu",
     "check": "examine an environment: rlpyt check my_module:MyEnv",
 }
 EXIT_CODES: tuple[tuple[type[BaseException], int], ...] = (

@@ -14,6 +14,7 @@ from rlpyt.experiments.options import read_options
 from rlpyt.experiments.run import train
 from rlpyt.runners.hooks import Hook
 from rlpyt.utils import torchrun
+from rlpyt.utils.resumption import asked_to_resume
 
 DESCRIPTION = """Go on with a run from its newest checkpoint, as if it had never stopped.
 
@@ -43,7 +44,9 @@ def main(args: Sequence[str]) -> int:
         flush=True,
     )
     with showing_how_to_resume(command.run):
-        train(options, command.run, hooks=[SomethingLeft(), ProgressHook()], resume=True)
+        # A launcher may have one begun again that had only its last evaluation to go.
+        strict = [] if asked_to_resume(command.run) else [SomethingLeft()]
+        train(options, command.run, hooks=[*strict, ProgressHook()], resume=True)
     finish(options, command.run)
     return 0
 

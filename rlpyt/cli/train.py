@@ -11,11 +11,12 @@ from rlpyt.cli.finish import finish, showing_how_to_resume
 from rlpyt.cli.flags import UsageError, parse, settings_class
 from rlpyt.cli.progress import ProgressHook
 from rlpyt.experiments.agents import CONTROL
-from rlpyt.experiments.build import ALGORITHMS, algorithm_class, env_recipe
-from rlpyt.experiments.configs.presets import FAMILIES, layers
-from rlpyt.experiments.options import RunOptions, Settings
+from rlpyt.experiments.build import ALGORITHMS, algorithm_class
+from rlpyt.experiments.configs.presets import FAMILIES
+from rlpyt.experiments.options import RunOptions, Settings, read_options
 from rlpyt.experiments.run import train
 from rlpyt.experiments.rundir import default_run_dir
+from rlpyt.experiments.settings import default_options
 from rlpyt.utils import torchrun
 
 EXAMPLE = "ppo"  # the algorithm that help is about if none is named
@@ -30,8 +31,14 @@ Defaults below are those of {{}}; they come from the preset of the environment's
 
 def main(args: Sequence[str]) -> int:
     """Run the command with these arguments; the exit code."""
-    (algo_name, env_id), flags = _positionals(args)
-    options, given_dir = read_flags(algo_name, env_id, flags)
+    config = _early_flag("--config", args)
+    if config is None:
+        (algo_name, env_id), flags = _positionals(args)
+        options, given_dir = read_flags(algo_name, env_id, flags)
+    else:
+        given = read_options(config)
+        options, given_dir = read_flags(given.algo_name, given.env, args, given)
+    algo_name, env_id = options.algo_name, options.env
     if not torchrun.is_first():
         train(options, given_dir or Path())  # rank 0 writes, and speaks
         return 0
@@ -55,26 +62,32 @@ def main(args: Sequence[str]) -> int:
     return 0
 
 
-def read_flags(algo_name: str, env_id: str, flags: Sequence[str]) -> tuple[RunOptions, Path | None]:
+def read_flags(
+    algo_name: str, env_id: str, flags: Sequence[str], given: RunOptions | None = None
+) -> tuple[RunOptions, Path | None]:
     """Options of a run from presets and flags, and the run directory if one was given.
+
+    Args:
+        algo_name, env_id: what the flags are about.
+        flags: of the command line.
+        given: instead of the presets.
 
     Raises:
         UsageError: a flag is unknown or its value unreadable.
         UnknownName: no such algorithm, environment or preset.
     """
     algo_flags = settings_class(algorithm_class(algo_name), "AlgoFlags")
-    family = env_recipe(env_id).family
-    options = RunOptions(algo_name=algo_name, env=env_id)
-    for layer in layers(algo_name, env_id, family, _early_flag("--preset", flags)):
-        options = options.updated(layer)
+    options = given or default_options(algo_name, env_id, _early_flag("--preset", flags))
+    simple = {item.name for item in dataclasses.fields(algo_flags)}
+    on_line = {name: value for name, value in options.algo.items() if name in simple}
     command = parse(
-        _command_class(_slice(options, Settings), algo_flags(**options.algo)),
+        _command_class(_slice(options, Settings), algo_flags(**on_line)),
         flags,
         prog=f"rlpyt train {algo_name} {env_id}",
         description=DESCRIPTION.format(f"{algo_name} on {env_id}"),
     )
     chosen = _slice(command.settings, dict)
-    algo = dataclasses.asdict(command.algo)
+    algo = {**options.algo, **dataclasses.asdict(command.algo)}
     return RunOptions(algo_name=algo_name, env=env_id, algo=algo, **chosen), command.run_dir
 
 
@@ -90,10 +103,12 @@ def _command_class(settings: Settings, algo: Any) -> Any:
         return field, Annotated[hint, tyro.conf.arg(**how)], default
 
     where = "directory of this run; by default data/ALGO-ENV-TIMESTAMP"
+    like = "instead of ALGO ENV: settings of another run, its directory or config.json"
     families = f"take the defaults of a family: {', '.join(FAMILIES)}"
     flags = [
         flag("run_dir", Path | None, None, help=where),
         flag("preset", str | None, None, help=families),
+        flag("config", Path | None, None, help=like),
         flag("settings", Settings, settings, name=""),
         flag("algo", type(algo), algo),
     ]

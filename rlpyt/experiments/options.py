@@ -97,20 +97,24 @@ class RunOptions(Settings):
         updated: RunOptions = _updated(self, changes)
         return updated
 
+    def as_dict(self) -> dict[str, Any]:
+        """What ``config.json`` holds."""
+        return {"format": FORMAT, "rlpyt": VERSION, **asdict(self)}
+
     def write(self, run_dir: Path) -> None:
         """Write ``config.json``: plain JSON, readable by people and by :func:`read_options`."""
-        config = {"format": FORMAT, "rlpyt": VERSION, **asdict(self)}
-        (run_dir / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+        text = json.dumps(self.as_dict(), indent=2) + "\n"
+        (run_dir / CONFIG).write_text(text, encoding="utf-8")
 
 
 def read_options(run_dir: Path | str) -> RunOptions:
-    """The options of the run in ``run_dir``.
+    """The options of the run in ``run_dir``, which may also be the ``config.json`` itself.
 
     Raises:
         FileNotFoundError: there is no such directory, or it holds no run.
         ValueError: ``config.json`` is damaged, from a newer version, or has unknown keys.
     """
-    path = Path(run_dir) / CONFIG
+    path = Path(run_dir) if Path(run_dir).is_file() else Path(run_dir) / CONFIG
     if not path.parent.is_dir():
         raise FileNotFoundError(f"no run directory {str(run_dir)!r}{_nearest_sibling(path.parent)}")
     if not path.is_file():

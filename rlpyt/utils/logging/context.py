@@ -13,6 +13,7 @@ from typing import Any
 from rlpyt.utils import torchrun
 from rlpyt.utils.logging import lock, logger
 from rlpyt.utils.logging.params import write_json
+from rlpyt.utils.resumption import asked_to_resume
 
 
 def default_log_dir(home: Path) -> str:
@@ -109,7 +110,8 @@ def run_context(
             n-th, see ``logger.set_snapshot_gap``) or "last+gap".
         use_summary_writer: write for TensorBoard as well (extra ``tensorboard``).
         resume: go on in a directory that holds a run: progress.csv is appended to (see
-            ``logger.rewind``), and params.json kept unless ``log_params`` are given.
+            ``logger.rewind``), and params.json kept unless ``log_params`` are given. A launcher
+            that starts a run once more asks for it, too.
 
     Yields:
         The directory, absolute.
@@ -124,7 +126,7 @@ def run_context(
     if not torchrun.is_first():
         yield run_dir
         return
-    resume = resume or begun_by_this_job(run_dir)
+    resume = resume or asked_to_resume(run_dir) or begun_by_this_job(run_dir)
     _make_dir(run_dir)
     with lock.RunLock(run_dir), logger.session():
         progress = run_dir / "progress.csv"

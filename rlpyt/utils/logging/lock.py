@@ -24,7 +24,7 @@ class RunDirectoryError(RlpytError, RuntimeError):
 
 
 class RunLock:
-    """Holds ``<directory>/run.lock`` for the length of a ``with`` block.
+    """Holds ``<directory>/run.lock`` for the length of a ``with`` block; subclasses say otherwise.
 
     The lock of a process that has died (pid gone, or in use by a younger process) is replaced.
 
@@ -33,8 +33,26 @@ class RunLock:
         OSError: on entering, when the directory is not writable.
     """
 
+    name = "run.lock"
+
     def __init__(self, directory: str | os.PathLike[str]) -> None:
-        self.path = Path(directory) / "run.lock"
+        self.path = Path(directory) / self.name
+
+    def refusal(self, owner: dict[str, Any]) -> str:
+        """What to tell whoever comes second."""
+        return (
+            f"{self.path.parent} is in use by process {owner.get('pid', 'unknown')} on "
+            f"{owner.get('host', 'this machine')}: wait for it to end, choose another "
+            f"run_ID, or remove {self.path} if you are sure it is not running."
+        )
+
+    def owner(self) -> str:
+        """Who holds it, for people; empty if no live process does."""
+        content = self._read()
+        owner = {} if content is None else _parse(content)
+        if content is None or not self._is_live(owner):
+            return ""
+        return f"process {owner.get('pid', 'unknown')} on {owner.get('host', 'this machine')}"
 
     def __enter__(self) -> RunLock:
         me = psutil.Process()
@@ -45,11 +63,7 @@ class RunLock:
                 continue
             owner = _parse(content)
             if self._is_live(owner):
-                raise RunDirectoryError(
-                    f"{self.path.parent} is in use by process {owner.get('pid', 'unknown')} on "
-                    f"{owner.get('host', 'this machine')}: wait for it to end, choose another "
-                    f"run_ID, or remove {self.path} if you are sure it is not running."
-                )
+                raise RunDirectoryError(self.refusal(owner))
             self._discard(content)
         return self
 

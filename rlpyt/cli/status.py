@@ -1,0 +1,129 @@
+"""``rlpyt status DIR``: how a sweep stands."""
+
+import dataclasses
+import json
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from tqdm import tqdm
+
+from rlpyt.cli.flags import parse
+from rlpyt.sweeps.view import RunView, SweepView, read_sweep
+
+DESCRIPTION = """Show how a sweep stands: which runs are done, running, waiting or failed.
+
+DIR is the directory that `rlpyt sweep` named when it started. On a terminal the table is drawn
+anew until the sweep is over; Ctrl-C ends that, not the sweep."""
+
+HEADER = ("run", "state", "steps", "steps/s", "return", "time", "left", "")
+SHOWN = {"running": 0, "failed": 1, "queued": 2, "pruned": 3, "done": 4}  # if not all fit, first
+
+
+@dataclasses.dataclass(frozen=True)
+class Status:
+    """What the user gives."""
+
+    directory: tyro.conf.Positional[Path]  # of the sweep
+    once: bool = False  # show the table once, also on a terminal
+    interval_s: float = 2.0  # seconds between two drawings
+    json: Annotated[bool, tyro.conf.arg(name="json")] = False  # print everything as JSON
+
+
+def main(args: Sequence[str]) -> int:
+    """Run the command with these arguments; the exit code: 1 if a run has failed."""
+    command = parse(Status, args, prog="rlpyt status", description=DESCRIPTION)
+    sweep = read_sweep(command.directory)
+    if command.json:
+        print(json.dumps(as_dict(sweep), indent=1, default=str))
+    elif command.once or not sys.stdout.isatty():
+        print("\n".join(table(sweep)))
+    else:
+        _draw_until_over(command)
+        sweep = read_sweep(command.directory)
+    return 1 if sweep.counts().get("failed") else 0
+
+
+def table(sweep: SweepView, width: int = 0, height: int = 0) -> list[str]:
+    """The sweep as lines of text, within ``width`` and ``height`` where they are given."""
+    runs = list(sweep.runs)
+    room = height - 5 if height else len(runs)
+    hidden = max(0, len(runs) - max(3, room))
+    if hidden:
+        first = sorted(runs, key=lambda run: (SHOWN[run.state], run.number))
+        runs = sorted(first[: len(runs) - hidden], key=lambda run: run.number)
+    rows = [HEADER, *map(_row, runs)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADER))]
+    lines = [_title(sweep), ""]
+    for row in rows:
+        cells = [
+            cell.ljust(w) if column in (0, 1, 7) else cell.rjust(w)
+            for column, (cell, w) in enumerate(zip(row, widths))
+        ]
+        lines.append("  ".join(cells).rstrip())
+    lines += [f"... and {hidden} more"] * bool(hidden)
+    return [line[:width] if width else line for line in lines]
+
+
+def as_dict(sweep: SweepView) -> dict[str, Any]:
+    """Everything that is known, as plain values."""
+    return {**asdict(sweep), "counts": sweep.counts(), "utilisation": sweep.utilisation()}
+
+
+def _title(sweep: SweepView) -> str:
+    counts = ", ".join(f"{number} {state}" for state, number in sweep.counts().items())
+    parts = [f"{sweep.title}: {len(sweep.runs)} runs, {counts}" if counts else sweep.title]
+    used = sweep.utilisation()
+    if used is not None:
+        parts.append(f"slots {used:.0%} in use")
+    if sweep.paused:
+        parts.append("paused")
+    over = not {"queued", "running"} & set(sweep.counts())
+    if sweep.launcher:
+        parts.append(f"launched by {sweep.launcher}")
+    elif not over:
+        parts.append(f"nobody launches; go on with: rlpyt sweep {sweep.directory}")
+    return " · ".join(parts)
+
+
+def _row(run: RunView) -> tuple[str, ...]:
+    steps = "" if run.steps is None else f"{run.steps:,}"
+    if run.steps is not None and run.total_steps:
+        steps += f" ({run.steps / run.total_steps:4.0%})"
+    notes = [f"attempt {len(run.attempts)}"] * (len(run.attempts) > 1)
+    if run.state in ("failed", "queued") and run.outcome:
+        notes.append(run.outcome)
+    return (
+        run.name,
+        run.state,
+        steps,
+        _rounded(run.steps_per_second, ",.0f"),
+        _rounded(run.return_, ".1f"),
+        tqdm.format_interval(run.seconds) if run.seconds else "",
+        "" if run.seconds_left is None else tqdm.format_interval(run.seconds_left),
+        ", ".join(notes),
+    )
+
+
+def _rounded(value: float | None, how: str) -> str:
+    return "" if value is None else format(value, how)
+
+
+def _draw_until_over(command: Status) -> None:
+    """Redraw the table in place."""
+    drawn = 0
+    while True:
+        sweep = read_sweep(command.directory)
+        size = shutil.get_terminal_size()
+        lines = table(sweep, size.columns - 1, size.lines - 1)
+        up = f"\x1b[{drawn}F" if drawn else ""
+        print(up + "".join(f"\x1b[2K{line}\n" for line in lines) + "\x1b[J", end="", flush=True)
+        drawn = len(lines)
+        if not {"queued", "running"} & set(sweep.counts()):
+            return
+        time.sleep(command.interval_s)

@@ -1,0 +1,112 @@
+"""``rlpyt sweep``: many runs, queued on this machine or a cluster."""
+
+import dataclasses
+import os
+import runpy
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from rlpyt.cli.flags import UsageError, parse
+from rlpyt.sweeps.directory import SweepDirectory
+
+DESCRIPTION = """Carry out many runs, as many at once as the hardware has slots for.
+
+FILE is a sweep file (docs/sweep_files.md): what the runs share, and what differs between them.
+DIR is the directory of a sweep that was stopped, or whose launcher was killed: it is gone on with.
+SCRIPT.py is a launch script that calls run_experiments; what follows it is given to it.
+
+  rlpyt sweep FILE                  begin
+  rlpyt sweep FILE --dry-run        show what would be run
+  rlpyt sweep DIR                   go on
+  rlpyt sweep pause|unpause DIR     let no further run begin; let them again
+  rlpyt sweep stop DIR              end all runs, with checkpoints, and the launcher
+  rlpyt sweep retry DIR             queue the failed runs again, then go on with `rlpyt sweep DIR`
+
+Ctrl-C stops as `stop` does. A launcher that is killed leaves its runs going, and the next one takes
+them over. `rlpyt status DIR` shows where everything stands."""
+
+REQUESTS = ("pause", "unpause", "stop", "retry")
+
+
+@dataclasses.dataclass(frozen=True)
+class Sweep:
+    """What the user gives."""
+
+    what: tyro.conf.Positional[Path]  # sweep file, directory of a sweep, or launch script
+    directory: Annotated[Path | None, tyro.conf.arg(name="dir")] = (
+        None  # by default data/TITLE-TIME
+    )
+    slots: str | None = None  # affinity code: the machine, and what of it a run gets
+    dry_run: bool = False  # show the runs, begin none
+    yes: bool = False  # begin, however many runs it is
+
+
+def main(args: Sequence[str]) -> int:
+    """Run the command with these arguments; the exit code."""
+    if len(args) >= 1 and args[0] in REQUESTS:
+        return _request(*_one_directory(args))
+    if args and args[0].endswith(".py"):
+        return _script(args[0], list(args[1:]))
+    command = parse(Sweep, args, prog="rlpyt sweep", description=DESCRIPTION)
+    from rlpyt.sweeps.go import go_on, launch
+
+    if command.what.is_dir():
+        return go_on(command.what, command.slots)
+    if not command.what.is_file():
+        raise FileNotFoundError(
+            f"there is no {str(command.what)!r}; give a sweep file, the directory of a sweep, or a "
+            "launch script."
+        )
+    from rlpyt.sweeps.runs import sweep_of
+
+    planned = sweep_of(command.what, command.slots, any_number=command.yes)
+    if command.dry_run:
+        print("\n".join(planned.described()))
+        return 0
+    directory = command.directory or planned.default_directory()
+    print(f"{planned.described()[0]} in {directory}", flush=True)
+    return launch(directory, say=_say, **planned.arguments())
+
+
+def _request(request: str, directory: Path) -> int:
+    sweep = SweepDirectory(directory)
+    if request == "retry":
+        names = sweep.forgive()
+        print(f"{len(names)} failed runs are queued again.", *names, sep="\n  ")
+        if names and not sweep.launcher():
+            print(f"Go on with: rlpyt sweep {directory}")
+    elif request == "stop":
+        who = sweep.launcher()
+        sweep.stop()
+        print(f"Asked to end: {who or 'no launcher is at work'}, and what runs.")
+    else:
+        sweep.pause(request == "pause")
+        print("No further run begins." if request == "pause" else "Runs begin again.")
+    return 0
+
+
+def _one_directory(args: Sequence[str]) -> tuple[str, Path]:
+    if len(args) != 2 or args[1].startswith("-"):
+        raise UsageError(f"give the directory of a sweep, as in `rlpyt sweep {args[0]} DIR`.")
+    return args[0], Path(args[1])
+
+
+def _script(script: str, args: list[str]) -> int:
+    """Run a launch script as Python would."""
+    if not Path(script).is_file():
+        raise FileNotFoundError(f"there is no launch script {script!r}.")
+    before = sys.argv, sys.path[:]
+    sys.argv, sys.path[:0] = [script, *args], [os.path.dirname(os.path.abspath(script))]
+    try:
+        runpy.run_path(script, run_name="__main__")
+    finally:
+        sys.argv, sys.path[:] = before
+    return 0
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)

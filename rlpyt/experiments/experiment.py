@@ -1,0 +1,162 @@
+"""A function of the user's, called for each configuration and seed: lagom's ``run_experiment``."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rlpyt.errors import RlpytError
+from rlpyt.experiments.config import ID, Config
+from rlpyt.sweeps.call import CALLS, RESULT, Call
+from rlpyt.sweeps.directory import About, SweepDirectory
+from rlpyt.sweeps.go import launcher_of
+from rlpyt.sweeps.jobs import Job
+from rlpyt.utils.checks import whole_number
+from rlpyt.utils.launching.affinity import encode_affinity
+from rlpyt.utils.seed import check_seed
+from rlpyt.utils.serialize import dumps, loads
+
+Run = Callable[[dict[str, Any], int, Any, str], Any]
+
+
+class ExperimentError(RlpytError, RuntimeError):
+    """Some of an experiment's calls failed; the others' results are kept."""
+
+
+def run_experiment(
+    run: Run,
+    config: Config,
+    seeds: Sequence[int],
+    log_dir: str | os.PathLike[str],
+    max_workers: int | None,
+    chunksize: int = 1,
+    use_gpu: bool = False,
+    gpu_ids: Sequence[int] | None = None,
+    retries: int = 0,
+    say: Callable[[str], None] = print,
+) -> list[Any]:
+    """Call ``run(config, seed, device, logdir)`` for every configuration and seed.
+
+    Each call has a directory ``<log_dir>/<ID>/<seed>`` and, with workers, a process of its own.
+    With workers, calling this again on the same ``log_dir`` goes on where it was interrupted, and
+    ``rlpyt status`` shows how far it has come.
+
+    Args:
+        run: a function; may be defined in the script, or be a lambda or closure.
+        config: gives the configurations, each with its number as "ID".
+        seeds: of each configuration.
+        log_dir: root of all directories.
+        max_workers: calls at once, each in a process; ``None``: one after the other, in this one.
+        chunksize: has no effect; calls are handed out one by one.
+        use_gpu: give calls a GPU as ``device``, all of them in turn; otherwise the CPU.
+        gpu_ids: which GPUs; by default all.
+        retries: how often a failed call is tried again, with workers.
+        say: takes one line about what has happened.
+
+    Returns:
+        Results of all calls, those of the first configuration first.
+
+    Raises:
+        ExperimentError: a call failed; the others have been made.
+        FileExistsError: ``log_dir`` holds another experiment.
+        ValueError, TypeError: there are no seeds, or an argument is of the wrong kind.
+        SystemExit: 130 or 143 after Ctrl-C or SIGTERM, with workers.
+    """
+    seeds = [check_seed(seed) for seed in seeds]
+    if not seeds or len(set(seeds)) < len(seeds):
+        raise ValueError(f"seeds={seeds} must be different, and at least one.")
+    pairs = list(itertools.product(config.make_configs(), seeds))
+    devices = itertools.cycle(_devices(use_gpu, gpu_ids))
+    calls = [Call(one, seed, device) for (one, seed), device in zip(pairs, devices)]
+    root = Path(log_dir).absolute()
+    if max_workers is None:
+        return [_here(run, call, root) for call in calls]
+    whole_number("max_workers", max_workers, 1)
+    sweep = _sweep(root, run, calls, max_workers, retries)
+    code = launcher_of(sweep, say=say).run()
+    if code > 1:
+        raise SystemExit(code)
+    return _results(sweep)
+
+
+def _here(run: Run, call: Call, root: Path) -> Any:
+    import torch
+
+    logdir = root / _name(call)
+    logdir.mkdir(parents=True, exist_ok=True)
+    return run(call.config, call.seed, torch.device(call.device), str(logdir))
+
+
+def _name(call: Call) -> str:
+    return f"{call.config[ID]}/{call.seed}"
+
+
+def _devices(use_gpu: bool, gpu_ids: Sequence[int] | None) -> list[str]:
+    import torch
+
+    n_gpus = torch.cuda.device_count() if use_gpu else 0
+    if use_gpu and not n_gpus:
+        raise ValueError("use_gpu=True, and there is no GPU here.")
+    ids = range(n_gpus) if gpu_ids is None else gpu_ids
+    missing = [i for i in ids if i not in range(n_gpus)] if use_gpu else []
+    if missing:
+        raise ValueError(f"gpu_ids={list(ids)}: there are {n_gpus} GPUs here.")
+    return [f"cuda:{i}" for i in ids] if use_gpu else ["cpu"]
+
+
+def _sweep(
+    root: Path, run: Run, calls: Sequence[Call], max_workers: int, retries: int
+) -> SweepDirectory:
+    """The experiment on disk: a new one, or the same that was begun before."""
+    jobs = [
+        Job(
+            number=number,
+            name=_name(call),
+            command=(sys.executable, "-m", "rlpyt.sweeps.call", f"{{sweep}}/queue/{CALLS}",
+                     str(number), "{job}", "{run_dir}"),
+            run_dir=_name(call),
+            cwd=os.getcwd(),
+            settings={k: _plain(v) for k, v in call.config.items()} | {"seed": call.seed},
+            retries=retries,
+        )
+        for number, call in enumerate(calls)
+    ]  # fmt: skip
+    try:
+        sweep = SweepDirectory(root)
+    except FileNotFoundError:
+        slots = encode_affinity(n_cpu_core=max_workers, set_affinity=False)
+        title = getattr(run, "__name__", "experiment")
+        about = About(title=title, slots=str(slots), made_by=" ".join(sys.argv))
+        return SweepDirectory.create(root, about, jobs, {CALLS: dumps((run, list(calls)))})
+    before = [(one.job.name, one.job.settings) for one in sweep.jobs()]
+    if before != [(job.name, job.settings) for job in jobs]:
+        raise FileExistsError(
+            f"{root} holds another experiment, with other configurations or seeds: choose another "
+            "log_dir, or remove this one."
+        )
+    return sweep
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON gives it back, and a second start of the script has it again."""
+    if isinstance(value, str | int | float | bool | None):
+        return value
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return str(getattr(value, "__qualname__", f"a {type(value).__name__}"))
+
+
+def _results(sweep: SweepDirectory) -> list[Any]:
+    failed = [job for job in sweep.jobs() if job.state() != "done"]
+    if failed:
+        first = failed[0]
+        said = "\n".join(first.last_lines())
+        raise ExperimentError(
+            f"{len(failed)} of {len(sweep.jobs())} calls did not end well: "
+            f"{', '.join(job.job.name for job in failed)}. {first.job.name} said last:\n{said}"
+        )
+    return [loads((job.path / RESULT).read_bytes()) for job in sweep.jobs()]

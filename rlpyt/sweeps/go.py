@@ -1,0 +1,113 @@
+"""Begin a sweep, or go on with one."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from rlpyt.sweeps.directory import About, SweepDirectory
+from rlpyt.sweeps.jobs import Job
+from rlpyt.sweeps.launcher import Launcher
+from rlpyt.sweeps.places import place
+from rlpyt.sweeps.slots import slots_of
+from rlpyt.sweeps.sources import Source
+
+Say = Callable[[str], None]
+
+
+def launch(
+    directory: Path,
+    jobs: Iterable[Job],
+    title: str,
+    slots: str,
+    where: str = "local",
+    place_settings: Mapping[str, Any] | None = None,
+    search: Mapping[str, Any] | None = None,
+    egl_device: bool = False,
+    file: str = "",
+    file_name: str = "",
+    say: Say = print,
+) -> int:
+    """Put a sweep into a directory, and run it.
+
+    Args:
+        directory: must not hold a sweep.
+        jobs: known from the start.
+        title: for people.
+        slots: affinity code; as many runs at once as it has slots.
+        where: "local", "slurm" or "ray".
+        place_settings: see the place; and ``at_once`` for a cluster, see ``slots_of``.
+        search: what adds further jobs, see ``rlpyt.sweeps.search``.
+        egl_device: tell runs the index of their GPU in ``EGL_DEVICE_ID``.
+        file, file_name: the sweep file as it was, kept for the record.
+        say: takes one line about what has happened.
+
+    Returns:
+        Exit code, see ``Launcher.run``.
+
+    Raises:
+        FileExistsError: the directory holds a sweep.
+        ValueError: slots or place cannot be had.
+    """
+    slots_of(slots)
+    about = About(
+        title=title,
+        slots=slots,
+        where=where,
+        place=dict(place_settings or {}),
+        search=dict(search or {}),
+        made_by=shlex.join(sys.argv),
+        egl_device=egl_device,
+        file=file,
+        file_name=file_name,
+    )
+    SweepDirectory.create(directory, about, jobs)
+    return go_on(directory, say=say)
+
+
+def go_on(directory: Path | str, slots: str | None = None, say: Say = print) -> int:
+    """Run what is left of a sweep.
+
+    Args:
+        directory: of the sweep.
+        slots: affinity code of the hardware now; by default that of the beginning.
+        say: takes one line about what has happened.
+
+    Returns:
+        Exit code, see ``Launcher.run``.
+    """
+    launcher = launcher_of(SweepDirectory(directory), slots, say)
+    code = launcher.run()
+    say(_summary(launcher))
+    return code
+
+
+def launcher_of(sweep: SweepDirectory, slots: str | None = None, say: Say = print) -> Launcher:
+    """The launcher that a sweep's settings ask for."""
+    about = sweep.about
+    settings = dict(about.place)
+    own = slots_of(slots or about.slots, settings.pop("at_once", None))
+    source: Source | None = None
+    if about.search:
+        from rlpyt.sweeps.search import source_of
+
+        source = source_of(sweep, own)
+    return Launcher(sweep, own, place(about.where, own[0], settings), source, say)
+
+
+def _summary(launcher: Launcher) -> str:
+    states, path = launcher.states, launcher.sweep.path
+    counts = Counter(states.values())
+    told = ", ".join(f"{number} {state}" for state, number in counts.items())
+    lines = [f"{len(states)} runs: {told or 'none'}."]
+    for job in launcher.sweep.jobs() if counts["failed"] else ():
+        if states.get(job.job.number) == "failed":
+            how = job.attempts()[-1].outcome()
+            lines.append(f"  failed: {job.job.name}: {how}; {job.output}")
+    left = counts["queued"] + counts["running"]
+    lines.append(f"Go on with: rlpyt sweep {path}" if left else f"Look at it: rlpyt report {path}")
+    return "\n".join(lines)

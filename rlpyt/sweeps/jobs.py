@@ -1,0 +1,226 @@
+"""A run that waits, goes on or is over: its description, its attempts, and what follows from them.
+
+Every job has a directory. The launcher writes what is to be done (``job.json``, and
+``attempt_N.json`` before each attempt); the attempt's keeper adds how it went. A job's state is
+never stored: it follows from these files and from who holds ``lock``, so no crash can leave a
+state that is not true.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from rlpyt.sweeps.keeper import attempt_file, boot, is_kept
+from rlpyt.utils.files import atomic_write
+
+State = Literal["queued", "running", "done", "failed", "pruned"]
+STATES: tuple[State, ...] = ("queued", "running", "done", "failed", "pruned")
+
+USAGE = 2  # exit code of a request that cannot be carried out; trying again would not help
+BEGIN = r"--- \S+ \S+ attempt \d+: "  # what a keeper writes above the output of an attempt
+NO_MEMORY_OF_END = "its end was not recorded: the machine went down, or its keeper was killed"
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a run is, whoever runs it.
+
+    Attributes:
+        number: from 0, in the order of the queue.
+        name: readable and unique, such as ``learning_rate_0.001/run_0``.
+        command: with ``{affinity}`` where the code of the slot belongs, and ``{sweep}``, ``{job}``
+            and ``{run_dir}`` for the directories of the sweep, this job, and the run.
+        run_dir: where the run writes, below the sweep's directory; moved aside before the run
+            begins anew.
+        resume: command that goes on from the checkpoints in ``run_dir``; without one it is
+            ``command``, and ``RLPYT_RESUME`` says so.
+        env: further environment variables.
+        cwd: working directory.
+        settings: what tells this run from the others, dotted keys; for tables and plots.
+        variant: what is written to ``variant_config.json`` beside ``run_dir``, unless empty.
+        config: what is written to ``config.json`` beside the job's description, unless empty.
+        total_steps: that it will have made, where that is known.
+        retries: how often it is tried again after a failure.
+    """
+
+    number: int
+    name: str
+    command: tuple[str, ...]
+    run_dir: str
+    resume: tuple[str, ...] | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    cwd: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    variant: Mapping[str, Any] = field(default_factory=dict)
+    config: Mapping[str, Any] = field(default_factory=dict)
+    total_steps: int | None = None
+    retries: int = 1
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One start of a job.
+
+    Attributes:
+        number: from 1.
+        command, env, cwd: what was run.
+        cpus: cores it was kept on; ``None``: free.
+        slot: of the hardware.
+        where: "local", "slurm" or "ray".
+        remote_id: of the job there.
+        begun, ended: seconds since 1970; ``None`` if it has not.
+        exit_code: negative is the signal that killed it.
+        pid, host, boot: of its keeper.
+        told: why it was asked to end, if it was: "stopped" or "pruned".
+    """
+
+    number: int
+    command: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    cwd: str | None = None
+    cpus: tuple[int, ...] | None = None
+    slot: int = 0
+    where: str = "local"
+    remote_id: str = ""
+    begun: float | None = None
+    ended: float | None = None
+    exit_code: int | None = None
+    pid: int | None = None
+    host: str = ""
+    boot: str = ""
+    told: str = ""
+
+    @property
+    def failed(self) -> bool:
+        """Over, without success, without having been asked to end, by a fault of its own."""
+        if self.begun is None or self.told or self.exit_code == 0:
+            return False
+        return self.ended is not None or self.boot == boot()
+
+    def outcome(self) -> str:
+        """How it ended, in words."""
+        if self.told and self.exit_code != 0:
+            return self.told
+        if self.ended is None:
+            return "running" if self.begun is None else NO_MEMORY_OF_END
+        code = self.exit_code or 0
+        return f"exit code {code}" if code >= 0 else f"killed by signal {-code}"
+
+
+class JobDirectory:
+    """The files of one job; reads anew at every question.
+
+    Args:
+        path: the directory.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._job: Job | None = None
+
+    @property
+    def job(self) -> Job:
+        """The description, which never changes."""
+        if self._job is None:
+            self._job = _read(Job, self.path / "job.json")
+        return self._job
+
+    @property
+    def output(self) -> Path:
+        """What all attempts have written to standard output and error."""
+        return self.path / "output.log"
+
+    def attempts(self) -> list[Attempt]:
+        """All attempts, oldest first; the last may not have begun yet."""
+        numbers = sorted(int(p.stem.rpartition("_")[2]) for p in self.path.glob("attempt_*.json"))
+        found = []
+        for number in numbers:
+            path = attempt_file(self.path, number)
+            notes = {name: _text(path.with_suffix(f".{name}")) for name in ("told", "remote_id")}
+            found.append(replace(_read(Attempt, path), **notes))
+        return found
+
+    def state(self, attempts: list[Attempt] | None = None) -> State:
+        """Where the job stands."""
+        attempts = self.attempts() if attempts is None else attempts
+        if attempts and is_kept(self.path):
+            return "running"
+        if attempts and attempts[-1].begun is None:
+            attempts = attempts[:-1]
+        if any(a.told == "pruned" for a in attempts):
+            return "pruned"
+        if any(a.exit_code == 0 for a in attempts):
+            return "done"
+        failures = [a for a in attempts if a.failed]
+        if len(failures) > self.job.retries or any(a.exit_code == USAGE for a in failures):
+            return "failed"
+        return "queued"
+
+    def prepare(self, attempt: Attempt) -> None:
+        """Write down what is to be run next; a keeper takes it from there."""
+        _write(attempt_file(self.path, attempt.number), asdict(attempt))
+
+    def tell(self, number: int, why: str) -> None:
+        """Record that an attempt is asked to end, before it is."""
+        self._note(number, ".told", why)
+
+    def note_remote(self, number: int, remote_id: str) -> None:
+        """Record under which name a cluster knows an attempt."""
+        self._note(number, ".remote_id", remote_id)
+
+    def _note(self, number: int, suffix: str, text: str) -> None:
+        # Beside the attempt's file, which is its keeper's once that has begun.
+        with atomic_write(attempt_file(self.path, number).with_suffix(suffix)) as file:
+            file.write(f"{text}\n".encode())
+
+    def last_lines(self, count: int = 20) -> list[str]:
+        """The end of the output."""
+        return last_lines(self.output, count)
+
+    @classmethod
+    def create(cls, path: Path, job: Job) -> JobDirectory:
+        """Put a job into place; there whole, or not at all."""
+        beside = path.with_name(f".{path.name}.{os.getpid()}")
+        beside.mkdir(parents=True)
+        _write(beside / "job.json", asdict(job))
+        if job.config:
+            _write(beside / "config.json", dict(job.config))
+        os.rename(beside, path)
+        return cls(path)
+
+
+def last_lines(path: Path, count: int = 20, most_bytes: int = 20_000) -> list[str]:
+    """The last lines that the newest attempt has written, as far as they fit."""
+    try:
+        with open(path, "rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - most_bytes))
+            text = file.read().decode(errors="replace")
+    except OSError:
+        return []
+    # A progress bar redraws its line; what it last said is enough.
+    lines = [line.rsplit("\r", 1)[-1] for line in text.rstrip("\n").split("\n")]
+    begins = [at for at, line in enumerate(lines) if re.match(BEGIN, line)]
+    return lines[begins[-1] + 1 if begins else 0 :][-count:]
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8").strip() if path.exists() else ""
+
+
+def _read(cls: Any, path: Path) -> Any:
+    content = json.loads(path.read_text(encoding="utf-8"))
+    known = {item.name for item in fields(cls)}
+    tuples = {k: tuple(v) if isinstance(v, list) else v for k, v in content.items() if k in known}
+    return cls(**tuples)
+
+
+def _write(path: Path, content: dict[str, Any]) -> None:
+    with atomic_write(path) as file:
+        file.write((json.dumps(content, indent=1) + "\n").encode())

@@ -1,0 +1,308 @@
+"""Fills the slots of a machine with the runs of a sweep, until none is left."""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rlpyt.sweeps.directory import SweepDirectory
+from rlpyt.sweeps.jobs import Attempt, JobDirectory, State
+from rlpyt.sweeps.overview import log_num_launched
+from rlpyt.sweeps.places import Handle, Place, Slot
+from rlpyt.sweeps.sources import NoSource, Source
+from rlpyt.utils.launching.variant import save_variant
+from rlpyt.utils.resumption import ENV_RESUME
+
+LOOK_S = 0.5  # between two looks at requests, where nothing wakes the launcher
+LEAST_FREE_BYTES = 50 * 2**20  # of the disk, to begin a run
+
+
+@dataclass
+class _Running:
+    job: JobDirectory
+    attempt: Attempt
+    handle: Handle
+    slot: Slot | None  # None: adopted, and its slot has since been given to another
+
+
+class Launcher:
+    """Runs every job of a sweep once to its end, whatever ends in between.
+
+    A launcher that is killed leaves its runs going; the next one on the same directory takes them
+    over. One that is asked to end (Ctrl-C, SIGTERM, ``rlpyt sweep stop``) has the runs save their
+    checkpoints first, and the next one goes on from those.
+
+    Args:
+        sweep: whose jobs.
+        slots: as many runs at once.
+        place: that carries them out.
+        source: adds jobs in the course of the sweep.
+        say: takes one line about what has happened.
+        least_free_bytes: of the disk, to begin a run.
+    """
+
+    def __init__(
+        self,
+        sweep: SweepDirectory,
+        slots: Sequence[Slot],
+        place: Place,
+        source: Source | None = None,
+        say: Callable[[str], None] = print,
+        least_free_bytes: int = LEAST_FREE_BYTES,
+    ) -> None:
+        if not slots:
+            raise ValueError("a launcher needs at least one slot.")
+        self.sweep, self.slots, self.place = sweep, list(slots), place
+        self.source = source or NoSource()
+        self.say = say
+        self.least_free_bytes = least_free_bytes
+        self.on_look: list[Callable[[], None]] = []
+        self._running: list[_Running] = []
+        self._queue: list[tuple[int, int, JobDirectory]] = []  # (attempts, number, job)
+        self._states: dict[int, State] = {}
+        self._signal = 0
+        self._said = ""
+
+    @property
+    def states(self) -> dict[int, State]:
+        """State of each job by its number, as far as this launcher knows."""
+        return dict(self._states)
+
+    def run(self) -> int:
+        """Launch until nothing is left, or until asked to stop.
+
+        Returns:
+            Exit code: 0 if all runs are done (or were pruned), 1 if one failed, 130 or 143 after
+            Ctrl-C or SIGTERM.
+
+        Raises:
+            RunDirectoryError: another launcher is at work here.
+        """
+        with ExitStack() as stack:
+            stack.enter_context(self.sweep.lock())
+            stack.enter_context(_Hearing(self._hear))
+            stack.callback(self.place.close)
+            self.sweep.forget_requests()
+            self._take_stock()
+            try:
+                while not self._stopping():
+                    self._reap()
+                    self.source.watch([r.job for r in self._running])
+                    self._fill()
+                    if not self._running and not self._queue and self.source.is_over():
+                        break
+                    self._wait()
+                if self._stopping():
+                    self._end_all()
+            finally:
+                for running in self._running:
+                    running.handle.release()
+        if self._signal:
+            return 128 + self._signal
+        return 1 if "failed" in self._states.values() else 0
+
+    def _hear(self, number: int) -> None:
+        self._signal = number
+
+    def _stopping(self) -> bool:
+        return bool(self._signal) or self.sweep.to_stop
+
+    def _take_stock(self) -> None:
+        """Find out where every job stands, and take over what runs."""
+        for job in self.sweep.jobs():
+            attempts = job.attempts()
+            if attempts and attempts[-1].ended is None:
+                handle = self.place.adopt(job.path, attempts[-1])
+                if handle is not None:
+                    attempt = job.attempts()[-1]
+                    slot = next((s for s in self._free() if s.number == attempt.slot), None)
+                    self._running.append(_Running(job, attempt, handle, slot))
+                    self._states[job.job.number] = "running"
+                    self.say(f"{job.job.name}: goes on, taken over from an earlier launcher")
+                    continue
+            self._settle(job, attempts)
+
+    def _settle(self, job: JobDirectory, attempts: list[Attempt]) -> None:
+        """Queue the job, or count it as over."""
+        number, state = job.job.number, job.state(attempts)
+        if state == "running":  # another launcher's keeper was quicker; it is looked for again
+            handle = self.place.adopt(job.path, attempts[-1])
+            if handle is not None:
+                self._running.append(_Running(job, attempts[-1], handle, None))
+            else:
+                state = job.state()
+        self._states[number] = state
+        if state == "queued":
+            self._queue.append((len(attempts), number, job))
+            self._queue.sort(key=lambda entry: entry[:2])
+        elif state != "running":
+            self.source.ended(job, state)
+
+    def _free(self) -> list[Slot]:
+        taken = {r.slot.number for r in self._running if r.slot is not None}
+        lent = sum(r.slot is None for r in self._running)
+        free = [slot for slot in self.slots if slot.number not in taken]
+        return free[: max(0, len(free) - lent)]
+
+    def _reap(self) -> None:
+        """Find out what has become of runs that ended."""
+        for running in [r for r in self._running if r.handle.over()]:
+            self._running.remove(running)
+            running.handle.release()
+            job, attempts = running.job, running.job.attempts()
+            self._settle(job, attempts)
+            state, name = self._states[job.job.number], job.job.name
+            seconds = ""
+            last = attempts[-1]
+            if last.begun is not None and last.ended is not None:
+                seconds = f" after {last.ended - last.begun:.0f} s"
+            if state == "done":
+                self.say(f"{name}: done{seconds}")
+            elif state != "running":
+                again = "; will be tried again" if state == "queued" and last.failed else ""
+                self.say(f"{name}: {last.outcome()}{seconds}{again}")
+                if last.failed:
+                    self.say("\n".join(f"    {line}" for line in job.last_lines(5)))
+            self._write_progress()
+
+    def _fill(self) -> None:
+        """Begin runs in all free slots."""
+        while not self.sweep.paused and (free := self._free()):
+            if not self._queue:
+                new = self.source.next(self.sweep)
+                if new is None:
+                    return
+                self._settle(new, [])
+                continue
+            if not self._has_room():
+                return
+            _, _, job = self._queue.pop(0)
+            self._begin(job, free[0])
+
+    def _has_room(self) -> bool:
+        free = shutil.disk_usage(self.sweep.path).free
+        if free >= self.least_free_bytes:
+            self._said = ""
+            return True
+        said = f"waiting: the disk of {self.sweep.path} is nearly full"
+        if said != self._said:
+            self.say(f"{said} ({free / 2**20:.0f} MiB free); no run is begun until there is room.")
+            self._said = said
+        return False
+
+    def _begin(self, job: JobDirectory, slot: Slot) -> None:
+        attempts = job.attempts()
+        if attempts and attempts[-1].begun is None:
+            attempts.pop()
+        attempt = self._next_attempt(job, attempts, slot)
+        job.prepare(attempt)
+        handle = self.place.start(job.path, attempt, slot)
+        if handle.remote_id:
+            job.note_remote(attempt.number, handle.remote_id)
+        self._running.append(_Running(job, attempt, handle, slot))
+        self._states[job.job.number] = "running"
+        which = f" (attempt {attempt.number})" if attempts else ""
+        self.say(f"{job.job.name}: begun in slot {slot.number}{which}")
+        self._write_progress()
+
+    def _next_attempt(self, job: JobDirectory, before: list[Attempt], slot: Slot) -> Attempt:
+        spec, env = job.job, dict(job.job.env)
+        command = spec.command
+        by_code = any("{affinity}" in part for part in command)
+        if self.place.shares_out and not by_code:
+            env["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, slot.gpus))
+        if self.sweep.about.egl_device and slot.gpus:
+            env["EGL_DEVICE_ID"] = str(slot.gpus[0])
+        run_dir = self.sweep.path / spec.run_dir
+        if before and has_checkpoint(run_dir):
+            command = spec.resume or spec.command
+            env[ENV_RESUME] = str(run_dir)
+        elif run_dir.exists() and any(run_dir.iterdir()):
+            _move_aside(run_dir, job.path / f"run_dir_of_attempt_{len(before)}")
+        if spec.variant:
+            save_variant(spec.variant, run_dir.parent)
+        places = {"affinity": slot.code, "sweep": self.sweep.path, "job": job.path}
+        places["run_dir"] = run_dir
+        return Attempt(
+            number=len(before) + 1,
+            command=tuple(_filled(part, places) for part in command),
+            env=env,
+            cwd=spec.cwd,
+            cpus=slot.cpus if self.place.shares_out else None,
+            slot=slot.number,
+            where=self.place.name,
+        )
+
+    def _wait(self) -> None:
+        """Sleep until a run ends, or it is time to look around."""
+        for look in self.on_look:
+            look()
+        descriptors = [d for r in self._running if (d := r.handle.fileno()) is not None]
+        ended, _, _ = select.select(descriptors, [], [], LOOK_S)
+        if ended and not any(r.handle.over() for r in self._running):
+            time.sleep(0.05)  # a keeper was killed, and its run is about to end
+
+    def _end_all(self) -> None:
+        """Have all runs save their checkpoints and end; a second signal leaves them to it."""
+        first, self._signal = self._signal, 0
+        if self._running:
+            self.say(f"stopping {len(self._running)} runs; once more leaves them to themselves")
+        for running in self._running:
+            running.job.tell(running.attempt.number, "stopped")
+        while self._running and not self._signal:
+            self._reap()
+            self._wait()
+        self._signal = first
+
+    def _write_progress(self) -> None:
+        begun = sum(state != "queued" for state in self._states.values())
+        log_num_launched(self.sweep.path, begun, len(self._states))
+
+
+def has_checkpoint(run_dir: Path) -> bool:
+    """Whether a run can be gone on with."""
+    return any(run_dir.glob("checkpoint-*")) or any(run_dir.glob("*/checkpoint-*"))
+
+
+def _filled(part: str, places: Mapping[str, Any]) -> str:
+    """Put in the places, and leave other braces alone: arguments may be JSON."""
+    for name, place in places.items():
+        part = part.replace(f"{{{name}}}", str(place))
+    return part
+
+
+def _move_aside(run_dir: Path, aside: Path) -> None:
+    """Keep what an attempt has left, where it is in nobody's way."""
+    while aside.exists():
+        aside = aside.with_name(f"{aside.name}+")
+    try:
+        os.rename(run_dir, aside)
+    except OSError:  # another file system
+        shutil.move(run_dir, aside)
+
+
+class _Hearing:
+    """Takes note of SIGINT and SIGTERM for the length of a block, in the main thread."""
+
+    def __init__(self, hear: Callable[[int], None]) -> None:
+        self._hear = hear
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            try:
+                self._before[number] = signal.signal(number, lambda n, _: self._hear(n))
+            except ValueError:  # not the main thread, as in a notebook's
+                return
+
+    def __exit__(self, *error: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,71 @@
+"""Jobs of rlpyt's scripts: ``python SCRIPT SLOT_AFFINITY_CODE LOG_DIR RUN_ID *ARGS``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rlpyt.sweeps.jobs import Job
+from rlpyt.utils.launching.exp_launcher import script_command
+
+PathLike = str | os.PathLike[str]
+
+
+def script_jobs(
+    script: PathLike,
+    runs_per_setting: int,
+    variants: Sequence[Mapping[str, Any]],
+    log_dirs: Sequence[PathLike],
+    common_args: Sequence[Any] | None = None,
+    runs_args: Sequence[Sequence[Any]] | None = None,
+    retries: int = 1,
+) -> list[Job]:
+    """One job for each run ID and variant.
+
+    Raises:
+        ValueError: lengths differ, directories coincide, or nothing is to be run.
+        FileNotFoundError: there is no such script.
+    """
+    names = [os.path.normpath(log_dir) for log_dir in log_dirs]
+    runs_args = [()] * len(variants) if runs_args is None else runs_args
+    if not len(variants) == len(names) == len(runs_args):
+        raise ValueError(
+            f"{len(variants)} variants, {len(names)} log_dirs, {len(runs_args)} runs_args: give "
+            "one of each for every setting."
+        )
+    if not variants or runs_per_setting < 1:
+        raise ValueError(
+            f"nothing to run: {len(variants)} variants, runs_per_setting={runs_per_setting}."
+        )
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"log_dirs must differ, or runs would mix; given twice: {twice}.")
+    jobs: list[Job] = []
+    for run_ID in range(runs_per_setting):
+        for variant, name, own_args in zip(variants, names, runs_args):
+            args = [*(common_args or ()), *own_args]
+            jobs.append(
+                Job(
+                    number=len(jobs),
+                    name=f"{name}/run_{run_ID}",
+                    command=script_command(script, f"{{sweep}}/{name}", run_ID, args),
+                    run_dir=f"{name}/run_{run_ID}",
+                    cwd=os.getcwd(),
+                    settings={**flat(variant), "run_ID": run_ID},
+                    variant=variant,
+                    retries=retries,
+                )
+            )
+    return jobs
+
+
+def flat(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """``{"algo": {"lr": 1}}`` as ``{"algo.lr": 1}``."""
+    found: dict[str, Any] = {}
+    for key, value in nested.items():
+        if isinstance(value, Mapping) and value:
+            found |= flat(value, f"{prefix}{key}.")
+        else:
+            found[f"{prefix}{key}"] = value
+    return found

@@ -1,0 +1,32 @@
+"""The two files that say at a glance what a sweep consists of, and how far it has come."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+PathLike = str | os.PathLike[str]
+
+TREE = "experiments_tree.txt"
+NUM_LAUNCHED = "num_launched.txt"
+
+
+def log_exps_tree(exp_dir: PathLike, log_dirs: Sequence[PathLike], runs_per_setting: int) -> None:
+    """Write ``experiments_tree.txt``: how many runs there will be, and where each setting lies."""
+    lines = [
+        f"launched by process {os.getpid()}",
+        f"{len(log_dirs)} settings x {runs_per_setting} runs = {len(log_dirs) * runs_per_setting}",
+        "",
+        *map(str, log_dirs),
+    ]
+    Path(exp_dir).mkdir(parents=True, exist_ok=True)
+    Path(exp_dir, TREE).write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def log_num_launched(exp_dir: PathLike, n: int, total: int) -> None:
+    """Write ``num_launched.txt``: how many runs have begun so far; a full disk does not matter."""
+    try:
+        Path(exp_dir, NUM_LAUNCHED).write_text(f"{n} of {total} launched\n", encoding="utf-8")
+    except OSError:
+        return

@@ -1,0 +1,299 @@
+"""What a report is about: the runs of a sweep, or of any directory, with their scores."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shlex
+import time
+import warnings
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rlpyt.sweeps.directory import ABOUT, QUEUE
+from rlpyt.sweeps.jobs import Attempt
+from rlpyt.sweeps.view import RunView, SweepView, last_row, read_sweep
+from rlpyt.utils.logging.lock import RunLock
+from rlpyt.vis import grouping
+from rlpyt.vis.grouping import Run, read_runs, read_settings
+from rlpyt.vis.scores import Scores, final_scores, read_evaluation
+
+STEPS, TIME = "Diagnostics/CumSteps", "Diagnostics/CumTime (s)"
+# A run without a sweep: "running" holds its lock, "done" has made its steps or been evaluated,
+# "unfinished" has not, "ended" never said how many steps it wanted.
+FINISHED = ("done", "ended")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One run as the report shows it.
+
+    Attributes:
+        run: directory, settings, and label of its variant.
+        name: of the run, unique.
+        state: of ``rlpyt.sweeps.jobs.STATES``, or "unfinished" or "ended".
+        changed: the settings that tell the sweep's runs apart; empty without a sweep.
+        steps, total_steps: made, and wanted; ``None``: not known.
+        return_: mean return in the newest row.
+        seconds: that it took.
+        attempts: to run it, oldest first; empty without a sweep.
+        outcome: how the last attempt ended, in words.
+        tail: last lines of its output, if it failed.
+    """
+
+    run: Run
+    name: str
+    state: str
+    changed: Mapping[str, Any]
+    steps: int | None
+    total_steps: int | None
+    return_: float | None
+    seconds: float | None
+    attempts: tuple[Attempt, ...] = ()
+    outcome: str = ""
+    tail: tuple[str, ...] = ()
+
+    @property
+    def command(self) -> str:
+        """What runs it again, as one would type it; empty if that is not known."""
+        if self.attempts:
+            return shlex.join(self.attempts[0].command)
+        has_config = (self.run.path / grouping.CONFIG).exists()
+        return shlex.join(["rlpyt", "train", "--config", str(self.run.path)]) if has_config else ""
+
+    @property
+    def cwd(self) -> str:
+        """Where the command was started; without a sweep, where its paths lead from now."""
+        return (self.attempts[0].cwd if self.attempts else None) or os.getcwd()
+
+    def config(self) -> str:
+        """All its settings as JSON, from its own file; empty if it has none."""
+        for name in (grouping.CONFIG, grouping.PARAMS):
+            try:
+                return (self.run.path / name).read_text(encoding="utf-8", errors="replace").strip()
+            except OSError:
+                continue
+        return json.dumps(dict(self.run.settings), indent=2) if self.run.settings else ""
+
+
+@dataclass(frozen=True)
+class Study:
+    """All runs below a directory.
+
+    Attributes:
+        directory, title: where, and what.
+        facts: name and value of what is known about the whole.
+        entries: the runs.
+        scores, by_run: final scores by variant, and by run directory; ``None``: there are none.
+        keys: settings by which the variants differ; empty where they are known by label only.
+        commands: that make these results again, and look at them.
+        remarks: what was skipped or is uneven.
+    """
+
+    directory: Path
+    title: str
+    facts: Sequence[tuple[str, str]]
+    entries: Sequence[Entry]
+    scores: Scores | None
+    by_run: Mapping[Path, float]
+    keys: Sequence[str]
+    commands: Sequence[str]
+    remarks: Sequence[str]
+
+    def counts(self) -> dict[str, int]:
+        """How many runs are in each state, the most frequent first."""
+        return dict(Counter(entry.state for entry in self.entries).most_common())
+
+    def ranked(self, environment: str) -> list[str]:
+        """The variants in an environment, best first: by mean final score, else mean return."""
+        found: dict[str, list[tuple[bool, float]]] = {}
+        for entry in self.entries:
+            if entry.run.environment == environment:
+                score = self.by_run.get(entry.run.path, entry.return_)
+                known = [(entry.run.path in self.by_run, score)] if score is not None else []
+                found.setdefault(entry.run.label, []).extend(known)
+
+        def rank(label: str) -> tuple[bool, float]:
+            scored = any(final for final, _ in found[label])
+            values = [score for final, score in found[label] if final == scored]
+            return scored, sum(values) / len(values) if values else -math.inf
+
+        return sorted(sorted(found, key=grouping.natural_key), key=rank, reverse=True)
+
+
+def read_study(directory: Path, y: str, source: str, group_by: Sequence[str] = ()) -> Study:
+    """Read a sweep, or the runs below a directory.
+
+    Args:
+        directory: of either.
+        y: column of progress.csv that is the return.
+        source: of final scores, see ``final_scores``.
+        group_by: settings that make a variant; by default those that differ.
+
+    Raises:
+        FileNotFoundError: there are no runs.
+        ValueError: the sweep is damaged, or no run has a setting of ``group_by``.
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        if (directory / QUEUE / ABOUT).is_file():
+            view = read_sweep(directory)
+            entries, keys = _of_sweep(view, group_by)
+            title, facts, commands = view.title, _facts_of_sweep(view), _commands_of_sweep(view)
+        else:
+            entries, keys = _of_directory(directory, group_by), list(group_by)
+            title, facts = directory.resolve().name, _facts_of_directory(directory, entries)
+            commands = [f"rlpyt plot {shlex.quote(str(directory))}"]
+        grouping.warn_of_uneven_groups([e.run for e in entries if e.state != "queued"])
+        scores, by_run = _scores(entries, y, source)
+    remarks = list(dict.fromkeys(str(warning.message) for warning in caught))
+    commands = [*commands, f"rlpyt report {shlex.quote(str(directory))}"]
+    return Study(directory, title, facts, entries, scores, by_run, keys, commands, remarks)
+
+
+def _scores(
+    entries: Sequence[Entry], y: str, source: str
+) -> tuple[Scores | None, dict[Path, float]]:
+    """Final scores of the finished runs, or of all that have begun if none is finished."""
+    begun = [entry for entry in entries if (entry.run.path / "progress.csv").exists()]
+    finished = [entry for entry in begun if entry.state in FINISHED]
+    if finished and len(finished) < len(begun):
+        warnings.warn(
+            f"final scores are those of the {len(finished)} finished runs; "
+            f"{len(begun) - len(finished)} others have begun."
+        )
+    try:
+        return final_scores([entry.run for entry in finished or begun], y, source)
+    except ValueError as error:
+        warnings.warn(str(error))
+        return None, {}
+
+
+# A sweep
+
+
+def _of_sweep(view: SweepView, group_by: Sequence[str]) -> tuple[list[Entry], list[str]]:
+    runs = [Run(one.run_dir, {**one.settings, **read_settings(one.run_dir)}) for one in view.runs]
+    environments = {run.environment for run in runs} - {""}
+    if len(environments) == 1:  # of those that have not begun as well
+        runs = [replace(run, settings={"env": min(environments), **run.settings}) for run in runs]
+    if group_by:
+        keys = [grouping.find_setting(name, runs) for name in group_by]
+    else:
+        changed = [Run(one.run_dir, one.settings) for one in view.runs]
+        keys = [
+            key
+            for key in grouping.varying_settings(changed)
+            if not (len(environments) > 1 and key in grouping.ENVIRONMENT_KEYS)
+        ]
+    entries = []
+    for one, run in zip(view.runs, runs):
+        label = grouping.describe(run.settings, keys) or view.title
+        entries.append(_entry_of_sweep(one, replace(run, label=label)))
+    return entries, keys
+
+
+def _entry_of_sweep(one: RunView, run: Run) -> Entry:
+    failed = one.state == "failed" or (one.attempts and one.attempts[-1].failed)
+    return Entry(
+        run=run,
+        name=one.name,
+        state=one.state,
+        changed=one.settings,
+        steps=one.steps,
+        total_steps=one.total_steps,
+        return_=one.return_,
+        seconds=one.seconds if one.attempts else None,
+        attempts=one.attempts,
+        outcome=one.outcome,
+        tail=tuple(one.last_lines()) if failed else (),
+    )
+
+
+def _facts_of_sweep(view: SweepView) -> list[tuple[str, str]]:
+    hosts = sorted({a.host for run in view.runs for a in run.attempts if a.host})
+    ends = [a.ended for run in view.runs for a in run.attempts if a.ended]
+    used = view.utilisation()
+    return [
+        ("Directory", str(view.directory)),
+        ("Begun", moment(view.made)),
+        *([("Last run ended", moment(max(ends)))] if ends else []),
+        ("Where", view.where + (f" ({', '.join(hosts)})" if hosts else "")),
+        ("Slots", view.slots),
+        *([("Slots in use", f"{used:.0%} of the time")] if used is not None else []),
+        ("Launcher", (view.launcher or "none at work") + (", paused" if view.paused else "")),
+    ]
+
+
+def _commands_of_sweep(view: SweepView) -> list[str]:
+    directory = shlex.quote(str(view.directory))
+    made = [view.made_by] if view.made_by else []
+    return [*made, f"rlpyt sweep {directory}", f"rlpyt plot {directory}"]
+
+
+# Any directory
+
+
+def _of_directory(directory: Path, group_by: Sequence[str]) -> list[Entry]:
+    entries = []
+    for run in read_runs(directory, group_by=group_by):
+        row = last_row(run.path / "progress.csv")
+        told = run.settings.get("steps")
+        total = told if isinstance(told, int) else None
+        steps = int(row[STEPS]) if STEPS in row else None
+        name = run.path.resolve().relative_to(directory.resolve()).as_posix()
+        entries.append(
+            Entry(
+                run=run,
+                name=run.path.resolve().name if name == "." else name,
+                state=_state(run, steps, total),
+                changed={},
+                steps=steps,
+                total_steps=total,
+                return_=row.get("ReturnAverage"),
+                seconds=row.get(TIME),
+            )
+        )
+    return entries
+
+
+def _state(run: Run, steps: int | None, total: int | None) -> str:
+    if RunLock(run.path).owner():
+        return "running"
+    if read_evaluation(run.path) is not None:
+        return "done"
+    if total is None:
+        return "ended"
+    return "done" if steps is not None and steps >= 0.99 * total else "unfinished"
+
+
+def _facts_of_directory(directory: Path, entries: Sequence[Entry]) -> list[tuple[str, str]]:
+    changes = [(entry.run.path / "progress.csv").stat().st_mtime for entry in entries]
+    versions = {str(entry.run.settings.get("rlpyt", "")) for entry in entries} - {""}
+    return [
+        ("Directory", str(directory.resolve())),
+        ("Last change", moment(max(changes))),
+        *([("Made with", f"rlpyt {', '.join(sorted(versions))}")] if versions else []),
+    ]
+
+
+# For people
+
+
+def moment(seconds: float) -> str:
+    """A time since 1970 as a local date and time with its zone."""
+    return time.strftime("%Y-%m-%d %H:%M %Z", time.localtime(seconds)).strip()
+
+
+def duration(seconds: float) -> str:
+    """ "2 h 05 min", "3 min 20 s" or "12.5 s"."""
+    if seconds < 60:
+        return f"{seconds:.3g} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02} s"
+    return f"{minutes // 60} h {minutes % 60:02} min"

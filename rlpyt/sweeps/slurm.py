@@ -1,0 +1,95 @@
+"""Runs as jobs of a SLURM cluster, by submitit (extra ``slurm``)."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rlpyt.sweeps.jobs import Attempt
+from rlpyt.sweeps.keeper import is_kept
+from rlpyt.sweeps.places import Handle, Slot, keeper_command
+
+ASK_S = 10.0  # between two questions to the cluster about one job
+OURS = {"cluster"}  # settings that are not submitit's
+
+
+class SlurmPlace:
+    """Each attempt is a job of the cluster; directories must be shared with its nodes.
+
+    Args:
+        share: cores and GPUs of a run.
+        settings: ``cluster`` ("slurm", or "local" to try it without one), and what submitit's
+            ``update_parameters`` takes: ``slurm_partition``, ``timeout_min``, ``mem_gb``, ...
+
+    Raises:
+        ImportError: submitit is missing.
+        ValueError: it does not know a setting, or finds no SLURM here.
+    """
+
+    name = "slurm"
+    shares_out = False
+
+    def __init__(self, share: Slot, settings: Mapping[str, Any]) -> None:
+        try:
+            import submitit
+        except ImportError as error:
+            raise ImportError("SLURM needs submitit: pip install 'rlpyt[slurm]'.") from error
+        self._submitit = submitit
+        self._cluster = settings.get("cluster", "slurm")
+        self._parameters = {
+            "name": "rlpyt",
+            "cpus_per_task": len(share.cpus or ()) or 1,
+            "gpus_per_node": len(share.gpus),
+            "timeout_min": 24 * 60,
+            **{name: value for name, value in settings.items() if name not in OURS},
+        }
+        self._executor(Path(".slurm"))  # refuses what it does not know, before anything begins
+
+    def start(self, job_dir: Path, attempt: Attempt, slot: Slot) -> Handle:
+        """Submit the attempt that has been prepared."""
+        job = self._executor(job_dir / "slurm").submit(
+            subprocess.call, keeper_command(job_dir, attempt.number)
+        )
+        return _SlurmHandle(job_dir, job)
+
+    def adopt(self, job_dir: Path, attempt: Attempt) -> Handle | None:
+        """The job that an earlier launcher has submitted, if it waits or runs."""
+        if not attempt.remote_id:
+            return None
+        kinds = {"slurm": self._submitit.SlurmJob, "local": self._submitit.LocalJob}
+        job = kinds[self._cluster](folder=job_dir / "slurm", job_id=attempt.remote_id)
+        handle = _SlurmHandle(job_dir, job)
+        return None if handle.over() else handle
+
+    def close(self) -> None:
+        """Jobs go on without us."""
+
+    def _executor(self, folder: Path) -> Any:
+        try:
+            executor = self._submitit.AutoExecutor(folder=folder, cluster=self._cluster)
+            executor.update_parameters(**self._parameters)
+        except (NameError, TypeError, ValueError, RuntimeError) as error:
+            raise ValueError(f"SLURM: {error}") from error
+        return executor
+
+
+class _SlurmHandle:
+    def __init__(self, job_dir: Path, job: Any) -> None:
+        self._job_dir, self._job = job_dir, job
+        self.remote_id = str(job.job_id)
+        self._next_s = 0.0
+
+    def over(self) -> bool:
+        if time.monotonic() < self._next_s:
+            return False
+        self._next_s = time.monotonic() + ASK_S
+        return bool(self._job.done(force_check=True)) and not is_kept(self._job_dir)
+
+    def fileno(self) -> int | None:
+        return None
+
+    def release(self) -> None:
+        """The cluster keeps it."""

@@ -1,0 +1,200 @@
+"""How a sweep stands: what ``rlpyt status`` and ``rlpyt report`` show."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import os
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rlpyt.sweeps.directory import SweepDirectory
+from rlpyt.sweeps.jobs import STATES, Attempt, JobDirectory, State, last_lines
+
+RETURN = "ReturnAverage"
+
+
+@dataclass(frozen=True)
+class RunView:
+    """One run.
+
+    Attributes:
+        number, name, settings: see ``Job``.
+        state: one of ``STATES``.
+        run_dir: where it writes.
+        attempts: oldest first.
+        output: log of standard output and error.
+        steps, total_steps: made so far, and in all; ``None``: not known.
+        steps_per_second: of the newest row of statistics.
+        return_: mean return in it.
+        seconds: that the attempts have taken so far.
+        seconds_left: estimated; ``None`` unless running.
+    """
+
+    number: int
+    name: str
+    state: State
+    settings: Mapping[str, Any]
+    run_dir: Path
+    attempts: tuple[Attempt, ...]
+    output: Path
+    steps: int | None
+    total_steps: int | None
+    steps_per_second: float | None
+    return_: float | None
+    seconds: float
+    seconds_left: float | None
+
+    def last_lines(self, count: int = 20) -> list[str]:
+        """The end of its output."""
+        return last_lines(self.output, count)
+
+    @property
+    def outcome(self) -> str:
+        """How its last attempt ended, in words; empty before there is one."""
+        return self.attempts[-1].outcome() if self.attempts else ""
+
+
+@dataclass(frozen=True)
+class SweepView:
+    """A whole sweep.
+
+    Attributes:
+        directory, title: where and what.
+        made_by: the command line.
+        made: seconds since 1970.
+        slots: affinity code.
+        where: "local", "slurm" or "ray".
+        launcher: who launches now; empty: nobody.
+        paused: whether no further run begins.
+        runs: in the order of the queue.
+    """
+
+    directory: Path
+    title: str
+    made_by: str
+    made: float
+    slots: str
+    where: str
+    launcher: str
+    paused: bool
+    runs: tuple[RunView, ...]
+
+    def counts(self) -> dict[str, int]:
+        """How many runs are in each state, in the order of ``STATES``."""
+        found = Counter(run.state for run in self.runs)
+        return {state: found[state] for state in STATES if found[state]}
+
+    def utilisation(self) -> float | None:
+        """Share of the slots' time in which they had a run, from the first start to the last end.
+
+        ``None`` before the first run.
+        """
+        from rlpyt.utils.launching.affinity import get_n_run_slots
+
+        spans = [
+            (a.begun, a.ended or time.time())
+            for run in self.runs
+            for a in run.attempts
+            if a.begun is not None and (a.ended is not None or run.state == "running")
+        ]
+        if not spans:
+            return None
+        whole = max(end for _, end in spans) - min(begin for begin, _ in spans)
+        busy = sum(end - begin for begin, end in spans)
+        return busy / (whole * get_n_run_slots(self.slots)) if whole > 0 else None
+
+
+def read_sweep(directory: Path | str) -> SweepView:
+    """Read where a sweep stands, from its files.
+
+    Raises:
+        FileNotFoundError, ValueError: see ``SweepDirectory``.
+    """
+    sweep = SweepDirectory(directory)
+    about = sweep.about
+    return SweepView(
+        directory=sweep.path,
+        title=about.title,
+        made_by=about.made_by,
+        made=about.made,
+        slots=about.slots,
+        where=about.where,
+        launcher=sweep.launcher(),
+        paused=sweep.paused,
+        runs=tuple(_view(sweep.path, job) for job in sweep.jobs()),
+    )
+
+
+def _view(root: Path, directory: JobDirectory) -> RunView:
+    job, attempts = directory.job, directory.attempts()
+    state, run_dir = directory.state(attempts), root / directory.job.run_dir
+    row = last_row(run_dir / "progress.csv")
+    steps, speed = row.get("Diagnostics/CumSteps"), row.get("Diagnostics/StepsPerSecond")
+    total = job.total_steps or _total_steps(run_dir)
+    left = None
+    if state == "running" and total and speed and steps is not None:
+        left = max(0.0, (total - steps) / speed)
+    return RunView(
+        number=job.number,
+        name=job.name,
+        state=state,
+        settings=job.settings,
+        run_dir=run_dir,
+        attempts=tuple(attempts),
+        output=directory.output,
+        steps=None if steps is None else int(steps),
+        total_steps=total,
+        steps_per_second=speed,
+        return_=row.get(RETURN),
+        seconds=_seconds(attempts, state),
+        seconds_left=left,
+    )
+
+
+def last_row(progress: Path, most_bytes: int = 50_000) -> dict[str, float]:
+    """The newest whole row of a progress.csv; empty where there is none. Reads only its ends."""
+    try:
+        with open(progress, "rb") as file:
+            header = file.readline().decode(errors="replace")
+            file.seek(max(len(header.encode()), file.seek(0, os.SEEK_END) - most_bytes))
+            lines = file.read().decode(errors="replace").split("\n")[:-1]
+    except OSError:
+        return {}
+    names = next(csv.reader([header]), [])
+    for line in reversed(lines):
+        cells = next(csv.reader([line]), [])
+        if len(cells) == len(names) and cells != names:
+            found = {name: _number(cell) for name, cell in zip(names, cells)}
+            return {name: value for name, value in found.items() if value is not None}
+    return {}
+
+
+def _total_steps(run_dir: Path) -> int | None:
+    try:
+        steps = json.loads((run_dir / "config.json").read_text(encoding="utf-8"))["steps"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return steps if isinstance(steps, int) else None
+
+
+def _seconds(attempts: list[Attempt], state: State) -> float:
+    total = 0.0
+    for attempt in attempts:
+        if attempt.begun is not None:
+            end = attempt.ended or (time.time() if state == "running" else attempt.begun)
+            total += max(0.0, end - attempt.begun)
+    return total
+
+
+def _number(cell: str) -> float | None:
+    try:
+        value = float(cell)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None

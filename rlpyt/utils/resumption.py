@@ -1,0 +1,18 @@
+"""What a launcher tells a process whose run has been begun before."""
+
+import os
+from pathlib import Path
+
+ENV_RESUME = "RLPYT_RESUME"  # the directory of the run that shall go on from its checkpoints
+
+
+def asked_to_resume(path: str | os.PathLike[str] | None) -> bool:
+    """Whether the run that this directory belongs to shall go on, rather than begin.
+
+    True only of that run's directory and what lies in it, so runs that a run itself starts
+    elsewhere are not meant.
+    """
+    run_dir = os.environ.get(ENV_RESUME)
+    if not run_dir or path is None:
+        return False
+    return Path(path).resolve().is_relative_to(Path(run_dir).resolve())

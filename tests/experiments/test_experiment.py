@@ -1,0 +1,80 @@
+"""lagom's run_experiment: directories, results, failures, going on."""
+
+import json
+
+import pytest
+
+from rlpyt.experiments.config import Config, Grid
+from rlpyt.experiments.experiment import ExperimentError, run_experiment
+from rlpyt.sweeps.view import read_sweep
+
+
+def config():
+    return Config({"lr": Grid([0.1, 0.2]), "make": lambda x: 2 * x})
+
+
+def quiet(line):
+    pass
+
+
+@pytest.mark.parametrize("max_workers", [None, 3])
+def test_all_configurations_and_seeds_are_called(tmp_path, max_workers):
+    offset = 1000  # a closure
+
+    def run(config, seed, device, logdir):
+        with open(f"{logdir}/lr.json", "w") as file:
+            json.dump([config["lr"], str(device)], file)
+        return offset + config["make"](config["ID"]) + seed
+
+    results = run_experiment(run, config(), [7, 8], tmp_path, max_workers, say=quiet)
+    assert results == [1007, 1008, 1009, 1010]
+    for ID, lr in enumerate([0.1, 0.2]):
+        for seed in (7, 8):
+            assert json.loads((tmp_path / str(ID) / str(seed) / "lr.json").read_text()) == [lr, "cpu"]
+
+
+def test_an_interrupted_experiment_goes_on_and_makes_no_call_twice(tmp_path):
+    mended = tmp_path / "mended"
+    logs = tmp_path / "logs"
+
+    def run(config, seed, device, logdir):
+        with open(f"{logdir}/called", "a") as file:
+            file.write("x")
+        if config["ID"] == 1 and not mended.exists():
+            raise OSError("the disk was unplugged")
+        return seed
+
+    with pytest.raises(ExperimentError, match=r"(?s)1 of 2 calls.*1/5.*unplugged") as caught:
+        run_experiment(run, config(), [5], logs, 2, say=quiet)
+    assert "Traceback" in str(caught.value)
+    assert read_sweep(logs).counts() == {"done": 1, "failed": 1}
+    mended.touch()
+    from rlpyt.sweeps.directory import SweepDirectory
+
+    assert SweepDirectory(logs).forgive() == ["1/5"]
+    assert run_experiment(run, config(), [5], logs, 2, say=quiet) == [5, 5]
+    assert (logs / "0" / "5" / "called").read_text() == "x"
+
+
+def test_another_experiment_does_not_go_into_the_same_directory(tmp_path):
+    def run(config, seed, device, logdir):
+        return 1
+
+    run_experiment(run, config(), [5], tmp_path, 1, say=quiet)
+    with pytest.raises(FileExistsError, match="another experiment"):
+        run_experiment(run, config(), [6], tmp_path, 1, say=quiet)
+
+
+@pytest.mark.parametrize("seeds", [[], [1, 1], [-1]])
+def test_seeds_must_be_some_and_different(tmp_path, seeds):
+    with pytest.raises(ValueError, match="seed"):
+        run_experiment(lambda *_: 0, config(), seeds, tmp_path, None)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_gpu_that_is_not_there_is_refused(tmp_path):
+    import torch
+
+    gpu = torch.cuda.device_count()
+    with pytest.raises(ValueError, match="GPU"):
+        run_experiment(lambda *_: 0, config(), [0], tmp_path, 1, use_gpu=True, gpu_ids=[gpu])

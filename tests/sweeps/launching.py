@@ -1,0 +1,47 @@
+"""Sweeps of small programs instead of training runs, for the tests of the queue."""
+
+import sys
+from pathlib import Path
+
+from rlpyt.sweeps.directory import About, SweepDirectory
+from rlpyt.sweeps.jobs import Job
+from rlpyt.sweeps.launcher import Launcher
+from rlpyt.sweeps.places import LocalPlace, Slot
+from rlpyt.utils.processes import available_cpus
+
+ABOUT = About(title="test", slots="2cpu_1cpr")
+# Leaves a line behind for every time it was carried out to the end.
+COUNTS = "open('{run_dir}.done', 'a').write('x')"
+
+
+def python(code):
+    return (sys.executable, "-S", "-c", code)
+
+
+def job(number, code=COUNTS, **more):
+    name = f"setting_{number}/run_0"
+    given = {"name": name, "run_dir": name, "command": python(code), **more}
+    return Job(number=number, **given)
+
+
+def sweep_of(path, jobs, about=ABOUT):
+    for one in jobs:
+        (path / one.run_dir).parent.mkdir(parents=True, exist_ok=True)
+    return SweepDirectory.create(path, about, jobs)
+
+
+def launcher_of(sweep, n_slots=2, said=None, **more):
+    cpus = tuple(available_cpus())
+    slots = [Slot(i, f"{i}slt_2cpu_1cpr", cpus) for i in range(n_slots)]
+    return Launcher(
+        sweep, slots, LocalPlace(), say=(lambda line: None) if said is None else said.append, **more
+    )
+
+
+def times_done(sweep):
+    return [
+        len(path.read_text())
+        if (path := Path(f"{sweep.path / one.job.run_dir}.done")).exists()
+        else 0
+        for one in sweep.jobs()
+    ]
