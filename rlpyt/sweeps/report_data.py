@@ -163,8 +163,8 @@ def _scores(
     finished = [entry for entry in begun if entry.state in FINISHED]
     if finished and len(finished) < len(begun):
         warnings.warn(
-            f"final scores are those of the {len(finished)} finished runs; "
-            f"{len(begun) - len(finished)} others have begun."
+            f"final scores are those of finished runs ({len(finished)}), not of the others that "
+            f"have begun ({len(begun) - len(finished)})."
         )
     try:
         return final_scores([entry.run for entry in finished or begun], y, source)

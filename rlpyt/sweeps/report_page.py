@@ -1,12 +1,17 @@
-"""Build a web page that is one file: elements whose text is escaped, and the page's style."""
+"""Build a web page that is one file: elements whose text is escaped, and the page's style.
+
+Colours of terminals and characters that no page may hold are left out of texts.
+"""
 
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 VOID = {"meta", "link"}
+UNSEEN = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[^\n\t\x20-\x7e\x80-\ud7ff\ue000-\U0010ffff]")
 
 
 class Markup(str):
@@ -41,7 +46,8 @@ def element(tag: str, *content: Content, **attributes: str | None) -> Markup:
             leaves one out.
     """
     given = {k.rstrip("_").replace("_", "-"): v for k, v in attributes.items() if v is not None}
-    inside = "".join(f' {name}="{html.escape(value, quote=True)}"' for name, value in given.items())
+    texts = {name: html.escape(UNSEEN.sub("", value), quote=True) for name, value in given.items()}
+    inside = "".join(f' {name}="{value}"' for name, value in texts.items())
     if tag in VOID:
         return Markup(f"<{tag}{inside}>")
     return Markup(f"<{tag}{inside}>{_joined(content)}</{tag}>")
@@ -99,7 +105,7 @@ def _joined(content: Content) -> str:
     if isinstance(content, Markup):
         return content
     if isinstance(content, str):
-        return html.escape(content, quote=False)
+        return html.escape(UNSEEN.sub("", content), quote=False)
     return "".join(map(_joined, content))
 
 
@@ -120,6 +126,7 @@ h2 { font-size: 1.2rem; margin: 2.4rem 0 0.5rem; padding-bottom: 0.2rem;
   border-bottom: 1px solid var(--line); }
 h3 { font-size: 1rem; margin: 1.2rem 0 0.4rem; overflow-wrap: anywhere; }
 a { color: var(--link); }
+p, li { overflow-wrap: anywhere; }
 .about, .facts, caption { color: var(--soft); font-size: 0.9rem; }
 .about { margin: 0 0 0.8rem; max-width: 60rem; }
 .facts { display: grid; grid-template-columns: max-content 1fr; gap: 0.1rem 1rem; margin: 0; }
@@ -168,7 +175,8 @@ for (const head of document.querySelectorAll("th")) {
     const key = row => row.cells[at].dataset.order ?? row.cells[at].textContent;
     const compare = (a, b) => {
       if (key(a) === "" || key(b) === "") return (key(a) === "") - (key(b) === "");
-      const order = key(a).localeCompare(key(b), "en", { numeric: true });
+      const order = key(a).localeCompare(key(b), "en", { numeric: true }) ||
+        (key(a) < key(b) ? -1 : 1);  // as "0.01" and "0.1" count as equal
       const numbers = Number(key(a)) - Number(key(b));
       return (up ? 1 : -1) * (Number.isNaN(numbers) ? order : numbers);
     };

@@ -1,115 +1,156 @@
-"""Learning curves: find runs, read their progress.csv, draw them for a report."""
+"""Learning curves: a column of progress.csv over steps or time, one curve for each variant."""
 
 from __future__ import annotations
 
-import csv
 import difflib
-import io
 import json
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rlpyt.vis import style
+from rlpyt.vis.grouping import Run, natural_key, read_runs, warn_of_uneven_groups
+from rlpyt.vis.progress import PathLike, find_runs, read_progress
 from rlpyt.vis.statistics import bootstrap_interval, interquartile_mean
+from rlpyt.vis.style import short_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
-PathLike = str | os.PathLike[str]
+__all__ = [
+    "X_COLUMNS", "draw_curves", "find_runs", "plot_runs", "read_progress", "run_label",
+    "short_number",
+]  # fmt: skip
+
 Curve = tuple[NDArray[np.float64], NDArray[np.float64]]  # x [P], y [P]
 
-# Colours that people with any colour vision can tell apart (Okabe and Ito 2008).
-COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
-LINE_STYLES = ["-", "--", ":", "-."]  # once the colours are used up
-LABELS = {
-    "Diagnostics/CumSteps": "Environment steps",
-    "Diagnostics/CumTime (s)": "Wall-clock time (s)",
-    "Diagnostics/Iteration": "Iteration",
-    "Diagnostics/CumUpdates": "Gradient updates",
-    "Diagnostics/StepsPerSecond": "Environment steps per second",
-    "ReturnAverage": "Episode return",
-    "DiscountedReturnAverage": "Discounted episode return",
-    "LengthAverage": "Episode length (steps)",
-    "GameScoreAverage": "Game score",
+TIME = "Diagnostics/CumTime (s)"
+X_COLUMNS = {  # short names
+    "steps": "Diagnostics/CumSteps",
+    "time": TIME,
+    "updates": "Diagnostics/CumUpdates",
+    "iterations": "Diagnostics/Iteration",
 }
 GRID_POINTS = 200
 
 
-def read_progress(run_dir: PathLike) -> dict[str, NDArray[np.float64]]:
-    """Read a run's progress.csv; what cannot be read is skipped, with a warning that says so.
-
-    A last line without its end (the run was killed, or is writing it) is skipped, and so are lines
-    with another number of cells than columns. A further header line, as of files put together, is
-    followed: columns that it lacks are NaN from there on. Empty and non-numeric cells are NaN.
+def plot_runs(
+    paths: PathLike | Sequence[PathLike],
+    output_png: PathLike,
+    y: str = "ReturnAverage",
+    x: str = "Diagnostics/CumSteps",
+    title: str | None = None,
+    x_label: str | None = None,
+    y_label: str | None = None,
+    label: Callable[[Path], str] | None = None,
+    smooth: int = 1,
+    confidence: float = 0.95,
+    group_by: Sequence[str] = (),
+) -> Path:
+    """Draw a column of the runs below some paths: a panel per environment, a curve per variant.
 
     Args:
-        run_dir: the run's directory, or the file itself.
+        paths: runs, or directories that hold runs.
+        output_png: the picture to write, as PNG, SVG or PDF; its directory is created.
+        y, x, title, x_label, y_label, smooth, confidence: see ``draw_curves``.
+        label: gives a run's variant; runs with the same label are seeds of one. By default what
+            differs between the runs, see ``rlpyt.vis.grouping``.
+        group_by: settings by which to group instead.
 
     Returns:
-        Column name -> [rows] float64, in the order of the file; empty if nothing was logged yet.
+        Path of the picture.
 
     Raises:
-        FileNotFoundError: there is no progress.csv.
+        FileNotFoundError: there are no runs.
+        KeyError: no run has one of the columns; the message lists those there are.
+        ValueError: ``smooth`` is less than 1, no run has a setting of ``group_by``, or the picture
+            has an unknown suffix.
+        ImportError: matplotlib is not installed.
     """
-    path = Path(run_dir)
-    path = path / "progress.csv" if path.is_dir() else path
-    if not path.exists():
-        raise FileNotFoundError(f"{path} does not exist; expected the progress.csv of a run.")
-    content = path.read_bytes()
-    end = content.rfind(b"\n") + 1
-    skipped = ["the last line, which is cut off"] if end < len(content) else []
-
-    header: list[str] = []
-    columns: dict[str, None] = {}  # a set that keeps its order
-    rows: list[dict[str, float]] = []
-    n_ragged = n_texts = 0
-    for cells in csv.reader(io.StringIO(content[:end].decode(errors="replace"), newline="")):
-        if not header or _is_header(cells, header):
-            header = cells
-            columns.update(dict.fromkeys(header))
-        elif len(cells) != len(header):
-            n_ragged += 1
-        else:
-            values = [_number(cell) for cell in cells]
-            n_texts += sum(value is None for value in values)
-            rows.append({k: np.nan if v is None else v for k, v in zip(header, values)})
-
-    skipped += [f"{n_ragged} lines with a wrong number of cells"] * bool(n_ragged)
-    skipped += [f"{n_texts} cells that are no numbers"] * bool(n_texts)
-    if skipped:
-        warnings.warn(f"{path}: skipped {', '.join(skipped)}.", stacklevel=2)
-    return {name: np.array([row.get(name, np.nan) for row in rows]) for name in columns}
+    output = style.check_output(output_png)
+    several = [paths] if isinstance(paths, (str, os.PathLike)) else paths
+    runs = read_runs(*several, group_by=group_by)
+    if label is not None:
+        runs = [replace(run, label=label(run.path)) for run in runs]
+    elif not group_by:
+        warn_of_uneven_groups(runs)
+    figure = draw_curves(runs, y, x, title, x_label, y_label, smooth, confidence)
+    return style.save(figure, output)
 
 
-def find_runs(*paths: PathLike) -> list[Path]:
-    """Find the directories at or below these paths that hold a progress.csv, sorted.
+def draw_curves(
+    runs: Sequence[Run],
+    y: str = "ReturnAverage",
+    x: str = "Diagnostics/CumSteps",
+    title: str | None = None,
+    x_label: str | None = None,
+    y_label: str | None = None,
+    smooth: int = 1,
+    confidence: float = 0.95,
+    look: style.Looks | None = None,
+) -> Figure:
+    """Draw learning curves of labelled runs, one panel for each environment.
+
+    A variant of one run is drawn as it is; of several, as the interquartile mean across runs with
+    a bootstrap interval as shade, over the range that all its runs have reached.
+
+    Args:
+        runs: labelled, see ``rlpyt.vis.grouping``.
+        y: column of progress.csv.
+        x: another, or a short name: "steps", "time", "updates", "iterations".
+        title, x_label, y_label: texts; by default no title, and readable names of the columns.
+        smooth: width, in rows, of a moving average over each run.
+        confidence: of the shaded interval.
+        look: of each variant, if other pictures shall have the same.
 
     Raises:
-        FileNotFoundError: one of the paths does not exist, or has no run below it.
+        KeyError: no run has one of the columns; the message lists those there are.
+        ValueError: ``smooth`` is less than 1.
+        ImportError: matplotlib is not installed.
     """
-    runs = set()
-    for path in map(Path, paths):
-        if not path.exists():
-            raise FileNotFoundError(
-                f"{path} does not exist; expected a run or a directory of runs."
-            )
-        found = {file.parent for file in path.rglob("progress.csv")}
-        if path.name == "progress.csv":
-            found.add(path.parent)
-        if not found:
-            raise FileNotFoundError(f"no runs found in {path}: no progress.csv in it or below it.")
-        runs |= found
-    return sorted(runs)
+    if smooth < 1:
+        raise ValueError(f"smooth={smooth} must be a number of rows, at least 1.")
+    x = X_COLUMNS.get(x, x)
+    by_environment: dict[str, dict[str, list[Curve]]] = {}
+    for run, (run_x, run_y) in _read_curves(runs, x, y):
+        variants = by_environment.setdefault(run.environment, {})
+        variants.setdefault(run.label, []).append((run_x, _moving_average(run_y, smooth)))
+
+    look = look or style.looks(label for variants in by_environment.values() for label in variants)
+    figure, all_axes = style.panels(len(by_environment))
+    lines: dict[str, Line2D] = {}
+    for axes, (environment, variants) in zip(all_axes, sorted(by_environment.items())):
+        unit, seconds = _time_unit(variants) if x == TIME else ("", 1.0)
+        for name in sorted(variants, key=natural_key):
+            lines[name] = _draw(axes, variants[name], name, look[name], confidence, seconds)
+        words = x_label or (f"Wall-clock time ({unit})" if unit else style.readable(x))
+        panel_title = environment if len(by_environment) > 1 else title or ""
+        style.dress(axes, words, y_label or style.readable(y), panel_title)
+        style.shorten_ticks(axes.xaxis)
+        style.shorten_ticks(axes.yaxis)
+    if title and len(by_environment) > 1:
+        figure.suptitle(style.plain(title), fontsize=11)
+    n_runs = {name: [len(v[name]) for v in by_environment.values() if name in v] for name in lines}
+    note = f"Interquartile mean, {confidence:.0%} bootstrap interval"
+    style.add_legend(
+        figure,
+        {f"{name} ({_counted(n_runs[name])})": lines[name] for name in look if name in lines},
+        note if max(map(max, n_runs.values())) > 1 else None,
+    )
+    return figure
 
 
 def run_label(run_dir: PathLike) -> str:
-    """Name the experiment a run belongs to, the same for all its seeds.
+    """Name a run by its own directory alone, whatever other runs there are.
 
     For ``<experiment>/run_<ID>`` it is the experiment's directory, otherwise the "name" in
     params.json, or failing that the run's own directory.
@@ -124,72 +165,11 @@ def run_label(run_dir: PathLike) -> str:
     return str(name or path.name)
 
 
-def plot_runs(
-    paths: PathLike | Sequence[PathLike],
-    output_png: PathLike,
-    y: str = "ReturnAverage",
-    x: str = "Diagnostics/CumSteps",
-    title: str | None = None,
-    x_label: str | None = None,
-    y_label: str | None = None,
-    label: Callable[[Path], str] = run_label,
-    smooth: int = 1,
-    confidence: float = 0.95,
-) -> Path:
-    """Draw a column of the runs below some paths, one curve for each experiment.
-
-    An experiment of one run is drawn as it is; of several, as the interquartile mean across runs
-    with a bootstrap interval as shade, over the range that all its runs have reached.
-
-    Args:
-        paths: runs, or directories that hold runs.
-        output_png: the picture to write; its directory is created.
-        y, x: columns of progress.csv.
-        title, x_label, y_label: texts; by default no title, and readable names of the columns.
-        label: gives a run's experiment; runs with the same label are seeds of one.
-        smooth: width, in rows, of a moving average over each run.
-        confidence: of the shaded interval.
-
-    Returns:
-        Path of the picture.
-
-    Raises:
-        FileNotFoundError: there are no runs.
-        KeyError: no run has one of the columns; the message lists those there are.
-        ValueError: ``smooth`` is less than 1.
-        ImportError: matplotlib is not installed.
-    """
-    if smooth < 1:
-        raise ValueError(f"smooth={smooth} must be a number of rows, at least 1.")
-    runs = find_runs(*([paths] if isinstance(paths, (str, os.PathLike)) else paths))
-    experiments: dict[str, list[Curve]] = {}
-    for run, (run_x, run_y) in _read_curves(runs, x, y):
-        curve = (run_x, _moving_average(run_y, smooth))
-        experiments.setdefault(label(run), []).append(curve)
-
-    figure, axes = _figure()
-    several = max(map(len, experiments.values())) > 1
-    for i, (name, curves) in enumerate(sorted(experiments.items())):
-        colour = COLOURS[i % len(COLOURS)]
-        _draw(axes, curves, name, colour, LINE_STYLES[i // len(COLOURS) % 4], confidence)
-    note = f"Interquartile mean, {confidence:.0%} bootstrap interval" if several else None
-    _finish(
-        axes, x_label or LABELS.get(x, _readable(x)), y_label or LABELS.get(y, _readable(y)), note
-    )
-    if title:
-        axes.set_title(title, fontsize=10)
-
-    output = Path(output_png)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(output)
-    return output
-
-
-def _read_curves(runs: Iterable[Path], x: str, y: str) -> list[tuple[Path, Curve]]:
+def _read_curves(runs: Iterable[Run], x: str, y: str) -> list[tuple[Run, Curve]]:
     """The runs that have both columns, as points without gaps, in the order of x."""
     curves, known, skipped = [], dict[str, None](), []
     for run in runs:
-        progress = read_progress(run)
+        progress = read_progress(run.path)
         known.update(dict.fromkeys(progress))
         if x in progress and y in progress:
             valid = np.isfinite(progress[x]) & np.isfinite(progress[y])
@@ -201,8 +181,8 @@ def _read_curves(runs: Iterable[Path], x: str, y: str) -> list[tuple[Path, Curve
     if not curves:
         raise KeyError(_missing(x, y, list(known)))
     if skipped:
-        names = ", ".join(map(str, skipped))
-        warnings.warn(f"left out, without a value of {x!r} and {y!r}: {names}.", stacklevel=3)
+        names = ", ".join(str(run.path) for run in skipped)
+        warnings.warn(f"left out, without a value of {x!r} and {y!r}: {names}.", stacklevel=4)
     return curves
 
 
@@ -215,22 +195,6 @@ def _missing(x: str, y: str, known: list[str]) -> str:
     return f"no run has the column {absent[0]!r}.{hint} There are: {', '.join(known) or 'none'}."
 
 
-def _is_header(cells: list[str], header: list[str]) -> bool:
-    return bool(cells) and (cells == header or not any(map(_is_value, cells)))
-
-
-def _is_value(cell: str) -> bool:
-    return not cell or _number(cell) is not None
-
-
-def _number(cell: str) -> float | None:
-    """A cell's number; NaN for an empty one, None for a text."""
-    try:
-        return float(cell) if cell.strip() else np.nan
-    except ValueError:
-        return None
-
-
 def _moving_average(values: NDArray[np.float64], width: int) -> NDArray[np.float64]:
     """Mean of each value and up to ``width - 1`` before it. [P] -> [P]."""
     sums = np.cumsum(np.concatenate([[0.0], values]))
@@ -239,29 +203,34 @@ def _moving_average(values: NDArray[np.float64], width: int) -> NDArray[np.float
     return np.asarray((sums[ends] - sums[starts]) / (ends - starts))
 
 
-def _figure() -> tuple[Any, Axes]:
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError("Plots need matplotlib: pip install 'rlpyt[plot]'.") from error
-    figure = Figure(figsize=(5.0, 3.2), dpi=200, layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure, figure.add_subplot()
+def _time_unit(variants: dict[str, list[Curve]]) -> tuple[str, float]:
+    """A unit in which the longest run has a readable length, and its seconds."""
+    longest = max(curve_x[-1] for curves in variants.values() for curve_x, _ in curves)
+    for unit, seconds in (("h", 3600.0), ("min", 60.0)):
+        if longest >= 3 * seconds:
+            return unit, seconds
+    return "s", 1.0
 
 
 def _draw(
-    axes: Axes, curves: list[Curve], name: str, colour: str, style: str, confidence: float
-) -> None:
-    look: dict[str, Any] = {"color": colour, "linestyle": style, "linewidth": 1.5}
+    axes: Axes,
+    curves: list[Curve],
+    name: str,
+    look: Mapping[str, Any],
+    confidence: float,
+    x_unit: float,
+) -> Line2D:
     if len(curves) == 1:
-        axes.plot(*curves[0], label=f"{name} (1 run)", **look)
-        return
-    grid, on_grid = _on_common_grid(curves, name)
-    low, high = bootstrap_interval(on_grid[:, None], confidence=confidence)
-    mean = interquartile_mean(on_grid)
-    axes.fill_between(grid, low, high, color=colour, alpha=0.2, linewidth=0)
-    axes.plot(grid, mean, label=f"{name} ({len(curves)} runs)", **look)
+        grid, mean = curves[0]
+    else:
+        grid, on_grid = _on_common_grid(curves, name)
+        low, high = bootstrap_interval(on_grid[:, None], confidence=confidence)
+        mean = interquartile_mean(on_grid)
+        axes.fill_between(grid / x_unit, low, high, color=look["color"], alpha=0.2, linewidth=0)
+    (line,) = axes.plot(
+        grid / x_unit, mean, linewidth=1.5, marker="." if grid[0] == grid[-1] else "", **look
+    )
+    return line
 
 
 def _on_common_grid(
@@ -274,34 +243,14 @@ def _on_common_grid(
         warnings.warn(
             f"{name}: drawn up to {min(ends):g}, the end of its shortest run; the longest has "
             f"{max(ends):g}.",
-            stacklevel=4,
+            stacklevel=5,
         )
     grid = np.linspace(start, max(start, min(ends)), GRID_POINTS)
     return grid, np.stack([np.interp(grid, *curve) for curve in curves])
 
 
-def _finish(axes: Axes, x_label: str, y_label: str, note: str | None) -> None:
-    axes.set_xlabel(x_label, fontsize=9)
-    axes.set_ylabel(y_label, fontsize=9)
-    axes.tick_params(labelsize=8)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(color="0.9", linewidth=0.6)
-    axes.set_axisbelow(True)
-    axes.margins(x=0.01)
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(lambda value, position: short_number(value))
-    axes.legend(title=note, frameon=False, fontsize=8, title_fontsize=7, alignment="left")
-
-
-def short_number(value: float) -> str:
-    """Write a number shortly: 1500000 as "1.5M", 20000 as "20k", 0.25 as "0.25"."""
-    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if abs(value) >= size:
-            return f"{value / size:.6g}{letter}"
-    return f"{value:.6g}"
-
-
-def _readable(column: str) -> str:
-    """ "Diagnostics/CumEvalTime" as "Cum eval time", for columns without a label of their own."""
-    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", column.rsplit("/", 1)[-1])
-    return words[:1].upper() + words[1:].lower()
+def _counted(n_runs: Sequence[int]) -> str:
+    """ "1 run", or "2-3 runs" where environments have different numbers."""
+    low, high = min(n_runs), max(n_runs)
+    span = str(low) if low == high else f"{low}-{high}"
+    return f"{span} run{'s' * (high > 1)}"

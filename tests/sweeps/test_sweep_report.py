@@ -135,7 +135,7 @@ def test_settings_have_columns_and_scores_by_hand(of_sweep):
     assert (small["learning_rate"], small["IQM"], small["runs"]) == ("0.01", "10", "1")
     assert (large["learning_rate"], large["mean"], large["seeds"]) == ("0.1", "10", "0")
     assert small["interval"] == "-"  # of a single run
-    assert "2 finished runs; 1 others have begun" in of_sweep.text("li")
+    assert "finished runs (2), not of the others that have begun (1)" in of_sweep.text("li")
 
 
 def test_failures_tell_how_and_with_which_words(of_sweep):
@@ -196,7 +196,7 @@ def test_any_directory_of_runs(tmp_path):
     (row,) = page.table("variant")
     assert (row["variant"], row["IQM"], row["interval"]) == ("ppo", "5.5", "5 to 6")
     assert f"rlpyt train --config {tmp_path}/good0" in page.text("code")
-    assert "ppo lacks seed" in page.text("li") or "finished runs" in page.text("li")
+    assert "finished runs (3), not of the others that have begun (1)" in page.text("li")
 
 
 def test_runs_without_values_still_have_a_report(tmp_path):
@@ -234,6 +234,12 @@ def test_elements_escape_text_and_attributes():
     assert 'data-order="2.5">2 1/2</td>' in table(["n"], [[Cell("2 1/2", 2.5)]])
     assert page("</title>", "x").startswith("<!DOCTYPE html>\n<html lang")
     assert Reader(page("</title>", "x")).text("title") == "</title>"
+
+
+def test_colours_of_terminals_and_what_utf8_has_not_are_left_out():
+    text = element("p", "a\x1b[31mred\x1b[0m\x00\n\tb \udc80\u00fc\U0001f600")
+    assert text == "<p>ared\n\tb \u00fc\U0001f600</p>"
+    text.encode("utf-8")
 
 
 def test_durations_are_for_people():

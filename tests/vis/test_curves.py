@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 
-from rlpyt.vis import curves
+from rlpyt.vis import curves, style
 from rlpyt.vis.curves import find_runs, plot_runs, read_progress, run_label, short_number
 from rlpyt.vis.statistics import bootstrap_interval, interquartile_mean
 
@@ -147,16 +147,20 @@ def test_labels_are_the_same_for_all_seeds(tmp_path):
 
 @pytest.fixture
 def drawn(monkeypatch):
-    """The axes of the next figure, to look at what was drawn."""
+    """The first panel of the next picture, to look at what was drawn."""
     made = []
-    figure = curves._figure
+    panels = style.panels
 
-    def remember():
-        made.append(figure())
+    def remember(*args):
+        made.append(panels(*args))
         return made[-1]
 
-    monkeypatch.setattr(curves, "_figure", remember)
-    return lambda: made[-1][1]
+    monkeypatch.setattr(style, "panels", remember)
+    return lambda: made[-1][1][0]
+
+
+def legend_of(axes):
+    return axes.figure.legends[0]
 
 
 def test_a_single_run_is_drawn_as_it_is(tmp_path, drawn):
@@ -167,7 +171,7 @@ def test_a_single_run_is_drawn_as_it_is(tmp_path, drawn):
     assert line.get_xdata().tolist() == [0, 2000, 4000]  # sorted, without the gap
     assert line.get_ydata().tolist() == [1, 8, 3]
     assert drawn().get_xlabel() == "Environment steps" and drawn().get_ylabel() == "Episode return"
-    assert [text.get_text() for text in drawn().get_legend().get_texts()] == ["ppo (1 run)"]
+    assert [text.get_text() for text in legend_of(drawn()).get_texts()] == ["ppo (1 run)"]
     ticks = [label.get_text() for label in drawn().get_xticklabels()]
     assert "2k" in ticks and "4k" in ticks
 
@@ -176,14 +180,15 @@ def test_seeds_become_an_interquartile_mean_with_an_interval(tmp_path, drawn):
     for i, height in enumerate([0, 10, 20, 900]):
         write_run(tmp_path / "ppo" / f"run_{i}", [height, height + 10, height + 20])
     write_run(tmp_path / "a2c" / "run_0", [5, 5])
-    plot_runs(tmp_path, tmp_path / "curve.png")
+    with pytest.warns(UserWarning, match="a2c lacks seed 1, 2, 3"):
+        plot_runs(tmp_path, tmp_path / "curve.png")
     _, line = drawn().get_lines()
     assert len(line.get_xdata()) == curves.GRID_POINTS
     assert line.get_ydata()[[0, -1]].tolist() == [15, 35]  # mean of 10 and 20, rising by 20
     (shade,) = drawn().collections
     bottom, top = shade.get_paths()[0].get_extents().get_points()[:, 1]
     assert 0 <= bottom <= 15 and 35 < top <= 920
-    legend = drawn().get_legend()
+    legend = legend_of(drawn())
     assert [text.get_text() for text in legend.get_texts()] == ["a2c (1 run)", "ppo (4 runs)"]
     assert legend.get_title().get_text() == "Interquartile mean, 95% bootstrap interval"
 

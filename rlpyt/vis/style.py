@@ -1,0 +1,185 @@
+"""How pictures look: colours, readable names and numbers, panels, legends, files."""
+
+from __future__ import annotations
+
+import io
+import re
+import textwrap
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rlpyt.vis.grouping import natural_key
+from rlpyt.vis.progress import PathLike
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Looks = Mapping[str, Mapping[str, Any]]  # label -> color, linestyle
+
+# Colours that people with any colour vision can tell apart (Okabe and Ito 2008).
+COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
+LINE_STYLES = ["-", "--", ":", "-."]  # once the colours are used up
+GRID_COLOUR = "#e5e5e5"
+SOFT_COLOUR = "#666666"  # of notes
+SUFFIXES = (".png", ".svg", ".pdf")
+PER_ROW = 3  # panels
+
+LABELS = {
+    "Diagnostics/CumSteps": "Environment steps",
+    "Diagnostics/CumTime (s)": "Wall-clock time (s)",
+    "Diagnostics/Iteration": "Iteration",
+    "Diagnostics/CumUpdates": "Gradient updates",
+    "Diagnostics/StepsPerSecond": "Environment steps per second",
+    "ReturnAverage": "Episode return",
+    "DiscountedReturnAverage": "Discounted episode return",
+    "LengthAverage": "Episode length (steps)",
+    "GameScoreAverage": "Game score",
+}
+
+
+def readable(column: str) -> str:
+    """A column's name for people: "Diagnostics/CumEvalTime" as "Cum eval time"."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", column.rsplit("/", 1)[-1])
+    return LABELS.get(column, words[:1].upper() + words[1:].lower())
+
+
+def short_number(value: float) -> str:
+    """Write a number shortly: 1500000 as "1.5M", 20000 as "20k", 0.25 as "0.25"."""
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= size:
+            return f"{value / size:.6g}{letter}"
+    return f"{value:.6g}"
+
+
+def looks(labels: Iterable[str]) -> Looks:
+    """Give every label a colour and a line style of its own, the same for the same set."""
+    n = len(COLOURS)
+    return {
+        label: {"color": COLOURS[i % n], "linestyle": LINE_STYLES[i // n % len(LINE_STYLES)]}
+        for i, label in enumerate(sorted(set(labels), key=natural_key))
+    }
+
+
+def panels(n: int, width: float = 3.4, height: float = 2.7) -> tuple[Figure, list[Axes]]:
+    """Make a figure of ``n`` panels side by side; a single one is larger.
+
+    Args:
+        n: how many.
+        width, height: of each, in inches.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+    """
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+        from matplotlib.layout_engine import ConstrainedLayoutEngine
+    except ImportError as error:
+        raise ImportError("Plots need matplotlib: pip install 'rlpyt[plot]'.") from error
+    columns = min(n, PER_ROW)
+    rows = -(-n // PER_ROW)
+    size = (5.0, 3.6) if n == 1 else (width * columns, height * rows + 0.4)
+    layout = ConstrainedLayoutEngine(w_pad=0.07, h_pad=0.06)  # inches
+    figure = Figure(figsize=size, dpi=200, layout=layout)
+    FigureCanvasAgg(figure)
+    return figure, [figure.add_subplot(rows, columns, i + 1) for i in range(n)]
+
+
+def dress(axes: Axes, x_label: str, y_label: str, title: str = "") -> None:
+    """Give axes their texts, a light grid, and no more frame than needed."""
+    axes.set_xlabel(plain(x_label), fontsize=9)
+    place = axes.get_subplotspec()
+    if place is None or place.is_first_col():  # the others have the same
+        axes.set_ylabel(plain(y_label), fontsize=9)
+    if title:
+        axes.set_title(plain(title), fontsize=10)
+    axes.tick_params(labelsize=8)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(color=GRID_COLOUR, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.margins(x=0.02)
+
+
+def shorten_ticks(axis: Any, most: int = 6) -> None:
+    """Write an axis's numbers shortly, and few enough to stay apart."""
+    from matplotlib.ticker import MaxNLocator
+
+    axis.set_major_locator(MaxNLocator(nbins=most, steps=[1, 2, 2.5, 5, 10]))
+    axis.set_major_formatter(lambda value, position: short_number(value))
+
+
+def add_legend(figure: Figure, handles: Mapping[str, Any], note: str | None = None) -> None:
+    """Put one legend below all panels, where it hides nothing, in as many columns as fit."""
+    names = [plain(name) for name in handles]
+    longest = max((len(line) for name in names for line in name.split("\n")), default=0)
+    columns = int(figure.get_figwidth() / (0.5 + 0.075 * longest))
+    legend = figure.legend(
+        list(handles.values()), names, loc="outside lower center", title=plain(note or ""),
+        ncols=max(1, min(columns, len(names))), frameon=False, fontsize=8, title_fontsize=7,
+    )  # fmt: skip
+    legend.get_title().set_color(SOFT_COLOUR)
+
+
+def plain(text: str) -> str:
+    """Text as matplotlib should draw it: no formulas, long lines broken, nothing hidden."""
+    lines = textwrap.wrap(text, 60) or [""]
+    # A "$" would begin a formula, and a legend leaves out names that begin with "_".
+    return "\n".join(lines).replace("$", r"\$").replace("_", " _", int(text.startswith("_")))
+
+
+def check_output(path: PathLike) -> Path:
+    """The path as given, if its suffix is one of a kind of picture that can be written.
+
+    Raises:
+        ValueError: it is not.
+    """
+    output = Path(path)
+    if output.suffix.lower() not in SUFFIXES:
+        raise ValueError(f"{output} must end in one of {', '.join(SUFFIXES)}.")
+    return output
+
+
+def save(figure: Figure, path: PathLike) -> Path:
+    """Write the picture in the format of the path's suffix; its directory is created.
+
+    Raises:
+        ValueError: no such format.
+    """
+    output = check_output(path)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(output)
+    return output
+
+
+def inline_svg(figure: Figure, name: str, description: str) -> str:
+    """The picture as an ``<svg>`` element to stand in a page, in the page's own ink.
+
+    What is black takes the colour of the text around it, grid and notes the style's ``--grid`` and
+    ``--soft``, and colours ``--series-0`` to ``--series-5`` where it has them, so that one picture
+    serves light and dark pages.
+
+    Args:
+        figure: the picture.
+        name: an identifier; other pictures on the page need others.
+        description: for those who do not see it; plain text.
+    """
+    import html
+
+    import matplotlib
+
+    buffer = io.StringIO()
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
+        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+    svg = buffer.getvalue()
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r'\b(id="|href="#|url\(#)', rf"\g<1>{name}-", svg)
+    ink = {GRID_COLOUR: "var(--grid)", SOFT_COLOUR: "var(--soft)", "#000000": "currentColor"}
+    for i, colour in enumerate(COLOURS[:-1]):  # the last is black
+        ink[colour.lower()] = f"var(--series-{i}, {colour})"
+    for printed, own in ink.items():
+        svg = svg.replace(printed, own)
+    label = html.escape(description, quote=True)
+    return svg.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1)

@@ -1,0 +1,153 @@
+"""Runs that belong together get one label, and the label says what tells them apart."""
+
+import json
+import warnings
+
+import pytest
+
+from rlpyt.vis.grouping import (
+    describe,
+    label_runs,
+    natural_key,
+    read_runs,
+    read_settings,
+    varying_settings,
+    warn_of_uneven_groups,
+)
+
+
+def make_run(path, config=None, params=None, variant=None):
+    path.mkdir(parents=True)
+    (path / "progress.csv").write_text("Diagnostics/CumSteps,ReturnAverage\n1,2\n")
+    for name, content in (("config.json", config), ("params.json", params)):
+        if content is not None:
+            (path / name).write_text(json.dumps(content))
+    if variant is not None:
+        (path.parent / "variant_config.json").write_text(json.dumps(variant))
+    return path
+
+
+def labels(*paths, **how):
+    return {run.path.name: run.label for run in read_runs(*paths, **how)}
+
+
+def label_list(*paths, **how):
+    return [run.label for run in read_runs(*paths, **how)]
+
+
+def test_variants_are_named_by_the_parts_of_their_path_that_differ(tmp_path):
+    for rate in ("1e-3", "1e-4"):
+        for size in (32, 64):
+            for seed in (0, 1):
+                make_run(tmp_path / "exp" / f"lr_{rate}" / "adam" / f"b_{size}" / f"run_{seed}")
+    assert label_list(tmp_path)[::2] == [
+        "lr_1e-3/b_32", "lr_1e-3/b_64", "lr_1e-4/b_32", "lr_1e-4/b_64"
+    ]  # fmt: skip
+    assert set(label_list(tmp_path / "exp" / "lr_1e-3")) == {"b_32", "b_64"}
+    assert set(label_list(tmp_path / "exp" / "lr_1e-3" / "adam" / "b_32")) == {"b_32"}
+
+
+def test_paths_of_different_depth_are_named_below_what_they_share(tmp_path):
+    make_run(tmp_path / "exp" / "run_0")
+    make_run(tmp_path / "exp" / "lr" / "small" / "run_0")
+    assert label_list(tmp_path) == ["lr/small", "exp"]
+
+
+def test_launch_times_do_not_make_variants(tmp_path):
+    for time in ("120000", "130500"):
+        make_run(tmp_path / "20260101" / time / "ppo" / f"run_{time[0:2]}")
+    assert set(label_list(tmp_path)) == {"ppo"}
+    make_run(tmp_path / "20260102" / "120000" / "a2c" / "run_0")
+    assert sorted(label_list(tmp_path)) == ["a2c", "ppo", "ppo"]
+
+
+def test_a_directory_that_only_tells_the_environment_is_left_out(tmp_path):
+    for env in ("Acrobot-v1", "CartPole-v1"):
+        for rate in ("lr_1", "lr_2"):
+            make_run(tmp_path / env / rate / "run_0", config={"env": env, "algo_name": "ppo"})
+    assert label_list(tmp_path) == ["lr_1", "lr_2"] * 2
+    only = [tmp_path / env / "lr_1" for env in ("Acrobot-v1", "CartPole-v1")]
+    assert label_list(*only) == ["ppo", "ppo"]
+
+
+def test_plain_directories_are_grouped_by_settings_apart_from_the_seed(tmp_path):
+    for i, (rate, seed) in enumerate([(1e-3, 0), (1e-3, 1), (1e-4, 0)]):
+        algo = {"learning_rate": rate, "discount": 0.99}
+        config = {"algo_name": "ppo", "env": "CartPole-v1", "seed": seed, "algo": algo}
+        make_run(tmp_path / f"r{i}", config=config)
+    assert labels(tmp_path) == {
+        "r0": "learning_rate=0.001", "r1": "learning_rate=0.001", "r2": "learning_rate=0.0001"
+    }  # fmt: skip
+    assert labels(tmp_path / "r0", tmp_path / "r1") == {"r0": "ppo", "r1": "ppo"}
+    make_run(tmp_path / "r3", config={"algo_name": "dqn", "env": "CartPole-v1", "algo": {"x": 1}})
+    assert labels(tmp_path)["r3"] == "dqn"  # other algorithms have other settings anyway
+    assert labels(tmp_path)["r2"] == "ppo, learning_rate=0.0001"
+
+
+def test_presets_of_environments_do_not_make_variants(tmp_path):
+    for env, rate in (("CartPole-v1", 1e-3), ("pong", 1e-4)):
+        make_run(tmp_path / env, config={"algo_name": "ppo", "env": env, "algo": {"lr": rate}})
+    assert set(label_list(tmp_path)) == {"ppo"}
+
+
+def test_group_by_takes_whole_names_and_ends(tmp_path):
+    for i, (lr, batch) in enumerate([(1, 16), (1, 32), (2, 16)]):
+        config = {"algo_name": "ppo", "algo": {"lr": lr}, "sampler": {"batch_T": batch, "B": i}}
+        make_run(tmp_path / f"v{i}" / "run_0", config=config)
+    assert label_list(tmp_path, group_by=["algo.lr"]) == ["lr=1", "lr=1", "lr=2"]
+    assert label_list(tmp_path, group_by=["batch_T", "algo_name"])[0] == "batch_T=16, ppo"
+    with pytest.raises(ValueError, match=r"'learning'\. These differ: algo.lr, sampler.batch_T"):
+        read_runs(tmp_path, group_by=["learning"])
+    with pytest.raises(ValueError, match="Did you mean 'batch_T'"):
+        read_runs(tmp_path, group_by=["batch_t"])
+
+
+def test_a_variants_file_gives_settings_and_damaged_ones_are_said(tmp_path):
+    run = make_run(
+        tmp_path / "v" / "run_3", params={"name": "x"}, variant={"algo": {"lr": 1}, "env": "pong"}
+    )
+    assert read_settings(run) == {"name": "x", "algo.lr": 1, "env": "pong"}
+    (known,) = read_runs(run)
+    assert known.environment == "pong" and known.seed == 3
+    (run.parent / "variant_config.json").write_text('{"algo"')
+    with pytest.warns(UserWarning, match="variant_config.json is not readable"):
+        assert read_settings(run) == {"name": "x"}
+
+
+def test_what_a_sweep_put_aside_is_no_run(tmp_path):
+    make_run(tmp_path / "queue" / "00001" / "run_dir_of_attempt_1")
+    kept = make_run(tmp_path / "v" / "run_0")
+    assert [run.path for run in read_runs(tmp_path)] == [kept]
+
+
+def test_missing_seeds_and_mixed_settings_are_said(tmp_path):
+    for label, seeds in (("a", (0, 1, 2)), ("b", (0,))):
+        for seed in seeds:
+            algo = {"lr": seed // 2}
+            make_run(tmp_path / label / f"run_{seed}", config={"seed": seed, "algo": algo})
+    with pytest.warns(UserWarning) as caught:
+        warn_of_uneven_groups(read_runs(tmp_path))
+    expected = "the runs of a differ in algo.lr (see --group-by); b lacks seed 1, 2."
+    assert str(caught[0].message) == expected
+    with warnings.catch_warnings():  # other seeds altogether are nothing to wonder about
+        warnings.simplefilter("error")
+        runs = [make_run(tmp_path / "c" / k / f"run_{k}", config={}) for k in ("5", "6")]
+        warn_of_uneven_groups(read_runs(*runs))
+
+
+def test_numbers_in_names_order_by_size():
+    names = ["lr=0.01", "lr=1e-4", "x10", "x9", "lr=0.003"]
+    assert sorted(names, key=natural_key) == ["lr=1e-4", "lr=0.003", "lr=0.01", "x9", "x10"]
+
+
+def test_lists_and_like_ends_are_described_shortly():
+    settings = {"agent.sizes": [64, 64], "agent.args.n": 1, "model.n": 2.5, "env": "pong"}
+    assert describe(settings, list(settings)) == "sizes=64x64, args.n=1, model.n=2.5, pong"
+    assert describe({}, ["algo.lr"]) == "lr=default"
+
+
+def test_varying_settings_leave_seeds_out(tmp_path):
+    for seed in (0, 1):
+        config = {"seed": seed, "a": seed, "b": [1], "run_ID": seed}
+        make_run(tmp_path / f"r{seed}", config=config)
+    assert varying_settings(label_runs(read_runs(tmp_path))) == ["a"]
