@@ -7,6 +7,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ContextDecorator
 from types import TracebackType
 from typing import Any
 
@@ -104,8 +105,11 @@ class TerminalTablePrinter:
         Terminal().write("\x1b[2J\x1b[H" + tabulate(self.tabulars[-height:], self.headers))
 
 
-class SimpleMessage:
-    """Print a message when a block is entered and how long it took when it is left."""
+class SimpleMessage(ContextDecorator):
+    """Print a message when a block is entered and how long it took when it is left.
+
+    As a decorator, ``@Message("training")``, it does so at each call of a function.
+    """
 
     def __init__(self, msg: str, logger: Callable[[str], None] = log) -> None:
         self.msg = msg

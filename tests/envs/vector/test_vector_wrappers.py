@@ -23,7 +23,7 @@ from rlpyt.envs.vector.wrappers import (
     VectorWrapper,
     merge_statistics,
 )
-from rlpyt.envs.vector.wrappers.standardize import RunningMoments
+from rlpyt.utils.running import RunningMeanVar
 
 WAIT = [lambda t, row: False, lambda t, row: row == 1 and t % 4 != 3]
 
@@ -65,17 +65,17 @@ def test_foreign_environments_are_adapted():
 @pytest.mark.parametrize("splits", [[5, 1, 0, 7], [13]])
 def test_moments_of_batches_are_those_of_all(splits):
     data = np.random.default_rng(0).normal(3.0, 2.0, (13, 2)).astype(np.float32)
-    moments = RunningMoments((2,))
+    moments = RunningMeanVar((2,))
     for part in np.split(data, np.cumsum(splits)[:-1]):
         moments.update(part)
     np.testing.assert_allclose(moments.mean, data.mean(0, dtype=float), rtol=1e-12)
     np.testing.assert_allclose(moments.var, data.var(0, dtype=float), rtol=1e-12)
     assert moments.count == 13
-    again = RunningMoments((2,))
+    again = RunningMeanVar((2,))
     again.load(moments.state())
     np.testing.assert_array_equal(again.var, moments.var)
     with pytest.raises(ValueError, match="shape"):
-        RunningMoments((3,)).load(moments.state())
+        RunningMeanVar((3,)).load(moments.state())
 
 
 @pytest.mark.parametrize("wait", WAIT)
@@ -118,6 +118,33 @@ def test_rewards_are_divided_by_the_spread_of_running_returns(wait):
         assert own[1].dtype == np.float32
         R[raw[2]] = 0.0  # lost lives too
     assert wrapped.moments.count == len(returns)
+
+
+def test_both_together_are_baselines_vec_normalize():
+    """Its loop, written out; it begins with a ten-thousandth of standard data in its statistics."""
+    make = lambda e: StandardizeReward(StandardizeObservation(e, clip=1.5), discount=0.9, clip=2.0)
+    seen, bare, _ = both(make, WAIT[0], T=40)
+    ob_rms, ret_rms, R = RunningMeanVar((3,), 1e-4), RunningMeanVar((), 1e-4), np.zeros(3)
+
+    def filtered(ob):
+        ob_rms(ob)
+        return np.clip((ob - ob_rms.mean) / np.sqrt(ob_rms.var + 1e-8), -1.5, 1.5)
+
+    filtered(bare[0])
+    clipped = 0
+    for t, (own, raw) in enumerate(zip(by_step(seen)[1], by_step(bare)[1], strict=True)):
+        ob, reward, done = raw[:3]
+        R = 0.9 * R + reward
+        ret_rms(R)
+        expected = np.clip(reward / np.sqrt(ret_rms.var + 1e-8), -2, 2)
+        R[done] = 0.0
+        shown, restarted = filtered(ob), filtered(raw[6]) if len(raw[6]) else raw[6]
+        if t > 2:  # later the ten-thousandth is not seen any more
+            np.testing.assert_allclose(own[0], shown, atol=2e-3)
+            np.testing.assert_allclose(own[6], restarted, atol=2e-3)
+            np.testing.assert_allclose(own[1], expected, atol=2e-3)
+            clipped += np.sum(np.abs(own[0]) == 1.5) + np.sum(np.abs(own[1]) == 2.0)
+    assert clipped
 
 
 def test_running_returns_begin_anew_with_episodes_cut_short():

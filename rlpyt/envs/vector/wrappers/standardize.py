@@ -17,57 +17,9 @@ from rlpyt.envs.vector.wrappers.spaces import map_leaves
 from rlpyt.spaces.float_box import FloatBox
 from rlpyt.utils.buffer import leaves_of
 from rlpyt.utils.checks import check_range
+from rlpyt.utils.running import RunningMeanVar
 
 Array = np.ndarray[Any, Any]
-
-
-class RunningMoments:
-    """Mean and population variance of all that came, merged batch by batch.
-
-    In float64, by Chan, Golub & LeVeque 1979, eq. 2.1, as ``RunningMeanStdModel`` does in torch:
-    the result is that of one pass over everything, in any order and split.
-
-    Attributes:
-        mean: [*shape], zero at first.
-        var: [*shape], one at first.
-        count: how many came.
-    """
-
-    def __init__(self, shape: tuple[int, ...] = ()) -> None:
-        self.mean, self.var, self.count = np.zeros(shape), np.ones(shape), 0.0
-
-    def update(self, batch: Array) -> None:
-        """Take in a batch [k, *shape]; k may be 0."""
-        if not len(batch):
-            return
-        batch = batch.astype(np.float64)
-        mean = batch.mean(0)
-        self.merge(mean, np.square(batch - mean).mean(0), len(batch))
-
-    def merge(self, mean: Array, var: Array, count: float) -> None:
-        """Take in the moments of ``count`` (above 0) other data."""
-        total = self.count + count
-        share, delta = count / total, mean - self.mean
-        self.var = (1 - share) * self.var + share * var + share * (1 - share) * delta**2
-        self.mean = self.mean + share * delta
-        self.count = total
-
-    def state(self) -> dict[str, Any]:
-        """Return copies, as a plain tree."""
-        return {"mean": np.array(self.mean), "var": np.array(self.var), "count": float(self.count)}
-
-    def load(self, state: Mapping[str, Any]) -> None:
-        """Take over a state.
-
-        Raises:
-            ValueError: it is of data of another shape.
-        """
-        mean, var = np.array(state["mean"], np.float64), np.array(state["var"], np.float64)
-        if mean.shape != np.shape(self.mean) or var.shape != np.shape(self.mean):
-            raise ValueError(
-                f"statistics of shape {mean.shape} do not fit data of {np.shape(self.mean)}."
-            )
-        self.mean, self.var, self.count = mean, var, float(state["count"])
 
 
 class StandardizeObservation(VectorWrapper):
@@ -96,7 +48,7 @@ class StandardizeObservation(VectorWrapper):
         check_range("epsilon", epsilon, low=0.0, open_low=True)
         super().__init__(env)
         self.clip, self.epsilon = float(clip), float(epsilon)
-        self.moments: list[RunningMoments | None] = []
+        self.moments: list[RunningMeanVar | None] = []
         self._observation_space = map_leaves(self.env.observation_space, self._standard_space)
         if not any(self.moments):
             raise ValueError(f"{self.env.observation_space} has no floating-point part.")
@@ -110,7 +62,7 @@ class StandardizeObservation(VectorWrapper):
         if np.dtype(space.dtype).kind != "f":
             self.moments.append(None)
             return space
-        self.moments.append(RunningMoments(space.shape))
+        self.moments.append(RunningMeanVar(space.shape))
         return FloatBox(-self.clip, self.clip, space.shape)
 
     def _begin(self, observation: Any, rows: Rows) -> Any:
@@ -170,7 +122,7 @@ class StandardizeReward(RewardWrapper):
         check_range("epsilon", epsilon, low=0.0, open_low=True)
         super().__init__(env)
         self.discount, self.clip, self.epsilon = float(discount), float(clip), float(epsilon)
-        self.moments = RunningMoments()
+        self.moments = RunningMeanVar()
         self._constant = constant_var is not None
         if constant_var is not None:
             check_range("constant_var", constant_var, low=0.0, open_low=True)
@@ -214,10 +166,12 @@ def merge_statistics(several: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     first = several[0]
     if {"mean", "var", "count"} != set(first):
         return {name: merge_statistics([one[name] for one in several]) for name in first}
-    moments = RunningMoments(np.shape(first["mean"]))
+    moments = RunningMeanVar(np.shape(first["mean"]))
     for one in several:
         if one["count"]:
-            moments.merge(np.asarray(one["mean"]), np.asarray(one["var"]), one["count"])
+            moments.update_from_moments(
+                np.asarray(one["mean"]), np.asarray(one["var"]), one["count"]
+            )
     return moments.state()
 
 

@@ -1,0 +1,147 @@
+"""Returns and advantages of one trajectory: `rlpyt.algos.returns` without a ``done`` array.
+
+``rewards`` are [T] numbers in a list, array or tensor, or a `Trajectory`, which knows its rewards
+and whether its last observation is terminal. They may be [T, B] as well, where none of B
+trajectories ends before the last row; ``last_V`` and ``reach_terminal`` are then [B]. Batches in
+which episodes end anywhere are for `rlpyt.algos.returns`.
+
+Results are numpy arrays in the shape of the rewards, float32 unless these are float64.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rlpyt.algos.pg.vtrace import vtrace  # noqa: F401  (takes one trajectory too)
+from rlpyt.algos.returns import discount_return, generalized_advantage_estimation
+from rlpyt.utils.buffer import numpify_buffer
+from rlpyt.utils.checks import check_range
+
+Array = NDArray[Any]
+
+
+def returns(gamma: float, rewards: Any) -> Array:
+    """Discounted sums of the rewards from each step to the last.
+
+        R_t = r_t + gamma r_{t+1} + ... + gamma^{T-1-t} r_{T-1}
+
+    Args:
+        gamma: discount, per environment step.
+        rewards: [T] or a trajectory.
+    """
+    r = _numbers(getattr(rewards, "rewards", rewards))
+    return discount_return(r, np.zeros(r.shape, bool), 0.0, gamma)
+
+
+def bootstrapped_returns(
+    gamma: float, rewards: Any, last_V: Any, reach_terminal: Any = None
+) -> Array:
+    """Discounted sums of the rewards, and of the value of what follows the last.
+
+        Q_t = r_t + gamma r_{t+1} + ... + gamma^{T-1-t} r_{T-1} + gamma^{T-t} V(s_T)
+
+    Args:
+        gamma: discount, per environment step.
+        rewards: [T] or a trajectory.
+        last_V: V(s_T), of the observation after the last step; not counted if that is terminal.
+        reach_terminal: whether it is; ``None``: as the trajectory says.
+
+    Raises:
+        TypeError: ``reach_terminal`` is missing, and the rewards are no trajectory.
+    """
+    r, done = _rewards(rewards, reach_terminal)
+    return discount_return(r, done, _last(last_V), gamma)
+
+
+def td0_target(
+    gamma: float, rewards: Any, Vs: Any, last_V: Any, reach_terminal: Any = None
+) -> Array:
+    """What V(s_t) should be, by the next step: r_t + gamma V(s_{t+1}).
+
+    Args:
+        gamma: discount, per environment step.
+        rewards: [T] or a trajectory.
+        Vs: [T], V(s_0) to V(s_{T-1}).
+        last_V, reach_terminal: of ``bootstrapped_returns``.
+
+    Raises:
+        TypeError: ``reach_terminal`` is missing, and the rewards are no trajectory.
+        ValueError: there are other than T values.
+    """
+    return td0_error(gamma, rewards, Vs, last_V, reach_terminal) + _numbers(Vs)
+
+
+def td0_error(
+    gamma: float, rewards: Any, Vs: Any, last_V: Any, reach_terminal: Any = None
+) -> Array:
+    """By how much V(s_t) was too low: r_t + gamma V(s_{t+1}) - V(s_t).
+
+    Args and errors: of ``td0_target``.
+    """
+    return gae(gamma, 0.0, rewards, Vs, last_V, reach_terminal)
+
+
+def gae(
+    gamma: float, lam: float, rewards: Any, Vs: Any, last_V: Any, reach_terminal: Any = None
+) -> Array:
+    """Generalized advantage estimation: sum_k (gamma lam)^k delta_{t+k}, delta as ``td0_error``.
+
+    Args:
+        lam: in [0, 1]; 0 trusts the values, 1 is the bootstrapped return minus the value.
+        gamma, rewards, Vs, last_V, reach_terminal: of ``td0_target``; errors as well.
+    """
+    r, done = _rewards(rewards, reach_terminal)
+    advantage, _ = generalized_advantage_estimation(
+        r, _numbers(Vs), done, _last(last_V), gamma, lam
+    )
+    return advantage
+
+
+def geometric_cumsum(alpha: float, x: Any) -> Array:
+    """Sums of each number and those that follow it, weighted by powers of ``alpha``.
+
+        y_i = x_i + alpha x_{i+1} + alpha^2 x_{i+2} + ...
+
+    Args:
+        alpha: in [0, 1].
+        x: [..., n] numbers; other dimensions than the last are kept apart.
+
+    Returns:
+        [..., n] float64.
+    """
+    check_range("alpha", alpha, 0.0, 1.0)
+    columns = np.moveaxis(np.asarray(numpify_buffer(x), np.float64), -1, 0)
+    sums = discount_return(columns, np.zeros(columns.shape, bool), 0.0, alpha)
+    return np.moveaxis(sums, 0, -1)
+
+
+def _rewards(rewards: Any, reach_terminal: Any) -> tuple[Array, Array]:
+    """Rewards, and ``done`` that is true where the last observation is terminal."""
+    r = _numbers(getattr(rewards, "rewards", rewards))
+    if reach_terminal is None:
+        if not hasattr(rewards, "reach_terminal"):
+            raise TypeError(
+                "reach_terminal is missing: say whether the observation after the last reward is "
+                "terminal, or give a Trajectory, which knows."
+            )
+        reach_terminal = rewards.reach_terminal
+    done = np.zeros(r.shape, bool)
+    if len(done):
+        done[-1] = numpify_buffer(reach_terminal)
+    return r, done
+
+
+def _last(last_V: Any) -> Any:
+    value = np.asarray(numpify_buffer(last_V), np.float64)
+    return value.item() if value.size == 1 else value
+
+
+def _numbers(x: Any) -> Array:
+    """float64 arrays and tensors as they are, all else as float32."""
+    if isinstance(x, list | tuple):
+        return np.array([numpify_buffer(one) for one in x], np.float32)
+    array = np.asarray(numpify_buffer(x))
+    keep = isinstance(x, np.ndarray | Tensor) and array.dtype == np.float64
+    return array if keep else array.astype(np.float32)

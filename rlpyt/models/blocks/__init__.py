@@ -1,0 +1,23 @@
+"""Parts to build models of, for any agent: layers, memory, heads, parameters as one vector."""
+
+from rlpyt.models.blocks.heads import CategoricalHead, DiagGaussianHead  # noqa: F401
+from rlpyt.models.blocks.layers import (  # noqa: F401
+    make_cnn,
+    make_fc,
+    make_transposed_cnn,
+    ortho_init,
+)
+from rlpyt.models.blocks.lstm import (  # noqa: F401
+    LayerNormLSTMCell,
+    LSTMLayer,
+    StackedLSTM,
+    make_lnlstm,
+)
+from rlpyt.models.blocks.mdn import MDNHead  # noqa: F401
+from rlpyt.models.blocks.parameters import (  # noqa: F401
+    count_parameters,
+    from_vec,
+    load,
+    save,
+    to_vec,
+)

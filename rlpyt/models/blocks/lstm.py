@@ -1,0 +1,153 @@
+"""Layer-normalised LSTMs, which take and give states as ``torch.nn.LSTM`` does.
+
+What does not depend on the state is computed for all time steps at once, so a step is left with
+one product and two normalisations.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+State = tuple[Tensor, Tensor]  # h and c
+
+
+class LayerNormLSTMCell(nn.Module):
+    """One step of an LSTM with normalised sums (Ba, Kiros & Hinton 2016, eq. 20-22).
+
+        (f, i, o, g) = LN(W_h h_{t-1}) + LN(W_x x_t) + b
+        c_t = sigmoid(f) c_{t-1} + sigmoid(i) tanh(g),    h_t = sigmoid(o) tanh(LN(c_t))
+
+    LN brings a row to mean 0 and variance 1, then scales each component by a learnt weight. Weight
+    matrices are orthogonal at first.
+
+    Args:
+        input_size: components of x.
+        hidden_size: H, components of h and c.
+    """
+
+    def __init__(self, input_size: int, hidden_size: int) -> None:
+        super().__init__()
+        self.input_size, self.hidden_size = input_size, hidden_size
+        self.weight_ih = nn.Parameter(torch.empty(4 * hidden_size, input_size))
+        self.weight_hh = nn.Parameter(torch.empty(4 * hidden_size, hidden_size))
+        self.norm_ih = nn.LayerNorm(4 * hidden_size)  # its bias is b
+        self.norm_hh = nn.LayerNorm(4 * hidden_size, bias=False)
+        self.norm_c = nn.LayerNorm(hidden_size)
+        for weight in (self.weight_ih, self.weight_hh):
+            nn.init.orthogonal_(weight)
+
+    def forward(self, input: Tensor, state: State) -> tuple[Tensor, State]:
+        """Take one step.
+
+        Args:
+            input: [B, input_size].
+            state: h and c, each [B, H].
+
+        Returns:
+            output [B, H], and the next state, whose h it is.
+        """
+        return self.step(self.project(input), state)
+
+    def project(self, input: Tensor) -> Tensor:
+        """The part of the sums that depends on the input: [*lead, input_size] -> [*lead, 4 H]."""
+        return self.norm_ih(F.linear(input, self.weight_ih))  # type: ignore[no-any-return]
+
+    def step(self, projected: Tensor, state: State) -> tuple[Tensor, State]:
+        """As ``forward``, from what ``project`` gave [B, 4 H]."""
+        h, c = state
+        sums = projected + self.norm_hh(F.linear(h, self.weight_hh))
+        gates, new = sums.split((3 * self.hidden_size, self.hidden_size), 1)
+        forget, write, show = gates.sigmoid().chunk(3, 1)
+        c = torch.addcmul(forget * c, write, new.tanh())
+        h = show * self.norm_c(c).tanh()
+        return h, (h, c)
+
+
+class LSTMLayer(nn.Module):
+    """One layer over time.
+
+    Args:
+        cell: class with ``project``, ``step`` and ``hidden_size``, such as `LayerNormLSTMCell`.
+        *cell_args: its arguments.
+    """
+
+    def __init__(self, cell: Any, *cell_args: Any) -> None:
+        super().__init__()
+        self.cell = cell(*cell_args)
+
+    def forward(self, input: Tensor, state: State | None = None) -> tuple[Tensor, State]:
+        """Run T steps.
+
+        Args:
+            input: [T, B, input_size].
+            state: h and c before the first, each [B, H]; ``None``: zeros.
+
+        Returns:
+            outputs [T, B, H], and the state after the last step.
+        """
+        if state is None:
+            zeros = input.new_zeros(input.shape[1], self.cell.hidden_size)
+            state = (zeros, zeros)
+        outputs = []
+        for projected in self.cell.project(input).unbind(0):
+            output, state = self.cell.step(projected, state)
+            outputs.append(output)
+        return torch.stack(outputs), state
+
+
+class StackedLSTM(nn.Module):
+    """Layers over one another. It can stand where an ``nn.LSTM`` does, e.g. in `run_lstm`.
+
+    Args:
+        num_layers: N.
+        layer: class of the layers, such as `LSTMLayer`.
+        first_layer_args, other_layer_args: its arguments, in the first layer and the others.
+
+    Raises:
+        ValueError: there is no layer.
+    """
+
+    def __init__(
+        self,
+        num_layers: int,
+        layer: Any,
+        first_layer_args: Sequence[Any],
+        other_layer_args: Sequence[Any],
+    ) -> None:
+        super().__init__()
+        if num_layers < 1:
+            raise ValueError(f"num_layers={num_layers} must be at least 1.")
+        others = (layer(*other_layer_args) for _ in range(num_layers - 1))
+        self.layers = nn.ModuleList([layer(*first_layer_args), *others])
+
+    def forward(self, input: Tensor, states: State | None = None) -> tuple[Tensor, State]:
+        """Run T steps of all layers.
+
+        Args:
+            input: [T, B, input_size].
+            states: h and c before the first, each [N, B, H]; ``None``: zeros.
+
+        Returns:
+            outputs of the last layer [T, B, H], and the states after the last step.
+        """
+        before = [None] * len(self.layers) if states is None else list(zip(*states, strict=True))
+        after = []
+        output = input
+        for layer, state in zip(self.layers, before, strict=True):
+            output, next_state = layer(output, state)
+            after.append(next_state)
+        h, c = (torch.stack(leaves) for leaves in zip(*after))
+        return output, (h, c)
+
+
+def make_lnlstm(input_size: int, hidden_size: int, num_layers: int = 1) -> StackedLSTM:
+    """Layer-normalised LSTM of ``num_layers`` layers of ``hidden_size`` each."""
+    return StackedLSTM(
+        num_layers,
+        LSTMLayer,
+        [LayerNormLSTMCell, input_size, hidden_size],
+        [LayerNormLSTMCell, hidden_size, hidden_size],
+    )

@@ -1,0 +1,62 @@
+"""A model's parameters as one vector, as numbers to count, and as a file."""
+
+import os
+
+import safetensors.torch
+import torch
+from torch import Tensor, nn
+
+
+def to_vec(module: nn.Module) -> Tensor:
+    """All parameters side by side, a copy without gradient: [n]."""
+    return torch.cat([parameter.detach().reshape(-1) for parameter in module.parameters()])
+
+
+@torch.no_grad()
+def from_vec(module: nn.Module, x: Tensor) -> None:
+    """Set all parameters from one vector, in place: where they are shared, all see it.
+
+    (``torch.nn.utils.vector_to_parameters`` puts new memory in their place, which sampling workers
+    would not see.)
+
+    Args:
+        module: whose parameters are set.
+        x: [n], in the order of ``to_vec``; any device and floating dtype.
+
+    Raises:
+        ValueError: n is another number.
+    """
+    parameters = list(module.parameters())
+    sizes = [parameter.numel() for parameter in parameters]
+    if x.shape != (sum(sizes),):
+        raise ValueError(
+            f"x of shape {tuple(x.shape)} must be a vector of the module's {sum(sizes)} parameters."
+        )
+    for parameter, values in zip(parameters, torch.split(x, sizes)):
+        parameter.copy_(values.view_as(parameter))
+
+
+def count_parameters(module: nn.Module, trainable: bool | None = None) -> int:
+    """How many numbers the parameters have.
+
+    Args:
+        module: whose.
+        trainable: only those that require a gradient (True) or do not (False); ``None``: all.
+    """
+    counted = (p for p in module.parameters() if trainable in (None, p.requires_grad))
+    return sum(parameter.numel() for parameter in counted)
+
+
+def save(module: nn.Module, path: str | os.PathLike[str]) -> None:
+    """Write parameters and buffers into a safetensors file."""
+    safetensors.torch.save_model(module, os.fspath(path))
+
+
+def load(module: nn.Module, path: str | os.PathLike[str]) -> None:
+    """Read what ``save`` wrote into a module of the same structure, on whatever device it is.
+
+    Raises:
+        RuntimeError: names or shapes differ.
+        FileNotFoundError: there is no such file.
+    """
+    safetensors.torch.load_model(module, os.fspath(path))

@@ -1,0 +1,60 @@
+"""docs/coming_from.md: every name on its right side can be imported, and its examples run."""
+
+import pkgutil
+import re
+from pathlib import Path
+
+import pytest
+
+PAGE = Path(__file__).parents[1] / "docs" / "coming_from.md"
+OPTIONAL = {"matplotlib", "scipy", "yaml"}  # libraries of extras and of the reader's own
+
+
+def rows():
+    """(section, names on the left, cells on the right) of each row of each table."""
+    section, found = "", []
+    for line in PAGE.read_text(encoding="utf-8").splitlines():
+        if line.startswith("#"):
+            section = line.strip("# ")
+        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+        if line.startswith("| `"):
+            found.append((section, re.findall(r"`([^`]+)`", cells[0]), " ".join(cells[1:])))
+    return found
+
+
+ROWS = rows()
+MENTIONED = sorted(
+    {
+        name
+        for _, _, right in ROWS
+        for name in re.findall(r"`([a-z_]+(?:\.\w+)+)`", right)
+        if name not in ("env_info.timeout", "progress.csv")
+    }
+)
+
+
+@pytest.mark.parametrize("name", MENTIONED)
+def test_names_exist(name):
+    try:
+        pkgutil.resolve_name(name)
+    except ModuleNotFoundError as error:
+        if error.name not in OPTIONAL:
+            raise
+        pytest.skip(f"{error.name} is not installed")
+
+
+def test_every_row_says_where_to_go_and_every_name_has_one_row():
+    assert len(ROWS) > 100 and len(MENTIONED) > 80
+    seen = set()
+    for section, names, right in ROWS:
+        assert re.match(r"`[a-z_]+(\.\w+)+`", right), (section, names)
+        for name in names:
+            assert (section, name) not in seen, (section, name)
+            seen.add((section, name))
+
+
+def test_examples_run(capsys):
+    scope = {}
+    for example in re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S):
+        exec(compile(example, str(PAGE), "exec"), scope)
+    assert len(capsys.readouterr().out.splitlines()) == 8
