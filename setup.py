@@ -34,6 +34,7 @@ EXTRAS = {
         "mypy>=2,<3",
         "types-psutil",
         "types-PyYAML",
+        "selenium>=4",  # drives the browser that looks at reports
         "types-tqdm",
         "scipy",
     ],

@@ -36,7 +36,7 @@ class About:
         made_by: the command line.
         made: seconds since 1970.
         egl_device: tell runs the index of their GPU as ``EGL_DEVICE_ID``.
-        file, file_name: the sweep file as it was.
+        file_name: of the copy of the sweep file in ``queue``; empty: there was none.
     """
 
     title: str
@@ -47,7 +47,6 @@ class About:
     made_by: str = ""
     made: float = 0.0
     egl_device: bool = False
-    file: str = ""
     file_name: str = ""
     format: int = FORMAT
     rlpyt: str = VERSION

@@ -28,8 +28,7 @@ def launch(
     place_settings: Mapping[str, Any] | None = None,
     search: Mapping[str, Any] | None = None,
     egl_device: bool = False,
-    file: str = "",
-    file_name: str = "",
+    file: Path | None = None,
     say: Say = print,
 ) -> int:
     """Put a sweep into a directory, and run it.
@@ -43,7 +42,7 @@ def launch(
         place_settings: see the place; and ``at_once`` for a cluster, see ``slots_of``.
         search: what adds further jobs, see ``rlpyt.sweeps.search``.
         egl_device: tell runs the index of their GPU in ``EGL_DEVICE_ID``.
-        file, file_name: the sweep file as it was, kept for the record.
+        file: the sweep file, of which the queue keeps a copy.
         say: takes one line about what has happened.
 
     Returns:
@@ -62,10 +61,10 @@ def launch(
         search=dict(search or {}),
         made_by=shlex.join(sys.argv),
         egl_device=egl_device,
-        file=file,
-        file_name=file_name,
+        file_name=file.name if file is not None else "",
     )
-    SweepDirectory.create(directory, about, jobs)
+    beside = {} if file is None else {file.name: file.read_bytes()}
+    SweepDirectory.create(directory, about, jobs, beside)
     return go_on(directory, say=say)
 
 
@@ -95,7 +94,7 @@ def launcher_of(sweep: SweepDirectory, slots: str | None = None, say: Say = prin
     if about.search:
         from rlpyt.sweeps.search import source_of
 
-        source = source_of(sweep, own)
+        source = source_of(sweep, own[0])
     return Launcher(sweep, own, place(about.where, own[0], settings), source, say)
 
 

@@ -22,6 +22,7 @@ from rlpyt.utils.files import atomic_write
 State = Literal["queued", "running", "done", "failed", "pruned"]
 STATES: tuple[State, ...] = ("queued", "running", "done", "failed", "pruned")
 
+CANCELLED = "cancelled"
 USAGE = 2  # exit code of a request that cannot be carried out; trying again would not help
 BEGIN = r"--- \S+ \S+ attempt \d+: "  # what a keeper writes above the output of an attempt
 NO_MEMORY_OF_END = "its end was not recorded: the machine went down, or its keeper was killed"
@@ -47,6 +48,7 @@ class Job:
         config: what is written to ``config.json`` beside the job's description, unless empty.
         total_steps: that it will have made, where that is known.
         retries: how often it is tried again after a failure.
+        continues: goes on with what other jobs have left in ``run_dir``, which stays there.
     """
 
     number: int
@@ -61,6 +63,11 @@ class Job:
     config: Mapping[str, Any] = field(default_factory=dict)
     total_steps: int | None = None
     retries: int = 1
+    continues: bool = False
+
+    def with_settings(self, settings: Mapping[str, Any]) -> Job:
+        """The same with further entries among the settings."""
+        return replace(self, settings={**self.settings, **settings})
 
 
 @dataclass(frozen=True)
@@ -157,6 +164,8 @@ class JobDirectory:
             return "pruned"
         if any(a.exit_code == 0 for a in attempts):
             return "done"
+        if (self.path / CANCELLED).exists():
+            return "pruned"
         failures = [a for a in attempts if a.failed]
         if len(failures) > self.job.retries or any(a.exit_code == USAGE for a in failures):
             return "failed"
@@ -169,6 +178,10 @@ class JobDirectory:
     def tell(self, number: int, why: str) -> None:
         """Record that an attempt is asked to end, before it is."""
         self._note(number, ".told", why)
+
+    def cancel(self) -> None:
+        """Let the job never begin, or never again."""
+        (self.path / CANCELLED).touch()
 
     def note_remote(self, number: int, remote_id: str) -> None:
         """Record under which name a cluster knows an attempt."""

@@ -184,8 +184,12 @@ class Launcher:
                 continue
             if not self._has_room():
                 return
-            _, _, job = self._queue.pop(0)
-            self._begin(job, free[0])
+            _, number, job = self._queue.pop(0)
+            if job.state() == "queued":
+                self._begin(job, free[0])
+            else:  # cancelled meanwhile
+                self._states[number] = job.state()
+                self.source.ended(job, self._states[number])
 
     def _has_room(self) -> bool:
         free = shutil.disk_usage(self.sweep.path).free
@@ -225,7 +229,7 @@ class Launcher:
         if before and has_checkpoint(run_dir):
             command = spec.resume or spec.command
             env[ENV_RESUME] = str(run_dir)
-        elif run_dir.exists() and any(run_dir.iterdir()):
+        elif not spec.continues and run_dir.exists() and any(run_dir.iterdir()):
             _move_aside(run_dir, job.path / f"run_dir_of_attempt_{len(before)}")
         if spec.variant:
             save_variant(spec.variant, run_dir.parent)

@@ -55,16 +55,17 @@ class Planned:
 
     def arguments(self) -> dict[str, Any]:
         """Of :func:`rlpyt.sweeps.go.launch`."""
-        file = self.spec.path.read_text(encoding="utf-8") if self.spec.path else ""
+        path, search = self.spec.path, dict(self.spec.search or {})
+        if search and self.spec.script is not None:
+            search["script"] = os.path.abspath(self.spec.script)
         return {
             "jobs": self.jobs,
             "title": self.spec.title,
             "slots": self.slots,
             "where": self.spec.where,
             "place_settings": self.spec.place,
-            "search": self.spec.search,
-            "file": file,
-            "file_name": self.spec.path.name if self.spec.path else "",
+            "search": search,
+            "file": path,
         }
 
 
@@ -79,12 +80,17 @@ def sweep_of(path: Path, slots: str | None = None, any_number: bool = False) -> 
     Raises:
         ValueError, TypeError, ImportError: see ``read_spec`` and ``expand``.
     """
+    from rlpyt.sweeps.search import read_search
+
     spec = read_spec(path)
     if any_number:
         spec = replace(spec, max_runs=sys.maxsize)
     code = slots or spec.slots or default_code(spec.cpus_per_run, spec.gpus_per_run)
     share = slots_of(code)[0]
-    jobs = () if spec.search is not None else jobs_of(spec, expand(spec), share)
+    if spec.search is not None:
+        read_search(spec)
+        return Planned(spec, code, ())
+    jobs = jobs_of(spec, expand(spec), share)
     return Planned(spec, code, tuple(jobs))
 
 

@@ -40,7 +40,7 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         self.n_values += 1
         self.depth += 1
-        mark = self.peek_event().start_mark
+        mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
         _check_size(self.n_values, self.depth, mark)
         node: yaml.Node | None = super().compose_node(parent, index)
         self.depth -= 1

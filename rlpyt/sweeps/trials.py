@@ -1,0 +1,105 @@
+"""What a search knows of its runs: which belong together, how they stand, how good they were."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rlpyt.experiments import rundir
+from rlpyt.sweeps.directory import SweepDirectory
+from rlpyt.sweeps.expansion import setting_for
+from rlpyt.sweeps.jobs import JobDirectory
+from rlpyt.sweeps.places import Slot
+from rlpyt.sweeps.runs import jobs_of
+from rlpyt.sweeps.spec import SweepSpec
+
+EVALUATION = "evaluation"  # as a metric: the mean return of the evaluation after training
+LAST_ROWS = 1  # of a column, whose mean is a run's score
+
+
+@dataclass(frozen=True)
+class Metric:
+    """What a search looks for.
+
+    Attributes:
+        name: ``EVALUATION``, or a column of progress.csv.
+        maximize: whether more is better.
+    """
+
+    name: str = EVALUATION
+    maximize: bool = True
+
+    def score(self, run_dir: Path) -> float | None:
+        """Of a run that is done; ``None`` if it has left none."""
+        if self.name == EVALUATION:
+            try:
+                text = (run_dir / rundir.EVALUATION).read_text(encoding="utf-8")
+                return _finite(json.loads(text)["return_mean"])
+            except (OSError, ValueError, KeyError, TypeError):
+                pass  # a script may not evaluate after training; its statistics then count
+        rows = self.rows(run_dir)
+        return rows[-1][1] if rows else None
+
+    def rows(self, run_dir: Path) -> list[tuple[int, float]]:
+        """(environment steps, value) of each row so far."""
+        from rlpyt.vis.curves import read_progress
+
+        try:
+            progress = read_progress(run_dir)
+        except FileNotFoundError:
+            return []
+        column = "ReturnAverage" if self.name == EVALUATION else self.name
+        steps = progress.get("Diagnostics/CumSteps", np.array([]))
+        values = progress.get(column, np.full(len(steps), np.nan))
+        return [(int(at), float(v)) for at, v in zip(steps, values) if math.isfinite(v)]
+
+    def better(self, values: Sequence[float]) -> list[int]:
+        """Indices of values, best first."""
+        return [int(i) for i in np.argsort([-v if self.maximize else v for v in values])]
+
+
+class Runs:
+    """Adds runs with chosen values to a sweep, and finds them again.
+
+    Args:
+        sweep: on disk.
+        spec: what all runs share.
+        share: of the hardware, that a run gets.
+    """
+
+    def __init__(self, sweep: SweepDirectory, spec: SweepSpec, share: Slot) -> None:
+        self.sweep, self.spec, self.share = sweep, spec, share
+        self._next = len(sweep.jobs())
+
+    def add(self, name: str, values: Mapping[str, Any], **marks: Any) -> list[JobDirectory]:
+        """A run for each seed, with these values; marks are added to the settings.
+
+        Raises:
+            ValueError, TypeError: the values cannot be; nothing is added.
+        """
+        made = [setting_for(self.spec, values, name, seed) for seed in self.spec.seeds]
+        jobs = [
+            job
+            for one in made
+            for job in jobs_of(self.spec, [one], self.share, first=self.take_number())
+        ]
+        return [self.sweep.add(job.with_settings(marks)) for job in jobs]
+
+    def take_number(self) -> int:
+        """Of one more job."""
+        self._next += 1
+        return self._next - 1
+
+    def dir_of(self, job: JobDirectory) -> Path:
+        """Where a job's run writes."""
+        return self.sweep.path / job.job.run_dir
+
+
+def _finite(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
