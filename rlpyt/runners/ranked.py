@@ -16,6 +16,7 @@ from rlpyt.runners.rank_failures import Failure
 from rlpyt.runners.rank_watch import RankWatch
 from rlpyt.runners.runner import MinibatchRlBase
 from rlpyt.utils import torchrun
+from rlpyt.utils.launching.machine import check_gpu
 from rlpyt.utils.seed import make_seed
 from rlpyt.version import VERSION
 
@@ -101,6 +102,7 @@ class Ranked(MinibatchRlBase):
         self._go_on_after_restart(max(n["restarts"] for n in notes))
         backend = self.backend or common_backend([n["device"] for n in notes])
         if cuda_idx is not None:
+            check_gpu(cuda_idx)
             torch.cuda.set_device(cuda_idx)
         self.ranks.connect(backend, self.start_timeout_s, on_one_machine=here is None)
         if self.ranks.gather(self.resume_from is not None)[0] and self.resume_from is None:

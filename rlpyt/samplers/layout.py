@@ -75,12 +75,16 @@ class Hardware:
                 raise ValueError(f"{affinity}: n_workers must divide into {groups} groups.")
             return affinity
         affinity = _of_one_process(decoded(affinity))
-        cores = len(available_cpus())
+        available = available_cpus()
+        cores = len(available)
         cpus = [_listed(own) for own in affinity.get("workers_cpus") or ()]
         if len(cpus) % groups:
             cpus *= groups
         most = len(cpus) or groups * cores
-        n_workers = affinity.get("n_workers", _fitting(most, batch_B, groups, bool(cpus)))
+        if "n_workers" in affinity:
+            n_workers = affinity["n_workers"]
+        else:
+            n_workers = _fitting(most, batch_B, groups, bool(cpus))
         _check_n_workers(n_workers, cores * groups)
         if n_workers % groups:
             n_workers *= groups
@@ -90,7 +94,8 @@ class Hardware:
             master, cpus = None, []
         return cls(
             n_workers=n_workers,
-            workers_cpus=_shared_out(cpus, n_workers, groups),
+            # Free workers must not inherit a master's place.
+            workers_cpus=_shared_out(cpus, n_workers, groups, available if master else None),
             worker_torch_threads=affinity.get("worker_torch_threads") or 1,
             master_cpus=master,
             master_torch_threads=affinity.get("master_torch_threads")
@@ -188,11 +193,13 @@ def _may_use(cpus: list[list[int]]) -> bool:
     return not others
 
 
-def _shared_out(cpus: list[list[int]], n_workers: int, groups: int) -> list[list[int] | None]:
+def _shared_out(
+    cpus: list[list[int]], n_workers: int, groups: int, rest: list[int] | None
+) -> list[list[int] | None]:
     """For each worker its processors; groups of workers have equal parts of what there is."""
     there, wanted = len(cpus) // groups, n_workers // groups
     return [
-        cpus[group * there + i] if i < there else None
+        cpus[group * there + i] if i < there else rest
         for group in range(groups)
         for i in range(wanted)
     ]

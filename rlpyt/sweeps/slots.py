@@ -12,6 +12,7 @@ from rlpyt.utils.launching.affinity import (
     get_n_run_slots,
     prepend_run_slot,
 )
+from rlpyt.utils.launching.placement import run_cpus
 from rlpyt.utils.processes import available_cpus
 
 
@@ -28,8 +29,7 @@ def slots_of(code: str, at_once: int | None = None) -> list[Slot]:
     slots = []
     for number in range(get_n_run_slots(code)):
         own = prepend_run_slot(number, code)
-        affinity = affinity_from_code(own)
-        slots.append(Slot(number, own, _cpus(affinity), _gpus(affinity)))
+        slots.append(Slot(number, own, run_cpus(own), _gpus(affinity_from_code(own))))
     if at_once is None:
         return slots
     return [replace(slots[0], number=number) for number in range(at_once)]
@@ -55,16 +55,6 @@ def default_code(cpus_per_run: int | None = None, gpus_per_run: int | None = Non
     return str(
         encode_affinity(n_cpu_core=used, cpu_per_run=cpus_per_run, hyperthread_offset=0, n_socket=1)
     )
-
-
-def _cpus(affinity: Any) -> tuple[int, ...] | None:
-    """Cores of a run, of all its processes."""
-    if isinstance(affinity, list):
-        own = {cpu for one in affinity for cpu in _cpus(one) or ()}
-        return tuple(sorted(own)) or None
-    if not affinity.get("set_affinity", True):
-        return None
-    return tuple(sorted(affinity.get("all_cpus") or ())) or None
 
 
 def _gpus(affinity: Any) -> tuple[int, ...]:

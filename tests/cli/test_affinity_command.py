@@ -1,5 +1,8 @@
 """``rlpyt affinity``: a code's table, what this machine lacks of it, and what it has."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from rlpyt.cli import affinity as module
@@ -89,6 +92,17 @@ def test_a_code_that_cannot_be_is_refused_in_one_line(capsys):
     assert affinity("4cpu_8gpu") == 2
     assert "Raise n_cpu_core (cpu) to 8" in capsys.readouterr().err
     assert affinity("4cup") == 2
+
+
+def test_the_page_shows_what_the_command_prints(machine, capsys):
+    machine(range(64), gpus=8)
+    page = (Path(__file__).parents[2] / "docs" / "affinity.md").read_text()
+    shown = re.findall(r"```\n\$ rlpyt affinity (\S+)\n(.*?)```", page, re.DOTALL)
+    assert len(shown) == 2
+    for code, output in shown:
+        affinity(code)
+        assert capsys.readouterr().out.rstrip() == output.rstrip()
+    assert set(ABBREVIATIONS.values()) <= set(re.findall(r"^\| `(\w{3})` \|", page, re.MULTILINE))
 
 
 def test_the_help_explains_every_part():

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
 import test_async_rl
@@ -110,6 +111,12 @@ def test_asynchronous_runs_take_any(affinity, Sampler):
 def test_codes_that_do_not_suit_are_refused(start, error, message):
     with pytest.raises(error, match=message):
         start()
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="here they could be")
+def test_ranks_on_gpus_that_are_not_there_are_refused():
+    with pytest.raises(ValueError, match="cuda_idx=0 was asked for, and there are 0 GPUs here"):
+        sync_runner(SyncRl, affinity="0slt_2cpu_2gpu_2gpr_0saf").train()
 
 
 SCRIPT = """

@@ -59,6 +59,19 @@ def n_gpus() -> int:
     return torch.cuda.device_count()
 
 
+def check_gpu(cuda_idx: int) -> None:
+    """Refuse a GPU that is not there.
+
+    Raises:
+        ValueError: this process does not see so many.
+    """
+    if cuda_idx >= n_gpus():
+        raise ValueError(
+            f"cuda_idx={cuda_idx} was asked for, and there are {n_gpus()} GPUs here; `rlpyt "
+            "affinity` shows what this machine has."
+        )
+
+
 def cpu_quota(cgroups_dir: Path = CGROUPS) -> float | None:
     """Cores' worth of time that a container is granted (cgroups of version 2, or 1), if limited."""
     try:

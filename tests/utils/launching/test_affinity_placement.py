@@ -76,6 +76,7 @@ def test_affinities_of_codes_are_placed_and_those_of_users_left_alone(allowed):
     assert run_cpus("1slt_4cpu_0gpu_2cpr_0saf") is None
 
 
+@pytest.mark.filterwarnings("ignore:n_workers=8 on 4 cores")
 def test_hardware_is_read_of_codes(allowed):
     allowed(4, 5, 6, 7)
     found = Hardware.of("1slt_4cpu_0gpu_2cpr")
@@ -112,6 +113,13 @@ def test_processors_that_are_not_there_are_one_warning(allowed):
     with pytest.warns(UserWarning, match="cpus 8-9, and this process may use 0-1: nothing") as said:
         found = Hardware.of(affinity)
     assert (found.workers_cpus, found.master_cpus, len(said)) == ([None, None], None, 1)
+
+
+def test_workers_without_a_place_do_not_share_the_masters(allowed):
+    allowed(0, 1, 2)
+    found = Hardware.of(dict(master_cpus=[0], n_workers=3, workers_cpus=[1]))
+    assert found.workers_cpus == [[1], [0, 1, 2], [0, 1, 2]]
+    assert Hardware.of(dict(n_workers=2)).workers_cpus == [None, None]
 
 
 def test_numbers_are_listed_as_one_reads_them():

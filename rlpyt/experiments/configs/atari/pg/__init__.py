@@ -1,0 +1,1 @@
+"""Settings of policy gradients for Atari."""

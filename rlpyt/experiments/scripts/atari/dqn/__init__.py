@@ -1,0 +1,1 @@
+"""Scripts for deep Q-learning on Atari."""

@@ -1,0 +1,1 @@
+"""Launch scripts for deep Q-learning on Atari."""

@@ -1,0 +1,1 @@
+"""Train scripts for deep Q-learning on Atari."""

@@ -1,0 +1,12 @@
+"""DQN on Atari, sampling beside training in worker processes."""
+
+from rlpyt.agents.dqn.atari.atari_dqn_agent import AtariDqnAgent
+from rlpyt.algos.dqn.dqn import DQN
+from rlpyt.experiments.configs.atari.dqn.atari_dqn import configs
+from rlpyt.experiments.scripts.train import atari
+from rlpyt.samplers.async_.cpu_sampler import AsyncCpuSampler
+
+build_and_train = atari(configs, DQN, AtariDqnAgent, AsyncCpuSampler)
+
+if __name__ == "__main__":
+    build_and_train.main()

@@ -1,0 +1,6 @@
+"""`atari_dqn_gpu` by another name."""
+
+from rlpyt.experiments.scripts.atari.dqn.train.atari_dqn_gpu import build_and_train
+
+if __name__ == "__main__":
+    build_and_train.main()

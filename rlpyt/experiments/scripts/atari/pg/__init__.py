@@ -1,0 +1,1 @@
+"""Scripts for policy gradients on Atari."""

@@ -1,0 +1,6 @@
+"""`atari_ff_a2c_cpu` by another name."""
+
+from rlpyt.experiments.scripts.atari.pg.train.atari_ff_a2c_cpu import build_and_train
+
+if __name__ == "__main__":
+    build_and_train.main()

@@ -1,0 +1,12 @@
+"""Recurrent PPO on Atari, acting in the master."""
+
+from rlpyt.agents.pg.atari import AtariLstmAgent
+from rlpyt.algos.pg.ppo import PPO
+from rlpyt.experiments.configs.atari.pg.atari_lstm_ppo import configs
+from rlpyt.experiments.scripts.train import atari
+from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
+
+build_and_train = atari(configs, PPO, AtariLstmAgent, GpuSampler)
+
+if __name__ == "__main__":
+    build_and_train.main()

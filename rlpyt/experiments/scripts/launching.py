@@ -1,0 +1,58 @@
+"""What launch scripts share: a train script, a configuration, and what to vary."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rlpyt.utils.launching.affinity import quick_affinity_code
+from rlpyt.utils.launching.exp_launcher import run_experiments
+from rlpyt.utils.launching.variant import VariantLevel, make_variants
+
+GAMES = ("pong", "qbert", "seaquest", "chopper_command")
+ROBOTS = ("HalfCheetah-v5", "Hopper-v5", "Walker2d-v5", "Ant-v5")
+
+
+def games(*names: str) -> VariantLevel:
+    """Atari games to train on, one after the other."""
+    keys = [("env", "game"), ("eval_env", "game")]
+    return VariantLevel(keys, [[name, name] for name in names], list(names))
+
+
+def robots(*ids: str) -> VariantLevel:
+    """MuJoCo's environments to train on, one after the other."""
+    keys = [("env", "id"), ("eval_env", "id")]
+    return VariantLevel(keys, [[name, name] for name in ids], list(ids))
+
+
+def launch(
+    script: Path,
+    title: str,
+    config_key: str,
+    *levels: VariantLevel,
+    runs_per_setting: int = 2,
+    argv: Sequence[str] | None = None,
+) -> int:
+    """Run a train script for every variant, as many at a time as the machine has slots.
+
+    Args:
+        script: that trains one run.
+        title: of the experiment, names its directory.
+        config_key: of the script's configurations.
+        levels: what to vary.
+        runs_per_setting: with seeds of their own.
+        argv: of the command line: an affinity code; without any, one for this machine.
+
+    Returns:
+        0 if all runs are done, 1 if one has failed.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    variants, log_dirs = make_variants(*levels)
+    return run_experiments(
+        script=script,
+        affinity_code=arguments[0] if arguments else quick_affinity_code(),
+        experiment_title=title,
+        runs_per_setting=runs_per_setting,
+        variants=variants,
+        log_dirs=log_dirs,
+        common_args=(config_key,),
+    )

@@ -1,0 +1,1 @@
+"""Train scripts and launch scripts for MuJoCo."""

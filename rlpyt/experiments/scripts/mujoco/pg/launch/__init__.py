@@ -1,0 +1,1 @@
+"""Launch scripts for policy gradients on MuJoCo."""

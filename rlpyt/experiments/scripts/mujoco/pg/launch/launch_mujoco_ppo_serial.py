@@ -1,0 +1,11 @@
+"""PPO on some of MuJoCo's environments, a core for each run. An affinity code may follow."""
+
+import sys
+from pathlib import Path
+
+from rlpyt.experiments.scripts.launching import ROBOTS, launch, robots
+
+SCRIPT = Path(__file__).parents[1] / "train" / "mujoco_ff_ppo_serial.py"
+
+if __name__ == "__main__":
+    sys.exit(launch(SCRIPT, "mujoco_ff_ppo_serial", "ppo_1M_serial", robots(*ROBOTS)))

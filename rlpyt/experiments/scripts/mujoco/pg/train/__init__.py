@@ -1,0 +1,1 @@
+"""Train scripts for policy gradients on MuJoCo."""

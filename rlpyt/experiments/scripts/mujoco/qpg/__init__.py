@@ -1,0 +1,1 @@
+"""Scripts for continuous control with critics on MuJoCo."""

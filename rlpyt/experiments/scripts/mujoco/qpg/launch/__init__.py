@@ -1,0 +1,1 @@
+"""Launch scripts for continuous control with critics on MuJoCo."""

@@ -1,0 +1,1 @@
+"""Train scripts for continuous control with critics on MuJoCo."""
