@@ -38,6 +38,8 @@ SMALL_PONG = (
     '--agent.model \'{"channels": [16, 32], "kernel_sizes": [8, 4], "strides": [4, 2], '
     '"paddings": [0, 1], "fc_sizes": 256}\''
 )
+# Pictures a quarter as large make an update four times as fast, so twice as many fit into the hour.
+QUARTER_PONG = SMALL_PONG.replace("84, 84", "42, 42")
 MEMORY = (
     "ppo toy/memory --steps 100000",
     "a2c toy/memory --steps 200000",
@@ -107,9 +109,9 @@ EXPERIMENTS = [
         "train dqn pong --steps 400000 --sampler.kind serial --sampler.batch-T 4 "
         "--sampler.batch-B 1 --torch-threads 1 --log-interval-steps 10000 "
         "--algo.learning-rate 2.5e-4 --algo.n-step-return 3 --algo.min-steps-learn 10000 "
-        "--algo.replay-size 100000 --algo.eps-steps 150000 "
-        "--algo.target-update-interval 250 --eval-episodes 10 "
-        f"{SMALL_PONG}",
+        "--algo.replay-size 100000 --algo.eps-steps 80000 --algo.replay-ratio 16 "
+        "--algo.target-update-interval 500 --eval-episodes 10 "
+        f"{QUARTER_PONG}",
         (0,),
         "a curve beside Stable-Baselines3's",
         by_default=False,

@@ -38,7 +38,9 @@ def build(args: argparse.Namespace) -> Any:
     from stable_baselines3.common.vec_env import VecFrameStack
 
     torch.set_num_threads(args.threads)
-    games = make_atari_env("ale_py:PongNoFrameskip-v4", 1, seed=args.seed)
+    games = make_atari_env(
+        "ale_py:PongNoFrameskip-v4", 1, seed=args.seed, wrapper_kwargs={"screen_size": args.frame}
+    )
     return DQN(
         "CnnPolicy",
         VecFrameStack(games, 4),
@@ -53,7 +55,10 @@ def build(args: argparse.Namespace) -> Any:
         exploration_fraction=args.exploration_steps / args.steps,
         exploration_final_eps=args.exploration_final_eps,
         max_grad_norm=args.max_grad_norm,
-        policy_kwargs=small_network() if args.small else None,
+        policy_kwargs={
+            **(small_network(args.frame) if args.small else {}),
+            "optimizer_kwargs": {"eps": args.adam_eps},
+        },
         # Each frame stack once rather than twice; it cannot be had together with several steps, nor
         # with time limits, which Pong's games of at most 27,000 steps do not reach.
         optimize_memory_usage=args.n_steps == 1,
@@ -63,8 +68,9 @@ def build(args: argparse.Namespace) -> Any:
     )
 
 
-def small_network() -> dict[str, Any]:
+def small_network(frame: int) -> dict[str, Any]:
     """Two convolutions and 256 hidden units (Mnih et al. 2013), as policy arguments."""
+    side = ((frame - 8) // 4 + 1 + 2 - 4) // 2 + 1  # of what the convolutions leave
     import torch
     from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
     from torch import nn
@@ -75,7 +81,7 @@ def small_network() -> dict[str, Any]:
             self.layers = nn.Sequential(
                 nn.Conv2d(observation_space.shape[0], 16, 8, 4), nn.ReLU(),
                 nn.Conv2d(16, 32, 4, 2, 1), nn.ReLU(), nn.Flatten(),
-                nn.Linear(32 * 10 * 10, 256), nn.ReLU(),
+                nn.Linear(32 * side * side, 256), nn.ReLU(),
             )  # fmt: skip
 
         def forward(self, observations: torch.Tensor) -> torch.Tensor:
@@ -142,6 +148,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--exploration-final-eps", type=float, default=0.01)
     parser.add_argument("--max-grad-norm", type=float, default=10.0)
     parser.add_argument("--small", action="store_true", help="two convolutions, 256 hidden units")
+    parser.add_argument("--frame", type=int, default=84, help="height and width of a picture")
+    parser.add_argument("--adam-eps", type=float, default=1e-8, help="rlpyt: 0.01 / batch size")
     parser.add_argument("--interval", type=int, default=10_000, help="steps between rows")
     parser.add_argument("--threads", type=int, default=1, help="of torch")
     return parser.parse_args()
