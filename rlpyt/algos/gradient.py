@@ -40,6 +40,10 @@ class GradientAlgo(RlAlgorithm):
             check_range("clip_grad_norm", self.clip_grad_norm, 0, open_low=True)
         checked_arguments(self.OptimCls, self.optim_kwargs)
 
+    def optimizer_arguments(self) -> dict[str, Any]:
+        """What the optimizer is built with, beside its learning rate."""
+        return dict(self.optim_kwargs or {})
+
     def optim_initialize(self, rank: int = 0) -> None:
         """Build the optimizer, from its initial state if one was given."""
         self.rank = rank
@@ -51,13 +55,17 @@ class GradientAlgo(RlAlgorithm):
             self.agent.parameters(),
             self.OptimCls,
             self.learning_rate,
-            self.optim_kwargs,
+            self.optimizer_arguments(),
             self.clip_grad_norm,
             names,
         )
         self.optimizer = self.gradient_step.optimizer
         if self.initial_optim_state_dict is not None:
             self.load_optim_state_dict(self.initial_optim_state_dict)
+
+    def load_optim_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Load what ``optim_state_dict`` gave; the learning rate stays the algorithm's own."""
+        self.gradient_step.load_state_dict(state_dict)
 
     def compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The method, compiled where ``compile_loss`` asks for it."""

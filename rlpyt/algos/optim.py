@@ -168,7 +168,15 @@ class GradientStep:
     def load_state_dicts(self, states: dict[str, Any]) -> None:
         """Load what ``state_dicts`` gave, of these networks and perhaps of others."""
         own = [states[network.name] for network in self.networks]
-        self.optimizer.load_state_dict(own[0] if len(own) == 1 else whole(own))
+        self.load_state_dict(own[0] if len(own) == 1 else whole(own))
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Load the optimizer's state.
+
+        The learning rate stays the one given at construction: a run may go on with another.
+        """
+        self.optimizer.load_state_dict(state)
+        self.scale_learning_rate(1.0)  # schedules set theirs before the next step
 
     def _diagnose(self, loss: torch.Tensor) -> str:
         if not torch.isfinite(loss):

@@ -31,7 +31,7 @@ class DQN(OffPolicyAlgo):
     n_step_return: int = 1  # rewards in a target before it bootstraps; Rainbow: 3
     learning_rate: float = 2.5e-4  # of the optimizer; 5e-5 to 1e-3
     OptimCls: type[torch.optim.Optimizer] = torch.optim.Adam  # of torch.optim: RMSprop, SGD, ...
-    optim_kwargs: dict[str, Any] | None = None  # the optimizer's further arguments: {"eps": 1e-5}
+    optim_kwargs: dict[str, Any] | None = None  # the optimizer's; Adam's eps: 0.01 / batch_size
     initial_optim_state_dict: Any = None  # state of the optimizer to start from
     clip_grad_norm: float | None = 10.0  # largest gradient norm, None: no limit
     eps_steps: int | None = int(1e6)  # environment steps until epsilon is final; None: the agent's
@@ -59,6 +59,22 @@ class DQN(OffPolicyAlgo):
         if self.delta_clip is not None:
             check_range("delta_clip", self.delta_clip, 0, open_low=True)
         self.new_priority = float(self.default_priority or self.delta_clip or 1)
+
+    def optimizer_arguments(self) -> dict[str, Any]:
+        """``optim_kwargs``; unless they have one, Adam gets a large epsilon.
+
+        Rewards are rare and images bright: with Adam's own, the first updates of a bias can push
+        all units of a layer below zero for good (seen on Pong).
+        """
+        arguments = super().optimizer_arguments()
+        if issubclass(self.OptimCls, torch.optim.Adam | torch.optim.AdamW):
+            arguments.setdefault("eps", self.adam_eps)
+        return arguments
+
+    @property
+    def adam_eps(self) -> float:
+        """As in Bellemare et al. 2017, for any size of batches."""
+        return 0.01 / self.batch_size
 
     def _set_schedules(self) -> None:
         super()._set_schedules()

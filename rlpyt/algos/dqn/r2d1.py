@@ -87,7 +87,7 @@ class R2D1(DQN):
     n_step_return: int = 5  # rewards in a target before it bootstraps
     learning_rate: float = 1e-4  # of the optimizer
     OptimCls: type[torch.optim.Optimizer] = torch.optim.Adam  # of torch.optim: RMSprop, SGD, ...
-    optim_kwargs: dict[str, Any] | None = None  # the optimizer's further arguments: {"eps": 1e-3}
+    optim_kwargs: dict[str, Any] | None = None  # the optimizer's; Adam's eps: 1e-3
     initial_optim_state_dict: Any = None  # state of the optimizer to start from
     clip_grad_norm: float | None = 80.0  # largest gradient norm, None: no limit; 40-80
     eps_steps: int | None = int(1e6)  # environment steps until epsilon is final; None: the agent's
@@ -126,6 +126,11 @@ class R2D1(DQN):
         self.input_priority_shift = whole_number(
             "input_priority_shift", self.input_priority_shift, 0
         )
+
+    @property
+    def adam_eps(self) -> float:
+        """As in Kapturowski et al. 2019."""
+        return 1e-3
 
     def check_parts(self, agent: Any, batch_spec: Any, mid_batch_reset: bool) -> None:
         """Sequences may have gaps where the sampler waits with resets, if they begin as it does.

@@ -12,6 +12,7 @@ _CLASSIC: Parts = {
     "algo": {
         "discount": 0.99,
         "learning_rate": 2.5e-4,
+        "optim_kwargs": {"eps": 1e-8},
         "batch_size": 64,
         "n_step_return": 3,
         "min_steps_learn": 1000,
@@ -48,6 +49,7 @@ CLASSIC: dict[str, Parts] = {
         "algo": {
             "discount": 0.99,
             "learning_rate": 1e-3,
+            "optim_kwargs": {"eps": 1e-8},
             "batch_T": 20,
             "batch_B": 32,
             "warmup_T": 10,
