@@ -29,6 +29,7 @@ EXTRAS = {
     "dev": [
         "pytest>=8",
         "pytest-timeout>=2.3",
+        "pytest-xdist>=3.6",
         "hypothesis>=6.100",
         "ruff>=0.17,<0.18",
         "mypy>=2,<3",
@@ -37,8 +38,9 @@ EXTRAS = {
         "selenium>=4",  # drives the browser that looks at reports
         "types-tqdm",
         "scipy",
+        "cma>=4",  # what evolution strategies are compared with
     ],
-    "bench": ["stable-baselines3>=2.9"],
+    "bench": ["stable-baselines3>=2.9", "cma>=4"],
 }
 EXTRAS["all"] = sorted(
     {

@@ -25,6 +25,8 @@ CONTROL = {
     "sac": "rlpyt.agents.qpg.sac_agent:SacAgent",
     "sac_v": "rlpyt.agents.qpg.sac_v_agent:SacAgent",
 }
+# Evolution strategies, which all search an agent of one kind.
+EVOLUTION = ("cmaes", "cem", "openai_es")
 # Arguments that are the schedule of epsilon in training.
 EPSILONS = ("eps_init", "eps_final", "eps_final_min", "eps_itr_min", "eps_itr_max")
 
@@ -56,9 +58,30 @@ def build_agent(options: RunOptions, env_spaces: Any) -> Any:
             )
     if options.algo_name in CONTROL:
         return _control_agent(options, image)
+    if options.algo_name in EVOLUTION:
+        return _evolution_agent(options, image)
     model_kwargs = _model_kwargs(options, "fc_sizes" if image else "hidden_sizes")
     kwargs = dict(chosen.args)
     return agent_for(env_spaces, recurrent=chosen.recurrent, model_kwargs=model_kwargs, **kwargs)
+
+
+def collector_kwargs(options: RunOptions) -> dict[str, Any]:
+    """What the sampler is told about its collection loop, where the agent needs one of its own.
+
+    Raises:
+        ValueError: that loop does not fit the other options.
+    """
+    if options.algo_name not in EVOLUTION:
+        return {}
+    from rlpyt.es.collector import PopulationCollector
+
+    sampler = options.sampler
+    if sampler.asynchronous or options.ranks > 1 or sampler.kind not in ("serial", "cpu"):
+        raise ValueError(
+            f"{options.algo_name} tries candidates out in one process or in workers: take the "
+            "sampler serial or cpu, not asynchronous, and ranks=1."
+        )
+    return {"CollectorCls": PopulationCollector}
 
 
 def _q_agent(options: RunOptions, env_spaces: Any, image: bool) -> Any:
@@ -121,6 +144,19 @@ def _control_agent(options: RunOptions, image: bool) -> Any:
             raise TypeError(f"agent.args: {network}={given!r} must be a dictionary.")
         kwargs[network] = {**same, **given}
     return cls(model_kwargs=model_kwargs, **kwargs)
+
+
+def _evolution_agent(options: RunOptions, image: bool) -> Any:
+    from rlpyt.es.agent import EsAgent
+
+    if image or options.agent.recurrent:
+        raise ValueError(
+            f"{options.algo_name} searches small networks without memory, for vectors"
+            + (f", and {options.env} gives images" if image else "")
+            + "; ppo learns from images, and trains an LSTM."
+        )
+    model_kwargs = _model_kwargs(options, "hidden_sizes")
+    return EsAgent(model_kwargs=model_kwargs, **_agent_kwargs(options, EsAgent))
 
 
 def _agent_kwargs(options: RunOptions, cls: Any) -> dict[str, Any]:

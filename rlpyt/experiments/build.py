@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium
-import numpy as np
 
 from rlpyt.envs import gym as gym_envs
 from rlpyt.envs.atari.games import rom_id
@@ -19,7 +18,7 @@ from rlpyt.envs.base import build_env
 from rlpyt.envs.gym_registry import current_id
 from rlpyt.errors import WorkerError
 from rlpyt.experiments import rundir
-from rlpyt.experiments.agents import build_agent
+from rlpyt.experiments.agents import build_agent, collector_kwargs
 from rlpyt.experiments.options import RunOptions, UnknownName
 from rlpyt.samplers.collections import TrajInfo
 from rlpyt.utils import torchrun
@@ -42,6 +41,9 @@ ALGORITHMS = {
     "td3": "rlpyt.algos.qpg.td3:TD3",
     "sac": "rlpyt.algos.qpg.sac:SAC",
     "sac_v": "rlpyt.algos.qpg.sac_v:SAC_V",
+    "cmaes": "rlpyt.es.algo:CmaesAlgo",
+    "cem": "rlpyt.es.algo:CemAlgo",
+    "openai_es": "rlpyt.es.algo:OpenaiEsAlgo",
 }
 SAMPLERS = {
     "serial": "rlpyt.samplers.serial.sampler:SerialSampler",
@@ -69,7 +71,6 @@ TOYS = {
 # Of torch.optim: the base, one that computes the loss itself, one for sparse gradients alone.
 NO_OPTIMIZERS = ("Optimizer", "LBFGS", "SparseAdam")
 LONGEST_EPISODE = 30_000  # steps; bounds an evaluation in environments that never end
-RGB_DIMS = 3
 STICKY = 0.25  # repeat probability of the ALE's versions 0 and 5
 
 
@@ -106,21 +107,6 @@ class EnvRecipe:
             )
         kwargs = {**self.eval_kwargs, **(self.render_kwargs if render else {})}
         return build_env(self.EnvCls, kwargs)
-
-    def picture(self, env: Any) -> Any:
-        """What an environment made with ``render`` shows now, [height, width, 3] uint8.
-
-        Floats in [0, 1], as MinAtar gives them, become bytes.
-
-        Raises:
-            ValueError: it has no such picture to give.
-        """
-        if not hasattr(env, "render"):
-            raise ValueError(f"{type(env).__name__} draws no pictures: it has no method render.")
-        picture = env.render() if self.render_kwargs else env.render(mode="rgb_array")
-        if getattr(picture, "ndim", 0) != RGB_DIMS:
-            raise ValueError(f"{env} gives no RGB picture: render() returned {type(picture)}.")
-        return np.uint8(np.round(255 * picture)) if picture.dtype.kind == "f" else picture
 
 
 def env_recipe(env_id: str, env_args: Mapping[str, Any] | None = None) -> EnvRecipe:
@@ -229,6 +215,7 @@ def build_sampler(options: RunOptions, recipe: EnvRecipe) -> Any:
         max_decorrelation_steps=sampler.max_decorrelation_steps,
         TrajInfoCls=recipe.TrajInfoCls,
         **evaluation,
+        **collector_kwargs(options),
     )
 
 

@@ -8,7 +8,7 @@ environment of their kind, ``TUNED`` adds what one environment needs.
 from collections.abc import Mapping
 from typing import Any
 
-from rlpyt.experiments.configs import continuous, q_learning, vtrace
+from rlpyt.experiments.configs import continuous, evolution, q_learning, vtrace
 from rlpyt.experiments.options import UnknownName
 
 Preset = Mapping[str, Any]
@@ -18,6 +18,7 @@ FAMILIES: dict[str, dict[str, Preset]] = {
         **q_learning.CLASSIC,
         **continuous.CLASSIC,
         **vtrace.CLASSIC,
+        **evolution.CLASSIC,
         "ppo": {
             "steps": 500_000,
             "sampler": {"batch_T": 128, "batch_B": 8},
@@ -124,6 +125,7 @@ FAMILIES: dict[str, dict[str, Preset]] = {
     "mujoco": {
         **continuous.MUJOCO,
         **vtrace.MUJOCO,
+        **evolution.MUJOCO,
         "ppo": {
             "steps": 1_000_000,
             "sampler": {"batch_T": 256, "batch_B": 8},
@@ -161,6 +163,7 @@ FAMILIES: dict[str, dict[str, Preset]] = {
 TUNED: dict[str, dict[str, Preset]] = {
     "CartPole-v1": {
         **vtrace.TUNED["CartPole-v1"],
+        **evolution.TUNED["CartPole-v1"],
         "ppo": {
             # Short batches used often: 500 of 500 for each of three seeds within 100k steps.
             "steps": 250_000,
@@ -169,6 +172,7 @@ TUNED: dict[str, dict[str, Preset]] = {
         },
     },
     "Pendulum-v1": {
+        **evolution.TUNED["Pendulum-v1"],
         "ppo": {
             # Returns of -1500 at gamma = 0.99 drown the critic; a shorter horizon suffices here.
             "algo": {"discount": 0.9, "epochs": 10, "minibatches": 8},

@@ -1,0 +1,119 @@
+"""The collection loop of evolution strategies: a batch is one whole episode in each environment."""
+
+from typing import Any
+
+import numpy as np
+
+from rlpyt.samplers.blocks import clipped, is_batch, null_rows
+from rlpyt.samplers.collections import TrajInfo
+from rlpyt.samplers.collectors import Collector
+from rlpyt.samplers.place import ACTING, DOING, STEP
+from rlpyt.samplers.traj_stats import BatchTrajStats
+from rlpyt.utils.buffer import leaves_of
+
+
+class PopulationCollector(Collector):
+    """Every batch begins with a reset of all environments, seeded as the agent's settings say.
+
+    An environment whose episode is over rests; what is recorded of it then is what waiting
+    collectors record, zeros and done. When all rest the batch is complete, however many of its T
+    steps are left. An episode that is not over by then is cut off, and counts as it is.
+
+    The agent must act beside the environments (serial, CPU and Ray samplers).
+
+    Raises:
+        ValueError: it does not, or gives no seeds.
+    """
+
+    mid_batch_reset = False
+    records_final_observations = False
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.agent is None or "seeds" not in getattr(self.agent, "settings", {}):
+            raise ValueError(
+                f"{type(self).__name__} needs an agent beside its environments that tells the "
+                "seeds of episodes, as EsAgent does: take SerialSampler, CpuSampler or RaySampler."
+            )
+
+    def start_envs(self, max_decorrelation_steps: int = 0) -> tuple[Any, list[Any]]:
+        """Reset once; random steps first would be lost with the reset of the first batch."""
+        return super().start_envs(0)
+
+    def _watch_trajectories(self, traj_infos: list[Any]) -> None:
+        """Whole batches at once for the stock TrajInfo, step by step for others."""
+        self._stats = None
+        self._watch = None
+        if not all(type(info) is TrajInfo for info in traj_infos):
+            self._watch = self._watch_step
+        self.traj_infos = traj_infos
+
+    def collect_batch(
+        self, agent_inputs: Any, traj_infos: list[Any], itr: int
+    ) -> tuple[Any, list[Any], list[Any]]:
+        """Run an episode of at most T steps in every environment."""
+        step, block, actions = self.step, self.block, self.actions
+        progress, clip, watch = self.surroundings.progress, self._clip, self._watch
+        length = np.full(block.B, self.batch_T)
+        self._begin_episodes()
+        actions.begin(self.batch_T)
+        for batch, record in self._write_first:
+            batch[0] = record
+        for t in range(self.batch_T):
+            progress[STEP], progress[DOING] = t, ACTING
+            for batch, record in self._write_observation:
+                batch[t] = record
+            actions.act(t)
+            for batch, record in self._write_agent:
+                batch[t] = record
+            action = step.action if clip is None else clipped(step.action, *clip)
+            ended = block.advance(step, action, watch)
+            for batch, record in self._write_env:
+                batch[t] = record
+            if ended:
+                length[ended] = t + 1
+                block.rest(ended)
+                if len(block.resting) == block.B:
+                    break
+        progress[STEP], progress[DOING] = -1, ACTING
+        self._blank_after(length)
+        return agent_inputs, self.traj_infos, self._finished(length)
+
+    def _begin_episodes(self) -> None:
+        step, block = self.step, self.block
+        block.wake()
+        block.forget_infos()
+        self._seed_envs()
+        block.reset(step.observation, range(block.B))
+        null_rows(step.action, step.reward, self._null_action, range(block.B))
+        step.done[:] = False
+
+    def _seed_envs(self) -> None:
+        seeds, first = self.agent.settings["seeds"][self.env_ranks].tolist(), 0
+        for env in self.block.envs:
+            n = env.n if is_batch(env) else 1
+            own = seeds[first : first + n]
+            if min(own) >= 0 and hasattr(env, "seed"):
+                env.seed(own if is_batch(env) else own[0])
+            first += n
+
+    def _blank_after(self, length: Any) -> None:
+        """What is recorded of environments that rested: zeros, and done."""
+        agent, env = self.samples_np.agent, self.samples_np.env
+        fields = (agent.action, agent.agent_info, env.observation, env.reward, env.env_info)
+        leaves = [leaf for field in fields for leaf in leaves_of(field)]
+        for b in np.flatnonzero(length < self.batch_T):
+            for leaf in leaves:
+                leaf[length[b] :, b] = 0
+            env.done[length[b] :, b] = True
+
+    def _finished(self, length: Any) -> list[Any]:
+        """The trajectories of all environments; new ones are begun."""
+        infos, B = self.traj_infos, self.block.B
+        self.traj_infos = [self.TrajInfoCls() for _ in range(B)]
+        if self._watch is not None:
+            return [info.terminate(self.step.observation[b]) for b, info in enumerate(infos)]
+        ended = np.zeros((self.batch_T, B), bool)
+        ended[length - 1, np.arange(B)] = True
+        stats = BatchTrajStats(self.traj_infos, infos[0]._discount)
+        return stats.add(self.samples_np.env.reward, ended, self.TrajInfoCls)

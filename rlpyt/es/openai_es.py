@@ -1,0 +1,96 @@
+"""The evolution strategy of Salimans et al. 2017: a gradient estimated from random directions."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rlpyt.es.base import Array, MirroredES, centered_ranks
+from rlpyt.utils.checks import check_range
+
+ADAM = (0.9, 0.999, 1e-8)  # beta1, beta2, epsilon
+
+
+def adam_step(gradient: Array, m: Array, v: Array, t: int) -> tuple[Array, Array, Array]:
+    """Adam (Kingma & Ba 2015, algorithm 1).
+
+    Args:
+        gradient: [n].
+        m, v: [n], the moments so far; zero at first.
+        t: number of this step, from 1.
+
+    Returns:
+        (step, m, v): what to subtract at a learning rate of one, and the new moments.
+    """
+    beta1, beta2, epsilon = ADAM
+    m = beta1 * m + (1 - beta1) * gradient
+    v = beta2 * v + (1 - beta2) * gradient**2
+    step = (m / (1 - beta1**t)) / (np.sqrt(v / (1 - beta2**t)) + epsilon)
+    return step, m, v
+
+
+class OpenAIES(MirroredES):
+    """Descends the smoothed function E f(mean + sigma eps), with a fixed sigma.
+
+    For many components and large populations. Candidates come in pairs, values count by their
+    ranks, and Adam takes the steps.
+
+    Args:
+        x0, sigma0, opts, popsize, seed: see `BaseES`; popsize must be even.
+        learning_rate: of Adam, the step in each component; 0.001 to 0.1.
+        weight_decay: pulls towards zero: this times the mean is added to the gradient, whose
+            components are those of ranks, so below 1 / sigma; 0 to 0.01.
+        learning_rate_decay, sigma_decay: factors per generation.
+        sigma_min: the smallest sigma, in units of sigma0.
+    """
+
+    _learnt = ("sigma", "learning_rate", "_m", "_v")
+
+    def __init__(
+        self,
+        x0: ArrayLike,
+        sigma0: ArrayLike,
+        opts: Mapping[str, Any] | None = None,
+        *,
+        popsize: int | None = None,
+        seed: int | None = None,
+        learning_rate: float = 0.01,
+        weight_decay: float = 0.0,
+        learning_rate_decay: float = 1.0,
+        sigma_decay: float = 1.0,
+        sigma_min: float = 0.01,
+    ) -> None:
+        super().__init__(x0, sigma0, opts, popsize=popsize, seed=seed)
+        check_range("learning_rate", learning_rate, 0, open_low=True)
+        check_range("weight_decay", weight_decay, 0)
+        check_range("learning_rate_decay", learning_rate_decay, 0, 1, open_low=True)
+        check_range("sigma_decay", sigma_decay, 0, 1, open_low=True)
+        check_range("sigma_min", sigma_min, 0, 1)
+        self.sigma: float = self.sigma0
+        self.learning_rate = float(learning_rate)
+        self.weight_decay = weight_decay
+        self.learning_rate_decay = learning_rate_decay
+        self.sigma_decay, self.sigma_min = sigma_decay, sigma_min
+        self._m, self._v = np.zeros(self.n), np.zeros(self.n)
+
+    @property
+    def stds(self) -> Array:
+        """Sigma, in every component."""
+        return np.full(self.n, self.sigma)
+
+    def gradient(self, solutions: Array, values: Array) -> Array:
+        """Estimated gradient [n] of the smoothed function, values replaced by centered ranks.
+
+        g = 1 / (popsize sigma) sum_i F_i eps_i        (Salimans et al. 2017, algorithm 1)
+        """
+        noise = (solutions - self.mean) / self.sigma
+        gradient: Array = centered_ranks(values) @ noise / (self.popsize * self.sigma)
+        return gradient
+
+    def _update(self, solutions: Array, values: Array) -> None:
+        gradient = self.gradient(solutions, values) + self.weight_decay * self.mean
+        step, self._m, self._v = adam_step(gradient, self._m, self._v, self.iterations + 1)
+        self.mean = self.mean - self.learning_rate * step
+        self.learning_rate *= self.learning_rate_decay
+        self.sigma = max(self.sigma * self.sigma_decay, self.sigma_min * self.sigma0)

@@ -1,0 +1,66 @@
+"""Parameter-exploring policy gradients (Sehnke et al. 2010), with symmetric sampling."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rlpyt.es.base import Array, MirroredES, centered_ranks
+from rlpyt.es.openai_es import adam_step
+from rlpyt.utils.checks import check_range
+
+
+class PEPG(MirroredES):
+    """As OpenAI-ES, with a deviation for each component that is learnt by gradient as well.
+
+    Values count by their ranks, and Adam takes the steps of the mean.
+
+    Args:
+        x0, sigma0, opts, popsize, seed: see `BaseES`; popsize must be even; sigma0 may be [n].
+        learning_rate: of Adam, for the mean; 0.001 to 0.1.
+        std_learning_rate: of the deviations; 0.05 to 0.5.
+        max_change: most that a deviation changes in one generation, as a share of it.
+    """
+
+    takes_stds = True
+    _learnt = ("_stds", "_m", "_v")
+
+    def __init__(
+        self,
+        x0: ArrayLike,
+        sigma0: ArrayLike,
+        opts: Mapping[str, Any] | None = None,
+        *,
+        popsize: int | None = None,
+        seed: int | None = None,
+        learning_rate: float = 0.01,
+        std_learning_rate: float = 0.1,
+        max_change: float = 0.2,
+    ) -> None:
+        super().__init__(x0, sigma0, opts, popsize=popsize, seed=seed)
+        check_range("learning_rate", learning_rate, 0, open_low=True)
+        check_range("std_learning_rate", std_learning_rate, 0)
+        check_range("max_change", max_change, 0, 1)
+        self.learning_rate, self.std_learning_rate = learning_rate, std_learning_rate
+        self.max_change = max_change
+        self._stds = np.broadcast_to(self.sigma0, (self.n,)).copy()
+        self._m, self._v = np.zeros(self.n), np.zeros(self.n)
+
+    @property
+    def stds(self) -> Array:
+        """As learnt."""
+        return self._stds
+
+    def _update(self, solutions: Array, values: Array) -> None:
+        """Symmetric estimates of both gradients (Sehnke et al. 2010, eq. 13 and 14)."""
+        noise = self._halves(solutions)[0] - self.mean
+        plus, minus = self._halves(centered_ranks(values))
+        gradient = (plus - minus) @ noise / self.popsize
+        step, self._m, self._v = adam_step(gradient, self._m, self._v, self.iterations + 1)
+        self.mean = self.mean - self.learning_rate * step
+        # Centered ranks have mean zero, which is the baseline.
+        curvature = (noise**2 - self._stds**2) / self._stds
+        change = -self.std_learning_rate * ((plus + minus) / 2) @ curvature / (self.popsize / 2)
+        limit = self.max_change * self._stds
+        self._stds = self._stds + np.clip(change, -limit, limit)
