@@ -25,6 +25,8 @@ CONTROL = {
     "sac": "rlpyt.agents.qpg.sac_agent:SacAgent",
     "sac_v": "rlpyt.agents.qpg.sac_v_agent:SacAgent",
 }
+# Samplers whose agent acts beside its environments.
+LOCAL_AGENTS = ("serial", "cpu", "ray")
 # Evolution strategies, which all search an agent of one kind.
 EVOLUTION = ("cmaes", "cem", "openai_es")
 # Arguments that are the schedule of epsilon in training.
@@ -76,10 +78,10 @@ def collector_kwargs(options: RunOptions) -> dict[str, Any]:
     from rlpyt.es.collector import PopulationCollector
 
     sampler = options.sampler
-    if sampler.asynchronous or options.ranks > 1 or sampler.kind not in ("serial", "cpu"):
+    if sampler.asynchronous or options.ranks > 1 or sampler.kind not in LOCAL_AGENTS:
         raise ValueError(
             f"{options.algo_name} tries candidates out in one process or in workers: take the "
-            "sampler serial or cpu, not asynchronous, and ranks=1."
+            "sampler serial, cpu or ray, not asynchronous, and ranks=1."
         )
     return {"CollectorCls": PopulationCollector}
 

@@ -51,6 +51,7 @@ SAMPLERS = {
     "gpu": "rlpyt.samplers.parallel.gpu.sampler:GpuSampler",
     "alternating": "rlpyt.samplers.parallel.gpu.alternating_sampler:AlternatingSampler",
     "no-overlap": "rlpyt.samplers.parallel.gpu.alternating_sampler:NoOverlapAlternatingSampler",
+    "ray": "rlpyt.samplers.ray_sampler:RaySampler",
 }
 ASYNC_SAMPLERS = {
     "serial": "rlpyt.samplers.async_.serial_sampler:AsyncSerialSampler",
@@ -207,6 +208,8 @@ def build_sampler(options: RunOptions, recipe: EnvRecipe) -> Any:
             "eval_env_kwargs": recipe.eval_kwargs,
         }
     kinds = ASYNC_SAMPLERS if sampler.asynchronous else SAMPLERS
+    if sampler.kind not in kinds:
+        raise ValueError(f"sampler.kind={sampler.kind!r} cannot be asynchronous; cpu and gpu can.")
     return _import(kinds[sampler.kind])(
         EnvCls=recipe.EnvCls,
         env_kwargs=recipe.kwargs,

@@ -37,8 +37,9 @@ class SamplerOptions:
     """How experience is collected."""
 
     # serial: in this process; cpu: in workers that act themselves; gpu: in workers, this process
-    # acts for all; alternating, no-overlap: as gpu, in two groups of workers that take turns.
-    kind: Literal["serial", "cpu", "gpu", "alternating", "no-overlap"] = "cpu"
+    # acts for all; alternating, no-overlap: as gpu, in two groups of workers that take turns; ray:
+    # in actors of a Ray cluster (RAY_ADDRESS, or one on this machine).
+    kind: Literal["serial", "cpu", "gpu", "alternating", "no-overlap", "ray"] = "cpu"
     n_workers: int = 2  # worker processes, about one per core; of all groups together
     batch_T: int = 128  # time steps per batch and environment
     batch_B: int = 8  # environments side by side, shared out over the workers

@@ -63,3 +63,22 @@ def test_under_torchrun_a_directory_must_be_given(monkeypatch, tmp_path):
     options, _ = read_flags("a2c", "CartPole-v1", ["--ranks", "3"])
     with pytest.raises(ValueError, match="ranks=3, and torchrun has started 2"):
         build_runner(options, tmp_path)
+
+
+@pytest.mark.slow
+def test_a_run_on_a_ray_cluster_equals_one_on_this_machine(tmp_path):
+    for kind in ("cpu", "ray"):
+        flags = [*SMALL[2:], "--steps", "320", "--seed", "3", "--run-dir", str(tmp_path / kind)]
+        rlpyt("train", "a2c", "CartPole-v1", "--sampler.kind", kind, *flags)
+    here, there = (
+        json.loads((tmp_path / k / "evaluation.json").read_text()) for k in ("cpu", "ray")
+    )
+    assert here == there
+
+
+def test_ray_cannot_be_asynchronous(tmp_path):
+    options, _ = read_flags(
+        "a2c", "CartPole-v1", ["--sampler.kind", "ray", "--sampler.asynchronous"]
+    )
+    with pytest.raises(ValueError, match="cannot be asynchronous"):
+        build_runner(options, tmp_path)
