@@ -59,6 +59,10 @@ class RlAlgorithm:
         """Train on new samples or from replay; returns a named tuple of lists to log."""
         raise NotImplementedError(f"{type(self).__name__} must implement optimize_agent.")
 
+    def statistics(self) -> dict[str, float]:
+        """What a row of progress.csv says of the algorithm, always under the same names."""
+        return {}
+
     def optim_state_dict(self) -> Any:
         """State of the optimizer, or of several by name."""
         return self.optimizer.state_dict()  # type: ignore[attr-defined]

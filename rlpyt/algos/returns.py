@@ -280,10 +280,10 @@ def valid_from_done(done: ArrayT) -> ArrayT:
 
 def _backward_sum(base: NDArray[Any], carry: NDArray[Any], last: NDArray[Any]) -> NDArray[Any]:
     """x_t = base_t + carry_t x_{t+1} for all t, from x_T = last; overwrites ``base``."""
-    T = len(base)
+    shape = (len(base), last.size)  # there may be no rows
     x = last.reshape(-1)
     product = np.empty_like(x)
-    for row, weight in zip(base.reshape(T, -1)[::-1], carry.reshape(T, -1)[::-1]):
+    for row, weight in zip(base.reshape(shape)[::-1], carry.reshape(shape)[::-1]):
         np.multiply(weight, x, out=product)
         np.add(row, product, out=row)
         x = row

@@ -49,10 +49,11 @@ def bootstrapped_returns(
         reach_terminal: whether it is; ``None``: as the trajectory says.
 
     Raises:
-        TypeError: ``reach_terminal`` is missing, and the rewards are no trajectory.
+        TypeError: ``reach_terminal`` is missing, and the rewards are no trajectory; or ``last_V``
+            is ``None`` where something follows.
     """
-    r, done = _rewards(rewards, reach_terminal)
-    return discount_return(r, done, _last(last_V), gamma)
+    r, done, last = _ends(rewards, last_V, reach_terminal)
+    return discount_return(r, done, last, gamma)
 
 
 def td0_target(
@@ -67,10 +68,15 @@ def td0_target(
         last_V, reach_terminal: of ``bootstrapped_returns``.
 
     Raises:
-        TypeError: ``reach_terminal`` is missing, and the rewards are no trajectory.
+        TypeError: as of ``bootstrapped_returns``.
         ValueError: there are other than T values.
     """
-    return td0_error(gamma, rewards, Vs, last_V, reach_terminal) + _numbers(Vs)
+    r, _, last = _ends(rewards, last_V, reach_terminal)
+    v = _numbers(Vs)
+    if v.shape != r.shape:
+        raise ValueError(f"Vs of shape {v.shape} must have the shape of rewards, {r.shape}.")
+    following = np.append(v[1:], np.broadcast_to(last, (1, *r.shape[1:])), 0)[: len(r)]
+    return (r + float(gamma) * following).astype(r.dtype)
 
 
 def td0_error(
@@ -92,10 +98,8 @@ def gae(
         lam: in [0, 1]; 0 trusts the values, 1 is the bootstrapped return minus the value.
         gamma, rewards, Vs, last_V, reach_terminal: of ``td0_target``; errors as well.
     """
-    r, done = _rewards(rewards, reach_terminal)
-    advantage, _ = generalized_advantage_estimation(
-        r, _numbers(Vs), done, _last(last_V), gamma, lam
-    )
+    r, done, last = _ends(rewards, last_V, reach_terminal)
+    advantage, _ = generalized_advantage_estimation(r, _numbers(Vs), done, last, gamma, lam)
     return advantage
 
 
@@ -117,8 +121,11 @@ def geometric_cumsum(alpha: float, x: Any) -> Array:
     return np.moveaxis(sums, 0, -1)
 
 
-def _rewards(rewards: Any, reach_terminal: Any) -> tuple[Array, Array]:
-    """Rewards, and ``done`` that is true where the last observation is terminal."""
+def _ends(rewards: Any, last_V: Any, reach_terminal: Any) -> tuple[Array, Array, Array]:
+    """Rewards, ``done`` that is true where the last observation is terminal, and what it is worth.
+
+    Where it is terminal that is nothing, whatever ``last_V`` says.
+    """
     r = _numbers(getattr(rewards, "rewards", rewards))
     if reach_terminal is None:
         if not hasattr(rewards, "reach_terminal"):
@@ -128,14 +135,16 @@ def _rewards(rewards: Any, reach_terminal: Any) -> tuple[Array, Array]:
             )
         reach_terminal = rewards.reach_terminal
     done = np.zeros(r.shape, bool)
-    if len(done):
-        done[-1] = numpify_buffer(reach_terminal)
-    return r, done
-
-
-def _last(last_V: Any) -> Any:
-    value = np.asarray(numpify_buffer(last_V), np.float64)
-    return value.item() if value.size == 1 else value
+    terminal = np.asarray(numpify_buffer(reach_terminal), bool)
+    done[-1:] = terminal
+    if last_V is None and not terminal.all():
+        raise TypeError(
+            "last_V is None, but something follows the last step: give its value (a sampler "
+            "records it if it is initialized with bootstrap_value=True)."
+        )
+    value = np.asarray(0.0 if last_V is None else numpify_buffer(last_V), np.float64)
+    value = value.reshape(()) if value.size == 1 else value
+    return r, done, np.where(terminal, 0.0, value)
 
 
 def _numbers(x: Any) -> Array:

@@ -60,6 +60,7 @@ def draw(command: Plot) -> None:
 
     if not 0 < command.confidence < 1:
         raise UsageError(f"--confidence {command.confidence} must lie between 0 and 1.")
+    _refuse_idle(command)
     style.check_output(command.output)
     ranges = _ranges(command.normalize)
     runs = read_runs(*command.runs, group_by=command.group_by)
@@ -80,6 +81,17 @@ def draw(command: Plot) -> None:
         picture: Any = getattr(comparisons, f"draw_{command.kind}")
         figure = picture(scores, command.title, command.confidence)
     style.save(figure, command.output)
+
+
+def _refuse_idle(command: Plot) -> None:
+    """A flag that would change nothing was meant for another picture."""
+    curves = command.kind == "curves"
+    for name in ("score", "normalize") if curves else ("x", "smooth"):
+        if getattr(command, name) != getattr(Plot, name):
+            suits = "profile, improvement or intervals" if curves else "curves"
+            raise UsageError(
+                f"--{name} is for --kind {suits}, and changes nothing of {command.kind}."
+            )
 
 
 def _ranges(text: str | None) -> str | dict[str, list[float]] | None:

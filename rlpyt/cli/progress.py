@@ -73,6 +73,9 @@ class ProgressHook:
     def _summary(self, runner: Any) -> str:
         """``iteration 12, 21,034 steps/s, return 312.4, 00:18 left``, as far as it is known."""
         parts = [f"iteration {runner.cum_steps // runner.itr_batch_size:,}"]
+        taken = getattr(runner.algo, "steps_taken", None)  # of batches whose rows may rest
+        if taken is not None:
+            parts.append(f"{taken:,} steps taken")
         speed = runner.steps_per_second
         if isfinite(speed) and speed > 0:
             parts.append(f"{speed:,.0f} steps/s")

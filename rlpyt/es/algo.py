@@ -18,7 +18,7 @@ from rlpyt.utils.checks import check_range, whole_number
 from rlpyt.utils.seed import env_seed, get_seed, make_seed
 
 # candidateReturn: mean return of each candidate, over its episodes. searchStd: mean deviation of
-# the search distribution. generationSteps: environment steps really taken for a batch, of T * B.
+# the search distribution. generationSteps: environment steps taken for a batch, of T * B.
 OptInfo = namedtuple("OptInfo", ["candidateReturn", "searchStd", "generationSteps"])
 
 
@@ -29,6 +29,10 @@ class EvolutionAlgo(RlAlgorithm):
     A batch [T, B] holds one whole episode of each environment (`PopulationCollector`), so T is
     the longest that an episode may be. A generation of ``popsize`` candidates with ``episodes``
     each takes popsize * episodes / B batches, usually one. Return counts undiscounted.
+
+    Attributes:
+        steps_taken: environment steps of all episodes so far; runners count T * B for each batch,
+            as their budget, with the rests of environments whose episode is over.
 
     Raises:
         TypeError, ValueError: a setting is of the wrong kind or out of range.
@@ -86,9 +90,16 @@ class EvolutionAlgo(RlAlgorithm):
         seed = get_seed()
         seed = make_seed() if seed is None else seed
         x0 = agent.population.favourite().double().numpy()
-        self.strategy = self.make_strategy(x0, popsize, env_seed(seed, 0, "evolution"))
+        try:
+            self.strategy = self.make_strategy(x0, popsize, env_seed(seed, 0, "evolution"))
+        except ValueError as error:
+            if self.popsize is not None:
+                raise
+            own = f"popsize is batch_B={batch_spec.B} / episodes={self.episodes}"
+            raise ValueError(f"{error} ({own}: choose another batch_B.)") from None
         self._episode_rng = np.random.default_rng(env_seed(seed, 0, "evolution episodes"))
         self._batch_size = 0  # nothing is replayed
+        self.steps_taken = 0
         self._begin_generation()
 
     def checked_popsize(self, B: int) -> int:
@@ -156,7 +167,13 @@ class EvolutionAlgo(RlAlgorithm):
         else:
             self._hand_out()
         std = float(self.strategy.stds.mean())
-        return OptInfo(candidate_return, [std], [int(valid.sum())])
+        steps = int(valid.sum())
+        self.steps_taken += steps
+        return OptInfo(candidate_return, [std], [steps])
+
+    def statistics(self) -> dict[str, float]:
+        """The steps really taken, beside those of the budget."""
+        return {"CumStepsTaken": self.steps_taken}
 
     def optim_state_dict(self) -> dict[str, Any]:
         """Nothing: a strategy's state, often large, is in checkpoints only."""
@@ -172,6 +189,7 @@ class EvolutionAlgo(RlAlgorithm):
             "seeds": self._seeds.copy(),
             "n_done": self._n_done,
             "update_counter": self.update_counter,
+            "steps_taken": self.steps_taken,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -181,6 +199,7 @@ class EvolutionAlgo(RlAlgorithm):
         self._solutions, self._returns = state["solutions"].copy(), state["returns"].copy()
         self._seeds, self._n_done = state["seeds"].copy(), state["n_done"]
         self.update_counter = state["update_counter"]
+        self.steps_taken = state["steps_taken"]
         self._hand_out()
 
 

@@ -188,6 +188,9 @@ class MirroredES(BaseES):
     """Base of strategies whose candidates come in pairs: mean + sigma eps and mean - sigma eps.
 
     Rows i and i + popsize / 2 are a pair (antithetic sampling).
+
+    Raises:
+        ValueError: popsize is odd; and what `BaseES` raises.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -206,19 +209,6 @@ class MirroredES(BaseES):
     def _halves(self, x: Array) -> tuple[Array, Array]:
         """The first of each pair, and the second."""
         return x[: self.popsize // 2], x[self.popsize // 2 :]
-
-
-def centered_ranks(x: Array) -> Array:
-    """Ranks [N] scaled to [-0.5, 0.5], the least -0.5; equal values share the mean of their ranks.
-
-    (Salimans et al. 2017, section 2.1.) Sharing keeps two candidates of the same worth from being
-    told apart by their order.
-    """
-    _, which, counts = np.unique(x, return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    rank = last - (counts + 1) / 2
-    ranks: Array = rank[which] / (len(x) - 1) - 0.5
-    return ranks
 
 
 def _start(x0: ArrayLike) -> Array:

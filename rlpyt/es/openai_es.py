@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rlpyt.es.base import Array, MirroredES, centered_ranks
+from rlpyt.es.base import Array, MirroredES
 from rlpyt.utils.checks import check_range
+from rlpyt.utils.transforms import rank_transform
 
 ADAM = (0.9, 0.999, 1e-8)  # beta1, beta2, epsilon
 
@@ -82,10 +83,17 @@ class OpenAIES(MirroredES):
     def gradient(self, solutions: Array, values: Array) -> Array:
         """Estimated gradient [n] of the smoothed function, values replaced by centered ranks.
 
-        g = 1 / (popsize sigma) sum_i F_i eps_i        (Salimans et al. 2017, algorithm 1)
+            g = 1 / (popsize sigma) sum_i F_i eps_i        (Salimans et al. 2017, algorithm 1)
+
+        Equal values share their rank, so that the order of candidates decides nothing.
+
+        Args:
+            solutions: [popsize, n], drawn around the present mean.
+            values: [popsize].
         """
         noise = (solutions - self.mean) / self.sigma
-        gradient: Array = centered_ranks(values) @ noise / (self.popsize * self.sigma)
+        ranks = rank_transform(values, share_ties=True)
+        gradient: Array = ranks @ noise / (self.popsize * self.sigma)
         return gradient
 
     def _update(self, solutions: Array, values: Array) -> None:

@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rlpyt.es.base import Array, MirroredES, centered_ranks
+from rlpyt.es.base import Array, MirroredES
 from rlpyt.es.openai_es import adam_step
 from rlpyt.utils.checks import check_range
+from rlpyt.utils.transforms import rank_transform
 
 
 class PEPG(MirroredES):
@@ -20,7 +21,7 @@ class PEPG(MirroredES):
         x0, sigma0, opts, popsize, seed: see `BaseES`; popsize must be even; sigma0 may be [n].
         learning_rate: of Adam, for the mean; 0.001 to 0.1.
         std_learning_rate: of the deviations; 0.05 to 0.5.
-        max_change: most that a deviation changes in one generation, as a share of it.
+        max_change: most that a deviation changes in one generation, as a share of it; below 1.
     """
 
     takes_stds = True
@@ -41,7 +42,7 @@ class PEPG(MirroredES):
         super().__init__(x0, sigma0, opts, popsize=popsize, seed=seed)
         check_range("learning_rate", learning_rate, 0, open_low=True)
         check_range("std_learning_rate", std_learning_rate, 0)
-        check_range("max_change", max_change, 0, 1)
+        check_range("max_change", max_change, 0, np.nextafter(1.0, 0.0))  # or one ends at zero
         self.learning_rate, self.std_learning_rate = learning_rate, std_learning_rate
         self.max_change = max_change
         self._stds = np.broadcast_to(self.sigma0, (self.n,)).copy()
@@ -55,7 +56,7 @@ class PEPG(MirroredES):
     def _update(self, solutions: Array, values: Array) -> None:
         """Symmetric estimates of both gradients (Sehnke et al. 2010, eq. 13 and 14)."""
         noise = self._halves(solutions)[0] - self.mean
-        plus, minus = self._halves(centered_ranks(values))
+        plus, minus = self._halves(rank_transform(values, share_ties=True))
         gradient = (plus - minus) @ noise / self.popsize
         step, self._m, self._v = adam_step(gradient, self._m, self._v, self.iterations + 1)
         self.mean = self.mean - self.learning_rate * step

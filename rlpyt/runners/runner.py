@@ -379,8 +379,9 @@ class MinibatchRlBase(BaseRunner):
             logger.record_tabular(
                 "CumReplayRatio", updates * samples_used / total if total else nan
             )
-            for name, value in getattr(self.sampler, "statistics", dict)().items():
-                logger.record_tabular(name, value)
+            for part in (self.sampler, self.algo):
+                for name, value in getattr(part, "statistics", dict)().items():
+                    logger.record_tabular(name, value)
         self._log_infos(traj_infos)
         logger.set_iteration(max(itr, 0))
         self._last_row: dict[str, Any] = logger.dump_tabular(with_prefix=False)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from rlpyt.curricula.env import TaskEnvs
 from rlpyt.samplers.collections import BatchSpec, TrajInfo
 from rlpyt.utils.checks import check_range, whole_number
 
@@ -29,12 +30,15 @@ class BaseSampler:
             environments, is taken for hung and ends the run with ``WorkerTimeout``. A warning
             comes before.
         reset_timeout: the same while it resets one.
+        curriculum: a ``rlpyt.curricula.base.Curriculum`` that chooses the task of each training
+            episode and hears what came of it; environments must be able to take one.
 
     Raises:
         TypeError, ValueError: an argument is of the wrong kind or out of range.
     """
 
     alternating = False
+    begun = False  # whether batches were obtained, so that episodes are under way
     interrupted = False  # whether the last batch does not follow the one before, which was cut off
 
     def __init__(
@@ -54,6 +58,7 @@ class BaseSampler:
         eval_deterministic: bool = False,
         env_timeout: float = 60.0,
         reset_timeout: float = 300.0,
+        curriculum: Any = None,
     ) -> None:
         if not callable(EnvCls):
             raise TypeError(
@@ -67,7 +72,10 @@ class BaseSampler:
                 f"CollectorCls={CollectorCls!r:.100} must be a class with a method collect_batch, "
                 "derived from rlpyt.samplers.collectors.DecorrelatingStartCollector."
             )
+        if curriculum is not None and not isinstance(EnvCls, TaskEnvs):
+            EnvCls = TaskEnvs(EnvCls, curriculum.space)
         self.EnvCls = EnvCls
+        self.curriculum = curriculum
         self.env_kwargs = dict(env_kwargs or {})
         self.batch_spec = BatchSpec(
             whole_number("batch_T", batch_T, 1), whole_number("batch_B", batch_B, 1)
@@ -96,6 +104,11 @@ class BaseSampler:
         check_range("reset_timeout", reset_timeout, low=0, open_low=True)
         self.reset_timeout = float(reset_timeout)
         self.mid_batch_reset = getattr(CollectorCls, "mid_batch_reset", True)
+        if curriculum is not None and not self.mid_batch_reset:
+            raise ValueError(
+                f"{CollectorCls} lets environments wait for the end of the batch, and a curriculum "
+                "counts every step: take a collector that resets at once."
+            )
 
     def initialize(self, *args: Any, **kwargs: Any) -> Any:
         """Acquire environments, buffers and processes; returns examples of one step."""

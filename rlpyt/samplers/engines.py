@@ -13,7 +13,9 @@ from rlpyt.utils.checks import whole_number
 
 
 class _Engine:
-    """Takes batches of an initialized sampler; the first is its first.
+    """Takes batches of an initialized sampler.
+
+    Episodes that are under way when it is made, by batches that others took, are not whole to it.
 
     Args:
         sampler: of any kind, initialized with the agent. With ``bootstrap_value`` trajectories
@@ -31,7 +33,8 @@ class _Engine:
             )
         self.sampler = sampler
         self._itr = 0
-        self._cutter = TrajectoryCutter(from_start=sampler.max_decorrelation_steps == 0)
+        fresh = sampler.max_decorrelation_steps == 0 and not sampler.begun
+        self._cutter = TrajectoryCutter(from_start=fresh)
 
     def _collect(self) -> list[Trajectory]:
         """One batch more; returns trajectories that ended in it."""

@@ -2,11 +2,13 @@
 
 import math
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
 
+from rlpyt.utils.checks import whole_number
 from rlpyt.utils.launching.affinity import affinity_from_code
 from rlpyt.utils.launching.placement import listed, placed
 from rlpyt.utils.launching.resources import is_code
@@ -66,7 +68,7 @@ class Hardware:
                 those that a code names are looked for, see ``launching.placement``.
 
         Raises:
-            TypeError: it is something else.
+            TypeError: it is something else, or has a value of the wrong kind.
             ValueError: a key is unknown, a number makes no sense, or a code is for a larger
                 machine.
         """
@@ -77,19 +79,20 @@ class Hardware:
         affinity = _of_one_process(decoded(affinity))
         available = available_cpus()
         cores = len(available)
-        cpus = [_listed(own) for own in affinity.get("workers_cpus") or ()]
+        cpus = _of_workers(affinity.get("workers_cpus"))
         if len(cpus) % groups:
             cpus *= groups
         most = len(cpus) or groups * cores
         if "n_workers" in affinity:
-            n_workers = affinity["n_workers"]
+            n_workers = whole_number("n_workers", affinity["n_workers"], 1)
         else:
             n_workers = _fitting(most, batch_B, groups, bool(cpus))
         _check_n_workers(n_workers, cores * groups)
         if n_workers % groups:
             n_workers *= groups
         master = affinity.get("master_cpus", affinity.get("cpus"))
-        master = None if master is None else _listed(master)
+        master = None if master is None else _listed("master_cpus", master)
+        cuda_idx = affinity.get("cuda_idx")
         if not affinity.get("set_affinity", True) or not _may_use([*cpus, master or []]):
             master, cpus = None, []
         return cls(
@@ -100,7 +103,7 @@ class Hardware:
             master_cpus=master,
             master_torch_threads=affinity.get("master_torch_threads")
             or affinity.get("torch_threads"),
-            cuda_idx=affinity.get("cuda_idx"),
+            cuda_idx=None if cuda_idx is None else whole_number("cuda_idx", cuda_idx, 0),
         )
 
     def settle(self) -> list[int] | None:
@@ -177,8 +180,20 @@ def _of_one_process(affinity: Any) -> dict[str, Any]:
     return own
 
 
-def _listed(cpus: Any) -> list[int]:
-    return [cpus] if isinstance(cpus, int) else list(cpus)
+def _of_workers(cpus: Any) -> list[list[int]]:
+    """The processors of each worker that is given some."""
+    if cpus is not None and (isinstance(cpus, str) or not isinstance(cpus, Iterable)):
+        raise TypeError(
+            f"workers_cpus={cpus!r} must be a list, with a processor or a list of them for each "
+            "worker; dict(n_workers=...) has so many wherever the system puts them."
+        )
+    return [] if cpus is None else [_listed("workers_cpus", own) for own in cpus]
+
+
+def _listed(name: str, cpus: Any) -> list[int]:
+    """One processor or several."""
+    several = isinstance(cpus, Iterable) and not isinstance(cpus, str)
+    return [whole_number(name, cpu, 0) for cpu in (cpus if several else [cpus])]
 
 
 def _may_use(cpus: list[list[int]]) -> bool:
@@ -219,9 +234,7 @@ def _fitting(most: int, batch_B: int | None, groups: int, given: bool) -> int:
     return n_workers
 
 
-def _check_n_workers(n_workers: Any, cores: int) -> None:
-    if isinstance(n_workers, bool) or not isinstance(n_workers, int) or n_workers < 1:
-        raise ValueError(f"n_workers={n_workers!r} must be a whole number of at least 1.")
+def _check_n_workers(n_workers: int, cores: int) -> None:
     if n_workers > MOST_WORKERS_PER_CORE * cores:
         raise ValueError(
             f"n_workers={n_workers} on {cores} cores would only wait for each other; take at most "

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from rlpyt.curricula.flow import TaskFlow
 from rlpyt.errors import WorkerError
 from rlpyt.samplers.assembly import (
     allocate_batch,
@@ -46,6 +47,7 @@ class Sampler(BaseSampler):
     _station: Station | None = None
     _pool: WorkerPool | None = None
     _server: ActionServer | None = None
+    _flow: TaskFlow | None = None  # of tasks, with a curriculum
 
     @staticmethod
     def should_stop() -> bool:
@@ -90,6 +92,7 @@ class Sampler(BaseSampler):
             ValueError, TypeError: the parts do not fit together.
         """
         self.shutdown()  # if this is not the first time
+        self.begun = False
         self.agent = checked_agent(agent)
         self.seed = make_seed() if seed is None else check_seed(seed)
         self.examples, self.slots = examples, slots
@@ -128,7 +131,11 @@ class Sampler(BaseSampler):
             self.slots = [allocate_batch(self, memory, bootstrap_value, final_observation)]
         self.samples_np = self.slots[0]
         self.samples_pyt = torchify_buffer(self.samples_np)
-        specs = station_specs(self, n_stations, rank, world_size, traj_info_kwargs)
+        tasks = None
+        if self.curriculum is not None:
+            self._flow = TaskFlow(self.curriculum, self.batch_spec.B, self.seed, rank)
+            tasks = self._flow.choose()
+        specs = station_specs(self, n_stations, rank, world_size, traj_info_kwargs, tasks)
         self._eval_max_T = specs[0].eval_max_T
         if self.layout.agent == "served":
             self._server = build_server(self, specs, self.progress)
@@ -166,6 +173,14 @@ class Sampler(BaseSampler):
             error.add_note(f"({self._station.where()})")
             raise
 
+    def _call_each(self, method: str, rows: list[Any]) -> list[Any]:
+        """As ``_call``, with what belongs to each environment; returns the same, [B]."""
+        if self._pool is None:
+            return list(self._call(method, rows)[0])
+        each = len(rows) // len(self._pool.processes)
+        parts = [(rows[i : i + each],) for i in range(0, len(rows), each)]
+        return [one for reply in self._pool.call_each(method, parts) for one in reply]
+
     def _check_ready(self) -> None:
         if self._pool is None and self._station is None:
             raise RuntimeError("the sampler is not initialized, or was shut down.")
@@ -180,6 +195,7 @@ class Sampler(BaseSampler):
         Raises:
             WorkerError: a worker failed; nothing of the sampler is left running.
         """
+        self.begun = True
         completed = self.fill(itr, 0)
         return self.samples_pyt, completed
 
@@ -189,6 +205,9 @@ class Sampler(BaseSampler):
         self.agent.sync_shared_memory()
         serve = None if self._server is None else partial(self._server.serve_actions, itr, slot)
         completed = self._call("collect", itr, slot, meanwhile=serve)
+        if self._flow is not None:
+            self._flow.hear(self.slots[slot])
+            self._flow.note_stock(self._call_each("assign_tasks", self._flow.choose()))
         return [info for infos in completed for info in infos]
 
     def evaluate_agent(self, itr: int) -> list[Any]:
@@ -227,17 +246,28 @@ class Sampler(BaseSampler):
     def state_dict(self) -> dict[str, Any]:
         """State of all stations, by station: environments, random streams, sums in progress."""
         state: dict[str, Any] = {"stations": self._call("state_dict"), "kind": self._kind()}
+        state.update(self.lasting_state())
         if self._server is not None:
             state["server"] = self._server.state_dict()
         return state
+
+    def lasting_state(self) -> dict[str, Any]:
+        """That part of the state which is known even when the stations are gone."""
+        return {} if self._flow is None else {"curriculum": self._flow.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> bool:
         """Go on from a saved state; returns whether it could be done exactly.
 
         Where an environment cannot give its state, or the saved sampler was another (its layout,
         its number of workers, its collector), the environments start new episodes; what batches
-        have learnt of the data is kept in any case.
+        have learnt of the data is kept in any case, and so is what a curriculum has learnt.
         """
+        exact = self._load_stations(state)
+        if self._flow is not None and "curriculum" in state:
+            self._flow.load_state_dict(state["curriculum"], exact)
+        return exact
+
+    def _load_stations(self, state: dict[str, Any]) -> bool:
         stations = state["stations"]
         if state["kind"] != self._kind():
             learnt = [own for station in stations for own in station["statistics"]]
@@ -249,6 +279,10 @@ class Sampler(BaseSampler):
         if exact and self._server is not None:
             self._server.load_state_dict(state["server"])
         return exact
+
+    def statistics(self) -> dict[str, float]:
+        """What a row of progress.csv says of the curriculum."""
+        return {} if self._flow is None else self._flow.curriculum.statistics()
 
     def _kind(self) -> list[Any]:
         """What must be the same for a state to be of use."""

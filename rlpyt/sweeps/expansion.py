@@ -238,7 +238,7 @@ def _refuse_repeated(spec: SweepSpec, flats: list[Variant], log_dirs: list[str])
         same = first.setdefault(identity(flat), log_dir)
         if same != log_dir:
             with spec.blaming("grid"):
-                raise ValueError(f"{same} and {log_dir} are the same setting.")
+                raise ValueError(f"{same} and {log_dir} are the same setting; drop one.")
 
 
 def _fitted(key: str, value: Any, hint: Any) -> Any:

@@ -1,11 +1,39 @@
-"""Directory names of settings: readable, short, unique, and safe on any file system."""
+"""Names of settings, dotted; and of their directories: readable, short, unique, safe anywhere."""
 
 import hashlib
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 LONGEST = 80  # characters of one directory's name; file systems take 255
+
+
+def flattened(
+    settings: Any, is_leaf: Callable[[Mapping[str, Any]], bool] = lambda inner: not inner
+) -> dict[str, Any]:
+    """Nested or dotted settings as dotted ones: ``{"sampler": {"batch_B": 8}}`` and the like.
+
+    Args:
+        settings: a dictionary.
+        is_leaf: tells dictionaries that are values, not further names.
+
+    Raises:
+        TypeError: they are no dictionary.
+        ValueError: one is given in two ways.
+    """
+    if not isinstance(settings, Mapping):
+        raise TypeError(f"expected settings by name, got {settings!r}.")
+    found: dict[str, Any] = {}
+    for key, value in settings.items():
+        inner = {"": value}
+        if isinstance(value, Mapping) and not is_leaf(value):
+            inner = flattened(value, is_leaf)
+        for rest, leaf in inner.items():
+            name = f"{key}.{rest}" if rest else str(key)
+            if name in found:
+                raise ValueError(f"{name} is given twice.")
+            found[name] = leaf
+    return found
 
 
 def labels(keys: Collection[str]) -> dict[str, str]:

@@ -12,10 +12,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from rlpyt.sweeps.directory import ABOUT, QUEUE
 from rlpyt.sweeps.jobs import Attempt
+from rlpyt.sweeps.trials import MEMBER, TRIAL
 from rlpyt.sweeps.view import RunView, SweepView, last_row, read_sweep
 from rlpyt.utils.logging.lock import RunLock
 from rlpyt.vis import grouping
@@ -36,9 +36,8 @@ class Entry:
         run: directory, settings, and label of its variant.
         name: of the run, unique.
         state: of ``rlpyt.sweeps.jobs.STATES``, or "unfinished" or "ended".
-        changed: the settings that tell the sweep's runs apart; empty without a sweep.
         steps, total_steps: made, and wanted; ``None``: not known.
-        return_: mean return in the newest row.
+        return_: in the newest row.
         seconds: that it took.
         attempts: to run it, oldest first; empty without a sweep.
         outcome: how the last attempt ended, in words.
@@ -48,7 +47,6 @@ class Entry:
     run: Run
     name: str
     state: str
-    changed: Mapping[str, Any]
     steps: int | None
     total_steps: int | None
     return_: float | None
@@ -142,10 +140,10 @@ def read_study(directory: Path, y: str, source: str, group_by: Sequence[str] = (
         warnings.simplefilter("always")
         if (directory / QUEUE / ABOUT).is_file():
             view = read_sweep(directory)
-            entries, keys = _of_sweep(view, group_by)
+            entries, keys = _of_sweep(view, group_by, y)
             title, facts, commands = view.title, _facts_of_sweep(view), _commands_of_sweep(view)
         else:
-            entries, keys = _of_directory(directory, group_by), list(group_by)
+            entries, keys = _of_directory(directory, group_by, y), list(group_by)
             title, facts = directory.resolve().name, _facts_of_directory(directory, entries)
             commands = [f"rlpyt plot {shlex.quote(str(directory))}"]
         grouping.warn_of_uneven_groups([e.run for e in entries if e.state != "queued"])
@@ -176,7 +174,7 @@ def _scores(
 # A sweep
 
 
-def _of_sweep(view: SweepView, group_by: Sequence[str]) -> tuple[list[Entry], list[str]]:
+def _of_sweep(view: SweepView, group_by: Sequence[str], y: str) -> tuple[list[Entry], list[str]]:
     runs = [Run(one.run_dir, {**one.settings, **read_settings(one.run_dir)}) for one in view.runs]
     environments = {run.environment for run in runs} - {""}
     if len(environments) == 1:  # of those that have not begun as well
@@ -190,23 +188,25 @@ def _of_sweep(view: SweepView, group_by: Sequence[str]) -> tuple[list[Entry], li
             for key in grouping.varying_settings(changed)
             if not (len(environments) > 1 and key in grouping.ENVIRONMENT_KEYS)
         ]
+        if view.searches and view.runs:
+            keys = [key for key in (TRIAL, MEMBER) if key in view.runs[0].settings]
     entries = []
     for one, run in zip(view.runs, runs):
         label = grouping.describe(run.settings, keys) or view.title
-        entries.append(_entry_of_sweep(one, replace(run, label=label)))
+        entries.append(_entry_of_sweep(one, replace(run, label=label), y))
     return entries, keys
 
 
-def _entry_of_sweep(one: RunView, run: Run) -> Entry:
+def _entry_of_sweep(one: RunView, run: Run, y: str) -> Entry:
     failed = one.state == "failed" or (one.attempts and one.attempts[-1].failed)
+    progress = one.run_dir / "progress.csv"
     return Entry(
         run=run,
         name=one.name,
         state=one.state,
-        changed=one.settings,
         steps=one.steps,
         total_steps=one.total_steps,
-        return_=one.return_,
+        return_=one.return_ if y == "ReturnAverage" else last_row(progress).get(y),
         seconds=one.seconds if one.attempts else None,
         attempts=one.attempts,
         outcome=one.outcome,
@@ -238,23 +238,21 @@ def _commands_of_sweep(view: SweepView) -> list[str]:
 # Any directory
 
 
-def _of_directory(directory: Path, group_by: Sequence[str]) -> list[Entry]:
+def _of_directory(directory: Path, group_by: Sequence[str], y: str) -> list[Entry]:
     entries = []
     for run in read_runs(directory, group_by=group_by):
         row = last_row(run.path / "progress.csv")
-        told = run.settings.get("steps")
-        total = told if isinstance(told, int) else None
+        total = run.total_steps
         steps = int(row[STEPS]) if STEPS in row else None
-        name = run.path.resolve().relative_to(directory.resolve()).as_posix()
+        name = run.path.relative_to(directory).as_posix()  # not where a link may lead to
         entries.append(
             Entry(
                 run=run,
                 name=run.path.resolve().name if name == "." else name,
                 state=_state(run, steps, total),
-                changed={},
                 steps=steps,
                 total_steps=total,
-                return_=row.get("ReturnAverage"),
+                return_=row.get(y),
                 seconds=row.get(TIME),
             )
         )

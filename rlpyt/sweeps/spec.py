@@ -15,8 +15,10 @@ from rlpyt.experiments.options import UnknownName
 from rlpyt.experiments.settings import fitted
 from rlpyt.sweeps.documents import blaming, read_document
 from rlpyt.sweeps.draws import KINDS, Draw, read_draw
+from rlpyt.sweeps.names import flattened
 from rlpyt.sweeps.yaml_file import Lines
 from rlpyt.utils.checks import whole_number
+from rlpyt.utils.launching.affinity import get_n_run_slots, prepend_run_slot
 from rlpyt.utils.launching.variant import identity
 from rlpyt.utils.seed import check_seed
 
@@ -69,6 +71,10 @@ class SweepSpec:
                 if getattr(self, name) is not None:
                     whole_number(name, getattr(self, name), least)
                     self._refuse(self.slots is not None, "slots says that already; drop one")
+        with self.blaming("slots"):
+            if self.slots is not None:
+                get_n_run_slots(self.slots)
+                prepend_run_slot(0, self.slots)
         with self.blaming("sample_seed"):
             check_seed(self.sample_seed)
         self._check_seeds()
@@ -143,8 +149,12 @@ class SweepSpec:
             raise ValueError(f"{why}.")
 
 
-def read_spec(path: Path | str) -> SweepSpec:
+def read_spec(path: Path | str, home: Path | None = None) -> SweepSpec:
     """Read a sweep file: ``.yaml``, ``.yml``, ``.json`` or ``.toml``.
+
+    Args:
+        path: of the file.
+        home: of its script; by default the file's directory.
 
     Raises:
         ValueError: the file is not what it should be, or asks for what cannot be; the message
@@ -166,44 +176,16 @@ def read_spec(path: Path | str) -> SweepSpec:
                 raise UnknownName("key", key, known)
             values[key] = _READERS[key](value) if key in _READERS else fitted(value, hints[key])
             if key == "script":
-                values[key] = _beside(path, value)
+                values[key] = _beside(home or path.parent, value)
     for key, item in values.get("sample", {}).items():
         with blaming(path, lines, f"sample.{key}"):
             values["sample"][key] = read_draw(item)
     return SweepSpec(**values, path=path, lines=lines)
 
 
-def flattened(
-    settings: Any, is_leaf: Callable[[Mapping[str, Any]], bool] = lambda inner: not inner
-) -> dict[str, Any]:
-    """Nested or dotted settings as dotted ones: ``{"sampler": {"batch_B": 8}}`` and the like.
-
-    Args:
-        settings: a dictionary.
-        is_leaf: tells dictionaries that are values, not further names.
-
-    Raises:
-        TypeError: they are no dictionary.
-        ValueError: one is given in two ways.
-    """
-    if not isinstance(settings, Mapping):
-        raise TypeError(f"expected settings by name, got {settings!r}.")
-    found: dict[str, Any] = {}
-    for key, value in settings.items():
-        inner = {"": value}
-        if isinstance(value, Mapping) and not is_leaf(value):
-            inner = flattened(value, is_leaf)
-        for rest, leaf in inner.items():
-            name = f"{key}.{rest}" if rest else str(key)
-            if name in found:
-                raise ValueError(f"{name} is given twice.")
-            found[name] = leaf
-    return found
-
-
-def _beside(path: Path, script: str) -> str:
+def _beside(home: Path, script: str) -> str:
     """A script's path: beside the sweep file, or else as given."""
-    found = [place for place in (path.parent / script, Path(script)) if place.is_file()]
+    found = [place for place in (home / script, Path(script)) if place.is_file()]
     if not found:
         raise ValueError(f"there is no {script!r} beside the file.")
     return str(found[0])

@@ -4,10 +4,11 @@ A condition is called with a count and says whether it is time, once for each in
 passed. In a hook it is asked after each iteration::
 
     class SaveNowAndThen(Hook):
-        due = NConditioner(max_n=1_000_000, num_conditions=10, mode="accumulative")
+        def on_start(self, runner):
+            self.due = NConditioner(runner.n_itr, num_conditions=10, mode="accumulative")
 
         def on_iteration(self, runner, itr):
-            if self.due(runner.cum_steps):
+            if self.due(itr + 1):
                 runner.save_checkpoint(itr)
 """
 
@@ -52,7 +53,7 @@ class IntervalConditioner:
         return due
 
     def _intervals(self) -> int:
-        return int(self.count // self.interval)
+        return int(self.count / self.interval + 1e-9)  # 0.3 is three times 0.1, which // denies
 
 
 class NConditioner(IntervalConditioner):

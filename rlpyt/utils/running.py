@@ -62,7 +62,7 @@ class RunningMeanVar:
             ValueError: the data are of another shape.
         """
         batch = np.asarray(batch)
-        if batch.shape[1:] != np.shape(self.mean):
+        if not batch.ndim or batch.shape[1:] != np.shape(self.mean):
             raise ValueError(
                 f"a batch of shape {batch.shape} came; it must be [k, *shape] with the shape of "
                 f"one datum, {np.shape(self.mean)}."
@@ -118,7 +118,9 @@ class PolyakAverage:
         self._average: Any = None
 
     def __call__(self, x: Any) -> Any:
-        """Take in a number, array or tensor; returns the average with it."""
+        """Take in a number, list, array or tensor; returns the average with it."""
+        if isinstance(x, list | tuple):
+            x = np.asarray(x)
         if self._average is None:
             self._average = 1.0 * x  # a copy
         else:

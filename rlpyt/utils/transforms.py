@@ -107,7 +107,8 @@ def explained_variance(y_true: ArrayLike, y_pred: ArrayLike) -> float:
     Raises:
         ValueError: the shapes differ, or have more than two dimensions.
     """
-    true, predicted = (np.squeeze(np.asarray(y, np.float64)) for y in (y_true, y_pred))
+    both = (np.squeeze(np.asarray(y, np.float64)) for y in (y_true, y_pred))
+    true, predicted = (np.atleast_1d(y) for y in both)
     if true.shape != predicted.shape or true.ndim > 2 or true.size == 0:
         raise ValueError(
             f"y_true of shape {np.shape(y_true)} and y_pred of shape {np.shape(y_pred)} must be "
@@ -120,18 +121,18 @@ def explained_variance(y_true: ArrayLike, y_pred: ArrayLike) -> float:
     return float(np.mean(1 - share))
 
 
-def rank_transform(x: ArrayLike, centered: bool = True) -> Array:
+def rank_transform(x: ArrayLike, centered: bool = True, share_ties: bool = False) -> Array:
     """Replace numbers by their ranks, so that outliers count no more than others.
-
-    Equal numbers get different ranks, in the order they stand.
 
     Args:
         x: [n].
-        centered: map ranks 0 to n - 1 to [-0.5, 0.5] (Salimans et al. 2017, "fitness shaping"); a
-            single number becomes 0.
+        centered: map ranks 0 to n - 1 to [-0.5, 0.5] (Salimans et al. 2017, section 2.1); a single
+            number becomes 0.
+        share_ties: equal numbers all get the mean of their ranks; otherwise different ones, in the
+            order they stand.
 
     Returns:
-        [n], float64 if centered, else int64: k for the number that k others are below.
+        [n], k for the number that k others are below: int64, or float64 if centered or shared.
 
     Raises:
         ValueError: x is not one-dimensional, or holds NaN.
@@ -139,8 +140,12 @@ def rank_transform(x: ArrayLike, centered: bool = True) -> Array:
     array = np.asarray(x)
     if array.ndim != 1 or np.isnan(array).any():
         raise ValueError(f"x of shape {array.shape} must be one-dimensional, and without NaN.")
-    ranks = np.empty(len(array), np.int64)
-    ranks[np.argsort(array, kind="stable")] = np.arange(len(array))
+    if share_ties:
+        _, which, counts = np.unique(array, return_inverse=True, return_counts=True)
+        ranks: Array = (np.cumsum(counts) - (counts + 1) / 2)[which]
+    else:
+        ranks = np.empty(len(array), np.int64)
+        ranks[np.argsort(array, kind="stable")] = np.arange(len(array))
     if not centered:
         return ranks
     return ranks / (len(array) - 1) - 0.5 if len(array) > 1 else np.zeros(len(array))

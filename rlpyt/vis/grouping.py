@@ -9,6 +9,7 @@ count.
 from __future__ import annotations
 
 import difflib
+import itertools
 import json
 import os
 import re
@@ -18,14 +19,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from rlpyt.sweeps.names import labels
+from rlpyt.sweeps.names import flattened, labels
 from rlpyt.vis.progress import PathLike, find_runs
 
 # config.json is written by the command line, params.json by every logger, the variant's by sweeps.
 CONFIG, PARAMS, VARIANT = "config.json", "params.json", "variant_config.json"
 NOT_SETTINGS = {"seed", "run_ID", "name", "format", "rlpyt", "log_dir", "run_dir"}
-ENVIRONMENT_KEYS = ("env", "env.id", "env_id", "eval_env.id", "env.game", "env_args.id")
+ENVIRONMENT_KEYS = ("env", "env.id", "env_id", "eval_env.id", "env.game", "game", "env_args.id")
+STEPS_KEYS = ("steps", "runner.n_steps")  # the latter in what train scripts log
 ALGORITHM = "algo_name"
+DATE = re.compile(r"20\d\d-?(0[1-9]|1[0-2])-?(0[1-9]|[12]\d|3[01])")
 ABSENT = "default"  # what a label says of a setting that only other runs have
 
 
@@ -42,6 +45,12 @@ class Run:
         """Name of the environment; empty if the settings do not tell."""
         known = (self.settings.get(key) for key in ENVIRONMENT_KEYS)
         return next((name for name in known if isinstance(name, str)), "")
+
+    @property
+    def total_steps(self) -> int | None:
+        """Environment steps that it was told to make; ``None`` if the settings do not tell."""
+        told = (self.settings.get(key) for key in STEPS_KEYS)
+        return next((int(n) for n in told if isinstance(n, int | float)), None)
 
     @property
     def seed(self) -> int | str:
@@ -73,10 +82,10 @@ def read_settings(run_dir: Path) -> dict[str, Any]:
     (params.json) and their variant. A file that cannot be read counts as absent, with a warning.
     """
     if (run_dir / CONFIG).exists():
-        return _flat(_read_json(run_dir / CONFIG))
-    settings = _flat(_read_json(run_dir / PARAMS))
+        return _read(run_dir / CONFIG)
+    settings = _read(run_dir / PARAMS)
     for directory in (run_dir.parent, run_dir):
-        settings |= _flat(_read_json(directory / VARIANT))
+        settings |= _read(directory / VARIANT)
     return settings
 
 
@@ -155,12 +164,13 @@ def _labels_by_path(runs: Sequence[Run]) -> dict[Path, str]:
         return {run: "/".join(parts) or paths[run].name for run, parts in inner.items()}
 
     environments = [run.environment for run in runs]
+    every_level = list(zip(*(path.parts for path in paths.values())))
     levels = [
         level
-        for level in zip(*(path.parts for path in paths.values()))
+        for above, level in itertools.pairwise(every_level)
         if len(set(level)) > 1
         and not (len(set(environments)) > 1 and _same_split(level, environments))
-        and not all(re.fullmatch(r"\d{6}|\d{8}|[\d-]{10}", part) for part in level)
+        and not _tells_the_time(above, level)
     ]
     if levels:
         return dict(zip(paths, map("/".join, zip(*levels))))
@@ -168,6 +178,13 @@ def _labels_by_path(runs: Sequence[Run]) -> dict[Path, str]:
     if len(set(environments)) > 1 and all(algorithms.values()):
         return algorithms
     return {run: path.name for run, path in paths.items()}
+
+
+def _tells_the_time(above: Sequence[str], level: Sequence[str]) -> bool:
+    """Whether directories are those of launches: ``20260131``, and below it ``235959``."""
+    if all(map(DATE.fullmatch, above)):
+        return all(re.fullmatch(r"\d{6}", part) for part in level)
+    return all(map(DATE.fullmatch, level))
 
 
 def _same_split(one: Sequence[str], other: Sequence[str]) -> bool:
@@ -233,26 +250,15 @@ def find_setting(name: str, runs: Sequence[Run]) -> str:
 # Settings
 
 
-def _read_json(path: Path) -> Any:
-    """What the file holds; nothing if it is absent or, with a warning, not readable."""
+def _read(path: Path) -> dict[str, Any]:
+    """The settings in a file, flat; none if it is absent or, with a warning, not readable."""
     if not path.exists():
         return {}
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        return flattened(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
         warnings.warn(f"{path} is not readable, so its settings are not known: {error}.")
         return {}
-
-
-def _flat(tree: Any, prefix: str = "") -> dict[str, Any]:
-    """Nested dictionaries as one with dotted keys; what is no dictionary has no settings."""
-    flat: dict[str, Any] = {}
-    for key, value in tree.items() if isinstance(tree, dict) else ():
-        if isinstance(value, dict) and value:
-            flat |= _flat(value, f"{prefix}{key}.")
-        else:
-            flat[f"{prefix}{key}"] = value
-    return flat
 
 
 def setting_text(value: Any) -> str:

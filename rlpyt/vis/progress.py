@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import csv
-import io
 import os
 import re
 import warnings
+from collections.abc import Container
 from pathlib import Path
 
 import numpy as np
@@ -45,8 +45,9 @@ def read_progress(run_dir: PathLike) -> dict[str, NDArray[np.float64]]:
     columns: dict[str, None] = {}  # a set that keeps its order
     rows: list[dict[str, float]] = []
     n_ragged = n_texts = 0
-    for cells in csv.reader(io.StringIO(content[:end].decode(errors="replace"), newline="")):
-        if not header or _is_header(cells, header):
+    for line in content[:end].decode(errors="replace").split("\n")[:-1]:
+        cells = _cells(line.rstrip("\r"))
+        if not header or _is_header(cells, columns):
             header = cells
             columns.update(dict.fromkeys(header))
         elif len(cells) != len(header):
@@ -66,32 +67,62 @@ def read_progress(run_dir: PathLike) -> dict[str, NDArray[np.float64]]:
 def find_runs(*paths: PathLike) -> list[Path]:
     """Find the directories at or below these paths that hold a progress.csv, sorted.
 
-    What a sweep has put aside of failed attempts does not count.
+    A run that several paths or links lead to counts once. What a sweep has put aside of failed
+    attempts does not count. A path without runs is skipped with a warning if others have some.
 
     Raises:
-        FileNotFoundError: one of the paths does not exist, or has no run below it.
+        FileNotFoundError: one of the paths does not exist, or none has a run.
     """
-    runs = set()
+    runs: dict[Path, Path] = {}  # by the place where they really are
+    without = []
     for path in map(Path, paths):
         if not path.exists():
             raise FileNotFoundError(
                 f"{path} does not exist; expected a run or a directory of runs."
             )
-        found = {
-            file.parent
-            for file in path.rglob("progress.csv")
-            if not any(map(ASIDE.match, file.relative_to(path).parts))
-        }
-        if path.name == "progress.csv":
-            found.add(path.parent)
+        found = _run_dirs(path)
+        for run in found:
+            runs.setdefault(run.resolve(), run)
         if not found:
-            raise FileNotFoundError(f"no runs found in {path}: no progress.csv in it or below it.")
-        runs |= found
-    return sorted(runs)
+            without.append(str(path))
+    said = f"no runs found in {', '.join(without)}: no progress.csv in it or below it."
+    if not runs:
+        raise FileNotFoundError(said)
+    if without:
+        warnings.warn(said, stacklevel=2)
+    return sorted(runs.values())
 
 
-def _is_header(cells: list[str], header: list[str]) -> bool:
-    return bool(cells) and (cells == header or not any(map(_is_value, cells)))
+def _run_dirs(path: Path) -> list[Path]:
+    """Directories at or below a path that hold a progress.csv; each once, by a link if need be."""
+    found, seen = [], set()
+    waiting = [str(path)]
+    while waiting:
+        for directory, inner, files in os.walk(waiting.pop(0)):
+            real = os.path.realpath(directory)
+            if real in seen:
+                inner.clear()
+                continue
+            seen.add(real)
+            inner[:] = sorted(name for name in inner if not ASIDE.match(name))
+            links = (os.path.join(directory, name) for name in inner)
+            waiting += filter(os.path.islink, links)  # later, so that runs have their own path
+            if "progress.csv" in files:
+                found.append(Path(directory))
+    return [path.parent] if path.name == "progress.csv" else found
+
+
+def _cells(line: str) -> list[str]:
+    """The cells of a line; one if it is no CSV, as of a file that a crash has left with zeros."""
+    try:
+        return next(csv.reader([line]), [])
+    except csv.Error:
+        return [line]
+
+
+def _is_header(cells: list[str], columns: Container[str]) -> bool:
+    """Whether it is another header: no numbers, and some of the columns there were before."""
+    return not any(map(_is_value, cells)) and any(cell in columns for cell in cells)
 
 
 def _is_value(cell: str) -> bool:

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -121,8 +122,8 @@ def last_rows(run: Run, y: str) -> float | None:
     values = values[np.isfinite(values)]
     if not len(values):
         return None
-    steps, told = progress.get(STEPS, np.array([np.nan]))[-1], run.settings.get("steps")
-    if isinstance(told, int) and steps < 0.95 * told:
+    steps, told = progress.get(STEPS, np.array([np.nan]))[-1], run.total_steps
+    if told is not None and steps < 0.95 * told:
         warnings.warn(f"{run.path} is at {steps:g} of {told} steps; its last rows count as final.")
     return float(values[-max(1, int(LAST_PART * len(values))) :].mean())
 
@@ -153,10 +154,10 @@ def normalise(scores: Scores, ranges: str | Mapping[str, Sequence[float]]) -> Sc
     bounds: dict[str, tuple[float, float]] = {}
     for name in environments:
         given = ranges.get(name)
-        if not isinstance(given, Sequence) or len(given) != 2 or not given[0] < given[1]:
+        if not _is_range(given):
             raise ValueError(
-                f"the range of {name or 'the environment'} is {given}; expected [low, high] with "
-                "low < high, as in '{\"CartPole-v1\": [20, 500]}'."
+                f"the range of {name or 'the environment'} is {given}; give numbers [low, high] "
+                "with low < high, as in '{\"CartPole-v1\": [20, 500]}'."
             )
         bounds[name] = (given[0], given[1])
     scaled = {
@@ -164,3 +165,12 @@ def normalise(scores: Scores, ranges: str | Mapping[str, Sequence[float]]) -> Sc
         for label, of in scores.of.items()
     }
     return Scores(scaled, "Normalised score", normalised=True)
+
+
+def _is_range(given: Any) -> TypeGuard[Sequence[float]]:
+    return (
+        isinstance(given, Sequence)
+        and len(given) == 2
+        and all(isinstance(end, int | float) and np.isfinite(end) for end in given)
+        and given[0] < given[1]
+    )

@@ -102,11 +102,11 @@ def dress(axes: Axes, x_label: str, y_label: str, title: str = "") -> None:
     axes.margins(x=0.02)
 
 
-def shorten_ticks(axis: Any, most: int = 6) -> None:
-    """Write an axis's numbers shortly, and few enough to stay apart."""
+def shorten_ticks(axis: Any, most: int = 6, integer: bool = False) -> None:
+    """Write an axis's numbers shortly, and few enough to stay apart; whole ones if ``integer``."""
     from matplotlib.ticker import MaxNLocator
 
-    axis.set_major_locator(MaxNLocator(nbins=most, steps=[1, 2, 2.5, 5, 10]))
+    axis.set_major_locator(MaxNLocator(nbins=most, steps=[1, 2, 2.5, 5, 10], integer=integer))
     axis.set_major_formatter(lambda value, position: short_number(value))
 
 

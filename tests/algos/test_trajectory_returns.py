@@ -82,6 +82,31 @@ def test_a_trajectory_knows_its_end(reach_terminal):
     np.testing.assert_allclose(gae(GAMMA, LAM, traj, V, LAST), slow_gae(last), rtol=1e-5)
 
 
+@pytest.mark.parametrize("last", [None, float("nan"), float("inf")])
+def test_what_follows_the_end_of_an_episode_is_not_looked_at(last):
+    np.testing.assert_allclose(bootstrapped_returns(GAMMA, R, last, True), slow_returns(0.0), 1e-5)
+    np.testing.assert_allclose(gae(GAMMA, LAM, R, V, last, True), slow_gae(0.0), rtol=1e-5)
+    np.testing.assert_allclose(td0_error(GAMMA, R, V, last, True), slow_errors(0.0), rtol=1e-5)
+    assert td0_target(GAMMA, R, V, last, True)[-1] == R[-1]
+    assert np.isfinite(vtrace(np.zeros(4), np.zeros(4), GAMMA, R, V, last, True)).all()
+
+
+def test_targets_are_not_the_difference_of_large_numbers():
+    target = td0_target(GAMMA, [0.1, 0.1], [1e8, 1e8], 0.0, True)
+    np.testing.assert_allclose(target, [0.1 + GAMMA * 1e8, 0.1], rtol=1e-6)
+    assert td0_target(GAMMA, np.float32([1, 2]), np.ones(2), 0.0, True).dtype == np.float32
+
+
+def test_one_step_and_none():
+    for f in (td0_target, td0_error):
+        back = 5.0 if f is td0_error else 0.0
+        assert f(GAMMA, [1.0], [5.0], 2.0, False) == pytest.approx([1 + 2 * GAMMA - back])
+        assert f(GAMMA, [1.0], [5.0], 2.0, True) == pytest.approx([1 - back])
+        assert f(GAMMA, [], [], 2.0, False).shape == (0,)
+    assert returns(GAMMA, []).shape == bootstrapped_returns(GAMMA, [], 1.0, True).shape == (0,)
+    assert gae(GAMMA, LAM, np.zeros((0, 3)), np.zeros((0, 3)), np.ones(3), False).shape == (0, 3)
+
+
 def test_several_side_by_side_are_each_alone():
     rng = np.random.default_rng(0)
     r, v, last = rng.normal(size=(5, 3)), rng.normal(size=(5, 3)), rng.normal(size=3)
@@ -98,6 +123,9 @@ def test_several_side_by_side_are_each_alone():
     np.testing.assert_array_equal(
         bootstrapped_returns(GAMMA, r, last, ends), batches.discount_return(r, done, last, GAMMA)
     )
+    following = np.concatenate([v[1:], np.where(ends, 0, last)[None]])
+    expected = r + GAMMA * following
+    np.testing.assert_allclose(td0_target(GAMMA, r, v, last, ends), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("reach_terminal", [False, True])
@@ -123,3 +151,10 @@ def test_what_is_missing_is_asked_for():
         gae(GAMMA, LAM, R, V, LAST)
     with pytest.raises(ValueError, match="value"):
         td0_error(GAMMA, R, V[:-1], LAST, True)
+    with pytest.raises(ValueError, match="Vs of shape"):
+        td0_target(GAMMA, R, V[:-1], LAST, True)
+    unknown = trajectory(reach_terminal=False)  # of a sampler that recorded no values
+    with pytest.raises(TypeError, match="bootstrap_value=True"):
+        gae(GAMMA, LAM, unknown, V, unknown.last_value)
+    with pytest.raises(TypeError, match="last_V"):
+        vtrace(np.zeros(4), np.zeros(4), GAMMA, R, V, None, False)

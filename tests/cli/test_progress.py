@@ -19,6 +19,7 @@ def runner(**changes):
         cum_steps=300,
         steps_per_second=100.0,
         recent_return=31.25,
+        algo=SimpleNamespace(),
     )
     return SimpleNamespace(**{**state, **changes})
 
@@ -62,6 +63,14 @@ def test_unknown_numbers_are_left_out():
     hook.on_start(runner())
     hook.on_iteration(runner(steps_per_second=float("nan"), recent_return=float("nan")), 11)
     assert out.getvalue() == "300 of 1,000 steps (30%), iteration 12\n"
+
+
+def test_steps_that_were_taken_are_told_from_those_of_the_budget():
+    out = io.StringIO()
+    hook = ProgressHook(out, interval_s=0.0)
+    hook.on_start(runner())
+    hook.on_iteration(runner(algo=SimpleNamespace(steps_taken=1234)), 11)
+    assert "(30%), iteration 12, 1,234 steps taken, 100 steps/s" in out.getvalue()
 
 
 def test_a_terminal_gets_one_line_that_is_redrawn():

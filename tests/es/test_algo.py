@@ -81,6 +81,7 @@ def test_a_generation_is_told_with_the_returns_of_its_candidates(name):
         fitness = returns.reshape(4, 2).mean(1)
         assert info.candidateReturn == pytest.approx(fitness.tolist())
         assert info.generationSteps == [int(returns.sum())]  # CartPole gives one a step
+        assert runner.algo.statistics() == {"CumStepsTaken": int(returns.sum())}
         assert strategy.result.fbest == -fitness.max()
         assert strategy.result.xbest == pytest.approx(asked[np.argmax(fitness)])
         assert not np.array_equal(runner.agent.settings["seeds"], seeds)
@@ -170,6 +171,14 @@ def test_a_resumed_run_is_the_uninterrupted_one_bit_for_bit(Sampler, Runner, tmp
     assert rows == again
     finished = [float(row["candidateReturnAverage"]) for row in rows]
     assert np.isfinite(finished).sum() == 2  # generations of three batches, in eight
+    taken = [float(row["Diagnostics/CumStepsTaken"]) for row in rows]
+    budget = [float(row["Diagnostics/CumSteps"]) for row in rows]
+    of_batches = [
+        float(row["generationStepsAverage"])
+        for row in rows
+        if row["generationStepsAverage"] != "nan"
+    ]
+    assert np.cumsum(of_batches).tolist() == taken[-8:] and taken[-1] < budget[-1] == 8 * T * B
 
 
 def test_cmaes_learns_cartpole(tmp_path):
@@ -206,6 +215,15 @@ def test_what_does_not_fit_is_refused():
     arguments = dict(n_itr=1, batch_spec=None, examples=None)
     with pytest.raises(TypeError, match="needs an EsAgent, not CategoricalMlpAgent"):
         algo.initialize(CategoricalMlpAgent(), mid_batch_reset=False, **arguments)
+
+
+def test_a_popsize_that_comes_of_the_batch_is_said_to():
+    runner = runner_for(OpenaiEsAlgo(), sampler=dict(batch_B=5))
+    try:
+        with pytest.raises(ValueError, match=r"popsize=5 must be even.*batch_B=5 / episodes=1"):
+            runner.startup()
+    finally:
+        runner.shutdown()
 
 
 def test_other_collectors_and_ranks_are_refused():
@@ -249,7 +267,7 @@ def test_a_run_trains_and_is_loaded(name, tmp_path):
 
 def test_options_that_do_not_fit_are_refused(tmp_path):
     for sampler in ({"kind": "gpu"}, {"asynchronous": True}):
-        with pytest.raises(ValueError, match="sampler serial or cpu"):
+        with pytest.raises(ValueError, match="sampler serial, cpu or ray"):
             build_runner(options_for("cmaes", sampler=sampler), tmp_path)
     with pytest.raises(ValueError, match="without memory"):
         build_runner(options_for("cmaes", agent={"recurrent": True}), tmp_path)

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from rlpyt.es import ARS, CEM, CMAES, PEPG, OpenAIES
-from rlpyt.es.base import centered_ranks
 from rlpyt.es.cmaes import default_rates
 from rlpyt.es.openai_es import adam_step
 
@@ -154,8 +153,19 @@ def test_pepg_moves_mean_and_deviations():
     assert es.stds == pytest.approx(0.5 + np.clip(change, -0.1, 0.1))
 
 
-def test_equal_values_share_their_ranks():
-    assert centered_ranks(np.array([3.0, 14.0, 1.0])) == pytest.approx([0.0, 0.5, -0.5])
-    assert centered_ranks(np.array([2.0, 2.0, 1.0, 5.0])) == pytest.approx([0, 0, -0.5, 0.5])
-    assert centered_ranks(np.full(5, 7.0)) == pytest.approx(np.zeros(5))
-    assert centered_ranks(np.array([1.0, np.inf])) == pytest.approx([-0.5, 0.5])
+@pytest.mark.parametrize("cls", [OpenAIES, PEPG])
+def test_the_order_of_equal_candidates_decides_nothing(cls):
+    es = cls([1.0, 2.0], 0.5, popsize=8, seed=0)
+    mean, stds = es.mean.copy(), es.result.stds
+    es.tell(es.ask(), np.full(8, 3.0))
+    assert es.mean == pytest.approx(mean) and es.result.stds == pytest.approx(stds)
+
+
+def test_deviations_of_pepg_stay_above_zero():
+    es = PEPG([2.0, 1.0], 0.5, popsize=8, seed=1, max_change=0.99, std_learning_rate=50.0)
+    for _ in range(100):
+        x = es.ask()
+        es.tell(x, values_of(x))
+    assert (es.result.stds > 0).all() and np.isfinite(es.mean).all()
+    with pytest.raises(ValueError, match="max_change"):
+        PEPG([2.0, 1.0], 0.5, max_change=1.0)

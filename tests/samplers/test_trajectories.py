@@ -166,6 +166,18 @@ def test_steps_are_counted_per_environment_and_may_be_pieces():
     sampler.shutdown()
 
 
+def test_episodes_under_way_are_not_whole_to_a_second_runner():
+    sampler = sampler_of(EnvCls=MemoryEnv, batch_T=7)  # episodes of 5 steps: 2 into the second
+    EpisodeRunner(sampler)(B)
+    assert [len(one) for one in EpisodeRunner(sampler)(B)] == [5] * B
+    assert not any(
+        one.from_start for one in StepRunner(sampler)(7) if len(one) < 5 and one.complete
+    )
+    sampler.initialize(RandomAgent(), seed=0)  # from here on they begin anew
+    assert all(x.from_start for x in StepRunner(sampler)(7))
+    sampler.shutdown()
+
+
 def test_samplers_that_wait_are_refused():
     sampler = SerialSampler(make, dict(id="CartPole-v1"), T, B, CollectorCls=CpuWaitResetCollector)
     with pytest.raises(ValueError, match="resets at once"):

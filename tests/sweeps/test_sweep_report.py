@@ -70,6 +70,7 @@ def make_run(path, returns, evaluation=None, **config):
     (path / "config.json").write_text(json.dumps({"rlpyt": "1.0", **config}, indent=2))
     if evaluation is not None:
         (path / "evaluation.json").write_text(json.dumps({"return_mean": evaluation}))
+    return path
 
 
 def make_sweep(path):
@@ -197,6 +198,26 @@ def test_any_directory_of_runs(tmp_path):
     assert (row["variant"], row["IQM"], row["interval"]) == ("ppo", "5.5", "5 to 6")
     assert f"rlpyt train --config {tmp_path}/good0" in page.text("code")
     assert "finished runs (3), not of the others that have begun (1)" in page.text("li")
+
+
+def test_runs_behind_links_have_the_names_of_the_links(tmp_path):
+    far = make_run(tmp_path / "far" / "run_0", [4, 6])
+    (tmp_path / "chosen").mkdir()
+    (tmp_path / "chosen" / "best").symlink_to(far)
+    page = Reader(write_report(tmp_path / "chosen").read_text(encoding="utf-8"))
+    (row,) = page.table("run")
+    assert row["run"] == "best"
+
+
+def test_the_column_that_is_the_return_may_be_another(tmp_path):
+    make_sweep(tmp_path / "sweep")
+    make_run(tmp_path / "alone" / "run_0", [4, 6])
+    for directory in (tmp_path / "sweep", tmp_path / "alone"):
+        page = Reader(write_report(directory, y="Diagnostics/CumSteps").read_text(encoding="utf-8"))
+        begun = [row for row in page.table("run") if row["steps"] != "-"]
+        assert begun
+        for row in begun:
+            assert row["return"] == row["steps"].replace(",", "")
 
 
 def test_runs_without_values_still_have_a_report(tmp_path):

@@ -8,6 +8,11 @@ def test_an_interval_keeps_to_its_multiples():
     assert [n for n in (0, 3, 5, 7, 8, 8, 11, 21, 22, 24) if due(n)] == [5, 8, 21, 24]
 
 
+def test_intervals_may_be_fractions():
+    due = IntervalConditioner(0.1, "accumulative")
+    assert [due(n / 10) for n in range(8)] == [False] + [True] * 7  # 0.3 // 0.1 is 2
+
+
 def test_increments_are_added_up():
     so_far, added = IntervalConditioner(4, "accumulative"), IntervalConditioner(4, "incremental")
     total = 0

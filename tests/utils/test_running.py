@@ -55,6 +55,8 @@ def test_epsilon_counts_standard_data_in_and_zero_is_exact():
 def test_other_shapes_are_refused():
     with pytest.raises(ValueError, match="one datum"):
         RunningMeanVar((3,)).update(np.zeros((4, 2)))
+    with pytest.raises(ValueError, match="one datum"):
+        RunningMeanVar().update(3.0)  # no batch
     with pytest.raises(ValueError, match="do not fit"):
         RunningMeanVar((3,)).load(RunningMeanVar((2,)).state())
 
@@ -73,5 +75,8 @@ def test_polyak_average_forgets_geometrically():
     of_tensors(x)
     x.zero_()  # it keeps a copy
     torch.testing.assert_close(of_tensors(x), torch.full((2,), 0.9))
+    of_lists = PolyakAverage(0.5)
+    of_lists([2, 4])
+    np.testing.assert_array_equal(of_lists([0, 8]), [1.0, 6.0])
     with pytest.raises(ValueError, match="alpha"):
         PolyakAverage(1.1)

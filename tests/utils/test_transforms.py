@@ -49,6 +49,8 @@ def test_curves_come_to_common_places():
         ([1, 2, 3], [2, 2, 2], 0.0),
         ([1, 1], [3, 3], 1.0),
         ([1, 1], [3, 4], 0.0),
+        ([3.0], [2.0], 1.0),
+        ([[1.0], [2.0]], [1.0, 2.5], 0.75),
     ],
 )
 def test_explained_variance(true, predicted, expected):
@@ -65,6 +67,14 @@ def test_ranks():
     np.testing.assert_array_equal(rank_transform([3, 14, 1]), [0, 0.5, -0.5])
     np.testing.assert_array_equal(rank_transform([5, 5, 1], centered=False), [1, 2, 0])
     np.testing.assert_array_equal(rank_transform([7.0]), [0.0])
+    shared = rank_transform([5, 5, 1, 9, 5], centered=False, share_ties=True)
+    np.testing.assert_array_equal(shared, [2, 2, 0, 4, 2])  # the mean of ranks 1, 2 and 3
+    np.testing.assert_array_equal(rank_transform([2, 2, 1, 5], share_ties=True), [0, 0, -0.5, 0.5])
+    np.testing.assert_array_equal(rank_transform([7.0] * 5, share_ties=True), np.zeros(5))
+    np.testing.assert_array_equal(rank_transform([1.0, np.inf], share_ties=True), [-0.5, 0.5])
+    rng = np.random.default_rng(0)
+    x = rng.permutation(9) * 1.5
+    np.testing.assert_array_equal(rank_transform(x), rank_transform(x, share_ties=True))
     for wrong in ([[1, 2]], [1, float("nan")]):
         with pytest.raises(ValueError, match="one-dimensional"):
             rank_transform(wrong)

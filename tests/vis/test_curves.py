@@ -107,6 +107,14 @@ def test_a_cut_line_ragged_lines_and_texts_are_skipped_and_said(tmp_path):
     )
 
 
+def test_lines_that_are_no_csv_cost_only_themselves(tmp_path):
+    zeros = "\0" * 200_000  # what a file may hold after the machine went down
+    (tmp_path / "progress.csv").write_text(f'a,b\n1,2\n{zeros}\n3,4\n"5,6\n7,8\n')
+    with pytest.warns(UserWarning, match="2 lines with a wrong number of cells"):
+        progress = read_progress(tmp_path)
+    assert progress["a"].tolist() == [1, 3, 7] and progress["b"].tolist() == [2, 4, 8]
+
+
 def test_a_second_header_is_followed(tmp_path):
     (tmp_path / "progress.csv").write_text("a,b\n1,2\nb,c\n3,4\n")
     progress = read_progress(tmp_path)
@@ -128,10 +136,25 @@ def test_runs_are_found_at_and_below_paths(tmp_path):
     assert find_runs(tmp_path) == [*runs, other]
     assert find_runs(runs[1] / "progress.csv", runs[1], str(other)) == [runs[1], other]
     (tmp_path / "empty").mkdir()
+    with pytest.warns(UserWarning, match=r"no runs found in .*empty: no progress.csv"):
+        assert find_runs(tmp_path / "b", tmp_path / "empty") == [other]
     with pytest.raises(FileNotFoundError, match=r"no runs found in .*empty"):
-        find_runs(tmp_path, tmp_path / "empty")
+        find_runs(tmp_path / "empty")
     with pytest.raises(FileNotFoundError, match=r"absent does not exist"):
         find_runs(tmp_path / "absent")
+
+
+def test_a_run_counts_once_however_many_ways_lead_to_it(tmp_path, monkeypatch):
+    run = write_run(tmp_path / "sweep" / "run_0", [1])
+    (tmp_path / "sweep" / "a_link").symlink_to(run)
+    (tmp_path / "sweep" / "back").symlink_to(tmp_path)
+    assert find_runs(tmp_path) == [run]  # by its own path
+    monkeypatch.chdir(tmp_path)
+    assert len(find_runs("sweep", tmp_path, run, "sweep/a_link")) == 1
+    links = tmp_path / "chosen"
+    links.mkdir()
+    (links / "best").symlink_to(run)
+    assert find_runs(links) == [links / "best"]
 
 
 def test_labels_are_the_same_for_all_seeds(tmp_path):

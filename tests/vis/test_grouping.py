@@ -61,6 +61,26 @@ def test_launch_times_do_not_make_variants(tmp_path):
     assert sorted(label_list(tmp_path)) == ["a2c", "ppo", "ppo"]
 
 
+def test_numbers_that_are_no_launch_times_make_variants(tmp_path):
+    for size in ("100000", "500000", "10000000"):
+        make_run(tmp_path / size / "run_0")
+    assert label_list(tmp_path) == ["100000", "10000000", "500000"]
+
+
+def test_the_steps_that_were_asked_for_are_known(tmp_path):
+    make_run(tmp_path / "a", config={"steps": 50})
+    make_run(tmp_path / "b", params={"runner": {"n_steps": 1e6}})
+    make_run(tmp_path / "c", config={"steps": "many"})
+    assert [run.total_steps for run in read_runs(tmp_path)] == [50, 1_000_000, None]
+
+
+def test_a_game_is_an_environment(tmp_path):
+    for time, game in (("120000", "pong"), ("130000", "breakout")):
+        make_run(tmp_path / "20260101" / time / "ppo" / "run_0", params={"game": game})
+    runs = read_runs(tmp_path)
+    assert [(run.environment, run.label) for run in runs] == [("pong", "ppo"), ("breakout", "ppo")]
+
+
 def test_a_directory_that_only_tells_the_environment_is_left_out(tmp_path):
     for env in ("Acrobot-v1", "CartPole-v1"):
         for rate in ("lr_1", "lr_2"):

@@ -312,6 +312,7 @@ def vtrace(
         targets of the value [T], and weighted advantages [T], numpy float32.
 
     Raises:
+        TypeError: ``last_V`` is ``None`` where something follows.
         ValueError: shapes differ, or a threshold is not positive.
     """
     rewards, values, behavior, target = (
@@ -319,6 +320,8 @@ def vtrace(
         for x in (Rs, Vs, behavior_logprobs, target_logprobs)
     )
     _check_shapes("Rs", rewards, Vs=values, behavior_logprobs=behavior, target_logprobs=target)
+    if last_V is None and not reach_terminal:
+        raise TypeError("last_V is None, but something follows the last step: give its value.")
     bootstrap = 0.0 if reach_terminal else last_V
     discounts = np.full_like(rewards, gamma)
     returns = from_importance_weights(

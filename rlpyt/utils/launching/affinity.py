@@ -13,7 +13,7 @@ from typing import Any
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.launching.machine import Machine, n_gpus
 from rlpyt.utils.launching.placement import SlotCpus
-from rlpyt.utils.launching.resources import ABBREVIATIONS, Resources, parse
+from rlpyt.utils.launching.resources import ABBREVIATIONS, AffinityError, Resources, parse
 from rlpyt.utils.launching.shares import (
     affinity_of,
     get_master_cpus,
@@ -146,14 +146,20 @@ def quick_affinity_code(
         contexts_per_gpu: runs that share each GPU.
 
     Raises:
-        ValueError: there are fewer cores than runs.
+        TypeError, ValueError: a number makes no sense, or there are fewer cores than runs.
     """
+    contexts_per_gpu = whole_number("contexts_per_gpu", contexts_per_gpu, 1)
+    if n_parallel is not None:
+        n_parallel = whole_number("n_parallel", n_parallel, 1)
     n_core, n_gpu = Machine.here().n_core, n_gpus() if use_gpu else 0
     if n_gpu and n_parallel is not None:
         n_gpu = min(n_gpu, -(-n_parallel // contexts_per_gpu))
     runs = n_gpu * contexts_per_gpu or n_parallel or 1
-    if not 1 <= runs <= n_core:
-        raise ValueError(f"n_parallel={runs} runs need a core each; there are {n_core} to use.")
+    if runs > n_core:
+        raise ValueError(
+            f"{runs} runs at a time need a core each, and there are {n_core} to use; give a lower "
+            "n_parallel (or contexts_per_gpu)."
+        )
     return encode_affinity(
         n_cpu_core=n_core - n_core % runs,
         n_gpu=n_gpu,
@@ -163,7 +169,16 @@ def quick_affinity_code(
 
 
 def prepend_run_slot(run_slot: int, affinity_code: str) -> str:
-    """The code of one run: "1slt_8cpu_2gpu"."""
+    """The code of one run: "1slt_8cpu_2gpu".
+
+    Raises:
+        AffinityError: the code is malformed, or that of a run already.
+    """
+    if RUN_SLOT in parse(affinity_code):
+        raise AffinityError(
+            f"affinity code {affinity_code!r} has a run slot already; give the code of the whole "
+            "machine (`remove_run_slot`)."
+        )
     return f"{run_slot}{RUN_SLOT}_{affinity_code}"
 
 

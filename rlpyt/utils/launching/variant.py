@@ -8,6 +8,7 @@ variants, log_dirs = make_variants(*levels)  # four, "lr_0.001/cartpole" first
 """
 
 import json
+import warnings
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from os import PathLike
@@ -44,8 +45,8 @@ def make_variants(*variant_levels: VariantLevel) -> tuple[list[Variant], list[st
         names of all levels. Without levels one variant that changes nothing.
 
     Raises:
-        ValueError: a level is empty, its lengths differ, it repeats itself; two levels set the
-            same key, or lead to the same directory.
+        ValueError: a level is empty, its lengths differ, it repeats a directory; two levels set
+            the same key, or lead to the same directory.
     """
     variants: list[Variant] = [{}]
     log_dirs = [""]
@@ -118,7 +119,7 @@ def save_variant(variant: Mapping[str, Any], log_dir: str | PathLike[str]) -> No
     Raises:
         TypeError: JSON cannot hold a value.
     """
-    text = json.dumps(variant, indent=2, default=_plain)
+    text = json.dumps(variant, indent=2, default=plain_value)
     directory = Path(log_dir)
     directory.mkdir(parents=True, exist_ok=True)
     with atomic_write(directory / VARIANT) as file:
@@ -176,7 +177,8 @@ def _check_level(level: VariantLevel, what: str) -> None:
     same = Counter(identity(list(one_each)) for one_each in values)
     for one_each in values:
         if same[identity(list(one_each))] > 1:
-            raise ValueError(f"{what} repeats the values {one_each!r}: the same variant twice.")
+            warnings.warn(f"{what} repeats the values {one_each!r}: the same variant twice.")
+            return
 
 
 def identity(value: Any) -> Any:
@@ -207,7 +209,8 @@ def _copied(tree: Any) -> Any:
     return [_copied(item) for item in tree] if isinstance(tree, list) else tree
 
 
-def _plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
+    """Numpy's and torch's values as JSON can hold them; TypeError for others."""
     if hasattr(value, "tolist"):  # numpy, torch
         return value.tolist()
     raise TypeError(

@@ -299,6 +299,8 @@ def test_slots_are_asked_for_and_checked():
         affinity_from_code("4cpu_2gpu")
     with pytest.raises(AffinityError, match="no run slot 2, only 0 to 1. It says n_cpu_core=4"):
         affinity_from_code("2slt_4cpu_2gpu")
+    with pytest.raises(AffinityError, match="'0slt_4cpu_2gpu' has a run slot already"):
+        prepend_run_slot(1, "0slt_4cpu_2gpu")
     with pytest.raises(AffinityError, match="no run slot 2"):
         encode_affinity(n_cpu_core=4, n_gpu=2, run_slot=2)
     with pytest.raises(TypeError, match="n_cpu_core='4'"):
@@ -313,8 +315,10 @@ def test_what_a_code_leaves_out_is_this_machines(monkeypatch):
     assert (module.get_n_socket(), module.get_hyperthread_offset()) == (2, 8)
     assert quick_affinity_code(use_gpu=False) == "8cpu_0gpu_8cpr_8hto_2skt"
     assert quick_affinity_code(n_parallel=3, use_gpu=False) == "6cpu_0gpu_2cpr_8hto_2skt"
-    with pytest.raises(ValueError, match="n_parallel=9 runs need a core each; there are 8"):
+    with pytest.raises(ValueError, match="9 runs at a time need a core each, and there are 8"):
         quick_affinity_code(n_parallel=9, use_gpu=False)
+    with pytest.raises(ValueError, match="n_parallel=0 must be at least 1"):
+        quick_affinity_code(n_parallel=0)
     monkeypatch.setattr(module, "n_gpus", lambda: 4)
     assert quick_affinity_code(contexts_per_gpu=2) == "8cpu_4gpu_2cxg_8hto_2skt"
     assert quick_affinity_code(n_parallel=2) == "8cpu_2gpu_8hto_2skt"

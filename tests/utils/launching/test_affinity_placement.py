@@ -5,6 +5,7 @@ import pickle
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from rlpyt.samplers import layout
@@ -120,6 +121,35 @@ def test_workers_without_a_place_do_not_share_the_masters(allowed):
     found = Hardware.of(dict(master_cpus=[0], n_workers=3, workers_cpus=[1]))
     assert found.workers_cpus == [[1], [0, 1, 2], [0, 1, 2]]
     assert Hardware.of(dict(n_workers=2)).workers_cpus == [None, None]
+
+
+def test_numbers_of_numpy_are_numbers(allowed):
+    allowed(0, 1)
+    given = dict(workers_cpus=np.array([0, 1]), master_cpus=np.int64(0), cuda_idx=np.int64(0))
+    plain = dict(workers_cpus=[0, 1], master_cpus=[0], cuda_idx=0)
+    assert Hardware.of(given) == Hardware.of(plain)
+    assert Hardware.of(dict(n_workers=np.int64(2))) == Hardware.of(dict(n_workers=2))
+
+
+@pytest.mark.parametrize(
+    ("affinity", "error", "words"),
+    [
+        (dict(workers_cpus=2), TypeError, r"workers_cpus=2 must be a list.*dict\(n_workers="),
+        (dict(workers_cpus="0-1"), TypeError, "workers_cpus='0-1' must be a list"),
+        (dict(workers_cpus=[0, "1"]), TypeError, "workers_cpus='1' must be a whole number"),
+        (dict(master_cpus="0"), TypeError, "master_cpus='0' must be a whole number"),
+        (dict(n_workers=0), ValueError, "n_workers=0 must be at least 1"),
+        (dict(n_workers="2"), TypeError, "n_workers='2' must be a whole number"),
+        (dict(n_workers=21), ValueError, "n_workers=21 on 2 cores .* take at most 20, and best 2"),
+        (dict(cuda_idx="0"), TypeError, "cuda_idx='0' must be a whole number"),
+        (dict(cuda_idx=-1), ValueError, "cuda_idx=-1 must be at least 0"),
+    ],
+    ids=str,
+)
+def test_values_that_make_no_sense_are_refused(allowed, affinity, error, words):
+    allowed(0, 1)
+    with pytest.raises(error, match=words):
+        Hardware.of(affinity)
 
 
 def test_numbers_are_listed_as_one_reads_them():

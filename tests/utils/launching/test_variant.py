@@ -76,7 +76,6 @@ def test_variants_share_nothing_that_can_change():
         ([level(dir_names=["x", "/y"])], "'/y' must be a path below"),
         ([level(dir_names=["x", "a/../.."])], "must be a path below"),
         ([level(dir_names=["x", ""])], "'' must be a path below"),
-        ([level([[[1]], [(1,)]])], "repeats the values"),
         ([level(keys=["algo"])], r"key 'algo' must be a tuple"),
         ([level(keys=[("a",), ("a",)], values=[[1, 2], [3, 4]])], "'a' is set twice"),
         ([level(), level()], "'k' is set twice; a value would be lost"),
@@ -90,6 +89,12 @@ def test_variants_share_nothing_that_can_change():
 def test_mistakes_are_refused_at_the_door(levels, words):
     with pytest.raises(ValueError, match=words):
         make_variants(*levels)
+
+
+def test_the_same_values_in_two_directories_are_worth_a_word():
+    with pytest.warns(UserWarning, match="repeats the values"):
+        variants, log_dirs = make_variants(level([[[1]], [(1,)]], dir_names=["x", "y"]))
+    assert log_dirs == ["x", "y"] and len(variants) == 2
 
 
 def test_only_the_same_setting_is_the_same():
