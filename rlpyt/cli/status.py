@@ -95,7 +95,8 @@ def _row(run: RunView) -> tuple[str, ...]:
     steps = "" if run.steps is None else f"{run.steps:,}"
     if run.steps is not None and run.total_steps:
         steps += f" ({run.steps / run.total_steps:4.0%})"
-    notes = [f"attempt {len(run.attempts)}"] * (len(run.attempts) > 1)
+    attempt = run.attempts[-1].number if run.attempts else 0
+    notes = [f"attempt {attempt}"] * (attempt > 1)
     if run.state in ("failed", "queued") and run.outcome:
         notes.append(run.outcome)
     return (

@@ -6,12 +6,15 @@ import runpy
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
 from rlpyt.cli.flags import UsageError, parse
 from rlpyt.sweeps.directory import SweepDirectory
+
+if TYPE_CHECKING:
+    from rlpyt.sweeps.runs import Planned
 
 DESCRIPTION = """Carry out many runs, as many at once as the hardware has slots for.
 
@@ -61,15 +64,31 @@ def main(args: Sequence[str]) -> int:
             f"there is no {str(command.what)!r}; give a sweep file, the directory of a sweep, or a "
             "launch script."
         )
-    from rlpyt.sweeps.runs import sweep_of
-
-    planned = sweep_of(command.what, command.slots, any_number=command.yes)
+    planned = _plan(command)
+    if planned is None:
+        return 1
     if command.dry_run:
         print("\n".join(planned.described()))
         return 0
     directory = command.directory or planned.default_directory()
     print(f"{planned.described()[0]} in {directory}", flush=True)
-    return launch(directory, say=_say, **planned.arguments())
+    return launch(directory, **planned.arguments())
+
+
+def _plan(command: Sweep) -> "Planned | None":
+    """What the file asks for; ``None`` if it is many runs, and the user did not mean it."""
+    from rlpyt.sweeps.expansion import TooManyRuns
+    from rlpyt.sweeps.runs import sweep_of
+
+    try:
+        return sweep_of(command.what, command.slots, any_number=command.yes)
+    except TooManyRuns as error:
+        if command.dry_run or not (sys.stdin.isatty() and sys.stdout.isatty()):
+            raise UsageError(f"{error} To begin them as they are: --yes.") from error
+        answer = input(f"{command.what} asks for {error.count:,} runs. Begin them? [y/N] ")
+        if answer.strip().lower() not in ("y", "yes"):
+            return None
+    return sweep_of(command.what, command.slots, any_number=True)
 
 
 def _request(request: str, directory: Path) -> int:
@@ -106,7 +125,3 @@ def _script(script: str, args: list[str]) -> int:
     finally:
         sys.argv, sys.path[:] = before
     return 0
-
-
-def _say(line: str) -> None:
-    print(line, flush=True)

@@ -13,7 +13,7 @@ from rlpyt.errors import RlpytError
 from rlpyt.experiments.config import ID, Config
 from rlpyt.sweeps.call import CALLS, RESULT, Call
 from rlpyt.sweeps.directory import About, SweepDirectory
-from rlpyt.sweeps.go import launcher_of
+from rlpyt.sweeps.go import command_line, launcher_of, say_now
 from rlpyt.sweeps.jobs import Job
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.launching.affinity import encode_affinity
@@ -37,7 +37,7 @@ def run_experiment(
     use_gpu: bool = False,
     gpu_ids: Sequence[int] | None = None,
     retries: int = 0,
-    say: Callable[[str], None] = print,
+    say: Callable[[str], None] = say_now,
 ) -> list[Any]:
     """Call ``run(config, seed, device, logdir)`` for every configuration and seed.
 
@@ -130,7 +130,7 @@ def _sweep(
     except FileNotFoundError:
         slots = encode_affinity(n_cpu_core=max_workers, set_affinity=False)
         title = getattr(run, "__name__", "experiment")
-        about = About(title=title, slots=str(slots), made_by=" ".join(sys.argv))
+        about = About(title=title, slots=str(slots), made_by=command_line())
         return SweepDirectory.create(root, about, jobs, {CALLS: dumps((run, list(calls)))})
     before = [(one.job.name, one.job.settings) for one in sweep.jobs()]
     if before != [(job.name, job.settings) for job in jobs]:

@@ -19,6 +19,20 @@ from rlpyt.sweeps.sources import Source
 Say = Callable[[str], None]
 
 
+def say_now(line: str) -> None:
+    """Print a line, without delay where output goes to a file."""
+    print(line, flush=True)
+
+
+def command_line() -> str:
+    """The command of this process, as a person types it."""
+    program, *args = sys.argv
+    name = Path(program).name
+    if name == "rlpyt" or Path(program).parts[-3:] == ("rlpyt", "cli", "main.py"):
+        return shlex.join(["rlpyt", *args])
+    return shlex.join((["python"] if name.endswith(".py") else []) + sys.argv)
+
+
 def launch(
     directory: Path,
     jobs: Iterable[Job],
@@ -29,7 +43,7 @@ def launch(
     search: Mapping[str, Any] | None = None,
     egl_device: bool = False,
     file: Path | None = None,
-    say: Say = print,
+    say: Say = say_now,
 ) -> int:
     """Put a sweep into a directory, and run it.
 
@@ -59,7 +73,7 @@ def launch(
         where=where,
         place=dict(place_settings or {}),
         search=dict(search or {}),
-        made_by=shlex.join(sys.argv),
+        made_by=command_line(),
         egl_device=egl_device,
         file_name=file.name if file is not None else "",
     )
@@ -68,7 +82,7 @@ def launch(
     return go_on(directory, say=say)
 
 
-def go_on(directory: Path | str, slots: str | None = None, say: Say = print) -> int:
+def go_on(directory: Path | str, slots: str | None = None, say: Say = say_now) -> int:
     """Run what is left of a sweep.
 
     Args:
@@ -80,12 +94,17 @@ def go_on(directory: Path | str, slots: str | None = None, say: Say = print) -> 
         Exit code, see ``Launcher.run``.
     """
     launcher = launcher_of(SweepDirectory(directory), slots, say)
+    say(f"From another terminal: rlpyt status {directory}")
     code = launcher.run()
     say(_summary(launcher))
+    if launcher.sweep.about.search:
+        from rlpyt.sweeps.search_results import write_best
+
+        say("\n".join(write_best(launcher.sweep)))
     return code
 
 
-def launcher_of(sweep: SweepDirectory, slots: str | None = None, say: Say = print) -> Launcher:
+def launcher_of(sweep: SweepDirectory, slots: str | None = None, say: Say = say_now) -> Launcher:
     """The launcher that a sweep's settings ask for."""
     about = sweep.about
     settings = dict(about.place)

@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from rlpyt.sweeps.keeper import attempt_file, boot, is_kept
 from rlpyt.utils.files import atomic_write
+from rlpyt.utils.launching.variant import plain_value
 
 State = Literal["queued", "running", "done", "failed", "pruned"]
 STATES: tuple[State, ...] = ("queued", "running", "done", "failed", "pruned")
@@ -108,7 +109,7 @@ class Attempt:
         """Over, without success, without having been asked to end, by a fault of its own."""
         if self.begun is None or self.told or self.exit_code == 0:
             return False
-        return self.ended is not None or self.boot == boot()
+        return self.ended is not None or self.where != "local" or self.boot == boot()
 
     def outcome(self) -> str:
         """How it ended, in words."""
@@ -158,8 +159,9 @@ class JobDirectory:
         attempts = self.attempts() if attempts is None else attempts
         if attempts and is_kept(self.path):
             return "running"
-        if attempts and attempts[-1].begun is None:
-            attempts = attempts[:-1]
+        if attempts and attempts[-1].ended is None:
+            attempts = self.attempts()  # it may have ended since these were read
+            attempts = attempts[:-1] if attempts[-1].begun is None else attempts
         if any(a.told == "pruned" for a in attempts):
             return "pruned"
         if any(a.exit_code == 0 for a in attempts):
@@ -236,4 +238,4 @@ def _read(cls: Any, path: Path) -> Any:
 
 def _write(path: Path, content: dict[str, Any]) -> None:
     with atomic_write(path) as file:
-        file.write((json.dumps(content, indent=1) + "\n").encode())
+        file.write((json.dumps(content, indent=1, default=plain_value) + "\n").encode())

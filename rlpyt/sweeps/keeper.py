@@ -26,11 +26,13 @@ from typing import Any
 NOT_MINE = 75  # exit code: another keeper has, or had, this attempt; EX_TEMPFAIL
 CANNOT_START = 127  # as shells say it
 GRACE_S = 60.0  # a run asked to end has so long to save its checkpoint
-LEFTOVERS_S = 5.0  # what a run has started has so long to notice its end
+NOTICE_S, ASKED_S = 1.0, 5.0  # what a run has started has so long to notice its end, then to end
 WRITE_AGAIN_S = 1.0
 LOOK_S = 0.5  # between two looks at whether the run shall end
 LOOKS = 10  # others take the lock for an instant to see whether it is held
-_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+CLUSTERS = (signal.SIGTERM, signal.SIGUSR2)  # how SLURM says that a job's time is up
+INTERRUPTED = "interrupted by the cluster"
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
 
 
 def keep(job_dir: Path, number: int) -> int:
@@ -51,9 +53,13 @@ def keep(job_dir: Path, number: int) -> int:
     attempt |= {"begun": time.time(), "pid": os.getpid(), "host": socket.gethostname()}
     attempt |= {"boot": boot()}
     write(path, attempt)
+    told = path.with_suffix(".told")
+    if attempt.get("where") == "slurm":
+        for heard in CLUSTERS:
+            signal.signal(heard, lambda *_: _tell(told, INTERRUPTED))
     with open(job_dir / "output.log", "ab", buffering=0) as output:
         _say(output, f"attempt {number}: {shlex.join(attempt['command'])}".replace("\n", "\\n"))
-        code = _run(attempt, output, lock, path.with_suffix(".told"))
+        code = _run(attempt, output, lock, told)
     attempt |= {"ended": time.time(), "exit_code": code}
     write(path, attempt)
     return code
@@ -87,7 +93,11 @@ def boot() -> str:
 
 
 def write(path: Path, content: dict[str, Any]) -> None:
-    """Put a file into place whole; on a full disk wait until there is room."""
+    """Put a file into place whole; on a full disk wait until there is room.
+
+    Raises:
+        FileNotFoundError: somebody has removed the directory.
+    """
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     text = json.dumps(content, indent=1) + "\n"
     while True:
@@ -99,6 +109,8 @@ def write(path: Path, content: dict[str, Any]) -> None:
             os.replace(beside, path)
             return
         except OSError as error:
+            if not path.parent.is_dir():
+                raise
             print(f"cannot write {path} ({error}); trying again", file=sys.stderr, flush=True)
             time.sleep(WRITE_AGAIN_S)
 
@@ -121,13 +133,15 @@ def _run(attempt: dict[str, Any], output: Any, lock: int, told: Path) -> int:
             os.sched_setaffinity(0, attempt["cpus"])
         except (OSError, AttributeError, ValueError) as error:
             _say(output, f"warning: cannot be kept on cores {attempt['cpus']}: {error}")
-    parent, hold = os.getpid(), _die_with_parent()
+    parent, prctl = os.getpid(), _prctl()
+    prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
     def in_child() -> None:
         os.setpgid(0, 0)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
-        hold()
+        signal.signal(signal.SIGUSR2, signal.SIG_IGN)  # the cluster's word goes by way of told
+        prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
         if os.getppid() != parent:
             os.kill(os.getpid(), signal.SIGKILL)
 
@@ -146,7 +160,7 @@ def _run(attempt: dict[str, Any], output: Any, lock: int, told: Path) -> int:
         _say(output, f"cannot be started: {error}")
         return CANNOT_START
     code = _wait(child, output, told)
-    _end_group(child.pid)
+    _end_rest(child.pid)
     return code
 
 
@@ -166,26 +180,56 @@ def _wait(child: "subprocess.Popen[bytes]", output: Any, told: Path) -> int:
                 deadline = time.monotonic() + GRACE_S
 
 
-def _end_group(group: int) -> None:
-    """Let what the run has started end by itself, and kill what does not."""
-    deadline = time.monotonic() + LEFTOVERS_S
-    while time.monotonic() < deadline:
-        try:
-            os.killpg(group, 0)
-        except OSError:
-            return
-        time.sleep(0.02)
-    with contextlib.suppress(OSError):
-        os.killpg(group, signal.SIGKILL)
+def _end_rest(group: int) -> None:
+    """Let what the run has started end by itself; then ask it to, then kill it.
+
+    Where it is known who that is (Linux), also those that have left its process group.
+    """
+    for patience_s, number in ((NOTICE_S, signal.SIGTERM), (ASKED_S, signal.SIGKILL)):
+        deadline = time.monotonic() + patience_s
+        while time.monotonic() < deadline:
+            if not _any_left(group):
+                return
+            time.sleep(0.02)
+        with contextlib.suppress(OSError):
+            os.killpg(group, number)
+        for pid in _children():
+            with contextlib.suppress(OSError):
+                os.kill(pid, number)
 
 
-def _die_with_parent() -> Any:
-    """A function for the child: it is asked to end if this process dies."""
+def _any_left(group: int) -> bool:
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+        return True
     try:
-        prctl = ctypes.CDLL(None).prctl
-    except (OSError, AttributeError):  # not Linux
-        return lambda: None
-    return lambda: prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        os.killpg(group, 0)
+    except OSError:
+        return False
+    return True
+
+
+def _children() -> list[int]:
+    """Pids of what this process has started, or has inherited from a run."""
+    own = os.getpid()
+    with contextlib.suppress(OSError):
+        text = Path(f"/proc/{own}/task/{own}/children").read_text(encoding="ascii")
+        return [int(pid) for pid in text.split()]
+    return []
+
+
+def _prctl() -> Any:
+    """Linux's function, or one that does nothing elsewhere."""
+    try:
+        return ctypes.CDLL(None).prctl
+    except (OSError, AttributeError):
+        return lambda *_: None
+
+
+def _tell(told: Path, why: str) -> None:
+    with contextlib.suppress(OSError), open(told, "x", encoding="utf-8") as file:
+        file.write(f"{why}\n")  # unless somebody else has told it before
 
 
 def _say(output: Any, text: str) -> None:

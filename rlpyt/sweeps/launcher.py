@@ -16,12 +16,13 @@ from typing import Any
 from rlpyt.sweeps.directory import SweepDirectory
 from rlpyt.sweeps.jobs import Attempt, JobDirectory, State
 from rlpyt.sweeps.overview import log_num_launched
-from rlpyt.sweeps.places import Handle, Place, Slot
+from rlpyt.sweeps.places import Handle, Place, PlaceError, Slot
 from rlpyt.sweeps.sources import NoSource, Source
 from rlpyt.utils.launching.variant import save_variant
 from rlpyt.utils.resumption import ENV_RESUME
 
 LOOK_S = 0.5  # between two looks at requests, where nothing wakes the launcher
+AGAIN_S = 10.0  # after a run could not be begun
 LEAST_FREE_BYTES = 50 * 2**20  # of the disk, to begin a run
 
 
@@ -70,6 +71,7 @@ class Launcher:
         self._states: dict[int, State] = {}
         self._signal = 0
         self._said = ""
+        self._not_before_s = 0.0  # of the clock, no run is begun
 
     @property
     def states(self) -> dict[int, State]:
@@ -85,6 +87,7 @@ class Launcher:
 
         Raises:
             RunDirectoryError: another launcher is at work here.
+        FileNotFoundError: the directory was removed meanwhile.
         """
         with ExitStack() as stack:
             stack.enter_context(self.sweep.lock())
@@ -128,6 +131,10 @@ class Launcher:
                     self._states[job.job.number] = "running"
                     self.say(f"{job.job.name}: goes on, taken over from an earlier launcher")
                     continue
+                last = job.attempts()[-1]  # it may have ended just now
+                if last.begun is not None and last.ended is None and not self.place.goes_on:
+                    job.tell(last.number, "interrupted: its launcher had ended")
+                attempts = job.attempts()
             self._settle(job, attempts)
 
     def _settle(self, job: JobDirectory, attempts: list[Attempt]) -> None:
@@ -154,6 +161,8 @@ class Launcher:
 
     def _reap(self) -> None:
         """Find out what has become of runs that ended."""
+        if not self.sweep.queue.is_dir():
+            raise FileNotFoundError(f"{self.sweep.path} was removed while its runs were going on.")
         for running in [r for r in self._running if r.handle.over()]:
             self._running.remove(running)
             running.handle.release()
@@ -165,12 +174,12 @@ class Launcher:
             if last.begun is not None and last.ended is not None:
                 seconds = f" after {last.ended - last.begun:.0f} s"
             if state == "done":
-                self.say(f"{name}: done{seconds}")
+                self.say(f"{name}: done{seconds} ({self._how_far()})")
             elif state != "running":
                 again = "; will be tried again" if state == "queued" and last.failed else ""
                 self.say(f"{name}: {last.outcome()}{seconds}{again}")
-                if last.failed:
-                    self.say("\n".join(f"    {line}" for line in job.last_lines(5)))
+                if last.failed and (lines := job.last_lines(5)):
+                    self.say("\n".join(f"    {line}" for line in lines))
             self._write_progress()
 
     def _fill(self) -> None:
@@ -182,25 +191,34 @@ class Launcher:
                     return
                 self._settle(new, [])
                 continue
-            if not self._has_room():
+            if time.monotonic() < self._not_before_s or not self._has_room():
                 return
-            _, number, job = self._queue.pop(0)
-            if job.state() == "queued":
-                self._begin(job, free[0])
-            else:  # cancelled meanwhile
+            _, number, job = entry = self._queue.pop(0)
+            if job.state() != "queued":  # cancelled meanwhile
                 self._states[number] = job.state()
                 self.source.ended(job, self._states[number])
+                continue
+            try:
+                self._begin(job, free[0])
+            except (OSError, PlaceError) as error:  # no disk, no process, no cluster
+                self._queue.insert(0, entry)
+                self._not_before_s = time.monotonic() + AGAIN_S
+                self._say_once(f"{job.job.name}: cannot be begun ({error}); trying again.")
 
     def _has_room(self) -> bool:
         free = shutil.disk_usage(self.sweep.path).free
         if free >= self.least_free_bytes:
-            self._said = ""
             return True
-        said = f"waiting: the disk of {self.sweep.path} is nearly full"
-        if said != self._said:
-            self.say(f"{said} ({free / 2**20:.0f} MiB free); no run is begun until there is room.")
-            self._said = said
+        self._say_once(
+            f"waiting: the disk of {self.sweep.path} is nearly full; no run is begun until it has "
+            f"more room than {self.least_free_bytes / 2**20:,.0f} MiB."
+        )
         return False
+
+    def _say_once(self, line: str) -> None:
+        if line != self._said:
+            self.say(line)
+        self._said = line
 
     def _begin(self, job: JobDirectory, slot: Slot) -> None:
         attempts = job.attempts()
@@ -213,6 +231,7 @@ class Launcher:
             job.note_remote(attempt.number, handle.remote_id)
         self._running.append(_Running(job, attempt, handle, slot))
         self._states[job.job.number] = "running"
+        self._said = ""
         which = f" (attempt {attempt.number})" if attempts else ""
         self.say(f"{job.job.name}: begun in slot {slot.number}{which}")
         self._write_progress()
@@ -265,6 +284,10 @@ class Launcher:
             self._reap()
             self._wait()
         self._signal = first
+
+    def _how_far(self) -> str:
+        over = sum(state not in ("queued", "running") for state in self._states.values())
+        return f"{over} of {len(self._states)}"
 
     def _write_progress(self) -> None:
         begun = sum(state != "queued" for state in self._states.values())

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rlpyt.sweeps.jobs import Job
+from rlpyt.sweeps.names import flattened
 from rlpyt.utils.launching.exp_launcher import script_command
 
 PathLike = str | os.PathLike[str]
@@ -52,20 +53,9 @@ def script_jobs(
                     command=script_command(script, f"{{sweep}}/{name}", run_ID, args),
                     run_dir=f"{name}/run_{run_ID}",
                     cwd=os.getcwd(),
-                    settings={**flat(variant), "run_ID": run_ID},
+                    settings={**flattened(variant), "run_ID": run_ID},
                     variant=variant,
                     retries=retries,
                 )
             )
     return jobs
-
-
-def flat(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """``{"algo": {"lr": 1}}`` as ``{"algo.lr": 1}``."""
-    found: dict[str, Any] = {}
-    for key, value in nested.items():
-        if isinstance(value, Mapping) and value:
-            found |= flat(value, f"{prefix}{key}.")
-        else:
-            found[f"{prefix}{key}"] = value
-    return found

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from rlpyt.errors import RlpytError
 from rlpyt.sweeps import keeper
 from rlpyt.sweeps.jobs import Attempt
 from rlpyt.sweeps.keeper import is_kept
@@ -40,6 +41,10 @@ class Slot:
     gpus: tuple[int, ...] = ()
 
 
+class PlaceError(RlpytError, RuntimeError):
+    """A place cannot begin a run now; it may later."""
+
+
 class Handle(Protocol):
     """An attempt under way."""
 
@@ -61,13 +66,15 @@ class Place(Protocol):
     Attributes:
         name: one of ``PLACES``.
         shares_out: whether a run's cores and GPUs are chosen here, or by the cluster.
+        goes_on: whether runs outlive the launcher.
     """
 
     name: str
     shares_out: bool
+    goes_on: bool
 
     def start(self, job_dir: Path, attempt: Attempt, slot: Slot) -> Handle:
-        """Begin the attempt that has been prepared."""
+        """Begin the attempt that has been prepared; PlaceError or OSError if that cannot be now."""
 
     def adopt(self, job_dir: Path, attempt: Attempt) -> Handle | None:
         """Take over what an earlier launcher has started; ``None`` if it does not go on."""
@@ -81,11 +88,32 @@ def keeper_command(job_dir: Path, number: int) -> list[str]:
     return [sys.executable, "-I", str(Path(keeper.__file__)), str(job_dir), str(number)]
 
 
+class KeptHandle:
+    """An attempt of which no more is known than that its job's lock is held, wherever that is."""
+
+    remote_id = ""
+
+    def __init__(self, job_dir: Path) -> None:
+        self._job_dir = job_dir
+
+    def over(self) -> bool:
+        """Whether the lock is free."""
+        return not is_kept(self._job_dir)
+
+    def fileno(self) -> int | None:
+        """None: nothing wakes whoever waits."""
+        return None
+
+    def release(self) -> None:
+        """Nothing is held."""
+
+
 class LocalPlace:
     """Keepers are processes of this machine, in sessions of their own."""
 
     name = "local"
     shares_out = True
+    goes_on = True
 
     def start(self, job_dir: Path, attempt: Attempt, slot: Slot) -> Handle:
         """Begin the attempt that has been prepared."""

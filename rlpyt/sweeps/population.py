@@ -10,8 +10,10 @@ import json
 import math
 import os
 import shutil
+import sys
+import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,37 +23,29 @@ from rlpyt.experiments import rundir
 from rlpyt.experiments.options import RunOptions
 from rlpyt.sweeps.directory import SweepDirectory
 from rlpyt.sweeps.draws import Draw
-from rlpyt.sweeps.expansion import setting_for
+from rlpyt.sweeps.expansion import run_options, setting_for
 from rlpyt.sweeps.jobs import JobDirectory, State
-from rlpyt.sweeps.runs import RLPYT, jobs_of
+from rlpyt.sweeps.runs import jobs_of
 from rlpyt.sweeps.search import Search
 from rlpyt.sweeps.spec import SweepSpec
-from rlpyt.sweeps.trials import Runs
+from rlpyt.sweeps.trials import BEGINS, ENDS, FROM, MEMBER, ROUND, Metric, Runs
 from rlpyt.utils.files import atomic_write
 from rlpyt.utils.seed import stream
 
-MEMBER, ROUND = "member", "round"  # marks of a run
+STRETCH = "rlpyt.sweeps.stretch"
 SNAPSHOTS = "population"  # beside the queue: of each member what others may take over
-SCORE = "score.json"
-
-
-@dataclass
-class _Member:
-    rounds: int = 0  # that have jobs
-    busy: bool = False
-    steps: int = 0  # of its snapshot
-    score: float | None = None  # of its snapshot; None: it has none
-    values: dict[str, Any] = field(default_factory=dict)  # of its snapshot
-    dead: bool = False  # its last round has failed
+STANDING = "standing.json"
 
 
 class Population:
     """A source of runs: for each member one after the other, each a stretch of its training.
 
-    Members do not wait for each other: who has come to the end of a stretch is compared with where
-    the others stand. What others may take over are checkpoints kept apart, so nothing is read that
-    a run is writing. Decisions are drawn from streams named by member and round, and made again
-    alike by a launcher that takes over.
+    All members are compared when all have come to the end of a stretch, with each other at the
+    same step: who is ahead would otherwise win for being ahead, as there may be fewer slots than
+    members. So decisions depend on scores alone, and not on who was quick. They are drawn from
+    streams named by member and round, and made again alike by a launcher that takes over.
+
+    What others may take over are checkpoints kept apart, so nothing is read that a run is writing.
 
     Args:
         runs: of the sweep.
@@ -61,121 +55,108 @@ class Population:
     def __init__(self, runs: Runs, search: Search) -> None:
         self.runs, self.search, self.metric = runs, search, search.to_find
         self.root = runs.sweep.queue / SNAPSHOTS
-        self.members = [_Member() for _ in range(search.population)]
-        for job in runs.sweep.jobs():
-            member = self.members[job.job.settings[MEMBER]]
-            member.rounds, member.busy = job.job.settings[ROUND] + 1, True
         self.total = setting_options(runs.spec, {}).steps
+        self.n_rounds = math.ceil(self.total / search.interval_steps)
+        self.rounds = [0] * search.population  # of each member: stretches that have a job
+        for job in runs.sweep.jobs():
+            self.rounds[job.job.settings[MEMBER]] = job.job.settings[ROUND] + 1
+        self._over: set[tuple[int, int]] = set()  # (member, round)
 
     def next(self, sweep: SweepDirectory) -> JobDirectory | None:
-        """The next stretch of a member that has come to an end of one; who has least goes first."""
-        idle = [i for i, m in enumerate(self.members) if not m.busy and not self._is_done(i)]
-        if not idle:
+        """The next stretch of a member, once all have come to the end of the one before."""
+        at = min(self.rounds)
+        if at == self.n_rounds or not self._all_over(at - 1) or self._all_failed(at - 1):
             return None
-        number = min(idle, key=lambda i: (self.members[i].rounds, i))
-        member = self.members[number]
-        member.busy = True
-        member.rounds += 1
-        return self._go_on(number) if member.rounds > 1 else self._begin(number)
+        number = self.rounds.index(at)
+        job = self._go_on(number, at) if at else self._begin(number)
+        self.rounds[number] += 1
+        return job
 
     def ended(self, job: JobDirectory, state: State) -> None:
         """Keep a copy of what the member has learnt."""
-        number, at = job.job.settings[MEMBER], job.job.settings[ROUND]
-        member, snapshot = self.members[number], self._snapshot(number)
-        if at + 1 < member.rounds:  # of a sweep that goes on: later stretches are known
+        marks = job.job.settings
+        number, at = marks[MEMBER], marks[ROUND]
+        self._over.add((number, at))
+        if state != "done" or at + 1 < self.rounds[number] or self.standing(number, at):
             return
-        member.busy, member.dead = False, state != "done"
-        if state == "done" and read_score(snapshot).get("round", -1) < at:
-            run_dir = self.runs.dir_of(job)
-            score = self.metric.score(run_dir)
-            _keep(run_dir, snapshot, {
-                "round": at, "steps": job.job.total_steps, "score": score,
-                "values": {key: job.job.settings[key] for key in self.runs.spec.sample},
-            })  # fmt: skip
-        kept = read_score(snapshot)
-        if kept:
-            member.steps, member.score = kept["steps"], kept["score"]
-            member.values = kept["values"]
+        run_dir = self.runs.dir_of(job)
+        score = self.metric.score(run_dir)
+        if score is None:
+            warnings.warn(f"{job.job.name} is compared with no other: {self.metric.missing}")
+        values = {key: marks[key] for key in self.runs.spec.sample}
+        standing = {"score": score, "values": values}
+        write_standing(job.path, standing)  # stays, for the report
+        _keep(run_dir, self._snapshot(number, at), standing)
+        if at > 1:
+            shutil.rmtree(self._snapshot(number, at - 2), ignore_errors=True)
 
     def watch(self, running: Sequence[JobDirectory]) -> None:
         """Members are compared at the ends of stretches only."""
 
     def is_over(self) -> bool:
-        """Whether every member has all its steps."""
-        return all(self._is_done(number) for number in range(len(self.members)))
+        """Whether every member has all its stretches, or none is left to go on from."""
+        at = min(self.rounds)
+        return at == self.n_rounds or (self._all_over(at - 1) and self._all_failed(at - 1))
 
-    def _is_done(self, number: int) -> bool:
-        member = self.members[number]
-        if member.dead:  # it can live on as a copy of another
-            return not any(map(self._can_be_taken, range(len(self.members))))
-        return member.steps >= self.total
+    def standing(self, number: int, at: int) -> dict[str, Any]:
+        """Score and values of a member at the end of a round; empty if that has failed."""
+        return read_standing(self._snapshot(number, at))
 
-    def _snapshot(self, number: int) -> Path:
-        return self.root / f"member_{number}"
+    def _all_over(self, at: int) -> bool:
+        return at < 0 or all((number, at) in self._over for number in range(len(self.rounds)))
+
+    def _all_failed(self, at: int) -> bool:
+        return at >= 0 and not any(self.standing(i, at) for i in range(len(self.rounds)))
+
+    def _snapshot(self, number: int, at: int) -> Path:
+        return self.root / f"member_{number}" / f"round_{at}"
 
     def _begin(self, number: int) -> JobDirectory:
         """The first stretch, with values drawn at random."""
         rng = stream(self.search.seed, f"member {number}")
         values = {key: draw.draw(rng) for key, draw in self.runs.spec.sample.items()}
-        options = setting_options(self.runs.spec, values, self._seed(number))
-        command = (*RLPYT, "train", "--config", "{job}/config.json", "--run-dir", "{run_dir}")
-        return self._add(number, options, values, 0, command)
+        return self._add(number, 0, values, number)
 
-    def _go_on(self, number: int) -> JobDirectory:
+    def _go_on(self, number: int, at: int) -> JobDirectory:
         """A further stretch: of its own, or of a better one's with changed values."""
-        member, run_dir = self.members[number], self._run_dir(number)
-        source, values = self._exploit(number), member.values
+        source = self._exploit(number, at)
+        values = self.standing(source, at - 1)["values"]
         if source != number:
-            values = self._explore(number, self.members[source].values)
-        _take_over(self._snapshot(source), run_dir)
-        options = setting_options(self.runs.spec, values, self._seed(number))
-        return self._add(number, options, values, source, (*RLPYT, "resume", "{run_dir}"))
+            rng, space = self._stream(number, at, ", values"), self.runs.spec.sample
+            values = {k: perturbed(values[k], space[k], self.search, rng) for k in space}
+        _take_over(self._snapshot(source, at - 1), self._run_dir(number))
+        return self._add(number, at, values, source)
 
-    def _exploit(self, number: int) -> int:
+    def _exploit(self, number: int, at: int) -> int:
         """Whose checkpoint the member goes on from: one of the best, if it is one of the worst."""
-        scored = [i for i in range(len(self.members)) if self._can_be_taken(i)]
-        scores = [float(self.members[i].score or 0.0) for i in scored]
-        order = [scored[at] for at in self.metric.better(scores)]
-        n = max(1, math.floor(len(order) * self.search.quantile))
-        best = order[:n]
-        if number in order[: max(len(order) - n, 1)]:
+        known = {i: self.standing(i, at - 1) for i in range(len(self.rounds))}
+        alive = [i for i in known if known[i]]
+        scored = [i for i in alive if known[i]["score"] is not None]
+        best, worst = truncated(
+            [known[i]["score"] for i in scored], self.metric, self.search.quantile
+        )
+        if number in alive and number not in [scored[i] for i in worst]:
             return number
-        rng = stream(self.search.seed, f"member {number}, round {self.members[number].rounds}")
-        return int(best[rng.integers(len(best))])
+        candidates = [scored[i] for i in best] or alive  # a failed one takes what there is
+        return candidates[self._stream(number, at).integers(len(candidates))]
 
-    def _can_be_taken(self, number: int) -> bool:
-        """Whether there is something of this member to go on from."""
-        member = self.members[number]
-        return member.score is not None and not member.dead and member.steps < self.total
+    def _stream(self, number: int, at: int, purpose: str = "") -> np.random.Generator:
+        return stream(self.search.seed, f"member {number}, round {at}{purpose}")
 
-    def _explore(self, number: int, values: Mapping[str, Any]) -> dict[str, Any]:
-        rounds = self.members[number].rounds
-        rng = stream(self.search.seed, f"member {number}, round {rounds}, values")
-        space = self.runs.spec.sample
-        return {key: perturbed(values[key], space[key], self.search, rng) for key in space}
-
-    def _add(
-        self, number: int, options: RunOptions, values: dict[str, Any], source: int,
-        command: tuple[str, ...],
-    ) -> JobDirectory:  # fmt: skip
-        member, spec = self.members[number], self.runs.spec
-        at = member.rounds - 1
-        done = read_score(self._snapshot(source))["steps"] if at else 0
-        steps = min(self.total, done + self.search.interval_steps)
+    def _add(self, number: int, at: int, values: Mapping[str, Any], source: int) -> JobDirectory:
+        """The job of a stretch; it finds its checkpoint, if there is one, in the run directory."""
+        spec, begins = self.runs.spec, at * self.search.interval_steps
+        ends = min(self.total, begins + self.search.interval_steps)
         setting = setting_for(spec, values, f"member_{number}", self._seed(number))
         (job,) = jobs_of(spec, [setting], self.runs.share, first=self.runs.take_number())
-        options = options.updated({"steps": steps, **_kept(job.config)})
-        marks = {MEMBER: number, ROUND: at, "from": source, **values}
+        marks = {MEMBER: number, ROUND: at, FROM: source, BEGINS: begins, ENDS: ends}
         job = replace(
-            job.with_settings(marks),
+            job.with_settings({**values, **marks}),
             name=f"member_{number}/round_{at}",
-            command=command,
-            config=options.as_dict(),
-            total_steps=steps,
+            command=(sys.executable, "-m", STRETCH, "{job}/config.json", "{run_dir}", str(ends)),
+            resume=None,
             continues=at > 0,
         )
-        if at:
-            options.write(self._run_dir(number))
         return self.runs.sweep.add(job)
 
     def _seed(self, number: int) -> int:
@@ -189,30 +170,49 @@ def check_population(spec: SweepSpec, search: Search) -> None:
     """Whether such a search can be carried out.
 
     Raises:
-        ValueError: it cannot; says why.
+        ValueError: it cannot; says why, with file and line.
     """
     if spec.script is not None:
-        raise ValueError("population-based training needs train, a script cannot be gone on with.")
+        _refuse(
+            spec, "script", "population-based training needs train; scripts leave no checkpoints"
+        )
     if len(spec.seeds) != 1:
-        raise ValueError("population-based training takes one seed; members have those after it.")
+        _refuse(spec, "seeds", "population-based training takes one seed; members count up from it")
     for key in spec.sample:
         if not key.startswith("algo."):
-            raise ValueError(
-                f"{key} cannot change in the course of a run; population-based training searches "
-                "settings of the algorithm (algo.learning_rate)."
-            )
-    total = setting_options(spec, {}).steps
-    if search.interval_steps >= total:
-        raise ValueError(
-            f"interval_steps={search.interval_steps} must be below the {total} steps of a run, or "
-            "members are never compared."
-        )
+            _refuse(spec, f"sample.{key}", f"{key} cannot change in the course of a run; "
+                    "population-based training searches settings of the algorithm, as "
+                    "algo.learning_rate")  # fmt: skip
+    options = setting_options(spec, {})
+    batch = options.sampler.batch_T * options.sampler.batch_B * options.ranks
+    given = f"interval_steps={search.interval_steps} must be"
+    if search.interval_steps >= options.steps:
+        _refuse(spec, "search.interval_steps", f"{given} below the {options.steps} steps of a run, "
+                "or members are never compared")  # fmt: skip
+    if search.interval_steps < batch:
+        _refuse(spec, "search.interval_steps", f"{given} at least one batch of {batch} steps "
+                "(batch_T * batch_B)")  # fmt: skip
+
+
+def _refuse(spec: SweepSpec, key: str, why: str) -> None:
+    with spec.blaming(key):
+        raise ValueError(f"{why}.")
+
+
+def truncated(
+    scores: Sequence[float], metric: Metric, quantile: float
+) -> tuple[list[int], list[int]]:
+    """Truncation selection: indices of the best, and of as many of the worst.
+
+    At least one of each, unless there are fewer than two; the same number, and nobody in both.
+    """
+    order = metric.better(scores)
+    n = min(max(1, math.floor(len(order) * quantile)), len(order) // 2)
+    return order[:n], order[len(order) - n :]
 
 
 def setting_options(spec: SweepSpec, values: Mapping[str, Any], seed: int = 0) -> RunOptions:
     """The options of a member with these values."""
-    from rlpyt.sweeps.expansion import run_options
-
     return run_options(spec, setting_for(spec, values, "member", seed))
 
 
@@ -234,13 +234,19 @@ def perturbed(value: Any, draw: Draw, search: Search, rng: np.random.Generator) 
     return type(value)(min(max(new, low), high))
 
 
-def read_score(snapshot: Path) -> dict[str, Any]:
-    """What a snapshot is of; empty where there is none."""
+def read_standing(directory: Path) -> dict[str, Any]:
+    """What a stretch came to: ``score`` and ``values``; empty where that is not known."""
     try:
-        score: dict[str, Any] = json.loads((snapshot / SCORE).read_text(encoding="utf-8"))
+        standing: dict[str, Any] = json.loads((directory / STANDING).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
-    return score
+    return standing
+
+
+def write_standing(directory: Path, about: Mapping[str, Any]) -> None:
+    """Note what a stretch came to."""
+    with atomic_write(directory / STANDING) as file:
+        file.write(json.dumps(dict(about)).encode())
 
 
 def _keep(run_dir: Path, snapshot: Path, about: dict[str, Any]) -> None:
@@ -249,8 +255,7 @@ def _keep(run_dir: Path, snapshot: Path, about: dict[str, Any]) -> None:
     shutil.rmtree(beside, ignore_errors=True)
     beside.mkdir(parents=True)
     _link_tree(run_dir / rundir.CHECKPOINTS, beside / rundir.CHECKPOINTS)
-    with atomic_write(beside / SCORE) as file:
-        file.write(json.dumps(about).encode())
+    write_standing(beside, about)
     shutil.rmtree(snapshot, ignore_errors=True)
     os.rename(beside, snapshot)
 
@@ -270,10 +275,3 @@ def _link_tree(source: Path, target: Path) -> None:
     except (OSError, shutil.Error):  # no links on this file system
         shutil.rmtree(target, ignore_errors=True)
         shutil.copytree(source, target)
-
-
-def _kept(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What the run's share of the machine has made of its options."""
-    n_workers = config["sampler"]["n_workers"]
-    return {"device": config["device"], "video": config["video"],
-            "sampler": {"n_workers": n_workers}}  # fmt: skip

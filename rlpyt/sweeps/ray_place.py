@@ -9,7 +9,7 @@ from typing import Any
 
 from rlpyt.sweeps.jobs import Attempt
 from rlpyt.sweeps.keeper import is_kept
-from rlpyt.sweeps.places import Handle, Slot, keeper_command
+from rlpyt.sweeps.places import Handle, KeptHandle, Slot, keeper_command
 
 
 class RayPlace:
@@ -25,6 +25,7 @@ class RayPlace:
 
     name = "ray"
     shares_out = False
+    goes_on = False
 
     def __init__(self, share: Slot, settings: Mapping[str, Any]) -> None:
         try:
@@ -46,8 +47,8 @@ class RayPlace:
         )
 
     def adopt(self, job_dir: Path, attempt: Attempt) -> Handle | None:
-        """A task ends with the launcher that asked for it; its run may have gone on."""
-        return _RayHandle(self._ray, job_dir, None) if is_kept(job_dir) else None
+        """A task ends with the launcher that asked for it; its run may need a while for it."""
+        return KeptHandle(job_dir) if is_kept(job_dir) else None
 
     def close(self) -> None:
         """Leave the cluster."""
@@ -62,11 +63,8 @@ class _RayHandle:
         self._ray, self._job_dir, self._task = ray, job_dir, task
 
     def over(self) -> bool:
-        if self._task is not None:
-            ready, _ = self._ray.wait([self._task], timeout=0)
-            if not ready:
-                return False
-        return not is_kept(self._job_dir)
+        ready, _ = self._ray.wait([self._task], timeout=0)
+        return bool(ready) and not is_kept(self._job_dir)
 
     def fileno(self) -> int | None:
         return None

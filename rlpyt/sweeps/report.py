@@ -13,6 +13,7 @@ import numpy as np
 from rlpyt.sweeps.report_data import Entry, Study, duration, moment, read_study
 from rlpyt.sweeps.report_page import Cell, Markup, element, folded, page, section, table
 from rlpyt.sweeps.report_pictures import comparisons, curves
+from rlpyt.sweeps.search_report import search_sections
 from rlpyt.utils.files import atomic_write
 from rlpyt.version import VERSION
 from rlpyt.vis.grouping import ENVIRONMENT_KEYS, natural_key, setting_text, varying_settings
@@ -60,10 +61,12 @@ def render(study: Study, y: str = "ReturnAverage") -> Markup:
     """The report as a document; every text in it is escaped, whoever wrote it."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
+        searched = search_sections(study.directory)
         sections = [
+            *searched,
             curves(study, y),
             _scores(study),
-            comparisons(study),
+            comparisons(study) if not searched else None,
             _runs(study),
             _failures(study),
             _configurations(study),

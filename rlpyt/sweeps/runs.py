@@ -14,8 +14,7 @@ from rlpyt.experiments.options import RunOptions
 from rlpyt.experiments.rundir import ROOT
 from rlpyt.sweeps.expansion import Setting, expand, run_options
 from rlpyt.sweeps.jobs import Job
-from rlpyt.sweeps.names import dir_names
-from rlpyt.sweeps.old_style import flat
+from rlpyt.sweeps.names import dir_names, flattened
 from rlpyt.sweeps.places import Slot
 from rlpyt.sweeps.slots import default_code, slots_of
 from rlpyt.sweeps.spec import SweepSpec, read_spec
@@ -56,7 +55,10 @@ class Planned:
     def arguments(self) -> dict[str, Any]:
         """Of :func:`rlpyt.sweeps.go.launch`."""
         path, search = self.spec.path, dict(self.spec.search or {})
-        if search and self.spec.script is not None:
+        if self.spec.search is not None:
+            search.setdefault("method", "optuna")
+        if path is not None and search and self.spec.script is not None:
+            search["home"] = os.path.abspath(path.parent)
             search["script"] = os.path.abspath(self.spec.script)
         return {
             "jobs": self.jobs,
@@ -132,7 +134,7 @@ def _script_job(spec: SweepSpec, setting: Setting, share: Slot, number: int) -> 
         command=script_command(str(spec.script), log_dir, setting.seed, spec.args),
         run_dir=setting.name,
         cwd=os.getcwd(),
-        settings={**flat(setting.varied), "seed": setting.seed},
+        settings={**flattened(setting.varied), "seed": setting.seed},
         variant=setting.changes,
         retries=spec.retries,
     )

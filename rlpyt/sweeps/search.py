@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+import importlib.util
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from rlpyt.experiments.options import UnknownName
+from rlpyt.experiments.settings import fitted
 from rlpyt.sweeps.directory import SweepDirectory
 from rlpyt.sweeps.places import Slot
 from rlpyt.sweeps.sources import Source
 from rlpyt.sweeps.spec import SweepSpec, read_spec
-from rlpyt.sweeps.trials import EVALUATION, Metric, Runs
-from rlpyt.utils.checks import whole_number
+from rlpyt.sweeps.trials import EVALUATION, MARKS, Metric, Runs
+from rlpyt.utils.checks import check_range, whole_number
 
 METHODS = ("optuna", "pbt")
 SAMPLERS = ("tpe", "random", "cmaes", "gp", "qmc")
 PRUNERS = ("none", "median", "halving", "hyperband")
+# Packages that Optuna does not bring with it.
+NEEDS: Mapping[str, tuple[str, ...]] = {
+    "cmaes": ("cmaes",),
+    "gp": ("torch", "scipy"),
+    "qmc": ("scipy",),
+}
+# Keys that only one method has.
+OWN = {
+    "optuna": ("trials", "sampler", "pruner", "startup_trials", "warmup_steps", "storage"),
+    "pbt": ("population", "interval_steps", "quantile", "perturb", "resample"),
+}
 
 
 @dataclass(frozen=True)
@@ -27,15 +44,15 @@ class Search:
     """
 
     method: str = "optuna"  # optuna, or pbt: population-based training
-    metric: str = EVALUATION  # or a column of progress.csv
+    metric: str = EVALUATION  # evaluation: mean return after training; or a column of progress.csv
     direction: str = "maximize"  # or minimize
     seed: int = 0  # of what is proposed
     trials: int = 20  # (optuna) settings to try, each with all seeds
     sampler: str = "tpe"  # (optuna) tpe, random, cmaes, gp or qmc
     pruner: str = "median"  # (optuna) none, median, halving or hyperband
-    startup_trials: int = 5  # (optuna) before anything is pruned
-    warmup_steps: int = 0  # (optuna) environment steps of a run before it may be pruned
-    storage: str = ""  # (optuna) of the study; by default a file of the sweep
+    startup_trials: int = 5  # (optuna) complete trials before median ends any
+    warmup_steps: int = 0  # (optuna) environment steps of a run before it may be ended
+    storage: str = ""  # (optuna) URL of the study's database; by default a file of the sweep
     population: int = 8  # (pbt) runs beside each other
     interval_steps: int = 20_000  # (pbt) environment steps between two comparisons
     quantile: float = 0.25  # (pbt) so many of the worst take over from as many of the best
@@ -43,20 +60,8 @@ class Search:
     resample: float = 0.25  # (pbt) probability of a new draw instead
 
     def __post_init__(self) -> None:
-        for name, known in (("method", METHODS), ("sampler", SAMPLERS), ("pruner", PRUNERS)):
-            if getattr(self, name) not in known:
-                raise UnknownName(f"search {name}", str(getattr(self, name)), known)
-        if self.direction not in ("maximize", "minimize"):
-            raise ValueError(f"direction={self.direction!r} must be maximize or minimize.")
-        least = {"trials": 1, "startup_trials": 0, "warmup_steps": 0, "seed": 0}
-        for name, low in {**least, "population": 2, "interval_steps": 1}.items():
-            whole_number(name, getattr(self, name), low)
-        if not 0 < self.quantile <= 0.5:
-            raise ValueError(f"quantile={self.quantile} must be above 0 and at most 0.5.")
-        if self.perturb <= 1:
-            raise ValueError(f"perturb={self.perturb} must be above 1.")
-        if not 0 <= self.resample <= 1:
-            raise ValueError(f"resample={self.resample} must lie between 0 and 1.")
+        for name, check in CHECKS.items():
+            check(name, getattr(self, name))
 
     @property
     def to_find(self) -> Metric:
@@ -70,35 +75,42 @@ def read_search(spec: SweepSpec) -> Search:
     Raises:
         UnknownName: a key that ``search`` does not have.
         ValueError, TypeError: a value makes no sense, or there is nothing to search.
-        ImportError: Optuna is missing.
+        ImportError: Optuna, or what its sampler needs, is missing.
     """
-    given = dict(spec.search or {})
-    known = {item.name for item in fields(Search)}
-    with spec.blaming("search"):
-        for key in given:
-            if key not in known:
-                raise UnknownName("key of search", key, known)
-        search = Search(**given)
-        if not spec.sample:
-            raise ValueError("there is nothing to search; give distributions under sample.")
-        if spec.grid:
-            raise ValueError("a search has no grid; put its keys under sample, as choice.")
-        if spec.n_samples != 1:
-            raise ValueError("n_samples is for sampling without search; see trials, population.")
-        if search.method == "optuna":
-            import_optuna()
-        else:
-            from rlpyt.sweeps.population import check_population
+    given, hints = dict(spec.search or {}), typing.get_type_hints(Search)
+    for key, value in given.items():
+        with spec.blaming(f"search.{key}"):
+            if key not in hints:
+                raise UnknownName("key of search", key, hints)
+            try:
+                given[key] = fitted(value, hints[key])
+            except TypeError as error:
+                raise TypeError(f"{key}: {error}") from error
+            if key in CHECKS:
+                CHECKS[key](key, given[key])
+    search = Search(**given)
+    other = next(iter({*METHODS} - {search.method}))
+    for key in given:
+        _refuse(spec, f"search.{key}", key in OWN[other] and f"{key} is for method: {other}")
+    _refuse(spec, "search", not spec.sample and "nothing to search; give distributions in sample")
+    _refuse(spec, "grid", spec.grid and "a search has no grid; give its keys in sample, as choice")
+    few = "n_samples is for sweeps without search; see trials and population"
+    _refuse(spec, "n_samples", spec.n_samples != 1 and few)
+    for key in spec.sample:
+        _refuse(spec, f"sample.{key}", key in MARKS and f"{key} is a name of the search's own")
+    if search.method == "optuna":
+        import_optuna()
+        _check_packages(search.sampler)
+    else:
+        from rlpyt.sweeps.population import check_population
 
-            check_population(spec, search)
+        check_population(spec, search)
     return search
 
 
 def source_of(sweep: SweepDirectory, share: Slot) -> Source:
     """Who adds runs to a sweep that searches."""
-    about = sweep.about
-    spec = read_spec(sweep.queue / about.file_name)
-    spec = replace(spec, script=about.search.get("script") or spec.script)
+    spec = spec_of(sweep)
     search, runs = read_search(spec), Runs(sweep, spec, share)
     if search.method == "pbt":
         from rlpyt.sweeps.population import Population
@@ -107,6 +119,14 @@ def source_of(sweep: SweepDirectory, share: Slot) -> Source:
     from rlpyt.sweeps.study import Study
 
     return Study(runs, search)
+
+
+def spec_of(sweep: SweepDirectory) -> SweepSpec:
+    """The sweep file of a search, from the queue's copy; its script lies where it was."""
+    about = sweep.about
+    home = about.search.get("home")
+    spec = read_spec(sweep.queue / about.file_name, Path(home) if home else None)
+    return replace(spec, script=about.search.get("script") or spec.script)
 
 
 def import_optuna() -> Any:
@@ -121,3 +141,50 @@ def import_optuna() -> Any:
         raise ImportError("A search needs Optuna: pip install 'rlpyt[optuna]'.") from error
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna
+
+
+def _check_packages(sampler: str) -> None:
+    for package in NEEDS.get(sampler, ()):
+        if importlib.util.find_spec(package) is None:
+            raise ImportError(
+                f"sampler: {sampler} needs the package {package}: pip install {package}."
+            )
+
+
+def _refuse(spec: SweepSpec, key: str, why: Any) -> None:
+    """Raise with the key's line, if there is a reason."""
+    if why:
+        with spec.blaming(key):
+            raise ValueError(f"{why}.")
+
+
+def _one_of(known: tuple[str, ...], name: str, value: Any) -> None:
+    if value not in known:
+        raise UnknownName(f"search {name}", str(value), known)
+
+
+def _at_least(low: int, name: str, value: Any) -> None:
+    whole_number(name, value, low)
+
+
+def _url(name: str, value: Any) -> None:
+    if value and "://" not in value:
+        raise ValueError(f"{name}={value!r} must be a URL, as sqlite:////home/me/studies.db.")
+
+
+CHECKS: Mapping[str, Callable[[str, Any], None]] = {
+    "method": partial(_one_of, METHODS),
+    "direction": partial(_one_of, ("maximize", "minimize")),
+    "seed": partial(_at_least, 0),
+    "trials": partial(_at_least, 1),
+    "sampler": partial(_one_of, SAMPLERS),
+    "pruner": partial(_one_of, PRUNERS),
+    "startup_trials": partial(_at_least, 0),
+    "warmup_steps": partial(_at_least, 0),
+    "storage": _url,
+    "population": partial(_at_least, 2),
+    "interval_steps": partial(_at_least, 1),
+    "quantile": partial(check_range, low=0, high=0.5, open_low=True),
+    "perturb": partial(check_range, low=1, high=10, open_low=True),
+    "resample": partial(check_range, low=0, high=1),
+}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import time
 from collections.abc import Mapping
@@ -9,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from rlpyt.sweeps.jobs import Attempt
-from rlpyt.sweeps.keeper import is_kept
-from rlpyt.sweeps.places import Handle, Slot, keeper_command
+from rlpyt.sweeps.keeper import CLUSTERS, is_kept
+from rlpyt.sweeps.places import Handle, KeptHandle, PlaceError, Slot, keeper_command
 
 ASK_S = 10.0  # between two questions to the cluster about one job
 OURS = {"cluster"}  # settings that are not submitit's
@@ -31,6 +32,7 @@ class SlurmPlace:
 
     name = "slurm"
     shares_out = False
+    goes_on = True
 
     def __init__(self, share: Slot, settings: Mapping[str, Any]) -> None:
         try:
@@ -50,19 +52,22 @@ class SlurmPlace:
 
     def start(self, job_dir: Path, attempt: Attempt, slot: Slot) -> Handle:
         """Submit the attempt that has been prepared."""
-        job = self._executor(job_dir / "slurm").submit(
-            subprocess.call, keeper_command(job_dir, attempt.number)
-        )
+        command = keeper_command(job_dir, attempt.number)
+        try:
+            job = self._executor(job_dir / "slurm").submit(keep, command)
+        except Exception as error:  # submitit has several, one of its own and subprocess's
+            raise PlaceError(f"the cluster has not taken it: {error}") from error
         return _SlurmHandle(job_dir, job)
 
     def adopt(self, job_dir: Path, attempt: Attempt) -> Handle | None:
         """The job that an earlier launcher has submitted, if it waits or runs."""
-        if not attempt.remote_id:
-            return None
-        kinds = {"slurm": self._submitit.SlurmJob, "local": self._submitit.LocalJob}
-        job = kinds[self._cluster](folder=job_dir / "slurm", job_id=attempt.remote_id)
-        handle = _SlurmHandle(job_dir, job)
-        return None if handle.over() else handle
+        if attempt.remote_id:
+            kinds = {"slurm": self._submitit.SlurmJob, "local": self._submitit.LocalJob}
+            job = kinds[self._cluster](folder=job_dir / "slurm", job_id=attempt.remote_id)
+            handle = _SlurmHandle(job_dir, job)
+            if not handle.over():
+                return handle
+        return KeptHandle(job_dir) if is_kept(job_dir) else None
 
     def close(self) -> None:
         """Jobs go on without us."""
@@ -74,6 +79,17 @@ class SlurmPlace:
         except (NameError, TypeError, ValueError, RuntimeError) as error:
             raise ValueError(f"SLURM: {error}") from error
         return executor
+
+
+def keep(command: list[str]) -> int:
+    """What a job of the cluster does: have an attempt kept.
+
+    Submitit would end the job, and with it the run, when the cluster says that its time is up; the
+    keeper hears that too, and has the run save its checkpoint first.
+    """
+    for number in CLUSTERS:
+        signal.signal(number, signal.SIG_IGN)
+    return subprocess.call(command)
 
 
 class _SlurmHandle:

@@ -13,14 +13,17 @@ import numpy as np
 
 from rlpyt.experiments import rundir
 from rlpyt.sweeps.directory import SweepDirectory
-from rlpyt.sweeps.expansion import setting_for
+from rlpyt.sweeps.expansion import run_options, setting_for
 from rlpyt.sweeps.jobs import JobDirectory
 from rlpyt.sweeps.places import Slot
 from rlpyt.sweeps.runs import jobs_of
 from rlpyt.sweeps.spec import SweepSpec
 
 EVALUATION = "evaluation"  # as a metric: the mean return of the evaluation after training
-LAST_ROWS = 1  # of a column, whose mean is a run's score
+TRIAL = "trial"  # mark of a run: number of its trial
+MEMBER, ROUND, FROM = "member", "round", "from"  # of a stretch: whose, and whose checkpoint it took
+BEGINS, ENDS = "begins", "ends"  # environment steps of a stretch
+MARKS = (TRIAL, MEMBER, ROUND, FROM, BEGINS, ENDS)  # what a search adds to the settings of runs
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,13 @@ class Metric:
         rows = self.rows(run_dir)
         return rows[-1][1] if rows else None
 
+    @property
+    def missing(self) -> str:
+        """What a run lacks that has no score."""
+        if self.name == EVALUATION:
+            return "there is no evaluation.json, and no ReturnAverage in progress.csv."
+        return f"there is no {self.name} in progress.csv; its columns are in its first line."
+
     def rows(self, run_dir: Path) -> list[tuple[int, float]]:
         """(environment steps, value) of each row so far."""
         from rlpyt.vis.curves import read_progress
@@ -61,7 +71,7 @@ class Metric:
 
     def better(self, values: Sequence[float]) -> list[int]:
         """Indices of values, best first."""
-        return [int(i) for i in np.argsort([-v if self.maximize else v for v in values])]
+        return sorted(range(len(values)), key=lambda i: -values[i] if self.maximize else values[i])
 
 
 class Runs:
@@ -75,15 +85,17 @@ class Runs:
 
     def __init__(self, sweep: SweepDirectory, spec: SweepSpec, share: Slot) -> None:
         self.sweep, self.spec, self.share = sweep, spec, share
-        self._next = len(sweep.jobs())
+        self._next = max((job.job.number for job in sweep.jobs()), default=-1) + 1
 
-    def add(self, name: str, values: Mapping[str, Any], **marks: Any) -> list[JobDirectory]:
-        """A run for each seed, with these values; marks are added to the settings.
+    def add(
+        self, name: str, values: Mapping[str, Any], seeds: Sequence[int], **marks: Any
+    ) -> list[JobDirectory]:
+        """A run for each of these seeds, with these values; marks are added to the settings.
 
         Raises:
             ValueError, TypeError: the values cannot be; nothing is added.
         """
-        made = [setting_for(self.spec, values, name, seed) for seed in self.spec.seeds]
+        made = [setting_for(self.spec, values, name, seed) for seed in seeds]
         jobs = [
             job
             for one in made
@@ -99,6 +111,14 @@ class Runs:
     def dir_of(self, job: JobDirectory) -> Path:
         """Where a job's run writes."""
         return self.sweep.path / job.job.run_dir
+
+
+def total_steps(spec: SweepSpec) -> int | None:
+    """Environment steps of a run of the search; ``None``: only its script knows."""
+    if spec.script is not None:
+        return None
+    values = {key: draw.values[0] for key, draw in spec.sample.items()}
+    return run_options(spec, setting_for(spec, values, "any")).steps
 
 
 def _finite(value: Any) -> float | None:

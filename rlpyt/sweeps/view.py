@@ -8,13 +8,15 @@ import math
 import os
 import time
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from rlpyt.sweeps.directory import SweepDirectory
 from rlpyt.sweeps.jobs import STATES, Attempt, JobDirectory, State, last_lines
+from rlpyt.sweeps.names import flattened
+from rlpyt.utils.launching.affinity import get_n_run_slots
 
 RETURN = "ReturnAverage"
 
@@ -69,10 +71,12 @@ class SweepView:
         made_by: the command line.
         made: seconds since 1970.
         slots: affinity code.
+        n_slots: runs at once.
         where: "local", "slurm" or "ray".
         launcher: who launches now; empty: nobody.
         paused: whether no further run begins.
-        runs: in the order of the queue.
+        runs: in the order of the queue; those that go on with each other's are one.
+        searches: whether settings are proposed in the course of it.
     """
 
     directory: Path
@@ -80,10 +84,12 @@ class SweepView:
     made_by: str
     made: float
     slots: str
+    n_slots: int
     where: str
     launcher: str
     paused: bool
     runs: tuple[RunView, ...]
+    searches: bool = False
 
     def counts(self) -> dict[str, int]:
         """How many runs are in each state, in the order of ``STATES``."""
@@ -95,19 +101,12 @@ class SweepView:
 
         ``None`` before the first run.
         """
-        from rlpyt.utils.launching.affinity import get_n_run_slots
-
-        spans = [
-            (a.begun, a.ended or time.time())
-            for run in self.runs
-            for a in run.attempts
-            if a.begun is not None and (a.ended is not None or run.state == "running")
-        ]
+        spans = [span for run in self.runs for span in _spans(run.attempts, run.state)]
         if not spans:
             return None
         whole = max(end for _, end in spans) - min(begin for begin, _ in spans)
         busy = sum(end - begin for begin, end in spans)
-        return busy / (whole * get_n_run_slots(self.slots)) if whole > 0 else None
+        return busy / (whole * self.n_slots) if whole > 0 else None
 
 
 def read_sweep(directory: Path | str) -> SweepView:
@@ -124,11 +123,24 @@ def read_sweep(directory: Path | str) -> SweepView:
         made_by=about.made_by,
         made=about.made,
         slots=about.slots,
+        n_slots=about.place.get("at_once") or get_n_run_slots(about.slots),
         where=about.where,
         launcher=sweep.launcher(),
         paused=sweep.paused,
-        runs=tuple(_view(sweep.path, job) for job in sweep.jobs()),
+        runs=tuple(_joined([_view(sweep.path, job) for job in sweep.jobs()])),
+        searches=bool(about.search),
     )
+
+
+def _joined(views: list[RunView]) -> list[RunView]:
+    """One view for all jobs that go on with the same run: the newest, with the times of all."""
+    found: dict[Path, RunView] = {}
+    for view in views:
+        before = found.setdefault(view.run_dir, view)
+        if before is not view:
+            attempts, seconds = (*before.attempts, *view.attempts), before.seconds + view.seconds
+            found[view.run_dir] = replace(view, attempts=attempts, seconds=seconds)
+    return list(found.values())
 
 
 def _view(root: Path, directory: JobDirectory) -> RunView:
@@ -176,20 +188,28 @@ def last_row(progress: Path, most_bytes: int = 50_000) -> dict[str, float]:
 
 
 def _total_steps(run_dir: Path) -> int | None:
-    try:
-        steps = json.loads((run_dir / "config.json").read_text(encoding="utf-8"))["steps"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return steps if isinstance(steps, int) else None
+    """What the run has been asked for; scripts of the old style log their configuration."""
+    for name, key in (("config.json", "steps"), ("params.json", "runner.n_steps")):
+        try:
+            settings = flattened(json.loads((run_dir / name).read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError):
+            continue
+        if isinstance(settings.get(key), int | float):
+            return int(settings[key])
+    return None
 
 
 def _seconds(attempts: list[Attempt], state: State) -> float:
-    total = 0.0
-    for attempt in attempts:
-        if attempt.begun is not None:
-            end = attempt.ended or (time.time() if state == "running" else attempt.begun)
-            total += max(0.0, end - attempt.begun)
-    return total
+    return sum(max(0.0, end - begun) for begun, end in _spans(attempts, state))
+
+
+def _spans(attempts: Sequence[Attempt], state: State) -> list[tuple[float, float]]:
+    """When attempts began and ended, the last one perhaps now; without those whose end is lost."""
+    ends = [attempt.ended for attempt in attempts]
+    if state == "running" and ends and ends[-1] is None:
+        ends[-1] = time.time()
+    pairs = [(attempt.begun, end) for attempt, end in zip(attempts, ends)]
+    return [(begun, end) for begun, end in pairs if begun is not None and end is not None]
 
 
 def _number(cell: str) -> float | None:

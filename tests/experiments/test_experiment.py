@@ -17,7 +17,7 @@ def quiet(line):
     pass
 
 
-@pytest.mark.parametrize("max_workers", [None, 3])
+@pytest.mark.parametrize("max_workers", [None, 2])
 def test_all_configurations_and_seeds_are_called(tmp_path, max_workers):
     offset = 1000  # a closure
 
@@ -26,11 +26,18 @@ def test_all_configurations_and_seeds_are_called(tmp_path, max_workers):
             json.dump([config["lr"], str(device)], file)
         return offset + config["make"](config["ID"]) + seed
 
-    results = run_experiment(run, config(), [7, 8], tmp_path, max_workers, say=quiet)
-    assert results == [1007, 1008, 1009, 1010]
+    seeds = [7, 8] if max_workers is None else [7]
+    results = run_experiment(run, config(), seeds, tmp_path, max_workers, say=quiet)
+    assert results == [1000 + 2 * ID + seed for ID in (0, 1) for seed in seeds]
     for ID, lr in enumerate([0.1, 0.2]):
-        for seed in (7, 8):
-            assert json.loads((tmp_path / str(ID) / str(seed) / "lr.json").read_text()) == [lr, "cpu"]
+        for seed in seeds:
+            assert json.loads((tmp_path / str(ID) / str(seed) / "lr.json").read_text()) == [
+                lr,
+                "cpu",
+            ]
+    if max_workers is not None:  # the directory is this experiment's alone
+        with pytest.raises(FileExistsError, match="another experiment"):
+            run_experiment(run, config(), [9], tmp_path, max_workers, say=quiet)
 
 
 def test_an_interrupted_experiment_goes_on_and_makes_no_call_twice(tmp_path):
@@ -54,15 +61,6 @@ def test_an_interrupted_experiment_goes_on_and_makes_no_call_twice(tmp_path):
     assert SweepDirectory(logs).forgive() == ["1/5"]
     assert run_experiment(run, config(), [5], logs, 2, say=quiet) == [5, 5]
     assert (logs / "0" / "5" / "called").read_text() == "x"
-
-
-def test_another_experiment_does_not_go_into_the_same_directory(tmp_path):
-    def run(config, seed, device, logdir):
-        return 1
-
-    run_experiment(run, config(), [5], tmp_path, 1, say=quiet)
-    with pytest.raises(FileExistsError, match="another experiment"):
-        run_experiment(run, config(), [6], tmp_path, 1, say=quiet)
 
 
 @pytest.mark.parametrize("seeds", [[], [1, 1], [-1]])

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,9 +11,11 @@ import time
 import psutil
 import pytest
 
-from rlpyt.sweeps.directory import SweepDirectory
+from rlpyt.sweeps.directory import About, SweepDirectory
 from rlpyt.sweeps.jobs import Attempt
-from rlpyt.sweeps.places import LocalPlace
+from rlpyt.sweeps.keeper import boot
+from rlpyt.sweeps.places import LocalPlace, PlaceError
+from rlpyt.sweeps.view import read_sweep
 from rlpyt.utils.logging.lock import RunDirectoryError
 from tests.sweeps.launching import COUNTS, job, launcher_of, python, sweep_of, times_done
 
@@ -150,7 +153,7 @@ def test_a_killed_run_is_tried_again(tmp_path):
 
 
 def test_a_killed_launcher_leaves_its_runs_going_and_the_next_takes_them_over(tmp_path):
-    code = f"import time; time.sleep(2); {COUNTS}"
+    code = f"import os, time\nwhile not os.path.exists('{{sweep}}/go'): time.sleep(0.02)\n{COUNTS}"
     sweep = sweep_of(tmp_path, [job(i, code) for i in range(4)])
     first = start_launcher(sweep)
     until(lambda: states(sweep).count("running") == 2)
@@ -158,7 +161,9 @@ def test_a_killed_launcher_leaves_its_runs_going_and_the_next_takes_them_over(tm
     first.wait()
     assert states(sweep).count("running") == 2  # they have not noticed
     said = []
-    assert launcher_of(sweep, said=said).run() == 0
+    second = launcher_of(sweep, said=said)
+    second.on_look.append((tmp_path / "go").touch)
+    assert second.run() == 0
     assert times_done(sweep) == [1] * 4
     assert sum("taken over" in line for line in said) == 2
     assert all(len(one.attempts()) == 1 for one in sweep.jobs())
@@ -223,6 +228,22 @@ def test_attempts_that_a_reboot_ended_do_not_count_against_a_run(tmp_path):
     assert states(sweep) == ["failed"]
 
 
+def test_an_attempt_that_a_cluster_has_lost_counts_or_it_would_be_tried_for_ever(tmp_path):
+    sweep = sweep_of(tmp_path, [job(0, retries=0)])
+    lost = Attempt(1, python(""), begun=1.0, boot="of another machine", pid=1, where="slurm")
+    sweep.jobs()[0].prepare(lost)
+    assert states(sweep) == ["failed"]
+
+
+def test_an_end_that_is_recorded_while_one_looks_counts(tmp_path):
+    sweep = sweep_of(tmp_path, [job(0)])
+    one = sweep.jobs()[0]
+    one.prepare(Attempt(1, python(""), begun=1.0, boot=boot(), pid=1))
+    seen = one.attempts()
+    one.prepare(Attempt(1, python(""), begun=1.0, boot=boot(), pid=1, ended=2.0, exit_code=0))
+    assert one.state(seen) == "done"
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_stopped_launcher_has_its_runs_save_first_and_they_go_on_later(tmp_path, number):
     code = (
@@ -272,6 +293,22 @@ def test_while_paused_no_run_begins(tmp_path):
     assert looks.count(["done", "queued"]) >= 2  # the slot was free, and stayed so
 
 
+def test_where_a_sweep_is_removed_its_launcher_and_keepers_end(tmp_path):
+    sweep = sweep_of(tmp_path / "sweep", [job(0, "import time; time.sleep(0.5)")])
+    launcher, keepers = launcher_of(sweep), []
+
+    def remove():
+        attempts = sweep.jobs()[0].attempts()
+        if not keepers and attempts[0].pid is not None:
+            keepers.append(psutil.Process(attempts[0].pid))
+            shutil.rmtree(sweep.path)
+
+    launcher.on_look.append(remove)
+    with pytest.raises(FileNotFoundError, match="was removed while"):
+        launcher.run()
+    until(lambda: is_gone(keepers[0]))
+
+
 def test_a_second_launcher_is_refused(tmp_path):
     sweep = sweep_of(tmp_path, [job(0, "import time; time.sleep(60)")])
     first = start_launcher(sweep)
@@ -290,16 +327,62 @@ def test_no_run_begins_on_a_full_disk(tmp_path):
     assert "nearly full" in said[0] and times_done(sweep) == [1]
 
 
-def test_what_a_run_leaves_behind_ends_with_it(tmp_path):
+@pytest.mark.parametrize("new_session", [False, True])
+def test_what_a_run_leaves_behind_ends_with_it(tmp_path, new_session):
     code = (
         "import subprocess, sys\n"
-        "child = subprocess.Popen([sys.executable, '-S', '-c', 'import time; time.sleep(600)'])\n"
-        "print(child.pid)"
+        "sleep = [sys.executable, '-S', '-c', 'import time; time.sleep(600)']\n"
+        f"print(subprocess.Popen(sleep, start_new_session={new_session}).pid)"
     )
     sweep = sweep_of(tmp_path, [job(0, code)])
     assert launcher_of(sweep).run() == 0
     left = int(sweep.jobs()[0].last_lines()[0])
     assert not psutil.pid_exists(left) or is_gone(psutil.Process(left))
+
+
+def test_a_run_that_cannot_be_begun_now_is_begun_later(tmp_path, monkeypatch):
+    monkeypatch.setattr("rlpyt.sweeps.launcher.AGAIN_S", 0.1)
+    sweep, said = sweep_of(tmp_path, [job(0), job(1)]), []
+    launcher = launcher_of(sweep, said=said)
+
+    class Crowded(LocalPlace):
+        refusals = [PlaceError("no node is free"), OSError("no more processes")]
+
+        def start(self, *args):
+            if self.refusals:
+                raise self.refusals.pop(0)
+            return super().start(*args)
+
+    launcher.place = Crowded()
+    assert launcher.run() == 0
+    assert times_done(sweep) == [1, 1]
+    assert [len(one.attempts()) for one in sweep.jobs()] == [1, 1]
+    assert "setting_0/run_0: cannot be begun (no node is free)" in said[0]
+    assert "no more processes" in said[1]
+
+
+def test_the_use_of_slots_leaves_out_attempts_whose_end_is_lost(tmp_path):
+    sweep = sweep_of(tmp_path, [job(0), job(1)])  # two slots
+    one, other = sweep.jobs()
+    one.prepare(Attempt(1, python(""), begun=100.0, pid=1, boot="another start"))
+    one.prepare(Attempt(2, python(""), begun=110.0, ended=130.0, exit_code=0))
+    other.prepare(Attempt(1, python(""), begun=110.0, ended=120.0, exit_code=0))
+    view = read_sweep(tmp_path)
+    assert view.utilisation() == (20 + 10) / (2 * 20)
+    assert [run.seconds for run in view.runs] == [20.0, 10.0]
+
+
+def test_a_clusters_sweep_has_as_many_slots_as_runs_at_once(tmp_path):
+    about = About(title="test", slots="2cpu_2cpr", where="slurm", place={"at_once": 4})
+    sweep = sweep_of(tmp_path, [job(0)], about)
+    sweep.jobs()[0].prepare(Attempt(1, python(""), begun=1.0, ended=2.0, exit_code=0))
+    assert read_sweep(tmp_path).utilisation() == 0.25
+
+
+def test_each_end_says_how_far_the_sweep_is(tmp_path):
+    sweep, said = sweep_of(tmp_path, [job(i) for i in range(3)]), []
+    launcher_of(sweep, said=said).run()
+    assert [line[-8:] for line in said if "done" in line] == ["(1 of 3)", "(2 of 3)", "(3 of 3)"]
 
 
 def test_a_sweep_is_put_into_place_whole_or_not_at_all(tmp_path):

@@ -1,0 +1,151 @@
+"""Pictures of a search: how it went, what mattered, and who took over from whom."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rlpyt.sweeps.draws import Draw
+from rlpyt.sweeps.names import labels
+from rlpyt.sweeps.search_results import Results, Stretch, Trial, shown
+from rlpyt.vis import style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+MOST_SLICES = 9  # settings, the most important ones
+MOST_MEMBERS = 8  # with a colour of their own
+
+
+def draw_history(results: Results) -> Figure:
+    """Scores of trials in their order, and the best so far."""
+    figure, (axes,) = style.panels(1)
+    done = [trial for trial in results.trials if trial.value is not None]
+    points = axes.scatter(*_points(done), s=16, color=style.COLOURS[0], zorder=3)
+    best = [_best_so_far(done[: i + 1], results) for i in range(len(done))]
+    numbers = [trial.number for trial in done]
+    (line,) = axes.step(numbers, best, where="post", color=style.COLOURS[1])
+    handles: dict[str, Any] = {"trial": points, "best so far": line}
+    for state, colour in (("pruned", style.SOFT_COLOUR), ("fail", style.COLOURS[4])):
+        ended = [trial.number for trial in results.trials if trial.state == state]
+        if ended:
+            low = min(float(trial.value or 0.0) for trial in done)
+            name = {"fail": "failed"}.get(state, state)
+            handles[name] = axes.scatter(ended, [low] * len(ended), s=16, marker="x", color=colour)
+    style.dress(axes, "Trial", style.readable(results.search.metric))
+    style.shorten_ticks(axes.xaxis)
+    style.add_legend(figure, handles)
+    return figure
+
+
+def draw_importances(results: Results) -> Figure:
+    """A bar for each setting."""
+    figure, (axes,) = style.panels(1)
+    found = sorted(results.importances.items(), key=lambda item: item[1])
+    names = labels(list(results.space))
+    axes.barh([names[key] for key, _ in found], [value for _, value in found], height=0.6,
+              color=style.COLOURS[0])  # fmt: skip
+    for row, (_, value) in enumerate(found):
+        axes.annotate(f"{value:.2f}", (value, row), (3, 0), textcoords="offset points",
+                      va="center", fontsize=8)  # fmt: skip
+    style.dress(axes, "Importance", "")
+    axes.set_xlim(0, 1.12 * max(value for _, value in found) or 1)
+    axes.grid(axis="y", visible=False)
+    return figure
+
+
+def draw_slices(results: Results) -> Figure:
+    """A panel for each setting: scores against its values; later trials are darker."""
+    order = sorted(results.space, key=lambda key: -results.importances.get(key, 0.0))
+    keys, names = order[:MOST_SLICES], labels(list(results.space))
+    done = [trial for trial in results.trials if trial.value is not None]
+    figure, panels = style.panels(len(keys))
+    for key, axes in zip(keys, panels):
+        draw = results.space[key]
+        x = [_position(trial.settings[key], draw) for trial in done]
+        y = [float(trial.value or 0.0) for trial in done]
+        shade: Any = [0.25 + 0.75 * (i + 1) / len(done) for i in range(len(done))]
+        axes.scatter(x, y, s=16, alpha=shade, color=style.COLOURS[0], linewidths=0)
+        style.dress(axes, names[key], style.readable(results.search.metric))
+        _scale(axes, draw)
+    return figure
+
+
+def draw_lineage(results: Results) -> Figure:
+    """Score and settings of each member over steps; dotted where one took over from another."""
+    names = labels(list(results.space))
+    members = sorted({one.member for one in results.stretches})
+    look = style.looks(f"member {number}" for number in members)
+    figure, panels = style.panels(1 + len(results.space))
+    handles: dict[str, Any] = {}
+    metric = style.readable(results.search.metric)
+    for number in members:
+        name = f"member {number}"
+        own = [one for one in results.stretches if one.member == number]
+        scored = [(one.ends, one.score) for one in own if one.score is not None]
+        (handles[name],) = panels[0].plot(
+            [at for at, _ in scored], [score for _, score in scored], marker="o", markersize=3,
+            linewidth=1.2, **look[name],
+        )  # fmt: skip
+        for key, axes in zip(results.space, panels[1:]):
+            _draw_values(axes, own, results, key, look[name])
+    style.dress(panels[0], "Environment steps", metric, metric)
+    style.shorten_ticks(panels[0].xaxis, 4)
+    for (key, draw), axes in zip(results.space.items(), panels[1:]):
+        style.dress(axes, "Environment steps", "", names[key])
+        style.shorten_ticks(axes.xaxis, 4)
+        _scale(axes, draw, vertical=True)
+    style.add_legend(figure, handles)
+    return figure
+
+
+def _draw_values(
+    axes: Axes, own: Sequence[Stretch], results: Results, key: str, look: Mapping[str, Any]
+) -> None:
+    draw = results.space[key]
+    every = {(one.member, one.round): one for one in results.stretches}
+    for one in own:
+        level = _position(one.settings[key], draw)
+        axes.plot([one.begins, one.ends], [level, level], linewidth=1.6, **look)
+        before = every.get((one.source, one.round - 1))
+        if before is not None:
+            taken = one.source != one.member
+            ends = [_position(before.settings[key], draw), level]
+            dotted = {**look, "linestyle": ":"} if taken else look
+            axes.plot([one.begins] * 2, ends, linewidth=1.2, **dotted)
+            if taken:
+                axes.plot([one.begins], [level], marker="o", markersize=3, color=look["color"])
+
+
+def _points(trials: Sequence[Trial]) -> tuple[list[int], list[float]]:
+    return [trial.number for trial in trials], [float(trial.value or 0.0) for trial in trials]
+
+
+def _best_so_far(trials: Sequence[Trial], results: Results) -> float:
+    values = [float(trial.value or 0.0) for trial in trials]
+    return values[results.search.to_find.better(values)[0]]
+
+
+def _position(value: Any, draw: Draw) -> float:
+    """Where a value stands on its axis: choices side by side."""
+    return float(draw.values.index(value)) if draw.kind == "choice" else float(value)
+
+
+def _scale(axes: Axes, draw: Draw, vertical: bool = False) -> None:
+    """Give the axis of a setting its scale and ticks."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    axis, which = (axes.yaxis, "y") if vertical else (axes.xaxis, "x")
+    if draw.kind == "choice":
+        texts = [shown(value) for value in draw.values]
+        axis.set_ticks(range(len(texts)), [style.plain(text) for text in texts])
+        (axes.set_ylim if vertical else axes.set_xlim)(-0.5, len(texts) - 0.5)
+    elif draw.kind == "log_uniform":
+        (axes.set_yscale if vertical else axes.set_xscale)("log")
+        low, high = draw.values
+        axis.set_major_locator(LogLocator(subs=(1, 3) if high <= 1000 * low else (1,), numticks=8))
+        axis.set_minor_formatter(NullFormatter())
+        axis.set_major_formatter(lambda value, position: f"{value:g}")
+    elif which == "x":
+        style.shorten_ticks(axis)

@@ -1,0 +1,55 @@
+"""Trains a member of a population for one stretch: ``python -m rlpyt.sweeps.stretch``.
+
+The run is planned for all its steps, so that schedules do not begin anew with every stretch; it
+ends where the stretch does, with a checkpoint and an evaluation.
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from rlpyt.cli.finish import finish, showing_how_to_resume
+from rlpyt.cli.progress import ProgressHook
+from rlpyt.experiments import rundir
+from rlpyt.experiments.options import read_options
+from rlpyt.experiments.run import train
+from rlpyt.runners.hooks import Hook
+from rlpyt.utils.farewell import wait_for_helpers_at_exit
+
+
+class EndsAt(Hook):
+    """Ends training early, with a snapshot of what has been learnt by then.
+
+    Args:
+        steps: environment steps; the last iteration is the last that ends by then.
+    """
+
+    def __init__(self, steps: int) -> None:
+        self.steps = steps
+
+    def on_iteration(self, runner: Any, itr: int) -> None:
+        """Ask for the end where the next iteration would go too far."""
+        is_last = itr + 1 == runner.n_itr
+        if not is_last and runner.cum_steps + runner.itr_batch_size > self.steps:
+            runner.save_itr_snapshot(itr)
+            runner.request_stop()
+
+
+def main(config: Path, run_dir: Path, steps: int) -> None:
+    """Train, or go on with the checkpoint that lies in the run directory.
+
+    Args:
+        config: a ``config.json``.
+        run_dir: of the member.
+        steps: environment steps at the end of the stretch, counted from the run's beginning.
+    """
+    options = read_options(config)
+    resume = rundir.has_checkpoint(run_dir)
+    with showing_how_to_resume(run_dir):
+        train(options, run_dir, hooks=[EndsAt(steps), ProgressHook()], resume=resume)
+    finish(options, run_dir)
+
+
+if __name__ == "__main__":
+    wait_for_helpers_at_exit()
+    main(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]))

@@ -1,0 +1,285 @@
+"""`rlpyt sweep` and `rlpyt status`: files, directories, scripts, requests, terminals."""
+
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
+
+import pytest
+
+from rlpyt.cli.main import main
+from rlpyt.sweeps.directory import SweepDirectory
+from rlpyt.sweeps.go import command_line
+from rlpyt.sweeps.jobs import Attempt
+from rlpyt.sweeps.view import read_sweep
+from tests.sweeps.launching import job, python, sweep_of
+
+SCRIPT = """
+import json, os, sys, time
+code, log_dir, run_ID, what = sys.argv[1:]
+rate = json.load(open(f"{log_dir}/variant_config.json"))["algo"]["rate"]
+print("slot", code, flush=True)
+if what == "sleep":
+    time.sleep(60)
+if rate == 2 and not os.path.exists(what):
+    sys.exit("no luck")
+with open(f"{log_dir}/run_{run_ID}.done", "a") as file:
+    file.write("x")
+"""
+
+
+def rlpyt_command(*argv):
+    """Run in this process; the exit code."""
+    with pytest.raises(SystemExit) as stop:
+        main([str(arg) for arg in argv])
+    return stop.value.code
+
+
+def write_file(path, what, n_rates=2, more=""):
+    """A sweep file of scripts that do nothing for long."""
+    (path / "script.py").write_text(SCRIPT)
+    rates = list(range(1, n_rates + 1))
+    file = path / "rates.yaml"
+    file.write_text(
+        f"script: script.py\nargs: ['{what}']\ngrid: {{algo.rate: {rates}}}\n"
+        f"slots: 2cpu_1cpr_0saf\nretries: 0\n{more}"
+    )
+    return file
+
+
+class Terminal:
+    """A program on a pseudo terminal of 60 columns and 12 rows."""
+
+    def __init__(self, *argv):
+        self.ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 12, 60, 0, 0))
+        command = [sys.executable, "-m", "rlpyt.cli.main", *map(str, argv)]
+        env = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES")}
+        self.process = subprocess.Popen(
+            command, stdin=theirs, stdout=theirs, stderr=theirs, env=env
+        )
+        os.close(theirs)
+        self.text = ""
+
+    def read(self, wanted=None, limit_s=60):
+        """Everything up to ``wanted``; without it, up to the end. Returns what was new."""
+        new, deadline = "", time.monotonic() + limit_s
+        while wanted is None or wanted not in new:
+            assert time.monotonic() < deadline, self.text + new
+            if not select.select([self.ours], [], [], 0.1)[0]:
+                continue
+            try:
+                new += os.read(self.ours, 4096).decode()
+            except OSError:  # Linux's way to say that the other side is closed
+                assert wanted is None, self.text + new
+                break
+        self.text += new
+        return new
+
+    def end(self):
+        self.read()
+        os.close(self.ours)
+        return self.process.wait(30)
+
+
+def test_a_file_fails_in_part_is_mended_and_goes_on(tmp_path, capsys):
+    mended, directory = tmp_path / "mended", tmp_path / "rates"
+    file = write_file(tmp_path, mended)
+    assert rlpyt_command("sweep", file, "--dir", directory) == 1
+    said = re.sub(r"after \d+ s", "after 0 s", capsys.readouterr().out)
+    assert said.startswith(f"rates: 2 runs, 2 at once (2cpu_1cpr_0saf, local) in {directory}\n")
+    assert f"From another terminal: rlpyt status {directory}\n" in said
+    assert "rate_1/run_0: done after 0 s (" in said
+    assert (
+        "rate_2/run_0: exit code 1 after 0 s\n    slot 1slt_2cpu_1cpr_0saf\n    no luck\n" in said
+    )
+    assert f"failed: rate_2/run_0: exit code 1; {directory}/queue/00001/output.log" in said
+    assert "2 runs: 1 done, 1 failed." in said
+
+    assert rlpyt_command("status", directory) == 1  # of a run that failed
+    title, _, header, first, second = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"rates: 2 runs, 1 done, 1 failed · slots \d+% in use", title)
+    assert header.split() == ["run", "state", "steps", "steps/s", "return", "time", "left"]
+    assert first.split()[:2] == ["rate_1/run_0", "done"]
+    assert second.split()[:2] == ["rate_2/run_0", "failed"] and second.endswith("exit code 1")
+
+    mended.touch()
+    assert rlpyt_command("sweep", "retry", directory) == 0
+    retried = capsys.readouterr().out
+    assert retried.splitlines()[:2] == ["1 failed runs are queued again.", "  rate_2/run_0"]
+    assert f"Go on with: rlpyt sweep {directory}" in retried
+    assert rlpyt_command("sweep", directory) == 0
+    assert f"Look at it: rlpyt report {directory}" in capsys.readouterr().out
+    for rate in (1, 2):
+        assert (directory / f"rate_{rate}" / "run_0.done").read_text() == "x"
+    assert rlpyt_command("status", directory) == 0
+
+
+def test_status_as_json_has_everything(tmp_path, capsys):
+    sweep = sweep_of(tmp_path, [job(0, total_steps=400), job(1)])
+    attempt = Attempt(1, python("raise SystemExit"), begun=10.0, ended=14.0, exit_code=0)
+    sweep.jobs()[0].prepare(attempt)
+    run_dir = tmp_path / sweep.jobs()[0].job.run_dir
+    run_dir.mkdir()
+    names = "Diagnostics/CumSteps,Diagnostics/StepsPerSecond,ReturnAverage"
+    (run_dir / "progress.csv").write_text(f"{names}\n100,50,1.5\n200,60.5,nan\n300,")
+    assert rlpyt_command("status", tmp_path, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["counts"] == {"queued": 1, "done": 1}
+    assert found["utilisation"] == 0.5 and found["n_slots"] == 2
+    done, queued = found["runs"]
+    assert (done["steps"], done["total_steps"], done["steps_per_second"]) == (200, 400, 60.5)
+    assert done["return_"] is None and done["seconds"] == 4.0 and done["seconds_left"] is None
+    assert (queued["state"], queued["steps"], queued["attempts"]) == ("queued", None, [])
+
+
+def test_status_shows_steps_speed_and_who_is_missing(tmp_path, capsys):
+    test_status_as_json_has_everything(tmp_path, capsys)
+    assert rlpyt_command("status", tmp_path, "--once") == 0
+    title, _, _, done, queued = capsys.readouterr().out.splitlines()
+    assert title.endswith(f"nobody launches; go on with: rlpyt sweep {tmp_path}")
+    assert done.split() == ["setting_0/run_0", "done", "200", "(", "50%)", "60", "00:04"]
+    assert queued.split() == ["setting_1/run_0", "queued"]
+
+
+def test_status_redraws_on_a_terminal_until_the_sweep_is_over(tmp_path):
+    sweep = sweep_of(tmp_path, [job(i) for i in range(20)])
+    terminal = Terminal("status", tmp_path, "--interval-s", "0.1")
+    first = terminal.read("more\r\n")
+    shown = [line.removeprefix("\x1b[2K") for line in first.split("\r\n")]
+    assert "... and 14 more" in shown  # of 20 runs, twelve rows have room for six
+    assert all(len(line) < 60 for line in shown)
+    assert "\x1b[10F\x1b[2Ktest: 20 runs, 20 queued" in terminal.read("more\r\n")  # in its place
+    for one in sweep.jobs():
+        one.prepare(Attempt(1, python(""), begun=1.0, ended=2.0, exit_code=0))
+    assert terminal.end() == 0
+    assert "20 runs, 20 done" in terminal.text and terminal.text.endswith("\x1b[J")
+
+
+def test_a_dry_run_lists_and_begins_nothing(tmp_path, capsys):
+    file = write_file(tmp_path, "x", 3, "seeds: 20\n")
+    before = sorted(tmp_path.iterdir())
+    assert rlpyt_command("sweep", file, "--dry-run", "--dir", tmp_path / "new") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "rates: 60 runs, 2 at once (2cpu_1cpr_0saf, local)"
+    assert lines[1:4] == [f"  rate_{rate}/run_0" for rate in (1, 2, 3)]
+    assert len(lines) == 42 and lines[-1] == "  ... and 20 more"
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_too_many_runs_are_refused_with_their_number_or_meant(tmp_path, capsys):
+    file = write_file(tmp_path, "x", 3, "max_runs: 2\n")
+    for flags in ([], ["--dry-run"]):
+        assert rlpyt_command("sweep", file, "--dir", tmp_path / "new", *flags) == 2
+        error = capsys.readouterr().err
+        assert "3 runs, and max_runs is 2" in error and "--yes" in error
+    assert not (tmp_path / "new").exists()
+    assert rlpyt_command("sweep", file, "--dry-run", "--yes") == 0
+    assert "3 runs" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("answer", ["y", pytest.param("n", marks=pytest.mark.slow)])
+def test_on_a_terminal_too_many_runs_are_asked_about(tmp_path, answer):
+    file, directory = write_file(tmp_path, tmp_path, 2, "max_runs: 1\n"), tmp_path / "new"
+    terminal = Terminal("sweep", file, "--dir", directory)
+    terminal.read("asks for 2 runs. Begin them? [y/N] ")
+    os.write(terminal.ours, f"{answer}\n".encode())
+    assert terminal.end() == (0 if answer == "y" else 1)
+    assert directory.exists() == (answer == "y")
+    if answer == "y":
+        view = read_sweep(directory)
+        assert view.counts() == {"done": 2}
+        assert view.made_by == f"rlpyt sweep {file} --dir {directory}"
+
+
+def test_requests_reach_a_launcher_at_work(tmp_path, capsys, request):
+    directory = tmp_path / "sleepers"
+    with open(tmp_path / "log", "w") as log:
+        command = [sys.executable, "-m", "rlpyt.cli.main", "sweep", write_file(tmp_path, "sleep")]
+        launcher = subprocess.Popen([*map(str, command), "--dir", directory], stdout=log)
+    request.addfinalizer(launcher.terminate)
+    deadline = time.monotonic() + 60
+    while not (directory / "queue").exists() or read_sweep(directory).counts() != {"running": 2}:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert rlpyt_command("sweep", "pause", directory) == 0
+    rlpyt_command("status", directory)
+    title = capsys.readouterr().out.splitlines()[1]
+    assert " · paused · " in title and f"launched by process {launcher.pid} on " in title
+    assert rlpyt_command("sweep", "unpause", directory) == 0
+    assert not SweepDirectory(directory).paused
+    assert rlpyt_command("sweep", directory) == 2  # a second one
+    assert "launched already" in capsys.readouterr().err
+    assert rlpyt_command("sweep", "stop", directory) == 0
+    assert f"Asked to end: process {launcher.pid}" in capsys.readouterr().out
+    assert launcher.wait(30) == 0
+    assert read_sweep(directory).counts() == {"queued": 2}
+    assert f"Go on with: rlpyt sweep {directory}" in (tmp_path / "log").read_text()
+    assert rlpyt_command("sweep", "stop", directory) == 0
+    assert "no launcher is at work" in capsys.readouterr().out
+
+
+def test_a_launch_script_runs_as_python_would_run_it(tmp_path, capsys):
+    (tmp_path / "beside_it.py").write_text("import sys\nsaid = sys.argv\n")
+    script = tmp_path / "launch.py"
+    script.write_text("import beside_it\nprint(__name__, beside_it.said)")
+    before = list(sys.argv), list(sys.path)
+    assert rlpyt_command("sweep", script, "--some", "arguments") == 0
+    assert capsys.readouterr().out == f"__main__ {[str(script), '--some', 'arguments']}\n"
+    assert (sys.argv, sys.path) == before
+
+
+@pytest.mark.parametrize(
+    "argv, complaint",
+    [
+        (["sweep", "nowhere.yaml"], "there is no 'nowhere.yaml'; give a sweep file"),
+        (["sweep", "nowhere.py"], "there is no launch script 'nowhere.py'"),
+        (["sweep", "pause"], "as in `rlpyt sweep pause DIR`"),
+        (["sweep", "retry", "nowhere"], "nowhere holds no sweep"),
+        (["sweep", "."], ". holds no sweep"),
+        (["status", "nowhere"], "nowhere holds no sweep"),
+    ],
+)
+def test_what_is_not_there_is_named(argv, complaint, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert rlpyt_command(*argv) == 2
+    error = capsys.readouterr().err
+    assert complaint in error and error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "argv, typed",
+    [
+        (["/usr/bin/rlpyt", "sweep", "my file.yaml"], "rlpyt sweep 'my file.yaml'"),
+        (["/lib/rlpyt/cli/main.py", "sweep", "x"], "rlpyt sweep x"),
+        (["launch.py", "3"], "python launch.py 3"),
+    ],
+)
+def test_the_command_line_reads_as_it_was_typed(argv, typed, monkeypatch):
+    monkeypatch.setattr(sys, "argv", argv)
+    assert command_line() == typed
+
+
+def test_a_sweep_of_rlpyt_train_has_the_options_of_its_file(tmp_path):
+    file = tmp_path / "tiny.yaml"
+    file.write_text(
+        "train: ppo\nenv: CartPole-v1\nslots: 1cpu_1cpr_0saf\nseeds: [3]\n"
+        "grid: {algo.learning_rate: [0.002]}\n"
+        "options:\n  steps: 64\n  log_interval_steps: 32\n  eval_episodes: 0\n"
+        "  sampler: {kind: serial, batch_T: 8, batch_B: 2}\n"
+        "  algo: {minibatches: 2, epochs: 1}\n  agent.hidden_sizes: [8]\n"
+    )
+    assert rlpyt_command("sweep", file, "--dir", tmp_path / "tiny") == 0
+    [run] = read_sweep(tmp_path / "tiny").runs
+    assert (run.state, run.steps, run.total_steps) == ("done", 64, 64)
+    config = json.loads((run.run_dir / "config.json").read_text())
+    assert (config["seed"], config["algo"]["learning_rate"]) == (3, 0.002)
+    assert config["video"] is False and config["sampler"]["batch_T"] == 8
+    assert config == json.loads((run.output.parent / "config.json").read_text())

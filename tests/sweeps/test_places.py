@@ -1,0 +1,171 @@
+"""Runs on clusters: SLURM by submitit's stand-in for one, Ray by a cluster of this machine."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from rlpyt.sweeps.directory import About
+from rlpyt.sweeps.go import go_on
+from rlpyt.sweeps.jobs import Attempt
+from rlpyt.sweeps.places import LocalPlace, PlaceError, Slot, place
+from rlpyt.sweeps.view import read_sweep
+from tests.sweeps.launching import COUNTS, job, sweep_of, times_done
+
+SHARE = Slot(0, "0slt_1cpu_1cpr", (0,))
+LOCAL_SLURM = {"cluster": "local", "at_once": 2}
+UNTIL_GO = f"import os, time\nwhile not os.path.exists('{{sweep}}/go'): time.sleep(0.05)\n{COUNTS}"
+LAUNCH = "import sys; from rlpyt.sweeps.go import go_on; sys.exit(go_on(sys.argv[1]))"
+
+
+def cluster_sweep(path, jobs, where="slurm", **settings):
+    about = About(title="cluster", slots="1cpu_1cpr_0saf", where=where, place=settings)
+    return sweep_of(path, jobs, about)
+
+
+def start_launcher(sweep):
+    return subprocess.Popen([sys.executable, "-c", LAUNCH, str(sweep.path)], process_group=0)
+
+
+def until(condition, limit_s=60):
+    deadline = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come true"
+        time.sleep(0.05)
+
+
+def states(sweep):
+    return [one.state() for one in sweep.jobs()]
+
+
+@pytest.fixture
+def slurm(monkeypatch):
+    pytest.importorskip("submitit")
+    monkeypatch.setattr("rlpyt.sweeps.slurm.ASK_S", 0.2)
+
+
+def test_jobs_of_a_cluster_are_carried_out_as_many_at_once_as_said(tmp_path, slurm):
+    sweep, said = cluster_sweep(tmp_path, [job(i) for i in range(3)], **LOCAL_SLURM), []
+    assert go_on(tmp_path, say=said.append) == 0
+    assert times_done(sweep) == [1, 1, 1]
+    attempts = [attempt for one in sweep.jobs() for attempt in one.attempts()]
+    assert all(a.where == "slurm" and a.remote_id.isdigit() and a.cpus is None for a in attempts)
+    assert {a.slot for a in attempts} == {0, 1}
+    assert read_sweep(tmp_path).n_slots == 2
+
+
+@pytest.mark.slow
+def test_jobs_of_a_cluster_outlive_their_launcher_and_are_adopted(tmp_path, slurm):
+    sweep = cluster_sweep(tmp_path, [job(i, UNTIL_GO) for i in range(3)], **LOCAL_SLURM)
+    first = start_launcher(sweep)
+    until(lambda: states(sweep) == ["running", "running", "queued"])
+    first.kill()
+    first.wait()
+    assert states(sweep).count("running") == 2
+    second = start_launcher(sweep)
+    until(lambda: sweep.launcher() == f"process {second.pid} on {os.uname().nodename}")
+    (tmp_path / "go").touch()
+    assert second.wait(60) == 0
+    assert times_done(sweep) == [1, 1, 1]
+    assert [len(one.attempts()) for one in sweep.jobs()] == [1, 1, 1]
+
+
+SAVES = (
+    "import os, signal, sys, time\n"
+    "def save(*_):\n"
+    "    os.makedirs('{run_dir}/checkpoint/checkpoint-1'); sys.exit(143)\n"
+    "signal.signal(signal.SIGTERM, save)\n"
+    "print('ready', flush=True); time.sleep(60)"
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGUSR2, signal.SIGTERM])
+def test_a_run_whose_time_on_the_cluster_is_up_saves_and_goes_on(tmp_path, slurm, number):
+    again = job(0, SAVES, retries=0, resume=job(0).command)
+    sweep = cluster_sweep(tmp_path, [again], **LOCAL_SLURM)
+    launcher = start_launcher(sweep)
+    one = sweep.jobs()[0]
+    until(lambda: one.last_lines() == ["ready"])
+    [attempt] = one.attempts()
+    # The cluster signals every process of the job: submitit's, the keeper, the run.
+    keeper = psutil.Process(attempt.pid)
+    for process in [*keeper.children(), keeper, keeper.parent()]:
+        process.send_signal(number)
+        if number == signal.SIGTERM:
+            break  # a run that hears it too ends by itself
+    if number == signal.SIGTERM:
+        keeper.send_signal(number)
+    assert launcher.wait(60) == 0
+    first, second = one.attempts()
+    assert first.outcome() == "interrupted by the cluster" and not first.failed
+    assert second.exit_code == 0 and times_done(sweep) == [1]
+
+
+def test_a_cluster_that_takes_no_jobs_now_is_no_error_of_the_run(tmp_path, slurm, monkeypatch):
+    import submitit
+
+    def refuse(*_):
+        raise submitit.core.utils.FailedJobError("sbatch: error: the controller does not answer")
+
+    sweep = cluster_sweep(tmp_path, [job(0)])
+    made = place("slurm", SHARE, {"cluster": "local"})
+    monkeypatch.setattr("submitit.AutoExecutor.submit", refuse)
+    with pytest.raises(PlaceError, match="controller does not answer"):
+        made.start(sweep.jobs()[0].path, Attempt(1), SHARE)
+
+
+@pytest.mark.parametrize(
+    "name, settings, complaint",
+    [
+        ("moon", {}, "where='moon' must be one of local, slurm, ray"),
+        ("local", {"partition": "x"}, "take no settings of a place"),
+        ("slurm", {"cluster": "local", "colour": "red"}, "SLURM: .*colour"),
+    ],
+)
+def test_places_refuse_what_they_do_not_know(name, settings, complaint, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    if name == "slurm":
+        pytest.importorskip("submitit")
+    with pytest.raises(ValueError, match=complaint):
+        place(name, SHARE, settings)
+
+
+def test_what_a_lock_alone_tells_of_is_taken_over(tmp_path, slurm):
+    sweep = sweep_of(tmp_path, [job(0, UNTIL_GO)])
+    one = sweep.jobs()[0]
+    code = one.job.command[-1].replace("{sweep}", str(tmp_path))
+    command = (*one.job.command[:-1], code.replace("{run_dir}", f"{tmp_path}/{one.job.run_dir}"))
+    one.prepare(Attempt(1, command))
+    LocalPlace().start(one.path, one.attempts()[0], SHARE)
+    until(lambda: states(sweep) == ["running"])
+    handle = place("slurm", SHARE, {"cluster": "local"}).adopt(one.path, one.attempts()[0])
+    assert handle is not None and not handle.over()
+    (tmp_path / "go").touch()
+    until(handle.over)
+    assert times_done(sweep) == [1]
+
+
+@pytest.mark.slow
+def test_tasks_of_ray_are_carried_out_and_begin_again_with_their_launcher(tmp_path):
+    pytest.importorskip("ray")
+    settings = {"at_once": 2, "num_cpus": 2}
+    jobs = [job(0), job(1, UNTIL_GO, retries=0), job(2, UNTIL_GO, retries=0)]
+    sweep = cluster_sweep(tmp_path, jobs, "ray", **settings)
+    first = start_launcher(sweep)
+    until(lambda: states(sweep) == ["done", "running", "running"], 120)
+    first.kill()
+    first.wait()
+    second = start_launcher(sweep)
+    until(lambda: sweep.launcher() == f"process {second.pid} on {os.uname().nodename}", 120)
+    (tmp_path / "go").touch()
+    assert second.wait(120) == 0
+    assert times_done(sweep) == [1, 1, 1]
+    attempts = [attempt for one in sweep.jobs() for attempt in one.attempts()]
+    assert len(attempts) == 5 and not any(attempt.failed for attempt in attempts)
+    assert sum("its launcher had ended" in attempt.outcome() for attempt in attempts) == 2
+    assert all(attempt.where == "ray" for attempt in attempts)

@@ -1,0 +1,286 @@
+"""Population-based training: who takes over from whom, and that nothing of it is lost."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from rlpyt.sweeps.draws import Draw
+from rlpyt.sweeps.population import _keep, perturbed, read_standing, truncated
+from rlpyt.sweeps.search import Search
+from rlpyt.sweeps.trials import Metric
+from rlpyt.sweeps.view import read_sweep
+from tests.sweeps.searching import carry_out, launch, source, sweep_at
+
+OPTIONS = "{steps: 800, sampler.batch_T: 10, sampler.batch_B: 2, sampler.kind: serial}"
+SAMPLE = "{algo.learning_rate: {log_uniform: [1e-4, 1e-2]}}"
+
+
+def write_file(directory, search="", sample=SAMPLE, options=OPTIONS, seeds=1, population=4):
+    search = f"{{method: pbt, population: {population}, interval_steps: 200{search}}}"
+    path = directory / "population.yaml"
+    path.write_text(
+        f"train: ppo\nenv: CartPole-v1\noptions: {options}\n"
+        f"sample: {sample}\nsearch: {search}\nseeds: {seeds}\n"
+    )
+    return path
+
+
+def train(sweep, population, job, score):
+    """Leave behind what a stretch would, with its name as what was learnt."""
+    place = sweep.path / job.job.run_dir / "checkpoint" / "checkpoint-1"
+    before = place / "learnt"
+    learnt = before.read_text() if before.exists() else ""
+    place.mkdir(parents=True, exist_ok=True)
+    before.unlink(missing_ok=True)  # files of checkpoints are never changed
+    before.write_text(f"{learnt}/{job.job.name}")
+    carry_out(sweep, job, score)
+    population.ended(job, "done")
+
+
+def learnt(sweep, number):
+    (path,) = (sweep.path / f"member_{number}").glob("run_*/checkpoint/*/learnt")
+    return path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("scores", "quantile", "best", "worst"),
+    [
+        ([3, 9, 1, 5, 7, 2, 8, 4], 0.25, [1, 6], [5, 2]),
+        ([3, 9, 1], 0.25, [1], [2]),
+        ([3, 9], 0.5, [1], [0]),
+        ([3, 9, 1, 5, 7], 0.5, [1, 4], [0, 2]),
+        ([3], 0.5, [], []),
+    ],
+)
+def test_truncation_takes_as_many_of_the_best_as_of_the_worst(scores, quantile, best, worst):
+    assert truncated(scores, Metric(), quantile) == (best, worst)
+    negative = [-score for score in scores]
+    assert truncated(negative, Metric(maximize=False), quantile) == (best, worst)
+
+
+def test_numbers_are_multiplied_or_divided_within_their_range():
+    search, rng = Search(method="pbt", perturb=1.25, resample=0), np.random.default_rng(0)
+    draw = Draw("log_uniform", (1e-4, 1e-2))
+    assert {perturbed(4e-3, draw, search, rng) for _ in range(50)} == {4e-3 * 1.25, 4e-3 / 1.25}
+    assert {perturbed(9e-3, draw, search, rng) for _ in range(50)} == {1e-2, 9e-3 / 1.25}
+    whole = Draw("integer", (1, 10))
+    assert {perturbed(4, whole, search, rng) for _ in range(50)} == {5, 3}
+    assert {perturbed(1, whole, search, rng) for _ in range(50)} == {1, 2}
+    assert all(type(perturbed(4, whole, search, rng)) is int for _ in range(5))
+    # A bound written as a whole number makes no whole number of the setting.
+    assert perturbed(0.99, Draw("uniform", (0, 1)), search, rng) in (1.0, 0.99 / 1.25)
+    steps = Draw("choice", ("a", "b", "c"))
+    assert {perturbed("b", steps, search, rng) for _ in range(50)} == {"a", "c"}
+    assert {perturbed("a", steps, search, rng) for _ in range(50)} == {"a", "b"}
+
+
+def test_choices_of_lists_are_perturbed_as_they_come_back_from_a_file():
+    search, rng = Search(method="pbt", resample=0), np.random.default_rng(0)
+    draw = Draw("choice", ([0.9, 0.999], [0.5, 0.9]))
+    value = json.loads(json.dumps(draw.values[0]))
+    assert perturbed(value, draw, search, rng) in draw.values
+
+
+def test_values_are_drawn_anew_as_often_as_wanted():
+    search, rng = Search(method="pbt", resample=0.25), np.random.default_rng(0)
+    draw = Draw("uniform", (0.0, 1.0))
+    values = [perturbed(0.5, draw, search, rng) for _ in range(4000)]
+    anew = np.mean([value not in (0.6, 0.5 / 1.2) for value in values])
+    assert anew == pytest.approx(0.25, abs=0.03)
+
+
+def test_members_go_on_evenly_and_the_worst_from_the_best(tmp_path):
+    sweep = sweep_at(tmp_path / "sweep", write_file(tmp_path, ", resample: 0"))
+    population, scores = source(sweep), [1.0, 4.0, 2.0, 3.0]
+    for at in range(4):
+        for _ in range(4):  # one slot
+            job = population.next(sweep)
+            marks = job.job.settings
+            assert marks["round"] == at and marks["ends"] == 200 * (at + 1)
+            train(sweep, population, job, scores[marks["member"]] + 10 * at)
+    assert population.next(sweep) is None and population.is_over()
+    jobs = {(j.job.settings["member"], j.job.settings["round"]): j.job for j in sweep.jobs()}
+    assert [jobs[i, 0].settings["from"] for i in range(4)] == [0, 1, 2, 3]
+    # At the first comparison member 1 is the best, member 0 the worst.
+    assert [jobs[i, 1].settings["from"] for i in range(4)] == [1, 1, 2, 3]
+    key = "algo.learning_rate"
+    ratio = jobs[0, 1].settings[key] / jobs[1, 0].settings[key]
+    assert ratio == pytest.approx(1.2) or ratio == pytest.approx(1 / 1.2)
+    assert jobs[1, 1].settings[key] == jobs[1, 0].settings[key]
+    assert jobs[0, 1].config["algo"]["learning_rate"] == jobs[0, 1].settings[key]
+    # Member 0 stays the worst, so it takes over every time.
+    before = "".join(f"/member_1/round_{at}" for at in range(3))
+    assert learnt(sweep, 0) == f"{before}/member_0/round_3"
+    assert learnt(sweep, 3) == "".join(f"/member_3/round_{at}" for at in range(4))
+
+
+def test_nobody_goes_on_before_all_can_be_compared(tmp_path):
+    sweep = sweep_at(tmp_path / "sweep", write_file(tmp_path))
+    population = source(sweep)
+    first = [population.next(sweep) for _ in range(4)]
+    for job, score in zip(first[:3], (1.0, 2.0, 3.0)):
+        train(sweep, population, job, score)
+    assert population.next(sweep) is None and not population.is_over()
+    train(sweep, population, first[3], 0.0)
+    second = [population.next(sweep) for _ in range(4)]
+    assert [job.job.settings["from"] for job in second] == [0, 1, 2, 2]
+    assert population.next(sweep) is None
+
+
+def test_who_takes_over_gets_what_was_compared_however_far_the_other_has_come(tmp_path):
+    sweep = sweep_at(tmp_path / "sweep", write_file(tmp_path))
+    population = source(sweep)
+    for score in (4.0, 3.0, 2.0, 1.0):
+        train(sweep, population, population.next(sweep), score)
+    train(sweep, population, population.next(sweep), -5.0)  # the best, a stretch later
+    population.next(sweep), population.next(sweep)
+    assert population.next(sweep).job.settings["from"] == 0
+    assert learnt(sweep, 3) == "/member_0/round_0"
+
+
+def test_without_scores_members_go_on_alone_and_it_is_said(tmp_path):
+    sweep = sweep_at(tmp_path / "sweep", write_file(tmp_path, ", metric: Lost"))
+    population = source(sweep)
+    with pytest.warns(UserWarning, match="no Lost in progress.csv"):
+        for _ in range(16):
+            job = population.next(sweep)
+            assert job.job.settings["from"] == job.job.settings["member"]
+            train(sweep, population, job, 1.0)
+    assert population.is_over()
+
+
+def test_a_failed_member_lives_on_as_a_copy(tmp_path):
+    sweep = sweep_at(tmp_path / "sweep", write_file(tmp_path))
+    population = source(sweep)
+    for score in (1.0, 2.0, None, 3.0):
+        job = population.next(sweep)
+        if score is None:
+            carry_out(sweep, job, exit_code=2)
+            population.ended(job, "failed")
+        else:
+            train(sweep, population, job, score)
+    jobs = [population.next(sweep) for _ in range(4)]
+    assert [job.job.settings["from"] for job in jobs] == [3, 1, 3, 3]
+    for job in jobs:
+        train(sweep, population, job, 1.0)
+    assert learnt(sweep, 2) == "/member_3/round_0/member_2/round_1"
+    for _ in range(8):
+        train(sweep, population, population.next(sweep), 1.0)
+    assert population.is_over()
+
+
+def test_a_search_without_survivors_ends(tmp_path):
+    sweep = sweep_at(tmp_path / "sweep", write_file(tmp_path))
+    population = source(sweep)
+    for job in [population.next(sweep) for _ in range(4)]:
+        carry_out(sweep, job, exit_code=2)
+        population.ended(job, "failed")
+    assert population.next(sweep) is None and population.is_over()
+    assert source(sweep).is_over()
+
+
+@pytest.mark.parametrize("heard", [True, False])
+def test_a_launcher_that_takes_over_decides_alike(tmp_path, heard):
+    def begin(place):
+        sweep = sweep_at(tmp_path / place / "sweep", write_file(tmp_path))
+        population = source(sweep)
+        jobs = [population.next(sweep) for _ in range(4)]
+        for job, score in zip(jobs, (3.0, 1.0, 2.0, 4.0)):
+            train(sweep, population, job, score)
+        return sweep, population, population.next(sweep)
+
+    sweep, population, job = begin("whole")
+    expected = [job, *(population.next(sweep) for _ in range(3))]
+    killed, population, _ = begin("killed")
+    add = population.runs.sweep.add
+
+    def dies(job):
+        raise KeyboardInterrupt
+
+    population.runs.sweep.add = dies
+    with pytest.raises(KeyboardInterrupt):  # the checkpoint is in place, the job is not
+        population.next(killed)
+    population.runs.sweep.add = add
+    if not heard:  # nor was the snapshot of the last one
+        shutil.rmtree(killed.queue / "population" / "member_3")
+    population = source(killed)
+    found = [killed.jobs()[4], *(population.next(killed) for _ in range(3))]
+    assert [one.job.settings for one in found] == [one.job.settings for one in expected]
+    assert learnt(killed, 1) == learnt(sweep, 1) == "/member_3/round_0"
+
+
+def test_a_snapshot_is_whole_or_not_there(tmp_path, monkeypatch):
+    run_dir, snapshot = tmp_path / "run", tmp_path / "member_0"
+    (run_dir / "checkpoint").mkdir(parents=True)
+    for name in "abc":
+        (run_dir / "checkpoint" / name).write_text("old")
+    _keep(run_dir, snapshot, {"round": 0})
+    for name in "abc":
+        (run_dir / "checkpoint" / name).unlink()
+        (run_dir / "checkpoint" / name).write_text("new")
+    copytree = shutil.copytree
+
+    def dies(*args, **kwargs):
+        copytree(*args, **kwargs)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(shutil, "copytree", dies)
+    with pytest.raises(KeyboardInterrupt):
+        _keep(run_dir, snapshot, {"round": 1})
+    monkeypatch.undo()
+    assert read_standing(snapshot) == {"round": 0}
+    assert [(snapshot / "checkpoint" / name).read_text() for name in "abc"] == ["old"] * 3
+    _keep(run_dir, snapshot, {"round": 1})
+    assert read_standing(snapshot) == {"round": 1}
+    assert [(snapshot / "checkpoint" / name).read_text() for name in "abc"] == ["new"] * 3
+
+
+def test_members_are_one_line_each_in_a_status(tmp_path):
+    sweep = sweep_at(tmp_path / "sweep", write_file(tmp_path))
+    population = source(sweep)
+    for _ in range(6):
+        train(sweep, population, population.next(sweep), 1.0)
+    view = read_sweep(sweep.path)
+    assert [run.name for run in view.runs] == [
+        "member_0/round_1", "member_1/round_1", "member_2/round_0", "member_3/round_0",
+    ]  # fmt: skip
+    assert {run.total_steps for run in view.runs} == {800}
+    assert [len(run.attempts) for run in view.runs] == [2, 2, 1, 1]
+    assert [round(run.seconds) for run in view.runs] == [2, 2, 1, 1]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_a_member_goes_on_from_anothers_weights_with_another_learning_rate(tmp_path):
+    options = (
+        "{steps: 400, sampler.batch_T: 50, sampler.batch_B: 2, sampler.kind: serial, "
+        "eval_episodes: 2, log_interval_steps: 100, algo.linear_lr_schedule: false}"
+    )
+    sample = "{algo.learning_rate: {log_uniform: [1e-4, 1e-2]}}"
+    path = write_file(tmp_path, ", resample: 0, quantile: 0.5", sample, options, population=2)
+    sweep = sweep_at(tmp_path / "sweep", path)
+    said = launch(sweep)
+    assert not any("failed" in line for line in said), said
+    jobs = sweep.jobs()
+    assert len(jobs) == 4
+    (worst,) = [j for j in jobs if j.job.settings["from"] != j.job.settings["member"]]
+    marks = worst.job.settings
+    rate = marks["algo.learning_rate"]
+    begun = next(j for j in jobs if j.job.settings["member"] == marks["from"])
+    ratio = rate / begun.job.settings["algo.learning_rate"]
+    assert ratio == pytest.approx(1.2) or ratio == pytest.approx(1 / 1.2)
+    run_dir = sweep.path / worst.job.run_dir
+    checkpoints = sorted((run_dir / "checkpoint").iterdir())
+    source_dir = sweep.path / begun.job.run_dir / "checkpoint"
+    inherited, own = checkpoints
+    arrays = [place / "tensors.safetensors" for place in (inherited, own)]
+    same = source_dir / inherited.name / "tensors.safetensors"
+    assert arrays[0].read_bytes() == same.read_bytes() != arrays[1].read_bytes()
+    text = (own / "state.json").read_text() + (own / "manifest.json").read_text()
+    assert repr(rate) in text and json.loads((run_dir / "config.json").read_text())
+    assert "Resumed from" in (run_dir / "debug.log").read_text()
+    assert json.loads((run_dir / "config.json").read_text())["algo"]["learning_rate"] == rate
+    for view in read_sweep(sweep.path).runs:
+        assert view.state == "done" and view.steps == 400 == view.total_steps

@@ -1,0 +1,172 @@
+"""What ``search`` may say, and that what is wrong is refused before anything runs."""
+
+import dataclasses
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("optuna")
+
+from rlpyt.cli.sweep import main
+from rlpyt.sweeps import search as search_module
+from rlpyt.sweeps.report import write_report
+from rlpyt.sweeps.runs import sweep_of
+from rlpyt.sweeps.search import Search, read_search
+from rlpyt.sweeps.search_results import read_results, write_best
+from tests.sweeps.searching import SLOTS, carry_out, score_of, source, sweep_at, write_file
+
+ROOT = Path(__file__).parents[2]
+TRAIN = {"train": "ppo", "env": "CartPole-v1", "options": "{steps: 4000}",
+         "sample": "{algo.learning_rate: {uniform: [0.001, 0.01]}}"}  # fmt: skip
+
+
+def write(directory, **keys):
+    path = directory / "search.yaml"
+    path.write_text("".join(f"{key}: {value}\n" for key, value in keys.items() if value))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("changes", "line", "words"),
+    [
+        ({"search": "{trails: 3}"}, 5, "trails.*trials"),
+        ({"search": "{trials: none}"}, 5, "trials.*none"),
+        ({"search": "{trials: 0}"}, 5, "trials=0 must be at least 1"),
+        ({"search": "{pruner: middle}"}, 5, "middle.*median"),
+        ({"search": "{sampler: tpi}"}, 5, "tpi.*tpe"),
+        ({"search": "{method: genetic}"}, 5, "genetic.*optuna, pbt"),
+        ({"search": "{direction: up}"}, 5, "up.*maximize"),
+        ({"search": "{storage: study.db}"}, 5, "must be a URL"),
+        ({"search": "{population: 3}"}, 5, "population is for method: pbt"),
+        ({"search": "{method: pbt, interval_steps: 1500, trials: 3}"}, 5, "trials is for method"),
+        ({"search": "{}", "sample": ""}, 4, "nothing to search"),
+        ({"search": "{}", "grid": "{algo.epochs: [1, 2]}"}, 6, "a search has no grid"),
+        ({"search": "{}", "n_samples": "3"}, 6, "n_samples is for sweeps without"),
+        ({"search": "{method: pbt, quantile: 0.7}"}, 5, "quantile=0.7"),
+        ({"search": "{method: pbt, perturb: 1}"}, 5, "perturb=1"),
+        ({"search": "{method: pbt, resample: -1}"}, 5, "resample=-1"),
+        ({"search": "{method: pbt, interval_steps: 4000}"}, 5, "below the 4000 steps"),
+        ({"search": "{method: pbt, interval_steps: 100}"}, 5, "at least one batch of 256"),
+        ({"search": "{method: pbt, interval_steps: 2000}", "seeds": "2"}, 6, "takes one seed"),
+        (
+            {"search": "{method: pbt}", "sample": "{sampler.batch_B: {choice: [8, 16]}}"},
+            4,
+            "sampler.batch_B cannot change",
+        ),
+    ],
+)  # fmt: skip
+def test_mistakes_are_refused_with_their_line(tmp_path, changes, line, words):
+    path = write(tmp_path, **{**TRAIN, **changes})
+    with pytest.raises((ValueError, TypeError)) as caught:
+        sweep_of(path, SLOTS)
+    assert str(caught.value).startswith(f"{path}:{line}: "), caught.value
+    assert re.search(words, str(caught.value)), caught.value
+
+
+def test_a_script_has_no_population_and_no_setting_called_like_a_mark(tmp_path):
+    with pytest.raises(ValueError, match="yaml:1: .*scripts leave no checkpoints"):
+        sweep_of(write_file(tmp_path, "{method: pbt}"), SLOTS)
+    with pytest.raises(ValueError, match="yaml:2: trial is a name of the search's own"):
+        sweep_of(write_file(tmp_path, sample="trial: {integer: [0, 5]}"), SLOTS)
+
+
+def test_what_a_sampler_needs_is_asked_for_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(search_module, "NEEDS", {"cmaes": ("a_package_that_is_missing",)})
+    path = write(tmp_path, **TRAIN, search="{sampler: cmaes}")
+    with pytest.raises(ImportError, match="pip install a_package_that_is_missing"):
+        sweep_of(path, SLOTS)
+
+
+def test_an_empty_search_is_one_by_optuna(tmp_path):
+    planned = sweep_of(write(tmp_path, **TRAIN, search="{}"), SLOTS)
+    assert read_search(planned.spec) == Search()
+    assert planned.arguments()["search"] == {"method": "optuna"}
+
+
+def test_the_page_lists_every_key_with_its_default():
+    page = (ROOT / "docs" / "searching.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| [^|]*\| ([^|]*) \|", page, re.MULTILINE)
+    known = {}
+    for item in dataclasses.fields(Search):
+        whole = isinstance(item.default, int)
+        known[item.name] = f"{item.default:_}" if whole else str(item.default) or "the sweep's own"
+    assert {name: default.strip().strip("`") for name, default in rows} == known
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples" / "sweep_files").glob("*.yaml")))
+def test_examples_can_be_begun(path, capsys):
+    assert main([str(path), "--dry-run", "--slots", SLOTS]) == 0
+    assert path.stem.replace("_", " ") in capsys.readouterr().out or path.stem == "learning_rates"
+
+
+@pytest.fixture
+def searched(tmp_path):
+    """Eight trials of two seeds; the third has failed."""
+    sample = "x: {uniform: [0, 5]}, net: {choice: [[64, 64], '<b>&']}"
+    path = write_file(tmp_path, "{trials: 8, sampler: random}", sample, seeds=2)
+    sweep = sweep_at(tmp_path / "sweep", path)
+    study = source(sweep)
+    while (job := study.next(sweep)) is not None:
+        bad = job.job.settings["trial"] == 2
+        carry_out(sweep, job, score_of(job), [(100, 1.0), (200, 2.0)], exit_code=2 * bad)
+        study.ended(job, "failed" if bad else "done")
+    return sweep
+
+
+def test_results_hold_what_was_tried_and_the_best(searched):
+    results = read_results(searched)
+    assert [trial.state for trial in results.trials] == ["complete"] * 2 + ["fail"] + [
+        "complete"
+    ] * 5
+    done = [trial for trial in results.trials if trial.value is not None]
+    best = min(done, key=lambda trial: abs(trial.settings["x"] - 3))
+    assert results.best.name == f"trial {best.number}"
+    assert results.best.score == pytest.approx(-((best.settings["x"] - 3) ** 2) + 0.5)
+    assert sum(results.importances.values()) == pytest.approx(1)
+    assert {type(trial.settings["net"]) for trial in done} == {list, str}
+
+
+def test_the_best_is_written_down(searched):
+    lines = write_best(searched)
+    content = json.loads((searched.path / "best.json").read_text())
+    best = read_results(searched).best
+    assert content["settings"] == best.settings and content["score"] == best.score
+    assert Path(content["run_dir"]).is_dir() and content["metric"] == "evaluation"
+    assert lines[0].startswith(f"Best: {best.name}, evaluation") and content["command"] in lines[1]
+
+
+def test_the_report_of_a_search(searched):
+    text = write_report(searched.path).read_text(encoding="utf-8")
+    for title in ("Best setting", "Search", "Trials"):
+        assert f"<h2>{title}</h2>" in text
+    for picture in ("Optimisation history", "Importance of settings", "Score against each setting"):
+        assert f'aria-label="{picture}"' in text
+    assert "<b>&'" not in text and "&lt;b&gt;&amp;" in text
+    assert "<h2>Comparisons</h2>" not in text  # of trials with each other it says nothing
+
+
+def test_the_report_of_a_search_that_has_only_begun(tmp_path):
+    sweep = sweep_at(tmp_path / "sweep", write_file(tmp_path))
+    study = source(sweep)
+    study.next(sweep)
+    assert "No run has a score yet" in write_report(sweep.path).read_text(encoding="utf-8")
+    assert write_best(sweep) == ["The search has found nothing yet: no run has a score."]
+
+
+def test_the_report_of_a_population(tmp_path):
+    path = write(tmp_path, **TRAIN, search="{method: pbt, population: 3, interval_steps: 1500}")
+    sweep = sweep_at(tmp_path / "sweep", path)
+    population = source(sweep)
+    for i in range(9):
+        job = population.next(sweep)
+        (sweep.path / job.job.run_dir / "checkpoint").mkdir(parents=True, exist_ok=True)
+        carry_out(sweep, job, [1.0, 2.0, 3.0][i % 3], [(1000, 1.0), (2000, 2.0)])
+        population.ended(job, "done")
+    results = read_results(sweep)
+    assert [one.source for one in results.stretches] == [0, 1, 2, 2, 1, 2, 2, 1, 2]
+    assert results.best.name == "member 2" and "rlpyt eval" in results.best.command
+    text = write_report(sweep.path).read_text(encoding="utf-8")
+    assert 'aria-label="Members"' in text and "<h2>Stretches</h2>" in text
+    assert text.count("<td>member 0</td><td>member 2</td>") == 2  # who took over from whom
