@@ -1,7 +1,6 @@
 """Searches over programs that take no time, for the tests of what proposes settings."""
 
 import json
-import math
 import time
 
 from rlpyt.sweeps.directory import About, SweepDirectory
@@ -93,7 +92,3 @@ def write_rows(sweep, job, rows):
 def score_of(job):
     """Of the script, with these settings."""
     return -((job.job.settings["x"] - 3) ** 2) + job.job.settings["seed"]
-
-
-def is_close(a, b):
-    return math.isclose(a, b, rel_tol=1e-9)

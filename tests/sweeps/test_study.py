@@ -316,6 +316,7 @@ def test_choices_need_not_be_plain(tmp_path):
     assert {repr(value) for value in seen} >= {"[64, 64]", "[64]", "'relu'", "None", "1", "True"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_samplers_propose_within_the_space(tmp_path, sampler):
     if sampler == "cmaes":
@@ -330,6 +331,7 @@ def test_samplers_propose_within_the_space(tmp_path, sampler):
     assert states(sweep) == [COMPLETE] * 12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pruner", ["none", "halving", "hyperband"])
 def test_pruners_take_the_reports(tmp_path, pruner):
     path = tmp_path / "search.yaml"
