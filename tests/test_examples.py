@@ -21,6 +21,7 @@ ARGUMENTS = {
     "example_10.py": ["--steps", "1024", "--kind", "qrdqn", "--noisy"],
     "example_11.py": ["--steps", "1000", "--n-critics", "3"],
     "example_async.py": ["--steps", "4000", "--kind", "vtrace"],
+    "example_curriculum.py": ["--steps", "4096"],
     "example_es.py": ["--strategy", "cem", "--steps", "32000"],
     "example_ray.py": ["--steps", "4096"],
     "example_sync.py": ["--steps", "4096", "--ranks", "2"],

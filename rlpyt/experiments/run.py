@@ -1,7 +1,7 @@
 """A run in its directory: train it, load it, let its agent play."""
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -182,7 +182,6 @@ class Run:
         env: Any,
         seed: int | None = None,
         deterministic: bool = True,
-        on_step: Callable[[], bool] | None = None,
     ) -> Any:
         """Play one episode.
 
@@ -190,7 +189,6 @@ class Run:
             env: from :meth:`env`.
             seed: of the environment; ``None`` leaves it as it is.
             deterministic: as in :meth:`act`.
-            on_step: called after the reset and after every step; false ends the episode early.
 
         Returns:
             The episode's TrajInfo: ``Length``, ``Return`` and what the environment's kind adds.
@@ -200,7 +198,7 @@ class Run:
         traj_info = self.recipe.TrajInfoCls()
         observation, reward, done = env.reset(), 0.0, False
         self.reset()
-        while not done and (on_step is None or on_step()):
+        while not done:
             action = self.act(observation, reward, deterministic)
             next_observation, reward, done, info = env.step(action)
             traj_info.step(observation, action, reward, done, None, info)

@@ -43,6 +43,7 @@ def rescue(runner: Any) -> Any:
         runner.owes_evaluation = True
     else:
         lost: dict[str, Any] = {"stations": [], "kind": []}
+        lost.update(getattr(runner.sampler, "lasting_state", dict)())
         runner.before_evaluation = {"sampler": lost, "random": random_state()}
     try:
         return runner.save_checkpoint(runner.trained_itr)

@@ -82,6 +82,7 @@ def station_specs(
     rank: int,
     world_size: int,
     traj_info_kwargs: dict[str, Any],
+    tasks: list[Any] | None = None,
 ) -> list[StationSpec]:
     """The recipe of each station.
 
@@ -90,6 +91,7 @@ def station_specs(
         n_stations: among which its environments are shared out.
         rank, world_size: which of how many samplers of one run it is.
         traj_info_kwargs: settings of the ``TrajInfo``.
+        tasks: of each environment's first episodes, where a curriculum chooses them.
     """
     B = sampler.batch_spec.B
     rows = rows_per_worker(B, n_stations, sampler.layout.groups)
@@ -119,6 +121,7 @@ def station_specs(
             eval_max_T=eval_steps_per_env(sampler, n_stations),
             eval_quota=None if quota is None else quota[mine],
             eval_deterministic=sampler.eval_deterministic,
+            tasks=None if tasks is None else tasks[i * rows : (i + 1) * rows],
         )
 
     return [spec(i) for i in range(n_stations)]

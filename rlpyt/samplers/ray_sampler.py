@@ -129,6 +129,7 @@ class RaySampler(Sampler):
     def statistics(self) -> dict[str, float]:
         """What a row of progress.csv says about the sampler: restarts and episodes dropped."""
         return {
+            **super().statistics(),
             "ActorRestarts": self._breaks.restarts,
             "DroppedEpisodes": self._breaks.dropped_episodes,
         }

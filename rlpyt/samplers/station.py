@@ -44,6 +44,7 @@ class StationSpec:
     eval_max_T: int = 0
     eval_quota: list[int] | None = None
     eval_deterministic: bool = False
+    tasks: list[Any] | None = None  # of each environment's first episodes
 
 
 class Station:
@@ -85,6 +86,8 @@ class Station:
     def _build(self) -> None:
         spec, agent, exchange = self.spec, self.agent, self.exchange
         self._make_envs(self.envs, spec.env_kwargs, spec.env_ranks, "env")
+        if spec.tasks is not None:
+            self.assign_tasks(spec.tasks)
         self._note(place.DOING, place.BUILDING, evaluation=True)
         self._make_envs(self.eval_envs, spec.eval_env_kwargs, spec.eval_env_ranks, "eval env")
         self._note(place.DOING, place.BUILDING)
@@ -215,6 +218,10 @@ class Station:
         )
         self._note(place.DOING, place.IDLE)
         return list(completed)
+
+    def assign_tasks(self, tasks: list[Any]) -> list[int]:
+        """Give each environment tasks for its next episodes; returns how many each has waiting."""
+        return [env.assign(own) for env, own in zip(self.envs, tasks, strict=True)]
 
     def evaluate(self, itr: int, n_steps: int, first: bool) -> tuple[list[Any], bool]:
         """Begin an evaluation or go on with it.

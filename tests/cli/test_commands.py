@@ -85,6 +85,17 @@ def test_record_films_the_agent(trained, tmp_path, capsys):
     assert b"ftyp" in output.read_bytes()[:16]
 
 
+def test_record_films_a_grid(trained, tmp_path, capsys):
+    output = tmp_path / "film.gif"
+    args = ("record", str(trained), str(output), "--max-steps", "3")
+    assert rlpyt_command(*args, "--grid", "2x1", "--gif") == 0
+    assert "3 frames" in capsys.readouterr().out and output.read_bytes().startswith(b"GIF8")
+    assert rlpyt_command(*args, "--grid", "2by1") == 2
+    assert "such as 2x3" in capsys.readouterr().err
+    assert rlpyt_command("record", str(trained), "film.mp4", "--gif") == 2
+    assert "ends in .gif" in capsys.readouterr().err
+
+
 def test_resume_goes_on_and_refuses_when_all_is_done(tmp_path, capsys):
     run_dir = str(tmp_path / "run")
     train = ("train", "ppo", "CartPole-v1", "--run-dir", run_dir, "--steps", "64", *TINY)

@@ -9,6 +9,7 @@ import pytest
 from rlpyt.envs.gym import make
 from rlpyt.experiments.build import env_recipe
 from rlpyt.experiments.video import SMALLEST_SIDE, enlarged
+from rlpyt.vis.images import picture_of
 
 CHANNELS = dict(Asterix=4, Breakout=4, Freeway=7, Seaquest=10, SpaceInvaders=6)
 
@@ -30,7 +31,7 @@ def test_games_give_their_channels_first(game):
     assert observation.shape == env.observation_space.shape == (CHANNELS[game], 10, 10)
     assert observation.dtype == env.observation_space.dtype == bool
     assert not env.step(0).env_info.timeout
-    picture = recipe.picture(env)
+    picture = picture_of(env)
     assert picture.shape == (10, 10, 3) and picture.dtype == np.uint8 and picture.max() > 50
 
 

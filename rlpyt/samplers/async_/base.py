@@ -180,6 +180,7 @@ class AsyncSamplerMixin(BaseSampler):
             eval_deterministic=self.eval_deterministic,
             env_timeout=self.env_timeout,
             reset_timeout=self.reset_timeout,
+            curriculum=self.curriculum,
         )
         sampler.start_timeout_s, sampler.start_method = self.start_timeout_s, self.start_method
         return sampler, serialize.loads(self._recipe_agent), self._settings

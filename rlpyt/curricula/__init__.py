@@ -1,0 +1,1 @@
+"""Which task each episode has: curricula, and how their choices reach environments."""

@@ -1,0 +1,118 @@
+"""Tasks in which the agent is getting better, or worse."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from rlpyt.curricula.base import Array, Curriculum, EpisodeResult, effective_number
+from rlpyt.curricula.tasks import NumberedTasks
+from rlpyt.utils.checks import check_range
+
+
+def learning_progress(fast: Array, slow: Array, p_theta: float | None) -> Array:
+    """How far success has moved lately, in either direction.
+
+        LP_i = |f(fast_i) - f(slow_i)|,    f(p) = p (1 - theta) / (p + theta (1 - 2 p))
+
+    (Kanitscheider et al. 2021, section 3.2). f stretches differences between low probabilities of
+    success, where they are small and mean most.
+
+    Args:
+        fast, slow: [N], averages of success over fewer and over more episodes.
+        p_theta: theta in (0, 1); 0.5 and ``None`` leave averages as they are.
+
+    Returns:
+        [N], at least 0.
+    """
+    if p_theta is not None:
+        fast, slow = (p * (1 - p_theta) / (p + p_theta * (1 - 2 * p)) for p in (fast, slow))
+    difference: Array = np.abs(fast - slow)
+    return difference
+
+
+class LearningProgress(Curriculum):
+    """Prefers tasks of absolute learning progress (Portelas 2020; Kanitscheider et al. 2021).
+
+        fast_i <- fast_i + rate_fast (s - fast_i)
+        slow_i <- slow_i + rate_slow (fast_i - slow_i)
+        P(i) = (1 - epsilon) LP_i / sum_j LP_j + epsilon / N
+
+    where s is the success of an episode of task i; both averages begin with the first one. Without
+    any progress all tasks are equally likely. Of Kanitscheider et al. it leaves out that only the
+    tasks of the highest progress are sampled.
+
+    Args:
+        tasks: how many there are.
+        success: of an episode; by default its return. With ``p_theta`` it must lie in [0, 1].
+        rate_fast, rate_slow: in (0, 1]; how much a new episode counts.
+        epsilon: share of tasks drawn uniformly, in (0, 1]; without it a task that was never
+            played never would be.
+        p_theta: of ``learning_progress``, at most 0.99; 0.1 in the paper.
+
+    Raises:
+        ValueError: a number is out of range.
+    """
+
+    _state = ("fast", "slow", "n_played")
+
+    def __init__(
+        self,
+        tasks: int | NumberedTasks,
+        success: Callable[[EpisodeResult], float] | None = None,
+        rate_fast: float = 0.1,
+        rate_slow: float = 0.1,
+        epsilon: float = 0.1,
+        p_theta: float | None = None,
+    ) -> None:
+        super().__init__(tasks)
+        for name, value in (
+            ("rate_fast", rate_fast), ("rate_slow", rate_slow), ("epsilon", epsilon)
+        ):  # fmt: skip
+            check_range(name, value, low=0, high=1, open_low=True)
+        if p_theta is not None:
+            check_range("p_theta", p_theta, low=0, high=0.99, open_low=True)
+        self.success, self.p_theta, self.epsilon = success, p_theta, epsilon
+        self.rate_fast, self.rate_slow = rate_fast, rate_slow
+
+    def initialize(self, rng: np.random.Generator) -> None:
+        """Forget all averages."""
+        super().initialize(rng)
+        self.fast, self.slow = np.zeros(self.n_tasks), np.zeros(self.n_tasks)
+        self.n_played = np.zeros(self.n_tasks, np.int64)
+
+    @property
+    def probabilities(self) -> Array:
+        """Of each task to be chosen, [N]."""
+        progress = learning_progress(self.fast, self.slow, self.p_theta)
+        uniform = np.full(self.n_tasks, 1 / self.n_tasks)
+        if not progress.any():
+            return uniform
+        share: Array = progress / progress.sum()
+        return (1 - self.epsilon) * share + self.epsilon * uniform
+
+    def sample(self, n: int) -> Array:
+        """Draw by learning progress."""
+        return self.rng.choice(self.n_tasks, size=n, p=self.probabilities)
+
+    def update(self, task: Any, result: EpisodeResult) -> None:
+        """Move the averages of the task.
+
+        Raises:
+            ValueError: success is out of [0, 1], with ``p_theta``.
+        """
+        success = result.return_ if self.success is None else self.success(result)
+        if self.p_theta is not None and not 0 <= success <= 1:
+            raise ValueError(f"success={success} must lie in [0, 1]; give success=, or no p_theta.")
+        if self.n_played[task] == 0:
+            self.fast[task] = self.slow[task] = success
+        self.fast[task] += self.rate_fast * (success - self.fast[task])
+        self.slow[task] += self.rate_slow * (self.fast[task] - self.slow[task])
+        self.n_played[task] += 1
+
+    def statistics(self) -> dict[str, float]:
+        """How many tasks were played, and among how many it chooses in effect."""
+        return {
+            "CurriculumTasksSeen": int((self.n_played > 0).sum()),
+            "CurriculumEffectiveTasks": effective_number(self.probabilities),
+        }

@@ -1,0 +1,78 @@
+"""What tasks there are: numbered ones, or vectors between bounds."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class NumberedTasks:
+    """Tasks 0 to n - 1."""
+
+    n: int
+
+    def draw(self, rng: np.random.Generator, n: int) -> Array:
+        """So many tasks, all equally likely; [n] int64."""
+        return rng.integers(self.n, size=n)
+
+    def check(self, tasks: Any) -> Array:
+        """Tasks [n] as int64.
+
+        Raises:
+            ValueError: one is none of these.
+        """
+        given = np.asarray(tasks)
+        if given.ndim != 1 or not np.all((given >= 0) & (given < self.n) & (given == given // 1)):
+            raise ValueError(f"tasks {given!r:.100} must be integers in [0, {self.n}).")
+        return given.astype(np.int64)
+
+
+@dataclass(frozen=True)
+class BoxTasks:
+    """Tasks are vectors of D numbers between bounds, such as masses and lengths."""
+
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+    def draw(self, rng: np.random.Generator, n: int) -> Array:
+        """So many tasks, uniformly; [n, D] float64."""
+        return rng.uniform(self.low, self.high, (n, len(self.low)))
+
+    def check(self, tasks: Any) -> Array:
+        """Tasks [n, D] as float64.
+
+        Raises:
+            ValueError: one is none of these.
+        """
+        given = np.asarray(tasks, np.float64)
+        if given.ndim != 2 or given.shape[1] != len(self.low):
+            raise ValueError(f"tasks of shape {list(given.shape)} must be [n, {len(self.low)}].")
+        if not np.all((given >= self.low) & (given <= self.high)):
+            raise ValueError(f"a task is out of bounds: low {self.low}, high {self.high}.")
+        return given
+
+
+TaskSpace = NumberedTasks | BoxTasks
+
+
+def task_space(tasks: int | TaskSpace | tuple[Sequence[float], Sequence[float]]) -> TaskSpace:
+    """Tasks from a number of them, or from (low, high) of their components.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    if isinstance(tasks, NumberedTasks | BoxTasks):
+        return tasks
+    if isinstance(tasks, int | np.integer) and not isinstance(tasks, bool) and tasks > 0:
+        return NumberedTasks(int(tasks))
+    if isinstance(tasks, tuple) and len(tasks) == 2:
+        low, high = (np.atleast_1d(np.asarray(bound, np.float64)) for bound in tasks)
+        if low.shape == high.shape and low.ndim == 1 and np.all(low <= high):
+            return BoxTasks(tuple(low.tolist()), tuple(high.tolist()))
+    raise ValueError(
+        f"tasks={tasks!r:.100} must be the number of tasks, or a pair (low, high) of bounds."
+    )

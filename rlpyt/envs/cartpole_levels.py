@@ -1,0 +1,45 @@
+"""CartPole in levels: what curricula are shown on."""
+
+from typing import Any
+
+import numpy as np
+
+from rlpyt.envs.gym import GymEnvWrapper
+from rlpyt.envs.gym_registry import make_registered
+from rlpyt.utils.checks import whole_number
+
+
+class CartPoleLevels(GymEnvWrapper):
+    """CartPole-v1 with another pole and another gravity in each level.
+
+    Level 0 is CartPole as everyone knows it. Towards the last one the pole gets shorter and
+    gravity stronger, so that it falls faster: at the end after a few steps, unless it is caught
+    at once. Observations do not tell the level.
+
+    Args:
+        n_levels: at least 2.
+        kwargs: of ``gymnasium.make``.
+    """
+
+    HALF_LENGTH = (0.5, 0.06)  # of the pole, m; in the first level and in the last
+    GRAVITY = (9.8, 25.0)  # m/s^2
+
+    def __init__(self, n_levels: int = 50, **kwargs: Any) -> None:
+        super().__init__(make_registered("CartPole-v1", **kwargs))
+        self.n_levels = whole_number("n_levels", n_levels, 2)
+        self.set_task(0)
+
+    def set_task(self, level: int) -> None:
+        """Play this level from the next reset on.
+
+        Raises:
+            ValueError: there is no such level.
+        """
+        if not 0 <= level < self.n_levels:
+            raise ValueError(f"level={level} must lie in [0, {self.n_levels}).")
+        self.task = int(level)
+        share = level / (self.n_levels - 1)
+        cart: Any = self.env.unwrapped
+        cart.length = float(np.interp(share, (0, 1), self.HALF_LENGTH))
+        cart.gravity = float(np.interp(share, (0, 1), self.GRAVITY))
+        cart.polemass_length = cart.masspole * cart.length
