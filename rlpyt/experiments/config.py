@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from rlpyt.utils.checks import whole_number
-from rlpyt.utils.launching.variant import VariantLevel, make_variants
+from rlpyt.utils.launching.variant import VariantLevel, identity, make_variants
 from rlpyt.utils.seed import check_seed, set_seed, stream, undisturbed
 
 ID = "ID"
@@ -119,6 +119,11 @@ class Config:
         if isinstance(item, Grid):
             if isinstance(item.values, str) or not isinstance(item.values, Sequence | np.ndarray):
                 raise TypeError(f"{key}: Grid takes a list of values, got {item.values!r}.")
+            values = list(map(identity, item.values))
+            if len(set(values)) < len(values):
+                raise ValueError(
+                    f"{key}: Grid repeats the values {list(item.values)!r}; drop some."
+                )
             make_variants(_level((key, item)))
         if isinstance(item, Sample | Condition) and not callable(item.f):
             raise TypeError(f"{key}: {type(item).__name__} takes a function, got {item.f!r}.")

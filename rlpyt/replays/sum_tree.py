@@ -27,10 +27,18 @@ TOP = 4096  # nodes of the highest level, searched by halving
 
 
 class Ticket(NamedTuple):
-    """Names leaves that were drawn: where they lie, and how many rows had been written by then."""
+    """Names leaves that were drawn: where they lie, and how the rows stood then.
+
+    Attributes:
+        leaves: [n] int64.
+        written: rows by then.
+        low: the oldest row that was on. It can move without ``written``: where only every few
+            rows have leaves, one that has none pushes the oldest out.
+    """
 
     leaves: Array
     written: int
+    low: int
 
 
 class SumTree(Part):
@@ -316,7 +324,7 @@ class SumTree(Part):
 
     def ticket(self, leaves: Array) -> Ticket:
         """Name these leaves for an update later."""
-        return Ticket(leaves, int(self._place[0]))
+        return Ticket(leaves, int(self._place[0]), int(self._place[1]))
 
     def update_batch_priorities(self, priorities: Any, ticket: Ticket | None = None) -> None:
         """Set the leaves that were drawn.
@@ -338,7 +346,7 @@ class SumTree(Part):
         if values.ndim and values.shape != leaves.shape:
             raise ValueError(f"{values.shape} priorities came for {leaves.shape} samples.")
         written, low, high = self._place
-        if ticket.written != written:
+        if (ticket.written, ticket.low) != (written, low):
             newest = ticket.written - 1
             rows = newest - (newest - leaves // self.B) % self.T
             held = (rows >= low) & (rows < high)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rlpyt.errors import ReplayNotReady
@@ -72,6 +72,7 @@ class Table:
     steps=st.lists(st.sampled_from("aaasui"), min_size=1, max_size=25),
     seed=st.integers(0, 2**20),
 )
+@example(B=2, interval=2, batch_T=1, shift=0, steps=list("aaaaaiasau"), seed=543)
 def test_priorities_are_those_of_a_plain_table(B, interval, batch_T, shift, steps, seed):
     rng = np.random.default_rng(seed)
     episodes = Episodes(B, p_done=0, p_cut=0, rnn=True)
