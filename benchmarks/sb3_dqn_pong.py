@@ -159,7 +159,7 @@ def main() -> None:
     args = arguments()
     directory = args.run_dir or RUNS / "sb3-dqn-pong" / f"run_{args.seed}"
     directory.mkdir(parents=True, exist_ok=True)
-    settings = json.dumps(vars(args) | {"run_dir": str(directory)}, indent=2)
+    settings = json.dumps(vars(args) | {"env": "pong", "run_dir": str(directory)}, indent=2)
     (directory / "config.json").write_text(settings + "\n", encoding="utf-8")
     model = build(args)
     model.learn(args.steps, callback=recorder(directory / "progress.csv", args.interval))
