@@ -27,18 +27,11 @@ TOP = 4096  # nodes of the highest level, searched by halving
 
 
 class Ticket(NamedTuple):
-    """Names leaves that were drawn: where they lie, and how the rows stood then.
-
-    Attributes:
-        leaves: [n] int64.
-        written: rows by then.
-        low: the oldest row that was on. It can move without ``written``: where only every few
-            rows have leaves, one that has none pushes the oldest out.
-    """
+    """Names leaves [n] that were drawn, the rows written by then, and the oldest that was on."""
 
     leaves: Array
     written: int
-    low: int
+    low: int  # moves without written where only some rows have leaves
 
 
 class SumTree(Part):
@@ -347,8 +340,7 @@ class SumTree(Part):
             raise ValueError(f"{values.shape} priorities came for {leaves.shape} samples.")
         written, low, high = self._place
         if (ticket.written, ticket.low) != (written, low):
-            newest = ticket.written - 1
-            rows = newest - (newest - leaves // self.B) % self.T
+            rows = ticket.written - 1 - (ticket.written - 1 - leaves // self.B) % self.T
             held = (rows >= low) & (rows < high)
             leaves = leaves[held]
             values = values[held] if values.ndim else values

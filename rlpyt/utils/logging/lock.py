@@ -7,6 +7,7 @@ import json
 import os
 import socket
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -57,14 +58,15 @@ class RunLock:
     def __enter__(self) -> RunLock:
         me = psutil.Process()
         self._owner = {"pid": me.pid, "started": me.create_time(), "host": socket.gethostname()}
-        while not self._create():
-            content = self._read()
-            if content is None:
-                continue
-            owner = _parse(content)
-            if self._is_live(owner):
-                raise RunDirectoryError(self.refusal(owner))
-            self._discard(content)
+        with _one_at_a_time(self.path.parent):
+            while not self._create():
+                content = self._read()
+                if content is None:
+                    continue
+                owner = _parse(content)
+                if self._is_live(owner):
+                    raise RunDirectoryError(self.refusal(owner))
+                self._discard(content)
         return self
 
     def __exit__(
@@ -122,6 +124,24 @@ class RunLock:
             with contextlib.suppress(FileExistsError):
                 os.link(aside, self.path)
             aside.unlink()
+
+
+@contextlib.contextmanager
+def _one_at_a_time(directory: Path) -> Iterator[None]:
+    """Let nobody else look at the directory's lock meanwhile, where the system can."""
+    try:
+        import fcntl
+
+        descriptor = os.open(directory, os.O_RDONLY)
+    except (ImportError, OSError):  # not there on Windows
+        yield
+        return
+    try:
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _parse(content: bytes) -> dict[str, Any]:
