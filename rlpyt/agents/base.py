@@ -12,6 +12,7 @@ from rlpyt.agents.memory import RecurrentMemory
 from rlpyt.agents.weights import SharedWeights, WeightMailbox
 from rlpyt.models.utils import bare, strip_ddp_state_dict
 from rlpyt.utils.collections import namedarraytuple
+from rlpyt.utils.launching.machine import check_gpu
 
 AgentInputs = namedarraytuple("AgentInputs", ["observation", "prev_action", "prev_reward"])
 AgentInputsRnn = namedarraytuple(
@@ -126,13 +127,11 @@ class BaseAgent:
         """Move the model to a CUDA device; a shared model stays, and a copy of it moves.
 
         Raises:
-            ValueError: no such device; the message lists those there are.
+            ValueError: no such device.
         """
         if cuda_idx is None:
             return
-        if not torch.cuda.is_available() or cuda_idx >= torch.cuda.device_count():
-            found = [f"cuda:{i}" for i in range(torch.cuda.device_count())] or ["cpu only"]
-            raise ValueError(f"cuda_idx={cuda_idx} was asked for; this machine has {found}.")
+        check_gpu(cuda_idx)
         self.device = torch.device("cuda", cuda_idx)
         if self.shared_model is not None:
             self.model = self._build_model()

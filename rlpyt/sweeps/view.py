@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import math
 import os
 import time
@@ -15,8 +14,8 @@ from typing import Any
 
 from rlpyt.sweeps.directory import SweepDirectory
 from rlpyt.sweeps.jobs import STATES, Attempt, JobDirectory, State, last_lines
-from rlpyt.sweeps.names import flattened
 from rlpyt.utils.launching.affinity import get_n_run_slots
+from rlpyt.vis.grouping import Run, read_settings
 
 RETURN = "ReturnAverage"
 
@@ -148,7 +147,7 @@ def _view(root: Path, directory: JobDirectory) -> RunView:
     state, run_dir = directory.state(attempts), root / directory.job.run_dir
     row = last_row(run_dir / "progress.csv")
     steps, speed = row.get("Diagnostics/CumSteps"), row.get("Diagnostics/StepsPerSecond")
-    total = job.total_steps or _total_steps(run_dir)
+    total = job.total_steps or Run(run_dir, read_settings(run_dir)).total_steps
     left = None
     if state == "running" and total and speed and steps is not None:
         left = max(0.0, (total - steps) / speed)
@@ -185,18 +184,6 @@ def last_row(progress: Path, most_bytes: int = 50_000) -> dict[str, float]:
             found = {name: _number(cell) for name, cell in zip(names, cells)}
             return {name: value for name, value in found.items() if value is not None}
     return {}
-
-
-def _total_steps(run_dir: Path) -> int | None:
-    """What the run has been asked for; scripts of the old style log their configuration."""
-    for name, key in (("config.json", "steps"), ("params.json", "runner.n_steps")):
-        try:
-            settings = flattened(json.loads((run_dir / name).read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError):
-            continue
-        if isinstance(settings.get(key), int | float):
-            return int(settings[key])
-    return None
 
 
 def _seconds(attempts: list[Attempt], state: State) -> float:

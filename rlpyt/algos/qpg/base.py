@@ -82,7 +82,11 @@ class QpgAlgo(OffPolicyAlgo):
     def add_step(self, name: str, networks: Sequence[Network], learning_rate: float) -> None:
         """Add an optimizer of some networks."""
         self.steps[name] = GradientStep(
-            networks, self.OptimCls, learning_rate, self.optim_kwargs, self.clip_grad_norm
+            networks,
+            self.OptimCls,
+            learning_rate,
+            self.optimizer_arguments(),
+            self.clip_grad_norm,
         )
 
     @property

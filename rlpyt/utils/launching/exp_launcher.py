@@ -108,17 +108,20 @@ def run_experiments(
         0 if all runs are done, 1 if one has failed; ``queue`` has their output.
 
     Raises:
-        ValueError: numbers of variants, directories and arguments differ; directories coincide.
+        ValueError: numbers of variants, directories and arguments differ; directories coincide;
+            the code cannot be read, or is for a larger machine.
         FileNotFoundError: there is no such script.
         SystemExit: 130 or 143, after Ctrl-C or SIGTERM; runs have saved their checkpoints.
     """
     from rlpyt.sweeps.go import launch
     from rlpyt.sweeps.old_style import script_jobs
+    from rlpyt.sweeps.slots import slots_of
 
     exp_dir = Path(get_log_dir(experiment_title)).absolute()
     jobs = script_jobs(
         script, runs_per_setting, variants, log_dirs, common_args, runs_args, retries
     )
+    slots_of(affinity_code)  # refuses what cannot be, before anything is written
     log_exps_tree(exp_dir, log_dirs, runs_per_setting)
     code = launch(exp_dir, jobs, experiment_title, affinity_code, egl_device=set_egl_device)
     if code > 1:

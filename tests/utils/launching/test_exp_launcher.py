@@ -119,6 +119,7 @@ def test_a_failed_run_is_told_by_the_exit_code(tmp_path, data):
         (dict(runs_per_setting=0), "nothing to run: 2 variants, runs_per_setting=0"),
         (dict(variants=[], log_dirs=[]), "nothing to run: 0 variants"),
         (dict(affinity_code="nonsense"), "nonsense"),
+        (dict(affinity_code="4096cpu_1cpr"), "4096"),
         (dict(script="nowhere.py"), "no script 'nowhere.py'"),
         (dict(variants=[{}, {"f": print}]), "a variant is written as JSON"),
     ],
@@ -131,6 +132,8 @@ def test_experiments_are_refused_at_the_door(script, data, change, complaint):
     with pytest.raises((ValueError, FileNotFoundError, TypeError), match=complaint):
         run_experiments(**{**given, **change})
     assert not list(data.rglob("queue*")) and not list(data.rglob("run_*"))
+    if "affinity_code" in change:
+        assert not list(data.rglob("experiments_tree.txt"))
 
 
 def rows(run_dir):
