@@ -151,6 +151,30 @@ EXPERIMENTS = [
         for algo in ("sac", "td3")
         for by in ("", "sb3-")
     ),
+    Experiment(
+        "sac-droq-HalfCheetah",
+        "train sac HalfCheetah-v5 --steps 50000 "
+        "--algo.replay-ratio 1024 --algo.policy-update-interval 4 "
+        '--agent.args \'{"q_model_kwargs": {"layer_norm": true, "dropout": 0.01}}\'',
+        SEEDS,
+        "more than plain SAC",
+        by_default=False,
+    ),
+    Experiment(
+        "sac-tqc-HalfCheetah",
+        "train sac HalfCheetah-v5 --steps 50000 --algo.n-drop-quantiles 2 "
+        '--agent.args \'{"n_critics": 3, "q_model_kwargs": {"n_quantiles": 25}}\'',
+        SEEDS,
+        "more than plain SAC",
+        by_default=False,
+    ),
+    Experiment(
+        "sac-bfloat16-Pendulum",
+        "train sac Pendulum-v1 --steps 20000 --algo.mixed-precision",
+        SEEDS,
+        ">= -200, as in float32",
+        by_default=False,
+    ),
 ]  # fmt: skip
 
 FIGURES = {
@@ -176,6 +200,8 @@ FIGURES = {
         "sac-HalfCheetah", "sb3-sac-HalfCheetah", "td3-HalfCheetah", "sb3-td3-HalfCheetah",
     ],
     "control-hopper": ["sac-Hopper", "sb3-sac-Hopper", "td3-Hopper", "sb3-td3-Hopper"],
+    "control-options": ["sac-HalfCheetah", "sac-droq-HalfCheetah", "sac-tqc-HalfCheetah"],
+    "control-bfloat16": ["sac-Pendulum", "sac-bfloat16-Pendulum"],
 }  # fmt: skip
 
 
