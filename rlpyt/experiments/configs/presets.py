@@ -8,192 +8,31 @@ environment of their kind, ``TUNED`` adds what one environment needs.
 from collections.abc import Mapping
 from typing import Any
 
-from rlpyt.experiments.configs import continuous, evolution, q_learning, vtrace
+from rlpyt.experiments.configs import continuous, evolution, policy_gradient, q_learning
 from rlpyt.experiments.options import UnknownName
 
 Preset = Mapping[str, Any]
 
 FAMILIES: dict[str, dict[str, Preset]] = {
     "classic": {
+        **policy_gradient.CLASSIC,
         **q_learning.CLASSIC,
         **continuous.CLASSIC,
-        **vtrace.CLASSIC,
         **evolution.CLASSIC,
-        "ppo": {
-            "steps": 500_000,
-            "sampler": {"batch_T": 128, "batch_B": 8},
-            "algo": {
-                "learning_rate": 1e-3,
-                "discount": 0.99,
-                "gae_lambda": 0.95,
-                "epochs": 10,
-                "minibatches": 4,
-                "ratio_clip": 0.2,
-                "value_loss_coeff": 0.5,
-                "entropy_loss_coeff": 0.0,
-                "clip_grad_norm": 0.5,
-                "normalize_advantage": True,
-            },
-        },
-        "a2c": {
-            "steps": 500_000,
-            "sampler": {"batch_T": 8, "batch_B": 8},
-            "algo": {
-                "learning_rate": 1e-3,
-                "discount": 0.99,
-                "gae_lambda": 0.95,
-                "value_loss_coeff": 0.5,
-                "entropy_loss_coeff": 0.0,
-                "clip_grad_norm": 0.5,
-                "normalize_advantage": True,
-            },
-        },
     },
-    "atari": {
-        **q_learning.ATARI,
-        **vtrace.ATARI,
-        "ppo": {
-            "steps": 10_000_000,
-            "torch_threads": 0,
-            "log_interval_steps": 50_000,
-            "checkpoint_interval_steps": 250_000,
-            "sampler": {"batch_T": 128, "batch_B": 8},
-            "algo": {
-                "learning_rate": 2.5e-4,
-                "discount": 0.99,
-                "gae_lambda": 0.95,
-                "epochs": 4,
-                "minibatches": 4,
-                "ratio_clip": 0.1,
-                "value_loss_coeff": 0.5,
-                "entropy_loss_coeff": 0.01,
-                "clip_grad_norm": 0.5,
-                "normalize_advantage": True,
-            },
-        },
-        "a2c": {
-            "steps": 10_000_000,
-            "torch_threads": 0,
-            "log_interval_steps": 50_000,
-            "checkpoint_interval_steps": 250_000,
-            "sampler": {"batch_T": 5, "batch_B": 32},
-            "algo": {
-                "learning_rate": 7e-4,
-                "discount": 0.99,
-                "gae_lambda": 1.0,
-                "value_loss_coeff": 0.5,
-                "entropy_loss_coeff": 0.01,
-                "clip_grad_norm": 0.5,
-            },
-        },
-    },
-    "minatar": {
-        **q_learning.MINATAR,
-        **vtrace.MINATAR,
-        "ppo": {
-            "steps": 1_000_000,
-            "sampler": {"batch_T": 128, "batch_B": 8},
-            "agent": q_learning.MINATAR_NETWORK,
-            "algo": {
-                "learning_rate": 1e-3,
-                "discount": 0.99,
-                "gae_lambda": 0.95,
-                "epochs": 4,
-                "minibatches": 4,
-                "ratio_clip": 0.2,
-                "value_loss_coeff": 0.5,
-                "entropy_loss_coeff": 0.01,
-                "clip_grad_norm": 0.5,
-                "normalize_advantage": True,
-            },
-        },
-        "a2c": {
-            "steps": 1_000_000,
-            "sampler": {"batch_T": 8, "batch_B": 16},
-            "agent": q_learning.MINATAR_NETWORK,
-            "algo": {
-                "learning_rate": 1e-3,
-                "discount": 0.99,
-                "gae_lambda": 0.95,
-                "value_loss_coeff": 0.5,
-                "entropy_loss_coeff": 0.01,
-                "clip_grad_norm": 0.5,
-                "normalize_advantage": True,
-            },
-        },
-    },
-    "mujoco": {
-        **continuous.MUJOCO,
-        **vtrace.MUJOCO,
-        **evolution.MUJOCO,
-        "ppo": {
-            "steps": 1_000_000,
-            "sampler": {"batch_T": 256, "batch_B": 8},
-            "agent": {"normalize_observation": True},
-            "algo": {
-                "learning_rate": 3e-4,
-                "discount": 0.99,
-                "gae_lambda": 0.95,
-                "epochs": 10,
-                "minibatches": 32,
-                "ratio_clip": 0.2,
-                "value_loss_coeff": 0.5,
-                "entropy_loss_coeff": 0.0,
-                "clip_grad_norm": 0.5,
-                "normalize_advantage": True,
-            },
-        },
-        "a2c": {
-            "steps": 1_000_000,
-            "sampler": {"batch_T": 16, "batch_B": 16},
-            "agent": {"normalize_observation": True},
-            "algo": {
-                "learning_rate": 7e-4,
-                "discount": 0.99,
-                "gae_lambda": 0.95,
-                "value_loss_coeff": 0.5,
-                "entropy_loss_coeff": 0.0,
-                "clip_grad_norm": 0.5,
-                "normalize_advantage": True,
-            },
-        },
-    },
+    "atari": {**policy_gradient.ATARI, **q_learning.ATARI},
+    "minatar": {**policy_gradient.MINATAR, **q_learning.MINATAR},
+    "mujoco": {**policy_gradient.MUJOCO, **continuous.MUJOCO, **evolution.MUJOCO},
 }
 
-TUNED: dict[str, dict[str, Preset]] = {
-    "CartPole-v1": {
-        **vtrace.TUNED["CartPole-v1"],
-        **evolution.TUNED["CartPole-v1"],
-        "ppo": {
-            # Short batches used often: 500 of 500 for each of three seeds within 100k steps.
-            "steps": 250_000,
-            "sampler": {"batch_T": 32},
-            "algo": {"discount": 0.98, "gae_lambda": 0.8, "epochs": 20, "minibatches": 1},
-        },
-    },
-    "Pendulum-v1": {
-        **evolution.TUNED["Pendulum-v1"],
-        "ppo": {
-            # Returns of -1500 at gamma = 0.99 drown the critic; a shorter horizon suffices here.
-            "algo": {"discount": 0.9, "epochs": 10, "minibatches": 8},
-        },
-    },
-    "HalfCheetah-v5": {
-        "ppo": {
-            # Unit deviations are too much noise to run with: 300k steps gave returns of about 500
-            # with them, about 3000 with exp(-1).
-            "agent": {"model": {"init_log_std": -1.0}},
-        },
-    },
-    "toy/memory": {
-        **q_learning.TUNED["toy/memory"],
-        **vtrace.TUNED["toy/memory"],
-        "a2c": {
-            "sampler": {"batch_T": 10, "batch_B": 16},
-            "algo": {"learning_rate": 1e-2, "entropy_loss_coeff": 0.01},
-        },
-    },
-}
+
+def _joined(*parts: Mapping[str, Mapping[str, Preset]]) -> dict[str, dict[str, Preset]]:
+    """By environment and algorithm, from several such."""
+    envs = dict.fromkeys(env for part in parts for env in part)
+    return {env: {k: v for part in parts for k, v in part.get(env, {}).items()} for env in envs}
+
+
+TUNED = _joined(policy_gradient.TUNED, q_learning.TUNED, evolution.TUNED)
 
 
 def layers(algo_name: str, env_id: str, family: str, preset: str | None = None) -> list[Preset]:

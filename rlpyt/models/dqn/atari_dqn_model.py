@@ -1,6 +1,7 @@
 """Action values of Atari images: convolutions and a hidden layer (Mnih et al. 2015)."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -74,7 +75,10 @@ class AtariDqnModel(AtariDqnTorso):
         dueling: value and advantage apart.
         use_maxpool, channels, kernel_sizes, strides, paddings: of `AtariDqnTorso`.
         noisy: noisy layers after the convolutions.
+        n_atoms: P outputs for each action; ``None``: one, and no dimension for it.
     """
+
+    softmax = False  # whether a subclass's outputs for each action are probabilities
 
     def __init__(
         self,
@@ -88,10 +92,11 @@ class AtariDqnModel(AtariDqnTorso):
         strides: Sequence[int] | None = None,
         paddings: Sequence[int] | None = None,
         noisy: bool = False,
+        n_atoms: int | None = None,
     ) -> None:
         super().__init__(image_shape, use_maxpool, channels, kernel_sizes, strides, paddings)
         self.head = build_head(
-            self.conv.output_size, fc_sizes, output_size, dueling=dueling, noisy=noisy
+            self.conv.output_size, fc_sizes, output_size, n_atoms, dueling, noisy
         )
 
     def forward(
@@ -107,19 +112,19 @@ class AtariDqnModel(AtariDqnTorso):
             prev_action, prev_reward: not used.
 
         Returns:
-            Q [*lead, A] float32.
+            Q [*lead, A] float32, or [*lead, A, P].
         """
         features, lead = self.features(observation)
-        q: Tensor = restore_leading_dims(self.head(features).float(), *lead)
-        return q
+        out = self.head(features)
+        out = probabilities(out) if self.softmax else out.float()
+        return restore_leading_dims(out, *lead)  # type: ignore[no-any-return]
 
 
-class AtariQrDqnModel(AtariDqnTorso):
-    """Convolutions and a hidden layer to N quantiles of each action's return.
+class AtariQrDqnModel(AtariDqnModel):
+    """N quantiles of each action's return, [*lead, A, N], from convolutions and a hidden layer.
 
     Args:
-        image_shape, output_size, fc_sizes, dueling, use_maxpool, channels, kernel_sizes, strides,
-            paddings, noisy: of `AtariDqnModel`.
+        image_shape, output_size, fc_sizes, dueling, **kwargs: of `AtariDqnModel`.
         n_quantiles: N.
     """
 
@@ -130,28 +135,9 @@ class AtariQrDqnModel(AtariDqnTorso):
         n_quantiles: int = 200,
         fc_sizes: int | Sequence[int] = 512,
         dueling: bool = False,
-        use_maxpool: bool = False,
-        channels: Sequence[int] | None = None,
-        kernel_sizes: Sequence[int] | None = None,
-        strides: Sequence[int] | None = None,
-        paddings: Sequence[int] | None = None,
-        noisy: bool = False,
+        **kwargs: Any,
     ) -> None:
-        super().__init__(image_shape, use_maxpool, channels, kernel_sizes, strides, paddings)
-        self.head = build_head(
-            self.conv.output_size, fc_sizes, output_size, n_quantiles, dueling, noisy
-        )
-
-    def forward(
-        self,
-        observation: Tensor,
-        prev_action: Tensor | None = None,
-        prev_reward: Tensor | None = None,
-    ) -> Tensor:
-        """Quantiles [*lead, A, N] float32; arguments as in `AtariDqnModel`."""
-        features, lead = self.features(observation)
-        quantiles: Tensor = restore_leading_dims(self.head(features).float(), *lead)
-        return quantiles
+        super().__init__(image_shape, output_size, fc_sizes, dueling, n_atoms=n_quantiles, **kwargs)
 
 
 def probabilities(logits: Tensor) -> Tensor:
