@@ -11,7 +11,8 @@ from torch.nn.utils import parameters_to_vector
 
 from rlpyt.models.mlp import MlpModel
 from rlpyt.models.numpy_forward import ACTIVATIONS
-from rlpyt.models.observation import VectorModel, flatten_numpy
+from rlpyt.models.observation import flatten_numpy
+from rlpyt.models.vector_model import VectorModel
 
 Array = np.ndarray[Any, Any]
 # Observations [R, ...] of R policies to their outputs [R, A], all numpy.

@@ -167,12 +167,24 @@ def _merge_activations(
     return [(f, out) for f, out in zip(functions, outs) if f is not None]
 
 
+class NumpyParts(NamedTuple):
+    """What a model of perceptrons evaluates.
+
+    Args:
+        towers: of equal depth; each reads the trunk's output, or the observation.
+        outputs: what to make of the towers' outputs, e.g. `categorical_outputs`.
+        trunk: layers before the towers, if they share some.
+    """
+
+    towers: Sequence[nn.Module]
+    outputs: Outputs
+    trunk: nn.Module | None = None
+
+
 def numpy_forward_of(
     model: nn.Module,
-    towers: Sequence[nn.Module],
-    outputs: Outputs,
+    evaluated: NumpyParts,
     observation_shape: Any,
-    trunk: nn.Module | None = None,
     normalize: tuple[RunningMeanStdModel, float, float] | None = None,
     live: bool = True,
 ) -> NumpyForward | None:
@@ -180,10 +192,8 @@ def numpy_forward_of(
 
     Args:
         model: whose forward pass it is; it keeps the result, and must be on the CPU in float32.
-        towers: of equal depth; each reads the trunk's output, or the observation.
-        outputs: what to make of the towers' outputs, e.g. `categorical_outputs`.
+        evaluated: its parts.
         observation_shape: of one observation.
-        trunk: layers before the towers, if they share some.
         normalize: running mean and variance of observations, clip and smallest variance.
         live: see `NumpyForward`.
 
@@ -191,6 +201,7 @@ def numpy_forward_of(
         A function, refreshed; ``None`` where it cannot be had: another device or dtype, hooks, or
         modules other than linear layers and the stock nonlinearities.
     """
+    towers, outputs, trunk = evaluated
     parts = [_parts_of(module) for module in ((trunk, *towers) if trunk else towers)]
     where = [
         (id(part), *(p.data_ptr() for p in part._parameters.values() if p is not None))

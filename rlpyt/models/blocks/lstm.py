@@ -15,7 +15,7 @@ State = tuple[Tensor, Tensor]  # h and c
 
 
 class LayerNormLSTMCell(nn.Module):
-    """One step of an LSTM with normalised sums (Ba, Kiros & Hinton 2016, eq. 20-22).
+    """One step of an LSTM with normalised sums (Ba, Kiros & Hinton 2016).
 
         (f, i, o, g) = LN(W_h h_{t-1}) + LN(W_x x_t) + b
         c_t = sigmoid(f) c_{t-1} + sigmoid(i) tanh(g),    h_t = sigmoid(o) tanh(LN(c_t))

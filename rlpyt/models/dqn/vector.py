@@ -10,8 +10,8 @@ from rlpyt.models.dqn.heads import build_head, head_outputs, towers_of
 from rlpyt.models.dqn.implicit_quantile import N_COSINES, ImplicitQuantileHeadModel
 from rlpyt.models.lstm import LstmCore
 from rlpyt.models.mlp import MlpModel, size_list
-from rlpyt.models.numpy_forward import NumpyForward, numpy_forward_of
-from rlpyt.models.observation import VectorModel
+from rlpyt.models.numpy_forward import NumpyParts
+from rlpyt.models.vector_model import VectorModel
 from rlpyt.utils.tensor import restore_leading_dims
 
 
@@ -69,18 +69,12 @@ class DqnMlpModel(VectorModel):
         out: Tensor = self.head(x)
         return probabilities(out) if self.softmax else out.float()
 
-    def numpy_forward(self, live: bool = True) -> NumpyForward | None:
-        """``forward`` over numpy arrays [B, ...]; see `rlpyt.models.numpy_forward`."""
-        if type(self).forward is not DqnMlpModel.forward:
-            return None
-        return numpy_forward_of(
-            self,
-            towers=towers_of(self.head),
-            outputs=head_outputs(self.output_size, self.n_atoms, self.softmax),
-            observation_shape=self._observation_shape,
-            trunk=self.trunk,
-            normalize=self.normalization,
-            live=live,
+    def numpy_parts(self) -> NumpyParts:
+        """What ``forward`` evaluates, for its twin in numpy."""
+        return NumpyParts(
+            towers_of(self.head),
+            head_outputs(self.output_size, self.n_atoms, self.softmax),
+            self.trunk,
         )
 
 

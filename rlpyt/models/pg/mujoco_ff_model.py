@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from rlpyt.models.mlp import MlpModel
-from rlpyt.models.numpy_forward import NumpyForward, gaussian_outputs, numpy_forward_of
-from rlpyt.models.observation import VectorModel
+from rlpyt.models.numpy_forward import NumpyParts, gaussian_outputs
+from rlpyt.models.vector_model import VectorModel
 
 
 class MujocoFfModel(VectorModel):
@@ -65,15 +65,6 @@ class MujocoFfModel(VectorModel):
         # A copy: a record of the distribution must not follow the parameter's later updates.
         return mu, self.log_std.expand_as(mu).clone(), self.v(x).squeeze(-1).float()
 
-    def numpy_forward(self, live: bool = True) -> NumpyForward | None:
-        """``forward`` over numpy arrays [B, ...]; see `rlpyt.models.numpy_forward`."""
-        if type(self).forward is not MujocoFfModel.forward:
-            return None
-        return numpy_forward_of(
-            self,
-            towers=(self.mu, self.v),
-            outputs=gaussian_outputs(self.log_std),
-            observation_shape=self._observation_shape,
-            normalize=self.normalization,
-            live=live,
-        )
+    def numpy_parts(self) -> NumpyParts:
+        """What ``forward`` evaluates, for its twin in numpy."""
+        return NumpyParts((self.mu, self.v), gaussian_outputs(self.log_std))

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from rlpyt.models.lstm import RnnState as RnnState  # noqa: PLC0414 (rlpyt's home of it)
 from rlpyt.models.lstm import run_lstm
 from rlpyt.models.mlp import MlpModel
-from rlpyt.models.observation import VectorModel
+from rlpyt.models.vector_model import VectorModel
 from rlpyt.utils.tensor import infer_leading_dims, restore_leading_dims
 
 

@@ -19,9 +19,9 @@ from rlpyt.models.mlp import (
     init_orthogonal,
     size_list,
 )
-from rlpyt.models.numpy_forward import NumpyForward, categorical_outputs, numpy_forward_of
-from rlpyt.models.observation import VectorModel
+from rlpyt.models.numpy_forward import NumpyParts, categorical_outputs
 from rlpyt.models.pg.mujoco_ff_model import MujocoFfModel
+from rlpyt.models.vector_model import VectorModel
 from rlpyt.utils.tensor import restore_leading_dims
 
 
@@ -83,19 +83,9 @@ class MultiCategoricalMlpModel(VectorModel):
             pi = torch.cat([torch.softmax(x, dim=-1, dtype=torch.float32) for x in parts], dim=-1)
         return pi, self.value(x).squeeze(-1).float()
 
-    def numpy_forward(self, live: bool = True) -> NumpyForward | None:
-        """``forward`` over numpy arrays [B, ...]; see `rlpyt.models.numpy_forward`."""
-        if type(self).forward is not MultiCategoricalMlpModel.forward:
-            return None
-        return numpy_forward_of(
-            self,
-            towers=(self.pi, self.value),
-            outputs=categorical_outputs(self.dims),
-            observation_shape=self._observation_shape,
-            trunk=self.trunk,
-            normalize=self.normalization,
-            live=live,
-        )
+    def numpy_parts(self) -> NumpyParts:
+        """What ``forward`` evaluates, for its twin in numpy."""
+        return NumpyParts((self.pi, self.value), categorical_outputs(self.dims), self.trunk)
 
 
 class CategoricalMlpModel(MultiCategoricalMlpModel):

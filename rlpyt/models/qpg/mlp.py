@@ -11,13 +11,8 @@ from torch import Tensor, nn
 
 from rlpyt.models.ensemble import EnsembleMlp
 from rlpyt.models.mlp import MlpModel, size_list
-from rlpyt.models.numpy_forward import (
-    NumpyForward,
-    mean_and_log_std_outputs,
-    numpy_forward_of,
-    tanh_outputs,
-)
-from rlpyt.models.observation import VectorModel
+from rlpyt.models.numpy_forward import NumpyParts, mean_and_log_std_outputs, tanh_outputs
+from rlpyt.models.vector_model import VectorModel
 from rlpyt.utils.checks import check_range, whole_number
 
 Nonlinearity = Callable[[], nn.Module]
@@ -63,18 +58,9 @@ class MuMlpModel(VectorModel):
         """
         return self.output_max * torch.tanh(self.mlp(self.read(observation)).float())
 
-    def numpy_forward(self, live: bool = True) -> NumpyForward | None:
-        """``forward`` over numpy arrays [B, ...]; see `rlpyt.models.numpy_forward`."""
-        if type(self).forward is not MuMlpModel.forward:
-            return None
-        return numpy_forward_of(
-            self,
-            towers=(self.mlp,),
-            outputs=tanh_outputs(self.output_max),
-            observation_shape=self._observation_shape,
-            normalize=self.normalization,
-            live=live,
-        )
+    def numpy_parts(self) -> NumpyParts:
+        """What ``forward`` evaluates, for its twin in numpy."""
+        return NumpyParts((self.mlp,), tanh_outputs(self.output_max))
 
 
 class PiMlpModel(VectorModel):
@@ -110,18 +96,9 @@ class PiMlpModel(VectorModel):
         mean, log_std = out.split(self.action_size, dim=-1)
         return mean, log_std
 
-    def numpy_forward(self, live: bool = True) -> NumpyForward | None:
-        """``forward`` over numpy arrays [B, ...]; see `rlpyt.models.numpy_forward`."""
-        if type(self).forward is not PiMlpModel.forward:
-            return None
-        return numpy_forward_of(
-            self,
-            towers=(self.mlp,),
-            outputs=mean_and_log_std_outputs(self.action_size),
-            observation_shape=self._observation_shape,
-            normalize=self.normalization,
-            live=live,
-        )
+    def numpy_parts(self) -> NumpyParts:
+        """What ``forward`` evaluates, for its twin in numpy."""
+        return NumpyParts((self.mlp,), mean_and_log_std_outputs(self.action_size))
 
 
 class QofMuMlpModel(VectorModel):
