@@ -64,7 +64,7 @@ class VectorModel(nn.Module):
 
         ``None`` where there are no ``numpy_parts``, or not those of this class's own ``forward``.
         """
-        definer = next(c for c in type(self).__mro__ if "numpy_parts" in vars(c))
+        definer: Any = next(c for c in type(self).__mro__ if "numpy_parts" in vars(c))
         parts = self.numpy_parts()
         if parts is None or type(self).forward is not definer.forward:
             return None

@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from rlpyt.models.ensemble import (
+    Dropout,
     Ensemble,
     EnsembleLayerNorm,
     EnsembleLinear,
@@ -71,9 +72,12 @@ def test_one_member_alone(form):
 
 
 def test_every_member_has_inputs_of_its_own():
-    layer, norm = EnsembleLinear(E, 4, 2), EnsembleLayerNorm(E, 4)
+    layer, norm = EnsembleLinear(E, 4, 2, rows=True), EnsembleLayerNorm(E, 4)
+    columns = EnsembleLinear(E, 4, 2)
+    columns.load_state_dict(layer.state_dict())
     x = torch.randn(E, N, 4)
-    out = layer(norm(x.mT)).mT  # samples are columns
+    out = layer(norm(x))
+    torch.testing.assert_close(columns(norm(x).mT).mT, out)
     for i in range(E):
         normal = (x[i] - x[i].mean(-1, keepdim=True)) / (
             x[i].var(-1, correction=0, keepdim=True) + 1e-5
@@ -101,6 +105,29 @@ def test_dropout_drops_in_training_only():
     assert torch.equal(joined(x), joined(x))
     joined.train()
     assert not torch.equal(joined(x), joined(x))
+
+
+@pytest.mark.parametrize("shape", [(3, 41, 257), (2, 3)])
+def test_dropout_keeps_the_mean_and_passes_gradients_of_what_it_kept(shape):
+    torch.manual_seed(3)
+    x = torch.full(shape, 2.0, requires_grad=True)
+    out = Dropout(0.25)(x)
+    out.sum().backward()
+    kept = out != 0
+    torch.testing.assert_close(out[kept], torch.full_like(out[kept], 2 / 0.75))
+    torch.testing.assert_close(x.grad, kept / 0.75)
+    if x.numel() > 1000:  # five deviations of the share that is kept
+        assert kept.double().mean() == pytest.approx(0.75, abs=5 * (0.1875 / x.numel()) ** 0.5)
+        neighbours = (kept[..., 1:] & kept[..., :-1]).double().mean()
+        assert neighbours == pytest.approx(0.75**2, abs=0.02)
+    torch.manual_seed(3)
+    assert torch.equal(Dropout(0.25)(x.detach()), out)
+
+
+@pytest.mark.parametrize("p", [0.0, 0.99, 1.0])
+def test_dropout_of_nothing_and_of_nearly_all(p):
+    out = Dropout(p)(torch.ones(1000))
+    assert (out != 0).double().mean() == pytest.approx(1 - p, abs=0.02)
 
 
 class Sum(nn.Module):

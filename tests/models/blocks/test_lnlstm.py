@@ -17,7 +17,7 @@ def normalized(x, weight, bias=0.0):
 
 
 def slow_step(cell, x, h, c):
-    """Ba, Kiros & Hinton 2016, eq. 20-22."""
+    """Ba, Kiros & Hinton 2016."""
     sums = normalized(h @ cell.weight_hh.t(), cell.norm_hh.weight)
     sums = sums + normalized(x @ cell.weight_ih.t(), cell.norm_ih.weight, cell.norm_ih.bias)
     f, i, o, g = sums.chunk(4, -1)
