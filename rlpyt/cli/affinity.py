@@ -80,7 +80,8 @@ def machine_told() -> str:
     ]
     if machine.quota is not None:
         found.append(("a container's quota, in cores", f"{machine.quota:g}"))
-    suggested = [(code, what) for what, code in _suggested(machine.n_core, gpus)]
+    pins = machine.n_granted == machine.n_core
+    suggested = [(code, what) for what, code in _suggested(machine.n_granted, gpus, pins)]
     parts = [
         tabulate(found, tablefmt="plain"),
         "",
@@ -91,7 +92,7 @@ def machine_told() -> str:
     return "\n".join(parts)
 
 
-def _suggested(n_core: int, n_gpu: int) -> Iterator[tuple[str, str]]:
+def _suggested(n_core: int, n_gpu: int, pins: bool) -> Iterator[tuple[str, str]]:
     """(what for, code) of settings that suit so many cores and GPUs."""
     settings: list[tuple[str, dict[str, Any]]] = [
         ("one run at a time, with all cores", dict(cpu_per_run=n_core)),
@@ -108,7 +109,7 @@ def _suggested(n_core: int, n_gpu: int) -> Iterator[tuple[str, str]]:
     seen = set()
     for what, arguments in settings:
         try:
-            code = encode_affinity(n_cpu_core=n_core, **arguments)
+            code = encode_affinity(n_cpu_core=n_core, set_affinity=pins, **arguments)
         except AffinityError:  # too few cores
             continue
         if code not in seen:

@@ -33,7 +33,9 @@ EXIT_CODES: tuple[tuple[type[BaseException], int], ...] = (
     (RlpytError, 2),
     (ValueError, 2),
     (TypeError, 2),
-    (OSError, 2),
+    *((kind, 2) for kind in (FileNotFoundError, FileExistsError, PermissionError)),
+    *((kind, 2) for kind in (NotADirectoryError, IsADirectoryError)),
+    (OSError, 1),  # a full disk and the like may be gone when it is tried again
     (ImportError, 2),
 )
 MODULES = {"eval": "evaluate"}  # where the module is not called like the command

@@ -58,6 +58,7 @@ def main(args: Sequence[str]) -> int:
     from rlpyt.sweeps.go import go_on, launch
 
     if command.what.is_dir():
+        _refuse_for_directory(command)
         return go_on(command.what, command.slots)
     if not command.what.is_file():
         raise FileNotFoundError(
@@ -73,6 +74,16 @@ def main(args: Sequence[str]) -> int:
     directory = command.directory or planned.default_directory()
     print(f"{planned.described()[0]} in {directory}", flush=True)
     return launch(directory, **planned.arguments())
+
+
+def _refuse_for_directory(command: Sweep) -> None:
+    """A flag of a sweep that begins would be ignored where one is gone on with."""
+    given = {"--dir": command.directory, "--dry-run": command.dry_run, "--yes": command.yes}
+    for flag in (flag for flag, value in given.items() if value):
+        raise UsageError(
+            f"{flag} is for a sweep file, and {command.what} is the directory of a sweep: see what "
+            f"is left with `rlpyt status {command.what}`, or go on without {flag}."
+        )
 
 
 def _plan(command: Sweep) -> "Planned | None":

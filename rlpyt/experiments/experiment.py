@@ -16,7 +16,9 @@ from rlpyt.sweeps.directory import About, SweepDirectory
 from rlpyt.sweeps.go import command_line, launcher_of, say_now
 from rlpyt.sweeps.jobs import Job
 from rlpyt.utils.checks import whole_number
+from rlpyt.utils.files import atomic_write
 from rlpyt.utils.launching.affinity import encode_affinity
+from rlpyt.utils.launching.machine import names_of_gpus
 from rlpyt.utils.seed import check_seed
 from rlpyt.utils.serialize import dumps, loads
 
@@ -42,8 +44,8 @@ def run_experiment(
     """Call ``run(config, seed, device, logdir)`` for every configuration and seed.
 
     Each call has a directory ``<log_dir>/<ID>/<seed>`` and, with workers, a process of its own.
-    With workers, calling this again on the same ``log_dir`` goes on where it was interrupted, and
-    ``rlpyt status`` shows how far it has come.
+    With workers, calling this again on the same ``log_dir`` makes the calls that are missing, those
+    that failed included, with the function as it is now; ``rlpyt status`` shows how far it is.
 
     Args:
         run: a function; may be defined in the script, or be a lambda or closure.
@@ -64,7 +66,7 @@ def run_experiment(
         ExperimentError: a call failed; the others have been made.
         FileExistsError: ``log_dir`` holds another experiment.
         ValueError, TypeError: there are no seeds, or an argument is of the wrong kind.
-        SystemExit: 130 or 143 after Ctrl-C or SIGTERM, with workers.
+        SystemExit: with workers: 130 after Ctrl-C, 143 after SIGTERM or ``rlpyt sweep stop``.
     """
     seeds = [check_seed(seed) for seed in seeds]
     if not seeds or len(set(seeds)) < len(seeds):
@@ -121,24 +123,40 @@ def _sweep(
             run_dir=_name(call),
             cwd=os.getcwd(),
             settings={k: _plain(v) for k, v in call.config.items()} | {"seed": call.seed},
+            env=_gpus_for(call.device),
             retries=retries,
         )
         for number, call in enumerate(calls)
     ]  # fmt: skip
+    content = dumps((run, list(calls)))
     try:
         sweep = SweepDirectory(root)
     except FileNotFoundError:
         slots = encode_affinity(n_cpu_core=max_workers, set_affinity=False)
         title = getattr(run, "__name__", "experiment")
         about = About(title=title, slots=str(slots), made_by=command_line())
-        return SweepDirectory.create(root, about, jobs, {CALLS: dumps((run, list(calls)))})
+        return SweepDirectory.create(root, about, jobs, {CALLS: content})
     before = [(one.job.name, one.job.settings) for one in sweep.jobs()]
     if before != [(job.name, job.settings) for job in jobs]:
         raise FileExistsError(
             f"{root} holds another experiment, with other configurations or seeds: choose another "
             "log_dir, or remove this one."
         )
+    if not sweep.launcher():  # otherwise that is left alone, and this one refused
+        with atomic_write(sweep.queue / CALLS) as file:
+            file.write(content)
+        sweep.forgive()
     return sweep
+
+
+def _gpus_for(device: str) -> dict[str, str]:
+    """All GPUs that this process sees, so that their numbers mean the same in the call's."""
+    import torch
+
+    if device == "cpu":
+        return {}
+    names = names_of_gpus(range(torch.cuda.device_count()))
+    return {"CUDA_VISIBLE_DEVICES": ",".join(names)}
 
 
 def _plain(value: Any) -> Any:

@@ -20,6 +20,7 @@ QUEUE = "queue"
 ABOUT = "sweep.json"
 PAUSED = "paused"
 TO_STOP = "to_stop"
+FORGIVEN = "forgiven"
 FORMAT = 1
 
 
@@ -107,6 +108,7 @@ class SweepDirectory:
                 "another directory."
             )
         unfinished = path / f".{QUEUE}.{os.getpid()}"
+        shutil.rmtree(unfinished, ignore_errors=True)  # of one that was killed, with the same pid
         unfinished.mkdir(parents=True)
         try:
             for job in jobs:
@@ -123,7 +125,8 @@ class SweepDirectory:
 
     def jobs(self) -> list[JobDirectory]:
         """All jobs, in the order of their numbers."""
-        return [JobDirectory(path) for path in sorted(self.queue.glob("[0-9]*"))]
+        paths = sorted(self.queue.glob("[0-9]*"), key=lambda path: (len(path.name), path.name))
+        return [JobDirectory(path) for path in paths]
 
     def add(self, job: Job) -> JobDirectory:
         """One more job."""
@@ -159,11 +162,17 @@ class SweepDirectory:
             (self.queue / TO_STOP).touch()
         for job in self.jobs():
             attempts = job.attempts()
-            if attempts and job.state(attempts) == "running":
+            if not attempts or attempts[-1].ended is not None:
+                continue
+            waits = attempts[-1].begun is None and attempts[-1].remote_id  # in a cluster's queue
+            if waits or job.state(attempts) == "running":
                 job.tell(attempts[-1].number, "stopped")
 
     def forgive(self) -> list[str]:
-        """Queue failed jobs again, as if they had not been tried; returns their names."""
+        """Queue failed jobs again, as if they had not been tried; returns their names.
+
+        A launcher at work is asked to take them up.
+        """
         names = []
         for job in self.jobs():
             attempts = job.attempts()
@@ -172,11 +181,22 @@ class SweepDirectory:
                     if attempt.failed:
                         job.tell(attempt.number, "forgiven")
                 names.append(job.job.name)
+        if names:
+            (self.queue / FORGIVEN).touch()
         return names
+
+    def take_forgiven(self) -> bool:
+        """Whether failed jobs have been queued again since this was asked."""
+        try:
+            (self.queue / FORGIVEN).unlink()
+        except FileNotFoundError:
+            return False
+        return True
 
     def forget_requests(self) -> None:
         """As a launcher does that begins."""
-        (self.queue / TO_STOP).unlink(missing_ok=True)
+        for request in (TO_STOP, FORGIVEN):
+            (self.queue / request).unlink(missing_ok=True)
 
     def launcher(self) -> str:
         """Who launches now, for people; empty if nobody does."""
@@ -193,7 +213,8 @@ class LauncherLock(RunLock):
         return (
             f"{self.path.parent.parent} is launched already, by process "
             f"{owner.get('pid', 'unknown')} on {owner.get('host', 'this machine')}: look at it "
-            f"with `rlpyt status {self.path.parent.parent}`, or end that launcher first."
+            f"with `rlpyt status {self.path.parent.parent}`, or end that launcher first. If that "
+            f"machine is gone for good, remove {self.path}."
         )
 
 

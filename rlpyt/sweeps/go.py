@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import sys
 from collections import Counter
@@ -12,16 +13,18 @@ from typing import Any
 from rlpyt.sweeps.directory import About, SweepDirectory
 from rlpyt.sweeps.jobs import Job
 from rlpyt.sweeps.launcher import Launcher
-from rlpyt.sweeps.places import place
+from rlpyt.sweeps.places import Place, Slot, place
 from rlpyt.sweeps.slots import slots_of
-from rlpyt.sweeps.sources import Source
+from rlpyt.sweeps.sources import NoSource, Source
 
 Say = Callable[[str], None]
+Hardware = tuple[list[Slot], Place]
 
 
 def say_now(line: str) -> None:
-    """Print a line, without delay where output goes to a file."""
-    print(line, flush=True)
+    """Print a line without delay; a full disk or a closed pipe ends no launcher."""
+    with contextlib.suppress(OSError):
+        print(line, flush=True)
 
 
 def command_line() -> str:
@@ -53,7 +56,7 @@ def launch(
         title: for people.
         slots: affinity code; as many runs at once as it has slots.
         where: "local", "slurm" or "ray".
-        place_settings: see the place; and ``at_once`` for a cluster, see ``slots_of``.
+        place_settings: see the place; and ``at_once``, see ``slots_of``.
         search: what adds further jobs, see ``rlpyt.sweeps.search``.
         egl_device: tell runs the index of their GPU in ``EGL_DEVICE_ID``.
         file: the sweep file, of which the queue keeps a copy.
@@ -64,9 +67,8 @@ def launch(
 
     Raises:
         FileExistsError: the directory holds a sweep.
-        ValueError: slots or place cannot be had.
+        ValueError, ImportError: slots or place cannot be had; nothing is written.
     """
-    slots_of(slots)
     about = About(
         title=title,
         slots=slots,
@@ -78,8 +80,9 @@ def launch(
         file_name=file.name if file is not None else "",
     )
     beside = {} if file is None else {file.name: file.read_bytes()}
-    SweepDirectory.create(directory, about, jobs, beside)
-    return go_on(directory, say=say)
+    hardware = _hardware(about)
+    sweep = SweepDirectory.create(directory, about, jobs, beside)
+    return _run(_launcher(sweep, hardware, say))
 
 
 def go_on(directory: Path | str, slots: str | None = None, say: Say = say_now) -> int:
@@ -93,28 +96,43 @@ def go_on(directory: Path | str, slots: str | None = None, say: Say = say_now) -
     Returns:
         Exit code, see ``Launcher.run``.
     """
-    launcher = launcher_of(SweepDirectory(directory), slots, say)
-    say(f"From another terminal: rlpyt status {directory}")
-    code = launcher.run()
-    say(_summary(launcher))
-    if launcher.sweep.about.search:
-        from rlpyt.sweeps.search_results import write_best
-
-        say("\n".join(write_best(launcher.sweep)))
-    return code
+    return _run(launcher_of(SweepDirectory(directory), slots, say))
 
 
 def launcher_of(sweep: SweepDirectory, slots: str | None = None, say: Say = say_now) -> Launcher:
     """The launcher that a sweep's settings ask for."""
-    about = sweep.about
-    settings = dict(about.place)
-    own = slots_of(slots or about.slots, settings.pop("at_once", None))
-    source: Source | None = None
-    if about.search:
+    return _launcher(sweep, _hardware(sweep.about, slots), say)
+
+
+def _launcher(sweep: SweepDirectory, hardware: Hardware, say: Say) -> Launcher:
+    def source() -> Source:
+        if not sweep.about.search:
+            return NoSource()
         from rlpyt.sweeps.search import source_of
 
-        source = source_of(sweep, own[0])
-    return Launcher(sweep, own, place(about.where, own[0], settings), source, say)
+        return source_of(sweep, slots[0])
+
+    slots, where = hardware
+    return Launcher(sweep, slots, where, source, say)
+
+
+def _hardware(about: About, slots: str | None = None) -> Hardware:
+    """Slots, and the place that has them."""
+    settings = dict(about.place)
+    own = slots_of(slots or about.slots, about.where, settings.pop("at_once", None))
+    return own, place(about.where, own[0], settings)
+
+
+def _run(launcher: Launcher) -> int:
+    """Launch, and say where it stands then."""
+    launcher.say(f"From another terminal: rlpyt status {launcher.sweep.path}")
+    code = launcher.run()
+    launcher.say(_summary(launcher))
+    if launcher.sweep.about.search:
+        from rlpyt.sweeps.search_results import write_best
+
+        launcher.say("\n".join(write_best(launcher.sweep)))
+    return code
 
 
 def _summary(launcher: Launcher) -> str:

@@ -24,6 +24,7 @@ State = Literal["queued", "running", "done", "failed", "pruned"]
 STATES: tuple[State, ...] = ("queued", "running", "done", "failed", "pruned")
 
 CANCELLED = "cancelled"
+NOTES = ("told", "remote_id")  # about an attempt, in files of their own
 USAGE = 2  # exit code of a request that cannot be carried out; trying again would not help
 BEGIN = r"--- \S+ \S+ attempt \d+: "  # what a keeper writes above the output of an attempt
 NO_MEMORY_OF_END = "its end was not recorded: the machine went down, or its keeper was killed"
@@ -85,7 +86,8 @@ class Attempt:
         begun, ended: seconds since 1970; ``None`` if it has not.
         exit_code: negative is the signal that killed it.
         pid, host, boot: of its keeper.
-        told: why it was asked to end, if it was: "stopped" or "pruned".
+        told: why it was asked to end, if it was: "stopped", "pruned" and others; a failure that
+            no longer counts is "forgiven".
     """
 
     number: int
@@ -150,7 +152,7 @@ class JobDirectory:
         found = []
         for number in numbers:
             path = attempt_file(self.path, number)
-            notes = {name: _text(path.with_suffix(f".{name}")) for name in ("told", "remote_id")}
+            notes = {name: _text(path.with_suffix(f".{name}")) for name in NOTES}
             found.append(replace(_read(Attempt, path), **notes))
         return found
 
@@ -175,11 +177,15 @@ class JobDirectory:
 
     def prepare(self, attempt: Attempt) -> None:
         """Write down what is to be run next; a keeper takes it from there."""
-        _write(attempt_file(self.path, attempt.number), asdict(attempt))
+        path = attempt_file(self.path, attempt.number)
+        for note in NOTES:  # of one with this number that never began
+            path.with_suffix(f".{note}").unlink(missing_ok=True)
+        _write(path, asdict(attempt))
 
     def tell(self, number: int, why: str) -> None:
-        """Record that an attempt is asked to end, before it is."""
-        self._note(number, ".told", why)
+        """Record that an attempt is asked to end, before it is; the first reason stays."""
+        if not attempt_file(self.path, number).with_suffix(".told").exists():
+            self._note(number, ".told", why)
 
     def cancel(self) -> None:
         """Let the job never begin, or never again."""
@@ -202,7 +208,7 @@ class JobDirectory:
     def create(cls, path: Path, job: Job) -> JobDirectory:
         """Put a job into place; there whole, or not at all."""
         beside = path.with_name(f".{path.name}.{os.getpid()}")
-        beside.mkdir(parents=True)
+        beside.mkdir(parents=True, exist_ok=True)  # a launcher was killed here, with the same pid
         _write(beside / "job.json", asdict(job))
         if job.config:
             _write(beside / "config.json", dict(job.config))

@@ -59,7 +59,10 @@ def keep(job_dir: Path, number: int) -> int:
             signal.signal(heard, lambda *_: _tell(told, INTERRUPTED))
     with open(job_dir / "output.log", "ab", buffering=0) as output:
         _say(output, f"attempt {number}: {shlex.join(attempt['command'])}".replace("\n", "\\n"))
-        code = _run(attempt, output, lock, told)
+        if told.exists():  # while it waited, for a cluster perhaps
+            code = -signal.SIGTERM
+        else:
+            code = _run(attempt, output, lock, told)
     attempt |= {"ended": time.time(), "exit_code": code}
     write(path, attempt)
     return code

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import select
 import shutil
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from rlpyt.sweeps.attempts import next_attempt
 from rlpyt.sweeps.directory import SweepDirectory
 from rlpyt.sweeps.jobs import Attempt, JobDirectory, State
 from rlpyt.sweeps.overview import log_num_launched
 from rlpyt.sweeps.places import Handle, Place, PlaceError, Slot
 from rlpyt.sweeps.sources import NoSource, Source
-from rlpyt.utils.launching.variant import save_variant
-from rlpyt.utils.resumption import ENV_RESUME
 
 LOOK_S = 0.5  # between two looks at requests, where nothing wakes the launcher
 AGAIN_S = 10.0  # after a run could not be begun
@@ -45,7 +42,8 @@ class Launcher:
         sweep: whose jobs.
         slots: as many runs at once.
         place: that carries them out.
-        source: adds jobs in the course of the sweep.
+        source: makes what adds jobs in the course of the sweep; called once nobody else can add
+            any.
         say: takes one line about what has happened.
         least_free_bytes: of the disk, to begin a run.
     """
@@ -55,14 +53,15 @@ class Launcher:
         sweep: SweepDirectory,
         slots: Sequence[Slot],
         place: Place,
-        source: Source | None = None,
+        source: Callable[[], Source] = NoSource,
         say: Callable[[str], None] = print,
         least_free_bytes: int = LEAST_FREE_BYTES,
     ) -> None:
         if not slots:
             raise ValueError("a launcher needs at least one slot.")
         self.sweep, self.slots, self.place = sweep, list(slots), place
-        self.source = source or NoSource()
+        self.source: Source = NoSource()
+        self._make_source = source
         self.say = say
         self.least_free_bytes = least_free_bytes
         self.on_look: list[Callable[[], None]] = []
@@ -82,34 +81,37 @@ class Launcher:
         """Launch until nothing is left, or until asked to stop.
 
         Returns:
-            Exit code: 0 if all runs are done (or were pruned), 1 if one failed, 130 or 143 after
-            Ctrl-C or SIGTERM.
+            Exit code: 0 if all runs are done (or were pruned), 1 if one failed, 130 after Ctrl-C,
+            143 after SIGTERM or a request to stop.
 
         Raises:
             RunDirectoryError: another launcher is at work here.
-        FileNotFoundError: the directory was removed meanwhile.
+            FileNotFoundError: the directory was removed meanwhile.
         """
         with ExitStack() as stack:
             stack.enter_context(self.sweep.lock())
             stack.enter_context(_Hearing(self._hear))
             stack.callback(self.place.close)
             self.sweep.forget_requests()
+            self.source = self._make_source()
             self._take_stock()
             try:
                 while not self._stopping():
                     self._reap()
+                    if self.sweep.take_forgiven():
+                        self._take_forgiven()
                     self.source.watch([r.job for r in self._running])
                     self._fill()
                     if not self._running and not self._queue and self.source.is_over():
                         break
                     self._wait()
-                if self._stopping():
+                if stopped := self._stopping():
                     self._end_all()
             finally:
                 for running in self._running:
                     running.handle.release()
-        if self._signal:
-            return 128 + self._signal
+        if stopped:
+            return 128 + (self._signal or signal.SIGTERM)
         return 1 if "failed" in self._states.values() else 0
 
     def _hear(self, number: int) -> None:
@@ -130,6 +132,8 @@ class Launcher:
                     self._running.append(_Running(job, attempt, handle, slot))
                     self._states[job.job.number] = "running"
                     self.say(f"{job.job.name}: goes on, taken over from an earlier launcher")
+                    if attempt.told and attempt.begun is None:
+                        handle.withdraw()  # it was stopped while nobody launched
                     continue
                 last = job.attempts()[-1]  # it may have ended just now
                 if last.begun is not None and last.ended is None and not self.place.goes_on:
@@ -153,6 +157,16 @@ class Launcher:
         elif state != "running":
             self.source.ended(job, state)
 
+    def _take_forgiven(self) -> None:
+        """Queue what had failed, and has been forgiven."""
+        failed = [number for number, state in self._states.items() if state == "failed"]
+        jobs = {job.job.number: job for job in self.sweep.jobs()} if failed else {}
+        for job in (jobs[number] for number in failed):
+            attempts = job.attempts()
+            if job.state(attempts) != "failed":
+                self._settle(job, attempts)
+                self.say(f"{job.job.name}: queued again")
+
     def _free(self) -> list[Slot]:
         taken = {r.slot.number for r in self._running if r.slot is not None}
         lent = sum(r.slot is None for r in self._running)
@@ -168,35 +182,41 @@ class Launcher:
             running.handle.release()
             job, attempts = running.job, running.job.attempts()
             self._settle(job, attempts)
-            state, name = self._states[job.job.number], job.job.name
-            seconds = ""
-            last = attempts[-1]
-            if last.begun is not None and last.ended is not None:
-                seconds = f" after {last.ended - last.begun:.0f} s"
-            if state == "done":
-                self.say(f"{name}: done{seconds} ({self._how_far()})")
-            elif state != "running":
-                again = "; will be tried again" if state == "queued" and last.failed else ""
-                self.say(f"{name}: {last.outcome()}{seconds}{again}")
-                if last.failed and (lines := job.last_lines(5)):
-                    self.say("\n".join(f"    {line}" for line in lines))
+            self._say_how_it_ended(job, attempts[-1])
             self._write_progress()
+
+    def _say_how_it_ended(self, job: JobDirectory, last: Attempt) -> None:
+        state, name = self._states[job.job.number], job.job.name
+        if last.begun is None and not last.told:
+            self._not_before_s = time.monotonic() + AGAIN_S
+            self._say_once(f"{name}: has not come to begin; trying again.")
+            return
+        seconds = ""
+        if last.begun is not None and last.ended is not None:
+            seconds = f" after {last.ended - last.begun:.0f} s"
+        if state == "done":
+            self.say(f"{name}: done{seconds} ({self._how_far()})")
+        elif state != "running":
+            again = "; will be tried again" if state == "queued" and last.failed else ""
+            self.say(f"{name}: {last.outcome()}{seconds}{again}")
+            if last.failed and (lines := job.last_lines(5)):
+                self.say("\n".join(f"    {line}" for line in lines))
 
     def _fill(self) -> None:
         """Begin runs in all free slots."""
-        while not self.sweep.paused and (free := self._free()):
+        while (free := self._free()) and (self._queue or not self.source.is_over()):
+            if not self._may_begin():
+                return
             if not self._queue:
                 new = self.source.next(self.sweep)
                 if new is None:
                     return
                 self._settle(new, [])
                 continue
-            if time.monotonic() < self._not_before_s or not self._has_room():
-                return
-            _, number, job = entry = self._queue.pop(0)
-            if job.state() != "queued":  # cancelled meanwhile
-                self._states[number] = job.state()
-                self.source.ended(job, self._states[number])
+            _, _, job = entry = self._queue.pop(0)
+            attempts = job.attempts()
+            if job.state(attempts) != "queued":  # cancelled, or begun for an earlier launcher
+                self._settle(job, attempts)
                 continue
             try:
                 self._begin(job, free[0])
@@ -205,15 +225,19 @@ class Launcher:
                 self._not_before_s = time.monotonic() + AGAIN_S
                 self._say_once(f"{job.job.name}: cannot be begun ({error}); trying again.")
 
-    def _has_room(self) -> bool:
-        free = shutil.disk_usage(self.sweep.path).free
-        if free >= self.least_free_bytes:
-            return True
-        self._say_once(
-            f"waiting: the disk of {self.sweep.path} is nearly full; no run is begun until it has "
-            f"more room than {self.least_free_bytes / 2**20:,.0f} MiB."
-        )
-        return False
+    def _may_begin(self) -> bool:
+        """Whether a run can be begun now; if not, says why."""
+        path, why = self.sweep.path, ""
+        if self.sweep.paused:
+            why = f"paused: no run is begun until rlpyt sweep unpause {path}"
+        elif shutil.disk_usage(path).free < self.least_free_bytes:
+            why = (
+                f"waiting: the disk of {path} is nearly full; no run is begun until it has more "
+                f"room than {self.least_free_bytes / 2**20:,.0f} MiB."
+            )
+        if why:
+            self._say_once(why)
+        return not why and time.monotonic() >= self._not_before_s
 
     def _say_once(self, line: str) -> None:
         if line != self._said:
@@ -224,7 +248,7 @@ class Launcher:
         attempts = job.attempts()
         if attempts and attempts[-1].begun is None:
             attempts.pop()
-        attempt = self._next_attempt(job, attempts, slot)
+        attempt = next_attempt(self.sweep, job, attempts, slot, self.place)
         job.prepare(attempt)
         handle = self.place.start(job.path, attempt, slot)
         if handle.remote_id:
@@ -235,34 +259,6 @@ class Launcher:
         which = f" (attempt {attempt.number})" if attempts else ""
         self.say(f"{job.job.name}: begun in slot {slot.number}{which}")
         self._write_progress()
-
-    def _next_attempt(self, job: JobDirectory, before: list[Attempt], slot: Slot) -> Attempt:
-        spec, env = job.job, dict(job.job.env)
-        command = spec.command
-        by_code = any("{affinity}" in part for part in command)
-        if self.place.shares_out and not by_code:
-            env["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, slot.gpus))
-        if self.sweep.about.egl_device and slot.gpus:
-            env["EGL_DEVICE_ID"] = str(slot.gpus[0])
-        run_dir = self.sweep.path / spec.run_dir
-        if before and has_checkpoint(run_dir):
-            command = spec.resume or spec.command
-            env[ENV_RESUME] = str(run_dir)
-        elif not spec.continues and run_dir.exists() and any(run_dir.iterdir()):
-            _move_aside(run_dir, job.path / f"run_dir_of_attempt_{len(before)}")
-        if spec.variant:
-            save_variant(spec.variant, run_dir.parent)
-        places = {"affinity": slot.code, "sweep": self.sweep.path, "job": job.path}
-        places["run_dir"] = run_dir
-        return Attempt(
-            number=len(before) + 1,
-            command=tuple(_filled(part, places) for part in command),
-            env=env,
-            cwd=spec.cwd,
-            cpus=slot.cpus if self.place.shares_out else None,
-            slot=slot.number,
-            where=self.place.name,
-        )
 
     def _wait(self) -> None:
         """Sleep until a run ends, or it is time to look around."""
@@ -280,6 +276,7 @@ class Launcher:
             self.say(f"stopping {len(self._running)} runs; once more leaves them to themselves")
         for running in self._running:
             running.job.tell(running.attempt.number, "stopped")
+            running.handle.withdraw()
         while self._running and not self._signal:
             self._reap()
             self._wait()
@@ -292,28 +289,6 @@ class Launcher:
     def _write_progress(self) -> None:
         begun = sum(state != "queued" for state in self._states.values())
         log_num_launched(self.sweep.path, begun, len(self._states))
-
-
-def has_checkpoint(run_dir: Path) -> bool:
-    """Whether a run can be gone on with."""
-    return any(run_dir.glob("checkpoint-*")) or any(run_dir.glob("*/checkpoint-*"))
-
-
-def _filled(part: str, places: Mapping[str, Any]) -> str:
-    """Put in the places, and leave other braces alone: arguments may be JSON."""
-    for name, place in places.items():
-        part = part.replace(f"{{{name}}}", str(place))
-    return part
-
-
-def _move_aside(run_dir: Path, aside: Path) -> None:
-    """Keep what an attempt has left, where it is in nobody's way."""
-    while aside.exists():
-        aside = aside.with_name(f"{aside.name}+")
-    try:
-        os.rename(run_dir, aside)
-    except OSError:  # another file system
-        shutil.move(run_dir, aside)
 
 
 class _Hearing:

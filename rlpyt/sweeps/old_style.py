@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import PurePath
 from typing import Any
 
+from rlpyt.sweeps.directory import QUEUE
 from rlpyt.sweeps.jobs import Job
 from rlpyt.sweeps.names import flattened
 from rlpyt.utils.launching.exp_launcher import script_command
@@ -25,7 +27,7 @@ def script_jobs(
     """One job for each run ID and variant.
 
     Raises:
-        ValueError: lengths differ, directories coincide, or nothing is to be run.
+        ValueError: lengths differ, directories coincide or lie elsewhere, or nothing is to be run.
         FileNotFoundError: there is no such script.
     """
     names = [os.path.normpath(log_dir) for log_dir in log_dirs]
@@ -39,6 +41,13 @@ def script_jobs(
         raise ValueError(
             f"nothing to run: {len(variants)} variants, runs_per_setting={runs_per_setting}."
         )
+    for name in names:
+        parts = PurePath(name).parts
+        if os.path.isabs(name) or ".." in parts or parts[:1] == (QUEUE,):
+            raise ValueError(
+                f"log_dir {name!r} must be a path below the experiment, and not {QUEUE!r}, where "
+                "the launcher has its files."
+            )
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ValueError(f"log_dirs must differ, or runs would mix; given twice: {twice}.")

@@ -2,7 +2,7 @@
 
 A place starts keepers and says when they may have ended; what has become of the run is read from
 the job's directory, which all places share. A run is asked to end through that directory too
-(``JobDirectory.tell``), so a handle needs no way to do it.
+(``JobDirectory.tell``), so a handle needs no way to do it; its keeper begins none that was told.
 """
 
 from __future__ import annotations
@@ -56,6 +56,9 @@ class Handle(Protocol):
     def fileno(self) -> int | None:
         """What becomes readable when it ends, if there is such a thing."""
 
+    def withdraw(self) -> None:
+        """Take it back if it still waits for hardware; it has been told to end already."""
+
     def release(self) -> None:
         """Forget it; it may go on."""
 
@@ -103,6 +106,9 @@ class KeptHandle:
     def fileno(self) -> int | None:
         """None: nothing wakes whoever waits."""
         return None
+
+    def withdraw(self) -> None:
+        """It does not wait."""
 
     def release(self) -> None:
         """Nothing is held."""
@@ -155,6 +161,9 @@ class _LocalHandle:
 
     def fileno(self) -> int | None:
         return self._descriptor
+
+    def withdraw(self) -> None:
+        """It does not wait."""
 
     def release(self) -> None:
         if self._descriptor is not None:

@@ -69,5 +69,8 @@ class _RayHandle:
     def fileno(self) -> int | None:
         return None
 
+    def withdraw(self) -> None:
+        """Once there is room for its keeper, that begins nothing."""
+
     def release(self) -> None:
         self._task = None

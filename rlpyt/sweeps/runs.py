@@ -45,7 +45,7 @@ class Planned:
 
     def described(self) -> list[str]:
         """What would be run, first in one line, then in many."""
-        n_slots = len(slots_of(self.slots, self.spec.place.get("at_once")))
+        n_slots = len(slots_of(self.slots, self.spec.where, self.spec.place.get("at_once")))
         what = f"{len(self.jobs)} runs" if self.spec.search is None else "a search"
         lines = [f"{self.spec.title}: {what}, {n_slots} at once ({self.slots}, {self.spec.where})"]
         lines += [f"  {job.name}" for job in self.jobs[:SHOWN]]
@@ -88,7 +88,7 @@ def sweep_of(path: Path, slots: str | None = None, any_number: bool = False) -> 
     if any_number:
         spec = replace(spec, max_runs=sys.maxsize)
     code = slots or spec.slots or default_code(spec.cpus_per_run, spec.gpus_per_run)
-    share = slots_of(code)[0]
+    share = slots_of(code, spec.where)[0]
     if spec.search is not None:
         read_search(spec)
         return Planned(spec, code, ())

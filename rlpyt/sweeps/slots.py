@@ -12,27 +12,30 @@ from rlpyt.utils.launching.affinity import (
     get_n_run_slots,
     prepend_run_slot,
 )
+from rlpyt.utils.launching.machine import Machine
 from rlpyt.utils.launching.placement import run_cpus
-from rlpyt.utils.processes import available_cpus
 
 
-def slots_of(code: str, at_once: int | None = None) -> list[Slot]:
-    """As many slots as runs fit beside each other.
+def slots_of(code: str, where: str = "local", at_once: int | None = None) -> list[Slot]:
+    """As many slots as runs are carried out beside each other.
 
     Args:
-        code: of this machine; or, with ``at_once``, of what a run gets on a cluster.
-        at_once: runs on a cluster, each with the first slot of the code.
+        code: of this machine; or of what a run gets on a cluster, whose first slot all have.
+        where: "local", or the name of a cluster's place: this machine need not have it then.
+        at_once: runs on a cluster; by default as many as the code has slots.
 
     Raises:
         ValueError: the code cannot be read, or describes another machine; shows how it was read.
     """
-    slots = []
-    for number in range(get_n_run_slots(code)):
-        own = prepend_run_slot(number, code)
-        slots.append(Slot(number, own, run_cpus(own), _gpus(affinity_from_code(own))))
-    if at_once is None:
-        return slots
-    return [replace(slots[0], number=number) for number in range(at_once)]
+    n_slots = get_n_run_slots(code)
+    codes = [prepend_run_slot(number, code) for number in range(n_slots)]
+    if where == "local":
+        gpus = [_gpus(affinity_from_code(own)) for own in codes]
+        return [Slot(number, own, run_cpus(own), gpus[number]) for number, own in enumerate(codes)]
+    affinity = affinity_from_code(codes[0])
+    one = affinity[0] if isinstance(affinity, list) else affinity
+    share = Slot(0, codes[0], tuple(sorted(one["all_cpus"])), _gpus(affinity))
+    return [replace(share, number=number) for number in range(at_once or n_slots)]
 
 
 def default_code(cpus_per_run: int | None = None, gpus_per_run: int | None = None) -> str:
@@ -41,19 +44,28 @@ def default_code(cpus_per_run: int | None = None, gpus_per_run: int | None = Non
     Raises:
         ValueError: the machine does not have as many.
     """
-    cores, cpus_per_run = len(available_cpus()), cpus_per_run or 1
+    machine, cpus_per_run = Machine.here(), cpus_per_run or 1
+    cores, pins = len(machine.cpus), machine.n_granted == machine.n_core
+    if not pins:  # a container's cores are not its own, its share of their time is
+        cores = machine.n_granted
     if gpus_per_run:
         import torch
 
         gpus = torch.cuda.device_count()
         if gpus < gpus_per_run:
             raise ValueError(f"gpus_per_run={gpus_per_run}, and there are {gpus} GPUs here.")
-        return str(encode_affinity(n_cpu_core=cores, n_gpu=gpus, gpu_per_run=gpus_per_run))
+        return encode_affinity(
+            n_cpu_core=cores, n_gpu=gpus, gpu_per_run=gpus_per_run, set_affinity=pins
+        )
     if cores < cpus_per_run:
         raise ValueError(f"cpus_per_run={cpus_per_run}, and there are {cores} cores here.")
     used = cores // cpus_per_run * cpus_per_run
-    return str(
-        encode_affinity(n_cpu_core=used, cpu_per_run=cpus_per_run, hyperthread_offset=0, n_socket=1)
+    return encode_affinity(
+        n_cpu_core=used,
+        cpu_per_run=cpus_per_run,
+        hyperthread_offset=0,
+        n_socket=1,
+        set_affinity=pins,
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rlpyt.sweeps.jobs import Attempt
+from rlpyt.sweeps.jobs import Attempt, JobDirectory
 from rlpyt.sweeps.keeper import CLUSTERS, is_kept
 from rlpyt.sweeps.places import Handle, KeptHandle, PlaceError, Slot, keeper_command
 
@@ -57,14 +57,14 @@ class SlurmPlace:
             job = self._executor(job_dir / "slurm").submit(keep, command)
         except Exception as error:  # submitit has several, one of its own and subprocess's
             raise PlaceError(f"the cluster has not taken it: {error}") from error
-        return _SlurmHandle(job_dir, job)
+        return _SlurmHandle(job_dir, attempt.number, job)
 
     def adopt(self, job_dir: Path, attempt: Attempt) -> Handle | None:
         """The job that an earlier launcher has submitted, if it waits or runs."""
         if attempt.remote_id:
             kinds = {"slurm": self._submitit.SlurmJob, "local": self._submitit.LocalJob}
             job = kinds[self._cluster](folder=job_dir / "slurm", job_id=attempt.remote_id)
-            handle = _SlurmHandle(job_dir, job)
+            handle = _SlurmHandle(job_dir, attempt.number, job)
             if not handle.over():
                 return handle
         return KeptHandle(job_dir) if is_kept(job_dir) else None
@@ -93,8 +93,8 @@ def keep(command: list[str]) -> int:
 
 
 class _SlurmHandle:
-    def __init__(self, job_dir: Path, job: Any) -> None:
-        self._job_dir, self._job = job_dir, job
+    def __init__(self, job_dir: Path, number: int, job: Any) -> None:
+        self._job_dir, self._number, self._job = job_dir, number, job
         self.remote_id = str(job.job_id)
         self._next_s = 0.0
 
@@ -106,6 +106,12 @@ class _SlurmHandle:
 
     def fileno(self) -> int | None:
         return None
+
+    def withdraw(self) -> None:
+        attempts = JobDirectory(self._job_dir).attempts()
+        if any(one.number == self._number and one.begun is None for one in attempts):
+            self._job.cancel(check=False)
+            self._next_s = 0.0
 
     def release(self) -> None:
         """The cluster keeps it."""

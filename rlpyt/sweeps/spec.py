@@ -75,6 +75,11 @@ class SweepSpec:
             if self.slots is not None:
                 get_n_run_slots(self.slots)
                 prepend_run_slot(0, self.slots)
+        with self.blaming("place"):
+            alone = "place is for where: slurm or ray; runs on this machine take no settings of one"
+            self._refuse(bool(self.place) and self.where == "local", alone)
+        with self.blaming("place.at_once"):
+            whole_number("at_once", self.place.get("at_once", 1), 1)
         with self.blaming("sample_seed"):
             check_seed(self.sample_seed)
         self._check_seeds()

@@ -132,10 +132,11 @@ class Study:
         """Have all runs of a trial end, or never begin."""
         for job in self._jobs[number]:
             attempts = job.attempts()
-            if not attempts or job.state(attempts) == "queued":
+            state = job.state(attempts)
+            if state == "queued":
                 job.cancel()
-            elif job.state(attempts) == "running" and not attempts[-1].told:
-                job.tell(attempts[-1].number, "pruned")
+            if state in ("queued", "running") and attempts and attempts[-1].ended is None:
+                job.tell(attempts[-1].number, "pruned")  # also one that is about to begin
 
     def _gives_up(self, number: int) -> bool:
         """Whether the pruner wants a trial to end, for one of its new rows."""

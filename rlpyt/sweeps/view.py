@@ -70,7 +70,7 @@ class SweepView:
         made_by: the command line.
         made: seconds since 1970.
         slots: affinity code.
-        n_slots: runs at once.
+        n_slots: runs at once; of several launchers with different slots the most.
         where: "local", "slurm" or "ray".
         launcher: who launches now; empty: nobody.
         paused: whether no further run begins.
@@ -116,17 +116,19 @@ def read_sweep(directory: Path | str) -> SweepView:
     """
     sweep = SweepDirectory(directory)
     about = sweep.about
+    runs = _joined([_view(sweep.path, job) for job in sweep.jobs()])
+    used = max((attempt.slot for run in runs for attempt in run.attempts), default=0) + 1
     return SweepView(
         directory=sweep.path,
         title=about.title,
         made_by=about.made_by,
         made=about.made,
         slots=about.slots,
-        n_slots=about.place.get("at_once") or get_n_run_slots(about.slots),
+        n_slots=max(used, about.place.get("at_once") or get_n_run_slots(about.slots)),
         where=about.where,
         launcher=sweep.launcher(),
         paused=sweep.paused,
-        runs=tuple(_joined([_view(sweep.path, job) for job in sweep.jobs()])),
+        runs=tuple(runs),
         searches=bool(about.search),
     )
 

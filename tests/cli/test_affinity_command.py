@@ -7,8 +7,9 @@ import pytest
 
 from rlpyt.cli import affinity as module
 from rlpyt.cli.main import main
+from rlpyt.sweeps.slots import default_code
 from rlpyt.utils.launching import placement
-from rlpyt.utils.launching.affinity import get_n_run_slots
+from rlpyt.utils.launching.affinity import get_n_run_slots, quick_affinity_code
 from rlpyt.utils.launching.machine import Machine
 from rlpyt.utils.launching.resources import ABBREVIATIONS
 
@@ -78,14 +79,26 @@ def test_what_is_missing_moved_or_left_over_is_noted(machine, capsys):
 
 
 def test_this_machine_and_codes_for_it(machine, capsys):
-    machine([2, 3, 4, 5], gpus=2, quota=1.5)
+    machine([2, 3, 4, 5], gpus=2)
     assert affinity() == 0
     said = capsys.readouterr().out
-    assert "processors this process may use   4 (2-5)" in said and "1.5" in said
+    assert "processors this process may use   4 (2-5)" in said
     codes = [line.split()[0] for line in said.splitlines() if line[:4] == "4cpu"]
     assert codes[:3] == ["4cpu_0gpu_4cpr", "4cpu_0gpu_1cpr", "4cpu_0gpu_4cpr_1ass"]
     assert codes[3:] == ["4cpu_2gpu", "4cpu_2gpu_2gpr", "4cpu_2gpu_1ass_1oss"]
     assert all(get_n_run_slots(code) for code in codes)
+
+
+def test_of_a_containers_cores_so_many_are_used_as_its_quota_pays_for(machine, capsys):
+    machine([2, 3, 4, 5], quota=2.5)
+    affinity()
+    said = capsys.readouterr().out
+    assert "2.5" in said
+    codes = [line.split()[0] for line in said.splitlines() if "cpu_" in line]
+    assert codes == ["2cpu_0gpu_2cpr_0saf", "2cpu_0gpu_1cpr_0saf", "2cpu_0gpu_2cpr_1ass_0saf"]
+    assert quick_affinity_code(use_gpu=False) == default_code(2) == codes[0]
+    machine([2, 3, 4, 5], quota=0.5)
+    assert quick_affinity_code(use_gpu=False) == default_code() == "1cpu_0gpu_1cpr_0saf"
 
 
 def test_a_code_that_cannot_be_is_refused_in_one_line(capsys):

@@ -1,5 +1,6 @@
 """`rlpyt sweep` and `rlpyt status`: files, directories, scripts, requests, terminals."""
 
+import errno
 import fcntl
 import json
 import os
@@ -174,6 +175,31 @@ def test_a_dry_run_lists_and_begins_nothing(tmp_path, capsys):
     assert sorted(tmp_path.iterdir()) == before
 
 
+@pytest.mark.parametrize("flags", [["--dry-run"], ["--yes"], ["--dir", "elsewhere"]])
+def test_a_directory_is_gone_on_with_or_not_at_all(tmp_path, capsys, flags):
+    sweep = sweep_of(tmp_path, [job(0)])
+    assert rlpyt_command("sweep", tmp_path, *flags) == 2
+    assert f"{flags[0]} is for a sweep file" in capsys.readouterr().err
+    assert sweep.jobs()[0].attempts() == []
+
+
+@pytest.mark.parametrize(
+    "error, code",
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), 1),  # a sweep tries the run again
+        (BlockingIOError(errno.EAGAIN, "no more processes"), 1),
+        (FileNotFoundError(errno.ENOENT, "nothing there"), 2),
+        (PermissionError(errno.EACCES, "not yours"), 2),
+    ],
+)
+def test_errors_of_the_system_that_may_pass_are_told_from_wrong_requests(monkeypatch, error, code):
+    def fail(args):
+        raise error
+
+    monkeypatch.setattr("rlpyt.cli.status.main", fail)
+    assert rlpyt_command("status", ".") == code
+
+
 def test_too_many_runs_are_refused_with_their_number_or_meant(tmp_path, capsys):
     file = write_file(tmp_path, "x", 3, "max_runs: 2\n")
     for flags in ([], ["--dry-run"]):
@@ -219,7 +245,7 @@ def test_requests_reach_a_launcher_at_work(tmp_path, capsys, request):
     assert "launched already" in capsys.readouterr().err
     assert rlpyt_command("sweep", "stop", directory) == 0
     assert f"Asked to end: process {launcher.pid}" in capsys.readouterr().out
-    assert launcher.wait(30) == 0
+    assert launcher.wait(30) == 143
     assert read_sweep(directory).counts() == {"queued": 2}
     assert f"Go on with: rlpyt sweep {directory}" in (tmp_path / "log").read_text()
     assert rlpyt_command("sweep", "stop", directory) == 0

@@ -1,6 +1,7 @@
 """lagom's run_experiment: directories, results, failures, going on."""
 
 import json
+import os
 
 import pytest
 
@@ -56,11 +57,23 @@ def test_an_interrupted_experiment_goes_on_and_makes_no_call_twice(tmp_path):
     assert "Traceback" in str(caught.value)
     assert read_sweep(logs).counts() == {"done": 1, "failed": 1}
     mended.touch()
-    from rlpyt.sweeps.directory import SweepDirectory
 
-    assert SweepDirectory(logs).forgive() == ["1/5"]
-    assert run_experiment(run, config(), [5], logs, 2, say=quiet) == [5, 5]
+    def mended_run(config, seed, device, logdir):
+        return 10 * run(config, seed, device, logdir)
+
+    assert run_experiment(mended_run, config(), [5], logs, 2, say=quiet) == [5, 50]
     assert (logs / "0" / "5" / "called").read_text() == "x"
+
+
+def test_calls_see_the_gpus_that_their_devices_are_numbers_of(tmp_path, monkeypatch):
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
+
+    def run(config, seed, device, logdir):
+        return str(device), os.environ["CUDA_VISIBLE_DEVICES"]
+
+    seen = run_experiment(run, config(), [5], tmp_path, 1, use_gpu=True, say=quiet)
+    assert seen == [("cuda:0", "3,5"), ("cuda:1", "3,5")]
 
 
 @pytest.mark.parametrize("seeds", [[], [1, 1], [-1]])

@@ -1,6 +1,7 @@
 """Train scripts: all can be built from all of their configurations, and some really train."""
 
 import importlib
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -22,7 +23,8 @@ from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.runners.sync_rl import SyncRl, SyncRlEval
 from rlpyt.samplers.async_.base import AsyncSamplerMixin
 from rlpyt.samplers.collections import BatchSpec
-from rlpyt.utils.launching.affinity import affinity_from_code
+from rlpyt.utils.launching.affinity import affinity_from_code, decode_affinity, get_n_run_slots
+from rlpyt.utils.launching.machine import Machine
 from rlpyt.utils.launching.variant import VariantLevel, make_variants, save_variant, update_config
 from rlpyt.utils.logging import context
 from rlpyt.vis.curves import read_progress
@@ -174,6 +176,26 @@ def test_launch_scripts_name_what_there_is(path):
     level = robots(*ROBOTS) if hasattr(module, "robots") else games(*GAMES)
     for variant in make_variants(level)[0]:
         update_config(script.configs[key], variant)
+
+
+@pytest.mark.parametrize("path", LAUNCHES, ids=lambda path: path.stem)
+def test_launch_scripts_share_out_the_machine_as_they_say(path, monkeypatch):
+    machine, seen = Machine(tuple(range(8)), 8), {}
+    monkeypatch.setattr(Machine, "here", lambda: machine)
+    monkeypatch.setattr("rlpyt.utils.launching.affinity.n_gpus", lambda: 2)
+    monkeypatch.setattr(
+        "rlpyt.experiments.scripts.launching.run_experiments", lambda **given: seen.update(given)
+    )
+    monkeypatch.setattr(sys, "argv", [str(path)])
+    with pytest.raises(SystemExit):
+        runpy.run_path(str(path), run_name="__main__")
+    about, code = module_of(path).__doc__, seen["affinity_code"]
+    if "a core for each run" in about:
+        assert (get_n_run_slots(code), decode_affinity(code)["gpu"]) == (8, 0)
+    elif "without GPUs" in about:
+        assert (get_n_run_slots(code), decode_affinity(code)["gpu"]) == (1, 0)
+    else:
+        assert (get_n_run_slots(code), decode_affinity(code)["gpu"]) == (2, 2)
 
 
 @pytest.mark.slow

@@ -1,6 +1,8 @@
 """Sweeps of small programs instead of training runs, for the tests of the queue."""
 
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 from rlpyt.sweeps.directory import About, SweepDirectory
@@ -45,3 +47,26 @@ def times_done(sweep):
         else 0
         for one in sweep.jobs()
     ]
+
+
+LAUNCH = """
+import sys
+from rlpyt.sweeps.directory import SweepDirectory
+from tests.sweeps.launching import launcher_of
+sys.exit(launcher_of(SweepDirectory(sys.argv[1])).run())
+"""
+
+
+def start_launcher(sweep):
+    return subprocess.Popen([sys.executable, "-c", LAUNCH, str(sweep.path)])
+
+
+def until(condition, limit_s=60):
+    deadline = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come true"
+        time.sleep(0.02)
+
+
+def states(sweep):
+    return [one.state() for one in sweep.jobs()]

@@ -1,41 +1,27 @@
 """The queue: every run carried out once, whatever ends in between."""
 
-import json
-import os
+import itertools
 import shutil
-import signal
-import subprocess
 import sys
 import time
 
 import psutil
 import pytest
 
-from rlpyt.sweeps.directory import About, SweepDirectory
 from rlpyt.sweeps.jobs import Attempt
-from rlpyt.sweeps.keeper import boot
-from rlpyt.sweeps.places import LocalPlace, PlaceError
-from rlpyt.sweeps.view import read_sweep
-from rlpyt.utils.logging.lock import RunDirectoryError
-from tests.sweeps.launching import COUNTS, job, launcher_of, python, sweep_of, times_done
-
-LAUNCH = """
-import sys
-from rlpyt.sweeps.directory import SweepDirectory
-from tests.sweeps.launching import launcher_of
-sys.exit(launcher_of(SweepDirectory(sys.argv[1])).run())
-"""
-
-
-def start_launcher(sweep):
-    return subprocess.Popen([sys.executable, "-c", LAUNCH, str(sweep.path)])
-
-
-def until(condition, limit_s=30):
-    deadline = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come true"
-        time.sleep(0.02)
+from rlpyt.sweeps.places import LocalPlace, PlaceError, keeper_command
+from rlpyt.sweeps.sources import NoSource
+from tests.sweeps.launching import (
+    COUNTS,
+    job,
+    launcher_of,
+    python,
+    start_launcher,
+    states,
+    sweep_of,
+    times_done,
+    until,
+)
 
 
 def is_gone(process):
@@ -43,10 +29,6 @@ def is_gone(process):
         return process.status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return True
-
-
-def states(sweep):
-    return [one.state() for one in sweep.jobs()]
 
 
 def test_all_runs_are_carried_out_once(tmp_path):
@@ -102,43 +84,12 @@ def test_a_request_that_cannot_be_carried_out_is_not_tried_again(tmp_path):
     assert len(sweep.jobs()[0].attempts()) == 1
 
 
-def test_failed_runs_can_be_queued_again(tmp_path):
-    code = f"import os, sys; os.path.exists('{tmp_path}/mended') or sys.exit(1)"
-    sweep = sweep_of(tmp_path, [job(0, code, retries=0)])
-    assert launcher_of(sweep).run() == 1
-    (tmp_path / "mended").touch()
-    assert launcher_of(sweep).run() == 1  # nobody has asked for it
-    assert sweep.forgive() == ["setting_0/run_0"]
-    assert launcher_of(sweep).run() == 0
-
-
 def test_a_program_that_does_not_exist_fails_its_run_alone(tmp_path):
     missing = job(0, command=("/nonexistent/program",), retries=0)
     sweep = sweep_of(tmp_path, [missing, job(1)])
     assert launcher_of(sweep).run() == 1
     assert states(sweep) == ["failed", "done"]
     assert "cannot be started" in sweep.jobs()[0].last_lines()[0]
-
-
-def test_a_retried_run_begins_anew_where_it_has_no_checkpoint(tmp_path):
-    code = (
-        "import os, sys\n"
-        "os.makedirs('{run_dir}')\n"  # fails where the first attempt's files were still there
-        "open('{run_dir}/progress.csv', 'w').write('a')\n"
-        "sys.exit(0 if os.path.exists('{sweep}/once') else open('{sweep}/once', 'w').close() or 1)"
-    )
-    sweep = sweep_of(tmp_path, [job(0, code)])
-    assert launcher_of(sweep).run() == 0
-    kept = sweep.jobs()[0].path / "run_dir_of_attempt_1" / "progress.csv"
-    assert kept.read_text() == "a"
-
-
-def test_a_retried_run_goes_on_from_its_checkpoint(tmp_path):
-    code = "import os, sys; os.makedirs('{run_dir}/checkpoint/checkpoint-1'); sys.exit(1)"
-    say = "import os; print('resumed', os.environ['RLPYT_RESUME'])"
-    sweep = sweep_of(tmp_path, [job(0, code, resume=python(say))])
-    assert launcher_of(sweep).run() == 0
-    assert sweep.jobs()[0].last_lines() == [f"resumed {tmp_path}/setting_0/run_0"]
 
 
 def test_a_killed_run_is_tried_again(tmp_path):
@@ -220,79 +171,6 @@ def test_a_keeper_that_is_killed_takes_its_run_along_and_it_is_tried_again(tmp_p
     assert times_done(sweep) == [1]
 
 
-def test_attempts_that_a_reboot_ended_do_not_count_against_a_run(tmp_path):
-    sweep = sweep_of(tmp_path, [job(0, retries=0)])
-    sweep.jobs()[0].prepare(Attempt(1, python(""), begun=1.0, boot="another start", pid=1))
-    assert states(sweep) == ["queued"]
-    sweep.jobs()[0].prepare(Attempt(1, python(""), begun=1.0, ended=2.0, exit_code=1))
-    assert states(sweep) == ["failed"]
-
-
-def test_an_attempt_that_a_cluster_has_lost_counts_or_it_would_be_tried_for_ever(tmp_path):
-    sweep = sweep_of(tmp_path, [job(0, retries=0)])
-    lost = Attempt(1, python(""), begun=1.0, boot="of another machine", pid=1, where="slurm")
-    sweep.jobs()[0].prepare(lost)
-    assert states(sweep) == ["failed"]
-
-
-def test_an_end_that_is_recorded_while_one_looks_counts(tmp_path):
-    sweep = sweep_of(tmp_path, [job(0)])
-    one = sweep.jobs()[0]
-    one.prepare(Attempt(1, python(""), begun=1.0, boot=boot(), pid=1))
-    seen = one.attempts()
-    one.prepare(Attempt(1, python(""), begun=1.0, boot=boot(), pid=1, ended=2.0, exit_code=0))
-    assert one.state(seen) == "done"
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_stopped_launcher_has_its_runs_save_first_and_they_go_on_later(tmp_path, number):
-    code = (
-        "import os, signal, sys, time\n"
-        "def save(*_):\n"
-        "    os.makedirs('{run_dir}/checkpoint/checkpoint-1'); sys.exit(143)\n"
-        "signal.signal(signal.SIGTERM, save)\n"
-        "print('ready', flush=True); time.sleep(60)"
-    )
-    sweep = sweep_of(tmp_path, [job(0, code, retries=0, resume=python(COUNTS))])
-    launcher = start_launcher(sweep)
-    until(lambda: sweep.jobs()[0].last_lines() == ["ready"])
-    launcher.send_signal(number)
-    assert launcher.wait(30) == 128 + number
-    assert states(sweep) == ["queued"]
-    assert sweep.jobs()[0].attempts()[0].outcome() == "stopped"
-    assert launcher_of(sweep).run() == 0
-    assert times_done(sweep) == [1]
-
-
-def test_stopping_from_elsewhere_ends_runs_and_launcher(tmp_path):
-    sweep = sweep_of(tmp_path, [job(0, "print('ready', flush=True)\nimport time; time.sleep(60)")])
-    launcher = start_launcher(sweep)
-    until(lambda: sweep.jobs()[0].last_lines() == ["ready"])
-    SweepDirectory(tmp_path).stop()
-    assert launcher.wait(30) == 0
-    assert states(sweep) == ["queued"] and sweep.launcher() == ""
-    attempt = sweep.jobs()[0].attempts()[0]
-    assert attempt.exit_code == -15
-
-
-def test_while_paused_no_run_begins(tmp_path):
-    sweep = sweep_of(tmp_path, [job(0, f"import time; time.sleep(0.5); {COUNTS}"), job(1)])
-    launcher = launcher_of(sweep, n_slots=1)
-    looks = []
-
-    def look():
-        looks.append(states(sweep))
-        if len(looks) == 1:
-            sweep.pause()
-        if looks[-1] == ["done", "queued"] and len(looks) > 4:
-            sweep.pause(False)
-
-    launcher.on_look.append(look)
-    assert launcher.run() == 0
-    assert times_done(sweep) == [1, 1]
-    assert looks.count(["done", "queued"]) >= 2  # the slot was free, and stayed so
-
-
 def test_where_a_sweep_is_removed_its_launcher_and_keepers_end(tmp_path):
     sweep = sweep_of(tmp_path / "sweep", [job(0, "import time; time.sleep(0.5)")])
     launcher, keepers = launcher_of(sweep), []
@@ -309,14 +187,38 @@ def test_where_a_sweep_is_removed_its_launcher_and_keepers_end(tmp_path):
     until(lambda: is_gone(keepers[0]))
 
 
-def test_a_second_launcher_is_refused(tmp_path):
-    sweep = sweep_of(tmp_path, [job(0, "import time; time.sleep(60)")])
-    first = start_launcher(sweep)
-    until(lambda: states(sweep) == ["running"])
-    with pytest.raises(RunDirectoryError, match=f"launched already, by process {first.pid}"):
-        launcher_of(sweep).run()
-    first.terminate()
-    assert first.wait(30) == 143
+def test_a_keeper_of_an_earlier_launcher_that_is_only_beginning_is_taken_over(tmp_path):
+    sweep = sweep_of(tmp_path, [job(0, "import time; time.sleep(1); raise SystemExit(1)")])
+    [one] = sweep.jobs()
+
+    class Late(NoSource):
+        """Begins the attempt of an earlier launcher once this one has seen it wait."""
+
+        def watch(self, running):
+            if not one.attempts():
+                one.prepare(Attempt(1, one.job.command))
+                LocalPlace().start(one.path, one.attempts()[0], None)
+                until(lambda: one.state() == "running")
+
+    assert launcher_of(sweep, source=Late).run() == 1  # it has seen all of its attempts fail
+    assert [a.exit_code for a in one.attempts()] == [1, 1]
+    assert states(sweep) == ["failed"]
+
+
+def test_a_keeper_that_does_not_come_to_begin_is_not_started_again_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr("rlpyt.sweeps.launcher.AGAIN_S", 0.5)
+    sweep, said, starts = sweep_of(tmp_path, [job(0)]), [], []
+    right = keeper_command
+
+    def command(*args):
+        starts.append(time.monotonic())
+        return right(*args) if len(starts) > 2 else [sys.executable, "-c", ""]
+
+    monkeypatch.setattr("rlpyt.sweeps.places.keeper_command", command)
+    assert launcher_of(sweep, said=said).run() == 0
+    assert "setting_0/run_0: has not come to begin; trying again." in said
+    assert len(starts) == 3 and all(b - a > 0.5 for a, b in itertools.pairwise(starts))
+    assert len(sweep.jobs()[0].attempts()) == 1 and times_done(sweep) == [1]
 
 
 def test_no_run_begins_on_a_full_disk(tmp_path):
@@ -361,50 +263,7 @@ def test_a_run_that_cannot_be_begun_now_is_begun_later(tmp_path, monkeypatch):
     assert "no more processes" in said[1]
 
 
-def test_the_use_of_slots_leaves_out_attempts_whose_end_is_lost(tmp_path):
-    sweep = sweep_of(tmp_path, [job(0), job(1)])  # two slots
-    one, other = sweep.jobs()
-    one.prepare(Attempt(1, python(""), begun=100.0, pid=1, boot="another start"))
-    one.prepare(Attempt(2, python(""), begun=110.0, ended=130.0, exit_code=0))
-    other.prepare(Attempt(1, python(""), begun=110.0, ended=120.0, exit_code=0))
-    view = read_sweep(tmp_path)
-    assert view.utilisation() == (20 + 10) / (2 * 20)
-    assert [run.seconds for run in view.runs] == [20.0, 10.0]
-
-
-def test_a_clusters_sweep_has_as_many_slots_as_runs_at_once(tmp_path):
-    about = About(title="test", slots="2cpu_2cpr", where="slurm", place={"at_once": 4})
-    sweep = sweep_of(tmp_path, [job(0)], about)
-    sweep.jobs()[0].prepare(Attempt(1, python(""), begun=1.0, ended=2.0, exit_code=0))
-    assert read_sweep(tmp_path).utilisation() == 0.25
-
-
 def test_each_end_says_how_far_the_sweep_is(tmp_path):
     sweep, said = sweep_of(tmp_path, [job(i) for i in range(3)]), []
     launcher_of(sweep, said=said).run()
     assert [line[-8:] for line in said if "done" in line] == ["(1 of 3)", "(2 of 3)", "(3 of 3)"]
-
-
-def test_a_sweep_is_put_into_place_whole_or_not_at_all(tmp_path):
-    def jobs():
-        yield job(0)
-        raise KeyError("in the middle")
-
-    with pytest.raises(KeyError):
-        SweepDirectory.create(tmp_path, sweep_of(tmp_path / "other", []).about, jobs())
-    assert os.listdir(tmp_path) == ["other"]
-    with pytest.raises(FileNotFoundError, match="holds no sweep"):
-        SweepDirectory(tmp_path)
-
-
-def test_a_directory_holds_one_sweep(tmp_path):
-    sweep = sweep_of(tmp_path, [job(0)])
-    with pytest.raises(FileExistsError, match="rlpyt sweep"):
-        SweepDirectory.create(tmp_path, sweep.about, [])
-
-
-def test_a_sweep_of_a_newer_format_is_refused(tmp_path):
-    about = sweep_of(tmp_path, []).queue / "sweep.json"
-    about.write_text(json.dumps({**json.loads(about.read_text()), "format": 99}))
-    with pytest.raises(ValueError, match="format 99"):
-        SweepDirectory(tmp_path)

@@ -1,20 +1,22 @@
 """Runs on clusters: SLURM by submitit's stand-in for one, Ray by a cluster of this machine."""
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
-import time
+from dataclasses import replace
 
 import psutil
 import pytest
 
 from rlpyt.sweeps.directory import About
-from rlpyt.sweeps.go import go_on
+from rlpyt.sweeps.go import go_on, launch
 from rlpyt.sweeps.jobs import Attempt
 from rlpyt.sweeps.places import LocalPlace, PlaceError, Slot, place
+from rlpyt.sweeps.slots import slots_of
 from rlpyt.sweeps.view import read_sweep
-from tests.sweeps.launching import COUNTS, job, sweep_of, times_done
+from tests.sweeps.launching import COUNTS, job, states, sweep_of, times_done, until
 
 SHARE = Slot(0, "0slt_1cpu_1cpr", (0,))
 LOCAL_SLURM = {"cluster": "local", "at_once": 2}
@@ -29,17 +31,6 @@ def cluster_sweep(path, jobs, where="slurm", **settings):
 
 def start_launcher(sweep):
     return subprocess.Popen([sys.executable, "-c", LAUNCH, str(sweep.path)], process_group=0)
-
-
-def until(condition, limit_s=60):
-    deadline = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come true"
-        time.sleep(0.05)
-
-
-def states(sweep):
-    return [one.state() for one in sweep.jobs()]
 
 
 @pytest.fixture
@@ -133,6 +124,53 @@ def test_places_refuse_what_they_do_not_know(name, settings, complaint, tmp_path
         pytest.importorskip("submitit")
     with pytest.raises(ValueError, match=complaint):
         place(name, SHARE, settings)
+
+
+def test_a_place_that_cannot_be_had_leaves_no_sweep(tmp_path, slurm):
+    settings = dict(where="slurm", place_settings={"cluster": "local", "colour": "red"})
+    with pytest.raises(ValueError, match="colour"):
+        launch(tmp_path / "new", [job(0)], "cluster", "1cpu_1cpr", **settings)
+    assert not (tmp_path / "new").exists()
+
+
+def test_the_machine_that_launches_need_not_have_what_runs_get_on_a_cluster():
+    first, second = slots_of("4096cpu_8gpu_4gpr", "slurm")
+    assert first == replace(second, number=0)
+    assert (first.code, len(first.cpus), first.gpus) == (
+        "0slt_4096cpu_8gpu_4gpr", 2048, (0, 1, 2, 3)
+    )  # fmt: skip
+    assert len(slots_of("4096cpu_8gpu_4gpr", "slurm", at_once=5)) == 5
+    assert (
+        len(slots_of("8cpu_8cpr_0saf", "ray")[0].cpus) == 8
+    )  # asked for, though nothing is pinned
+    with pytest.raises(ValueError, match="for a machine of 4096 processors"):
+        slots_of("4096cpu_4096cpr")
+
+
+def test_a_job_that_waits_in_the_clusters_queue_is_taken_back(tmp_path, slurm):
+    sweep = cluster_sweep(tmp_path, [job(0)], **LOCAL_SLURM)
+    [one] = sweep.jobs()
+    one.prepare(Attempt(1, one.job.command, where="slurm"))
+    handle = place("slurm", SHARE, {"cluster": "local"}).start(one.path, one.attempts()[0], SHARE)
+    one.note_remote(1, handle.remote_id)
+    sweep.stop()  # nobody launches, so the cluster would begin it some day
+    assert one.attempts()[0].told == "stopped"
+    handle.withdraw()
+    until(handle.over)
+    assert one.attempts()[0].begun is None and one.state() == "queued"
+    assert go_on(tmp_path, say=lambda line: None) == 0
+    assert [attempt.told for attempt in one.attempts()] == [""] and times_done(sweep) == [1]
+
+
+def test_a_launcher_outlives_whoever_reads_what_it_says(tmp_path, monkeypatch):
+    sweep = cluster_sweep(tmp_path, [job(0)], "local")
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr("sys.stdout", full)
+        assert go_on(tmp_path) == 0
+        monkeypatch.undo()
+        with contextlib.suppress(OSError):
+            full.close()
+    assert times_done(sweep) == [1]
 
 
 def test_what_a_lock_alone_tells_of_is_taken_over(tmp_path, slurm):

@@ -298,6 +298,15 @@ def test_a_search_survives_the_deaths_of_its_launchers(tmp_path, seed):
         assert trial.value == pytest.approx(np.mean([score_of(job) for job in own]))
 
 
+def test_a_run_that_is_about_to_begin_when_its_trial_ends_does_not(tmp_path):
+    sweep = sweep_at(tmp_path / "sweep", write_file(tmp_path, seeds=2))
+    study = source(sweep)
+    pruned, beginning = study.next(sweep), study.next(sweep)
+    beginning.prepare(Attempt(1, beginning.job.command))  # its keeper has been started
+    study.ended(pruned, "pruned")
+    assert beginning.attempts()[0].told == "pruned" and beginning.state() == "pruned"
+
+
 def test_choices_need_not_be_plain(tmp_path):
     values = [[64, 64], [64], "relu", None, 1, True, 1.0]
     assert len(set(choice_texts(values))) == len(values)

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from rlpyt.sweeps.slots import default_code
 from rlpyt.utils.launching.affinity import quick_affinity_code
 from rlpyt.utils.launching.exp_launcher import run_experiments
 from rlpyt.utils.launching.variant import VariantLevel, make_variants
@@ -30,6 +31,8 @@ def launch(
     config_key: str,
     *levels: VariantLevel,
     runs_per_setting: int = 2,
+    use_gpu: bool = True,
+    cpus_per_run: int | None = None,
     argv: Sequence[str] | None = None,
 ) -> int:
     """Run a train script for every variant, as many at a time as the machine has slots.
@@ -40,16 +43,23 @@ def launch(
         config_key: of the script's configurations.
         levels: what to vary.
         runs_per_setting: with seeds of their own.
-        argv: of the command line: an affinity code; without any, one for this machine.
+        use_gpu: whether runs get the GPUs of this machine, if it has any.
+        cpus_per_run: cores of a run, on all of this machine's and without its GPUs; ``None``: a
+            run for each GPU, or one at a time.
+        argv: of the command line: an affinity code, instead of one for this machine.
 
     Returns:
         0 if all runs are done, 1 if one has failed.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     variants, log_dirs = make_variants(*levels)
+    if arguments:
+        code = arguments[0]
+    else:
+        code = default_code(cpus_per_run) if cpus_per_run else quick_affinity_code(use_gpu=use_gpu)
     return run_experiments(
         script=script,
-        affinity_code=arguments[0] if arguments else quick_affinity_code(),
+        affinity_code=code,
         experiment_title=title,
         runs_per_setting=runs_per_setting,
         variants=variants,

@@ -151,7 +151,8 @@ def quick_affinity_code(
     contexts_per_gpu = whole_number("contexts_per_gpu", contexts_per_gpu, 1)
     if n_parallel is not None:
         n_parallel = whole_number("n_parallel", n_parallel, 1)
-    n_core, n_gpu = Machine.here().n_core, n_gpus() if use_gpu else 0
+    machine, n_gpu = Machine.here(), n_gpus() if use_gpu else 0
+    n_core = machine.n_granted
     if n_gpu and n_parallel is not None:
         n_gpu = min(n_gpu, -(-n_parallel // contexts_per_gpu))
     runs = n_gpu * contexts_per_gpu or n_parallel or 1
@@ -165,6 +166,7 @@ def quick_affinity_code(
         n_gpu=n_gpu,
         contexts_per_gpu=contexts_per_gpu if n_gpu else 1,
         cpu_per_run=n_core // runs if not n_gpu else 1,
+        set_affinity=n_core == machine.n_core,  # a container's cores are not its own, just time is
     )
 
 

@@ -108,10 +108,11 @@ def run_experiments(
         0 if all runs are done, 1 if one has failed; ``queue`` has their output.
 
     Raises:
-        ValueError: numbers of variants, directories and arguments differ; directories coincide;
-            the code cannot be read, or is for a larger machine.
+        ValueError: numbers of variants, directories and arguments differ; directories coincide, or
+            do not lie below the experiment's; the code cannot be read, or is for a larger machine.
         FileNotFoundError: there is no such script.
-        SystemExit: 130 or 143, after Ctrl-C or SIGTERM; runs have saved their checkpoints.
+        SystemExit: 130 after Ctrl-C, 143 after SIGTERM or ``rlpyt sweep stop``; runs have saved
+            their checkpoints.
     """
     from rlpyt.sweeps.go import launch
     from rlpyt.sweeps.old_style import script_jobs

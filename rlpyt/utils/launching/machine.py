@@ -1,5 +1,7 @@
 """What this process may use of the machine it runs on: cores, sockets, hyperthreads, GPUs."""
 
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +31,11 @@ class Machine:
     hyperthread_offset: int = 0
     quota: float | None = None
 
+    @property
+    def n_granted(self) -> int:
+        """Cores that can be kept busy: all, or as many as a container's quota pays for."""
+        return self.n_core if self.quota is None else max(1, min(self.n_core, int(self.quota)))
+
     @classmethod
     def here(cls, cpus_dir: Path = CPUS, cgroups_dir: Path = CGROUPS) -> "Machine":
         """Look at this machine; where it does not tell, every processor is taken as a core."""
@@ -57,6 +64,19 @@ def n_gpus() -> int:
     import torch
 
     return torch.cuda.device_count()
+
+
+def names_of_gpus(indices: Sequence[int]) -> list[str]:
+    """What ``CUDA_VISIBLE_DEVICES`` calls GPUs, so that another process sees these and no others.
+
+    Args:
+        indices: as this process counts those that it sees; such as it does not see have no name.
+    """
+    seen = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if seen is None:
+        return [str(index) for index in indices]
+    names = [name.strip() for name in seen.split(",") if name.strip()]
+    return [names[index] for index in indices if index < len(names)]
 
 
 def check_gpu(cuda_idx: int) -> None:

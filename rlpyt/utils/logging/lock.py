@@ -7,7 +7,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -54,6 +54,17 @@ class RunLock:
         if content is None or not self._is_live(owner):
             return ""
         return f"process {owner.get('pid', 'unknown')} on {owner.get('host', 'this machine')}"
+
+    def forget(self, hosts: Collection[str]) -> None:
+        """Remove it if it was left behind on one of these hosts; only their own can look.
+
+        For whoever knows that what was begun there is over.
+        """
+        content = self._read() or b""
+        owner = _parse(content)
+        here = owner.get("host") == socket.gethostname()
+        if owner and owner["host"] in hosts and not (here and self._is_live(owner)):
+            self._discard(content)
 
     def __enter__(self) -> RunLock:
         me = psutil.Process()

@@ -8,4 +8,4 @@ from rlpyt.experiments.scripts.launching import GAMES, games, launch
 SCRIPT = Path(__file__).parents[1] / "train" / "atari_dqn_cpu.py"
 
 if __name__ == "__main__":
-    sys.exit(launch(SCRIPT, "atari_dqn_cpu", "cpu", games(*GAMES)))
+    sys.exit(launch(SCRIPT, "atari_dqn_cpu", "cpu", games(*GAMES), use_gpu=False))

@@ -8,4 +8,5 @@ from rlpyt.experiments.scripts.launching import ROBOTS, launch, robots
 SCRIPT = Path(__file__).parents[1] / "train" / "mujoco_ff_ppo_serial.py"
 
 if __name__ == "__main__":
-    sys.exit(launch(SCRIPT, "mujoco_ff_ppo_serial", "ppo_1M_serial", robots(*ROBOTS)))
+    levels = robots(*ROBOTS)
+    sys.exit(launch(SCRIPT, "mujoco_ff_ppo_serial", "ppo_1M_serial", levels, cpus_per_run=1))

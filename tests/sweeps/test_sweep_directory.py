@@ -1,0 +1,56 @@
+"""A sweep on disk: whole or not there, one to a directory, its jobs in order."""
+
+import json
+import os
+
+import pytest
+
+from rlpyt.sweeps.directory import About, SweepDirectory
+from rlpyt.sweeps.jobs import Attempt
+from rlpyt.sweeps.view import read_sweep
+from tests.sweeps.launching import job, python, sweep_of
+
+
+def test_jobs_are_in_the_order_of_their_numbers_however_many(tmp_path):
+    sweep = sweep_of(tmp_path, [job(99_999), job(100_000), job(7)])
+    assert [one.job.number for one in sweep.jobs()] == [7, 99_999, 100_000]
+
+
+def test_what_a_killed_process_of_the_same_number_has_begun_stands_in_nobodys_way(tmp_path):
+    (tmp_path / f".queue.{os.getpid()}" / "00007").mkdir(parents=True)
+    sweep = sweep_of(tmp_path, [job(0)])
+    (sweep.queue / f".00001.{os.getpid()}").mkdir()
+    sweep.add(job(1))
+    assert [one.job.number for one in sweep.jobs()] == [0, 1]
+
+
+def test_a_clusters_sweep_has_as_many_slots_as_runs_at_once(tmp_path):
+    about = About(title="test", slots="2cpu_2cpr", where="slurm", place={"at_once": 4})
+    sweep = sweep_of(tmp_path, [job(0)], about)
+    sweep.jobs()[0].prepare(Attempt(1, python(""), begun=1.0, ended=2.0, exit_code=0))
+    assert read_sweep(tmp_path).utilisation() == 0.25
+
+
+def test_a_sweep_is_put_into_place_whole_or_not_at_all(tmp_path):
+    def jobs():
+        yield job(0)
+        raise KeyError("in the middle")
+
+    with pytest.raises(KeyError):
+        SweepDirectory.create(tmp_path, sweep_of(tmp_path / "other", []).about, jobs())
+    assert os.listdir(tmp_path) == ["other"]
+    with pytest.raises(FileNotFoundError, match="holds no sweep"):
+        SweepDirectory(tmp_path)
+
+
+def test_a_directory_holds_one_sweep(tmp_path):
+    sweep = sweep_of(tmp_path, [job(0)])
+    with pytest.raises(FileExistsError, match="rlpyt sweep"):
+        SweepDirectory.create(tmp_path, sweep.about, [])
+
+
+def test_a_sweep_of_a_newer_format_is_refused(tmp_path):
+    about = sweep_of(tmp_path, []).queue / "sweep.json"
+    about.write_text(json.dumps({**json.loads(about.read_text()), "format": 99}))
+    with pytest.raises(ValueError, match="format 99"):
+        SweepDirectory(tmp_path)
