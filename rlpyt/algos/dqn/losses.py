@@ -90,30 +90,6 @@ def categorical_loss(p: Tensor, target_p: Tensor, eps: float) -> tuple[Tensor, T
     return cross_entropy, kl.clamp(min=eps)
 
 
-def quantile_huber_loss(
-    quantiles: Tensor, tau: Tensor, target: Tensor, clip: float | None
-) -> Tensor:
-    """Quantile regression of a return's quantiles towards samples of its target.
-
-        sum_i mean_j |tau_i - 1{u_ij < 0}| L(u_ij) / k,    u_ij = target_j - quantile_i
-
-    with L the Huber loss of threshold k (Dabney et al. 2018, eq. 10).
-
-    Args:
-        quantiles: [*L, N], with gradient.
-        tau: their fractions, [*L, N] or [N].
-        target: [*L, M].
-        clip: k; ``None``: |u| in place of L / k, plain quantile regression.
-
-    Returns:
-        [*L].
-    """
-    u = target.unsqueeze(-2) - quantiles.unsqueeze(-1)  # [*L, N, M]
-    size = u.abs() if clip is None else huber(u, clip) / clip
-    weight = (tau.unsqueeze(-1) - (u.detach() < 0).to(tau.dtype)).abs()
-    return (weight * size).mean(-1).sum(-1)
-
-
 def value_scale(x: Tensor, eps: float) -> Tensor:
     """h(x) = sign(x) (sqrt(|x| + 1) - 1) + eps x, which compresses large returns.
 

@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 import torch
 
 from rlpyt.algos.dqn.dqn import DQN
-from rlpyt.algos.dqn.losses import greedy_row, quantile_huber_loss
+from rlpyt.algos.dqn.losses import greedy_row
+from rlpyt.algos.dqn.quantile_loss import quantile_huber_loss
 from rlpyt.models.dqn.implicit_quantile import midpoints
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.tensor import select_at_indexes

@@ -8,7 +8,7 @@ import math
 import torch
 from torch import Tensor
 
-from rlpyt.algos.dqn.losses import quantile_huber_loss
+from rlpyt.algos.dqn.quantile_loss import quantile_huber_losses
 
 
 def least(q: Tensor, like: Tensor) -> Tensor:
@@ -83,11 +83,10 @@ def quantile_errors(z: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     """
     E, B, N = z.shape
     tau = (torch.arange(N, device=z.device, dtype=z.dtype) + 0.5) / N
-    losses = quantile_huber_loss(
-        z.reshape(E * B, N), tau, y.expand(E, *y.shape).reshape(E * B, -1), 1.0
-    )
+    together = z.transpose(0, 1).reshape(B, E * N)  # all critics' have the same targets
+    losses = quantile_huber_losses(together, tau.repeat(E), y, 1.0).reshape(B, E, N).mean(-1).T
     apart = (y.mean(-1) - z.detach().mean((0, 2))).abs()
-    return losses.reshape(E, B) / N, apart
+    return losses, apart
 
 
 def standard_normal_logli(x: Tensor) -> Tensor:

@@ -104,7 +104,7 @@ def test_categorical_loss_is_its_definition(double):
 
 @pytest.mark.parametrize("double", [False, True])
 def test_quantile_loss_uses_the_best_actions_quantiles(double):
-    from test_losses import quantile_loss_by_loops
+    from test_quantile_loss import quantile_loss_by_loops
 
     algo = QRDQN(double_dqn=double, discount=0.9, delta_clip=0.7, **SMALL)
     agent = AGENTS["qr"]()
@@ -125,7 +125,7 @@ def test_quantile_loss_uses_the_best_actions_quantiles(double):
 
 @pytest.mark.parametrize("double", [False, True])
 def test_implicit_quantile_loss_draws_fractions_for_both_sides(double):
-    from test_losses import quantile_loss_by_loops
+    from test_quantile_loss import quantile_loss_by_loops
 
     algo = IQN(double_dqn=double, discount=0.9, n_tau=5, n_tau_target=7, **SMALL)
     agent = AGENTS["iqn"]()

@@ -13,7 +13,6 @@ from rlpyt.algos.dqn.losses import (
     huber,
     inv_value_scale,
     project_onto_atoms,
-    quantile_huber_loss,
     sequence_priority,
     value_scale,
 )
@@ -128,47 +127,6 @@ def test_categorical_gradient_is_that_of_a_softmax_however_wrong_it_is(logit):
     assert np.allclose(logits.grad, [[p, -p]])
     assert loss.item() == pytest.approx(math.log(1 + math.exp(logit)), rel=1e-5)
     assert kl.item() <= -math.log(1e-6) + 1e-4
-
-
-def quantile_loss_by_loops(quantiles, tau, target, clip):
-    total = 0.0
-    for q, fraction in zip(quantiles.tolist(), tau.tolist()):
-        row = 0.0
-        for y in target.tolist():
-            u = y - q
-            size = abs(u)
-            if clip is not None:
-                size = 0.5 * u * u if size <= clip else clip * (size - 0.5 * clip)
-                size /= clip
-            row += abs(fraction - (1.0 if u < 0 else 0.0)) * size
-        total += row / len(target)
-    return total
-
-
-@pytest.mark.parametrize("clip", [None, 1.0, 0.3])
-def test_quantile_loss_is_its_definition(clip):
-    torch.manual_seed(0)
-    quantiles, target, tau = torch.randn(B, 6), torch.randn(B, 4), torch.rand(B, 6)
-    out = quantile_huber_loss(quantiles, tau, target, clip)
-    for b in range(B):
-        expected = quantile_loss_by_loops(quantiles[b], tau[b], target[b], clip)
-        assert out[b].item() == pytest.approx(expected, rel=1e-5)
-    shared = quantile_huber_loss(quantiles, tau[0], target, clip)
-    assert shared[0].item() == pytest.approx(out[0].item())
-    stacked = quantile_huber_loss(*(x.expand(T, *x.shape) for x in (quantiles, tau, target)), clip)
-    assert torch.allclose(stacked, out.expand(T, B))
-
-
-def test_quantile_regression_finds_quantiles():
-    samples = torch.linspace(0, 1, 101)[None]
-    tau = torch.tensor([0.1, 0.5, 0.9])
-    quantiles = torch.zeros(1, 3, requires_grad=True)
-    optimizer = torch.optim.Adam([quantiles], lr=0.05)
-    for _ in range(300):
-        optimizer.zero_grad()
-        quantile_huber_loss(quantiles, tau, samples, None).sum().backward()
-        optimizer.step()
-    assert torch.allclose(quantiles[0], tau, atol=0.06)
 
 
 @pytest.mark.parametrize("eps", [0.0, 1e-3, 0.1])
