@@ -1,5 +1,6 @@
 """docs/coming_from.md: every name on its right side can be imported, and its examples run."""
 
+import json
 import pkgutil
 import re
 from pathlib import Path
@@ -51,6 +52,13 @@ def test_every_row_says_where_to_go_and_every_name_has_one_row():
         for name in names:
             assert (section, name) not in seen, (section, name)
             seen.add((section, name))
+
+
+def test_every_name_of_their_documentation_has_a_row():
+    documented = json.loads((Path(__file__).parent / "documented_names.json").read_text())
+    for section, names in documented.items():
+        have = {name for own, left, _ in ROWS if own == section for name in left}
+        assert set(names) <= have, (section, set(names) - have)
 
 
 def test_examples_run(capsys):

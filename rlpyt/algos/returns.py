@@ -70,7 +70,7 @@ def generalized_advantage_estimation(
 
         delta_t = r_t + gamma V_{t+1} - V_t,    A_t = delta_t + gamma lambda (1 - d_t) A_{t+1}
 
-    (Schulman et al. 2016, eq. 12 and 16), where V_{t+1} is zero, or ``timeout_value[t]``, after a
+    (Schulman et al. 2016, eq. 16), where V_{t+1} is zero, or ``timeout_value[t]``, after a
     done.
 
     Args:

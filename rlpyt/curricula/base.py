@@ -85,6 +85,9 @@ class Curriculum:
             result: of the episode.
         """
 
+    def drop_unfinished(self) -> None:
+        """Expect no result of tasks that were chosen and not heard of: environments began anew."""
+
     def statistics(self) -> dict[str, float]:
         """What a row of progress.csv says about it, always under the same names."""
         return {}

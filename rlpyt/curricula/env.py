@@ -171,7 +171,9 @@ def _setter(env: Any) -> Any:
 
 
 def _with_task(info: Any, task: Any) -> Any:
-    """An ``env_info`` with the field ``task``."""
+    """An ``env_info`` with the field ``task``; one that it has of its own gives way."""
     fields = getattr(info, "_fields", ())
+    if "task" in fields:
+        return info._replace(task=task)
     name = type(info).__name__ if fields else "EnvInfo"
     return namedtuple_class(f"{name}_task", [*fields, "task"])._make([*(info or ()), task])

@@ -55,12 +55,17 @@ class TaskFlow:
         """How many tasks each environment has waiting, after it was given some."""
         self.stock[:] = stock
 
-    def hear(self, samples: Any) -> None:
+    def hear(self, samples: Any, interrupted: bool = False) -> None:
         """Tell the curriculum of all episodes that ended in a batch, by environment, then time.
 
         Args:
             samples: numpy ``Samples`` [T, B].
+            interrupted: whether the batch does not follow the one before, as ``BaseSampler`` says;
+                all episodes then count from its first row on.
         """
+        if interrupted:
+            self._begin_episodes()
+            self.curriculum.drop_unfinished()
         env, score = samples.env, self.curriculum.score
         ended = np.asarray(getattr(env.env_info, "traj_done", env.done), bool)
         sums = self._returns.add(env.reward, ended, TrajInfo)
@@ -107,3 +112,5 @@ class TaskFlow:
             self.stock[:], self.wanted = state["stock"], int(state["wanted"])
             self._returns.load_state_dict(state["returns"])
             self._scores.load_state_dict(state["scores"])
+        else:
+            self.curriculum.drop_unfinished()

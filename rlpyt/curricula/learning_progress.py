@@ -15,7 +15,7 @@ def learning_progress(fast: Array, slow: Array, p_theta: float | None) -> Array:
 
         LP_i = |f(fast_i) - f(slow_i)|,    f(p) = p (1 - theta) / (p + theta (1 - 2 p))
 
-    (Kanitscheider et al. 2021, section 3.2). f stretches differences between low probabilities of
+    (Kanitscheider et al. 2021). f stretches differences between low probabilities of
     success, where they are small and mean most.
 
     Args:

@@ -13,7 +13,7 @@ from rlpyt.utils.checks import check_range
 def replay_probabilities(
     score: Array, last: Array, now: int, temperature: float, staleness: float
 ) -> Array:
-    """Which of the levels seen so far to replay (Jiang et al. 2021, sections 3, 3.2 and 3.3).
+    """Which of the levels seen so far to replay (Jiang et al. 2021, section 3).
 
         P(i) = (1 - rho) P_S(i) + rho P_C(i)
         P_S(i) = h_i^(1/beta) / sum_j h_j^(1/beta),    h_i = 1 / rank(S_i)
@@ -44,7 +44,7 @@ class PrioritizedLevelReplay(Curriculum):
     """Replays levels by their last score, and begins unseen ones meanwhile (Jiang et al. 2021).
 
     With probability n_seen / N, or ``replay_prob``, a level seen before is drawn by
-    ``replay_probabilities``; else one that was not, uniformly (algorithm 1). A level is seen once
+    ``replay_probabilities``; else one that was not, uniformly. A level is seen once
     its first episode has ended. Scores are the mean of ``score`` over the episode; the others play
     their part before the agent learns from the batch, as in the paper.
 
@@ -121,6 +121,10 @@ class PrioritizedLevelReplay(Curriculum):
         rate = self.score_rate if self.seen[task] else 1.0
         self.scores[task] += rate * (result.score - self.scores[task])
         self.seen[task] = self.begun[task] = True
+
+    def drop_unfinished(self) -> None:
+        """Let levels that were begun and never heard of be begun again."""
+        self.begun[:] = self.seen
 
     def statistics(self) -> dict[str, float]:
         """How many levels were seen, and among how many it chooses in effect."""

@@ -98,6 +98,11 @@ class Sequential(Curriculum):
             or (stage.return_ is not None and full and mean >= stage.return_)
         )
 
+    def drop_unfinished(self) -> None:
+        """Tell all stages' curricula."""
+        for stage in self.stages:
+            stage.curriculum.drop_unfinished()
+
     def statistics(self) -> dict[str, float]:
         """The stage, counted from 0."""
         return {"CurriculumStage": self.stage}

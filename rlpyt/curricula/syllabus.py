@@ -1,5 +1,6 @@
 """Curricula of the package ``syllabus-rl`` in our samplers."""
 
+import random
 import warnings
 from typing import Any
 
@@ -15,7 +16,7 @@ class SyllabusCurriculum(Curriculum):
 
     It is asked by ``sample(k)``, and told by ``update_on_episode`` and, where an episode had
     progress, ``update_task_progress``; of tasks both sides mean the encoded form. Its random
-    numbers come from our stream, whatever else draws from numpy's.
+    numbers come from our stream, whatever else draws from numpy's and Python's generators.
 
     Curricula that need every step, or the policy's rollouts, cannot be told: for prioritised
     level replay take ours.
@@ -42,7 +43,9 @@ class SyllabusCurriculum(Curriculum):
     def sample(self, n: int) -> Array:
         """As the curriculum chooses, in as many calls as it takes."""
         with undisturbed():
-            np.random.seed(self.rng.integers(2**32, dtype=np.uint32))
+            seed = int(self.rng.integers(2**32, dtype=np.uint32))
+            np.random.seed(seed)
+            random.seed(seed)
             chosen: list[Any] = []
             while len(chosen) < n:  # some return one task, however many were asked for
                 chosen += list(np.atleast_1d(self.curriculum.sample(k=n - len(chosen))))

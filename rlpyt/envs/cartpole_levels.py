@@ -18,14 +18,14 @@ class CartPoleLevels(GymEnvWrapper):
 
     Args:
         n_levels: at least 2.
-        kwargs: of ``gymnasium.make``.
+        render_mode, kwargs: of ``gymnasium.make``.
     """
 
     HALF_LENGTH = (0.5, 0.06)  # of the pole, m; in the first level and in the last
     GRAVITY = (9.8, 25.0)  # m/s^2
 
-    def __init__(self, n_levels: int = 50, **kwargs: Any) -> None:
-        super().__init__(make_registered("CartPole-v1", **kwargs))
+    def __init__(self, n_levels: int = 50, render_mode: str | None = None, **kwargs: Any) -> None:
+        super().__init__(make_registered("CartPole-v1", render_mode=render_mode, **kwargs))
         self.n_levels = whole_number("n_levels", n_levels, 2)
         self.set_task(0)
 

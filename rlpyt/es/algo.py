@@ -193,7 +193,18 @@ class EvolutionAlgo(RlAlgorithm):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a saved state, in the middle of a generation, too."""
+        """Go on from a saved state, in the middle of a generation, too.
+
+        Raises:
+            ValueError: its generations are of another size, or its search is another.
+        """
+        saved = len(state["solutions"]), len(state["returns"]) // len(state["solutions"])
+        if saved != (self.strategy.popsize, self.episodes):
+            raise ValueError(
+                f"the saved search has popsize={saved[0]} and episodes={saved[1]}, this one "
+                f"popsize={self.strategy.popsize} and episodes={self.episodes}; where popsize is "
+                "not given, it is batch_B / episodes."
+            )
         self.strategy.load_state_dict(state["strategy"])
         self._episode_rng.bit_generator.state = state["episode_rng"]
         self._solutions, self._returns = state["solutions"].copy(), state["returns"].copy()

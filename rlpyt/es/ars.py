@@ -46,7 +46,7 @@ class ARS(MirroredES):
         return np.full(self.n, self.sigma0)
 
     def _update(self, solutions: Array, values: Array) -> None:
-        """Move the mean by alpha / (b sigma_R) sum_k (r_k+ - r_k-) delta_k (algorithm 2, line 7).
+        """Move the mean by alpha / (b sigma_R) sum_k (r_k+ - r_k-) delta_k (algorithm 2).
 
         Raises:
             ValueError: a value is infinite: steps are made of values, not of ranks.

@@ -153,15 +153,17 @@ class BaseES:
         """Go on from a saved state: the same candidates follow, bit for bit.
 
         Raises:
-            ValueError: it is of another strategy, or of another number of components.
+            ValueError: it is of another strategy, of another number of components, or of another
+                kind of covariance.
         """
+        this = f"the state is not that of this {type(self).__name__} of {self.n} components"
         odd = sorted({*self._names(), "rng"} ^ state.keys())
-        shape = np.shape(state.get("mean", ()))
-        if odd or shape != self.mean.shape:
-            raise ValueError(
-                f"the state is not that of a {type(self).__name__} of {self.n} components: "
-                + (f"names that only one has: {odd}." if odd else f"its mean has shape {shape}.")
-            )
+        if odd:
+            raise ValueError(f"{this}: names that only one has: {odd}.")
+        for name in self._names():
+            shape, own = np.shape(state[name]), np.shape(getattr(self, name))
+            if shape != own:
+                raise ValueError(f"{this}: its {name} has shape {shape} instead of {own}.")
         for name in self._names():
             setattr(self, name, _copy(state[name]))
         self.rng.bit_generator.state = state["rng"]

@@ -30,7 +30,7 @@ def default_rates(n: int, popsize: int, diagonal: bool = False) -> Rates:
     """Settings that Hansen 2016 gives for n components (eq. 49 to 58).
 
     With a diagonal covariance there is less to learn, so c_1 and c_mu are (n + 2) / 3 times as
-    large (Ros & Hansen 2008, section 3).
+    large (Ros & Hansen 2008).
     """
     raw = np.log((popsize + 1) / 2) - np.log(np.arange(1, popsize + 1))  # 49
     mu = popsize // 2

@@ -13,6 +13,7 @@ from rlpyt.models.mlp import MlpModel
 from rlpyt.models.numpy_forward import ACTIVATIONS
 from rlpyt.models.observation import flatten_numpy
 from rlpyt.models.vector_model import VectorModel
+from rlpyt.utils.buffer import buffer_func, leaves_of
 
 Array = np.ndarray[Any, Any]
 # Observations [R, ...] of R policies to their outputs [R, A], all numpy.
@@ -158,15 +159,16 @@ def _vmapped(policy: nn.Module, parameters: Tensor) -> RowPolicies:
     }
     buffers = dict(policy.named_buffers())
 
-    def one(own: dict[str, Tensor], observation: Any) -> Tensor:
-        output: Tensor = functional_call(policy, {**own, **buffers}, (observation,))
-        return output
-
-    many = vmap(one)
-
     @torch.no_grad()
     def act(observation: Any) -> Array:
-        output: Array = many(stacked, torch.as_tensor(observation)).numpy()
-        return output
+        def one(own: dict[str, Tensor], *leaves: Tensor) -> Tensor:  # vmap knows no trees of ours
+            left = iter(leaves)
+            tree = buffer_func(observation, lambda _: next(left))
+            output: Tensor = functional_call(policy, {**own, **buffers}, (tree,))
+            return output
+
+        leaves = map(torch.as_tensor, leaves_of(observation))
+        acted: Array = vmap(one)(stacked, *leaves).numpy()
+        return acted
 
     return act

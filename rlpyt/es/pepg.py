@@ -54,7 +54,7 @@ class PEPG(MirroredES):
         return self._stds
 
     def _update(self, solutions: Array, values: Array) -> None:
-        """Symmetric estimates of both gradients (Sehnke et al. 2010, eq. 13 and 14)."""
+        """Symmetric estimates of both gradients (Sehnke et al. 2010)."""
         noise = self._halves(solutions)[0] - self.mean
         plus, minus = self._halves(rank_transform(values, share_ties=True))
         gradient = (plus - minus) @ noise / self.popsize

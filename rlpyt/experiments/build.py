@@ -19,6 +19,7 @@ from rlpyt.envs.gym_registry import current_id
 from rlpyt.errors import WorkerError
 from rlpyt.experiments import rundir
 from rlpyt.experiments.agents import build_agent, collector_kwargs
+from rlpyt.experiments.curriculum import build_curriculum, with_tasks
 from rlpyt.experiments.options import RunOptions, UnknownName
 from rlpyt.samplers.collections import TrajInfo
 from rlpyt.utils import torchrun
@@ -217,6 +218,7 @@ def build_sampler(options: RunOptions, recipe: EnvRecipe) -> Any:
         batch_B=sampler.batch_B,
         max_decorrelation_steps=sampler.max_decorrelation_steps,
         TrajInfoCls=recipe.TrajInfoCls,
+        curriculum=build_curriculum(options),
         **evaluation,
         **collector_kwargs(options),
     )
@@ -238,7 +240,7 @@ def build_runner(
     from rlpyt.runners.sync_rl import SyncRl, SyncRlEval
 
     _check_counts(options)
-    recipe = env_recipe(options.env, options.env_args)
+    recipe = with_tasks(env_recipe(options.env, options.env_args), options)
     parts = {
         "algo": build_algo(options),
         "sampler": build_sampler(options, recipe),

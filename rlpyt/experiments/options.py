@@ -46,6 +46,10 @@ class SamplerOptions:
     max_decorrelation_steps: int = 100  # random steps, at most, before the first batch
     asynchronous: bool = False  # while the agent trains, in processes of the sampler's own
     max_lead: int = 2  # (asynchronous) batches ahead of the updates that are due; -1: any number
+    # what chooses the task of each episode, in environments that take tasks; level-replay:
+    # prioritised level replay, for algorithms with values of states (ppo, a2c, vtrace)
+    curriculum: Literal["none", "uniform", "learning-progress", "level-replay"] = "none"
+    n_tasks: int = 0  # (curriculum) how many tasks the environment has
 
 
 @dataclass(frozen=True)

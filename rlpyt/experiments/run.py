@@ -12,6 +12,7 @@ import torch
 from rlpyt.experiments import rundir
 from rlpyt.experiments.agents import build_agent
 from rlpyt.experiments.build import EnvRecipe, build_runner, env_recipe, env_spaces
+from rlpyt.experiments.curriculum import with_tasks
 from rlpyt.experiments.options import RunOptions, read_options
 from rlpyt.samplers.blocks import bounds_of
 from rlpyt.utils import torchrun
@@ -240,7 +241,7 @@ def load(run_dir: Path | str) -> Run:
             f"{path} has no {rundir.SNAPSHOT} yet: it is written with each log interval, every "
             f"{options.log_interval_steps} steps."
         )
-    recipe = env_recipe(options.env, options.env_args)
+    recipe = with_tasks(env_recipe(options.env, options.env_args), options)
     spaces = env_spaces(recipe)
     agent = build_agent(options, spaces)
     agent.initialize(spaces)

@@ -262,7 +262,8 @@ def enlarged(picture: Image) -> Image:
 
 def _assemble(rows: list[_Episode], n_tiles: int, ncol: int, captions: bool) -> Image:
     """One picture of the film, its sides even as encoders need them."""
-    widest = max(SMALLEST_SIDE, LARGEST_WIDTH // ncol)
+    frames = 0 if n_tiles == 1 else 2 * (ncol + 1)  # pixels of ``tile``'s padding
+    widest = max(SMALLEST_SIDE, (LARGEST_WIDTH - frames) // ncol)
     pictures = [shrunk(row.picture // 2 if row.resting else row.picture, widest) for row in rows]
     if captions:
         pictures = [captioned(p, row.caption) for p, row in zip(pictures, rows, strict=True)]

@@ -42,7 +42,9 @@ class _Engine:
         agent.sample_mode(itr)
         samples, _ = self.sampler.obtain_samples(itr)
         self._itr += 1
-        return self._cutter.add(samples)
+        # An actor that Ray has started anew begins other episodes: nothing may be joined with them.
+        cut = self._cutter.cut() if self.sampler.interrupted else []
+        return cut + self._cutter.add(samples)
 
 
 class EpisodeRunner(_Engine):

@@ -84,18 +84,23 @@ class Host:
         if self.sampler.layout.processes:  # else the station notes it
             self.spec.progress[place.DOING] = doing
 
-    def collect(self, itr: int, slot: int) -> tuple[list[Any], int]:
+    def collect(self, itr: int, slot: int) -> tuple[list[Any], int, dict[str, float]]:
         """Fill a slot.
 
         Returns:
-            (finished trajectories, updates that the policy had had).
+            (finished trajectories, updates that the policy had had, ``statistics``).
         """
         self._note(place.COLLECTING)
         self.spec.progress[place.ITR] = itr
         self.agent.recv_shared_memory()
         finished = self.sampler.fill(itr, slot)
         self._note(place.IDLE)
-        return finished, self.agent.policy_updates
+        return finished, self.agent.policy_updates, self.statistics()
+
+    def statistics(self) -> dict[str, float]:
+        """What the sampler says of itself in a row of progress.csv."""
+        said: dict[str, float] = self.sampler.statistics()
+        return said
 
     def evaluate(self, itr: int) -> list[Any]:
         """Evaluate the newest policy; the first host does it alone."""

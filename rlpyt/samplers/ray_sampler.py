@@ -114,11 +114,9 @@ class RaySampler(Sampler):
             self._breaks,
         )
 
-    def fill(self, itr: int, slot: int) -> list[Any]:
-        """Collect one batch into this one of ``slots``; returns trajectories that ended."""
-        completed = super().fill(itr, slot)
+    def _note_interruption(self) -> None:
+        """See ``interrupted``."""
         self.interrupted, self._breaks.pending = self._breaks.pending, False
-        return completed
 
     def evaluate_agent(self, itr: int) -> list[Any]:
         """As ``Sampler.evaluate_agent``; where an actor dies, the evaluation begins anew."""

@@ -205,10 +205,14 @@ class Sampler(BaseSampler):
         self.agent.sync_shared_memory()
         serve = None if self._server is None else partial(self._server.serve_actions, itr, slot)
         completed = self._call("collect", itr, slot, meanwhile=serve)
+        self._note_interruption()
         if self._flow is not None:
-            self._flow.hear(self.slots[slot])
+            self._flow.hear(self.slots[slot], self.interrupted)
             self._flow.note_stock(self._call_each("assign_tasks", self._flow.choose()))
         return [info for infos in completed for info in infos]
+
+    def _note_interruption(self) -> None:
+        """Say in ``interrupted`` whether the batch follows the one before; here it always does."""
 
     def evaluate_agent(self, itr: int) -> list[Any]:
         """Run the evaluation episodes; returns their ``TrajInfo``.

@@ -86,8 +86,8 @@ class Station:
     def _build(self) -> None:
         spec, agent, exchange = self.spec, self.agent, self.exchange
         self._make_envs(self.envs, spec.env_kwargs, spec.env_ranks, "env")
-        if spec.tasks is not None:
-            self.assign_tasks(spec.tasks)
+        if spec.tasks is not None:  # one each; random steps, which nobody hears of, repeat it
+            self.assign_tasks([own[:1] for own in spec.tasks])
         self._note(place.DOING, place.BUILDING, evaluation=True)
         self._make_envs(self.eval_envs, spec.eval_env_kwargs, spec.eval_env_ranks, "eval env")
         self._note(place.DOING, place.BUILDING)
@@ -198,6 +198,8 @@ class Station:
         self.agent_inputs, self.traj_infos = foreign_loops.results_of(
             self.collector, "start_envs", started, "(agent_inputs, traj_infos)"
         )
+        if self.spec.tasks is not None:
+            self.assign_tasks([own[1:] for own in self.spec.tasks])
         self._note(place.DOING, place.IDLE)
 
     def collect(self, itr: int, slot: int = 0) -> list[Any]:

@@ -149,7 +149,7 @@ class TrajectoryCutter:
         if len(self._open) != B:
             raise ValueError(f"a batch of {B} environments came after one of {len(self._open)}.")
         steps = _Steps(env.observation, agent.action, env.reward, env.env_info, agent.agent_info)
-        self._bootstrap = getattr(agent, "bootstrap_value", None)
+        self._bootstrap = buffer_func(getattr(agent, "bootstrap_value", None), np.copy)
         finished = []
         for b in range(B):
             start = 0

@@ -14,7 +14,7 @@ Array = NDArray[Any]
 def update_mean_var_count_from_moments(
     mean: Any, var: Any, count: float, batch_mean: Any, batch_var: Any, batch_count: float
 ) -> tuple[Any, Any, float]:
-    """Moments of two sets of data together (Chan, Golub & LeVeque 1979, eq. 2.1).
+    """Moments of two sets of data together (Chan, Golub & LeVeque 1979).
 
     Args:
         mean, var, count: [*shape], [*shape] and the number of the one; var is the population's.

@@ -126,7 +126,7 @@ def rank_transform(x: ArrayLike, centered: bool = True, share_ties: bool = False
 
     Args:
         x: [n].
-        centered: map ranks 0 to n - 1 to [-0.5, 0.5] (Salimans et al. 2017, section 2.1); a single
+        centered: map ranks 0 to n - 1 to [-0.5, 0.5] (Salimans et al. 2017); a single
             number becomes 0.
         share_ties: equal numbers all get the mean of their ranks; otherwise different ones, in the
             order they stand.

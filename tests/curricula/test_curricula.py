@@ -183,7 +183,7 @@ def test_replay_probabilities_by_hand():
 
 
 class PlainLevelReplay:
-    """Algorithm 1, level by level, with the same stream of random numbers."""
+    """The paper's way to choose, level by level, with the same stream of random numbers."""
 
     def __init__(self, n, beta, rho, rng):
         self.n, self.beta, self.rho, self.rng = n, beta, rho, rng

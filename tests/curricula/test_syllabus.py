@@ -1,5 +1,7 @@
 """Curricula of syllabus-rl: a stand-in of the same interface, and the package if it is there."""
 
+import random
+
 import numpy as np
 import pytest
 from parts import EchoAgent
@@ -48,6 +50,15 @@ def test_it_is_asked_and_told():
 
 
 def test_its_random_numbers_are_ours():
+    class Plain(StandIn):
+        def sample(self, k=1):
+            return [random.randrange(6) for _ in range(k)]
+
+    plain = begun(Plain()).sample(50).tolist()
+    random.seed(123)
+    before = random.getstate()
+    assert begun(Plain()).sample(50).tolist() == plain
+    assert random.getstate() == before
     chosen = begun(StandIn()).sample(50).tolist()
     np.random.seed(123)
     before = np.random.get_state()[1].tolist()

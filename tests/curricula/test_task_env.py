@@ -66,6 +66,27 @@ def test_other_fields_stay_and_steps_alike_give_one_record():
     assert env.horizon == 500 and env.n_levels == 4 and env.action_space.n == 2
 
 
+def test_a_field_task_of_the_environments_own_gives_way():
+    class Named(gymnasium.Env):
+        observation_space = gymnasium.spaces.Box(-1, 1, (1,))
+        action_space = gymnasium.spaces.Discrete(2)
+
+        def __init__(self):
+            self.task = 0
+
+        def reset(self, *, seed=None, options=None):
+            return np.zeros(1, np.float32), {"task": 99.0}
+
+        def step(self, action):
+            return np.zeros(1, np.float32), 0.0, True, False, {"task": 99.0}
+
+    env = TaskEnv(GymEnvWrapper(Named()), NumberedTasks(4))
+    env.assign([3])
+    env.reset()
+    info = env.step(0).env_info
+    assert info.task == 3 and info._fields.count("task") == 1
+
+
 def test_vectors_and_attributes():
     class Gravity(gymnasium.Env):
         observation_space = gymnasium.spaces.Box(-1, 1, (1,))

@@ -217,6 +217,21 @@ def test_what_does_not_fit_is_refused():
         algo.initialize(CategoricalMlpAgent(), mid_batch_reset=False, **arguments)
 
 
+@pytest.mark.parametrize(("settings", "batch_B"), [({}, 4), ({"episodes": 2}, 8)])
+def test_a_saved_search_goes_on_with_generations_of_its_size_only(settings, batch_B):
+    runner = initialized(CmaesAlgo())
+    state = runner.algo.state_dict()
+    runner.shutdown()
+    other = initialized(CmaesAlgo(**settings), sampler=dict(batch_B=batch_B))
+    try:
+        before = other.algo.state_dict()["strategy"]
+        with pytest.raises(ValueError, match=r"popsize=8 and episodes=1, this one popsize=4"):
+            other.algo.load_state_dict(state)
+        assert np.array_equal(other.algo.state_dict()["strategy"]["C"], before["C"])
+    finally:
+        other.shutdown()
+
+
 def test_a_popsize_that_comes_of_the_batch_is_said_to():
     runner = runner_for(OpenaiEsAlgo(), sampler=dict(batch_B=5))
     try:

@@ -17,6 +17,7 @@ from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.buffer import buffer_func
+from rlpyt.utils.collections import namedarraytuple
 
 T, B = 60, 6
 
@@ -68,6 +69,22 @@ def test_rows_act_as_their_policies_would_alone(kind):
         assert torch.equal(population.favourite(), population.rows[row])
         with torch.no_grad():
             alone = policy(observation[i : i + 1])[0]
+        assert got[i] == pytest.approx(alone.numpy(), abs=1e-5)
+
+
+@pytest.mark.parametrize("nonlinearity", [nn.Tanh, nn.SiLU])
+def test_observations_may_be_composite(nonlinearity):
+    """In numpy, and by vmap, which is for layers that numpy does not know."""
+    Pair = namedarraytuple("Pair", ["a", "b"])
+    torch.manual_seed(0)
+    population = Population(EsPolicyModel(Pair((4,), (2, 2)), 3, nonlinearity=nonlinearity), 2)
+    population.rows.normal_()
+    observation = Pair(torch.randn(2, 4), torch.randn(2, 2, 2))
+    got = population.row_policies([1, 0])(buffer_func(observation, torch.Tensor.numpy))
+    for i, row in enumerate([1, 0]):
+        population.set_favourite(population.rows[row].numpy())
+        with torch.no_grad():
+            alone = population.policy(observation[i : i + 1])[0]
         assert got[i] == pytest.approx(alone.numpy(), abs=1e-5)
 
 

@@ -190,6 +190,12 @@ def test_a_state_of_another_search_is_refused(name):
         es.load_state_dict({"mean": np.zeros(3)})
 
 
+def test_a_state_of_another_kind_of_covariance_is_refused():
+    full = CMAES(np.zeros(3), 0.5, seed=0)
+    with pytest.raises(ValueError, match=r"its C has shape \(3, 3\) instead of \(3,\)"):
+        CMAES(np.zeros(3), 0.5, diagonal=True).load_state_dict(full.state_dict())
+
+
 @pytest.mark.parametrize("cls", [OpenAIES, ARS, PEPG])
 def test_pairs_are_mirrored(cls):
     es = cls([1.0, -2.0], 0.5, popsize=6, seed=0)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from rlpyt.agents.pg.vector import CategoricalMlpAgent
+from rlpyt.agents.pg.vector import CategoricalMlpAgent, GaussianMlpAgent
 from rlpyt.agents.random import RandomAgent
 from rlpyt.algos.trajectory_returns import bootstrapped_returns, gae, returns
 from rlpyt.envs.gym import make
@@ -193,3 +193,38 @@ def test_after_random_first_steps_nothing_is_whole_until_it_began_here():
         assert not own[0].from_start and all(x.from_start for x in own[1:])
         assert own[-1].last_value is None or own[-1].reach_terminal  # no values recorded
     sampler.shutdown()
+
+
+class Broken(SerialSampler):
+    """Its third batch does not follow the second, as where a Ray actor was started anew."""
+
+    def fill(self, itr, slot):
+        if itr == 2:
+            self.collector.block.reset(self.agent_inputs.observation, range(B))
+        return super().fill(itr, slot)
+
+    def _note_interruption(self):
+        self.n_batches = getattr(self, "n_batches", 0) + 1
+        self.interrupted = self.n_batches == 3
+
+
+def broken_sampler():
+    sampler = Broken(make, dict(id="Pendulum-v1"), T, B, max_decorrelation_steps=0)
+    torch.manual_seed(0)
+    sampler.initialize(GaussianMlpAgent(), seed=0, bootstrap_value=True)
+    return sampler
+
+
+def test_nothing_is_joined_over_an_interruption():
+    sampler = broken_sampler()
+    pieces = StepRunner(sampler)(4 * T)
+    sampler.shutdown()
+    assert [len(one) for one in pieces] == [2 * T] * 2 * B
+    assert [one.from_start for one in pieces] == [True, False] * B
+
+    sampler = broken_sampler()
+    for _ in range(2):
+        samples, _ = sampler.obtain_samples(0)
+    values = samples.agent.bootstrap_value[0].tolist()  # of what followed the second batch
+    sampler.shutdown()
+    assert [one.last_value for one in pieces[::2]] == pytest.approx(values)

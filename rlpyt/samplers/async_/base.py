@@ -47,6 +47,7 @@ class AsyncSamplerMixin(BaseSampler):
     start_timeout_s = 300.0  # for starting a process and making its environments
     start_method: str | None = None  # see ``processes.start_context``
     _hosts: HostPool | None = None
+    _statistics: dict[str, float] | None = None  # the newest, of all hosts together
 
     @property
     def layout(self) -> SamplerLayout:
@@ -149,6 +150,7 @@ class AsyncSamplerMixin(BaseSampler):
         envs = [self._envs_of(i, each) for i in range(n)]
         self._hosts = HostPool(specs, envs, limits, self.start_method, self._wait)
         forget_names([self._mailbox.lock])
+        self._note_statistics(self._call("statistics"))
 
     def _envs_of(self, rank: int, batch_B: int) -> HostEnvs:
         """The environments of a host."""
@@ -217,8 +219,17 @@ class AsyncSamplerMixin(BaseSampler):
             WorkerError: a host or worker failed; nothing of the sampler is left running.
         """
         replies = self._call("collect", itr, db_idx)
-        self.policy_updates = min(updates for _, updates in replies)
-        return [info for infos, _ in replies for info in infos]
+        self.policy_updates = min(updates for _, updates, _ in replies)
+        self._note_statistics([said for *_, said in replies])
+        return [info for infos, *_ in replies for info in infos]
+
+    def statistics(self) -> dict[str, float]:
+        """What the hosts' samplers say in a row of progress.csv, the mean over hosts."""
+        return self._statistics or {}
+
+    def _note_statistics(self, said: list[dict[str, float]]) -> None:
+        means = {name: sum(one[name] for one in said) / len(said) for name in said[0]}
+        self._statistics = means  # at once: the optimizer's thread reads it meanwhile
 
     def evaluate_agent(self, itr: int) -> list[Any]:
         """Run the evaluation episodes with the newest policy; returns their ``TrajInfo``.
