@@ -151,10 +151,10 @@ def test_a_job_that_waits_in_the_clusters_queue_is_taken_back(tmp_path, slurm):
     sweep = cluster_sweep(tmp_path, [job(0)], **LOCAL_SLURM)
     [one] = sweep.jobs()
     one.prepare(Attempt(1, one.job.command, where="slurm"))
-    handle = place("slurm", SHARE, {"cluster": "local"}).start(one.path, one.attempts()[0], SHARE)
-    one.note_remote(1, handle.remote_id)
+    one.note_remote(1, "7")  # it waits
     sweep.stop()  # nobody launches, so the cluster would begin it some day
     assert one.attempts()[0].told == "stopped"
+    handle = place("slurm", SHARE, {"cluster": "local"}).start(one.path, one.attempts()[0], SHARE)
     handle.withdraw()
     until(handle.over)
     assert one.attempts()[0].begun is None and one.state() == "queued"
