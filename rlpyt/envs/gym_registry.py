@@ -138,7 +138,9 @@ def _newest_version(env_id: str) -> str | None:
 
 def _unknown_id_message(env_id: str) -> str:
     _register_atari()
-    by_name = {_bare_name(known): known for known in gymnasium.registry}
+    # Of several of one name the plain one, in its newest version.
+    ids = sorted(gymnasium.registry, key=lambda known: ("/" not in known, known))
+    by_name = {_bare_name(known): known for known in ids}
     names = difflib.get_close_matches(_bare_name(env_id), by_name, n=3, cutoff=0.6)
     nearest = ", ".join(f"'{by_name[name]}'" for name in names) or "none"
     return (

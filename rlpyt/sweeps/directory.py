@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -103,10 +104,7 @@ class SweepDirectory:
         """
         path = Path(path).absolute()
         if (path / QUEUE).exists():
-            raise FileExistsError(
-                f"{path} holds a sweep already: go on with it (rlpyt sweep {path}), or choose "
-                "another directory."
-            )
+            raise _taken(path)
         unfinished = path / f".{QUEUE}.{os.getpid()}"
         shutil.rmtree(unfinished, ignore_errors=True)  # of one that was killed, with the same pid
         unfinished.mkdir(parents=True)
@@ -118,8 +116,10 @@ class SweepDirectory:
             about = About(**{**asdict(about), "made": about.made or time.time()})
             _write_json(unfinished / ABOUT, asdict(about))
             os.rename(unfinished, path / QUEUE)
-        except BaseException:
+        except BaseException as error:
             shutil.rmtree(unfinished, ignore_errors=True)
+            if isinstance(error, OSError) and error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                raise _taken(path) from None  # another launcher was faster
             raise
         return cls(path)
 
@@ -228,3 +228,10 @@ def _write_json(path: Path, content: Any) -> None:
 
 
 __all__ = ["About", "RunDirectoryError", "SweepDirectory"]
+
+
+def _taken(path: Path) -> FileExistsError:
+    return FileExistsError(
+        f"{path} holds a sweep already: go on with it (rlpyt sweep {path}), or choose another "
+        "directory."
+    )

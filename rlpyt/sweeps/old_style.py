@@ -29,9 +29,13 @@ def script_jobs(
     Raises:
         ValueError: lengths differ, directories coincide or lie elsewhere, or nothing is to be run.
         FileNotFoundError: there is no such script.
+        TypeError: arguments are one string.
     """
     names = [os.path.normpath(log_dir) for log_dir in log_dirs]
     runs_args = [()] * len(variants) if runs_args is None else runs_args
+    for args in (common_args or (), *runs_args):
+        if isinstance(args, str):
+            raise TypeError(f"{args!r} must be a sequence of arguments: ({args!r},).")
     if not len(variants) == len(names) == len(runs_args):
         raise ValueError(
             f"{len(variants)} variants, {len(names)} log_dirs, {len(runs_args)} runs_args: give "

@@ -4,6 +4,8 @@ import os
 from dataclasses import dataclass
 
 NO_RUN_ID = ("", "none")  # what torchrun says where none was given
+OWN = ("RANK", "WORLD_SIZE")  # nobody else sets these
+MEETING = ("MASTER_ADDR", "MASTER_PORT")
 
 
 @dataclass(frozen=True)
@@ -29,10 +31,20 @@ def place() -> Place | None:
     """This process's place, or ``None`` if it was not started by torchrun (or in its manner).
 
     Raises:
-        ValueError: a variable is no whole number, or the rank is not below the world size.
+        ValueError: a variable is missing beside others, or no whole number, or the rank is not
+            below the world size.
     """
-    if not {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} <= os.environ.keys():
+    given = [name for name in OWN if name in os.environ]
+    if not given:
         return None
+    missing = [name for name in (*OWN, *MEETING) if name not in os.environ]
+    if missing:
+        raise ValueError(
+            f"the environment variable {given[0]}={os.environ[given[0]]!r} says that this is one "
+            f"of several processes, but {' and '.join(missing)} must be set too, as torchrun does; "
+            f"to train in one process, unset {given[0]}."
+        )
+    _number("MASTER_PORT", 0)
     rank, world_size = _number("RANK", 0), _number("WORLD_SIZE", 1)
     if not 0 <= rank < world_size:
         raise ValueError(f"RANK={rank} must be at least 0 and below WORLD_SIZE={world_size}.")

@@ -60,6 +60,8 @@ def test_checker_is_off_unless_asked_for():
     [
         ("Brekout-v5", "ALE/Breakout-v5"),
         ("cartpole-v1", "CartPole-v1"),
+        ("CartPol-v1", "'CartPole-v1"),
+        ("Pendulm-v1", "'Pendulum-v1"),
         ("ALE/Pnog-v5", "ALE/Pong"),
     ],
 )

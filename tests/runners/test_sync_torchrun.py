@@ -77,6 +77,23 @@ def test_places_come_from_the_environment(monkeypatch):
     monkeypatch.setenv("RANK", "first")
     with pytest.raises(ValueError, match="RANK='first'"):
         torchrun.place()
+    monkeypatch.setenv("MASTER_PORT", "abc")
+    with pytest.raises(ValueError, match="MASTER_PORT='abc' must be a whole number"):
+        torchrun.place()
+
+
+@pytest.mark.parametrize("given", [["WORLD_SIZE"], ["WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"]])
+def test_a_rank_that_is_not_said_is_asked_for(given, monkeypatch):
+    for name in given:
+        monkeypatch.setenv(name, "2")
+    with pytest.raises(ValueError, match=r"WORLD_SIZE='2' .* RANK.* must be set too"):
+        torchrun.place()
+
+
+def test_a_meeting_point_alone_is_nobody_of_several(monkeypatch):
+    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+    monkeypatch.setenv("MASTER_PORT", "29500")
+    assert torchrun.place() is None
 
 
 def test_ranks_that_others_started_train_like_one_process(tmp_path):

@@ -49,6 +49,17 @@ def test_a_directory_holds_one_sweep(tmp_path):
         SweepDirectory.create(tmp_path, sweep.about, [])
 
 
+def test_of_two_that_begin_one_at_once_the_slower_is_told(tmp_path):
+    def jobs():
+        yield job(0)
+        os.rename(tmp_path / "other" / "queue", tmp_path / "queue")  # the faster one's
+
+    about = sweep_of(tmp_path / "other", [job(1)]).about
+    with pytest.raises(FileExistsError, match="holds a sweep already"):
+        SweepDirectory.create(tmp_path, about, jobs())
+    assert [one.job.number for one in SweepDirectory(tmp_path).jobs()] == [1]
+
+
 def test_a_sweep_of_a_newer_format_is_refused(tmp_path):
     about = sweep_of(tmp_path, []).queue / "sweep.json"
     about.write_text(json.dumps({**json.loads(about.read_text()), "format": 99}))

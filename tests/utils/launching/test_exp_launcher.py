@@ -115,6 +115,8 @@ def test_a_failed_run_is_told_by_the_exit_code(tmp_path, data):
     [
         (dict(log_dirs=["a"]), "2 variants, 1 log_dirs, 2 runs_args"),
         (dict(runs_args=[()]), "2 variants, 2 log_dirs, 1 runs_args"),
+        (dict(common_args="ppo"), r"'ppo' must be a sequence of arguments: \('ppo',\)"),
+        (dict(runs_args=["1", "2"]), "'1' must be a sequence"),
         (dict(log_dirs=["a", "a/"]), r"given twice: \['a'\]"),
         (dict(log_dirs=["a", "../b"]), r"'../b' must be a path below the experiment"),
         (dict(log_dirs=["/a", "b"]), r"'/a' must be a path below the experiment"),
