@@ -140,7 +140,7 @@ def _sweep(
     if before != [(job.name, job.settings) for job in jobs]:
         raise FileExistsError(
             f"{root} holds another experiment, with other configurations or seeds: choose another "
-            "log_dir, or remove this one."
+            "log_dir, or remove this one. (Samples are drawn anew, unless Config is given a seed.)"
         )
     if not sweep.launcher():  # otherwise that is left alone, and this one refused
         with atomic_write(sweep.queue / CALLS) as file:
