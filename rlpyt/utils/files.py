@@ -14,12 +14,17 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Yield a binary file that takes the place of ``path`` when the block ends without error.
 
     The content goes to a hidden sibling, is fsynced and renamed. On any exception, errors of the
-    file system included, the sibling is removed and ``path`` is as it was.
+    file system included, the sibling is removed and ``path`` is as it was. A device or pipe is
+    written to as it is.
 
     Raises:
         OSError: the file system refused (disk full, no permission, input/output error).
     """
     path = Path(path)
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        with open(path, "wb") as device:
+            yield device
+        return
     temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
     try:
         with open(temporary, "wb") as file:
