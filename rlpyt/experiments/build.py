@@ -211,6 +211,7 @@ def build_sampler(options: RunOptions, recipe: EnvRecipe) -> Any:
     kinds = ASYNC_SAMPLERS if sampler.asynchronous else SAMPLERS
     if sampler.kind not in kinds:
         raise ValueError(f"sampler.kind={sampler.kind!r} cannot be asynchronous; cpu and gpu can.")
+    actors = {"n_actors": sampler.n_workers} if sampler.kind == "ray" else {}
     return _import(kinds[sampler.kind])(
         EnvCls=recipe.EnvCls,
         env_kwargs=recipe.kwargs,
@@ -219,6 +220,7 @@ def build_sampler(options: RunOptions, recipe: EnvRecipe) -> Any:
         max_decorrelation_steps=sampler.max_decorrelation_steps,
         TrajInfoCls=recipe.TrajInfoCls,
         curriculum=build_curriculum(options),
+        **actors,
         **evaluation,
         **collector_kwargs(options),
     )
@@ -339,7 +341,8 @@ def affinity(options: RunOptions) -> dict[str, Any]:
     if known is None:
         raise ValueError(f"device={options.device!r} must be cpu, cuda or cuda:N, such as cuda:0.")
     cuda_idx = None if options.device == "cpu" else int(known["index"] or 0)
-    n_workers = 1 if options.sampler.kind == "serial" else options.sampler.n_workers
+    elsewhere = options.sampler.kind in ("serial", "ray")  # Ray's actors are not on these cores
+    n_workers = 1 if elsewhere else options.sampler.n_workers
     threads = whole_number("torch_threads", options.torch_threads, 0) or len(available_cpus())
     return {"n_workers": n_workers, "cuda_idx": cuda_idx, "master_torch_threads": threads}
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
+from rlpyt.algos.base import RlAlgorithm
 from rlpyt.errors import WorkerError
 from rlpyt.runners.copier import CopierPool
 from rlpyt.runners.due import Due, joined
@@ -53,7 +54,7 @@ class AsyncRlBase(MinibatchRlBase):
 
     Raises:
         TypeError: the sampler is no asynchronous one.
-        ValueError: see ``MinibatchRlBase``.
+        ValueError: the algorithm cannot learn asynchronously; or see ``MinibatchRlBase``.
     """
 
     _iteration_column = "Diagnostics/SamplerIteration"
@@ -76,6 +77,12 @@ class AsyncRlBase(MinibatchRlBase):
             raise TypeError(
                 f"{type(self).__name__} needs an asynchronous sampler such as AsyncSerialSampler "
                 f"or AsyncCpuSampler, not {type(sampler).__name__}."
+            )
+        missing = RlAlgorithm.async_initialize
+        if getattr(type(algo), "async_initialize", missing) is missing:
+            raise ValueError(
+                f"{type(algo).__name__} cannot learn beside its sampler. Algorithms with a replay "
+                "can, and VTrace (vtrace, impala) in place of A2C and PPO."
             )
         super().__init__(
             algo=algo,

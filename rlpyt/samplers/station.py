@@ -377,8 +377,8 @@ def traj_info_factory(TrajInfoCls: Any, settings: dict[str, Any]) -> Callable[[]
 
 
 def quotas(total: int | None, n_envs: int) -> list[int] | None:
-    """Share ``total`` episodes out evenly over environments; ``None`` without a total."""
-    if total is None:
+    """Share ``total`` episodes out evenly over environments; ``None`` without either."""
+    if total is None or not n_envs:
         return None
     counts = np.full(n_envs, total // n_envs)
     counts[: total % n_envs] += 1

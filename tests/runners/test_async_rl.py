@@ -96,6 +96,12 @@ def test_held_in_step_it_is_the_run_of_one_process(name, Sampler, affinity):
     assert_same_run(whole, beside)
 
 
+def test_of_several_hosts_the_first_evaluates():
+    hosts = dict(sampler=[dict(n_workers=1)] * 2, optimizer=[{}])
+    runner = run("dqn", AsyncRlEval, AsyncCpuSampler, affinity=hosts)
+    assert runner.algo.update_counter > 0
+
+
 @pytest.mark.parametrize(
     "name",
     [
@@ -287,9 +293,8 @@ def test_algorithms_that_cannot_learn_beside_the_sampler_say_so():
     from rlpyt.algos.pg.ppo import PPO
 
     sampler = AsyncSerialSampler(make, dict(id="CartPole-v1"), batch_T=T, batch_B=B)
-    runner = AsyncRl(PPO(), CategoricalMlpAgent(), sampler, n_steps=10 * T * B)
-    with pytest.raises(NotImplementedError, match="PPO does not run asynchronously"):
-        runner.train()
+    with pytest.raises(ValueError, match="PPO cannot learn beside its sampler.*VTrace"):
+        AsyncRl(PPO(), CategoricalMlpAgent(), sampler, n_steps=10 * T * B)
 
 
 class Same(Hook):
