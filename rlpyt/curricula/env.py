@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from rlpyt.curricula.tasks import NumberedTasks, TaskSpace
-from rlpyt.envs.base import Env, EnvStep, build_env
+from rlpyt.envs.base import EnvLayer, EnvStep, build_env
 from rlpyt.envs.layers import wrappers_of
 from rlpyt.envs.state import pack, pack_rng, set_rng, unpack
 from rlpyt.utils.collections import namedtuple_class
 from rlpyt.utils.seed import stream
 
 
-class TaskEnv(Env):
+class TaskEnv(EnvLayer):
     """An environment whose next episodes have the tasks that it is assigned, in order.
 
     When the last of them is used up, it is repeated until there are more. An environment that was
@@ -111,18 +111,6 @@ class TaskEnv(Env):
     def horizon(self) -> int | None:
         """The inner one."""
         return getattr(self.env, "horizon", None)
-
-    def close(self) -> None:
-        """Close the inner environment."""
-        self.env.close()
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or name == "env":  # not there yet: do not search in the inner one
-            raise AttributeError(f"{type(self).__name__} has no attribute '{name}'.")
-        return getattr(self.env, name)
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}{self.env}>"
 
 
 @dataclass(frozen=True)

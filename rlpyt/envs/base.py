@@ -90,6 +90,24 @@ class Env:
         """Release what the environment holds; harmless when repeated."""
 
 
+class EnvLayer(Env):
+    """Base of those around one other environment, ``env``, whose attributes are theirs too."""
+
+    env: Any
+
+    def close(self) -> None:
+        """Close the inner environment."""
+        self.env.close()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name == "env":  # not there yet: do not search in the inner one
+            raise AttributeError(f"{type(self).__name__} has no attribute '{name}'.")
+        return getattr(self.env, name)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}{self.env}>"
+
+
 def _required(env: Env, name: str) -> Any:
     space = getattr(env, f"_{name}", None)
     if space is None:

@@ -12,7 +12,7 @@ import gymnasium
 from gymnasium import Wrapper
 
 from rlpyt.envs import gym_state
-from rlpyt.envs.base import Env, EnvStep, is_gym_env
+from rlpyt.envs.base import EnvLayer, EnvStep, is_gym_env
 from rlpyt.envs.channels import ChannelsFirst, looks_channels_last
 from rlpyt.envs.gym_info import InfoSchema, build_info_tuples, info_to_nt  # noqa: F401
 from rlpyt.envs.gym_registry import make_registered
@@ -22,7 +22,7 @@ from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
 _new_tuple = tuple.__new__  # half the time of calling the named tuple
 
 
-class GymEnvWrapper(Env):
+class GymEnvWrapper(EnvLayer):
     """One Gymnasium environment as an rlpyt ``Env``; other attributes are those of the inner one.
 
     ``done`` is terminated or truncated; ``env_info`` holds the numeric entries of the first
@@ -136,18 +136,6 @@ class GymEnvWrapper(Env):
     def horizon(self) -> int | None:
         """Steps after which the time limit truncates; ``None`` without one."""
         return getattr(getattr(self.env, "spec", None), "max_episode_steps", None)
-
-    def close(self) -> None:
-        """Close the inner environment."""
-        self.env.close()
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or name == "env":  # not there yet: do not search in the inner one
-            raise AttributeError(f"{type(self).__name__} has no attribute '{name}'.")
-        return getattr(self.env, name)
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}{self.env}>"
 
 
 class EnvInfoWrapper(Wrapper[Any, Any, Any, Any]):

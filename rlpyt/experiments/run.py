@@ -19,6 +19,7 @@ from rlpyt.utils import torchrun
 from rlpyt.utils.buffer import buffer_func, numpify_buffer
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.context import begun_by_this_job, run_context
+from rlpyt.utils.logging.lock import RunDirectoryError, RunLock
 
 EVAL_SEED = 1_000_000  # far from the seeds of training, so that evaluation meets other episodes
 
@@ -73,6 +74,11 @@ def train(
 
 def _check_run_dir(run_dir: Path, resume: bool) -> None:
     """Refuse a directory that a run cannot begin in, or be resumed from."""
+    owner = RunLock(run_dir).owner() if run_dir.is_dir() else ""
+    if owner:
+        raise RunDirectoryError(
+            f"{run_dir} is in use by {owner}: wait for it to end, or choose another --run-dir."
+        )
     if resume and not rundir.has_checkpoint(run_dir):
         raise FileNotFoundError(
             f"{run_dir} has no checkpoint to go on from: the run ended before the first. Train "

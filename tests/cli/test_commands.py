@@ -15,6 +15,7 @@ import torch
 
 import rlpyt
 from rlpyt.cli.main import COMMANDS, main
+from rlpyt.utils.logging.lock import RunLock
 
 TINY = [
     *("--sampler.kind", "serial", "--sampler.batch-T", "8", "--sampler.batch-B", "2"),
@@ -291,9 +292,14 @@ def test_a_run_that_ended_before_its_first_checkpoint_has_a_way_out(trained, tmp
     run_dir = tmp_path / "run"
     shutil.copytree(trained, run_dir)
     shutil.rmtree(run_dir / "checkpoint")
+    train = ("train", "ppo", "CartPole-v1", "--run-dir", str(run_dir), "--steps", "64", *TINY)
+    with RunLock(run_dir):  # it is still alive
+        for command in (("resume", str(run_dir)), train):
+            assert rlpyt_command(*command) == 2
+            err = capsys.readouterr().err
+            assert f"in use by process {os.getpid()}" in err and "delet" not in err
     assert rlpyt_command("resume", str(run_dir)) == 2
     assert "no checkpoint to go on from" in capsys.readouterr().err
-    train = ("train", "ppo", "CartPole-v1", "--run-dir", str(run_dir), "--steps", "64", *TINY)
     assert rlpyt_command(*train) == 2
     err = capsys.readouterr().err
     assert "cannot be resumed: delete it" in err and "rlpyt resume" not in err
