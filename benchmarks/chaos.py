@@ -4,14 +4,16 @@
     python -m benchmarks.chaos --faults 2000 --seed 7    # another series, longer
     python -m benchmarks.chaos --only standstill         # faults whose kind contains this
     python -m benchmarks.chaos --only async --faults 40  # of asynchronous runs: ten minutes
+    python -m benchmarks.chaos --only rank --faults 40   # of ranks; --only ray of Ray's actors
 
 Every trial starts a sampler of a random layout, size and start method and lets one fault happen
-in it (`chaos_trials`), or an asynchronous run, whose checkpoint must then lead on to a good end
-(`chaos_async`). What must follow: an error of the right class that names worker, process,
-host, environment, seed and place (or none, where nothing is wrong); within seconds; and no
-process, name in shared memory or open file more than before. Then a healthy sampler must collect
-the very batch that it collected before all faults. The table counts what did not; all columns
-after "faults" should be zero. Trials and table go to benchmarks/results/chaos.json.
+in it (`chaos_trials`), or an asynchronous run or one of several ranks, whose checkpoint must then
+lead on to a good end (`chaos_async`, `chaos_ranks`), or a sampler on Ray, whose actor begins anew.
+What must follow: an error of the right class that names worker, process, host, environment, seed
+and place (or none, where nothing is wrong); within seconds; and no process, name in shared memory
+or open file more than before. Then a healthy sampler must collect the very batch that it collected
+before all faults. The table counts what did not; all columns after "faults" should be zero.
+Trials and table go to benchmarks/results/chaos.json.
 """
 
 import argparse
@@ -32,6 +34,7 @@ import numpy as np
 import torch
 
 from benchmarks.chaos_async import ASYNC_KINDS, AsyncTrial, draw_async_trial
+from benchmarks.chaos_ranks import RANK_KINDS, RankTrial, draw_rank_trial, warm_up
 from benchmarks.chaos_trials import KINDS, Trial, draw_trial, small_agent
 from benchmarks.harness import describe_machine
 from rlpyt.envs.faulty import FaultyEnv
@@ -40,7 +43,8 @@ from rlpyt.utils.buffer import buffer_func, leaves_of
 from rlpyt.utils.in_child import run_in_child
 from rlpyt.utils.residue import left_since, take_stock
 
-ALL_KINDS = {**KINDS, **ASYNC_KINDS}
+ALL_KINDS = {**KINDS, **ASYNC_KINDS, **RANK_KINDS}
+AnyTrial = Trial | AsyncTrial | RankTrial
 OUTPUT = Path(__file__).parent / "results" / "chaos.json"
 BOUND_S = 5.0  # from a fault to its error, beside limits that it has to wait for
 HANG_S = 120.0
@@ -55,20 +59,24 @@ class Hang(BaseException):
 class Outcome:
     """What came of a trial: complaints by what they count as, none if all is well."""
 
-    trial: Trial | AsyncTrial
+    trial: AnyTrial
     seconds: float = 0.0  # that the call took in which the fault showed
     error: str = ""
     complaints: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
-def draw(rng: random.Random, only: str) -> Trial | AsyncTrial:
+def draw(rng: random.Random, only: str) -> AnyTrial:
     """A random trial, of a kind whose name contains ``only``."""
     kinds = [kind for kind in ALL_KINDS if only in kind]
     kind = rng.choices(kinds, [ALL_KINDS[kind] for kind in kinds])[0]
-    return draw_async_trial(rng, kind) if kind in ASYNC_KINDS else draw_trial(rng, kind)
+    drawers = {
+        **dict.fromkeys(ASYNC_KINDS, draw_async_trial),
+        **dict.fromkeys(RANK_KINDS, draw_rank_trial),
+    }
+    return drawers.get(kind, draw_trial)(rng, kind)
 
 
-def judge(trial: Trial | AsyncTrial, healthy: Any) -> Outcome:
+def judge(trial: AnyTrial, healthy: Any) -> Outcome:
     """Run a trial and look at what it left."""
     outcome = Outcome(trial)
     before = take_stock()
@@ -98,7 +106,7 @@ def judge(trial: Trial | AsyncTrial, healthy: Any) -> Outcome:
     return outcome
 
 
-def healthy_batch(trial: Trial | AsyncTrial | None = None) -> list[Any]:
+def healthy_batch(trial: AnyTrial | None = None) -> list[Any]:
     """The leaves of a batch; in the layout of a trial, or serial."""
     SamplerCls = SerialSampler if trial is None else trial.SamplerCls
     sampler = SamplerCls(FaultyEnv, dict(fault="none"), batch_T=9, batch_B=4)
@@ -138,6 +146,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGALRM, _hang)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # shells let background jobs ignore it
     run_in_child(int)  # multiprocessing's helpers are there from now on
+    warm_up()
     healthy = healthy_batch()
     rng = random.Random(settings.seed)
     started, outcomes = time.monotonic(), []

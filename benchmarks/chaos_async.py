@@ -50,13 +50,19 @@ LAYOUTS = {
 # Kinds of faults, and how often each is drawn.
 ASYNC_KINDS = {
     "async signal": 12,
+    "async rank": 3,
     "async environment": 6,
     "async start": 3,
     "async killed program": 1,
     "async stopped training": 1,
 }
 FROM_OUTSIDE = ("SIGKILL", "SIGKILL", "SIGKILL", "SIGSEGV", "SIGSTOP", *IGNORED)
-WHO = {"host": "sampler process", "worker": "worker", "copier": "memory copier"}
+WHO = {
+    "host": "sampler process",
+    "worker": "worker",
+    "copier": "memory copier",
+    "rank": "optimizer rank",
+}
 ENDS_S = 6.0  # that several groups of processes take to end in turn, after a checkpoint
 
 
@@ -108,13 +114,15 @@ def draw_async_trial(rng: random.Random, kind: str) -> AsyncTrial:
     """A random trial of a kind."""
     faults = {
         "async signal": FROM_OUTSIDE,
+        "async rank": FROM_OUTSIDE,
         "async environment": (*EXCEPTIONS, *DEATHS, *STANDSTILLS),
         "async start": ("SIGKILL",),
     }.get(kind, ("none",))
     layout = rng.choice(list(LAYOUTS))
-    learner = rng.choice(["dqn", "vtrace"])
-    whom = ["host", "worker", "copier"]
-    if layout == "async serial":
+    ranks = kind == "async rank"
+    learner = "dqn" if ranks else rng.choice(["dqn", "vtrace"])
+    whom = ["rank"] if ranks else ["host", "worker", "copier"]
+    if layout == "async serial" and not ranks:
         whom.remove("worker")
     if learner == "vtrace":
         whom.remove("copier")
@@ -161,9 +169,10 @@ def runner_of(trial: AsyncTrial, directory: Path, n_itr: int = 10**6, **kwargs: 
         n_steps=n_itr * trial.T * 8,
         affinity=dict(
             sampler=[dict(n_workers=2) for _ in range(trial.n_hosts)],
-            optimizer=dict(torch_threads=1),
+            optimizer=[dict(torch_threads=1)] * (2 if trial.whom == "rank" else 1),
         ),
         seed=1,
+        rank_timeout_s=TIMEOUT_S,
         log_interval_steps=10**9,
         checkpoint_dir=directory / "checkpoint",
         **kwargs,
@@ -183,7 +192,7 @@ class Strike(Hook):
     def on_start(self, runner: Any) -> None:
         """Begin to count time."""
         self.began, self.family = time.monotonic(), list(_family())
-        if self.trial.kind == "async signal":
+        if self.trial.kind in ("async signal", "async rank"):
             threading.Timer(self.trial.delay_s, self._strike, (runner,)).start()
 
     def on_iteration(self, runner: Any, itr: int) -> None:
@@ -198,12 +207,16 @@ class Strike(Hook):
         victim = self.trial.victim
         if self.trial.whom == "copier":
             (target,) = runner._copier.processes
+        elif self.trial.whom == "rank":
+            (target,) = runner.optimizers._pool.processes
         else:
             target = runner.sampler.processes[victim % self.trial.n_hosts]
         pid = target.pid
         self.name = f"{WHO[self.trial.whom]} {victim % self.trial.n_hosts}"
         if self.trial.whom == "copier":
             self.name = f"{WHO['copier']} 0"
+        if self.trial.whom == "rank":
+            self.name = f"{WHO['rank']} 1"
         if self.trial.whom == "worker":
             self.name = "worker"
             family = psutil.Process(pid).children(recursive=True)
