@@ -22,7 +22,9 @@ HIDDEN = 32
 _worker: dict[str, Any] = {}  # a pool's process: its environment and policy
 
 
-def rlpyt_run(env_id: str, batched: bool = False, popsize: int = POPSIZE) -> Workload:
+def rlpyt_run(
+    env_id: str, batched: bool = False, popsize: int = POPSIZE, seed: int = 1
+) -> Workload:
     """rlpyt's classes, as a script would build them."""
     from rlpyt.envs.gym import make
     from rlpyt.envs.vector.make import make_vec
@@ -30,7 +32,9 @@ def rlpyt_run(env_id: str, batched: bool = False, popsize: int = POPSIZE) -> Wor
     from rlpyt.es.algo import CmaesAlgo
     from rlpyt.es.collector import PopulationCollector
     from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
+    from rlpyt.utils.seed import set_seed
 
+    set_seed(seed)
     sampler = CpuSampler(
         EnvCls=make_vec if batched else make,
         env_kwargs=dict(id=env_id),
@@ -40,7 +44,7 @@ def rlpyt_run(env_id: str, batched: bool = False, popsize: int = POPSIZE) -> Wor
     )
     agent = EsAgent(model_kwargs=dict(hidden_sizes=[HIDDEN]))
     algo = CmaesAlgo(sigma0=SIGMA0, diagonal=True)
-    examples = sampler.initialize(agent, affinity=dict(n_workers=N_WORKERS), seed=1)
+    examples = sampler.initialize(agent, affinity=dict(n_workers=N_WORKERS), seed=seed)
     algo.initialize(agent, 1000, sampler.batch_spec, sampler.mid_batch_reset, examples)
     itr = 0
     try:
@@ -54,15 +58,15 @@ def rlpyt_run(env_id: str, batched: bool = False, popsize: int = POPSIZE) -> Wor
         sampler.shutdown()
 
 
-def cma_pool(env_id: str, policy: str, popsize: int = POPSIZE) -> Workload:
+def cma_pool(env_id: str, policy: str, popsize: int = POPSIZE, seed: int = 1) -> Workload:
     """The cma package with a pool of processes, which keep environment and policy."""
     import cma
 
     context = multiprocessing.get_context("spawn")
     with context.Pool(N_WORKERS, _start, (env_id, policy)) as pool:
-        n = pool.apply(_size)
-        opts = {"popsize": popsize, "seed": 1, "verbose": -9, "CMA_diagonal": True}
-        es = cma.CMAEvolutionStrategy(np.zeros(n), SIGMA0, opts)
+        x0 = pool.apply(_initial)
+        opts = {"popsize": popsize, "seed": 1 + seed, "verbose": -9, "CMA_diagonal": True}
+        es = cma.CMAEvolutionStrategy(x0, SIGMA0, opts)
         itr = 0
         while True:
             solutions = es.ask()
@@ -91,8 +95,11 @@ def _start(env_id: str, policy: str) -> None:
         _worker["bounds"] = env.action_space.low, env.action_space.high
 
 
-def _size() -> int:
-    return sum(p.numel() for p in _worker["model"].parameters())
+def _initial() -> Any:
+    """Parameters [P] that torch gives a new policy, where rlpyt begins, too."""
+    from torch.nn.utils import parameters_to_vector
+
+    return parameters_to_vector(_worker["model"].parameters()).detach().double().numpy()
 
 
 def _play(vector: Any, seed: int) -> tuple[float, int]:

@@ -1,0 +1,89 @@
+"""Return against wall time of CMA-ES, beside the cma package with a pool of two processes.
+
+    python -m benchmarks.evolution_curves                  # about twelve minutes on two cores
+    python -m benchmarks.evolution_curves --only cartpole
+    python -m benchmarks.evolution_curves --report         # runs nothing, draws
+
+The searches are those of `benchmarks.evolution`: 32 candidates, a perceptron of 32, diagonal
+covariance; each runs for a fixed time, in turn with the others. A row is a generation, its return
+the mean of its candidates. Rows lie in data/results/es-..., pictures go to docs/images.
+"""
+
+import argparse
+import csv
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.evolution import cma_pool, rlpyt_run
+from benchmarks.harness import THREAD_VARIABLES
+from benchmarks.learning import IMAGES, RUNS, SEEDS
+from rlpyt.utils.in_child import run_in_child
+from rlpyt.vis.curves import plot_runs
+
+# Environment and seconds of a search.
+SEARCHES = {
+    "cartpole": ("CartPole-v1", 6.0),
+    "pendulum": ("Pendulum-v1", 25.0),
+    "halfcheetah": ("HalfCheetah-v5", 45.0),
+}
+CONTENDERS: dict[str, Any] = {
+    "rlpyt": (rlpyt_run, {}),
+    "cma-pool": (cma_pool, {"policy": "numpy"}),
+    "cma-pool-torch": (cma_pool, {"policy": "torch"}),
+}
+COLUMNS = ("Diagnostics/CumSteps", "Diagnostics/CumTime (s)", "ReturnAverage")
+
+
+def place(search: str, contender: str, seed: int) -> Path:
+    """Where a search's rows lie."""
+    return RUNS / f"es-{search}-{contender}" / f"run_{seed}"
+
+
+def record(search: str, contender: str, seed: int) -> None:
+    """One search, to its end in time; what it has cost to start does not count."""
+    (env_id, seconds), (build, kwargs) = SEARCHES[search], CONTENDERS[contender]
+    directory = place(search, contender, seed)
+    directory.mkdir(parents=True, exist_ok=True)
+    config = {"env": env_id, "by": contender, "seed": seed}
+    (directory / "config.json").write_text(json.dumps(config) + "\n", encoding="utf-8")
+    workload = build(env_id, seed=seed, **kwargs)
+    next(workload)  # starts processes; its generation counts as the first row
+    steps, began = 0, time.perf_counter()
+    with open(directory / "progress.csv", "w", newline="", encoding="utf-8") as file:
+        rows = csv.writer(file)
+        rows.writerow(COLUMNS)
+        passed = 0.0
+        while passed < seconds:
+            generation = next(workload)
+            passed = time.perf_counter() - began
+            steps += generation.steps
+            rows.writerow([steps, passed, generation.return_])
+    workload.close()
+
+
+def main() -> None:
+    """Run searches in turn and draw them."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", default="", help="searches whose name contains this")
+    parser.add_argument("--report", action="store_true", help="run nothing")
+    args = parser.parse_args()
+    os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
+    chosen = [search for search in SEARCHES if args.only in search]
+    for seed in () if args.report else SEEDS:
+        for search in chosen:
+            for contender in CONTENDERS:
+                print(f"{search}, {contender}, seed {seed}", flush=True)
+                run_in_child(record, search, contender, seed, what="a search", starts_others=True)
+    for search in chosen:
+        paths = [RUNS / f"es-{search}-{contender}" for contender in CONTENDERS]
+        picture = IMAGES / f"es-{search}.png"
+        print(plot_runs(paths, picture, x="Diagnostics/CumTime (s)", x_label="seconds"))
+
+
+if __name__ == "__main__":
+    main()
