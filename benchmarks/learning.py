@@ -162,7 +162,7 @@ EXPERIMENTS = [
     ),
     Experiment(
         "sac-tqc-HalfCheetah",
-        "train sac HalfCheetah-v5 --steps 50000 --algo.n-drop-quantiles 2 "
+        "train sac HalfCheetah-v5 --steps 50000 --algo.n-drop-quantiles 0 "
         '--agent.args \'{"n_critics": 3, "q_model_kwargs": {"n_quantiles": 25}}\'',
         SEEDS,
         "more than plain SAC",
