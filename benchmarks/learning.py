@@ -153,7 +153,7 @@ EXPERIMENTS = [
     ),
     Experiment(
         "sac-droq-HalfCheetah",
-        "train sac HalfCheetah-v5 --steps 50000 "
+        "train sac HalfCheetah-v5 --steps 25000 "
         "--algo.replay-ratio 1024 --algo.policy-update-interval 4 "
         '--agent.args \'{"q_model_kwargs": {"layer_norm": true, "dropout": 0.01}}\'',
         SEEDS,
