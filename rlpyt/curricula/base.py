@@ -49,7 +49,7 @@ class Curriculum:
 
     score: Score | None = None
     rng: np.random.Generator
-    _state: tuple[str, ...] = ()  # attributes that a checkpoint keeps: numbers, arrays, lists
+    _state: tuple[str, ...] = ()  # attributes that a checkpoint keeps, see ``envs.state``
 
     def __init__(self, tasks: int | TaskSpace | tuple[Any, Any]) -> None:
         self.space = task_space(tasks)
@@ -93,11 +93,21 @@ class Curriculum:
         return {}
 
     def state_dict(self) -> dict[str, Any]:
-        """All that it has learnt, and its random stream, as a plain tree."""
-        return {
-            "rng": pack_rng(self.rng),
-            **{name: pack(getattr(self, name)) for name in self._state},
-        }
+        """All that it has learnt, and its random stream, as a plain tree.
+
+        Raises:
+            TypeError: one of ``_state`` is no plain value.
+        """
+        return {"rng": pack_rng(self.rng), **{name: self._packed(name) for name in self._state}}
+
+    def _packed(self, name: str) -> Any:
+        try:
+            return pack(getattr(self, name))
+        except TypeError as error:
+            raise TypeError(
+                f"{type(self).__name__}._state names {name!r}, and {error} A checkpoint keeps "
+                "numbers, strings, arrays, and lists, tuples and dicts (with string keys) of such."
+            ) from None
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from what ``state_dict`` gave."""

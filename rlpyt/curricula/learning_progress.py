@@ -51,7 +51,7 @@ class LearningProgress(Curriculum):
         p_theta: of ``learning_progress``, at most 0.99; 0.1 in the paper.
 
     Raises:
-        ValueError: a number is out of range.
+        ValueError: a number is out of range, or tasks are not numbered.
     """
 
     _state = ("fast", "slow", "n_played")
@@ -66,6 +66,7 @@ class LearningProgress(Curriculum):
         p_theta: float | None = None,
     ) -> None:
         super().__init__(tasks)
+        assert self.n_tasks  # or it raises: tasks must have numbers
         for name, value in (
             ("rate_fast", rate_fast), ("rate_slow", rate_slow), ("epsilon", epsilon)
         ):  # fmt: skip

@@ -26,12 +26,15 @@ class SyllabusCurriculum(Curriculum):
         tasks: as of ``Curriculum``; ``None``: as many as its task space has.
 
     Raises:
+        TypeError: it is no curriculum of Syllabus.
         ValueError: it needs updates at every step.
     """
 
     def __init__(
         self, curriculum: Any, tasks: int | TaskSpace | tuple[Any, Any] | None = None
     ) -> None:
+        if not (hasattr(curriculum, "sample") and hasattr(curriculum, "num_tasks")):
+            raise TypeError(f"{curriculum!r:.100} must be a curriculum of syllabus.core.")
         super().__init__(int(curriculum.num_tasks) if tasks is None else tasks)
         if getattr(curriculum, "requires_step_updates", False):
             raise ValueError(

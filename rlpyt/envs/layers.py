@@ -9,9 +9,11 @@ def wrappers_of(env: Any) -> list[Any]:
     return list(_inwards(env))
 
 
-def find_wrapper(env: Any, name: str) -> Any:
-    """The outermost layer whose class is called ``name``, or ``None``."""
-    return next((layer for layer in _inwards(env) if type(layer).__name__ == name), None)
+def find_wrapper(env: Any, which: str | type) -> Any:
+    """The outermost layer of a class, given itself or by its name, or ``None``."""
+    name = which if isinstance(which, str) else which.__name__
+    layers = (layer for layer in _inwards(env) if type(layer).__name__ == name)
+    return next((layer for layer in layers if which in (name, type(layer))), None)
 
 
 def _inwards(env: Any) -> Iterator[Any]:

@@ -28,6 +28,8 @@ def build_curriculum(options: RunOptions) -> Any:
         return None
     if name not in CURRICULA:
         raise UnknownName("curriculum", name, CURRICULA)
+    if not n_tasks:
+        raise ValueError(f"sampler.curriculum={name!r} chooses among tasks: give sampler.n_tasks.")
     whole_number("sampler.n_tasks", n_tasks, 1)
     module, cls = CURRICULA[name].split(":")
     return getattr(importlib.import_module(module), cls)(n_tasks)

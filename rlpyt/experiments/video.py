@@ -1,6 +1,7 @@
 """Films of agents: one episode after the other, or several side by side."""
 
 import contextlib
+import itertools
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +18,7 @@ from rlpyt.experiments.build import env_recipe
 from rlpyt.experiments.run import Run
 from rlpyt.samplers.blocks import bounds_of
 from rlpyt.utils.buffer import buffer_from_example, buffer_func, numpify_buffer, torchify_buffer
+from rlpyt.utils.checks import whole_number
 from rlpyt.vis.images import Image, captioned, picture_of, shrunk, tile
 from rlpyt.vis.progress import PathLike
 from rlpyt.vis.style import short_number
@@ -81,11 +83,15 @@ def record_agent(
 
     Raises:
         ImportError: imageio with imageio-ffmpeg is missing; says what to install.
-        ValueError: an argument is out of range, or the environment has no pictures to give.
+        TypeError, ValueError: an argument is out of range, or the environment has no pictures.
     """
+    if not isinstance(grid, tuple | list) or len(grid) != 2:
+        raise TypeError(f"grid={grid!r} must be (rows, columns).")
     output, n_tiles = Path(path), grid[0] * grid[1]
     if output.suffix.lower() not in SUFFIXES:
         raise ValueError(f"{output} must end in one of {', '.join(SUFFIXES)}.")
+    if fps is not None:
+        whole_number("fps", fps, 1)
     if min(*grid, episodes, max_steps) < 1:
         raise ValueError(f"grid={grid}, episodes={episodes}, max_steps={max_steps}: at least 1.")
     with _without_window(), _environments(env, min(n_tiles, episodes)) as envs:
@@ -94,9 +100,8 @@ def record_agent(
         first = next(shots)  # whether there are pictures at all, before a file is begun
         pace = fps or _fps(envs[0])
         with _writer(output, min(pace, GIF_FPS) if output.suffix == ".gif" else pace) as film:
-            film.append_data(_assemble(first, n_tiles, grid[1], captions))
-            n = 1
-            while n < max_steps and (shot := next(shots, None)) is not None:
+            n = 0
+            for shot in itertools.islice(itertools.chain([first], shots), max_steps):
                 film.append_data(_assemble(shot, n_tiles, grid[1], captions))
                 n += 1
     return n
@@ -228,8 +233,8 @@ def _actor(agent: Any, envs: Sequence[Any], deterministic: bool, itr: int) -> _A
         return _AskFunction(agent, len(envs))
     if agent.model is None:
         agent.initialize(envs[0].spaces)
-    agent.deterministic = deterministic
     agent.eval_mode(itr)
+    agent.set_deterministic(deterministic, itr)
     agent.reset()
     return _AskAgent(agent, envs[0].spaces, len(envs))
 
@@ -273,16 +278,25 @@ def _assemble(rows: list[_Episode], n_tiles: int, ncol: int, captions: bool) -> 
     return np.pad(image, ((0, height % 2), (0, width % 2), (0, 0)))
 
 
-def _writer(path: Path, fps: int) -> Any:
+@contextlib.contextmanager
+def _writer(path: Path, fps: int) -> Iterator[Any]:
+    """A film is under its name only once it is whole."""
     try:
         import imageio.v2 as imageio
         import imageio_ffmpeg  # noqa: F401
     except ImportError as error:
         raise ImportError(f"{error.name} is missing: pip install 'rlpyt[plot]'.") from error
     path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".new-{path.name}")
+    settings: dict[str, Any] = {"fps": fps, "macro_block_size": 2}
     if path.suffix.lower() == ".gif":
-        return imageio.get_writer(path, mode="I", duration=1000 / fps, loop=0)
-    return imageio.get_writer(path, fps=fps, macro_block_size=2)
+        settings = {"mode": "I", "duration": 1000 / fps, "loop": 0}
+    try:
+        with imageio.get_writer(beside, **settings) as film:
+            yield film
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

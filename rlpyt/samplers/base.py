@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from rlpyt.curricula.base import Curriculum
 from rlpyt.curricula.env import TaskEnvs
 from rlpyt.samplers.collections import BatchSpec, TrajInfo
 from rlpyt.utils.checks import check_range, whole_number
@@ -71,6 +72,11 @@ class BaseSampler:
             raise TypeError(
                 f"CollectorCls={CollectorCls!r:.100} must be a class with a method collect_batch, "
                 "derived from rlpyt.samplers.collectors.DecorrelatingStartCollector."
+            )
+        if curriculum is not None and not isinstance(curriculum, Curriculum):
+            raise TypeError(
+                f"curriculum={curriculum!r:.100} must be a curriculum with its tasks, such as "
+                "rlpyt.curricula.prioritized.PrioritizedLevelReplay(64)."
             )
         if curriculum is not None and not isinstance(EnvCls, TaskEnvs):
             EnvCls = TaskEnvs(EnvCls, curriculum.space)

@@ -23,6 +23,7 @@ class _Engine:
 
     Raises:
         ValueError: the sampler's environments wait after an episode for the batch to end.
+        RuntimeError: the sampler is not initialized.
     """
 
     def __init__(self, sampler: Any) -> None:
@@ -31,6 +32,8 @@ class _Engine:
                 "the sampler's environments wait for the end of the batch after an episode, and "
                 "zeros are recorded meanwhile; take a collector that resets at once."
             )
+        if getattr(sampler, "agent", None) is None:
+            raise RuntimeError(f"initialize the {type(sampler).__name__} with an agent first.")
         self.sampler = sampler
         self._itr = 0
         fresh = sampler.max_decorrelation_steps == 0 and not sampler.begun

@@ -95,12 +95,12 @@ def buffer_method(buffer_: Any, method_name: str, *args: Any, **kwargs: Any) -> 
 
 
 def torchify_buffer(buffer_: Any) -> Any:
-    """Numpy arrays become tensors over the same memory; tensors stay."""
+    """Numpy arrays become tensors over the same memory; tensors stay, and so do lists and dicts."""
     return buffer_func(buffer_, _to_torch)
 
 
 def numpify_buffer(buffer_: Any) -> Any:
-    """Tensors become numpy arrays over the same memory; arrays stay."""
+    """Tensors become numpy arrays over the same memory; arrays stay, and so do lists and dicts."""
     return buffer_func(buffer_, _to_numpy)
 
 

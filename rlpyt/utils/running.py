@@ -22,8 +22,13 @@ def update_mean_var_count_from_moments(
 
     Returns:
         mean [*shape], var [*shape] and count.
+
+    Raises:
+        ValueError: both are empty.
     """
     total = count + batch_count
+    if total <= 0:
+        raise ValueError(f"counts of {count} and {batch_count}: there is no datum to be of.")
     share, delta = batch_count / total, batch_mean - mean
     var = (1 - share) * var + share * batch_var + share * (1 - share) * delta**2
     return mean + share * delta, var, total

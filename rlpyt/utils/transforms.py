@@ -99,7 +99,7 @@ def explained_variance(y_true: ArrayLike, y_pred: ArrayLike) -> float:
 
     1 is perfect, 0 no better than a constant, below 0 worse. With several outputs it is the mean
     of each one's. Where ``y_true`` does not vary it is 1 if the error does not either, else 0, as
-    scikit-learn has it.
+    scikit-learn has it. What is not finite gives NaN.
 
     Args:
         y_true, y_pred: [n] or [n, outputs]; dimensions of size 1 do not count.
@@ -114,6 +114,8 @@ def explained_variance(y_true: ArrayLike, y_pred: ArrayLike) -> float:
             f"y_true of shape {np.shape(y_true)} and y_pred of shape {np.shape(y_pred)} must be "
             "equal: [n] or [n, outputs]."
         )
+    if not np.isfinite([true, predicted]).all():
+        return float("nan")
     left = np.atleast_1d(np.var(true - predicted, axis=0))
     all_ = np.atleast_1d(np.var(true, axis=0))
     varies = all_ > 0

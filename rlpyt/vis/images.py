@@ -25,7 +25,7 @@ def tile(images: Sequence[Image], ncol: int = 8, padding: int = 2, pad_value: in
     """Put pictures into one, row by row, with a frame around each.
 
     Args:
-        images: N pictures [H, W, C] uint8, all of one shape.
+        images: N pictures [H, W, C], all of one shape, with values as of ``as_bytes``.
         ncol: pictures in a row; with fewer than that there is one row of N.
         padding: pixels between pictures and around all.
         pad_value: of these pixels, 0 (black) to 255 (white); also of places left over.
@@ -37,6 +37,7 @@ def tile(images: Sequence[Image], ncol: int = 8, padding: int = 2, pad_value: in
         ValueError: there are no pictures, they differ in shape, or a number is out of range.
     """
     _check_grid(ncol, padding, pad_value)
+    images = [as_bytes(image) for image in images]
     shapes = {image.shape for image in images}
     if len(shapes) != 1:
         raise ValueError(f"a grid needs pictures of one shape, got {sorted(shapes) or 'none'}.")
@@ -80,7 +81,7 @@ class GridImage:
             x: [H, W], [C, H, W] or [N, C, H, W] with values in [0, 255]; C is 1 (gray) or 3.
 
         Raises:
-            ValueError: it is of another shape, or values are out of range.
+            ValueError: it is of another shape, or values are out of range (see ``as_bytes``).
         """
         array = np.asarray(x)
         batch = array.reshape((1,) * max(0, 4 - array.ndim) + array.shape)
@@ -89,11 +90,7 @@ class GridImage:
                 f"shape {list(array.shape)} is that of no picture: expected [H, W], [C, H, W] or "
                 "[N, C, H, W], with C of 1 or 3."
             )
-        if batch.size and not (batch.min() >= 0 and batch.max() <= 255):
-            raise ValueError(
-                f"values from {batch.min()} to {batch.max()} are out of [0, 255]; scale them first."
-            )
-        images = np.round(batch).astype(np.uint8).transpose(0, 2, 3, 1)  # channels last
+        images = as_bytes(batch).transpose(0, 2, 3, 1)  # channels last
         self._images += list(np.broadcast_to(images, (*images.shape[:3], 3)))
 
     def __call__(self, **settings: int) -> Image:
@@ -134,10 +131,10 @@ class ImageViewer:
         """Show a picture.
 
         Args:
-            x: [H, W, 3] uint8, or [H, W] for gray.
+            x: [H, W, 3], or [H, W] for gray, with values as of ``as_bytes``.
 
         Raises:
-            ValueError: it is of another shape.
+            ValueError: it is of another shape, or values are out of range.
             ImportError: matplotlib is not installed.
         """
         image = np.asarray(x)
@@ -148,7 +145,7 @@ class ImageViewer:
             self.window = _open_windows()
             if not self.window:
                 print(f"No display: pictures are in {self.path}, the newest at any time.")
-        image = shrunk(image.astype(np.uint8), self.max_width)
+        image = shrunk(as_bytes(image), self.max_width)
         if self.window:
             self._draw(image)
         else:
@@ -186,11 +183,14 @@ def picture_of(env: Any) -> Image:
     Raises:
         ValueError: it has no such picture to give.
     """
-    render = getattr(env, "render", None)
+    render, name = getattr(env, "render", None), type(getattr(env, "unwrapped", env)).__name__
     if render is None:
-        raise ValueError(f"{type(env).__name__} draws no pictures: it has no method render.")
+        raise ValueError(f"{name} draws no pictures: it has no method render.")
     with_mode = "mode" in inspect.signature(render).parameters
-    picture = render(mode="rgb_array") if with_mode else render()
+    try:
+        picture = render(mode="rgb_array") if with_mode else render()
+    except NotImplementedError as error:
+        raise ValueError(f"{name} draws no pictures: it does not implement render.") from error
     if getattr(picture, "ndim", 0) != 3:
         raise ValueError(
             f"{env} gives no RGB picture: render() returned {type(picture)}; environments of "
@@ -198,6 +198,25 @@ def picture_of(env: Any) -> Image:
         )
     image: Image = picture if picture.dtype.kind != "f" else np.round(255 * picture)
     return image.astype(np.uint8, copy=False)
+
+
+def as_bytes(values: ArrayLike) -> Image:
+    """Values from 0 (black) to 255 (white) as bytes, rounded.
+
+    Raises:
+        ValueError: values are out of this range, or seem to be in [0, 1], as models have them.
+    """
+    x = np.asarray(values)
+    if x.dtype == np.uint8 or not x.size:
+        return x.astype(np.uint8, copy=False)
+    low, high = x.min(), x.max()
+    if not (low >= 0 and high <= 255):
+        raise ValueError(f"values from {low} to {high} are out of [0, 255]; scale them first.")
+    if high <= 1 and (x % 1).any():
+        raise ValueError(
+            f"values from {low:g} to {high:g} would all be black, as 255 is white; multiply by 255."
+        )
+    return np.round(x).astype(np.uint8)
 
 
 def shrunk(image: Image, max_width: int) -> Image:

@@ -11,6 +11,8 @@ from rlpyt.curricula.learning_progress import LearningProgress, learning_progres
 from rlpyt.curricula.prioritized import PrioritizedLevelReplay, replay_probabilities
 from rlpyt.curricula.sequential import Sequential, Stage
 from rlpyt.curricula.tasks import BoxTasks, NumberedTasks, task_space
+from rlpyt.envs.toy import CountEnv
+from rlpyt.samplers.serial.sampler import SerialSampler
 
 
 def begun(curriculum, seed=0):
@@ -294,3 +296,27 @@ def test_the_effective_number_of_tasks():
 def test_a_curriculum_must_choose():
     with pytest.raises(NotImplementedError, match="Curriculum must implement sample"):
         begun(Curriculum(3)).sample(1)
+
+
+def test_what_a_checkpoint_cannot_keep_is_named():
+    class Listening(DomainRandomization):
+        _state = ("heard",)
+        heard = [EpisodeResult(1.0, 2)]
+
+    listening = Listening(3)
+    listening.initialize(np.random.default_rng(0))
+    with pytest.raises(
+        TypeError, match=r"Listening._state names 'heard', and EpisodeResult .* lis"
+    ):
+        listening.state_dict()
+
+
+def test_samplers_refuse_what_is_no_curriculum():
+    for wrong in (PrioritizedLevelReplay, "level-replay"):
+        with pytest.raises(TypeError, match=r"such as .*PrioritizedLevelReplay\(64\)"):
+            SerialSampler(CountEnv, {}, batch_T=2, batch_B=1, curriculum=wrong)
+
+
+def test_progress_is_of_numbered_tasks():
+    with pytest.raises(ValueError, match="LearningProgress needs numbered tasks"):
+        LearningProgress(([0.0], [1.0]))

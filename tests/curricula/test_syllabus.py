@@ -152,3 +152,8 @@ def test_the_packages_sequences():
     inner = curricula.SequentialCurriculum([1, 5], ["episodes>=10"], DiscreteTaskSpace(6))
     tasks = play(SyllabusCurriculum(inner), 12)
     assert set(np.ravel(tasks[0])) == {1} and set(np.ravel(tasks[-1])) == {5}
+
+
+def test_what_is_no_curriculum_is_refused():
+    with pytest.raises(TypeError, match="must be a curriculum of syllabus.core"):
+        SyllabusCurriculum(object())

@@ -25,3 +25,9 @@ def test_batches_are_too():
     assert names(envs) == ["StandardizeReward", "EpisodeMonitor", "SerialVectorEnv"]
     assert find_wrapper(envs, "EpisodeMonitor") is envs.env
     assert names(CountEnv()) == ["CountEnv"]
+
+
+def test_layers_are_found_by_class_too():
+    envs = StandardizeReward(EpisodeMonitor(SerialVectorEnv([CountEnv()])))
+    assert find_wrapper(envs, EpisodeMonitor) is envs.env
+    assert find_wrapper(envs.env, StandardizeReward) is None

@@ -165,3 +165,18 @@ def test_bad_requests_leave_no_file(tmp_path):
 def test_captions_say_number_steps_and_return():
     episode = video._Episode(3, np.zeros((1, 1, 3), np.uint8), 12, 1234.56, done=True)
     assert episode.caption == "#3  step 12  return 1.2346k  end"
+
+
+def test_a_film_that_fails_leaves_no_file(tmp_path):
+    def act(observation):
+        raise ZeroDivisionError("the agent is lost")
+
+    with pytest.raises(ZeroDivisionError):
+        record_agent(act, "CartPole-v1", tmp_path / "film.gif")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("wrong", [dict(fps=0), dict(grid="2x2"), dict(grid=(0, 1))])
+def test_films_that_cannot_be_are_refused(wrong, tmp_path):
+    with pytest.raises((TypeError, ValueError), match="|".join(wrong)):
+        record_agent(lambda x: 0, "CartPole-v1", tmp_path / "film.gif", **wrong)

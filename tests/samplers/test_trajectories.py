@@ -228,3 +228,9 @@ def test_nothing_is_joined_over_an_interruption():
     values = samples.agent.bootstrap_value[0].tolist()  # of what followed the second batch
     sampler.shutdown()
     assert [one.last_value for one in pieces[::2]] == pytest.approx(values)
+
+
+def test_a_sampler_that_is_not_initialized_is_refused():
+    sampler = SerialSampler(make, dict(id="CartPole-v1"), batch_T=2, batch_B=1)
+    with pytest.raises(RuntimeError, match="initialize the SerialSampler with an agent first"):
+        EpisodeRunner(sampler)

@@ -100,3 +100,9 @@ def test_smoothing_leaves_polynomials_of_its_degree_alone():
     for wrong in ((6, 2), (7, 7), (21, 2)):
         with pytest.raises(ValueError):
             smooth_filter(y[:20], *wrong)
+
+
+def test_variance_that_is_not_finite_is_not_explained():
+    for true in ([1.0, np.nan, 2.0], [1.0, 2.0, np.inf]):
+        assert np.isnan(explained_variance(true, [1.0, 2.0, 3.0]))
+    assert np.isnan(explained_variance([1.0, 2.0, 3.0], [1.0, np.nan, 2.0]))

@@ -7,6 +7,7 @@ from rlpyt.vis.images import (
     CAPTION_HEIGHT,
     GridImage,
     ImageViewer,
+    as_bytes,
     captioned,
     picture_of,
     shrunk,
@@ -164,3 +165,16 @@ def test_pictures_of_environments():
         picture_of(object())
     with pytest.raises(ValueError, match="rgb_array"):
         picture_of(Draws(None))
+
+
+@pytest.mark.parametrize("show", [lambda x: tile([x]), lambda x: GridImage().add(x[..., 0])])
+def test_values_between_0_and_1_are_not_taken_for_black(show):
+    with pytest.raises(ValueError, match="would all be black, as 255 is white; multiply by 255"):
+        show(np.full((4, 4, 3), 0.5))
+    with pytest.raises(ValueError, match=r"out of \[0, 255\]"):
+        show(np.full((4, 4, 3), 300.0))
+
+
+def test_values_become_bytes():
+    assert as_bytes([[0.0, 127.6], [1.5, 255.0]]).tolist() == [[0, 128], [2, 255]]
+    assert as_bytes(np.ones((2, 2), bool)).tolist() == [[1, 1], [1, 1]]

@@ -41,6 +41,7 @@ def make_vec(
         kwargs: for the environment.
 
     Raises:
+        TypeError: ``id`` is no string.
         ValueError, ImportError: as ``rlpyt.envs.gym.make``.
         UnsupportedVectorEnv: the environment's own batched form cannot be adapted.
     """
@@ -49,6 +50,11 @@ def make_vec(
     from rlpyt.envs.gym_registry import current_id
 
     num_envs = _rows("make_vec", num_envs)
+    if not isinstance(id, str):
+        raise TypeError(
+            f"make_vec takes an environment's id, not {id!r:.100}; of functions make a batch by "
+            "rlpyt.envs.vector.serial.SerialVectorEnv([make_env() for _ in range(n)])."
+        )
     module, _, name = id.rpartition(":")
     if module:  # "module:id" registers it by being imported
         importlib.import_module(module)

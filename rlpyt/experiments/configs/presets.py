@@ -32,6 +32,11 @@ def _joined(*parts: Mapping[str, Mapping[str, Preset]]) -> dict[str, dict[str, P
     return {env: {k: v for part in parts for k, v in part.get(env, {}).items()} for env in envs}
 
 
+# What environments algorithms want that not all families have settings of.
+WANTED = {
+    **dict.fromkeys(continuous.CLASSIC, "continuous actions of vector environments"),
+    **dict.fromkeys(evolution.CLASSIC, "vector environments"),
+}
 TUNED = _joined(policy_gradient.TUNED, q_learning.TUNED, evolution.TUNED)
 
 
@@ -50,9 +55,9 @@ def layers(algo_name: str, env_id: str, family: str, preset: str | None = None) 
     name = preset or family
     if name not in FAMILIES:
         raise UnknownName("preset", name, FAMILIES)
-    if algo_name not in FAMILIES[name] and algo_name in continuous.CLASSIC:
+    if algo_name not in FAMILIES[name] and algo_name in WANTED:
         raise ValueError(
-            f"{algo_name} is for continuous actions of vector environments, and {name} has images "
+            f"{algo_name} is for {WANTED[algo_name]}, and {name} has images "
             f"and discrete actions; {name} takes {', '.join(FAMILIES[name])}. (Or name another "
             "preset.)"
         )

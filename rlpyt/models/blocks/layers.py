@@ -8,6 +8,8 @@ from typing import Any
 
 from torch import nn
 
+from rlpyt.utils.checks import whole_number
+
 
 def make_fc(input_dim: int, hidden_sizes: Sequence[int]) -> nn.ModuleList:
     """Fully connected layers, one after the other.
@@ -17,9 +19,10 @@ def make_fc(input_dim: int, hidden_sizes: Sequence[int]) -> nn.ModuleList:
         hidden_sizes: outputs of each.
 
     Raises:
-        ValueError: there is no layer.
+        TypeError, ValueError: there is no layer, or a size is no number above 0.
     """
     _check_lengths(hidden_sizes=hidden_sizes)
+    whole_number("input_dim", input_dim, 1)
     inputs = [input_dim, *hidden_sizes]
     return nn.ModuleList(nn.Linear(n_in, n) for n_in, n in zip(inputs, hidden_sizes))
 
@@ -39,7 +42,7 @@ def make_cnn(
         kernels, strides, paddings: of each layer; a number, or (height, width).
 
     Raises:
-        ValueError: the lists differ in length, or are empty.
+        TypeError, ValueError: one is no list, they differ in length, or are empty.
     """
     _check_lengths(channels=channels, kernels=kernels, strides=strides, paddings=paddings)
     settings = zip([input_channel, *channels], channels, kernels, strides, paddings)
@@ -106,6 +109,9 @@ def ortho_init(
 
 
 def _check_lengths(**lists: Sequence[Any]) -> None:
+    for name, list_ in lists.items():
+        if not isinstance(list_, Sequence):
+            raise TypeError(f"{name}={list_!r} must be a list with an entry for each layer.")
     lengths = {name: len(list_) for name, list_ in lists.items()}
     if len(set(lengths.values())) != 1 or 0 in lengths.values():
         raise ValueError(f"one entry for each layer is needed, and at least one; got {lengths}.")

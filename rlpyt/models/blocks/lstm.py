@@ -132,7 +132,14 @@ class StackedLSTM(nn.Module):
 
         Returns:
             outputs of the last layer [T, B, H], and the states after the last step.
+
+        Raises:
+            ValueError: the states are of another number of layers.
         """
+        N = len(self.layers)
+        if states is not None and {len(leaf) for leaf in states} != {N}:
+            shapes = [tuple(leaf.shape) for leaf in states]
+            raise ValueError(f"states of shapes {shapes} must be those of {N} layers, [{N}, B, H].")
         before = [None] * len(self.layers) if states is None else list(zip(*states, strict=True))
         after = []
         output = input

@@ -1,7 +1,10 @@
 """A model's parameters as one vector, as numbers to count, and as a file."""
 
 import os
+from typing import Any
 
+import numpy as np
+import safetensors
 import safetensors.torch
 import torch
 from torch import Tensor, nn
@@ -13,7 +16,7 @@ def to_vec(module: nn.Module) -> Tensor:
 
 
 @torch.no_grad()
-def from_vec(module: nn.Module, x: Tensor) -> None:
+def from_vec(module: nn.Module, x: Tensor | np.ndarray[Any, Any]) -> None:
     """Set all parameters from one vector, in place: where they are shared, all see it.
 
     (``torch.nn.utils.vector_to_parameters`` puts new memory in their place, which sampling workers
@@ -21,12 +24,12 @@ def from_vec(module: nn.Module, x: Tensor) -> None:
 
     Args:
         module: whose parameters are set.
-        x: [n], in the order of ``to_vec``; any device and floating dtype.
+        x: [n], in the order of ``to_vec``; any device and floating dtype, or a numpy array.
 
     Raises:
         ValueError: n is another number.
     """
-    parameters = list(module.parameters())
+    parameters, x = list(module.parameters()), torch.as_tensor(x)
     sizes = [parameter.numel() for parameter in parameters]
     if x.shape != (sum(sizes),):
         raise ValueError(
@@ -57,6 +60,10 @@ def load(module: nn.Module, path: str | os.PathLike[str]) -> None:
 
     Raises:
         RuntimeError: names or shapes differ.
+        ValueError: the file is no safetensors file, or damaged.
         FileNotFoundError: there is no such file.
     """
-    safetensors.torch.load_model(module, os.fspath(path))
+    try:
+        safetensors.torch.load_model(module, os.fspath(path))
+    except safetensors.SafetensorError as error:
+        raise ValueError(f"{path} cannot be read as safetensors: {error}.") from error

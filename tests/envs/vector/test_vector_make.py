@@ -66,3 +66,8 @@ def test_workers():
 def test_unknown_ids_have_the_nearest_names():
     with pytest.raises(ValueError, match="CartPole"):
         make_vec("CartPol-v1", 2)
+
+
+def test_functions_are_refused():
+    with pytest.raises(TypeError, match="takes an environment's id, not <function"):
+        make_vec(lambda: None, 2)

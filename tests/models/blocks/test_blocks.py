@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -218,3 +219,24 @@ def test_models_are_saved_and_loaded(tmp_path):
         load(nn.Linear(3, 3), tmp_path / "model.safetensors")
     with pytest.raises(FileNotFoundError):
         load(other, tmp_path / "nowhere.safetensors")
+
+
+def test_numbers_in_place_of_lists_are_refused():
+    with pytest.raises(TypeError, match="hidden_sizes=64 must be a list"):
+        make_fc(3, 64)
+    with pytest.raises(TypeError, match="strides=2 must be a list"):
+        make_cnn(3, [8], [3], 2, [0])
+    with pytest.raises(ValueError, match="input_dim"):
+        make_fc(0, [64])
+
+
+def test_vectors_of_numpy_become_parameters():
+    model = nn.Linear(2, 1)
+    from_vec(model, np.array([1.0, 2.0, 3.0]))
+    assert to_vec(model).tolist() == [1.0, 2.0, 3.0]
+
+
+def test_a_file_of_another_kind_is_named(tmp_path):
+    (tmp_path / "model").write_text("no tensors")
+    with pytest.raises(ValueError, match=r"model cannot be read as safetensors"):
+        load(nn.Linear(2, 1), tmp_path / "model")

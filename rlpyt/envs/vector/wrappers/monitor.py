@@ -82,6 +82,7 @@ class EpisodeMonitor(VectorWrapper):
 
     def _write(self, episodes: list[dict[str, float]]) -> None:
         assert self.filename is not None
+        self.filename.parent.mkdir(parents=True, exist_ok=True)
         with self.filename.open("a", newline="") as file:
             writer = csv.DictWriter(file, (*COLUMNS, *self.info_keys))
             if file.tell() == 0:
