@@ -80,3 +80,12 @@ class NonFiniteError(RlpytError, ArithmeticError):
 
 class ReplayNotReady(RlpytError, RuntimeError):
     """The replay holds too few rows to sample from; sample later."""
+
+
+def itr_of(error: BaseException) -> int:
+    """The iteration of a run that an error came in; -1: in none, but at the door.
+
+    Runners set ``itr`` on what is raised in training, whatever its class.
+    """
+    itr = getattr(error, "itr", -1)
+    return itr if isinstance(itr, int) else -1

@@ -241,6 +241,13 @@ class BaseAgent:
         self._set_training(False)
         self._mode = "eval"
 
+    def set_deterministic(self, deterministic: bool, itr: int) -> None:
+        """In evaluation, take the likeliest action or draw one; for those who play by hand.
+
+        Agents that samplers evaluate without noise in any case draw as in sampling at ``itr``.
+        """
+        self.deterministic = deterministic
+
     def _set_training(self, training: bool) -> None:
         """As ``model.train(training)``, which checks so much that small networks feel it.
 

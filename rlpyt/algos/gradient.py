@@ -8,6 +8,7 @@ import torch
 
 from rlpyt.algos.base import RlAlgorithm
 from rlpyt.algos.optim import GradientStep, checked_arguments
+from rlpyt.algos.precision import warn_of_slow_precision
 from rlpyt.algos.returns import valid_from_done
 from rlpyt.algos.untrained import warn_of_untrained
 from rlpyt.models.utils import bare
@@ -30,6 +31,7 @@ class GradientAlgo(RlAlgorithm):
     clip_grad_norm: float | None
     initial_optim_state_dict: Any
     compile_loss = False  # of those that offer it
+    mixed_precision = False  # likewise
 
     def __post_init__(self) -> None:
         self._losses: dict[str, Any] = {}  # compiled
@@ -50,6 +52,7 @@ class GradientAlgo(RlAlgorithm):
         model = bare(self.agent.model)
         if rank == 0:
             warn_of_untrained(model)
+            self.warn_of_slow_precision()
         names = {p: name for name, p in model.named_parameters()}
         self.gradient_step = GradientStep(
             self.agent.parameters(),
@@ -62,6 +65,11 @@ class GradientAlgo(RlAlgorithm):
         self.optimizer = self.gradient_step.optimizer
         if self.initial_optim_state_dict is not None:
             self.load_optim_state_dict(self.initial_optim_state_dict)
+
+    def warn_of_slow_precision(self) -> None:
+        """Say it, if reduced precision was asked for and costs time here."""
+        if self.mixed_precision:
+            warn_of_slow_precision(self.agent.device)
 
     def load_optim_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load what ``optim_state_dict`` gave; the learning rate stays the algorithm's own."""

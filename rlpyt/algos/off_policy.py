@@ -1,5 +1,6 @@
 """What algorithms that learn from replay share: when, how often, and with which agents."""
 
+import re
 from typing import Any, ClassVar
 
 import torch
@@ -28,7 +29,6 @@ class OffPolicyAlgo(ReplayAlgo):
     target_update_tau: float
     target_update_interval: int
     updates_per_sync: int
-    mixed_precision: bool
 
     learns: ClassVar[str]  # what the agent must give
     ready_agents: ClassVar[str]  # that give it
@@ -123,8 +123,11 @@ class OffPolicyAlgo(ReplayAlgo):
         """
         gives = getattr(agent, "gives", None)
         if gives != self.learns and (gives is not None or not hasattr(agent, "target")):
+            name = type(agent).__name__
+            if name in re.findall(r"\w+", self.ready_agents):  # there are several of this name
+                name += f" of {type(agent).__module__}"
             raise ValueError(
-                f"{type(self).__name__} learns {self.learns}, and {type(agent).__name__} gives "
+                f"{type(self).__name__} learns {self.learns}, and {name} gives "
                 f"{gives or 'no such thing'}; use {self.ready_agents}. (An agent of "
                 "your own says by its class attribute `gives` what its model gives.)"
             )

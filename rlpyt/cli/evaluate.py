@@ -22,7 +22,9 @@ class Eval:
     run: tyro.conf.Positional[Path]  # the run directory
     episodes: int = 20  # how many to play
     seed: int = EVAL_SEED  # of the first episode; the others follow
-    deterministic: bool = True  # take the likeliest action instead of drawing one
+    # take the likeliest action; with --no-deterministic draw one, as in training: from the policy
+    # (ppo, sac), or with the noise of exploration (ddpg, td3)
+    deterministic: bool = True
     json: bool = False  # print every return and length as JSON
 
 

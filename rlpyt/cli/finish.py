@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from rlpyt.errors import WorkerError
+from rlpyt.errors import WorkerError, itr_of
 from rlpyt.experiments import rundir
 from rlpyt.experiments.options import RunOptions
 from rlpyt.experiments.run import load
@@ -31,15 +31,17 @@ def finish(options: RunOptions, run_dir: Path) -> None:
 @contextlib.contextmanager
 def showing_how_to_resume(run_dir: Path) -> Iterator[None]:
     """Around training: if it ends early and left a checkpoint, say how to go on."""
+    way = f"Go on with: {program()} resume {run_dir}"
     try:
         yield
-    except (SystemExit, WorkerError) as error:
+    except SystemExit:
         if rundir.has_checkpoint(run_dir):
-            way = f"Go on with: {program()} resume {run_dir}"
-            if isinstance(error, WorkerError):
-                error.add_note(way)
-            else:
-                print(way, flush=True)
+            print(way, flush=True)
+        raise
+    except Exception as error:
+        failed = isinstance(error, WorkerError) or itr_of(error) >= 0
+        if failed and rundir.has_checkpoint(run_dir):
+            error.add_note(way)
         raise
 
 
@@ -66,7 +68,12 @@ def _optional(what: str, make: object, *args: object) -> None:
     try:
         make(*args)  # type: ignore[operator]
     except Exception as error:
-        print(f"rlpyt: warning: no {what}: {error}", file=sys.stderr)
+        why = str(error) or type(error).__name__
+        print(f"rlpyt: warning: no {what}: {why}", file=sys.stderr)
+
+
+def _another(algo_name: str) -> str:
+    return "dqn" if algo_name == "ppo" else "ppo"
 
 
 def _whereabouts(options: RunOptions, run_dir: Path) -> str:
@@ -82,6 +89,6 @@ def _whereabouts(options: RunOptions, run_dir: Path) -> str:
             f"  {rlpyt} eval {run_dir} --episodes 100",
             f"  {rlpyt} resume {run_dir} --steps {steps}",
             f"  {rlpyt} train {options.algo_name} {options.env} --help     (every setting)",
-            "  make train ALGO=a2c ENV=Acrobot-v1     (another algorithm, another environment)",
+            f"  {rlpyt} train {_another(options.algo_name)} Acrobot-v1     (something else)",
         ]
     )

@@ -1,7 +1,8 @@
 """``rlpyt COMMAND``: picks the command, and turns what goes wrong into one line and an exit code.
 
 Exit codes: 0 done; 1 the run failed; 2 the request cannot be carried out as given; 130 Ctrl-C;
-143 terminated. ``--debug`` anywhere on the line shows the whole traceback instead.
+143 terminated. What a user's environment raises in training keeps its traceback. ``--debug``
+anywhere on the line shows that of any error.
 """
 
 import importlib
@@ -10,7 +11,7 @@ import warnings
 from collections.abc import Sequence
 
 import rlpyt
-from rlpyt.errors import NonFiniteError, RlpytError, WorkerError
+from rlpyt.errors import NonFiniteError, RlpytError, WorkerError, itr_of
 from rlpyt.experiments.options import UnknownName
 from rlpyt.utils.farewell import wait_for_helpers_at_exit
 
@@ -53,13 +54,15 @@ def main(argv: Sequence[str] | None = None) -> None:
         code = run(args)
     except BaseException as error:
         known = [exit_code for kind, exit_code in EXIT_CODES if isinstance(error, kind)]
-        if debug or not known:
-            raise
         stopped = isinstance(error, KeyboardInterrupt)
+        in_training = itr_of(error) >= 0
+        foreign = in_training and not isinstance(error, RlpytError)  # a user's part raised it
+        if debug or not known or foreign:
+            raise
         said = "interrupted" if stopped else str(error) or type(error).__name__
-        notes = getattr(error, "__notes__", []) if isinstance(error, WorkerError) else []
+        code = 1 if in_training else known[0]
+        notes = getattr(error, "__notes__", []) if code == 1 else []
         print("\n".join([f"rlpyt: error: {said}", *notes]), file=sys.stderr)
-        code = known[0]
     sys.exit(code)
 
 

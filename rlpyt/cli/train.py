@@ -37,7 +37,8 @@ def main(args: Sequence[str]) -> int:
         options, given_dir = read_flags(algo_name, env_id, flags)
     else:
         given = read_options(config)
-        options, given_dir = read_flags(given.algo_name, given.env, args, given)
+        flags = _without_names(args, given, config)
+        options, given_dir = read_flags(given.algo_name, given.env, flags, given)
     algo_name, env_id = options.algo_name, options.env
     if not torchrun.is_first():
         train(options, given_dir or Path())  # rank 0 writes, and speaks
@@ -127,6 +128,17 @@ def _positionals(args: Sequence[str]) -> tuple[tuple[str, str], list[str]]:
         "give an algorithm and an environment first, as in `rlpyt train ppo CartPole-v1`; "
         "`rlpyt train --help` lists what there is."
     )
+
+
+def _without_names(args: Sequence[str], given: RunOptions, config: str) -> list[str]:
+    """Flags alone, where ALGO ENV may stand beside ``--config`` if they say the same."""
+    names = list(args[: next((i for i, arg in enumerate(args) if arg.startswith("-")), None)])
+    if names not in ([], [given.algo_name], [given.algo_name, given.env]):
+        raise UsageError(
+            f"--config {config} is a run of {given.algo_name} on {given.env}; {' '.join(names)} "
+            "was asked for: leave ALGO ENV out to take its settings, or leave --config out."
+        )
+    return list(args[len(names) :])
 
 
 def _early_flag(name: str, flags: Sequence[str]) -> str | None:

@@ -123,7 +123,7 @@ class GymEnvWrapper(EnvLayer):
         self._next_seed = int(seed)
 
     def get_state(self) -> dict[str, Any] | None:
-        """Return the exact state of classic control and MuJoCo environments, else ``None``."""
+        """Return the exact state, as far as ``gym_state`` knows it, else ``None``."""
         state = gym_state.get_state(self.env)
         return None if state is None else {**state, "next_seed": self._next_seed}
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import gymnasium
 
+from rlpyt.envs import mujoco_warnings
+
 _VERSIONED = re.compile(r"(?P<name>.+)-v(?P<version>\d+)")
 _OLD_ATARI = re.compile(
     r"(?P<game>[A-Za-z]+?)(?P<ram>-ram)?(?P<frames>NoFrameskip|Deterministic)?-v(?P<version>[04])"
@@ -44,6 +46,8 @@ def make_registered(env_id: Any, *args: Any, **kwargs: Any) -> Any:
     current, settings = current_id(env_id)
     entry_point = str(gymnasium.registry[current].entry_point)
     try:
+        if "envs.mujoco" in entry_point:
+            mujoco_warnings.say_once()
         return gymnasium.make(current, *args, **{**settings, **kwargs})
     except (ImportError, gymnasium.error.DependencyNotInstalled) as error:
         package = next((p for part, p in _INSTALL.items() if part in entry_point), None)

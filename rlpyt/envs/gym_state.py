@@ -1,11 +1,12 @@
 """Exact state of Gymnasium environments, layer by layer, as plain trees.
 
-Known are classic control and MuJoCo under the wrappers that ``gymnasium.make`` adds and those
-that remember nothing. For anything else ``get_state`` is ``None``: a resumed run starts a new
-episode there. For an environment of your own, extend ``GymEnvWrapper.get_state`` and
-``set_state`` in a subclass.
+Known are classic control, MuJoCo and environments with ``get_state()`` and ``set_state(state)`` of
+their own, under the wrappers that ``gymnasium.make`` adds and those that remember nothing. For
+anything else ``get_state`` is ``None``: a resumed run starts a new episode there. Where a wrapper
+of your own remembers something, extend ``GymEnvWrapper.get_state`` and ``set_state``.
 """
 
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -39,6 +40,7 @@ MUJOCO_DERIVED = (
 )  # fmt: skip
 
 
+OWN = "own"  # the key of a state that an environment gives itself
 MUJOCO_ATTRIBUTES = ("goal", "goal_pos", "cylinder_pos")
 
 
@@ -97,15 +99,34 @@ def _get_simulator(env: Any) -> Any:
         return {a: pack(getattr(env, a)) for a in CLASSIC_ATTRIBUTES if hasattr(env, a)}
     if module.startswith("gymnasium.envs.mujoco"):
         return _get_mujoco(env)
-    return None
+    return _get_own(env)
 
 
 def _set_simulator(env: Any, state: Mapping[str, Any]) -> None:
     if type(env).__module__.startswith("gymnasium.envs.classic_control"):
         for attribute, value in state.items():
             setattr(env, attribute, unpack(value))
+    elif OWN in state:
+        env.set_state(unpack(state[OWN]))
     else:
         _set_mujoco(env, state)
+
+
+def _get_own(env: Any) -> dict[str, Any] | None:
+    """What the environment's own ``get_state`` gives, if it has that as we ask for it."""
+    get, take = getattr(env, "get_state", None), getattr(env, "set_state", None)
+    if not callable(get) or not callable(take):
+        return None
+    try:
+        inspect.signature(get).bind()
+        inspect.signature(take).bind("state")
+    except (TypeError, ValueError):  # they mean something else
+        return None
+    state = get()
+    try:
+        return None if state is None else {OWN: pack(state)}
+    except TypeError:  # it has no plain form, and a checkpoint holds nothing else
+        return None
 
 
 def _get_mujoco(env: Any) -> dict[str, Any]:

@@ -168,11 +168,12 @@ def _agent_kwargs(options: RunOptions, cls: Any) -> dict[str, Any]:
         UnknownName: the agent does not take one.
     """
     own = ("model_kwargs",)  # options of their own: hidden_sizes, model, ...
-    known = [name for name in named_arguments(cls) if name not in own]
+    taken = [name for name in named_arguments(cls) if name not in own]
+    useless = () if getattr(cls, "has_v", False) else ("v_model_kwargs",)  # but taken, as in rlpyt
     for name in options.agent.args:
-        if name not in known:
+        if name not in taken:
             kind = f"argument (agent.args) of {options.algo_name}'s agent:"
-            raise UnknownName(kind, name, known)
+            raise UnknownName(kind, name, set(taken) - set(useless))
     return dict(options.agent.args)
 
 

@@ -20,12 +20,12 @@ from rlpyt.errors import WorkerError
 from rlpyt.experiments import rundir
 from rlpyt.experiments.agents import build_agent, collector_kwargs
 from rlpyt.experiments.curriculum import build_curriculum, with_tasks
-from rlpyt.experiments.options import RunOptions, UnknownName
+from rlpyt.experiments.hardware import affinities
+from rlpyt.experiments.options import MAX_LEAD, RunOptions, UnknownName
 from rlpyt.samplers.collections import TrajInfo
 from rlpyt.utils import torchrun
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.in_child import run_in_child
-from rlpyt.utils.processes import available_cpus
 
 ALGORITHMS = {
     "ppo": "rlpyt.algos.pg.ppo:PPO",
@@ -263,45 +263,22 @@ def build_runner(
         seed=options.seed,
         log_interval_steps=options.eval_interval_steps or options.log_interval_steps,
         checkpoint_dir=checkpoints,
-        checkpoint_interval_steps=options.checkpoint_interval_steps,
+        checkpoint_interval_steps=options.checkpoint_steps,
         resume_from=checkpoints if resume else None,
         hooks=list(hooks),
     )
 
 
-def affinities(options: RunOptions) -> Any:
-    """What the runner is told about the machine, of every rank where there are several.
-
-    Raises:
-        ValueError: see ``affinity``; torchrun has started another number of ranks, or ranks that
-            cannot be.
-    """
-    own, here = affinity(options), torchrun.place()
-    if here is not None and options.sampler.asynchronous:
-        raise ValueError(
-            "an asynchronous run starts its processes itself: run it without torchrun."
-        )
-    if here is not None:
-        if options.ranks not in (1, here.world_size):
-            raise ValueError(
-                f"ranks={options.ranks}, and torchrun has started {here.world_size}; leave it out."
-            )
-        return own
-    first = own["cuda_idx"]
-    several = [
-        {**own, "cuda_idx": None if first is None else first + rank}
-        for rank in range(options.ranks)
-    ]
-    if options.sampler.asynchronous:
-        return {"sampler": own, "optimizer": several}
-    return several if options.ranks > 1 else own
-
-
 def _check_counts(options: RunOptions) -> None:
     """Refuse what nobody else would notice before training has ended."""
-    for name in ("checkpoint_interval_steps", "eval_interval_steps"):
-        whole_number(name, getattr(options, name), 0)
-    whole_number("ranks", options.ranks, 1)
+    whole_number("checkpoint_interval_steps", options.checkpoint_steps, 0)
+    whole_number("eval_interval_steps", options.eval_interval_steps, 0)
+    lead = options.sampler.max_lead
+    if lead < -1 or (lead != MAX_LEAD and not options.sampler.asynchronous):
+        raise ValueError(
+            f"sampler.max_lead={lead} must be at least 0, or -1 for any number of batches, and is "
+            "for asynchronous runs (sampler.asynchronous)."
+        )
     whole_number("eval_episodes", options.eval_episodes, 1 if options.eval_interval_steps else 0)
 
 
@@ -329,22 +306,6 @@ def env_spaces(recipe: EnvRecipe, in_child: bool = False) -> Any:
         return env.spaces
     finally:
         env.close()
-
-
-def affinity(options: RunOptions) -> dict[str, Any]:
-    """What the runner is told about the machine.
-
-    Raises:
-        ValueError: ``device`` is neither cpu nor cuda nor cuda:N.
-    """
-    known = re.fullmatch(r"cpu|cuda(?::(?P<index>\d+))?", options.device)
-    if known is None:
-        raise ValueError(f"device={options.device!r} must be cpu, cuda or cuda:N, such as cuda:0.")
-    cuda_idx = None if options.device == "cpu" else int(known["index"] or 0)
-    elsewhere = options.sampler.kind in ("serial", "ray")  # Ray's actors are not on these cores
-    n_workers = 1 if elsewhere else options.sampler.n_workers
-    threads = whole_number("torch_threads", options.torch_threads, 0) or len(available_cpus())
-    return {"n_workers": n_workers, "cuda_idx": cuda_idx, "master_torch_threads": threads}
 
 
 def _toy_class(name: str) -> Any:

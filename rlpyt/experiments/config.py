@@ -6,6 +6,8 @@ for one in config.make_configs():
 """
 
 import inspect
+import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from rlpyt.utils.checks import whole_number
-from rlpyt.utils.launching.variant import VariantLevel, identity, make_variants
+from rlpyt.utils.launching.amount import MAX_RUNS
+from rlpyt.utils.launching.variant import VariantLevel, cross_levels, identity
 from rlpyt.utils.seed import check_seed, set_seed, stream, undisturbed
 
 ID = "ID"
@@ -85,9 +88,16 @@ class Config:
         for key, item in self.items.items():
             self._check(key, item)
 
+    @property
+    def n_configs(self) -> int:
+        """How many configurations there are, without making them."""
+        return self.num_sample * math.prod(len(grid.values) for grid in self._of(Grid).values())
+
     def make_configs(self) -> list[dict[str, Any]]:
         """All configurations, each with its number as "ID"; the last grid changes fastest."""
-        cells = make_variants(*map(_level, self._of(Grid).items()))[0]
+        if self.n_configs > MAX_RUNS:
+            warnings.warn(f"{self.n_configs:,} configurations are made.", stacklevel=2)
+        cells = cross_levels(*map(_level, self._of(Grid).items()))[0]
         if self.seed is None:
             return self._completed(cells, np.random.default_rng())
         with undisturbed():
@@ -119,12 +129,13 @@ class Config:
         if isinstance(item, Grid):
             if isinstance(item.values, str) or not isinstance(item.values, Sequence | np.ndarray):
                 raise TypeError(f"{key}: Grid takes a list of values, got {item.values!r}.")
+            if not len(item.values):
+                raise ValueError(f"{key}: Grid has no values; give some, or leave {key} out.")
             values = list(map(identity, item.values))
             if len(set(values)) < len(values):
                 raise ValueError(
                     f"{key}: Grid repeats the values {list(item.values)!r}; drop some."
                 )
-            make_variants(_level((key, item)))
         if isinstance(item, Sample | Condition) and not callable(item.f):
             raise TypeError(f"{key}: {type(item).__name__} takes a function, got {item.f!r}.")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from rlpyt.sweeps.jobs import Job
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.files import atomic_write
 from rlpyt.utils.launching.affinity import encode_affinity
+from rlpyt.utils.launching.amount import MAX_RUNS, check_count
 from rlpyt.utils.launching.machine import names_of_gpus
 from rlpyt.utils.seed import check_seed
 from rlpyt.utils.serialize import dumps, loads
@@ -26,7 +27,16 @@ Run = Callable[[dict[str, Any], int, Any, str], Any]
 
 
 class ExperimentError(RlpytError, RuntimeError):
-    """Some of an experiment's calls failed; the others' results are kept."""
+    """Some of an experiment's calls failed; the others' results are kept.
+
+    Attributes:
+        exit_codes: of the failed calls, by their directories ``<ID>/<seed>``; negative: the signal
+            that killed it; ``None``: it was not carried out, or nobody knows.
+    """
+
+    def __init__(self, said: str, exit_codes: Mapping[str, int | None]) -> None:
+        super().__init__(said)
+        self.exit_codes = dict(exit_codes)
 
 
 def run_experiment(
@@ -40,6 +50,7 @@ def run_experiment(
     gpu_ids: Sequence[int] | None = None,
     retries: int = 0,
     say: Callable[[str], None] = say_now,
+    max_runs: int = MAX_RUNS,
 ) -> list[Any]:
     """Call ``run(config, seed, device, logdir)`` for every configuration and seed.
 
@@ -58,6 +69,7 @@ def run_experiment(
         gpu_ids: which GPUs; by default all.
         retries: how often a failed call is tried again, with workers.
         say: takes one line about what has happened.
+        max_runs: more calls are asked about on a terminal, and refused elsewhere.
 
     Returns:
         Results of all calls, those of the first configuration first.
@@ -65,12 +77,14 @@ def run_experiment(
     Raises:
         ExperimentError: a call failed; the others have been made.
         FileExistsError: ``log_dir`` holds another experiment.
-        ValueError, TypeError: there are no seeds, or an argument is of the wrong kind.
+        NotADirectoryError: ``log_dir`` is a file, or would lie in one.
+        ValueError, TypeError: there are no seeds, an argument is of the wrong kind, or there are
+            more calls than ``max_runs``.
         SystemExit: with workers: 130 after Ctrl-C, 143 after SIGTERM or ``rlpyt sweep stop``.
     """
-    seeds = [check_seed(seed) for seed in seeds]
-    if not seeds or len(set(seeds)) < len(seeds):
-        raise ValueError(f"seeds={seeds} must be different, and at least one.")
+    seeds = _checked(run, config, seeds, log_dir)
+    remedy = "pass max_runs to run_experiment if you mean it"
+    check_count(config.n_configs * len(seeds), max_runs, os.fspath(log_dir), remedy)
     pairs = list(itertools.product(config.make_configs(), seeds))
     devices = itertools.cycle(_devices(use_gpu, gpu_ids))
     calls = [Call(one, seed, device) for (one, seed), device in zip(pairs, devices)]
@@ -83,6 +97,24 @@ def run_experiment(
     if code > 1:
         raise SystemExit(code)
     return _results(sweep)
+
+
+def _checked(
+    run: Run, config: Config, seeds: Sequence[int], log_dir: str | os.PathLike[str]
+) -> list[int]:
+    """The seeds; what cannot be is refused before anything is made."""
+    if not callable(run):
+        raise TypeError(f"run={run!r} must be a function: run(config, seed, device, logdir).")
+    if not isinstance(config, Config):
+        raise TypeError(f"config must be a Config, as in Config({{'lr': 0.1}}), got {config!r}.")
+    found = [check_seed(seed) for seed in seeds]
+    if not found or len(set(found)) < len(found):
+        raise ValueError(f"seeds={found} must be different, and at least one.")
+    root = Path(log_dir).absolute()
+    nearest = next(path for path in (root, *root.parents) if path.exists())
+    if not nearest.is_dir():
+        raise NotADirectoryError(f"log_dir={str(log_dir)!r}: {nearest} is a file; choose another.")
+    return found
 
 
 def _here(run: Run, call: Call, root: Path) -> Any:
@@ -171,10 +203,12 @@ def _plain(value: Any) -> Any:
 def _results(sweep: SweepDirectory) -> list[Any]:
     failed = [job for job in sweep.jobs() if job.state() != "done"]
     if failed:
-        first = failed[0]
-        said = "\n".join(first.last_lines())
+        ends = {job.job.name: attempts[-1] for job in failed if (attempts := job.attempts())}
+        told = [f"{name} ({last.outcome()})" for name, last in ends.items()]
+        first, said = failed[0].job.name, "\n".join(failed[0].last_lines())
         raise ExperimentError(
-            f"{len(failed)} of {len(sweep.jobs())} calls did not end well: "
-            f"{', '.join(job.job.name for job in failed)}. {first.job.name} said last:\n{said}"
+            f"{len(failed)} of {len(sweep.jobs())} calls did not end well: {', '.join(told)}. "
+            f"{first} said last:\n{said}",
+            {name: last.exit_code for name, last in ends.items()},
         )
     return [loads((job.path / RESULT).read_bytes()) for job in sweep.jobs()]

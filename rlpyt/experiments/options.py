@@ -14,6 +14,8 @@ from rlpyt.version import VERSION
 
 FORMAT = 1  # of config.json; raised when an older reader would misread it
 CONFIG = "config.json"
+MAX_LEAD = 2  # batches; unless told otherwise
+MOST_UNSAVED_STEPS = 250_000  # between two checkpoints, unless told otherwise
 
 
 class UnknownName(ValueError):
@@ -45,7 +47,8 @@ class SamplerOptions:
     batch_B: int = 8  # environments side by side, shared out over the workers
     max_decorrelation_steps: int = 100  # random steps, at most, before the first batch
     asynchronous: bool = False  # while the agent trains, in processes of the sampler's own
-    max_lead: int = 2  # (asynchronous) batches ahead of the updates that are due; -1: any number
+    # (asynchronous) batches ahead of the updates that are due; -1: any number
+    max_lead: int = MAX_LEAD
     # what chooses the task of each episode, in environments that take tasks; level-replay:
     # prioritised level replay, for algorithms with values of states (ppo, a2c, vtrace)
     curriculum: Literal["none", "uniform", "learning-progress", "level-replay"] = "none"
@@ -75,7 +78,8 @@ class Settings:
     device: str = "cpu"  # cpu, cuda or cuda:1; where the network is trained
     torch_threads: int = 1  # of the training process; 0: one per core, for large networks
     log_interval_steps: int = 10_000  # steps between two rows of progress.csv
-    checkpoint_interval_steps: int = 50_000  # steps between two checkpoints; 0: only at the end
+    # steps between two checkpoints; None: a tenth of the run, at most 250000; 0: only at the end
+    checkpoint_interval_steps: int | None = None
     eval_interval_steps: int = 0  # steps between evaluations in training; 0: only at the end
     eval_episodes: int = 20  # episodes per evaluation; 0: none
     tensorboard: bool = False  # write TensorBoard event files into the run directory as well
@@ -83,6 +87,12 @@ class Settings:
     env_args: dict[str, Any] = field(default_factory=dict)  # arguments of the environment
     sampler: SamplerOptions = SamplerOptions()
     agent: AgentOptions = AgentOptions()
+
+    @property
+    def checkpoint_steps(self) -> int:
+        """The interval between checkpoints, whether it was given or not; 0: only at the end."""
+        given = self.checkpoint_interval_steps
+        return min(max(self.steps // 10, 1), MOST_UNSAVED_STEPS) if given is None else given
 
 
 @dataclass(frozen=True, kw_only=True)

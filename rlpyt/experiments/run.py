@@ -1,5 +1,6 @@
 """A run in its directory: train it, load it, let its agent play."""
 
+import contextlib
 import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -13,13 +14,18 @@ from rlpyt.experiments import rundir
 from rlpyt.experiments.agents import build_agent
 from rlpyt.experiments.build import EnvRecipe, build_runner, env_recipe, env_spaces
 from rlpyt.experiments.curriculum import with_tasks
+from rlpyt.experiments.hardware import with_ranks_of_torchrun
 from rlpyt.experiments.options import RunOptions, read_options
+from rlpyt.runners.hooks import Hook
 from rlpyt.samplers.blocks import bounds_of
 from rlpyt.utils import torchrun
 from rlpyt.utils.buffer import buffer_func, numpify_buffer
+from rlpyt.utils.checkpoint import load_checkpoint
 from rlpyt.utils.logging import logger
-from rlpyt.utils.logging.context import begun_by_this_job, run_context
+from rlpyt.utils.logging.context import begun_by_this_job, run_context, write_params
 from rlpyt.utils.logging.lock import RunDirectoryError, RunLock
+from rlpyt.utils.processes import summary_of
+from rlpyt.utils.seed import set_seed, undisturbed
 
 EVAL_SEED = 1_000_000  # far from the seeds of training, so that evaluation meets other episodes
 
@@ -44,18 +50,19 @@ def train(
         SystemExit: 130 or 143 after Ctrl-C or SIGTERM, with a checkpoint saved.
         WorkerError: a worker failed; a checkpoint is saved once an iteration was complete.
     """
+    options = with_ranks_of_torchrun(options)
     if not torchrun.is_first():
         build_runner(options, run_dir, resume=resume).train()
         return
     if not begun_by_this_job(run_dir):
         _check_run_dir(run_dir, resume)
     new, created = not run_dir.exists(), False
+    hooks = [*hooks, ResumedSettings(options, run_dir)] if resume else hooks
     runner = build_runner(options, run_dir, hooks=hooks, resume=resume)
     context = run_context(
         run_dir,
-        run_ID=options.seed,
-        name=f"{options.algo_name} {options.env}",
-        log_params=asdict(options),
+        **_named(options),
+        log_params=None if resume else asdict(options),
         snapshot_mode="last",
         use_summary_writer=options.tensorboard,
         resume=resume,
@@ -65,11 +72,29 @@ def train(
             logger.set_console(False)  # hooks show what a person needs; the rest is in debug.log
             with context:
                 created = new
-                options.write(run_dir)
+                if not resume:
+                    options.write(run_dir)
                 runner.train()
     finally:
         if created and runner.itr < 0 and not rundir.has_rows(run_dir):  # it could not even begin
             shutil.rmtree(run_dir, ignore_errors=True)
+
+
+class ResumedSettings(Hook):
+    """Writes the settings of a resumed run, once nothing speaks against going on with it."""
+
+    def __init__(self, options: RunOptions, run_dir: Path) -> None:
+        self.options, self.run_dir = options, run_dir
+
+    def on_start(self, runner: Any) -> None:
+        """All checks are behind us."""
+        self.options.write(self.run_dir)
+        write_params(self.run_dir, **_named(self.options), log_params=asdict(self.options))
+
+
+def _named(options: RunOptions) -> dict[str, Any]:
+    """What params.json calls the run."""
+    return {"run_ID": options.seed, "name": f"{options.algo_name} {options.env}"}
 
 
 def _check_run_dir(run_dir: Path, resume: bool) -> None:
@@ -171,13 +196,14 @@ class Run:
             observation: as :meth:`env` gives it, without leading dimensions; for vectors and
                 images that is what gymnasium's environment gives, too.
             reward: that came with it; only recurrent agents look at it.
-            deterministic: take the distribution's mode instead of a sample.
+            deterministic: take the distribution's mode instead of a sample; policies without a
+                distribution (DDPG, TD3) are then without the noise that they explore by.
 
         Returns:
             The action, for the environment's ``step``.
         """
         inputs = buffer_func((observation, self._prev_action, np.float32(reward)), _row)
-        self.agent.deterministic = deterministic
+        self.agent.set_deterministic(deterministic, self.itr)
         action, _ = self.agent.step(*inputs)
         self._prev_action = buffer_func(numpify_buffer(action), np.take, 0, 0)
         if self._bounds is None:
@@ -223,37 +249,52 @@ class Run:
         """
         if episodes < 1:
             raise ValueError(f"episodes={episodes} must be at least 1.")
-        env = self.env()
-        try:
+        with undisturbed(), contextlib.closing(self.env()) as env:
+            set_seed(seed)  # for what is drawn
             played = [self.play(env, seed + i, deterministic) for i in range(episodes)]
-        finally:
-            env.close()
         returns = tuple(float(info.get("GameScore", info.Return)) for info in played)
         return Evaluation(returns, tuple(int(i.Length) for i in played), seed, deterministic)
 
 
 def load(run_dir: Path | str) -> Run:
-    """Rebuild the trained agent of a run directory.
+    """Rebuild the trained agent of a run directory, from params.pkl or the newest checkpoint.
 
     Raises:
         FileNotFoundError: there is no run, or it has not saved its agent yet.
-        ValueError: its configuration cannot be read.
+        ValueError: its configuration or params.pkl cannot be read.
+        CheckpointError: there is no params.pkl, and no checkpoint is valid.
     """
     path = Path(run_dir)
     options = read_options(path)
-    snapshot = path / rundir.SNAPSHOT
-    if not snapshot.is_file():
-        raise FileNotFoundError(
-            f"{path} has no {rundir.SNAPSHOT} yet: it is written with each log interval, every "
-            f"{options.log_interval_steps} steps."
-        )
+    state, itr = _saved_agent(path, options)
     recipe = with_tasks(env_recipe(options.env, options.env_args), options)
     spaces = env_spaces(recipe)
     agent = build_agent(options, spaces)
     agent.initialize(spaces)
-    state = torch.load(snapshot, map_location="cpu", weights_only=True)
-    agent.load_state_dict(state["agent_state_dict"])
-    return Run(path, options, recipe, agent, state["itr"])
+    agent.load_state_dict(state)
+    return Run(path, options, recipe, agent, itr)
+
+
+def _saved_agent(path: Path, options: RunOptions) -> tuple[dict[str, Any], int]:
+    """The agent's state, and the iteration that it is of."""
+    snapshot, checkpoints = path / rundir.SNAPSHOT, path / rundir.CHECKPOINTS
+    if snapshot.is_file():
+        try:
+            state = torch.load(snapshot, map_location="cpu", weights_only=True)
+            return state["agent_state_dict"], state["itr"]
+        except Exception as error:  # torch has many, and names no file
+            way = "the run has no checkpoint either: train anew."
+            if rundir.has_checkpoint(path):
+                way = f"delete it, and the newest checkpoint in {checkpoints} is taken instead."
+            said = summary_of(error, 100)
+            raise ValueError(f"{snapshot} is damaged or cut off ({said}): {way}") from error
+    if not rundir.has_checkpoint(path):
+        raise FileNotFoundError(
+            f"{path} has no {rundir.SNAPSHOT} yet: it is written with each log interval, every "
+            f"{options.log_interval_steps} steps."
+        )
+    state = load_checkpoint(checkpoints).state
+    return state["agent"], state["itr"]
 
 
 def _row(leaf: Any) -> torch.Tensor:

@@ -7,6 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from rlpyt.utils.checks import whole_number
+
 # Stock nonlinearities as functions, for the shortcut of ``run_layers``: (in place, anew).
 FUNCTIONS: dict[type[nn.Module], tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]] = {
     nn.Tanh: (torch.tanh_, torch.tanh),
@@ -76,10 +78,15 @@ class MlpModel(nn.Module):
 
 
 def size_list(sizes: int | Sequence[int] | None) -> list[int]:
-    """Layer sizes as a list; one number is one layer, ``None`` none."""
+    """Layer sizes as a list; one number is one layer, ``None`` none.
+
+    Raises:
+        TypeError, ValueError: a size is no whole number, or below 1.
+    """
     if sizes is None:
         return []
-    return [sizes] if isinstance(sizes, int) else list(sizes)
+    several = list(sizes) if isinstance(sizes, Iterable) else [sizes]
+    return [whole_number(f"hidden_sizes={sizes!r}: a layer's size", n, 1) for n in several]
 
 
 def init_orthogonal(module: nn.Module, gain: float) -> None:

@@ -226,6 +226,7 @@ class AsyncRlBase(MinibatchRlBase):
         assert self.feed is not None
         batch = self.feed.next()
         self.agent.train_mode(itr)
+        self.updating = True
         try:
             learn = self._learn if self.due is None else self._learn_from_replay
             opt_infos = list(learn(batch))
@@ -233,7 +234,7 @@ class AsyncRlBase(MinibatchRlBase):
             self.trained_itr = itr
             raise
         self.store_diagnostics(itr, batch.traj_infos, joined(self.algo.opt_info_fields, opt_infos))
-        self.trained_itr = itr
+        self.trained_itr, self.updating = itr, False
         if (itr + 1) % self.log_interval_itrs == 0 or itr + 1 == self.n_itr:
             self._evaluate_and_log(itr)
         self.feed.allow(itr + 1)

@@ -4,6 +4,7 @@ Rank 0 is the runner's own process. The others draw from the same replay, in sha
 take every step with it; gradients are averaged.
 """
 
+import socket
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
@@ -157,6 +158,12 @@ class OptimizerPool(Pool):
 
     target = optimizer_main
     who = "optimizer rank"
+    others = 1  # rank 0 is the parent
+
+    def _named(self, rank: int) -> str:
+        number, pid = self._specs[rank].rank, self.processes[rank].pid
+        world_size = len(self._specs) + self.others
+        return f"{self.who} {number} of {world_size} (pid {pid} on {socket.gethostname()})"
 
     def _place_of(self, rank: int, action: Any = None) -> place.Place:
         return place_of_optimizer(self._specs[rank])
@@ -250,6 +257,7 @@ class Optimizers:
                 self._raise_theirs(others, error)
             self._given_up = True
             wait([others])
+            error.add_note(f"(in {OptimizerPool.who} 0 of {self.world_size})")
             raise
         others.result()
         return result

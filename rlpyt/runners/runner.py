@@ -2,12 +2,14 @@
 
 import os
 import time
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from rlpyt.errors import WorkerError
+from rlpyt.runners import failures
 from rlpyt.runners import state as run_state
 from rlpyt.runners.base import BaseRunner
+from rlpyt.runners.diagnostics import begin_row, record_progress
 from rlpyt.runners.hooks import CheckpointHook, Hook, StopSignals
 from rlpyt.samplers.layout import Hardware, decoded
 from rlpyt.utils import checkpoint
@@ -16,6 +18,11 @@ from rlpyt.utils.logging import logger
 from rlpyt.utils.processes import pin
 from rlpyt.utils.prog_bar import ProgBarCounter
 from rlpyt.utils.seed import check_seed, env_seed, make_seed, set_seed
+
+NEW_EPISODES = (
+    "The resumed run starts new episodes: the checkpoint has no state of its environments, or that "
+    "of another sampler."
+)
 
 
 class MinibatchRlBase(BaseRunner):
@@ -76,6 +83,8 @@ class MinibatchRlBase(BaseRunner):
         self.itr = -1
         self.trained_itr = -1  # the last whole iteration
         self.start_itr = 0
+        self.begun = False  # all is set up, the first iteration (or evaluation) is under way
+        self.updating = False  # in an iteration, agent and algorithm being of no whole one
         self.saved_itr = -1  # of the newest checkpoint
         self.owes_evaluation = False  # a signal cut the last one short; it is made up for on resume
         self.before_evaluation: dict[str, Any] | None = None  # what it has changed since
@@ -167,7 +176,8 @@ class MinibatchRlBase(BaseRunner):
 
         Raises:
             SystemExit: Ctrl-C (code 130) or SIGTERM (143) stopped the run, after a checkpoint.
-            WorkerError: a worker died or hung; after a checkpoint of the last whole iteration.
+            WorkerError: a worker died or hung; after a checkpoint of the last whole iteration, as
+                after whatever else environments raise in this process.
         """
         stopped = ""  # by a signal; one that comes after the last iteration stops nothing
         with self._signals as signals:
@@ -176,6 +186,7 @@ class MinibatchRlBase(BaseRunner):
                 self.resume_from = self.resume_from or run_state.to_resume(self)
                 n_itr = self.startup()
                 self._tell("on_start")
+                self.begun = True
                 if self._eval and (self.start_itr == 0 or self.owes_evaluation):
                     self._evaluate_and_log(self.itr)
                 signals.at_once = False
@@ -192,10 +203,8 @@ class MinibatchRlBase(BaseRunner):
                     if asked_to_stop:
                         self.save_checkpoint(itr)
                         break
-            except WorkerError as error:
-                saved = run_state.rescue(self)
-                if saved:
-                    error.add_note(f"Checkpoint after iteration {self.trained_itr} in {saved}.")
+            except Exception as error:
+                failures.attend_to(error, self)
                 raise
             finally:
                 self._tell("on_end")
@@ -212,9 +221,10 @@ class MinibatchRlBase(BaseRunner):
         if getattr(self.sampler, "interrupted", False) and hasattr(self.algo, "interrupt"):
             self.algo.interrupt()
         self.agent.train_mode(itr)
+        self.updating = True
         opt_info = self.algo.optimize_agent(itr, samples)
         self.store_diagnostics(itr, traj_infos, opt_info)
-        self.trained_itr = itr
+        self.trained_itr, self.updating = itr, False
         if (itr + 1) % self.log_interval_itrs == 0 or itr + 1 == self.n_itr:
             self._evaluate_and_log(itr)
 
@@ -310,8 +320,10 @@ class MinibatchRlBase(BaseRunner):
         self.itr = self.trained_itr = self.saved_itr = state["itr"]
         self.start_itr = self.itr + 1
         logger.rewind(self._iteration_column, self.itr)
-        note = "" if exact else "; environments cannot be restored and start new episodes"
-        logger.log(f"Resumed from {path}, after iteration {self.itr}{note}.")
+        logger.log(f"Resumed from {path}, after iteration {self.itr}.")
+        if not exact:
+            logger.log(NEW_EPISODES)
+            warnings.warn(NEW_EPISODES)
 
     def saved_state(self) -> tuple[dict[str, Any], Any]:
         """What ``resume_from`` holds, and where in it that is; raises as ``resume`` does."""
@@ -356,39 +368,15 @@ class MinibatchRlBase(BaseRunner):
             self.save_itr_snapshot(max(itr, 0))
         now = time.monotonic()
         self._cum_time = now - self._start_time
-        elapsed = max(now - self._last_time - eval_time, 1e-9)
-        updates = self.algo.update_counter
-        steps = self.itr_batch_size * (itr - self._last_logged_itr)
-        new_updates = updates - self._last_update_counter
-        samples_used = getattr(self.algo, "_batch_size", 0) * self.world_size
-        total = (itr + 1) * self.itr_batch_size
-        nan = float("nan")
         with logger.tabular_prefix(prefix):
             if self._eval:
                 logger.record_tabular("CumTrainTime", self._cum_time - self._cum_eval_time)
             self.log_iteration(itr)
-            logger.record_tabular("CumTime (s)", self._cum_time)
-            logger.record_tabular("CumSteps", total)
-            logger.record_tabular("CumCompletedTrajs", self._cum_completed_trajs)
-            logger.record_tabular("CumUpdates", updates)
-            logger.record_tabular("StepsPerSecond", steps / elapsed if steps else nan)
-            logger.record_tabular("UpdatesPerSecond", new_updates / elapsed if steps else nan)
-            logger.record_tabular(
-                "ReplayRatio", new_updates * samples_used / steps if steps else nan
-            )
-            logger.record_tabular(
-                "CumReplayRatio", updates * samples_used / total if total else nan
-            )
-            for part in (self.sampler, self.algo):
-                for name, value in getattr(part, "statistics", dict)().items():
-                    logger.record_tabular(name, value)
+            record_progress(self, itr, eval_time, now)
         self._log_infos(traj_infos)
         logger.set_iteration(max(itr, 0))
         self._last_row: dict[str, Any] = logger.dump_tabular(with_prefix=False)
-        self._last_time = time.monotonic()
-        self._last_update_counter = updates
-        self._last_logged_itr = itr
-        self._new_completed_trajs = 0
+        begin_row(self, itr)
 
     def log_iteration(self, itr: int) -> None:
         """The columns that say where the run is."""

@@ -10,7 +10,6 @@ import torch
 
 from rlpyt.utils.checkpoint import load_checkpoint
 from rlpyt.utils.collections import AttrDict
-from rlpyt.utils.logging import logger
 from rlpyt.utils.resumption import asked_to_resume
 
 
@@ -28,28 +27,6 @@ def gather(runner: Any, itr: int) -> dict[str, Any]:
         "owes_evaluation": runner.owes_evaluation,
         **(runner.before_evaluation or evaluation_changes(runner)),
     }
-
-
-def rescue(runner: Any) -> Any:
-    """After the death of a worker, save what is intact; returns where, or ``None``.
-
-    Workers are needed for sampling and evaluation only, so agent and algorithm are those of the
-    last whole iteration. The environments are lost and begin anew, unless they died in an
-    evaluation: the state before it is at hand, and the evaluation is owed.
-    """
-    if runner.trained_itr <= runner.saved_itr:
-        return None
-    if runner.before_evaluation is not None:
-        runner.owes_evaluation = True
-    else:
-        lost: dict[str, Any] = {"stations": [], "kind": []}
-        lost.update(getattr(runner.sampler, "lasting_state", dict)())
-        runner.before_evaluation = {"sampler": lost, "random": random_state()}
-    try:
-        return runner.save_checkpoint(runner.trained_itr)
-    except Exception as error:  # the worker's death matters more
-        logger.log(f"checkpoint not saved: {error!r}")
-        return None
 
 
 def evaluation_changes(runner: Any) -> dict[str, Any]:
@@ -106,6 +83,12 @@ def check_fits(saved: dict[str, Any], runner: Any) -> None:
         ValueError: they differ; the message says in what.
     """
     own = describe(runner)
+    ranks = saved.get("world_size", runner.world_size), runner.world_size
+    if ranks[0] != ranks[1]:
+        raise ValueError(
+            f"the checkpoint is of a run with {ranks[0]} ranks (world_size), this one has "
+            f"{ranks[1]}: resume with as many as it began with, nothing else would fit."
+        )
     odd = [f"{k}: {saved[k]!r}, this run {v!r}" for k, v in own.items() if saved.get(k, v) != v]
     if odd:
         raise ValueError("the checkpoint is of another run: " + "; ".join(odd) + ".")

@@ -182,7 +182,8 @@ class SyncRlMixin(Ranked):
 class SyncRl(SyncRlMixin, MinibatchRl):
     """Training in several ranks, with statistics of the trajectories of all of them.
 
-        SyncRl(algo, agent, sampler, n_steps=1e6, affinity=[dict(cuda_idx=0), dict(cuda_idx=1)])
+        ranks = [dict(cuda_idx=0), dict(cuda_idx=1)]
+        SyncRl(algo=algo, agent=agent, sampler=sampler, n_steps=1e6, affinity=ranks)
 
     Args:
         log_traj_window: how many of the last trajectories a row describes.

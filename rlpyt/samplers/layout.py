@@ -10,6 +10,7 @@ import torch
 
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.launching.affinity import affinity_from_code
+from rlpyt.utils.launching.machine import n_granted_cpus
 from rlpyt.utils.launching.placement import listed, placed
 from rlpyt.utils.launching.resources import is_code
 from rlpyt.utils.processes import available_cpus, pin
@@ -60,7 +61,8 @@ class Hardware:
                 unless their number can be divided by it.
             batch_B: environments to share out; without a number of workers in the affinity, as
                 many are taken as divide it, up to the number of cores.
-            affinity: ``None`` or "auto" (about a worker per available core, nothing pinned), a
+            affinity: ``None`` or "auto" (about a worker per core that a container's quota
+                pays for, nothing pinned), a
                 dictionary such as ``dict(n_workers=4)`` or ``dict(workers_cpus=[0, 1, [2, 3]],
                 master_cpus=[0], cuda_idx=0, master_torch_threads=1, worker_torch_threads=1,
                 set_affinity=True)``, what ``affinity_from_code`` gives, such a code, or an
@@ -78,7 +80,7 @@ class Hardware:
             return affinity
         affinity = _of_one_process(decoded(affinity))
         available = available_cpus()
-        cores = len(available)
+        cores = n_granted_cpus()
         cpus = _of_workers(affinity.get("workers_cpus"))
         if len(cpus) % groups:
             cpus *= groups

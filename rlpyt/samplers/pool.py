@@ -49,6 +49,7 @@ class Pool:
         target: what they run, see ``samplers.workers.obey``.
         who: what they are called.
         daemon: ``False`` where they start processes themselves.
+        others: how many more of the kind there are, not among the children.
 
     Raises:
         WorkerError: a process could not be started, or not get ready.
@@ -57,6 +58,7 @@ class Pool:
     target: Any = None
     who = "process"
     daemon = True  # without processes of their own
+    others = 0  # of the same kind, that are no children
 
     def __init__(
         self,
@@ -89,7 +91,7 @@ class Pool:
             raise
 
     def _start(self, spec: Any, context: Any) -> None:
-        who = f"{self.who} {spec.rank} of {len(self._specs)}"
+        who = f"{self.who} {spec.rank} of {len(self._specs) + self.others}"
         process, pipe = processes.start_child(context, type(self).target, spec, who, self.daemon)
         processes.bound_waits(pipe, max(self._limits))
         self.processes.append(process)
@@ -240,7 +242,8 @@ class Pool:
     ) -> WorkerError:
         pid, place = self.processes[rank].pid, self._place_of(rank, action)
         said = f"{self._named(rank)} {what}"
-        return failure(said, place, self.who, text, stacks, cls, worker=rank, pid=pid)
+        worker = self._specs[rank].rank
+        return failure(said, place, self.who, text, stacks, cls, worker=worker, pid=pid)
 
     def _named(self, rank: int) -> str:
         number, pid = self._specs[rank].rank, self.processes[rank].pid

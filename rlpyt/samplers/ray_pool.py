@@ -265,7 +265,10 @@ class ActorPool:
         for rank in ranks:
             process = self.processes[rank]
             process.still_s = 0.0 if self._has_moved(process, now) else process.still_s + passed
-            setting, limit_s = self._limits.of((process.progress or fresh_progress())[DOING])
+            setting, limit_s = self._limit_of(process)
+            if process.progress and process.still_s > SLOW * limit_s and self._is_gone(process):
+                process.progress = ()  # it is waiting for a place to be started in
+                setting, limit_s = self._limit_of(process)
             if process.still_s > limit_s:
                 raise self._hung(rank, setting, limit_s)
             if process.still_s > SLOW * limit_s and not self._warned:
@@ -275,6 +278,15 @@ class ActorPool:
                     f"{self._place_of(rank)}; after {setting}={limit_s:g} the run ends. Raise it "
                     "if that is no fault."
                 )
+
+    def _limit_of(self, process: RemoteProcess) -> tuple[str, float]:
+        return self._limits.of((process.progress or fresh_progress())[DOING])
+
+    def _is_gone(self, process: RemoteProcess) -> bool:
+        """Whether Ray knows that an actor has died; calls of it then wait, as of one that hangs."""
+        actor_id = process.actor._actor_id.hex()
+        known = self._ray._private.state.actors(actor_id)  # the public way needs a dashboard
+        return bool(known) and known.get("State") != "ALIVE"
 
     def _has_moved(self, process: RemoteProcess, now: float) -> bool:
         """Ask an actor now and then where it is; whether it is somewhere else than before."""
@@ -296,10 +308,11 @@ class ActorPool:
     def _hung(self, rank: int, setting: str, limit_s: float) -> WorkerError:
         """End an actor that stands still; returns what it was doing, as the error to raise."""
         process, stacks = self.processes[rank], ""
-        if process.pid < 0:
+        if process.pid < 0 or not process.progress:
             free = {k: v for k, v in self._ray.available_resources().items() if "CPU" in k}
-            what = f"was not started within {limit_s:g} s ({setting}); free in the cluster: {free}"
-            return self._error(rank, what, cls=WorkerTimeout)
+            again = "" if process.pid < 0 else "again "
+            what = f"was not started {again}within {limit_s:g} s ({setting})"
+            return self._error(rank, f"{what}; free in the cluster: {free}", cls=WorkerTimeout)
         with contextlib.suppress(self._ray.exceptions.RayError):
             ask = process.actor.stacks.options(concurrency_group=WATCH, max_task_retries=0)
             stacks = self._ray.get(ask.remote(), timeout=PATIENCE_S)

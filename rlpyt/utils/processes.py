@@ -26,7 +26,7 @@ PRELOAD = ["rlpyt.samplers.workers", "rlpyt.samplers.station", "rlpyt.utils.in_c
 LONGEST_TRACEBACK = 20_000  # characters
 FILES_PER_CHILD, FILES_OF_ALL = 6, 12  # that a parent needs at the most
 DEAF_TO = (signal.SIGINT, signal.SIGTERM)  # what terminals and schedulers send to whole groups
-_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+_PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15  # linux/prctl.h
 
 
 def start_context(method: str | None = None) -> Any:
@@ -171,7 +171,7 @@ def starter_lasts(context: Any) -> bool:
 
 
 def be_a_child(cpus: Sequence[int] | None = None, starter_lasts: bool = True) -> None:
-    """Set up this process as a worker: deaf to Ctrl-C, gone when its parent is, pinned.
+    """Set up this process as a worker: named, deaf to Ctrl-C, gone when its parent is, pinned.
 
     Call first thing in the child. The child leads a process group, so that what its environments
     start can be ended with it (``stop``). The deafness is not inherited by such programs.
@@ -188,13 +188,22 @@ def be_a_child(cpus: Sequence[int] | None = None, starter_lasts: bool = True) ->
     signal.pthread_sigmask(signal.SIG_UNBLOCK, DEAF_TO)
     with contextlib.suppress(OSError):
         os.setpgid(0, 0)
-    if starter_lasts and sys.platform.startswith("linux"):
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if sys.platform.startswith("linux"):
+        prctl = ctypes.CDLL(None, use_errno=True).prctl
+        prctl(_PR_SET_NAME, title_of(mp.current_process().name).encode())
+        if starter_lasts:
+            prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     parent = mp.parent_process()
     if parent is not None:
         threading.Thread(target=_die_with, args=(parent,), daemon=True).start()
     if cpus:
         pin(cpus)
+
+
+def title_of(name: str) -> str:
+    """What lists of processes (``ps -o comm``, ``top``) show of one of this name."""
+    who = name.partition(" of ")[0].removeprefix("a ").removeprefix("optimizer ")
+    return f"rlpyt-{who}"
 
 
 def _turn_a_deaf_ear(number: int, frame: Any) -> None:

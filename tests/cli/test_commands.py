@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest.mock import Mock
 
 import psutil
 import pytest
@@ -15,6 +16,8 @@ import torch
 
 import rlpyt
 from rlpyt.cli.main import COMMANDS, main
+from rlpyt.errors import NonFiniteError
+from rlpyt.experiments.options import UnknownName
 from rlpyt.utils.logging.lock import RunLock
 
 TINY = [
@@ -73,6 +76,26 @@ def test_eval_reports_the_same_returns_each_time(trained, capsys):
     assert reports[0]["returns"] == [float(n) for n in reports[0]["lengths"]]  # CartPole pays 1
 
 
+def test_a_damaged_snapshot_is_named_with_what_to_play_instead(trained, tmp_path, capsys):
+    run_dir = tmp_path / "run"
+    shutil.copytree(trained, run_dir)
+    evaluate = ("eval", str(run_dir), "--episodes", "3", "--json")
+    assert rlpyt_command(*evaluate) == 0
+    whole = capsys.readouterr().out
+    snapshot = run_dir / "params.pkl"
+    snapshot.write_bytes(snapshot.read_bytes()[:500])
+    assert rlpyt_command(*evaluate) == 2
+    err = capsys.readouterr().err
+    assert f"{snapshot} is damaged" in err and f"checkpoint in {run_dir / 'checkpoint'}" in err
+    assert err.count("\n") == 1
+    snapshot.unlink()
+    assert rlpyt_command(*evaluate) == 0
+    assert capsys.readouterr().out == whole
+    shutil.rmtree(run_dir / "checkpoint")
+    assert rlpyt_command(*evaluate) == 2
+    assert "no params.pkl yet" in capsys.readouterr().err
+
+
 def test_plot_draws_a_picture(trained, tmp_path, capsys):
     output = tmp_path / "curve.png"
     assert rlpyt_command("plot", str(trained), "-o", str(output)) == 0
@@ -106,7 +129,27 @@ def test_resume_goes_on_and_refuses_when_all_is_done(tmp_path, capsys):
     assert rlpyt_command("resume", run_dir, "--steps", "128") == 0
     rows = (tmp_path / "run" / "progress.csv").read_text().splitlines()[1:]
     assert len(rows) == 4
-    assert json.loads((tmp_path / "run" / "config.json").read_text())["steps"] == 128
+    for name in ("config.json", "params.json"):
+        assert json.loads((tmp_path / "run" / name).read_text())["steps"] == 128
+
+
+def test_a_configuration_of_another_algorithm_is_not_mistaken_for_this_one(trained, capsys):
+    own = ["--config", str(trained), "--steps", "4"]
+    assert rlpyt_command("train", "td3", "Pendulum-v1", *own) == 2
+    err = capsys.readouterr().err
+    assert "is a run of ppo on CartPole-v1; td3 Pendulum-v1 was asked for" in err
+    assert rlpyt_command("train", "ppo", "CartPole-v1", *own) == 2
+    assert "less than one batch" in capsys.readouterr().err
+
+
+def test_a_refused_resume_changes_nothing(trained, tmp_path, capsys):
+    run_dir = tmp_path / "run"
+    shutil.copytree(trained, run_dir)
+    before = {name: (run_dir / name).read_bytes() for name in ("config.json", "params.json")}
+    for steps, why in (("32", "has its 64 steps already"), ("4", "less than one batch")):
+        assert rlpyt_command("resume", str(run_dir), "--steps", steps) == 2
+        assert why in capsys.readouterr().err
+        assert all((run_dir / name).read_bytes() == was for name, was in before.items())
 
 
 def test_resume_refuses_the_checkpoint_of_another_algorithm(trained, tmp_path, capsys):
@@ -145,6 +188,7 @@ def test_the_default_directory_is_below_data(tmp_path, monkeypatch, capsys):
     said = capsys.readouterr().out
     assert str(run_dir.relative_to(tmp_path)) in said
     assert "Evaluation: return" in said and "Try next:" in said
+    assert "train ppo Acrobot-v1" in said and "make " not in said  # there is no Makefile here
 
 
 @pytest.mark.parametrize(
@@ -177,6 +221,15 @@ def test_the_default_directory_is_below_data(tmp_path, monkeypatch, capsys):
         (["train", "ppo", "CartPole-v1", "--env-args", '{"bogus": 1}'], ["'bogus'"]),
         (["train", "ppo", "CartPole-v1", "--agent.model", '{"bogus": 1}'], ["'bogus'"]),
         (["train", "ppo", "CartPole-v1", "--algo.minibatches", "7"], ["minibatches=7"]),
+        (
+            ["train", "ppo", "CartPole-v1", "--agent.hidden-sizes", "0"],
+            ["hidden_sizes=[0]", "size=0"],
+        ),
+        (["train", "dqn", "CartPole-v1", "--agent.hidden-sizes", "8", "-3"], ["size=-3"]),
+        (
+            ["train", "sac", "Pendulum-v1", "--agent.hidden-sizes", "-3"],
+            ["size=-3 must be at least"],
+        ),
         (["train", "ppo", "CartPole-v1", "--algo.optim-cls", "RMSprob"], ["mean 'RMSprop'?"]),
         (["train", "ppo", "CartPole-v1", "--algo.optim-cls", "LBFGS"], ["unknown optimizer"]),
         (
@@ -233,6 +286,7 @@ def test_a_failing_environment_ends_the_run_with_its_name(fault, tmp_path, capsy
 
 
 OWN_ENVS = """
+import gymnasium
 from rlpyt.envs.toy import BanditEnv
 
 class Good(BanditEnv):
@@ -245,6 +299,22 @@ class Dies(BanditEnv):
         if self.n > 700:
             raise RuntimeError("my own fault.")
         return super().step(action)
+
+class Refuses(BanditEnv):
+    n = 0
+    def step(self, action):
+        self.n += 1
+        if self.n > 700:
+            raise ValueError("my own refusal.")
+        return super().step(action)
+
+class Unseen(gymnasium.Env):
+    observation_space = gymnasium.spaces.Box(-1, 1, (2,), "float32")
+    action_space = gymnasium.spaces.Discrete(2)
+    def reset(self, seed=None, options=None):
+        return self.observation_space.sample(), {}
+    def step(self, action):
+        return self.observation_space.sample(), 0.0, True, False, {}
 
 class Batch(BanditEnv):
     batched = True
@@ -274,18 +344,41 @@ def test_an_environment_of_ones_own_is_trained_and_evaluated(own_envs, tmp_path,
     assert "Batch makes batches of environments" in capsys.readouterr().err
 
 
+def test_an_environment_that_draws_no_pictures_is_named(own_envs, capsys):
+    run = ["--run-dir", "run", "--steps", "256", *(f for f in SMALL if f != "--no-video")]
+    assert rlpyt_command("train", "ppo", "own_envs:Unseen", *run, "--sampler.kind", "serial") == 0
+    said = "Unseen draws no pictures: it does not implement render"
+    assert f"rlpyt: warning: no video: {said}" in capsys.readouterr().err
+    assert rlpyt_command("record", "run") == 2
+    assert capsys.readouterr().err == f"rlpyt: error: {said}.\n"
+
+
 def test_the_death_of_a_worker_leaves_a_checkpoint_and_the_way_to_go_on(own_envs, capsys):
     own = ["train", "ppo", "own_envs:Dies", "--run-dir", "run", "--steps", "10240"]
     assert rlpyt_command(*own, *SMALL) == 1
     err = capsys.readouterr().err
     assert "my own fault, while stepping" in err  # and no second full stop
     assert "Checkpoint after iteration 8 in run" in err and "resume run\n" in err
-    assert rlpyt_command("resume", "run", "--steps", "3072") == 0
+    with pytest.warns(UserWarning, match="The resumed run starts new episodes"):
+        assert rlpyt_command("resume", "run", "--steps", "3072") == 0
     rows = Path("run/progress.csv").read_text().splitlines()
     steps = [
         int(row.split(",")[rows[0].split(",").index("Diagnostics/CumSteps")]) for row in rows[1:]
     ]
     assert steps == list(range(256, 3073, 256))
+
+
+def test_what_an_environment_raises_in_this_process_is_no_bad_request(own_envs, tmp_path, capsys):
+    own = ["train", "ppo", "own_envs:Refuses", "--run-dir", "run", "--steps", "10240"]
+    with pytest.raises(ValueError, match="my own refusal") as failed:  # shown by Python, code 1
+        main([*own, *SMALL, "--sampler.kind", "serial"])
+    place, saved, way = failed.value.__notes__
+    assert "while stepping environment 2, " in place and "seed " in place and "step " in place
+    assert "Checkpoint after iteration 8 in run" in saved and "resume run" in way
+    log = Path("run/debug.log").read_text()
+    assert "my own refusal" in log and "in step" in log and place in log and saved in log
+    with pytest.warns(UserWarning, match="starts new episodes"):
+        assert rlpyt_command("resume", "run", "--steps", "3072") == 0
 
 
 def test_a_run_that_ended_before_its_first_checkpoint_has_a_way_out(trained, tmp_path, capsys):
@@ -319,6 +412,17 @@ def test_refused_requests_leave_no_directory(flags, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert rlpyt_command("train", "ppo", "CartPole-v1", *flags) == 2
     assert [*tmp_path.rglob("*.*")] == [] and not [*tmp_path.glob("data/*")]
+
+
+def test_notes_of_failures_are_shown_and_bad_requests_stay_one_line(monkeypatch, capsys):
+    for itr, code in ((3, 1), (-1, 2)):
+        error = UnknownName("thing", "x", ["y"]) if itr < 0 else NonFiniteError("the loss is nan.")
+        error.itr = itr
+        error.add_note("(in rank 0 of 2)")
+        monkeypatch.setattr("rlpyt.cli.main.run", Mock(side_effect=error))
+        assert rlpyt_command("train") == code
+        err = capsys.readouterr().err
+        assert ("(in rank 0 of 2)\n" in err) == (code == 1) and err.count("\n") == 3 - code
 
 
 def test_debug_shows_the_traceback():

@@ -72,6 +72,62 @@ def test_unknown_layers_tell_no_state():
     assert GymEnvWrapper(normalised).get_state() is None
 
 
+class Drifts(gymnasium.Env):
+    """Of a user's own, with a state that it tells."""
+
+    observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (2,))
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, seed=None, options=None):
+        super().reset(seed=seed)
+        self.at, self.seen = np.zeros(2), (0, "begun")
+        return self.at.astype(np.float32), {}
+
+    def step(self, action):
+        self.at = self.at + self.np_random.normal(size=2) + action
+        self.seen = (self.seen[0] + 1, "on its way")
+        return self.at.astype(np.float32), float(self.seen[0]), False, self.seen[0] > 5, {}
+
+    def get_state(self):
+        return {"at": self.at, "seen": self.seen}
+
+    def set_state(self, state):
+        self.at, self.seen = state["at"], state["seen"]
+
+
+class Means(Drifts):
+    """With methods of these names that are something else."""
+
+    def get_state(self, name):
+        return self.at
+
+    def set_state(self, qpos, qvel):
+        pass
+
+
+class Opaque(Drifts):
+    """Its state fits into no checkpoint."""
+
+    def get_state(self):
+        return object()
+
+
+def test_an_environment_of_ones_own_tells_its_state_by_two_methods():
+    def wrapped(cls):
+        return GymEnvWrapper(gymnasium.wrappers.ClipReward(cls(), -1, 3))
+
+    env, fresh = wrapped(Drifts), wrapped(Drifts)
+    env.seed(4)
+    env.reset()
+    run(env, [0, 1, 1])
+    fresh.set_state(pack(env.get_state()))
+    assert run(fresh, [1, 0, 1, 1, 0] * 3) == run(env, [1, 0, 1, 1, 0] * 3)
+    for cls in (Means, Opaque):
+        other = wrapped(cls)
+        other.reset()
+        assert other.get_state() is None
+
+
 def test_a_state_of_another_env_is_refused():
     env = make("CartPole-v1")
     env.reset()

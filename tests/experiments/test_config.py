@@ -85,7 +85,11 @@ def test_configurations_share_no_grid_value():
         (lambda: Config([1]), TypeError, "dictionary of names"),
         (lambda: Config({1: 2}), TypeError, "must be a text, got 1"),
         (lambda: Config({"ID": 2}), ValueError, "'ID' is given by make_configs"),
-        (lambda: Config({"a": Grid([])}), ValueError, "no values; leave it out"),
+        (
+            lambda: Config({"a": Grid([])}),
+            ValueError,
+            "a: Grid has no values; give some, or leave a out",
+        ),
         (lambda: Config({"a": Grid([1, 1])}), ValueError, "repeats the values"),
         (lambda: Config({"a": Grid("ab")}), TypeError, "a: Grid takes a list of values"),
         (lambda: Config({"a": Sample(3)}), TypeError, "a: Sample takes a function, got 3"),
@@ -96,3 +100,9 @@ def test_configurations_share_no_grid_value():
 def test_mistakes_are_refused_at_the_door(call, kind, words):
     with pytest.raises(kind, match=words):
         call()
+
+
+def test_many_configurations_are_counted_aloud():
+    config = Config({"a": Grid(range(40)), "b": Grid(range(30))}, num_sample=2)
+    with pytest.warns(UserWarning, match="2,400 configurations are made"):
+        assert len(config.make_configs()) == config.n_configs == 2400

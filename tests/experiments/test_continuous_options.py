@@ -45,6 +45,13 @@ def test_critics_are_as_wide_and_look_as_the_policy_does_unless_they_say_otherwi
     )
 
 
+@pytest.mark.parametrize("algo_name, has_v", [("sac", False), ("sac_v", True)])
+def test_arguments_of_a_value_network_are_named_where_there_is_one(algo_name, has_v):
+    with pytest.raises(ValueError, match="q_model_kwargs") as refused:
+        build_agent(options(algo_name, agent=dict(args=dict(bogus=1))), SPACES)
+    assert ("v_model_kwargs" in str(refused.value).rstrip(".").split(", ")) == has_v
+
+
 @pytest.mark.parametrize(
     "agent,error,said",
     [

@@ -54,7 +54,8 @@ def test_an_interrupted_experiment_goes_on_and_makes_no_call_twice(tmp_path):
 
     with pytest.raises(ExperimentError, match=r"(?s)1 of 2 calls.*1/5.*unplugged") as caught:
         run_experiment(run, config(), [5], logs, 2, say=quiet)
-    assert "Traceback" in str(caught.value)
+    assert "Traceback" in str(caught.value) and "1/5 (exit code 1)" in str(caught.value)
+    assert caught.value.exit_codes == {"1/5": 1}
     assert read_sweep(logs).counts() == {"done": 1, "failed": 1}
     mended.touch()
 
@@ -81,6 +82,26 @@ def test_seeds_must_be_some_and_different(tmp_path, seeds):
     with pytest.raises(ValueError, match="seed"):
         run_experiment(lambda *_: 0, config(), seeds, tmp_path, None)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        ({"run": "run"}, TypeError, "run='run' must be a function: run\\(config, seed"),
+        ({"config": {"lr": 0.1}}, TypeError, "config must be a Config, .* got {'lr': 0.1}"),
+        ({"log_dir": "a_file"}, NotADirectoryError, "a_file is a file; choose another"),
+        ({"log_dir": "a_file/below"}, NotADirectoryError, "a_file is a file"),
+        ({"seeds": range(501)}, ValueError, "1,002 runs, and max_runs is 1,000; pass max_runs"),
+    ],
+)
+@pytest.mark.parametrize("max_workers", [None, 1])
+def test_mistakes_are_refused_at_the_door(tmp_path, change, error, words, max_workers):
+    (tmp_path / "a_file").touch()
+    given = {"run": print, "config": config(), "seeds": [0], "log_dir": "new", **change}
+    given["log_dir"] = tmp_path / given["log_dir"]
+    with pytest.raises(error, match=words):
+        run_experiment(**given, max_workers=max_workers)
+    assert [path.name for path in tmp_path.iterdir()] == ["a_file"]
 
 
 def test_a_gpu_that_is_not_there_is_refused(tmp_path):

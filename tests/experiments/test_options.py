@@ -25,6 +25,15 @@ def test_updates_are_nested_and_leave_the_rest(options):
 
 
 @pytest.mark.parametrize(
+    ("steps", "given", "interval"),
+    [(20_000, None, 2_000), (5, None, 1), (10**7, None, 250_000), (20_000, 0, 0), (9, 70, 70)],
+)
+def test_checkpoints_are_a_tenth_of_the_run_apart(options, steps, given, interval):
+    changed = options.updated({"steps": steps, "checkpoint_interval_steps": given})
+    assert changed.checkpoint_steps == interval
+
+
+@pytest.mark.parametrize(
     ("changes", "words"),
     [
         ({"stpes": 1}, ["'stpes'", "did you mean 'steps'?"]),

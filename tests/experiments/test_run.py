@@ -7,8 +7,9 @@ import pytest
 import torch
 
 import rlpyt
-from rlpyt.experiments.build import affinity, build_agent, env_recipe, env_spaces
+from rlpyt.experiments.build import build_agent, env_recipe, env_spaces
 from rlpyt.experiments.configs.presets import layers
+from rlpyt.experiments.hardware import affinity
 from rlpyt.experiments.options import RunOptions, UnknownName
 from rlpyt.experiments.run import train
 

@@ -150,7 +150,7 @@ def test_a_script_is_started_by_its_path(tmp_path):
     subprocess.run(command, check=True, capture_output=True)
     assert (tmp_path / "run_0" / "progress.csv").exists()
     done = subprocess.run(command[:3], check=False, capture_output=True, text=True)
-    assert done.returncode == 1 and "SLOT_AFFINITY_CODE LOG_DIR RUN_ID CONFIG_KEY" in done.stderr
+    assert done.returncode == 2 and "SLOT_AFFINITY_CODE LOG_DIR RUN_ID CONFIG_KEY" in done.stderr
 
 
 def test_what_does_not_suit_a_script_is_refused(tmp_path):
@@ -164,6 +164,22 @@ def test_what_does_not_suit_a_script_is_refused(tmp_path):
     save_variant({"algo": {"learning_rat": 1e-3}}, str(tmp_path))
     with pytest.raises(KeyError, match=r"algo\.learning_rat"):
         td3(ONE, str(tmp_path), "0", "td3_1M_serial")
+
+
+@pytest.mark.parametrize(
+    ("key", "variant", "words"),
+    [
+        ("td3_1M_seriel", {}, "unknown configuration 'td3_1M_seriel'; did you mean"),
+        ("td3_1M_serial", {"algo": {"learning_rat": 1e-3}}, "'algo.learning_rat' is not in the"),
+        ("td3_1M_serial", {"algo": {"batch_size": -1}}, "batch_size=-1"),
+    ],
+)
+def test_what_does_not_suit_is_one_line_and_not_tried_again(tmp_path, capsys, key, variant, words):
+    save_variant(variant, str(tmp_path))
+    with pytest.raises(SystemExit) as stop:
+        mujoco_td3_serial.build_and_train.main([ONE, str(tmp_path), "0", key])
+    said = capsys.readouterr().err
+    assert stop.value.code == 2 and words in said and said.count("\n") == 1
 
 
 @pytest.mark.parametrize("path", LAUNCHES, ids=lambda path: path.stem)

@@ -107,7 +107,7 @@ class NaN(DQN):
 @pytest.mark.parametrize(
     "Algo, error, message",
     [
-        (Failing, WorkerError, r"^optimizer rank 1 .*ArithmeticError: the second rank is lost"),
+        (Failing, WorkerError, r"^optimizer rank 1 of 2 .pid.*Error: the second rank is lost"),
         (
             Killed,
             WorkerError,
@@ -124,8 +124,12 @@ def test_one_rank_that_fails_ends_the_run_by_name(Algo, error, message, tmp_path
         n_steps=200 * T * B, seed=3, affinity=RANKS, max_lead=1, rank_timeout_s=3.0,
         checkpoint_dir=tmp_path,
     )  # fmt: skip
-    with pytest.raises(error, match=message):
+    with pytest.raises(error, match=message) as failed:
         runner.train()
+    if error is NonFiniteError:
+        assert "(in optimizer rank 0 of 2)" in failed.value.__notes__
+    else:
+        assert failed.value.worker == 1
     assert not torch.distributed.is_initialized()
     assert not [t for t in threading.enumerate() if "optimizer ranks" in t.name]
 

@@ -86,7 +86,7 @@ def test_another_number_of_ranks_cannot_resume(tmp_path):
     sync_runner(checkpoint_dir=tmp_path).train()
     for Runner in (MinibatchRl, SyncRl):
         other = sync_runner(Runner, n_ranks=1, resume_from=tmp_path)
-        with pytest.raises(ValueError, match=r"another run: .*world_size: 2, this run 1"):
+        with pytest.raises(ValueError, match=r"a run with 2 ranks .*, this one has 1"):
             other.train()
 
 

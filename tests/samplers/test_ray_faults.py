@@ -4,6 +4,7 @@ import csv
 import os
 import signal
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -125,6 +126,38 @@ def test_learning_from_replay_goes_on_and_is_told_of_the_break(tmp_path):
         rows = list(csv.DictReader(file))
     assert [row["Diagnostics/ActorRestarts"] for row in rows] == ["0"] * 4 + ["1"] * 4
     assert rows[-1]["Diagnostics/DroppedEpisodes"] == "2"
+
+
+@pytest.mark.slow
+def test_an_actor_that_waits_for_a_free_node_has_the_time_of_a_start():
+    class Hog:
+        def hold(self):
+            return True
+
+    everything = dict(workers=4, env_timeout=1.0)  # of the cluster's CPUs
+    sampler = started(
+        EchoAgent(), T, B, EnvCls=CountEnv, env_kwargs=dict(length=LENGTH, fixed=True), **everything
+    )
+    try:
+        sampler.obtain_samples(0)
+        hog = ray.remote(num_cpus=1)(Hog).remote()  # waits until a CPU is free
+        holds = hog.hold.remote()
+        time.sleep(1)
+        kill(sampler)
+        held = []
+
+        def let_go():
+            held.append(ray.get(holds, timeout=30))
+            time.sleep(4)  # much longer than env_timeout
+            ray.kill(hog)
+
+        thread = threading.Thread(target=let_go)
+        thread.start()
+        sampler.obtain_samples(1)
+        thread.join()
+        assert held == [True] and sampler.statistics()["ActorRestarts"] == 1
+    finally:
+        sampler.shutdown()
 
 
 @pytest.mark.slow

@@ -114,9 +114,36 @@ def choices_of(action_space: Any) -> list[int]:
 
 
 def is_image(observation_space: Any) -> bool:
-    """Whether observations are [C, H, W]."""
+    """Whether observations are [C, H, W], for ready agents; others are vectors, or several.
+
+    Raises:
+        TypeError: ready models cannot read them: of several parts one is no vector.
+    """
     shape = observation_space.shape
-    return isinstance(shape, tuple) and not hasattr(shape, "_fields") and len(shape) == IMAGE_DIMS
+    if hasattr(shape, "_fields"):
+        _check_parts(observation_space, "observation")
+        return False
+    return isinstance(shape, tuple) and len(shape) == IMAGE_DIMS
+
+
+def _check_parts(space: Any, name: str) -> None:
+    """Refuse images and numbers of categories, which mean nothing side by side with vectors."""
+    composite = getattr(space, "space", space)
+    for part, field in zip(getattr(composite, "spaces", ()), space.shape._fields, strict=True):
+        path, own = f"{name}.{field}", getattr(part, "space", part)
+        if hasattr(part.shape, "_fields"):
+            _check_parts(part, path)
+            continue
+        scalar = type(own).__name__ == "IntBox" and part.shape == ()
+        categories = scalar or type(own).__name__ in ("Discrete", "MultiDiscrete")
+        if categories or len(part.shape) >= IMAGE_DIMS:
+            what = "a number of a category" if categories else f"an image of shape {part.shape}"
+            raise TypeError(
+                f"{path} is {what} ({own}), and ready models put vectors side by side. Give such "
+                "(gymnasium.wrappers.FlattenObservation makes one of all, with Discrete parts "
+                "one-hot; FilterObservation leaves parts out) by a function my_module:make_env, or "
+                "write a model of your own (ModelCls) in a script."
+            )
 
 
 def agent_for(env_spaces: Any, recurrent: bool = False, **kwargs: Any) -> Any:
@@ -130,6 +157,12 @@ def agent_for(env_spaces: Any, recurrent: bool = False, **kwargs: Any) -> Any:
     Raises:
         TypeError: no ready agent fits; the message says what would.
     """
+    if hasattr(getattr(env_spaces.action, "shape", None), "_fields"):
+        raise TypeError(
+            f"no ready agent takes an action of several spaces, {env_spaces.action}; one Box, "
+            "Discrete, MultiDiscrete or MultiBinary space fits. Join the parts in a wrapper around "
+            "the environment, or write an agent."
+        )
     if is_image(env_spaces.observation):
         return (AtariLstmAgent if recurrent else AtariFfAgent)(**kwargs)
     space = getattr(env_spaces.action, "space", env_spaces.action)

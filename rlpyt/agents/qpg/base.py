@@ -24,7 +24,8 @@ class QpgAgent(BaseAgent):
     """A policy that acts, and critics that algorithms train it by.
 
     Actions are recorded, stored and passed to ``q`` in the action space's own units, which must
-    have bounds. Models speak in units where the space is [-1, 1]. Evaluation is without noise.
+    have bounds. Models speak in units where the space is [-1, 1]. Evaluation is without noise,
+    unless ``set_deterministic`` asks for it.
 
     Args:
         ModelCls: of the policy.
@@ -303,6 +304,12 @@ class QpgAgent(BaseAgent):
         """Act without noise."""
         super().eval_mode(itr)
         self.distribution.set_std(0.0)
+
+    def set_deterministic(self, deterministic: bool, itr: int) -> None:
+        """In evaluation, act without noise or with that of sampling after learning has begun."""
+        super().set_deterministic(deterministic, itr)
+        std = 0.0 if deterministic else self.sampling_std(max(itr, self.min_itr_learn))
+        self.distribution.set_std(std)
 
     def train_mode(self, itr: int) -> None:
         """Before training."""

@@ -45,6 +45,8 @@ class QpgAlgo(OffPolicyAlgo):
     def optim_initialize(self, rank: int = 0) -> None:
         """Build the optimizers, from their initial state if one was given."""
         self.rank = rank
+        if rank == 0:
+            self.warn_of_slow_precision()
         self._seed_replay(rank)
         self.steps = {}
         self._add_steps()

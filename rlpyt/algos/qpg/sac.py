@@ -25,7 +25,7 @@ from rlpyt.utils.collections import namedarraytuple
 OptInfo = namedtuple(
     "OptInfo",
     ["q1Loss", "q2Loss", "piLoss", "q1GradNorm", "q2GradNorm", "piGradNorm", "q1", "q2", "piMu",
-     "piLogStd", "qMeanDiff", "alpha"],
+     "piLogStd", "qMeanDiff", "alpha", "qEnsembleMean", "qEnsembleMin", "qEnsembleStd"],
 )  # fmt: skip
 SamplesToBufferTl = namedarraytuple("SamplesToBufferTl", (*SamplesToBuffer._fields, "timeout"))
 
@@ -43,9 +43,7 @@ class SAC(QpgAlgo):
     batch_size: int = 256  # transitions per update
     min_steps_learn: int = int(1e4)  # environment steps before learning begins
     replay_size: int = int(1e6)  # transitions kept
-    replay_ratio: float = (
-        256  # samples trained on per sample collected; batch_size: 1 update a step
-    )
+    replay_ratio: float = 256  # samples trained on per one collected; batch_size: 1 update a step
     target_update_tau: float = 0.005  # share of the critics in the targets at each update
     target_update_interval: int = 1  # updates between those of the targets
     learning_rate: float = 3e-4  # of all optimizers; 3e-4 to 1e-3
@@ -76,7 +74,8 @@ class SAC(QpgAlgo):
     compile_loss: bool = False  # compile the losses with torch.compile (needs a C++ compiler)
 
     learns: ClassVar[str] = "a squashed Gaussian policy and critics"  # what the agent must give
-    ready_agents: ClassVar[str] = "SacAgent"  # that gives it
+    # that gives it
+    ready_agents: ClassVar[str] = "SacAgent of rlpyt.agents.qpg.sac_agent (sac_v_agent's: SAC_V)"
     opt_info_fields: ClassVar[tuple[str, ...]] = OptInfo._fields
     learns_quantiles = True
 
@@ -187,7 +186,10 @@ class SAC(QpgAlgo):
     def numbers_of_critics(
         self, q_losses: torch.Tensor, q: torch.Tensor, grad_norms: dict[str, torch.Tensor]
     ) -> dict[str, torch.Tensor]:
-        """What is logged of the first critic and the last, scalars by their fields."""
+        """What is logged of the first critic and the last, and of all; scalars by their fields.
+
+        The least value and the deviation among the critics are means over the batch.
+        """
         norms = self.norms_of_critics(grad_norms)
         return {
             "q1Loss": q_losses[0],
@@ -195,6 +197,9 @@ class SAC(QpgAlgo):
             "q1GradNorm": norms[0],
             "q2GradNorm": norms[-1],
             "qMeanDiff": (q[0] - q[-1]).abs().mean(),
+            "qEnsembleMean": q.mean(),
+            "qEnsembleMin": q.amin(0).mean(),
+            "qEnsembleStd": q.std(0, correction=0).mean(),
         }
 
     def norms_of_critics(self, norms: dict[str, torch.Tensor]) -> torch.Tensor:

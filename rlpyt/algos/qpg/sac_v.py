@@ -15,7 +15,8 @@ from rlpyt.utils.checks import check_range
 OptInfo = namedtuple(
     "OptInfo",
     ["q1Loss", "q2Loss", "vLoss", "piLoss", "q1GradNorm", "q2GradNorm", "vGradNorm", "piGradNorm",
-     "q1", "q2", "v", "piMu", "piLogStd", "qMeanDiff"],
+     "q1", "q2", "v", "piMu", "piLogStd", "qMeanDiff", "qEnsembleMean", "qEnsembleMin",
+     "qEnsembleStd"],
 )  # fmt: skip
 
 

@@ -16,9 +16,7 @@ class TD3(DDPG):
     """
 
     batch_size: int = 100  # transitions per update; 100-256
-    replay_ratio: float = (
-        100  # samples trained on per sample collected; batch_size: 1 update a step
-    )
+    replay_ratio: float = 100  # samples trained on per one collected; batch_size: 1 update a step
     target_update_tau: float = 0.005  # share of the networks in the targets at each update
     target_update_interval: int = 2  # updates between those of the targets
     policy_update_interval: int = 2  # updates of the critics for one of the policy

@@ -21,7 +21,6 @@ _CLASSIC: Parts = {
 _MUJOCO: Parts = {
     "steps": 1_000_000,
     "log_interval_steps": 5_000,
-    "checkpoint_interval_steps": 100_000,
     "sampler": {"kind": "serial", "batch_T": 1, "batch_B": 1, "max_decorrelation_steps": 0},
     "agent": {"hidden_sizes": [256, 256]},
     "algo": {

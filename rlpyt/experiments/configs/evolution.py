@@ -30,7 +30,6 @@ CLASSIC = _presets(
     {
         "steps": 2_000_000,
         "log_interval_steps": 50_000,
-        "checkpoint_interval_steps": 500_000,
         "sampler": {"batch_T": 500},
         "agent": {"hidden_sizes": [8]},
     },
@@ -42,7 +41,6 @@ MUJOCO = _presets(
     {
         "steps": 3_000_000,
         "log_interval_steps": 50_000,
-        "checkpoint_interval_steps": 500_000,
         "sampler": {"batch_T": 1000},
         # A linear policy of normalised observations is hard to beat (Mania et al. 2018).
         "agent": {"hidden_sizes": [], "normalize_observation": True},

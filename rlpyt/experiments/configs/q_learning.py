@@ -71,7 +71,6 @@ _ATARI: Parts = {
     "steps": 10_000_000,
     "torch_threads": 0,
     "log_interval_steps": 50_000,
-    "checkpoint_interval_steps": 250_000,
     "sampler": {"batch_T": 4, "batch_B": 8},
     "agent": {"args": {"eps_final": 0.01}},
     "algo": {

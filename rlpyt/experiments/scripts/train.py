@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from rlpyt.envs.atari.atari_env import AtariEnv, AtariTrajInfo
 from rlpyt.envs.gym import make
@@ -21,6 +21,7 @@ from rlpyt.runners.async_rl import AsyncRl, AsyncRlEval
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.runners.sync_rl import SyncRl, SyncRlEval
 from rlpyt.samplers.async_.base import AsyncSamplerMixin
+from rlpyt.sweeps.jobs import USAGE
 from rlpyt.utils.launching.affinity import affinity_from_code
 from rlpyt.utils.launching.variant import VARIANT, load_variant, update_config
 from rlpyt.utils.logging.context import logger_context
@@ -59,8 +60,15 @@ class TrainScript:
             KeyError: the variant has a field that the configuration has not.
             ValueError: the code cannot be read, or is for another kind of runner.
         """
+        return self.train(*self.prepared(slot_affinity_code, log_dir, config_key), log_dir, run_ID)
+
+    def prepared(self, code: str, log_dir: str, config_key: str) -> tuple[Parts, Any]:
+        """Configuration and runner, with all that can be refused before training."""
         config = self.config(log_dir, config_key)
-        runner = self.runner(config, affinity_from_code(slot_affinity_code))
+        return config, self.runner(config, affinity_from_code(code))
+
+    def train(self, config: Parts, runner: Any, log_dir: str, run_ID: int | str) -> Any:
+        """Train a runner, with a log; returns it."""
         name = config["env"].get("game") or config["env"].get("id", "")
         with logger_context(log_dir, run_ID, name, config):
             runner.train()
@@ -112,11 +120,26 @@ class TrainScript:
         return MinibatchRlEval if evaluates else MinibatchRl
 
     def main(self, argv: Sequence[str] | None = None) -> None:
-        """Train the run that the command line names."""
+        """Train the run that the command line names.
+
+        Raises:
+            SystemExit: with code 2, as trying again would not help: it names none that can be.
+        """
         arguments = list(sys.argv[1:] if argv is None else argv)
         if len(arguments) != 4:
-            sys.exit(f"usage: python {sys.argv[0]} SLOT_AFFINITY_CODE LOG_DIR RUN_ID CONFIG_KEY")
-        self(*arguments)
+            _refuse(f"usage: python {sys.argv[0]} SLOT_AFFINITY_CODE LOG_DIR RUN_ID CONFIG_KEY")
+        code, log_dir, run_ID, config_key = arguments
+        try:
+            prepared = self.prepared(code, log_dir, config_key)
+        except (ValueError, TypeError, KeyError, ImportError, FileNotFoundError) as error:
+            said = error.args[0] if isinstance(error, KeyError) and error.args else error
+            _refuse(f"{Path(sys.argv[0]).name}: error: {said}")
+        self.train(*prepared, log_dir, run_ID)
+
+
+def _refuse(said: str) -> NoReturn:
+    print(said, file=sys.stderr)
+    raise SystemExit(USAGE)
 
 
 def atari(configs: Mapping[str, Parts], Algo: Any, Agent: Any, Sampler: Any) -> TrainScript:

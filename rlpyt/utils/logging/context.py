@@ -13,6 +13,7 @@ from typing import Any
 from rlpyt.utils import torchrun
 from rlpyt.utils.logging import lock, logger
 from rlpyt.utils.logging.params import write_json
+from rlpyt.utils.processes import traceback_text
 from rlpyt.utils.resumption import asked_to_resume
 
 
@@ -97,7 +98,8 @@ def run_context(
     """Log one run into exactly this directory.
 
     It receives progress.csv, debug.log, params.json, the snapshots, and while in use run.lock. At
-    the end of the block, also after an error, all of them are closed and the logger is as before.
+    the end of the block, also after an error, all of them are closed and the logger is as before;
+    debug.log then ends with the error's traceback.
 
     Of several processes that torchrun has started, rank 0 does all this and others nothing; what
     torchrun starts anew resumes.
@@ -145,11 +147,32 @@ def run_context(
 
         params = run_dir / "params.json"
         if log_params is not None or not (resume and params.exists()):
-            here = torchrun.place()
-            job = {"torchrun": here.run_id} if here is not None and here.run_id else {}
-            write_json(params, {**(log_params or {}), "name": name, "run_ID": run_ID, **job})
+            write_params(run_dir, run_ID, name, log_params or {})
         logger.log(f"logging to {run_dir}")
-        yield run_dir
+        try:
+            yield run_dir
+        except BaseException as error:
+            _log_end(error)
+            raise
+
+
+def write_params(
+    run_dir: PathLike, run_ID: int | str, name: str, log_params: dict[str, Any]
+) -> None:
+    """Write params.json; arguments are those of ``run_context``."""
+    here = torchrun.place()
+    job = {"torchrun": here.run_id} if here is not None and here.run_id else {}
+    whole = {**log_params, "name": name, "run_ID": run_ID, **job}
+    write_json(Path(run_dir, "params.json"), whole)
+
+
+def _log_end(error: BaseException) -> None:
+    """Write into debug.log why a run ends early; the terminal hears of it from others."""
+    stopped = isinstance(error, (SystemExit, KeyboardInterrupt, GeneratorExit))
+    said = f"ended early: {error!r}" if stopped else f"failed:\n{traceback_text(error)}"
+    with logger.session():
+        logger.set_console(False)
+        logger.log(said, with_prefix=False)
 
 
 def begun_by_this_job(run_dir: PathLike) -> bool:
@@ -166,13 +189,22 @@ def add_exp_param(
 ) -> None:
     """Put a parameter into the params.json of every immediate subdirectory, after the fact.
 
+    Where none of those is a run, as at the root of a sweep, it is every run below.
+
     Args:
         param_name, param_val: the entry.
         exp_dir: directory of the experiment; the working directory by default.
         overwrite: replace the value where the parameter is already present; otherwise such files
             are left as they are, and named on standard output.
+
+    Raises:
+        FileNotFoundError: there is no run.
     """
-    for params_file in sorted(Path(exp_dir or ".").glob("*/params.json")):
+    root = Path(exp_dir or ".")
+    found = sorted(root.glob("*/params.json")) or _files_of_runs(root, "params.json")
+    if not found:
+        raise FileNotFoundError(f"no run in {root}: there is no params.json in it or below it.")
+    for params_file in found:
         params = json.loads(params_file.read_text(encoding="utf-8"))
         if param_name in params and not overwrite:
             print(f"{params_file} has {param_name}={params[param_name]!r} already; left as it is.")
@@ -186,9 +218,16 @@ def check_progress(exp_dir: PathLike | None = None) -> None:
     Args:
         exp_dir: the working directory by default.
     """
-    for progress in sorted(Path(exp_dir or ".").rglob("progress.csv")):
+    for progress in _files_of_runs(Path(exp_dir or "."), "progress.csv"):
         n_lines = progress.read_bytes().count(b"\n")
         print(f"{n_lines:8d} {progress}")
+
+
+def _files_of_runs(root: Path, name: str) -> list[Path]:
+    """Those of all runs below a directory; not of attempts that a sweep has put aside."""
+    aside = "run_dir_of_attempt_"
+    found = sorted(root.rglob(name))
+    return [path for path in found if not any(part.startswith(aside) for part in path.parts)]
 
 
 def _run_dir(log_dir: PathLike, run_ID: int | str, override_prefix: bool) -> Path:

@@ -55,15 +55,16 @@ class RunLock:
             return ""
         return f"process {owner.get('pid', 'unknown')} on {owner.get('host', 'this machine')}"
 
-    def forget(self, hosts: Collection[str]) -> None:
+    def forget(self, hosts: Collection[str] | None = None) -> None:
         """Remove it if it was left behind on one of these hosts; only their own can look.
 
-        For whoever knows that what was begun there is over.
+        For whoever knows that what was begun there is over; ``None``: wherever it was begun.
         """
         content = self._read() or b""
         owner = _parse(content)
         here = owner.get("host") == socket.gethostname()
-        if owner and owner["host"] in hosts and not (here and self._is_live(owner)):
+        theirs = owner and (hosts is None or owner["host"] in hosts)
+        if theirs and not (here and self._is_live(owner)):
             self._discard(content)
 
     def __enter__(self) -> RunLock:

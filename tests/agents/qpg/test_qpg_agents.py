@@ -347,6 +347,27 @@ def test_evaluation_is_without_noise(kind):
     assert not torch.equal(agent.step(*inputs()).action, actions[0])
 
 
+@pytest.mark.parametrize("kind", AGENTS)
+def test_evaluation_draws_as_sampling_does_when_it_is_asked_to(kind):
+    agent = shaken(kind)
+    agent.give_min_itr_learn(3)
+    drawn = []
+    for in_evaluation in (True, False):
+        agent.sample_mode(5)
+        if in_evaluation:
+            agent.eval_mode(1)
+            agent.set_deterministic(False, 1)  # learning has begun in any case
+        agent.set_noise(noise())
+        drawn.append(agent.step(*inputs()).action)
+    assert torch.equal(*drawn)
+    agent.eval_mode(5)
+    likeliest = agent.step(*inputs()).action
+    assert not torch.equal(likeliest, drawn[0])
+    agent.set_deterministic(False, 5)
+    agent.set_deterministic(True, 5)
+    assert torch.equal(agent.step(*inputs()).action, likeliest)
+
+
 def deviation(agent):
     """Of samples before they are squashed or clipped, in units of [-1, 1]."""
     with torch.no_grad():

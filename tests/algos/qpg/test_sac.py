@@ -138,7 +138,7 @@ def test_temperature_rises_where_entropy_is_below_its_target(target, up):
     fill(algo, prepared(algo, agent))
     assert float(algo.alpha) == 1
     info = [algo.update(itr) for itr in range(5)]
-    alphas = [x[-1][0] for x in info]
+    alphas = [x.alpha[0] for x in info]
     assert (sorted(alphas) == alphas) == up and (sorted(alphas, reverse=True) == alphas) != up
     assert len(set(alphas)) == 5 and float(algo.alpha) == alphas[-1]
 
@@ -152,7 +152,7 @@ def test_target_entropy_is_minus_one_per_component():
 def test_fixed_alpha_stays():
     algo = SAC(fixed_alpha=0.37, **SMALL)
     fill(algo, prepared(algo, AGENTS["sac"]()))
-    assert [algo.update(i)[-1][0] for i in range(3)] == pytest.approx([0.37] * 3)
+    assert [algo.update(i).alpha[0] for i in range(3)] == pytest.approx([0.37] * 3)
 
 
 @pytest.mark.parametrize("drop", [0, 1, 3])
@@ -459,10 +459,15 @@ def test_value_networks_regularisation_is_checked():
     [
         (SAC, DqnMlpAgent, "SAC learns a squashed Gaussian policy.*use SacAgent"),
         (SAC, AGENTS["ddpg"], "DdpgAgent gives a deterministic policy"),
-        (SAC, AGENTS["sac_v"], "values of states"),
+        (
+            SAC,
+            AGENTS["sac_v"],
+            r"SacAgent of rlpyt.agents.qpg.sac_v_agent gives.*values of states; use SacAgent of "
+            r"rlpyt.agents.qpg.sac_agent .sac_v_agent's: SAC_V",
+        ),
         (SAC, GaussianMlpAgent, "no such thing"),
         (SAC_V, AGENTS["sac"], "sac_v_agent"),
-        (DDPG, AGENTS["sac"], "DDPG learns a deterministic.*SacAgent gives a squashed"),
+        (DDPG, AGENTS["sac"], "DDPG learns a deterministic.*SacAgent .*gives a squashed"),
         (DDPG, AGENTS["td3"], "use DdpgAgent"),
         (DDPG, DqnMlpAgent, "action values"),
         (TD3, AGENTS["ddpg"], "use Td3Agent"),
@@ -550,6 +555,25 @@ def test_one_critic_is_enough(kind):
     info = algo._opt_info(algo.update(0))
     assert kind == "td3" or info.q1Loss == info.q2Loss
     assert agent.state_dict().keys() > {"model", "q1_model"}
+
+
+@pytest.mark.parametrize("kind", ["sac", "sac_v"])
+def test_statistics_of_all_critics_are_logged(kind):
+    algo, agent = ALGOS[kind](**SMALL), AGENTS[kind](n_critics=5)
+    samples = sampled(algo, agent)
+    q = agent.q(*samples.agent_inputs, samples.action).detach().double()  # [E, B]
+    numbers = algo.numbers_of_critics(torch.zeros(5), q, {"q": torch.zeros(5)})
+    assert set(numbers) < set(algo.opt_info_fields)
+    rows = q.T.tolist()  # a list of E values for each sample
+    means = [sum(row) / 5 for row in rows]
+    deviations = [
+        math.sqrt(sum((x - mean) ** 2 for x in row) / 5)
+        for row, mean in zip(rows, means, strict=True)
+    ]
+    B = len(rows)
+    assert numbers["qEnsembleMean"].item() == pytest.approx(sum(means) / B)
+    assert numbers["qEnsembleMin"].item() == pytest.approx(sum(map(min, rows)) / B)
+    assert numbers["qEnsembleStd"].item() == pytest.approx(sum(deviations) / B)
 
 
 @pytest.mark.slow

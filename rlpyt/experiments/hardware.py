@@ -1,0 +1,75 @@
+"""From options to what the runner is told about the machine."""
+
+import re
+import warnings
+from typing import Any
+
+from rlpyt.experiments.options import RunOptions
+from rlpyt.utils import torchrun
+from rlpyt.utils.checks import whole_number
+from rlpyt.utils.processes import available_cpus
+
+MOST_RANKS = 8  # for each core; more is a slip
+
+
+def affinities(options: RunOptions) -> Any:
+    """What the runner is told about the machine, of every rank where there are several.
+
+    Raises:
+        ValueError: see ``affinity``; torchrun has started another number of ranks, or ranks that
+            cannot be, or there are far too many for this machine.
+    """
+    own, here = affinity(options), torchrun.place()
+    if here is not None and options.sampler.asynchronous:
+        raise ValueError(
+            "an asynchronous run starts its processes itself: run it without torchrun."
+        )
+    if here is not None:
+        if options.ranks not in (1, here.world_size):
+            raise ValueError(
+                f"ranks={options.ranks}, and torchrun has started {here.world_size}: leave --ranks "
+                "out of a new run; one that is resumed needs as many as it began with."
+            )
+        return own
+    _check_ranks(options.ranks)
+    first = own["cuda_idx"]
+    several = [
+        {**own, "cuda_idx": None if first is None else first + rank}
+        for rank in range(options.ranks)
+    ]
+    if options.sampler.asynchronous:
+        return {"sampler": own, "optimizer": several}
+    return several if options.ranks > 1 else own
+
+
+def with_ranks_of_torchrun(options: RunOptions) -> RunOptions:
+    """The same with the number of ranks that there really are."""
+    here = torchrun.place()
+    return options if here is None else options.updated({"ranks": here.world_size})
+
+
+def _check_ranks(ranks: int) -> None:
+    cores = len(available_cpus())
+    if whole_number("ranks", ranks, 1) > MOST_RANKS * cores:
+        raise ValueError(
+            f"ranks={ranks} processes on {cores} cores would only wait for each other; give one "
+            "for each GPU, or for each few cores. (For several machines: torchrun.)"
+        )
+    if ranks > cores:
+        warnings.warn(f"ranks={ranks} on {cores} cores: ranks will share cores.")
+
+
+def affinity(options: RunOptions) -> dict[str, Any]:
+    """What the runner is told about the machine.
+
+    Raises:
+        ValueError: ``device`` is neither cpu nor cuda nor cuda:N.
+    """
+    known = re.fullmatch(r"cpu|cuda(?::(?P<index>\d+))?", options.device)
+    if known is None:
+        raise ValueError(f"device={options.device!r} must be cpu, cuda or cuda:N, such as cuda:0.")
+    cuda_idx = None if options.device == "cpu" else int(known["index"] or 0)
+    elsewhere = options.sampler.kind in ("serial", "ray")  # Ray's actors are not on these cores
+    n_workers = 1 if elsewhere else options.sampler.n_workers
+    threads = whole_number("torch_threads", options.torch_threads, 0) or len(available_cpus())
+    return {"n_workers": n_workers, "cuda_idx": cuda_idx, "master_torch_threads": threads}

@@ -1,0 +1,25 @@
+"""What MuJoCo warns of at every model is said once, by the main process."""
+
+import warnings
+
+import pytest
+
+from rlpyt.envs.gym import make
+from rlpyt.utils.in_child import run_in_child
+
+mujoco = pytest.importorskip("mujoco")
+
+
+def said_twice():
+    """What comes of the same warning for two models."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        make("InvertedPendulum-v5").close()
+        for _ in range(2):
+            mujoco.get_mju_user_warning()("something is deprecated")
+    return [str(one.message) for one in caught if "something" in str(one.message)]
+
+
+def test_warnings_of_models_are_said_once_and_not_in_children():
+    assert said_twice() == ["MuJoCo: something is deprecated"]
+    assert run_in_child(said_twice) == []
