@@ -161,8 +161,16 @@ EXPERIMENTS = [
         by_default=False,
     ),
     Experiment(
-        "sac-tqc-HalfCheetah",
-        "train sac HalfCheetah-v5 --steps 50000 --algo.n-drop-quantiles 0 "
+        "sac-layernorm-HalfCheetah",
+        "train sac HalfCheetah-v5 --steps 50000 "
+        '--agent.args \'{"q_model_kwargs": {"layer_norm": true}}\'',
+        SEEDS,
+        "more than plain SAC",
+        by_default=False,
+    ),
+    Experiment(
+        "sac-tqc-Hopper",
+        "train sac Hopper-v5 --steps 50000 --algo.n-drop-quantiles 5 "
         '--agent.args \'{"n_critics": 3, "q_model_kwargs": {"n_quantiles": 25}}\'',
         SEEDS,
         "more than plain SAC",
@@ -200,7 +208,7 @@ FIGURES = {
         "sac-HalfCheetah", "sb3-sac-HalfCheetah", "td3-HalfCheetah", "sb3-td3-HalfCheetah",
     ],
     "control-hopper": ["sac-Hopper", "sb3-sac-Hopper", "td3-Hopper", "sb3-td3-Hopper"],
-    "control-options": ["sac-HalfCheetah", "sac-droq-HalfCheetah", "sac-tqc-HalfCheetah"],
+    "control-options": ["sac-HalfCheetah", "sac-droq-HalfCheetah", "sac-layernorm-HalfCheetah"],
     "control-bfloat16": ["sac-Pendulum", "sac-bfloat16-Pendulum"],
 }  # fmt: skip
 

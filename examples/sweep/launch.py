@@ -4,9 +4,10 @@ Scripts for rlpyt's first version look just like this, and run as they are.
 
     python examples/sweep/launch.py
 
-The runs lie in data/local/DATE/TIME/ppo_sweep. From another terminal `rlpyt status DIRECTORY` shows
-how far they are; `rlpyt report DIRECTORY` draws their curves. If the machine goes down in between,
-`rlpyt sweep DIRECTORY` goes on.
+The runs lie in data/local/DATE/TIME/ppo_sweep, and the first line says where that is: data lies
+beside the package rlpyt (in its repository), wherever the script is started. From another terminal
+`rlpyt status DIRECTORY` shows how far they are; `rlpyt report DIRECTORY` draws their curves. If the
+machine goes down in between, `rlpyt sweep DIRECTORY` goes on.
 
 Next: docs/launching.md, and docs/sweep_files.md for sweeps without a launch script.
 """

@@ -12,6 +12,7 @@ from rlpyt.utils.launching.machine import Machine, n_gpus
 from rlpyt.utils.launching.placement import listed, placement
 from rlpyt.utils.launching.resources import AffinityError, Resources
 from rlpyt.utils.logging.tabulate import tabulate
+from rlpyt.utils.words import counted
 
 DESCRIPTION = """Show which run gets which cores and GPUs.
 
@@ -96,7 +97,7 @@ def _suggested(n_core: int, n_gpu: int, pins: bool) -> Iterator[tuple[str, str]]
     """(what for, code) of settings that suit so many cores and GPUs."""
     settings: list[tuple[str, dict[str, Any]]] = [
         ("one run at a time, with all cores", dict(cpu_per_run=n_core)),
-        (f"{n_core} runs at a time, with a core each", dict(cpu_per_run=1)),
+        (f"{counted(n_core, 'run')} at a time, with a core each", dict(cpu_per_run=1)),
         ("an asynchronous run", dict(cpu_per_run=n_core, async_sample=True)),
     ]
     if n_gpu:

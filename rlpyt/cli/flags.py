@@ -1,5 +1,6 @@
 """Dataclasses to flags, and what goes wrong with them to one line."""
 
+import ast
 import contextlib
 import copy
 import dataclasses
@@ -16,10 +17,13 @@ from typing import Annotated, Any, TypeVar
 
 import tyro
 
+from rlpyt.experiments.options import nearest
 from rlpyt.experiments.settings import is_union, plain_fields
 
 T = TypeVar("T")
 
+# Dashes that word processors and web pages make of hyphens, before a flag or a number.
+_TYPOGRAPHIC = re.compile("-*[\u2010-\u2015\u2212\ufe58\uff0d][-\u2010-\u2015\u2212]*([\\w.]\\S*)")
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 # A dictionary, or none, is one flag with JSON behind it: --env-args '{"gravity": 5.0}'.
@@ -34,9 +38,14 @@ def parse(cls: type[T], argv: Sequence[str], *, prog: str, description: str) -> 
     """Read flags into the dataclass ``cls``.
 
     Raises:
-        UsageError: an unknown flag (the nearest is named), a missing or unreadable value.
+        UsageError: an unknown flag or choice (the nearest is named), a missing or unreadable value,
+            a flag that is given twice, a dash that no keyboard has.
         SystemExit: ``--help`` was asked for, and printed.
     """
+    try:
+        _refuse_slips(argv, _aliases(cls))
+    except UsageError as error:
+        raise UsageError(f"{error} See `{prog} --help`.") from None
     said = io.StringIO()
     settings: dict[str, Any] = {"registry": _REGISTRY, "prog": prog, "description": description}
     try:
@@ -85,6 +94,33 @@ def field_comments(cls: type) -> dict[str, str]:
     return comments
 
 
+def _refuse_slips(argv: Sequence[str], aliases: Mapping[str, str]) -> None:
+    """What a parser would take for something else, or half of it for nothing."""
+    given = set()
+    for word in argv:
+        if mistyped := _TYPOGRAPHIC.fullmatch(word):
+            text = mistyped[1]
+            right = f"-{text}" if text[0] in "0123456789." or len(text) == 1 else f"--{text}"
+            raise UsageError(f"{word!r} begins with a typographic dash; type {right} instead.")
+        if not re.match("--?[a-zA-Z]", word):
+            continue
+        flag = aliases.get(word, word.split("=")[0].replace("_", "-"))
+        flag = re.sub(r"(?<=[-.])no-", "", flag, count=1)  # a switch, and its opposite
+        if flag in given:
+            raise UsageError(f"{flag} is given twice; give it once, as only one would count.")
+        given.add(flag)
+
+
+def _aliases(cls: type) -> dict[str, str]:
+    """Short flags and what they stand for: ``{"-o": "--output"}``."""
+    found = {}
+    for name, hint in typing.get_type_hints(cls, include_extras=True).items():
+        for about in getattr(hint, "__metadata__", ()):
+            short = getattr(about, "aliases", None) or ()
+            found.update(dict.fromkeys(short, f"--{name.replace('_', '-')}"))
+    return found
+
+
 def _hyphenated(name: str) -> str:
     """``OptimCls`` as ``optim-cls``."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower()
@@ -99,8 +135,12 @@ def _one_line(box: str) -> str:
     lines = [line.strip("│ ") for line in plain.splitlines()][1 if plain.startswith("╭") else 2 :]
     rules = [at for at, line in enumerate(lines) if line and not line.strip("─-╰╯")]
     end = rules[0] if rules else len(lines)
-    message = " ".join(lines[:end]).rstrip(".")
-    flags = [line.split(" ")[0] for line in lines[end:] if line.startswith("--")]
+    message = " ".join(lines[:end]).partition("Got errors:")[0].strip().rstrip(".")
+    if choice := re.search(r"invalid choice '(.*)' for .* one of (\(.*\))", message):
+        return f"{message}{nearest(choice[1], ast.literal_eval(choice[2]))}"
+    if re.search(r"'[^'{\[]*,[^'{\[]*'", message):
+        return f"{message}; several values are separated by spaces, without commas."
+    flags = [line.split(" ")[0].rstrip(",") for line in lines[end:] if line.startswith("--")]
     flags = [flag for flag in flags if flag.strip("-")]
     perhaps = "Perhaps you meant:" in lines and flags
     return f"{message}; did you mean {flags[0]}?" if perhaps else f"{message}."

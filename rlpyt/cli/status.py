@@ -13,8 +13,9 @@ from typing import Annotated, Any
 import tyro
 from tqdm import tqdm
 
-from rlpyt.cli.flags import parse
+from rlpyt.cli.flags import UsageError, parse
 from rlpyt.sweeps.view import RunView, SweepView, read_sweep
+from rlpyt.utils.words import counted
 
 DESCRIPTION = """Show how a sweep stands: which runs are done, running, waiting or failed.
 
@@ -38,6 +39,8 @@ class Status:
 def main(args: Sequence[str]) -> int:
     """Run the command with these arguments; the exit code: 1 if a run has failed."""
     command = parse(Status, args, prog="rlpyt status", description=DESCRIPTION)
+    if not 0 < command.interval_s < float("inf"):
+        raise UsageError(f"--interval-s {command.interval_s:g} must be a time above 0.")
     sweep = read_sweep(command.directory)
     if command.json:
         print(json.dumps(as_dict(sweep), indent=1, default=str))
@@ -72,22 +75,30 @@ def table(sweep: SweepView, width: int = 0, height: int = 0) -> list[str]:
 
 def as_dict(sweep: SweepView) -> dict[str, Any]:
     """Everything that is known, as plain values."""
-    return {**asdict(sweep), "counts": sweep.counts(), "utilisation": sweep.utilisation()}
+    found = {**asdict(sweep), "counts": sweep.counts(), "utilisation": sweep.utilisation()}
+    for run in found["runs"]:
+        run["return"] = run.pop("return_")
+    return found
 
 
 def _title(sweep: SweepView) -> str:
     counts = ", ".join(f"{number} {state}" for state, number in sweep.counts().items())
-    parts = [f"{sweep.title}: {len(sweep.runs)} runs, {counts}" if counts else sweep.title]
+    runs = counted(len(sweep.runs), "run")
+    parts = [f"{sweep.title}: {runs}, {counts}" if counts else sweep.title]
     used = sweep.utilisation()
     if used is not None:
         parts.append(f"slots {used:.0%} in use")
+    over = not {"queued", "running"} & set(sweep.counts())
     if sweep.paused:
         parts.append("paused")
-    over = not {"queued", "running"} & set(sweep.counts())
+    elif sweep.waits and not over:
+        parts.append(sweep.waits)
     if sweep.launcher:
         parts.append(f"launched by {sweep.launcher}")
     elif not over:
         parts.append(f"nobody launches; go on with: rlpyt sweep {sweep.directory}")
+    elif sweep.counts().get("failed"):
+        parts.append(f"try the failed again: rlpyt sweep retry {sweep.directory}")
     return " · ".join(parts)
 
 

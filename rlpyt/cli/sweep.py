@@ -12,6 +12,7 @@ import tyro
 
 from rlpyt.cli.flags import UsageError, parse
 from rlpyt.sweeps.directory import SweepDirectory
+from rlpyt.utils.words import counted
 
 if TYPE_CHECKING:
     from rlpyt.sweeps.runs import Planned
@@ -88,35 +89,45 @@ def _refuse_for_directory(command: Sweep) -> None:
 
 def _plan(command: Sweep) -> "Planned | None":
     """What the file asks for; ``None`` if it is many runs, and the user did not mean it."""
-    from rlpyt.sweeps.expansion import TooManyRuns
     from rlpyt.sweeps.runs import sweep_of
+    from rlpyt.utils.launching.amount import TooManyRuns, are_meant
 
     try:
         return sweep_of(command.what, command.slots, any_number=command.yes)
     except TooManyRuns as error:
-        if command.dry_run or not (sys.stdin.isatty() and sys.stdout.isatty()):
-            raise UsageError(f"{error} To begin them as they are: --yes.") from error
-        answer = input(f"{command.what} asks for {error.count:,} runs. Begin them? [y/N] ")
-        if answer.strip().lower() not in ("y", "yes"):
+        error.args = (f"{error} To begin them as they are: --yes.",)
+        if command.dry_run:
+            raise
+        if not are_meant(error, str(command.what)):
             return None
     return sweep_of(command.what, command.slots, any_number=True)
 
 
 def _request(request: str, directory: Path) -> int:
     sweep = SweepDirectory(directory)
+    who = sweep.launcher()
     if request == "retry":
         names = sweep.forgive()
-        print(f"{len(names)} failed runs are queued again.", *names, sep="\n  ")
-        if names and not sweep.launcher():
-            print(f"Go on with: rlpyt sweep {directory}")
+        print(f"Queued again: {counted(len(names), 'failed run')}.", *names, sep="\n  ")
     elif request == "stop":
-        who = sweep.launcher()
-        sweep.stop()
-        print(f"Asked to end: {who or 'no launcher is at work'}, and what runs.")
+        asked = sweep.stop()
+        whom = [who] * bool(who) + [counted(asked, "run")] * bool(asked)
+        print(f"Asked to end: {' and '.join(whom) or 'nobody, as nothing runs there'}.")
     else:
         sweep.pause(request == "pause")
         print("No further run begins." if request == "pause" else "Runs begin again.")
+    if not who:
+        print(_unattended(directory))
     return 0
+
+
+def _unattended(directory: Path) -> str:
+    """What to do about a sweep that nobody launches."""
+    from rlpyt.sweeps.view import read_sweep
+
+    if {"queued", "running"} & set(read_sweep(directory).counts()):
+        return f"No launcher is at work; go on with: rlpyt sweep {directory}"
+    return "No launcher is at work, as the sweep is over."
 
 
 def _one_directory(args: Sequence[str]) -> tuple[str, Path]:

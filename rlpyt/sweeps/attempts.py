@@ -11,7 +11,7 @@ from typing import Any
 from rlpyt.sweeps.directory import SweepDirectory
 from rlpyt.sweeps.jobs import Attempt, JobDirectory
 from rlpyt.sweeps.places import Place, Slot
-from rlpyt.utils.launching.machine import names_of_gpus
+from rlpyt.utils.launching.machine import egl_device, names_of_gpus
 from rlpyt.utils.launching.variant import save_variant
 from rlpyt.utils.logging.lock import RunLock
 from rlpyt.utils.resumption import ENV_RESUME
@@ -45,7 +45,7 @@ def next_attempt(
     if place.shares_out and not by_code:
         env.setdefault("CUDA_VISIBLE_DEVICES", ",".join(names_of_gpus(slot.gpus)))
     if sweep.about.egl_device and slot.gpus:
-        env["EGL_DEVICE_ID"] = str(slot.gpus[0])
+        env["EGL_DEVICE_ID"] = egl_device(slot.gpus)
     run_dir = sweep.path / spec.run_dir
     RunLock(run_dir).forget({one.host for one in before})
     if before and has_checkpoint(run_dir):
@@ -57,7 +57,7 @@ def next_attempt(
         save_variant(spec.variant, run_dir.parent)
     places = {"affinity": slot.code, "sweep": sweep.path, "job": job.path, "run_dir": run_dir}
     return Attempt(
-        number=len(before) + 1,
+        number=before[-1].number + 1 if before else 1,
         command=tuple(_filled(part, places) for part in command),
         env=env,
         cwd=spec.cwd,

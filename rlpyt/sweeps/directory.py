@@ -23,6 +23,7 @@ PAUSED = "paused"
 TO_STOP = "to_stop"
 FORGIVEN = "forgiven"
 FORMAT = 1
+LEAST_FREE_BYTES = 50 * 2**20  # of the disk, to begin a run
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,8 @@ class SweepDirectory:
         unfinished.mkdir(parents=True)
         try:
             for job in jobs:
-                JobDirectory.create(_place_of(unfinished, job.number), job)
+                JobDirectory.create(_place_of(unfinished, job.number), job, synced=False)
+            os.sync()  # once for all, before the sweep counts as there
             for name, content in (beside or {}).items():
                 (unfinished / name).write_bytes(content)
             about = About(**{**asdict(about), "made": about.made or time.time()})
@@ -151,13 +153,29 @@ class SweepDirectory:
         """Let no further run begin, or again; those that run go on."""
         (self.queue / PAUSED).touch() if paused else (self.queue / PAUSED).unlink(missing_ok=True)
 
+    def waits_for(self, least_free_bytes: int = LEAST_FREE_BYTES) -> str:
+        """Why no run is begun now, for people; empty if nothing stands in the way."""
+        if self.paused:
+            return f"paused: no run is begun until rlpyt sweep unpause {self.path}"
+        if shutil.disk_usage(self.path).free < least_free_bytes:
+            return (
+                f"waiting: the disk of {self.path} is nearly full; no run is begun until it has "
+                f"more room than {least_free_bytes / 2**20:,.0f} MiB"
+            )
+        return ""
+
     @property
     def to_stop(self) -> bool:
         """Whether the launcher shall end."""
         return (self.queue / TO_STOP).exists()
 
-    def stop(self) -> None:
-        """Ask everything to end: the launcher, and what runs, which saves its checkpoints first."""
+    def stop(self) -> int:
+        """Ask everything to end: the launcher, and what runs, which saves its checkpoints first.
+
+        Returns:
+            How many runs have been asked.
+        """
+        asked = 0
         if self.launcher():
             (self.queue / TO_STOP).touch()
         for job in self.jobs():
@@ -167,6 +185,8 @@ class SweepDirectory:
             waits = attempts[-1].begun is None and attempts[-1].remote_id  # in a cluster's queue
             if waits or job.state(attempts) == "running":
                 job.tell(attempts[-1].number, "stopped")
+                asked += 1
+        return asked
 
     def forgive(self) -> list[str]:
         """Queue failed jobs again, as if they had not been tried; returns their names.

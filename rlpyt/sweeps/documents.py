@@ -43,11 +43,14 @@ def blaming(path: Path | None, lines: Lines, key: str) -> Iterator[None]:
     """
     try:
         yield
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, ImportError) as error:
         while key and key not in lines:
             key = key.rpartition(".")[0]
         place = f"{path}:{lines[key]}: " if key else f"{path}: "
-        error.args = (f"{place if path else ''}{error}",)
+        said = f"{place if path else ''}{error}"
+        error.args = (said,)
+        if isinstance(error, ImportError):
+            error.msg = said  # what these are shown by
         raise
 
 

@@ -77,6 +77,8 @@ def read_draw(item: Any) -> Draw:
     if not isinstance(item, Mapping) or len(item) != 1:
         raise TypeError(f"expected one of {', '.join(KINDS)} with a list, got {item!r}.")
     [(kind, values)] = item.items()
+    if kind not in KINDS:
+        raise UnknownName("distribution", kind, KINDS)
     if not isinstance(values, list | tuple):
         raise TypeError(f"{kind}: expected a list, got {values!r}.")
     return Draw(kind, tuple(values))

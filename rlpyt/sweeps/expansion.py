@@ -10,35 +10,26 @@ from typing import Any
 from rlpyt.experiments.build import (
     ALGORITHMS,
     EnvRecipe,
-    affinity,
     build_algo,
     build_sampler,
     env_recipe,
 )
+from rlpyt.experiments.hardware import affinity
 from rlpyt.experiments.options import RunOptions, UnknownName
 from rlpyt.experiments.settings import default_options, fitted, setting_types, type_of
 from rlpyt.samplers.layout import rows_per_worker
 from rlpyt.sweeps.names import dir_names, labels
 from rlpyt.sweeps.spec import SweepSpec
+from rlpyt.utils.launching.amount import TooManyRuns
 from rlpyt.utils.launching.variant import (
     Variant,
     VariantLevel,
     _cross_variants,
+    cross_levels,
     identity,
-    make_variants,
     set_nested,
 )
 from rlpyt.utils.seed import stream
-
-
-class TooManyRuns(ValueError):
-    """A sweep asks for more runs than ``max_runs``; ``count`` has how many."""
-
-    def __init__(self, count: int, most: int) -> None:
-        super().__init__(
-            f"{count:,} runs, and max_runs is {most:,}; set max_runs if you mean it, or sample."
-        )
-        self.count = count
 
 
 @dataclass(frozen=True)
@@ -81,8 +72,8 @@ def expand(spec: SweepSpec) -> list[Setting]:
     n_runs = count(spec)
     if n_runs > spec.max_runs:
         with spec.blaming("max_runs"):
-            raise TooManyRuns(n_runs, spec.max_runs)
-    variants, log_dirs = _sampled(spec, *make_variants(*_grid_levels(spec)))
+            raise TooManyRuns(n_runs, spec.max_runs, "set max_runs if you mean it, or sample")
+    variants, log_dirs = _sampled(spec, *cross_levels(*_grid_levels(spec)))
     flats = _checked(spec, variants)
     _refuse_repeated(spec, flats, log_dirs)
     return [

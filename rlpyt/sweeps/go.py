@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import shlex
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,9 @@ from rlpyt.sweeps.jobs import Job
 from rlpyt.sweeps.launcher import Launcher
 from rlpyt.sweeps.places import Place, Slot, place
 from rlpyt.sweeps.slots import slots_of
-from rlpyt.sweeps.sources import NoSource, Source
+from rlpyt.sweeps.sources import NoSource, Source, SourceError
+from rlpyt.sweeps.view import read_sweep
+from rlpyt.utils.words import counted
 
 Say = Callable[[str], None]
 Hardware = tuple[list[Slot], Place]
@@ -126,7 +127,11 @@ def _hardware(about: About, slots: str | None = None) -> Hardware:
 def _run(launcher: Launcher) -> int:
     """Launch, and say where it stands then."""
     launcher.say(f"From another terminal: rlpyt status {launcher.sweep.path}")
-    code = launcher.run()
+    try:
+        code = launcher.run()
+    except SourceError as error:
+        launcher.say(f"rlpyt: error: {error}")
+        return 1
     launcher.say(_summary(launcher))
     if launcher.sweep.about.search:
         from rlpyt.sweeps.search_results import write_best
@@ -136,14 +141,17 @@ def _run(launcher: Launcher) -> int:
 
 
 def _summary(launcher: Launcher) -> str:
-    states, path = launcher.states, launcher.sweep.path
-    counts = Counter(states.values())
+    path, sweep = launcher.sweep.path, read_sweep(launcher.sweep.path)
+    counts = sweep.counts()
     told = ", ".join(f"{number} {state}" for state, number in counts.items())
-    lines = [f"{len(states)} runs: {told or 'none'}."]
-    for job in launcher.sweep.jobs() if counts["failed"] else ():
-        if states.get(job.job.number) == "failed":
-            how = job.attempts()[-1].outcome()
-            lines.append(f"  failed: {job.job.name}: {how}; {job.output}")
-    left = counts["queued"] + counts["running"]
-    lines.append(f"Go on with: rlpyt sweep {path}" if left else f"Look at it: rlpyt report {path}")
+    lines = [f"{counted(len(sweep.runs), 'run')}: {told or 'none'}."]
+    for run in sweep.runs:
+        if run.state == "failed":
+            lines.append(f"  failed: {run.name}: {run.outcome}; {run.output}")
+    if {"queued", "running"} & set(counts):
+        lines.append(f"Go on with: rlpyt sweep {path}")
+    else:
+        if "failed" in counts:
+            lines.append(f"Try the failed again: rlpyt sweep retry {path}")
+        lines.append(f"Look at it: rlpyt report {path}")
     return "\n".join(lines)

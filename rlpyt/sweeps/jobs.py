@@ -123,11 +123,18 @@ class Attempt:
         return f"exit code {code}" if code >= 0 else f"killed by signal {-code}"
 
 
+class DamagedFile(ValueError):
+    """A file of the queue cannot be read; the message names it and says what to do."""
+
+
 class JobDirectory:
     """The files of one job; reads anew at every question.
 
     Args:
         path: the directory.
+
+    Raises:
+        DamagedFile: at a question, if a file cannot be read.
     """
 
     def __init__(self, path: Path) -> None:
@@ -138,7 +145,8 @@ class JobDirectory:
     def job(self) -> Job:
         """The description, which never changes."""
         if self._job is None:
-            self._job = _read(Job, self.path / "job.json")
+            remedy = f"or remove {self.path}: the run is then none of the sweep's"
+            self._job = _read(Job, self.path / "job.json", remedy)
         return self._job
 
     @property
@@ -153,7 +161,8 @@ class JobDirectory:
         for number in numbers:
             path = attempt_file(self.path, number)
             notes = {name: _text(path.with_suffix(f".{name}")) for name in NOTES}
-            found.append(replace(_read(Attempt, path), **notes))
+            remedy = "or remove it: the attempt then counts as never made"
+            found.append(replace(_read(Attempt, path, remedy), **notes))
         return found
 
     def state(self, attempts: list[Attempt] | None = None) -> State:
@@ -205,13 +214,21 @@ class JobDirectory:
         return last_lines(self.output, count)
 
     @classmethod
-    def create(cls, path: Path, job: Job) -> JobDirectory:
-        """Put a job into place; there whole, or not at all."""
+    def create(cls, path: Path, job: Job, synced: bool = True) -> JobDirectory:
+        """Put a job into place; there whole, or not at all.
+
+        Args:
+            path: of its directory.
+            job: what it is.
+            synced: False leaves it to the caller to push the files through to the disk, as who
+                writes thousands does once.
+        """
         beside = path.with_name(f".{path.name}.{os.getpid()}")
         beside.mkdir(parents=True, exist_ok=True)  # a launcher was killed here, with the same pid
-        _write(beside / "job.json", asdict(job))
+        write = _write if synced else _write_unsynced
+        write(beside / "job.json", asdict(job))
         if job.config:
-            _write(beside / "config.json", dict(job.config))
+            write(beside / "config.json", dict(job.config))
         os.rename(beside, path)
         return cls(path)
 
@@ -235,13 +252,24 @@ def _text(path: Path) -> str:
     return path.read_text(encoding="utf-8").strip() if path.exists() else ""
 
 
-def _read(cls: Any, path: Path) -> Any:
-    content = json.loads(path.read_text(encoding="utf-8"))
-    known = {item.name for item in fields(cls)}
-    tuples = {k: tuple(v) if isinstance(v, list) else v for k, v in content.items() if k in known}
-    return cls(**tuples)
+def _read(cls: Any, path: Path, remedy: str) -> Any:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        known = {item.name for item in fields(cls)}
+        lists = {k: tuple(v) if isinstance(v, list) else v for k, v in content.items()}
+        return cls(**{name: value for name, value in lists.items() if name in known})
+    except (ValueError, TypeError, AttributeError) as error:
+        raise DamagedFile(f"{path} is damaged ({error}): restore it, {remedy}.") from error
 
 
 def _write(path: Path, content: dict[str, Any]) -> None:
     with atomic_write(path) as file:
-        file.write((json.dumps(content, indent=1, default=plain_value) + "\n").encode())
+        file.write(_as_json(content))
+
+
+def _write_unsynced(path: Path, content: dict[str, Any]) -> None:
+    path.write_bytes(_as_json(content))
+
+
+def _as_json(content: dict[str, Any]) -> bytes:
+    return (json.dumps(content, indent=1, default=plain_value) + "\n").encode()

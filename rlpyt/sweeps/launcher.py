@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import select
-import shutil
 import signal
 import time
 from collections.abc import Callable, Sequence
@@ -12,15 +11,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlpyt.sweeps.attempts import next_attempt
-from rlpyt.sweeps.directory import SweepDirectory
+from rlpyt.sweeps.directory import LEAST_FREE_BYTES, SweepDirectory
 from rlpyt.sweeps.jobs import Attempt, JobDirectory, State
 from rlpyt.sweeps.overview import log_num_launched
 from rlpyt.sweeps.places import Handle, Place, PlaceError, Slot
-from rlpyt.sweeps.sources import NoSource, Source
+from rlpyt.sweeps.sources import NoSource, Source, SourceError
+from rlpyt.utils.words import counted
 
 LOOK_S = 0.5  # between two looks at requests, where nothing wakes the launcher
 AGAIN_S = 10.0  # after a run could not be begun
-LEAST_FREE_BYTES = 50 * 2**20  # of the disk, to begin a run
 
 
 @dataclass
@@ -87,6 +86,7 @@ class Launcher:
         Raises:
             RunDirectoryError: another launcher is at work here.
             FileNotFoundError: the directory was removed meanwhile.
+            SourceError: what adds jobs has given up; what ran has been stopped.
         """
         with ExitStack() as stack:
             stack.enter_context(self.sweep.lock())
@@ -94,8 +94,8 @@ class Launcher:
             stack.callback(self.place.close)
             self.sweep.forget_requests()
             self.source = self._make_source()
-            self._take_stock()
             try:
+                self._take_stock()
                 while not self._stopping():
                     self._reap()
                     if self.sweep.take_forgiven():
@@ -107,6 +107,10 @@ class Launcher:
                     self._wait()
                 if stopped := self._stopping():
                     self._end_all()
+            except SourceError:
+                self.source = NoSource()  # the next launcher's will be told of all that ends now
+                self._end_all()
+                raise
             finally:
                 for running in self._running:
                     running.handle.release()
@@ -227,14 +231,7 @@ class Launcher:
 
     def _may_begin(self) -> bool:
         """Whether a run can be begun now; if not, says why."""
-        path, why = self.sweep.path, ""
-        if self.sweep.paused:
-            why = f"paused: no run is begun until rlpyt sweep unpause {path}"
-        elif shutil.disk_usage(path).free < self.least_free_bytes:
-            why = (
-                f"waiting: the disk of {path} is nearly full; no run is begun until it has more "
-                f"room than {self.least_free_bytes / 2**20:,.0f} MiB."
-            )
+        why = self.sweep.waits_for(self.least_free_bytes)
         if why:
             self._say_once(why)
         return not why and time.monotonic() >= self._not_before_s
@@ -273,7 +270,8 @@ class Launcher:
         """Have all runs save their checkpoints and end; a second signal leaves them to it."""
         first, self._signal = self._signal, 0
         if self._running:
-            self.say(f"stopping {len(self._running)} runs; once more leaves them to themselves")
+            runs = counted(len(self._running), "run")
+            self.say(f"stopping {runs}; once more leaves them to themselves")
         for running in self._running:
             running.job.tell(running.attempt.number, "stopped")
             running.handle.withdraw()
@@ -284,11 +282,14 @@ class Launcher:
 
     def _how_far(self) -> str:
         over = sum(state not in ("queued", "running") for state in self._states.values())
-        return f"{over} of {len(self._states)}"
+        return f"{over} of {counted(self._total(), self.source.noun)}"
+
+    def _total(self) -> int:
+        return max(len(self._states), self.source.n_jobs())
 
     def _write_progress(self) -> None:
         begun = sum(state != "queued" for state in self._states.values())
-        log_num_launched(self.sweep.path, begun, len(self._states))
+        log_num_launched(self.sweep.path, begun, self._total())
 
 
 class _Hearing:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
@@ -52,7 +53,7 @@ def script_jobs(
                 f"log_dir {name!r} must be a path below the experiment, and not {QUEUE!r}, where "
                 "the launcher has its files."
             )
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = sorted(name for name, times in Counter(names).items() if times > 1)
     if twice:
         raise ValueError(f"log_dirs must differ, or runs would mix; given twice: {twice}.")
     jobs: list[Job] = []

@@ -6,6 +6,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from rlpyt.utils.words import counted
+
 PathLike = str | os.PathLike[str]
 
 TREE = "experiments_tree.txt"
@@ -16,7 +18,8 @@ def log_exps_tree(exp_dir: PathLike, log_dirs: Sequence[PathLike], runs_per_sett
     """Write ``experiments_tree.txt``: how many runs there will be, and where each setting lies."""
     lines = [
         f"launched by process {os.getpid()}",
-        f"{len(log_dirs)} settings x {runs_per_setting} runs = {len(log_dirs) * runs_per_setting}",
+        f"{counted(len(log_dirs), 'setting')} x {counted(runs_per_setting, 'run')} = "
+        f"{len(log_dirs) * runs_per_setting}",
         "",
         *map(str, log_dirs),
     ]

@@ -30,6 +30,7 @@ from rlpyt.sweeps.search import Search
 from rlpyt.sweeps.spec import SweepSpec
 from rlpyt.sweeps.trials import BEGINS, ENDS, FROM, MEMBER, ROUND, Metric, Runs
 from rlpyt.utils.files import atomic_write
+from rlpyt.utils.logging.lock import RunLock
 from rlpyt.utils.seed import stream
 
 STRETCH = "rlpyt.sweeps.stretch"
@@ -51,6 +52,8 @@ class Population:
         runs: of the sweep.
         search: how to search.
     """
+
+    noun = "stretch"
 
     def __init__(self, runs: Runs, search: Search) -> None:
         self.runs, self.search, self.metric = runs, search, search.to_find
@@ -79,6 +82,7 @@ class Population:
         self._over.add((number, at))
         if state != "done" or at + 1 < self.rounds[number] or self.standing(number, at):
             return
+        self.runs.check_metric(self.metric, job)
         run_dir = self.runs.dir_of(job)
         score = self.metric.score(run_dir)
         if score is None:
@@ -97,6 +101,10 @@ class Population:
         """Whether every member has all its stretches, or none is left to go on from."""
         at = min(self.rounds)
         return at == self.n_rounds or (self._all_over(at - 1) and self._all_failed(at - 1))
+
+    def n_jobs(self) -> int:
+        """Stretches of all members."""
+        return self.n_rounds * len(self.rounds)
 
     def standing(self, number: int, at: int) -> dict[str, Any]:
         """Score and values of a member at the end of a round; empty if that has failed."""
@@ -124,6 +132,8 @@ class Population:
         if source != number:
             rng, space = self._stream(number, at, ", values"), self.runs.spec.sample
             values = {k: perturbed(values[k], space[k], self.search, rng) for k in space}
+        # Whoever ran the last stretch is gone, on whichever node that was.
+        RunLock(self._run_dir(number)).forget()
         _take_over(self._snapshot(source, at - 1), self._run_dir(number))
         return self._add(number, at, values, source)
 

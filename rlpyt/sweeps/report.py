@@ -187,6 +187,8 @@ def _failures(study: Study) -> Markup | None:
         return None
     rows: list[list[str | Cell]] = []
     for entry in failed:
+        if not entry.attempts:  # its record is damaged
+            rows.append([entry.name, Cell("-", None), entry.outcome, Cell("-", None), entry.state])
         for attempt in entry.attempts:
             if attempt.failed:
                 took = (attempt.ended or 0.0) - (attempt.begun or 0.0)

@@ -182,19 +182,11 @@ def _of_sweep(view: SweepView, group_by: Sequence[str], y: str) -> tuple[list[En
     if group_by:
         keys = [grouping.find_setting(name, runs) for name in group_by]
     else:
-        changed = [Run(one.run_dir, one.settings) for one in view.runs]
-        keys = [
-            key
-            for key in grouping.varying_settings(changed)
-            if not (len(environments) > 1 and key in grouping.ENVIRONMENT_KEYS)
-        ]
+        keys = grouping.telling_settings([Run(one.run_dir, one.settings) for one in view.runs])
         if view.searches and view.runs:
             keys = [key for key in (TRIAL, MEMBER) if key in view.runs[0].settings]
-    entries = []
-    for one, run in zip(view.runs, runs):
-        label = grouping.describe(run.settings, keys) or view.title
-        entries.append(_entry_of_sweep(one, replace(run, label=label), y))
-    return entries, keys
+    labelled = grouping.label_runs(runs, group_by)
+    return [_entry_of_sweep(one, run, y) for one, run in zip(view.runs, labelled)], keys
 
 
 def _entry_of_sweep(one: RunView, run: Run, y: str) -> Entry:

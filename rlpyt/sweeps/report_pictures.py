@@ -35,7 +35,8 @@ def curves(study: Study, y: str) -> Markup:
             caption += f" (the {len(look)} best of {n_labels} variants)"
         pictures.append(_picture(figure, f"curves{len(pictures)}", caption))
     if not pictures:
-        return section("Learning curves", element("p", "No run has logged its returns yet."))
+        nothing = element("p", "No run has logged its returns yet.", class_="no-pictures")
+        return section("Learning curves", nothing)
     about = (
         "Interquartile mean across the runs of a variant, as far as all of them have come, with "
         "a 95% bootstrap interval; a single run as it is."

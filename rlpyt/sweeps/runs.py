@@ -19,6 +19,8 @@ from rlpyt.sweeps.places import Slot
 from rlpyt.sweeps.slots import default_code, slots_of
 from rlpyt.sweeps.spec import SweepSpec, read_spec
 from rlpyt.utils.launching.exp_launcher import script_command
+from rlpyt.utils.words import counted
+from rlpyt.vis.grouping import Run
 
 RLPYT = (sys.executable, "-m", "rlpyt.cli.main")
 SHOWN = 40  # runs, of a sweep that is only looked at
@@ -45,10 +47,17 @@ class Planned:
 
     def described(self) -> list[str]:
         """What would be run, first in one line, then in many."""
-        n_slots = len(slots_of(self.slots, self.spec.where, self.spec.place.get("at_once")))
-        what = f"{len(self.jobs)} runs" if self.spec.search is None else "a search"
-        lines = [f"{self.spec.title}: {what}, {n_slots} at once ({self.slots}, {self.spec.where})"]
-        lines += [f"  {job.name}" for job in self.jobs[:SHOWN]]
+        spec = self.spec
+        slots = slots_of(self.slots, spec.where, spec.place.get("at_once"))
+        what = counted(len(self.jobs), "run")
+        lines = [f"  {job.name}" for job in self.jobs[:SHOWN]]
+        if spec.search is not None:
+            from rlpyt.sweeps.search import read_search
+            from rlpyt.sweeps.search_plan import runs_told, space_told
+
+            search = read_search(spec)
+            what, lines = runs_told(spec, search), space_told(spec, search, slots[0])
+        lines.insert(0, f"{spec.title}: {what}, {len(slots)} at once ({self.slots}, {spec.where})")
         left = len(self.jobs) - SHOWN
         return lines + [f"  ... and {left} more"] * (left > 0)
 
@@ -87,13 +96,23 @@ def sweep_of(path: Path, slots: str | None = None, any_number: bool = False) -> 
     spec = read_spec(path)
     if any_number:
         spec = replace(spec, max_runs=sys.maxsize)
-    code = slots or spec.slots or default_code(spec.cpus_per_run, spec.gpus_per_run)
+    code = slots or _slots_in(spec)
     share = slots_of(code, spec.where)[0]
     if spec.search is not None:
         read_search(spec)
         return Planned(spec, code, ())
     jobs = jobs_of(spec, expand(spec), share)
     return Planned(spec, code, tuple(jobs))
+
+
+def _slots_in(spec: SweepSpec) -> str:
+    """The affinity code that a file gives, or that does what it says; of this machine, checked."""
+    if spec.slots is not None:
+        with spec.blaming("slots"):
+            slots_of(spec.slots, spec.where)
+            return spec.slots
+    with spec.blaming("gpus_per_run" if spec.gpus_per_run else "cpus_per_run"):
+        return default_code(spec.cpus_per_run, spec.gpus_per_run)
 
 
 def jobs_of(spec: SweepSpec, settings: list[Setting], share: Slot, first: int = 0) -> list[Job]:
@@ -121,7 +140,7 @@ def _train_job(spec: SweepSpec, setting: Setting, share: Slot, number: int) -> J
         settings={**setting.varied, "seed": setting.seed},
         variant=setting.changes,
         config=options.as_dict(),
-        total_steps=options.steps,
+        total_steps=Run(Path(), flattened(options.as_dict())).total_steps,
         retries=spec.retries,
     )
 

@@ -99,8 +99,10 @@ def read_search(spec: SweepSpec) -> Search:
     for key in spec.sample:
         _refuse(spec, f"sample.{key}", key in MARKS and f"{key} is a name of the search's own")
     if search.method == "optuna":
-        import_optuna()
-        _check_packages(search.sampler)
+        with spec.blaming("search"):
+            import_optuna()
+        with spec.blaming("search.sampler"):
+            _check_packages(search.sampler)
     else:
         from rlpyt.sweeps.population import check_population
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlpyt.sweeps.directory import SweepDirectory
+from rlpyt.sweeps.jobs import DamagedFile
 from rlpyt.sweeps.report_page import Cell, Markup, element, section, table
 from rlpyt.sweeps.search_pictures import (
     draw_history,
@@ -28,7 +30,11 @@ def search_sections(directory: Path) -> list[Markup]:
         return []
     if not sweep.about.search:
         return []
-    results = read_results(sweep)
+    try:
+        results = read_results(sweep)
+    except DamagedFile as error:
+        warnings.warn(f"what the search has found is not known: {error}")
+        return []
     if results.search.method == "pbt":
         return [_best(results), _population(results), _stretches(results)]
     return [_best(results), *_optuna_pictures(results), _trials(results)]

@@ -12,8 +12,10 @@ from rlpyt.utils.launching.affinity import (
     get_n_run_slots,
     prepend_run_slot,
 )
-from rlpyt.utils.launching.machine import Machine
+from rlpyt.utils.launching.machine import Machine, n_gpus
 from rlpyt.utils.launching.placement import run_cpus
+from rlpyt.utils.launching.resources import AffinityError, Resources
+from rlpyt.utils.words import counted
 
 
 def slots_of(code: str, where: str = "local", at_once: int | None = None) -> list[Slot]:
@@ -30,12 +32,28 @@ def slots_of(code: str, where: str = "local", at_once: int | None = None) -> lis
     n_slots = get_n_run_slots(code)
     codes = [prepend_run_slot(number, code) for number in range(n_slots)]
     if where == "local":
+        check_gpus(code)
         gpus = [_gpus(affinity_from_code(own)) for own in codes]
         return [Slot(number, own, run_cpus(own), gpus[number]) for number, own in enumerate(codes)]
     affinity = affinity_from_code(codes[0])
     one = affinity[0] if isinstance(affinity, list) else affinity
     share = Slot(0, codes[0], tuple(sorted(one["all_cpus"])), _gpus(affinity))
     return [replace(share, number=number) for number in range(at_once or n_slots)]
+
+
+def check_gpus(code: str) -> None:
+    """Refuse a code with GPUs that this machine has not.
+
+    Raises:
+        AffinityError: it has not as many.
+    """
+    resources = Resources.from_code(code)
+    if resources.n_gpu and (here := n_gpus()) < resources.n_gpu:
+        raise AffinityError(
+            f"affinity code {code!r} is for a machine of {resources.n_gpu} GPUs, and this process "
+            f"sees {here}; `rlpyt affinity` suggests codes for this machine. It says "
+            f"{resources.describe()}."
+        )
 
 
 def default_code(cpus_per_run: int | None = None, gpus_per_run: int | None = None) -> str:
@@ -49,16 +67,18 @@ def default_code(cpus_per_run: int | None = None, gpus_per_run: int | None = Non
     if not pins:  # a container's cores are not its own, its share of their time is
         cores = machine.n_granted
     if gpus_per_run:
-        import torch
-
-        gpus = torch.cuda.device_count()
+        gpus = n_gpus()
         if gpus < gpus_per_run:
-            raise ValueError(f"gpus_per_run={gpus_per_run}, and there are {gpus} GPUs here.")
+            raise ValueError(
+                f"gpus_per_run={gpus_per_run}, and there {_are(gpus)} {counted(gpus, 'GPU')} here."
+            )
         return encode_affinity(
             n_cpu_core=cores, n_gpu=gpus, gpu_per_run=gpus_per_run, set_affinity=pins
         )
     if cores < cpus_per_run:
-        raise ValueError(f"cpus_per_run={cpus_per_run}, and there are {cores} cores here.")
+        raise ValueError(
+            f"cpus_per_run={cpus_per_run}, and there {_are(cores)} {counted(cores, 'core')} here."
+        )
     used = cores // cpus_per_run * cpus_per_run
     return encode_affinity(
         n_cpu_core=used,
@@ -67,6 +87,10 @@ def default_code(cpus_per_run: int | None = None, gpus_per_run: int | None = Non
         n_socket=1,
         set_affinity=pins,
     )
+
+
+def _are(number: int) -> str:
+    return "is" if number == 1 else "are"
 
 
 def _gpus(affinity: Any) -> tuple[int, ...]:

@@ -5,16 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from rlpyt.errors import RlpytError
 from rlpyt.sweeps.directory import SweepDirectory
 from rlpyt.sweeps.jobs import JobDirectory, State
+
+
+class SourceError(RlpytError, RuntimeError):
+    """No further job would help, so the sweep ends; the message says what to mend first."""
 
 
 class Source(Protocol):
     """Decides what to run next; the launcher asks it in its own thread.
 
     After a launcher's death the next one tells the source of all jobs that are over, in the order
-    of their numbers, before it asks for anything.
+    of their numbers, before it asks for anything. Any method may raise ``SourceError``.
+
+    Attributes:
+        noun: what a job is called.
     """
+
+    noun: str
 
     def next(self, sweep: SweepDirectory) -> JobDirectory | None:
         """One more job, added to the sweep; ``None`` if there is none now."""
@@ -28,9 +38,14 @@ class Source(Protocol):
     def is_over(self) -> bool:
         """Whether there will never be a further job."""
 
+    def n_jobs(self) -> int:
+        """How many there will be in all, as far as that is known."""
+
 
 class NoSource:
     """All jobs were known from the start."""
+
+    noun = "run"
 
     def next(self, sweep: SweepDirectory) -> JobDirectory | None:
         """None."""
@@ -45,3 +60,7 @@ class NoSource:
     def is_over(self) -> bool:
         """Always."""
         return True
+
+    def n_jobs(self) -> int:
+        """None of its own."""
+        return 0

@@ -19,6 +19,7 @@ from rlpyt.sweeps.names import flattened
 from rlpyt.sweeps.yaml_file import Lines
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.launching.affinity import get_n_run_slots, prepend_run_slot
+from rlpyt.utils.launching.amount import MAX_RUNS
 from rlpyt.utils.launching.variant import identity
 from rlpyt.utils.seed import check_seed
 
@@ -57,7 +58,7 @@ class SweepSpec:
     where: Literal["local", "slurm", "ray"] = "local"  # what the runs are started by
     place: dict[str, Any] = field(default_factory=dict)  # (slurm, ray) at_once, partition, ...
     retries: int = 1  # how often a failed run is tried again
-    max_runs: int = 1000  # more are refused
+    max_runs: int = MAX_RUNS  # more are refused
     search: dict[str, Any] | None = None  # how to search the sampled settings
     path: Path | None = field(default=None, compare=False)  # the file
     lines: Lines = field(default_factory=dict, compare=False, repr=False)  # its keys' lines
@@ -207,7 +208,13 @@ def _read_grid(value: Any) -> dict[str, Any]:
 
 
 def _read_sample(value: Any) -> dict[str, Any]:
-    return _filled(flattened(value, lambda inner: set(inner) <= set(KINDS)))
+    return _filled(flattened(value, _is_draw))
+
+
+def _is_draw(inner: Mapping[str, Any]) -> bool:
+    """Whether it is a distribution, a misspelt one perhaps, and no further names of settings."""
+    misspelt = not any(isinstance(value, Mapping) for value in inner.values())
+    return misspelt or set(inner) <= set(KINDS)
 
 
 def _filled(settings: dict[str, Any]) -> dict[str, Any]:

@@ -36,6 +36,8 @@ class Study:
         search: how to search.
     """
 
+    noun = "run"
+
     def __init__(self, runs: Runs, search: Search) -> None:
         self.runs, self.search, self.metric = runs, search, search.to_find
         self._state = import_optuna().trial.TrialState
@@ -73,6 +75,8 @@ class Study:
 
     def ended(self, job: JobDirectory, state: State) -> None:
         """Conclude the trial once all its runs are over."""
+        if state == "done":
+            self.runs.check_metric(self.metric, job)
         number = job.job.settings[TRIAL]
         self._over[number][job.job.number] = state
         if state == "pruned":
@@ -105,6 +109,10 @@ class Study:
     def is_over(self) -> bool:
         """Whether all trials have been proposed, and have their runs."""
         return not self._ready and not self._incomplete and self._n_left() <= 0
+
+    def n_jobs(self) -> int:
+        """Runs of all trials."""
+        return self.search.trials * self._n_seeds
 
     def _n_left(self) -> int:
         """Trials to propose; as many as wanted may turn out to be impossible before it gives up."""

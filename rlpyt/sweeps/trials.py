@@ -12,11 +12,13 @@ from typing import Any
 import numpy as np
 
 from rlpyt.experiments import rundir
+from rlpyt.experiments.options import nearest
 from rlpyt.sweeps.directory import SweepDirectory
 from rlpyt.sweeps.expansion import run_options, setting_for
 from rlpyt.sweeps.jobs import JobDirectory
 from rlpyt.sweeps.places import Slot
 from rlpyt.sweeps.runs import jobs_of
+from rlpyt.sweeps.sources import SourceError
 from rlpyt.sweeps.spec import SweepSpec
 
 EVALUATION = "evaluation"  # as a metric: the mean return of the evaluation after training
@@ -54,19 +56,18 @@ class Metric:
         """What a run lacks that has no score."""
         if self.name == EVALUATION:
             return "there is no evaluation.json, and no ReturnAverage in progress.csv."
-        return f"there is no {self.name} in progress.csv; its columns are in its first line."
+        return f"there is no number under {self.name} in progress.csv."
+
+    @property
+    def column(self) -> str:
+        """Of progress.csv."""
+        return "ReturnAverage" if self.name == EVALUATION else self.name
 
     def rows(self, run_dir: Path) -> list[tuple[int, float]]:
         """(environment steps, value) of each row so far."""
-        from rlpyt.vis.curves import read_progress
-
-        try:
-            progress = read_progress(run_dir)
-        except FileNotFoundError:
-            return []
-        column = "ReturnAverage" if self.name == EVALUATION else self.name
+        progress = _progress(run_dir)
         steps = progress.get("Diagnostics/CumSteps", np.array([]))
-        values = progress.get(column, np.full(len(steps), np.nan))
+        values = progress.get(self.column, np.full(len(steps), np.nan))
         return [(int(at), float(v)) for at, v in zip(steps, values) if math.isfinite(v)]
 
     def better(self, values: Sequence[float]) -> list[int]:
@@ -112,6 +113,24 @@ class Runs:
         """Where a job's run writes."""
         return self.sweep.path / job.job.run_dir
 
+    def check_metric(self, metric: Metric, job: JobDirectory) -> None:
+        """See that a run that is done has what the search looks for, as all others will not either.
+
+        Raises:
+            SourceError: its statistics lack the column; names the ones they have.
+        """
+        run_dir = self.dir_of(job)
+        columns = list(_progress(run_dir))
+        if metric.column in columns or metric.score(run_dir) is not None:
+            return
+        file = self.sweep.queue / self.sweep.about.file_name
+        raise SourceError(
+            f"search.metric: {job.job.name} is done, and has no column {metric.column!r} in "
+            f"{run_dir / 'progress.csv'}{nearest(metric.column, columns)} Columns: "
+            f"{', '.join(columns) or 'none'}. Correct metric in {file}, then go on with `rlpyt "
+            f"sweep {self.sweep.path}`: what has been run counts."
+        )
+
 
 def total_steps(spec: SweepSpec) -> int | None:
     """Environment steps of a run of the search; ``None``: only its script knows."""
@@ -119,6 +138,16 @@ def total_steps(spec: SweepSpec) -> int | None:
         return None
     values = {key: draw.values[0] for key, draw in spec.sample.items()}
     return run_options(spec, setting_for(spec, values, "any")).steps
+
+
+def _progress(run_dir: Path) -> Mapping[str, Any]:
+    """Columns of a run's statistics; none before there are any."""
+    from rlpyt.vis.progress import read_progress
+
+    try:
+        return read_progress(run_dir)
+    except FileNotFoundError:
+        return {}
 
 
 def _finite(value: Any) -> float | None:

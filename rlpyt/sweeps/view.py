@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import os
 import time
@@ -12,10 +11,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rlpyt.sweeps.directory import SweepDirectory
-from rlpyt.sweeps.jobs import STATES, Attempt, JobDirectory, State, last_lines
+from rlpyt.sweeps.directory import QUEUE, SweepDirectory
+from rlpyt.sweeps.jobs import (
+    STATES,
+    Attempt,
+    DamagedFile,
+    Job,
+    JobDirectory,
+    State,
+    last_lines,
+)
 from rlpyt.utils.launching.affinity import get_n_run_slots
 from rlpyt.vis.grouping import Run, read_settings
+from rlpyt.vis.progress import cells_of
 
 RETURN = "ReturnAverage"
 
@@ -35,6 +43,7 @@ class RunView:
         return_: mean return in it.
         seconds: that the attempts have taken so far.
         seconds_left: estimated; ``None`` unless running.
+        damage: what is wrong with its files in the queue; counts as failed then.
     """
 
     number: int
@@ -50,6 +59,7 @@ class RunView:
     return_: float | None
     seconds: float
     seconds_left: float | None
+    damage: str = ""
 
     def last_lines(self, count: int = 20) -> list[str]:
         """The end of its output."""
@@ -58,6 +68,8 @@ class RunView:
     @property
     def outcome(self) -> str:
         """How its last attempt ended, in words; empty before there is one."""
+        if self.damage:
+            return self.damage
         return self.attempts[-1].outcome() if self.attempts else ""
 
 
@@ -74,6 +86,7 @@ class SweepView:
         where: "local", "slurm" or "ray".
         launcher: who launches now; empty: nobody.
         paused: whether no further run begins.
+        waits: why no run is begun now; empty: nothing stands in the way.
         runs: in the order of the queue; those that go on with each other's are one.
         searches: whether settings are proposed in the course of it.
     """
@@ -87,6 +100,7 @@ class SweepView:
     where: str
     launcher: str
     paused: bool
+    waits: str
     runs: tuple[RunView, ...]
     searches: bool = False
 
@@ -128,6 +142,7 @@ def read_sweep(directory: Path | str) -> SweepView:
         where=about.where,
         launcher=sweep.launcher(),
         paused=sweep.paused,
+        waits=sweep.waits_for(),
         runs=tuple(runs),
         searches=bool(about.search),
     )
@@ -145,8 +160,8 @@ def _joined(views: list[RunView]) -> list[RunView]:
 
 
 def _view(root: Path, directory: JobDirectory) -> RunView:
-    job, attempts = directory.job, directory.attempts()
-    state, run_dir = directory.state(attempts), root / directory.job.run_dir
+    job, attempts, state, damage = _read(directory)
+    run_dir = root / job.run_dir
     row = last_row(run_dir / "progress.csv")
     steps, speed = row.get("Diagnostics/CumSteps"), row.get("Diagnostics/StepsPerSecond")
     total = job.total_steps or Run(run_dir, read_settings(run_dir)).total_steps
@@ -167,7 +182,20 @@ def _view(root: Path, directory: JobDirectory) -> RunView:
         return_=row.get(RETURN),
         seconds=_seconds(attempts, state),
         seconds_left=left,
+        damage=damage,
     )
+
+
+def _read(directory: JobDirectory) -> tuple[Job, list[Attempt], State, str]:
+    """Job, attempts, state, and what is damaged of these, which others do not suffer from."""
+    name = f"{QUEUE}/{directory.path.name}"
+    job = Job(number=int(directory.path.name), name=name, command=(), run_dir=name)
+    try:
+        job = directory.job
+        attempts = directory.attempts()
+        return job, attempts, directory.state(attempts), ""
+    except DamagedFile as error:
+        return job, [], "failed", str(error)
 
 
 def last_row(progress: Path, most_bytes: int = 50_000) -> dict[str, float]:
@@ -179,9 +207,9 @@ def last_row(progress: Path, most_bytes: int = 50_000) -> dict[str, float]:
             lines = file.read().decode(errors="replace").split("\n")[:-1]
     except OSError:
         return {}
-    names = next(csv.reader([header]), [])
+    names = cells_of(header.rstrip("\r\n"))
     for line in reversed(lines):
-        cells = next(csv.reader([line]), [])
+        cells = cells_of(line.rstrip("\r"))
         if len(cells) == len(names) and cells != names:
             found = {name: _number(cell) for name, cell in zip(names, cells)}
             return {name: value for name, value in found.items() if value is not None}

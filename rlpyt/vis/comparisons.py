@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rlpyt.utils.words import counted
 from rlpyt.vis import statistics, style
 from rlpyt.vis.grouping import natural_key
 from rlpyt.vis.scores import Scores
@@ -69,7 +70,7 @@ def draw_profile(
     _entitle(figure, title)
     style.add_legend(
         figure,
-        {f"{label} ({_n_runs(scores, label)})": lines[label] for label in look if label in lines},
+        {f"{label} ({_n_runs(parts, label)})": lines[label] for label in look if label in lines},
         f"Performance profiles, {confidence:.0%} bootstrap interval",
     )
     return figure
@@ -229,6 +230,7 @@ def _entitle(figure: Figure, title: str, note: str = "") -> None:
         figure.supxlabel(note, fontsize=7, color=style.SOFT_COLOUR)
 
 
-def _n_runs(scores: Scores, label: str) -> str:
-    n = sum(len(runs) for runs in scores.of[label].values())
-    return f"{n} run{'s' * (n > 1)}"
+def _n_runs(parts: Sequence[tuple[str, dict[str, list[Array]]]], label: str) -> str:
+    """ "2 runs", or "1-2 runs" where panels have different numbers; of a panel's tasks together."""
+    n = [sum(map(len, tasks[label])) for _, tasks in parts if label in tasks]
+    return counted(min(n), "run", max(n))

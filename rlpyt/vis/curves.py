@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlpyt.utils.words import counted
 from rlpyt.vis import style
 from rlpyt.vis.grouping import Run, natural_key, read_runs, warn_of_uneven_groups
 from rlpyt.vis.progress import PathLike, find_runs, read_progress
@@ -143,7 +144,11 @@ def draw_curves(
     note = f"Interquartile mean, {confidence:.0%} bootstrap interval"
     style.add_legend(
         figure,
-        {f"{name} ({_counted(n_runs[name])})": lines[name] for name in look if name in lines},
+        {
+            f"{name} ({counted(min(n_runs[name]), 'run', max(n_runs[name]))})": lines[name]
+            for name in look
+            if name in lines
+        },
         note if max(map(max, n_runs.values())) > 1 else None,
     )
     return figure
@@ -190,7 +195,8 @@ def _missing(x: str, y: str, known: list[str]) -> str:
     absent = [name for name in (x, y) if name not in known]
     if not absent:
         return f"no run has a row with numbers in both {x!r} and {y!r}."
-    nearest = difflib.get_close_matches(absent[0], known, 1)
+    names = [*known, *X_COLUMNS] if absent[0] == x else known
+    nearest = difflib.get_close_matches(absent[0], names, 1)
     hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
     return f"no run has the column {absent[0]!r}.{hint} There are: {', '.join(known) or 'none'}."
 
@@ -247,10 +253,3 @@ def _on_common_grid(
         )
     grid = np.linspace(start, max(start, min(ends)), GRID_POINTS)
     return grid, np.stack([np.interp(grid, *curve) for curve in curves])
-
-
-def _counted(n_runs: Sequence[int]) -> str:
-    """ "1 run", or "2-3 runs" where environments have different numbers."""
-    low, high = min(n_runs), max(n_runs)
-    span = str(low) if low == high else f"{low}-{high}"
-    return f"{span} run{'s' * (high > 1)}"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import difflib
 import itertools
 import json
+import math
 import os
 import re
 import warnings
@@ -27,6 +28,7 @@ CONFIG, PARAMS, VARIANT = "config.json", "params.json", "variant_config.json"
 NOT_SETTINGS = {"seed", "run_ID", "name", "format", "rlpyt", "log_dir", "run_dir"}
 ENVIRONMENT_KEYS = ("env", "env.id", "env_id", "eval_env.id", "env.game", "game", "env_args.id")
 STEPS_KEYS = ("steps", "runner.n_steps")  # the latter in what train scripts log
+BATCH_KEYS = ("sampler.batch_T", "sampler.batch_B", "ranks")
 ALGORITHM = "algo_name"
 DATE = re.compile(r"20\d\d-?(0[1-9]|1[0-2])-?(0[1-9]|[12]\d|3[01])")
 ABSENT = "default"  # what a label says of a setting that only other runs have
@@ -48,9 +50,15 @@ class Run:
 
     @property
     def total_steps(self) -> int | None:
-        """Environment steps that it was told to make; ``None`` if the settings do not tell."""
+        """Environment steps that it will make, so many whole batches as fit into those it was told.
+
+        ``None`` if the settings do not tell. Of a batch's size they need not.
+        """
         told = (self.settings.get(key) for key in STEPS_KEYS)
-        return next((int(n) for n in told if isinstance(n, int | float)), None)
+        steps = next((int(n) for n in told if isinstance(n, int | float)), None)
+        sizes = [self.settings.get(key) for key in BATCH_KEYS]
+        batch = math.prod(n for n in sizes if isinstance(n, int) and n > 0)
+        return steps if steps is None or None in sizes[:2] else max(steps // batch, 1) * batch
 
     @property
     def seed(self) -> int | str:
@@ -111,14 +119,15 @@ def warn_of_uneven_groups(runs: Sequence[Run]) -> None:
         peers = [others for (env, _), others in groups.items() if env == environment]
         seeds = [{run.seed for run in others} for others in peers]
         missing = set().union(*seeds) - {run.seed for run in group}
+        which = f"{label} in {environment}" if len(groups) > len(peers) else label
         if missing and set.intersection(*seeds):  # else they were not meant as the same set
             said.append(
-                f"{label} lacks seed {', '.join(map(str, sorted(missing, key=natural_key)))}"
+                f"{which} lacks seed {', '.join(map(str, sorted(missing, key=natural_key)))}"
             )
         differing = varying_settings(group)
         if differing:
             said.append(
-                f"the runs of {label} differ in {', '.join(differing[:4])} (see --group-by)"
+                f"the runs of {which} differ in {', '.join(differing[:4])} (see --group-by)"
             )
     if said:
         warnings.warn(f"{'; '.join(said)}.", stacklevel=3)
@@ -132,6 +141,16 @@ def varying_settings(runs: Sequence[Run]) -> list[str]:
         for key in keys
         if key.rsplit(".", 1)[-1] not in NOT_SETTINGS
         and len({setting_text(run.settings.get(key, ABSENT)) for run in runs}) > 1
+    ]
+
+
+def telling_settings(runs: Sequence[Run]) -> list[str]:
+    """Of the settings in which these runs differ those that tell more than the environment."""
+    environments = [run.environment for run in runs]
+    return [
+        key
+        for key in varying_settings(runs)
+        if not _follows([setting_text(run.settings.get(key, ABSENT)) for run in runs], environments)
     ]
 
 
@@ -161,7 +180,8 @@ def _labels_by_path(runs: Sequence[Run]) -> dict[Path, str]:
     if len({len(path.parts) for path in paths.values()}) > 1:
         common = os.path.commonpath(paths.values())
         inner = {run: path.relative_to(common).parts for run, path in paths.items()}
-        return {run: "/".join(parts) or paths[run].name for run, parts in inner.items()}
+        telling = _without_environments(inner, {run.path: run.environment for run in runs})
+        return {run: "/".join(parts) or paths[run].name for run, parts in telling.items()}
 
     environments = [run.environment for run in runs]
     every_level = list(zip(*(path.parts for path in paths.values())))
@@ -169,7 +189,7 @@ def _labels_by_path(runs: Sequence[Run]) -> dict[Path, str]:
         level
         for above, level in itertools.pairwise(every_level)
         if len(set(level)) > 1
-        and not (len(set(environments)) > 1 and _same_split(level, environments))
+        and not _follows(level, environments)
         and not _tells_the_time(above, level)
     ]
     if levels:
@@ -187,9 +207,28 @@ def _tells_the_time(above: Sequence[str], level: Sequence[str]) -> bool:
     return all(map(DATE.fullmatch, level))
 
 
-def _same_split(one: Sequence[str], other: Sequence[str]) -> bool:
-    """Whether two ways of naming the same runs put the same runs together."""
-    return len(set(zip(one, other))) == len(set(one)) == len(set(other))
+def _without_environments(
+    parts: Mapping[Path, tuple[str, ...]], environments: Mapping[Path, str]
+) -> dict[Path, tuple[str, ...]]:
+    """Paths without the parts by which, of those that begin alike, only environments branch."""
+    alike: dict[tuple[str, ...], list[Path]] = {}  # by their beginning
+    for run, own in parts.items():
+        for at in range(len(own) + 1):
+            alike.setdefault(own[:at], []).append(run)
+    tells = {}  # whether the part after a beginning does
+    for begin, group in alike.items():
+        branches = ["".join(parts[run][len(begin) : len(begin) + 1]) for run in group]
+        tells[begin] = not _follows(branches, [environments[run] for run in group])
+    return {
+        run: tuple(part for at, part in enumerate(own) if tells[own[:at]])
+        for run, own in parts.items()
+    }
+
+
+def _follows(names: Sequence[str], environments: Sequence[str]) -> bool:
+    """Whether names of runs, in several environments, say nothing that these do not."""
+    n_environments = len(set(environments))
+    return n_environments > 1 and len(set(zip(names, environments))) == n_environments
 
 
 # By settings
@@ -197,15 +236,19 @@ def _same_split(one: Sequence[str], other: Sequence[str]) -> bool:
 
 def _labels_by_settings(runs: Sequence[Run]) -> dict[Path, str]:
     """Name runs by their algorithm and the settings that differ among its runs."""
-    found = {}
+    found, nameless = {}, []
     families: dict[tuple[str, str], list[Run]] = {}
     for run in runs:
         if (run.path / CONFIG).exists():
             algorithm = str(run.settings.get(ALGORITHM, ""))
             families.setdefault((algorithm, run.environment), []).append(run)
+        elif isinstance(name := run.settings.get("name"), str) and name:
+            found[run.path] = name
         else:
-            name = run.settings.get("name")
-            found[run.path] = name if isinstance(name, str) and name else run.path.name
+            nameless.append(run)
+    keys = varying_settings(nameless)
+    for run in nameless:
+        found[run.path] = describe(run.settings, keys) if keys else run.path.name
     several = len({algorithm for algorithm, _ in families}) > 1
     for (algorithm, _), family in families.items():
         keys = varying_settings(family)

@@ -46,7 +46,7 @@ def read_progress(run_dir: PathLike) -> dict[str, NDArray[np.float64]]:
     rows: list[dict[str, float]] = []
     n_ragged = n_texts = 0
     for line in content[:end].decode(errors="replace").split("\n")[:-1]:
-        cells = _cells(line.rstrip("\r"))
+        cells = cells_of(line.rstrip("\r"))
         if not header or _is_header(cells, columns):
             header = cells
             columns.update(dict.fromkeys(header))
@@ -112,7 +112,7 @@ def _run_dirs(path: Path) -> list[Path]:
     return [path.parent] if path.name == "progress.csv" else found
 
 
-def _cells(line: str) -> list[str]:
+def cells_of(line: str) -> list[str]:
     """The cells of a line; one if it is no CSV, as of a file that a crash has left with zeros."""
     try:
         return next(csv.reader([line]), [])

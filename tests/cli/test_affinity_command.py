@@ -11,7 +11,7 @@ from rlpyt.sweeps.slots import default_code
 from rlpyt.utils.launching import placement
 from rlpyt.utils.launching.affinity import get_n_run_slots, quick_affinity_code
 from rlpyt.utils.launching.machine import Machine
-from rlpyt.utils.launching.resources import ABBREVIATIONS
+from rlpyt.utils.launching.resources import ABBREVIATIONS, Resources
 
 
 def affinity(*argv):
@@ -76,6 +76,25 @@ def test_what_is_missing_moved_or_left_over_is_noted(machine, capsys):
     affinity("99cpu_0gpu_33cpr_0saf")
     said = capsys.readouterr().out
     assert "not pinned" in said and "33: 0 | 1 | 2 | 3 | ... | 31 | 32" in said
+
+
+@pytest.mark.parametrize("first", [0, 3])
+def test_the_work_grows_with_the_slots_and_not_with_their_square(machine, monkeypatch, first):
+    made = []
+    cores = Resources.machine_cores
+
+    def counting(*args):
+        made.append(found := cores(*args))
+        return found
+
+    monkeypatch.setattr(Resources, "machine_cores", counting)
+    work = []
+    for n in (50, 100):
+        made.clear()
+        machine(range(first, first + n))
+        module.code_told(f"{n}cpu_0gpu_1cpr")
+        work.append(sum(map(len, made)))
+    assert work[1] == 2 * work[0]
 
 
 def test_this_machine_and_codes_for_it(machine, capsys):

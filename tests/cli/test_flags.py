@@ -4,12 +4,15 @@ import collections
 import dataclasses
 import io
 import sys
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
+import tyro
 
 from rlpyt.cli.flags import UsageError, field_comments, parse, settings_class
+from rlpyt.experiments.build import ALGORITHMS, algorithm_class
 from rlpyt.experiments.options import Settings
+from rlpyt.experiments.settings import plain_fields
 
 
 @dataclasses.dataclass(eq=False)
@@ -39,6 +42,8 @@ AlgoFlags = settings_class(Algo, "AlgoFlags")
 class Command:
     algo: AlgoFlags = dataclasses.field(default_factory=AlgoFlags)
     settings: Settings = dataclasses.field(default_factory=Settings)
+    output: Annotated[str, tyro.conf.arg(aliases=["-o"])] = ""
+    dry_run: bool = False  # and --dry-run, its name on the line
 
 
 def read(*argv):
@@ -55,6 +60,13 @@ def test_comments_of_bases_are_found_and_overridden():
         "clip": "off by default",
         "schedule": "fall linearly",
     }
+
+
+@pytest.mark.parametrize("algo_name", ALGORITHMS)
+def test_every_flag_of_every_algorithm_has_help(algo_name):
+    cls = algorithm_class(algo_name)
+    comments = field_comments(cls)
+    assert [name for name in plain_fields(cls) if not comments.get(name)] == []
 
 
 def test_settings_class_keeps_what_fits_on_a_line_in_order():
@@ -89,6 +101,18 @@ def test_typed_flags_reach_nested_settings():
     assert command.settings.env_args == {"gravity": 5.0}
 
 
+def test_a_nearest_flag_is_named_without_the_comma_of_a_list():
+    with pytest.raises(UsageError, match=r"did you mean --dry-run\? See"):
+        read("--dryrun")
+
+
+def test_words_with_dashes_and_flags_as_values_are_taken_as_they_are():
+    command = read("--output=--settings.steps", "--settings.seed", "5")
+    assert command.output == "--settings.steps"
+    assert read("--output", "a \u2013 b").output == "a \u2013 b"
+    assert read("--output", "\u2013 b").output == "\u2013 b"
+
+
 def test_help_shows_comments_and_defaults(capsys):
     with pytest.raises(SystemExit) as stop:
         read("--help")
@@ -113,6 +137,15 @@ def test_help_shows_comments_and_defaults(capsys):
         (["--algo.optim-kwargs", "[1]"], ["--algo.optim-kwargs", "JSON object", "[1]"]),
         (["--algo.optim-kwargs", "eps"], ["--algo.optim-kwargs"]),
         (["--algo.optim-clss", "Adam"], ["did you mean --algo.optim-cls?"]),
+        (["--settings.sampler.kind", "cpuu"], ["'cpuu'", "did you mean 'cpu'?"]),
+        (["--settings.agent.hidden-sizes", "64,64"], ["['64,64']; several values are separated"]),
+        (["--settings.steps", "5", "--settings.steps=6"], ["--settings.steps is given twice"]),
+        (["--settings.env_args={}", "--settings.env-args", "{}"], ["env-args is given twice"]),
+        (["--algo.schedule", "--algo.no-schedule"], ["--algo.schedule is given twice"]),
+        (["-o", "a", "--output", "b"], ["--output is given twice"]),
+        (["\u2014settings.steps", "5"], ["typographic dash; type --settings.steps instead"]),
+        (["\u2013o", "a"], ["typographic dash; type -o instead"]),
+        (["--settings.seed", "\u22125"], ["'\u22125'", "typographic dash; type -5 instead"]),
         (["stray"], ["stray"]),
     ],
 )

@@ -58,7 +58,8 @@ def test_every_kind_of_picture(flags, runs, tmp_path, capsys):
     "flags, words",
     [
         (["--y", "ReturnAverag"], ["no run has the column 'ReturnAverag'", "'ReturnAverage'?"]),
-        (["--x", "stepz"], ["no run has the column 'stepz'"]),
+        (["--x", "stesp"], ["no run has the column 'stesp'", "Did you mean 'steps'?"]),
+        (["--kind", "curvs"], ["did you mean 'curves'?"]),
         (["--group-by", "rate"], ["no run has the setting 'rate'", "algo.learning_rate"]),
         (["--smooth", "0"], ["smooth=0"]),
         (["--kind", "histogram"], ["histogram"]),

@@ -9,7 +9,9 @@ import pytest
 from rlpyt.cli.flags import UsageError
 from rlpyt.cli.train import main, read_flags
 from rlpyt.experiments.build import build_runner
+from rlpyt.experiments.hardware import with_ranks_of_torchrun
 from rlpyt.runners.sync_rl import SyncRl, SyncRlEval
+from rlpyt.utils.processes import available_cpus
 
 SMALL = [
     *("--sampler.kind", "serial", "--sampler.batch-T", "8", "--sampler.batch-B", "2"),
@@ -53,6 +55,18 @@ def test_the_number_of_ranks_chooses_the_runner(tmp_path):
     assert isinstance(build_runner(options, tmp_path), SyncRlEval)
     with pytest.raises(ValueError, match="ranks=0 must be"):
         build_runner(options.updated({"ranks": 0}), tmp_path)
+    with pytest.raises(ValueError, match=r"ranks=5000 processes on \d+ cores"):
+        build_runner(options.updated({"ranks": 5000}), tmp_path)
+    n = len(available_cpus()) + 1
+    with pytest.warns(UserWarning, match=f"ranks={n} on {n - 1} cores: ranks will share cores"):
+        build_runner(options.updated({"ranks": n}), tmp_path)
+
+
+@pytest.mark.parametrize("flags", [["-2", "--sampler.asynchronous"], ["0"], ["-1"]])
+def test_a_lead_that_cannot_be_is_refused(flags, tmp_path):
+    options, _ = read_flags("dqn", "CartPole-v1", ["--sampler.max-lead", *flags])
+    with pytest.raises(ValueError, match=f"max_lead={flags[0]} must be at least 0, or -1"):
+        build_runner(options, tmp_path)
 
 
 def test_under_torchrun_a_directory_must_be_given(monkeypatch, tmp_path):
@@ -63,6 +77,14 @@ def test_under_torchrun_a_directory_must_be_given(monkeypatch, tmp_path):
     options, _ = read_flags("a2c", "CartPole-v1", ["--ranks", "3"])
     with pytest.raises(ValueError, match="ranks=3, and torchrun has started 2"):
         build_runner(options, tmp_path)
+
+
+def test_config_json_has_the_number_that_torchrun_gave(monkeypatch):
+    options, _ = read_flags("a2c", "CartPole-v1", [])
+    assert with_ranks_of_torchrun(options).ranks == 1
+    for name, value in dict(RANK=0, WORLD_SIZE=3, MASTER_ADDR="h", MASTER_PORT=1).items():
+        monkeypatch.setenv(name, str(value))
+    assert with_ranks_of_torchrun(options).ranks == 3
 
 
 @pytest.mark.slow

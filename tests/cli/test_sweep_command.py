@@ -7,11 +7,13 @@ import os
 import pty
 import re
 import select
+import shutil
 import struct
 import subprocess
 import sys
 import termios
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -102,11 +104,13 @@ def test_a_file_fails_in_part_is_mended_and_goes_on(tmp_path, capsys):
         "rate_2/run_0: exit code 1 after 0 s\n    slot 1slt_2cpu_1cpr_0saf\n    no luck\n" in said
     )
     assert f"failed: rate_2/run_0: exit code 1; {directory}/queue/00001/output.log" in said
-    assert "2 runs: 1 done, 1 failed." in said
+    assert "2 runs: 1 done, 1 failed.\n" in said
+    assert f"\nTry the failed again: rlpyt sweep retry {directory}\n" in said
 
     assert rlpyt_command("status", directory) == 1  # of a run that failed
     title, _, header, first, second = capsys.readouterr().out.splitlines()
-    assert re.fullmatch(r"rates: 2 runs, 1 done, 1 failed · slots \d+% in use", title)
+    begins = r"rates: 2 runs, 1 done, 1 failed · slots \d+% in use"
+    assert re.fullmatch(f"{begins} · try the failed again: rlpyt sweep retry {directory}", title)
     assert header.split() == ["run", "state", "steps", "steps/s", "return", "time", "left"]
     assert first.split()[:2] == ["rate_1/run_0", "done"]
     assert second.split()[:2] == ["rate_2/run_0", "failed"] and second.endswith("exit code 1")
@@ -114,8 +118,8 @@ def test_a_file_fails_in_part_is_mended_and_goes_on(tmp_path, capsys):
     mended.touch()
     assert rlpyt_command("sweep", "retry", directory) == 0
     retried = capsys.readouterr().out
-    assert retried.splitlines()[:2] == ["1 failed runs are queued again.", "  rate_2/run_0"]
-    assert f"Go on with: rlpyt sweep {directory}" in retried
+    assert retried.splitlines()[:2] == ["Queued again: 1 failed run.", "  rate_2/run_0"]
+    assert f"go on with: rlpyt sweep {directory}" in retried
     assert rlpyt_command("sweep", directory) == 0
     assert f"Look at it: rlpyt report {directory}" in capsys.readouterr().out
     for rate in (1, 2):
@@ -137,7 +141,7 @@ def test_status_as_json_has_everything(tmp_path, capsys):
     assert found["utilisation"] == 0.5 and found["n_slots"] == 2
     done, queued = found["runs"]
     assert (done["steps"], done["total_steps"], done["steps_per_second"]) == (200, 400, 60.5)
-    assert done["return_"] is None and done["seconds"] == 4.0 and done["seconds_left"] is None
+    assert done["return"] is None and done["seconds"] == 4.0 and done["seconds_left"] is None
     assert (queued["state"], queued["steps"], queued["attempts"]) == ("queued", None, [])
 
 
@@ -162,6 +166,79 @@ def test_status_redraws_on_a_terminal_until_the_sweep_is_over(tmp_path):
         one.prepare(Attempt(1, python(""), begun=1.0, ended=2.0, exit_code=0))
     assert terminal.end() == 0
     assert "20 runs, 20 done" in terminal.text and terminal.text.endswith("\x1b[J")
+
+
+def test_a_damaged_file_of_the_queue_is_named_and_hides_no_other_run(tmp_path, capsys):
+    sweep = sweep_of(tmp_path, [job(0), job(1), job(2)])
+    attempt = Attempt(1, python(""), begun=1.0, ended=2.0, exit_code=0)
+    for one in sweep.jobs():
+        one.prepare(attempt)
+    (tmp_path / "queue/00000/attempt_1.json").write_text('{"number": ')
+    (tmp_path / "queue/00001/job.json").write_text("[]")
+    assert rlpyt_command("status", tmp_path, "--once") == 1
+    title, _, _, first, second, third = capsys.readouterr().out.splitlines()
+    assert "3 runs, 1 done, 2 failed" in title
+    assert first.startswith("setting_0/run_0") and "00000/attempt_1.json is damaged" in first
+    assert second.startswith("queue/00001") and f"remove {tmp_path}/queue/00001:" in second
+    assert third.split()[:2] == ["setting_2/run_0", "done"]
+    run_dir = tmp_path / sweep.jobs()[2].job.run_dir
+    run_dir.mkdir()
+    (run_dir / "progress.csv").write_text("Diagnostics/CumSteps,ReturnAverage\n100,1.5\n")
+    assert rlpyt_command("report", tmp_path) == 0
+    assert "job.json is damaged" in (tmp_path / "report.html").read_text()
+    capsys.readouterr()
+    assert rlpyt_command("sweep", tmp_path, "--slots", "1cpu_1cpr_0saf") == 2
+    assert "attempt_1.json is damaged" in capsys.readouterr().err
+
+
+def test_a_header_of_half_a_line_ends_neither_status_nor_report(tmp_path, capsys):
+    sweep = sweep_of(tmp_path, [job(0)])
+    run_dir = tmp_path / sweep.jobs()[0].job.run_dir
+    run_dir.mkdir()
+    (run_dir / "progress.csv").write_bytes(b"Diagnostics/CumSteps,Return\rAverage\n100,1.5\n")
+    assert rlpyt_command("status", tmp_path) == 0
+    assert "setting_0/run_0  queued" in capsys.readouterr().out
+    assert rlpyt_command("report", tmp_path) == 0
+    assert "wrong number of cells" in (tmp_path / "report.html").read_text()
+
+
+def test_a_status_says_why_no_run_begins_and_what_to_do_next(tmp_path, capsys, monkeypatch):
+    sweep = sweep_of(tmp_path, [job(0)])
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=1))
+    rlpyt_command("status", tmp_path)
+    title = capsys.readouterr().out.splitlines()[0]
+    assert title.startswith("test: 1 run, 1 queued · waiting: the disk of ")
+    sweep.jobs()[0].prepare(Attempt(1, python(""), begun=1.0, ended=2.0, exit_code=2))
+    rlpyt_command("status", tmp_path)
+    title = capsys.readouterr().out.splitlines()[0]
+    assert "waiting" not in title
+    assert title.endswith(f"try the failed again: rlpyt sweep retry {tmp_path}")
+
+
+@pytest.mark.parametrize("seconds", ["-1", "0", "nan", "inf"])
+def test_a_status_is_drawn_at_times_that_come(tmp_path, capsys, seconds):
+    assert rlpyt_command("status", tmp_path, f"--interval-s={seconds}") == 2
+    assert "--interval-s" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("request_", "said"),
+    [
+        ("stop", "Asked to end: nobody, as nothing runs there."),
+        ("pause", "No further run begins."),
+        ("unpause", "Runs begin again."),
+        ("retry", "Queued again: 0 failed runs."),
+    ],
+)
+def test_requests_to_nobody_say_so(tmp_path, capsys, request_, said):
+    sweep = sweep_of(tmp_path, [job(0)])
+    assert rlpyt_command("sweep", request_, tmp_path) == 0
+    what, unattended = capsys.readouterr().out.splitlines()
+    assert what == said
+    assert unattended == f"No launcher is at work; go on with: rlpyt sweep {tmp_path}"
+    sweep.jobs()[0].prepare(Attempt(1, python(""), begun=1.0, ended=2.0, exit_code=0))
+    rlpyt_command("sweep", request_, tmp_path)
+    assert capsys.readouterr().out.endswith("No launcher is at work, as the sweep is over.\n")
 
 
 def test_a_dry_run_lists_and_begins_nothing(tmp_path, capsys):
@@ -249,7 +326,7 @@ def test_requests_reach_a_launcher_at_work(tmp_path, capsys, request):
     assert read_sweep(directory).counts() == {"queued": 2}
     assert f"Go on with: rlpyt sweep {directory}" in (tmp_path / "log").read_text()
     assert rlpyt_command("sweep", "stop", directory) == 0
-    assert "no launcher is at work" in capsys.readouterr().out
+    assert "No launcher is at work" in capsys.readouterr().out
 
 
 def test_a_launch_script_runs_as_python_would_run_it(tmp_path, capsys):
@@ -298,13 +375,13 @@ def test_a_sweep_of_rlpyt_train_has_the_options_of_its_file(tmp_path):
     file.write_text(
         "train: ppo\nenv: CartPole-v1\nslots: 1cpu_1cpr_0saf\nseeds: [3]\n"
         "grid: {algo.learning_rate: [0.002]}\n"
-        "options:\n  steps: 64\n  log_interval_steps: 32\n  eval_episodes: 0\n"
+        "options:\n  steps: 75\n  log_interval_steps: 32\n  eval_episodes: 0\n"
         "  sampler: {kind: serial, batch_T: 8, batch_B: 2}\n"
         "  algo: {minibatches: 2, epochs: 1}\n  agent.hidden_sizes: [8]\n"
     )
     assert rlpyt_command("sweep", file, "--dir", tmp_path / "tiny") == 0
     [run] = read_sweep(tmp_path / "tiny").runs
-    assert (run.state, run.steps, run.total_steps) == ("done", 64, 64)
+    assert (run.state, run.steps, run.total_steps) == ("done", 64, 64)  # four whole batches
     config = json.loads((run.run_dir / "config.json").read_text())
     assert (config["seed"], config["algo"]["learning_rate"]) == (3, 0.002)
     assert config["video"] is False and config["sampler"]["batch_T"] == 8

@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 
 from rlpyt.sweeps.attempts import next_attempt
 from rlpyt.sweeps.jobs import Attempt
@@ -9,7 +10,16 @@ from rlpyt.sweeps.keeper import boot
 from rlpyt.sweeps.places import LocalPlace, Slot
 from rlpyt.sweeps.view import read_sweep
 from rlpyt.utils.launching.machine import names_of_gpus
-from tests.sweeps.launching import job, launcher_of, python, states, sweep_of, times_done, until
+from tests.sweeps.launching import (
+    ABOUT,
+    job,
+    launcher_of,
+    python,
+    states,
+    sweep_of,
+    times_done,
+    until,
+)
 
 
 def test_a_retried_run_begins_anew_where_it_has_no_checkpoint(tmp_path):
@@ -114,6 +124,24 @@ def test_gpus_of_a_slot_are_those_that_the_launcher_may_use(tmp_path, monkeypatc
     assert [env["CUDA_VISIBLE_DEVICES"] for env in seen] == ["6,7", "6"]
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     assert names_of_gpus([1, 2]) == ["1", "2"]
+
+
+def test_egl_counts_the_gpus_that_a_process_may_not_see(tmp_path, monkeypatch):
+    about = replace(ABOUT, egl_device=True)
+    sweep = sweep_of(tmp_path, [job(0)], about)
+    places = sweep, sweep.jobs()[0], [], Slot(1, "x", gpus=(1,)), LocalPlace()
+    for visible, device in (("4,6", "6"), ("GPU-a,GPU-b", "1"), (None, "1")):
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+        if visible is not None:
+            monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+        assert next_attempt(*places).env["EGL_DEVICE_ID"] == device
+
+
+def test_an_attempt_whose_record_was_removed_keeps_its_number(tmp_path):
+    sweep = sweep_of(tmp_path, [job(0)])
+    [one] = sweep.jobs()
+    one.prepare(Attempt(2, python(""), begun=1.0, ended=2.0, exit_code=1))
+    assert next_attempt(sweep, one, one.attempts(), Slot(0, "x"), LocalPlace()).number == 3
 
 
 def test_the_use_of_slots_counts_those_that_a_later_launcher_had_more(tmp_path):

@@ -266,4 +266,5 @@ def test_a_run_that_cannot_be_begun_now_is_begun_later(tmp_path, monkeypatch):
 def test_each_end_says_how_far_the_sweep_is(tmp_path):
     sweep, said = sweep_of(tmp_path, [job(i) for i in range(3)]), []
     launcher_of(sweep, said=said).run()
-    assert [line[-8:] for line in said if "done" in line] == ["(1 of 3)", "(2 of 3)", "(3 of 3)"]
+    ends = [line.rpartition(" (")[2] for line in said if "done" in line]
+    assert ends == ["1 of 3 runs)", "2 of 3 runs)", "3 of 3 runs)"]

@@ -9,6 +9,7 @@ import pytest
 from rlpyt.sweeps.draws import Draw
 from rlpyt.sweeps.population import _keep, perturbed, read_standing, truncated
 from rlpyt.sweeps.search import Search
+from rlpyt.sweeps.sources import SourceError
 from rlpyt.sweeps.trials import Metric
 from rlpyt.sweeps.view import read_sweep
 from tests.sweeps.searching import carry_out, launch, source, sweep_at
@@ -141,14 +142,21 @@ def test_who_takes_over_gets_what_was_compared_however_far_the_other_has_come(tm
 
 
 def test_without_scores_members_go_on_alone_and_it_is_said(tmp_path):
-    sweep = sweep_at(tmp_path / "sweep", write_file(tmp_path, ", metric: Lost"))
+    sweep = sweep_at(tmp_path / "sweep", write_file(tmp_path, ", metric: ReturnAverage"))
     population = source(sweep)
-    with pytest.warns(UserWarning, match="no Lost in progress.csv"):
+    with pytest.warns(UserWarning, match="no number under ReturnAverage in progress.csv"):
         for _ in range(16):
             job = population.next(sweep)
             assert job.job.settings["from"] == job.job.settings["member"]
             train(sweep, population, job, 1.0)
     assert population.is_over()
+
+
+def test_a_metric_that_no_member_has_ends_the_search(tmp_path):
+    sweep = sweep_at(tmp_path / "sweep", write_file(tmp_path, ", metric: Lost"))
+    population = source(sweep)
+    with pytest.raises(SourceError, match="member_0/round_0 is done, and has no column 'Lost'"):
+        train(sweep, population, population.next(sweep), 1.0)
 
 
 def test_a_failed_member_lives_on_as_a_copy(tmp_path):
@@ -169,6 +177,19 @@ def test_a_failed_member_lives_on_as_a_copy(tmp_path):
     for _ in range(8):
         train(sweep, population, population.next(sweep), 1.0)
     assert population.is_over()
+
+
+def test_the_lock_that_a_member_has_left_on_a_lost_node_is_nobodys(tmp_path):
+    sweep = sweep_at(tmp_path / "sweep", write_file(tmp_path, population=2))
+    population = source(sweep)
+    first, second = population.next(sweep), population.next(sweep)
+    train(sweep, population, first, 1.0)
+    carry_out(sweep, second, exit_code=1)
+    population.ended(second, "failed")
+    lock = sweep.path / second.job.run_dir / "run.lock"
+    lock.write_text(json.dumps({"pid": 1, "started": 1.0, "host": "node7"}))
+    again = [population.next(sweep) for _ in range(2)][1]
+    assert again.job.run_dir == second.job.run_dir and not lock.exists()
 
 
 def test_a_search_without_survivors_ends(tmp_path):

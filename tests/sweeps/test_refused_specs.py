@@ -4,8 +4,10 @@ import time
 
 import pytest
 
-from rlpyt.sweeps.expansion import TooManyRuns, expand
+from rlpyt.sweeps.expansion import expand
+from rlpyt.sweeps.runs import sweep_of
 from rlpyt.sweeps.spec import SweepSpec, read_spec
+from rlpyt.utils.launching.amount import TooManyRuns
 
 BASE = "train: ppo\nenv: CartPole-v1\n"
 
@@ -109,7 +111,13 @@ def test_bad_json_and_toml_are_refused(file, name, text, words):
             "sample: {algo.epochs: {uniform: [1, 3]}}\n",
             r":3: algo\.epochs: expected a whole number",
         ),
-        ("sample:\n  algo.epochs: {unifrm: [1, 3]}\n", ":4: expected one of uniform, log_uniform"),
+        (
+            "sample:\n  algo.epochs: {unifrom: [1, 3]}\n",
+            ":4: unknown distribution 'unifrom'; did you mean 'uniform'",
+        ),
+        ("sample:\n  algo: {epochs: {unifrom: 3}}\n", ":4: unknown distribution 'unifrom'"),
+        ("sample:\n  a: {uniform: [1, 2], b: 3}\n", r":4: .* with a list, got \{'uniform': \[1, 2"),
+        ("sample:\n  a: {uniform: {low: 1}}\n", ":4: uniform: expected a list, got {'low': 1}"),
         ("sample:\n  a: {integer: [3, 1]}\n", r":4: integer: .*low below high, got \[3, 1\]"),
         ("sample:\n  a: {integer: [1, 2.5]}\n", ":4: integer: .*two whole numbers"),
         ("sample:\n  a: {log_uniform: [0, 1]}\n", ":4: log_uniform: .*both above 0"),
@@ -158,6 +166,24 @@ def test_what_runs_must_be_said_once(file, text, words):
     file("", "s.py")
     with pytest.raises(ValueError, match=words):
         expand(read_spec(file(text)))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("slots: 8cpu_8gpu", ":3: affinity code '8cpu_8gpu' is for a machine of 8 GPUs, and this"),
+        ("slots: 4096cpu_1cpr", ":3: affinity code .* is for a machine of 4096 processors"),
+        ("cpus_per_run: 4096", r":3: cpus_per_run=4096, and there (is|are) \d+ cores? here"),
+        ("gpus_per_run: 8", ":3: gpus_per_run=8, and there is 1 GPU here"),
+    ],
+)
+def test_what_this_machine_has_not_is_refused_with_its_line(file, text, words, monkeypatch):
+    monkeypatch.setattr("rlpyt.sweeps.slots.n_gpus", lambda: 1)
+    with pytest.raises(ValueError, match=words) as error:
+        sweep_of(file(f"{BASE}{text}\n"))
+    assert str(error.value).count("sweep.yaml") == 1
+    at_a_cluster = file(f"{BASE}slots: 8cpu_8gpu\nwhere: slurm\n")
+    assert len(sweep_of(at_a_cluster).jobs) == 1
 
 
 def test_a_million_runs_are_counted_and_refused_at_once(file):

@@ -2,9 +2,11 @@
 
 import shutil
 
+import matplotlib.pyplot as plt
 import pytest
 
 from rlpyt.sweeps.report import write_report
+from tests.sweeps.launching import job, sweep_of
 from tests.sweeps.test_sweep_report import make_run, make_sweep
 
 pytestmark = [
@@ -21,6 +23,17 @@ def test_reports_are_fine_in_every_size_and_theme(tmp_path):
     for path in (make_sweep(tmp_path / "sweep"), tmp_path):
         views = dict(examine(write_report(path)))
         assert len(views) == 4 and not any(views.values()), views
+
+
+def test_a_report_without_curves_is_fine_and_pictures_end_with_the_page(tmp_path):
+    from benchmarks.report_in_browser import examine
+
+    sweep = sweep_of(tmp_path / "sweep", [job(0)])
+    shot = tmp_path / "shot.png"
+    views = dict(examine(write_report(sweep.path), shot, picture_height=1_000_000))
+    assert len(views) == 4 and not any(views.values()), views
+    height, width = plt.imread(shot).shape[:2]
+    assert width == 1280 and 900 <= height < 5000
 
 
 def test_faults_are_found(tmp_path):

@@ -1,6 +1,7 @@
 """What ``search`` may say, and that what is wrong is refused before anything runs."""
 
 import dataclasses
+import doctest
 import json
 import re
 from pathlib import Path
@@ -11,10 +12,13 @@ pytest.importorskip("optuna")
 
 from rlpyt.cli.sweep import main
 from rlpyt.sweeps import search as search_module
+from rlpyt.sweeps import search_plan
+from rlpyt.sweeps.go import _summary, launcher_of
 from rlpyt.sweeps.report import write_report
 from rlpyt.sweeps.runs import sweep_of
 from rlpyt.sweeps.search import Search, read_search
 from rlpyt.sweeps.search_results import read_results, write_best
+from rlpyt.sweeps.view import read_sweep
 from tests.sweeps.searching import SLOTS, carry_out, score_of, source, sweep_at, write_file
 
 ROOT = Path(__file__).parents[2]
@@ -75,7 +79,7 @@ def test_a_script_has_no_population_and_no_setting_called_like_a_mark(tmp_path):
 def test_what_a_sampler_needs_is_asked_for_at_once(tmp_path, monkeypatch):
     monkeypatch.setattr(search_module, "NEEDS", {"cmaes": ("a_package_that_is_missing",)})
     path = write(tmp_path, **TRAIN, search="{sampler: cmaes}")
-    with pytest.raises(ImportError, match="pip install a_package_that_is_missing"):
+    with pytest.raises(ImportError, match="yaml:5: .*pip install a_package_that_is_missing"):
         sweep_of(path, SLOTS)
 
 
@@ -99,6 +103,49 @@ def test_the_page_lists_every_key_with_its_default():
 def test_examples_can_be_begun(path, capsys):
     assert main([str(path), "--dry-run", "--slots", SLOTS]) == 0
     assert path.stem.replace("_", " ") in capsys.readouterr().out or path.stem == "learning_rates"
+
+
+def test_a_dry_run_shows_the_space_and_a_run_for_example(tmp_path, capsys):
+    path = write(tmp_path, **TRAIN, search="{trials: 3}", seeds=2)
+    assert main([str(path), "--dry-run", "--slots", SLOTS]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert (
+        lines[0]
+        == f"search: a search by optuna, 3 trials of 2 seeds each, 1 at once ({SLOTS}, local)"
+    )
+    assert lines[1:3] == [
+        "  algo.learning_rate  uniform from 0.001 to 0.01",
+        "  to maximize evaluation",
+    ]
+    assert re.match(r"  for example algo\.learning_rate=0\.00\d+, by$", lines[3])
+    assert lines[4] == "    rlpyt train --config {job}/config.json --run-dir {run_dir}"
+    sample = "x: {choice: [a b, null]}, y: {integer: [1, 3]}"
+    main([str(write_file(tmp_path, sample=sample)), "--dry-run", "--slots", SLOTS])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1:3] == ["  x  choice of a b, null", "  y  integer from 1 to 3"]
+    assert lines[-1].endswith("program.py {affinity} {sweep}/trial_0 0")
+
+
+def test_examples_in_docstrings_run():
+    result = doctest.testmod(search_plan)
+    assert result.attempted and not result.failed
+
+
+def test_runs_of_a_population_are_counted_alike_before_and_after(tmp_path, capsys):
+    path = write(tmp_path, **TRAIN, search="{method: pbt, population: 3, interval_steps: 1500}")
+    main([str(path), "--dry-run", "--slots", SLOTS])
+    assert "a search by pbt, 3 runs of 3 stretches each, " in capsys.readouterr().out
+    sweep = sweep_at(tmp_path / "sweep", path)
+    population = source(sweep)
+    assert population.n_jobs() == 9
+    for _ in range(3):
+        job = population.next(sweep)
+        carry_out(sweep, job, 1.0)
+        (sweep.path / job.job.run_dir / "checkpoint").mkdir()
+        population.ended(job, "done")
+    view = read_sweep(sweep.path)
+    launcher = launcher_of(sweep, SLOTS, print)
+    assert len(view.runs) == 3 and _summary(launcher).startswith("3 runs: 3 done.")
 
 
 @pytest.fixture

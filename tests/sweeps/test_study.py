@@ -14,8 +14,10 @@ import pytest
 optuna = pytest.importorskip("optuna")
 
 from rlpyt.sweeps.directory import SweepDirectory
+from rlpyt.sweeps.go import go_on
 from rlpyt.sweeps.jobs import Attempt
 from rlpyt.sweeps.search import SAMPLERS, Search
+from rlpyt.sweeps.sources import SourceError
 from rlpyt.sweeps.study import choice_texts, open_study
 from tests.sweeps.searching import (
     SCRIPT,
@@ -89,14 +91,39 @@ def test_a_column_can_be_minimised(tmp_path):
 
 
 def test_a_trial_without_score_fails_and_says_why(tmp_path):
-    search = "{trials: 1, metric: Lost}"
+    search = "{trials: 1, metric: ReturnAverage}"
     sweep = sweep_at(tmp_path / "sweep", write_file(tmp_path, search=search))
     study = source(sweep)
     job = study.next(sweep)
-    carry_out(sweep, job, 1.0, rows=[(100, 1.0)])
-    with pytest.warns(UserWarning, match="no Lost in progress.csv"):
+    carry_out(sweep, job, 1.0, rows=[(100, float("nan"))])
+    with pytest.warns(UserWarning, match="no number under ReturnAverage in progress.csv"):
         study.ended(job, "done")
     assert states(sweep) == [FAIL]
+
+
+def test_a_metric_that_no_run_has_ends_the_search_until_it_is_mended(tmp_path):
+    path = write_file(tmp_path, "{trials: 3, metric: Lose, direction: minimize}")
+    sweep = sweep_at(tmp_path / "sweep", path)
+    said = []
+    assert go_on(sweep.path, say=said.append) == 1
+    assert len(sweep.jobs()) == 1
+    assert "trial_0/run_0 is done, and has no column 'Lose' in" in said[-1]
+    assert "did you mean 'Loss'? Columns: Diagnostics/CumSteps, ReturnAverage, Loss." in said[-1]
+    copy = sweep.queue / path.name
+    assert f"Correct metric in {copy}, then go on with `rlpyt sweep {sweep.path}`" in said[-1]
+    copy.write_text(copy.read_text().replace("Lose", "Loss"))
+    assert go_on(sweep.path, say=said.append) == 0
+    assert states(sweep) == [COMPLETE] * 3
+
+
+def test_a_search_that_ends_itself_has_its_runs_end_first(tmp_path):
+    script = SCRIPT.replace("score =", "__import__('time').sleep(60 * int(seed))\nscore =", 1)
+    path = write_file(tmp_path, "{trials: 1, metric: Lose}", script=script, seeds=2)
+    sweep = sweep_at(tmp_path / "sweep", path)
+    with pytest.raises(SourceError, match="Lose"):
+        launch(sweep, "2cpu_1cpr_0saf")
+    first, second = (job.attempts() for job in sweep.jobs())
+    assert first[-1].exit_code == 0 and second[-1].told == "stopped"
 
 
 def test_a_failed_run_fails_its_trial_and_the_search_goes_on(tmp_path):

@@ -65,3 +65,11 @@ def test_a_sweep_of_a_newer_format_is_refused(tmp_path):
     about.write_text(json.dumps({**json.loads(about.read_text()), "format": 99}))
     with pytest.raises(ValueError, match="format 99"):
         SweepDirectory(tmp_path)
+
+
+def test_many_jobs_are_pushed_to_the_disk_at_once(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    monkeypatch.setattr(os, "sync", lambda: synced.append("all"))
+    sweep_of(tmp_path, [job(i, config={"steps": 1}) for i in range(20)])
+    assert synced.count("all") == 1 and len(synced) < 10

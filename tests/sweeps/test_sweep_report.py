@@ -11,6 +11,7 @@ from rlpyt.sweeps.jobs import Attempt, Job
 from rlpyt.sweeps.report import write_report
 from rlpyt.sweeps.report_data import duration, read_study
 from rlpyt.sweeps.report_page import Cell, element, page, table
+from rlpyt.vis.grouping import read_runs
 
 EVIL = "<script>alert('x')</script> & \"more\""
 VOID = {"meta", "link"}
@@ -266,3 +267,12 @@ def test_colours_of_terminals_and_what_utf8_has_not_are_left_out():
 def test_durations_are_for_people():
     said = [duration(s) for s in (0.25, 59.9, 60, 3599, 7509)]
     assert said == ["0.25 s", "59.9 s", "1 min 00 s", "59 min 59 s", "2 h 05 min"]
+
+
+def test_variants_are_called_as_in_other_pictures(tmp_path):
+    path = make_sweep(tmp_path / "rates")
+    study = read_study(path, "ReturnAverage", "auto")
+    told = {entry.run.path: entry.run.label for entry in study.entries}
+    assert set(told.values()) == {"learning_rate_0.1", "learning_rate_0.01"}
+    for run in read_runs(path):
+        assert run.label == told[run.path]

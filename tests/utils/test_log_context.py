@@ -110,6 +110,20 @@ def test_everything_is_closed_and_reset_after_an_error(tmp_path):
     assert logger.get_snapshot_dir() is None and logger.get_snapshot_mode() == "none"
 
 
+def test_the_log_says_why_a_run_ended_early_and_the_terminal_does_not(tmp_path, capsys):
+    for error, said in ((KeyError("lost it"), "in fails\n"), (SystemExit(143), "SystemExit(143)")):
+        error.add_note("(in step 3)")
+
+        def fails(error=error):
+            raise error
+
+        with pytest.raises(type(error)), run_context(tmp_path / repr(said), 0, "run"):
+            fails()
+        log = (tmp_path / repr(said) / "debug.log").read_text()
+        assert said in log and ("(in step 3)" in log) == isinstance(error, KeyError)
+        assert "lost it" not in capsys.readouterr().out
+
+
 def test_the_summary_writer_is_closed(tmp_path):
     pytest.importorskip("tensorboard")
     with logger_context(tmp_path, 0, "n", use_summary_writer=True) as run_dir:
@@ -317,6 +331,24 @@ def test_parameters_are_added_to_immediate_subdirectories(tmp_path, capsys):
     add_exp_param("run_ID", 7, str(tmp_path), overwrite=True)
     params = [json.loads((tmp_path / f"run_{i}" / "params.json").read_text()) for i in (0, 1)]
     assert params == [{"lr": i, "name": "n", "run_ID": 7, "batch": [2, 3]} for i in (0, 1)]
+
+
+def test_parameters_are_added_to_all_runs_of_a_sweep(tmp_path):
+    with pytest.raises(FileNotFoundError, match=f"no run in {tmp_path}: there is no params.json"):
+        add_exp_param("lab", "b", tmp_path)
+    for name in ("lr_1/run_0", "lr_2/run_0", "queue/00000/run_dir_of_attempt_1"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "params.json").write_text("{}")
+        (tmp_path / name / "progress.csv").write_text("a\n")
+    add_exp_param("lab", "b", tmp_path)
+    texts = [json.loads(path.read_text()) for path in sorted(tmp_path.rglob("params.json"))]
+    assert texts == [{"lab": "b"}, {"lab": "b"}, {}]  # what was put aside stays as it was
+
+
+def test_what_was_put_aside_is_not_counted(tmp_path, capsys):
+    test_parameters_are_added_to_all_runs_of_a_sweep(tmp_path)
+    check_progress(tmp_path)
+    assert len(capsys.readouterr().out.splitlines()) == 2
 
 
 def test_progress_is_counted_in_lines(tmp_path, capsys, monkeypatch):

@@ -170,7 +170,7 @@ def test_profiles_have_a_panel_per_environment():
     for line in figure.axes[1].get_lines():
         assert line.get_ydata()[0] == 1 and line.get_ydata()[-1] == 0
     texts = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert texts == ["a (7 runs)", "b (7 runs)", "c (1 run)"]
+    assert texts == ["a (3-4 runs)", "b (3-4 runs)", "c (1 run)"]
 
 
 def test_intervals_show_the_aggregates_and_the_gap_only_if_normalised():

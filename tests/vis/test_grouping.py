@@ -2,15 +2,18 @@
 
 import json
 import warnings
+from pathlib import Path
 
 import pytest
 
 from rlpyt.vis.grouping import (
+    Run,
     describe,
     label_runs,
     natural_key,
     read_runs,
     read_settings,
+    telling_settings,
     varying_settings,
     warn_of_uneven_groups,
 )
@@ -71,7 +74,11 @@ def test_the_steps_that_were_asked_for_are_known(tmp_path):
     make_run(tmp_path / "a", config={"steps": 50})
     make_run(tmp_path / "b", params={"runner": {"n_steps": 1e6}})
     make_run(tmp_path / "c", config={"steps": "many"})
-    assert [run.total_steps for run in read_runs(tmp_path)] == [50, 1_000_000, None]
+    sampler = {"batch_T": 5, "batch_B": 3}
+    make_run(tmp_path / "d", config={"steps": 100, "sampler": sampler, "ranks": 2})
+    make_run(tmp_path / "e", params={"runner": {"n_steps": 10}, "sampler": sampler})
+    told = [run.total_steps for run in read_runs(tmp_path)]
+    assert told == [50, 1_000_000, None, 90, 15]  # whole batches, where their size is known
 
 
 def test_a_game_is_an_environment(tmp_path):
@@ -88,6 +95,39 @@ def test_a_directory_that_only_tells_the_environment_is_left_out(tmp_path):
     assert label_list(tmp_path) == ["lr_1", "lr_2"] * 2
     only = [tmp_path / env / "lr_1" for env in ("Acrobot-v1", "CartPole-v1")]
     assert label_list(*only) == ["ppo", "ppo"]
+
+
+def test_parts_that_tell_no_more_than_the_environment_are_left_out_wherever_they_are(tmp_path):
+    for kind, env in (("classic", "Acrobot-v1"), ("classic", "CartPole-v1"), ("robots", "Ant-v5")):
+        for rate in ("lr_1", "lr_2"):
+            path = tmp_path / "one" / kind / env / f"n_{len(env)}" / rate / "run_0"
+            make_run(path, config={"env": env})
+    assert label_list(tmp_path) == ["lr_1", "lr_2"] * 3
+
+
+def test_so_are_they_in_paths_of_different_depth(tmp_path):
+    for env in ("Acrobot-v1", "CartPole-v1"):
+        for rate in ("lr_1", "lr_2"):
+            make_run(tmp_path / "one" / env / rate / "run_0", config={"env": env})
+    make_run(tmp_path / "two" / "run_0", config={"env": "CartPole-v1"})
+    assert label_list(tmp_path) == ["one/lr_1", "one/lr_2"] * 2 + ["two"]
+
+
+def test_settings_that_tell_no_more_than_the_environment_are_no_variants(tmp_path):
+    for env, steps in (("pong", 100), ("qbert", 200)):
+        for rate in (1, 2):
+            variant = {"env": {"game": env}, "eval_env": {"game": env}, "n": steps, "lr": rate}
+            make_run(tmp_path / env / str(rate) / "run_0", variant=variant)
+    assert telling_settings(read_runs(tmp_path)) == ["lr"]
+    assert telling_settings(read_runs(tmp_path / "pong")) == ["lr"]
+
+
+def test_runs_of_known_settings_in_directories_of_any_name_are_told_apart():
+    runs = [
+        Run(Path(f"{ID}/{seed}"), {"ID": ID, "lr": ID / 10}) for ID in (1, 2) for seed in (0, 1)
+    ]
+    labels_ = [run.label for run in label_runs(runs)]
+    assert labels_ == ["ID=1, lr=0.1"] * 2 + ["ID=2, lr=0.2"] * 2
 
 
 def test_plain_directories_are_grouped_by_settings_apart_from_the_seed(tmp_path):
@@ -149,6 +189,13 @@ def test_missing_seeds_and_mixed_settings_are_said(tmp_path):
         warn_of_uneven_groups(read_runs(tmp_path))
     expected = "the runs of a differ in algo.lr (see --group-by); b lacks seed 1, 2."
     assert str(caught[0].message) == expected
+    for env in ("pong", "qbert"):
+        for rate, seeds in (("e_1", (0, 1)), ("e_2", (0,) if env == "qbert" else (0, 1))):
+            for seed in seeds:
+                config = {"env": env, "seed": seed}
+                make_run(tmp_path / "envs" / env / rate / f"run_{seed}", config=config)
+    with pytest.warns(UserWarning, match="e_2 in qbert lacks seed 1.$"):
+        warn_of_uneven_groups(read_runs(tmp_path / "envs"))
     with warnings.catch_warnings():  # other seeds altogether are nothing to wonder about
         warnings.simplefilter("error")
         runs = [make_run(tmp_path / "c" / k / f"run_{k}", config={}) for k in ("5", "6")]

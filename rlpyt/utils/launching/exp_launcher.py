@@ -11,6 +11,8 @@ from typing import Any
 
 from rlpyt.sweeps.overview import log_exps_tree, log_num_launched
 from rlpyt.utils.launching.affinity import prepend_run_slot
+from rlpyt.utils.launching.amount import MAX_RUNS, check_count
+from rlpyt.utils.launching.machine import egl_device
 from rlpyt.utils.launching.variant import save_variant
 from rlpyt.utils.logging.context import get_log_dir
 
@@ -60,7 +62,7 @@ def launch_experiment(
         )
     slot, env = slots[run_slot], dict(os.environ)
     if set_egl_device and slot.gpus:
-        env["EGL_DEVICE_ID"] = str(slot.gpus[0])
+        env["EGL_DEVICE_ID"] = egl_device(slot.gpus)
     save_variant(variant, log_dir)
     command = script_command(script, log_dir, run_ID, args, python_executable)
     code = prepend_run_slot(run_slot, affinity_code)
@@ -84,6 +86,7 @@ def run_experiments(
     runs_args: Sequence[Sequence[Any]] | None = None,
     set_egl_device: bool = False,
     retries: int = 1,
+    max_runs: int = MAX_RUNS,
 ) -> int:
     """Run a script once for each variant and run ID, as many at once as the hardware has slots.
 
@@ -103,13 +106,15 @@ def run_experiments(
         runs_args: and those of each variant, after the common ones.
         set_egl_device: tell runs the index of their GPU in ``EGL_DEVICE_ID``.
         retries: how often a failed run is tried again.
+        max_runs: more are asked about on a terminal, and refused elsewhere.
 
     Returns:
         0 if all runs are done, 1 if one has failed; ``queue`` has their output.
 
     Raises:
         ValueError: numbers of variants, directories and arguments differ; directories coincide, or
-            do not lie below the experiment's; the code cannot be read, or is for a larger machine.
+            do not lie below the experiment's; the code cannot be read, or is for a larger machine;
+            more than ``max_runs``.
         FileNotFoundError: there is no such script.
         SystemExit: 130 after Ctrl-C, 143 after SIGTERM or ``rlpyt sweep stop``; runs have saved
             their checkpoints.
@@ -118,6 +123,8 @@ def run_experiments(
     from rlpyt.sweeps.old_style import script_jobs
     from rlpyt.sweeps.slots import slots_of
 
+    remedy = "pass max_runs to run_experiments if you mean it"
+    check_count(len(variants) * runs_per_setting, max_runs, experiment_title, remedy)
     exp_dir = Path(get_log_dir(experiment_title)).absolute()
     jobs = script_jobs(
         script, runs_per_setting, variants, log_dirs, common_args, runs_args, retries

@@ -79,6 +79,25 @@ def names_of_gpus(indices: Sequence[int]) -> list[str]:
     return [names[index] for index in indices if index < len(names)]
 
 
+def egl_device(indices: Sequence[int]) -> str:
+    """What ``EGL_DEVICE_ID`` is for a run with these GPUs; empty without.
+
+    EGL counts all GPUs of the machine, whatever ``CUDA_VISIBLE_DEVICES`` lets a process see.
+
+    Args:
+        indices: as this process counts those that it sees.
+    """
+    names = names_of_gpus(indices[:1])
+    return names[0] if names and names[0].isdigit() else "".join(map(str, indices[:1]))
+
+
+def n_granted_cpus() -> int:
+    """Processors that this process can keep busy: all that it may use, or what a quota pays for."""
+    quota = cpu_quota()
+    cpus = len(available_cpus())
+    return cpus if quota is None else max(1, min(cpus, int(quota)))
+
+
 def check_gpu(cuda_idx: int) -> None:
     """Refuse a GPU that is not there.
 

@@ -4,6 +4,8 @@ Codes count cores from 0. A process in a container or a cluster's job often may 
 that a launcher has started only those of its own run.
 """
 
+from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from rlpyt.utils.launching.resources import AffinityError, Resources
@@ -66,23 +68,32 @@ def placement(code: str, available: list[int] | None = None) -> dict[int, int]:
     resources = Resources.from_code(code).checked()
     cores, offset = resources.run_cores(), resources.hyperthread_offset
     run = _with_threads(cores, offset)
-    machine = _with_threads(resources.machine_cores(), offset)
     if available is None:
         available = available_cpus()
     plain = available == list(range(len(available)))
-    if set(machine if not plain else run) <= set(available):
+    if plain and max(run) < len(available):
         return {cpu: cpu for cpu in run}
-    if not plain and len(machine) <= len(available):
-        where = dict(zip(sorted(machine), available, strict=False))
+    n_machine = resources.n_used_cores * (2 if offset else 1)
+    if not plain and n_machine <= len(available):
+        where = _machine_on(replace(resources, run_slot=None), tuple(available))
         return {cpu: where[cpu] for cpu in run}
     if not plain and len(run) == len(available):
         return dict(zip(sorted(run), available, strict=True))
     raise AffinityError(
-        f"affinity code {code!r} is for a machine of {len(machine)} processors, and this process "
+        f"affinity code {code!r} is for a machine of {n_machine} processors, and this process "
         f"may use {len(available)}: {listed(available)}. Write a code for these (`rlpyt affinity` "
         f"suggests some), or add _0saf to leave processes where they are. It says "
         f"{resources.describe()}; this run's processors are {listed(run)}."
     )
+
+
+@lru_cache(maxsize=4)  # the same for all slots of a machine
+def _machine_on(resources: Resources, available: tuple[int, ...]) -> dict[int, int]:
+    """For each processor of a whole machine the one that it stands for, of at least as many."""
+    machine = _with_threads(resources.machine_cores(), resources.hyperthread_offset)
+    if set(machine) <= set(available):
+        return {cpu: cpu for cpu in machine}
+    return dict(zip(sorted(machine), available, strict=False))
 
 
 def run_cpus(code: str) -> tuple[int, ...] | None:

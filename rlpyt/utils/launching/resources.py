@@ -169,21 +169,26 @@ class Resources:
         """From the first core of a socket to the first of the next, unused ones included."""
         return max(self.n_cpu_core, self.hyperthread_offset) // self.sockets
 
-    def machine_cores(self) -> list[int]:
-        """All cores in use, those of each socket together."""
-        own = self.n_cpu_core // self.sockets
-        return [s * self.cores_per_socket + i for s in range(self.sockets) for i in range(own)]
+    @property
+    def n_used_cores(self) -> int:
+        """Cores in use; those that cannot be shared out evenly among sockets are not."""
+        return self.n_cpu_core // self.sockets * self.sockets
+
+    def machine_cores(self, start: int = 0, end: int | None = None) -> list[int]:
+        """The cores in use, those of each socket together; all, or from one place to another."""
+        own, stride = self.n_cpu_core // self.sockets, self.cores_per_socket
+        places = range(self.n_used_cores)[start:end]
+        return [at // own * stride + at % own for at in places]
 
     def run_cores(self) -> tuple[int, ...]:
         """The cores of this run slot, on one socket where slots can be shared out so."""
         slot, n = self.checked_slot(), self.n_run_slots
-        cores = self.machine_cores()
-        size = len(cores) // n if self.n_gpu else self.cpu_per_run
+        size = self.n_used_cores // n if self.n_gpu else self.cpu_per_run
         start = slot * size
         if n % self.sockets == 0:
             socket, within = divmod(slot, n // self.sockets)
-            start = socket * (len(cores) // self.sockets) + within * size
-        return tuple(cores[start : start + size])
+            start = socket * (self.n_used_cores // self.sockets) + within * size
+        return tuple(self.machine_cores(start, start + size))
 
     def run_gpus(self) -> tuple[list[int | None], list[int | None]]:
         """(for each rank its GPU or ``None``, the GPUs of the asynchronous samplers)."""
@@ -232,8 +237,7 @@ class Resources:
         return self
 
     def _check_cores(self) -> None:
-        cores = len(self.machine_cores())
-        has = cores // self.n_run_slots if self.n_gpu else self.cpu_per_run
+        has = self.n_used_cores // self.n_run_slots if self.n_gpu else self.cpu_per_run
         needs = self.n_ranks * self.reserved + self.n_samplers * self.cpu_per_worker
         if self.async_sample:
             fits = has >= needs

@@ -8,6 +8,7 @@ variants, log_dirs = make_variants(*levels)  # four, "lr_0.001/cartpole" first
 """
 
 import json
+import math
 import warnings
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
@@ -17,6 +18,8 @@ from typing import Any, NamedTuple
 
 from rlpyt.experiments.options import nearest
 from rlpyt.utils.files import atomic_write
+from rlpyt.utils.launching.amount import MAX_RUNS
+from rlpyt.utils.words import counted
 
 VARIANT = "variant_config.json"
 
@@ -48,6 +51,15 @@ def make_variants(*variant_levels: VariantLevel) -> tuple[list[Variant], list[st
         ValueError: a level is empty, its lengths differ, it repeats a directory; two levels set
             the same key, or lead to the same directory.
     """
+    count = math.prod(len(level.values) for level in variant_levels)
+    if count > MAX_RUNS:
+        levels = counted(len(variant_levels), "level")
+        warnings.warn(f"{count:,} variants are made of {levels}.", stacklevel=2)
+    return cross_levels(*variant_levels)
+
+
+def cross_levels(*variant_levels: VariantLevel) -> tuple[list[Variant], list[str]]:
+    """``make_variants``, for whoever knows how many there will be."""
     variants: list[Variant] = [{}]
     log_dirs = [""]
     for number, level in enumerate(variant_levels):
@@ -159,11 +171,13 @@ def _updated(
 
 def _check_level(level: VariantLevel, what: str) -> None:
     keys, values, dir_names = level
-    if not keys or not values:
-        raise ValueError(f"{what} has no {'values' if keys else 'keys'}; leave it out.")
+    if not keys:
+        raise ValueError(f"{what} has no keys; leave it out.")
     for key in keys:
         if isinstance(key, str) or not key:
             raise ValueError(f"{what}: key {key!r} must be a tuple, such as ('algo', 'discount').")
+    if not len(values):
+        raise ValueError(f"{what} has no values of {_dotted(keys[0])}; leave it out.")
     if len(values) != len(dir_names):
         raise ValueError(f"{what} has {len(values)} sets of values and {len(dir_names)} dir_names.")
     for one_each in values:

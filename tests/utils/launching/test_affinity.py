@@ -1,6 +1,9 @@
 """Codes and what they stand for, worked out by hand; codes and back; what is refused."""
 
+import ast
 import pickle
+import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -322,3 +325,15 @@ def test_what_a_code_leaves_out_is_this_machines(monkeypatch):
     monkeypatch.setattr(module, "n_gpus", lambda: 4)
     assert quick_affinity_code(contexts_per_gpu=2) == "8cpu_4gpu_2cxg_8hto_2skt"
     assert quick_affinity_code(n_parallel=2) == "8cpu_2gpu_8hto_2skt"
+
+
+def test_the_examples_of_the_page_give_what_it_says(monkeypatch):
+    monkeypatch.setattr(Machine, "here", lambda: Machine(cpus=(0, 1), n_core=2))
+    monkeypatch.setattr(module, "n_gpus", lambda: 0)
+    page = (Path(__file__).parents[3] / "docs" / "affinity.md").read_text(encoding="utf-8")
+    [block] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    lines = [line.partition("  # ") for line in block.splitlines() if "  # " in line]
+    assert len(lines) == 5
+    for call, _, said in lines:
+        value = eval(call, vars(module))
+        assert f'"{value}"' in said or ast.literal_eval(said) == value

@@ -10,6 +10,7 @@ import pytest
 
 from rlpyt.samplers import layout
 from rlpyt.samplers.layout import Hardware
+from rlpyt.utils.launching import machine
 from rlpyt.utils.launching import placement as module
 from rlpyt.utils.launching.affinity import affinity_from_code
 from rlpyt.utils.launching.machine import Machine, cpu_quota
@@ -22,7 +23,7 @@ def allowed(monkeypatch):
     """Says which processors this process may use."""
 
     def allow(*cpus):
-        for place in (module, layout):
+        for place in (module, layout, machine):
             monkeypatch.setattr(place, "available_cpus", lambda: list(cpus))
 
     return allow
@@ -92,6 +93,13 @@ def test_hardware_is_read_of_codes(allowed):
         Hardware.of("0slt_4cpu_0gpu_4cpr_2gpr")
     with pytest.raises(ValueError, match="This is an affinity for AsyncRl"):
         Hardware.of(dict(sampler=None))
+
+
+def test_workers_are_as_many_as_a_containers_quota_pays_for(allowed, monkeypatch):
+    allowed(*range(8))
+    for quota, n_workers in ((None, 8), (2.5, 2), (0.5, 1), (64.0, 8)):
+        monkeypatch.setattr(machine, "cpu_quota", lambda quota=quota: quota)
+        assert Hardware.of(None).n_workers == n_workers
 
 
 def test_alternating_workers_sit_on_each_others_cores(allowed):

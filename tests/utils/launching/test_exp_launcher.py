@@ -55,7 +55,9 @@ def test_one_run_gets_its_arguments_cores_variant_and_gpu(tmp_path, script):
     assert found["cores"] == [core]
 
 
-def test_the_index_of_its_gpu_is_there_for_egl(tmp_path, script):
+def test_the_index_of_its_gpu_is_there_for_egl(tmp_path, script, monkeypatch):
+    monkeypatch.setattr("rlpyt.sweeps.slots.n_gpus", lambda: 4)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     code = "4cpu_4gpu_0saf"
     process = launch_experiment(script, 2, code, tmp_path / "logs", {}, 0, set_egl_device=True)
     assert process.wait(30) == 0
@@ -125,8 +127,10 @@ def test_a_failed_run_is_told_by_the_exit_code(tmp_path, data):
         (dict(variants=[], log_dirs=[]), "nothing to run: 0 variants"),
         (dict(affinity_code="nonsense"), "nonsense"),
         (dict(affinity_code="4096cpu_1cpr"), "4096"),
+        (dict(affinity_code="64cpu_64gpu"), "is for a machine of 64 GPUs"),
         (dict(script="nowhere.py"), "no script 'nowhere.py'"),
         (dict(variants=[{}, {"f": print}]), "a variant is written as JSON"),
+        (dict(runs_per_setting=501), "1,002 runs, and max_runs is 1,000; pass max_runs"),
     ],
 )
 def test_experiments_are_refused_at_the_door(script, data, change, complaint):

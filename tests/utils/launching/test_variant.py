@@ -66,7 +66,7 @@ def test_variants_share_nothing_that_can_change():
 @pytest.mark.parametrize(
     ("levels", "words"),
     [
-        ([level([], [])], "level 0 has no values; leave it out"),
+        ([level([], [])], "level 0 has no values of .*; leave it out"),
         ([GAMES, level(keys=[])], "level 1 has no keys"),
         ([level(dir_names=["x"])], "2 sets of values and 1 dir_names"),
         ([level([[1, 2], [3, 4]])], r"\[1, 2\] must be a list, one value for each"),
@@ -147,3 +147,10 @@ def test_an_unknown_field_is_named_with_the_way_to_it_and_the_nearest():
     assert "did you mean 'eps'?" in error.value.args[0]
     with pytest.raises(TypeError, match="'algo' is a dictionary, and the variant has 3"):
         update_config({"algo": {"lr": 1}}, {"algo": 3})
+
+
+def test_many_variants_are_counted_aloud():
+    level = VariantLevel([("a",)], [[i] for i in range(40)], [str(i) for i in range(40)])
+    other = level._replace(keys=[("b",)])
+    with pytest.warns(UserWarning, match="1,600 variants are made of 2 levels"):
+        assert len(make_variants(level, other)[0]) == 1600
