@@ -1,6 +1,6 @@
 """Prioritised level replay against uniform sampling, on 50 levels of CartPole of rising difficulty.
 
-    python benchmarks/curriculum.py [--steps 100000] [--seeds 3] [--levels 50]
+    python benchmarks/curriculum.py [--steps 100000] [--seeds 10] [--levels 50] [--temperature 0.1]
 
 PPO learns from the levels that a curriculum chooses; then the likeliest actions are played on every
 level alike. Returns are means over the levels (500 at the most), with the hardest third apart.
@@ -9,6 +9,7 @@ The last levels cannot be learnt by anyone here: the pole has fallen after twent
 
 import argparse
 import time
+from functools import partial
 
 import numpy as np
 import torch
@@ -79,13 +80,15 @@ def play(agent, n_levels, episodes=4):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--steps", type=int, default=100_000)
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--levels", type=int, default=50)
+    parser.add_argument("--temperature", type=float, default=0.1, help="of level replay")
     args = parser.parse_args()
     logger.set_console(False)
     third = args.levels // 3
     print(f"{'curriculum':18} seed  all levels  first third  middle  last third  seconds")
-    for name, make in CURRICULA.items():
+    replay = partial(PrioritizedLevelReplay, temperature=args.temperature)
+    for name, make in {**CURRICULA, "level replay": replay}.items():
         rows = []
         for seed in range(args.seeds):
             agent, seconds = train(make(args.levels), args.levels, args.steps, seed)
