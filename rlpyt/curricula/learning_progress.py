@@ -66,7 +66,7 @@ class LearningProgress(Curriculum):
         p_theta: float | None = None,
     ) -> None:
         super().__init__(tasks)
-        assert self.n_tasks  # or it raises: tasks must have numbers
+        self._uniform = np.full(self.n_tasks, 1 / self.n_tasks)
         for name, value in (
             ("rate_fast", rate_fast), ("rate_slow", rate_slow), ("epsilon", epsilon)
         ):  # fmt: skip
@@ -86,11 +86,10 @@ class LearningProgress(Curriculum):
     def probabilities(self) -> Array:
         """Of each task to be chosen, [N]."""
         progress = learning_progress(self.fast, self.slow, self.p_theta)
-        uniform = np.full(self.n_tasks, 1 / self.n_tasks)
         if not progress.any():
-            return uniform
+            return self._uniform
         share: Array = progress / progress.sum()
-        return (1 - self.epsilon) * share + self.epsilon * uniform
+        return (1 - self.epsilon) * share + self.epsilon * self._uniform
 
     def sample(self, n: int) -> Array:
         """Draw by learning progress."""

@@ -14,7 +14,7 @@ from rlpyt.sweeps.places import Place, Slot
 from rlpyt.utils.launching.machine import egl_device, names_of_gpus
 from rlpyt.utils.launching.variant import save_variant
 from rlpyt.utils.logging.lock import RunLock
-from rlpyt.utils.resumption import ENV_RESUME
+from rlpyt.utils.resumption import ASIDE, ENV_RESUME
 
 
 def next_attempt(
@@ -52,7 +52,7 @@ def next_attempt(
         command = spec.resume or spec.command
         env[ENV_RESUME] = str(run_dir)
     elif not spec.continues and run_dir.exists() and any(run_dir.iterdir()):
-        _move_aside(run_dir, job.path / f"run_dir_of_attempt_{len(before)}")
+        _move_aside(run_dir, job.path / f"{ASIDE}{len(before)}")
     if spec.variant:
         save_variant(spec.variant, run_dir.parent)
     places = {"affinity": slot.code, "sweep": sweep.path, "job": job.path, "run_dir": run_dir}

@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+ASIDE = "run_dir_of_attempt_"  # and a number: where a sweep puts what a failed attempt has left
 ENV_RESUME = "RLPYT_RESUME"  # the directory of the run that shall go on from its checkpoints
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import os
-import re
 import warnings
 from collections.abc import Container
 from pathlib import Path
@@ -12,9 +11,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-PathLike = str | os.PathLike[str]
+from rlpyt.utils.resumption import ASIDE
 
-ASIDE = re.compile("run_dir_of_attempt_")
+PathLike = str | os.PathLike[str]
 
 
 def read_progress(run_dir: PathLike) -> dict[str, NDArray[np.float64]]:
@@ -104,7 +103,7 @@ def _run_dirs(path: Path) -> list[Path]:
                 inner.clear()
                 continue
             seen.add(real)
-            inner[:] = sorted(name for name in inner if not ASIDE.match(name))
+            inner[:] = sorted(name for name in inner if not name.startswith(ASIDE))
             links = (os.path.join(directory, name) for name in inner)
             waiting += filter(os.path.islink, links)  # later, so that runs have their own path
             if "progress.csv" in files:

@@ -14,7 +14,7 @@ from rlpyt.utils import torchrun
 from rlpyt.utils.logging import lock, logger
 from rlpyt.utils.logging.params import write_json
 from rlpyt.utils.processes import traceback_text
-from rlpyt.utils.resumption import asked_to_resume
+from rlpyt.utils.resumption import ASIDE, asked_to_resume
 
 
 def default_log_dir(home: Path) -> str:
@@ -225,9 +225,8 @@ def check_progress(exp_dir: PathLike | None = None) -> None:
 
 def _files_of_runs(root: Path, name: str) -> list[Path]:
     """Those of all runs below a directory; not of attempts that a sweep has put aside."""
-    aside = "run_dir_of_attempt_"
     found = sorted(root.rglob(name))
-    return [path for path in found if not any(part.startswith(aside) for part in path.parts)]
+    return [path for path in found if not any(part.startswith(ASIDE) for part in path.parts)]
 
 
 def _run_dir(log_dir: PathLike, run_ID: int | str, override_prefix: bool) -> Path:
