@@ -24,6 +24,7 @@ from benchmarks.chaos_trials import (
     START_S,
     TIMEOUT_S,
     Found,
+    let_go,
     run_program,
     small_agent,
 )
@@ -270,9 +271,7 @@ def _run_here(trial: AsyncTrial, directory: Path) -> Found:
     if not complaint and error is not None:
         complaint = _resume(trial, directory, trained)
     said = str(error or "")
-    while error is not None:  # what its frames hold is not left behind by the run
-        error.__traceback__ = None
-        error = error.__cause__ or error.__context__
+    let_go(error)
     allowance = ENDS_S + (1.5 * TIMEOUT_S if trial.still else 0.0)
     if trial.kind == "async start":
         allowance += START_S[trial.method]
@@ -327,10 +326,7 @@ def _resume(trial: AsyncTrial, directory: Path, trained: int) -> str:
 
 PROGRAM = """
 from benchmarks.chaos_async import *
-
-class Announce(Hook):
-    def on_start(self, runner):
-        print("ready", flush=True)
+from benchmarks.chaos_trials import Announce
 
 with run_context(Path({directory!r}) / "run", 0, "chaos"):
     runner_of({trial!r}, Path({directory!r}), hooks=[Announce()]).train()

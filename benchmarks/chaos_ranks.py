@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.chaos_trials import TIMEOUT_S, Found, run_program, small_agent
+from benchmarks.chaos_trials import TIMEOUT_S, Found, let_go, run_program, small_agent
 from rlpyt.agents.dqn.vector import DqnMlpAgent
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.pg.a2c import A2C
@@ -200,9 +200,7 @@ def _run_ranks(trial: RankTrial, directory: Path) -> Found:
     took = time.monotonic() - strike.began
     complaint = _complaint(trial, error) or _resume(trial, directory, runner.itr)
     said = str(error or "")
-    while error is not None:  # what its frames hold is not left behind by the run
-        error.__traceback__ = None
-        error = error.__cause__ or error.__context__
+    let_go(error)
     return Found(took, said, complaint, SETTLES_S + (1.5 * TIMEOUT_S if trial.still else 0.0))
 
 
@@ -276,8 +274,7 @@ def _run_on_ray(trial: RankTrial) -> Found:
     elif error is not None or sampler.statistics()["DroppedEpisodes"] > 2:
         complaint = f"{error!r:.400}, {sampler.statistics()}"
     said = str(error or "")
-    if error is not None:
-        error.__traceback__ = None
+    let_go(error)
     return Found(took, said, complaint, 15.0 + (1.5 * TIMEOUT_S if trial.still else 0.0))
 
 
@@ -307,10 +304,7 @@ def warm_up() -> None:
 
 PROGRAM = """
 from benchmarks.chaos_ranks import *
-
-class Announce(Hook):
-    def on_start(self, runner):
-        print("ready", flush=True)
+from benchmarks.chaos_trials import Announce
 
 with run_context(Path({directory!r}) / "run", 0, "chaos"):
     runner_of({trial!r}, Path({directory!r}), hooks=[Announce()]).train()

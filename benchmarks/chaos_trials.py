@@ -21,6 +21,7 @@ import psutil
 from rlpyt.agents.pg.vector import agent_for
 from rlpyt.envs.faulty import FaultyEnv
 from rlpyt.errors import WorkerError, WorkerTimeout
+from rlpyt.runners.hooks import Hook
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.parallel.gpu.alternating_sampler import (
     AlternatingSampler,
@@ -117,6 +118,14 @@ class Trial:
             f"{self.kind}: {self.fault} in {self.where} {self.at}{evaluation}, {self.layout}, "
             f"{self.n_workers} x {self.rows} environments, T={self.T}, {self.method}"
         )
+
+
+class Announce(Hook):
+    """Says when a run is under way, to ``run_program``."""
+
+    def on_start(self, runner: Any) -> None:
+        """Say it."""
+        print("ready", flush=True)
 
 
 class Found(NamedTuple):
@@ -235,10 +244,15 @@ def _run_here(trial: Trial, sampler: Any) -> Found:
     sampler.shutdown()
     sampler.shutdown()
     found = Found(took, str(error or ""), _complaint(trial, error), allowance)
-    while error is not None:  # what its frames hold is not left behind by the sampler
+    let_go(error)
+    return found
+
+
+def let_go(error: BaseException | None) -> None:
+    """Of what the frames of an error hold, which samplers and runs have not left behind."""
+    while error is not None:
         error.__traceback__ = None
         error = error.__cause__ or error.__context__
-    return found
 
 
 def _let_fail(agent: Any, at: int) -> None:
@@ -334,10 +348,6 @@ if trial.kind == "killed program":
     print("ready", flush=True)
     for itr in range(10**9):
         sampler.obtain_samples(itr)
-
-class Announce:
-    def on_start(self, runner):
-        print("ready", flush=True)
 
 with run_context(directory / "run", 0, "chaos"):
     MinibatchRl(
