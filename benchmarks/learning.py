@@ -7,14 +7,18 @@
     python -m benchmarks.sb3_dqn_pong             # the other curve beside that of dqn-pong
     python -m benchmarks.learning --report        # no runs, only the tables of what there is
 
-Each experiment is one command line per seed, the one that the table shows. A run that is there
-already (in data/results) is not repeated. Figures go to docs/images.
+Each experiment is one command line per seed, the one that the table shows. Runs are written to
+data/results; of each, once it is done, its settings, curve and evaluation are kept in
+benchmarks/results/learning, from where tables and figures (docs/images) are made. A run that is
+kept is not repeated; delete it there to repeat it.
 """
 
 import argparse
+import csv
 import json
 import platform
 import shlex
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -27,6 +31,8 @@ from rlpyt.vis.curves import plot_runs, read_progress
 
 ROOT = Path(__file__).parents[1]
 RUNS = ROOT / "data" / "results"
+KEPT = ROOT / "benchmarks" / "results" / "learning"
+KEPT_COLUMNS = ("Diagnostics/CumSteps", "Diagnostics/CumTime (s)", "ReturnAverage")
 IMAGES = ROOT / "docs" / "images"
 SEEDS = (0, 1, 2)
 LIBRARIES = ("torch", "gymnasium", "numpy", "mujoco", "ale-py", "stable-baselines3")
@@ -67,6 +73,10 @@ class Experiment:
 
     def directory(self, seed: int) -> Path:
         return RUNS / self.name / f"run_{seed}"
+
+    def kept(self, seed: int) -> Path:
+        """Where the essence of a run stays."""
+        return KEPT / self.name / f"run_{seed}"
 
     def arguments(self, seed: int) -> list[str]:
         return [*shlex.split(self.command), "--seed", str(seed)]
@@ -214,19 +224,37 @@ FIGURES = {
 
 
 def run(experiment: Experiment, seed: int) -> None:
-    directory = experiment.directory(seed)
-    if (directory / "evaluation.json").exists():
+    directory, kept = experiment.directory(seed), experiment.kept(seed)
+    if (kept / "evaluation.json").exists():
         return
     command = [sys.executable, "-m", experiment.program, *experiment.arguments(seed)]
     print(f"$ {experiment.shown} --seed {seed}", flush=True)
     quietly = ["--no-video"] if experiment.program == "rlpyt.cli.main" else []
     subprocess.run([*command, "--run-dir", directory, *quietly], check=True, cwd=ROOT)
+    keep(directory, kept)
+
+
+def keep(directory: Path, kept: Path) -> None:
+    """Copy what tables and figures need of a finished run."""
+    kept.mkdir(parents=True, exist_ok=True)
+    settings = json.loads((directory / "config.json").read_text())
+    settings.pop("run_dir", None)
+    (kept / "config.json").write_text(json.dumps(settings, indent=1) + "\n")
+    with (
+        (directory / "progress.csv").open(newline="") as source,
+        (kept / "progress.csv").open("w", newline="") as target,
+    ):
+        writer = csv.DictWriter(target, KEPT_COLUMNS, extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(csv.DictReader(source))
+    if (directory / "evaluation.json").exists():
+        shutil.copyfile(directory / "evaluation.json", kept / "evaluation.json")
 
 
 def row(experiment: Experiment) -> str | None:
     returns, seconds, best = [], [], []
     for seed in experiment.seeds:
-        directory = experiment.directory(seed)
+        directory = experiment.kept(seed)
         if not (directory / "evaluation.json").exists():
             return None
         returns.append(json.loads((directory / "evaluation.json").read_text())["return_mean"])
@@ -252,8 +280,8 @@ def report() -> None:
     libraries = ", ".join(f"{name} {version(name)}" for name in LIBRARIES)
     print(f"\nPython {platform.python_version()}, {libraries}.")
     for figure, names in FIGURES.items():
-        paths = [RUNS / name for name in names if (RUNS / name).exists()]
-        if paths:
+        paths = [KEPT / name for name in names]
+        if all(path.exists() for path in paths):
             print(plot_runs(paths, IMAGES / f"{figure}.png"))
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.learning import RUNS
+from benchmarks.learning import KEPT, RUNS, keep
 
 COLUMNS = (
     "Diagnostics/CumSteps",
@@ -163,6 +163,8 @@ def main() -> None:
     (directory / "config.json").write_text(settings + "\n", encoding="utf-8")
     model = build(args)
     model.learn(args.steps, callback=recorder(directory / "progress.csv", args.interval))
+    if args.run_dir is None:
+        keep(directory, KEPT / directory.relative_to(RUNS))
 
 
 if __name__ == "__main__":
