@@ -316,6 +316,8 @@ class AsyncRlBase(MinibatchRlBase):
         """Statistics in progress, and what is on its way between sampler and optimizer."""
         assert self.feed is not None
         own = {"opt_itr": self.opt_itr, "lags": list(self._lags), "feed": self.feed.state_dict()}
+        if self.optimizers is not None:
+            own["streams"] = self.optimizers.streams()
         return {**super().counters(), "async": own}
 
     def load_counters(self, saved: dict[str, Any]) -> None:
@@ -328,7 +330,7 @@ class AsyncRlBase(MinibatchRlBase):
         if self.due is not None and not self.algo.batches_in_replay:
             self.due.begin_anew(own["feed"]["next_itr"], self.opt_itr)
         if self.optimizers is not None:
-            self.optimizers.load(self.agent, self.algo)
+            self.optimizers.load(self.agent, self.algo, own.get("streams", []))
 
     # Diagnostics.
 

@@ -14,6 +14,7 @@ from typing import Any
 from rlpyt.errors import RlpytError
 from rlpyt.models.utils import bare
 from rlpyt.runners.distributed import Ranks, common_backend, join_store, serve_store
+from rlpyt.runners.state import random_state, set_random_state
 from rlpyt.samplers import place
 from rlpyt.samplers.assembly import progress_of
 from rlpyt.samplers.layout import Hardware
@@ -108,10 +109,19 @@ class Optimizer:
         self.agent.update_obs_rms(torchify_buffer(buffer_from_example(example, 0)))
 
     def load(self, state: bytes) -> None:
-        """Go on from the state of rank 0."""
-        agent, optimizer, self.algo.update_counter = serialize.loads(state)
+        """Go on from the state of rank 0, with streams of its own if they were saved."""
+        agent, optimizer, self.algo.update_counter, streams = serialize.loads(state)
         self.agent.load_state_dict(agent)
         self.algo.load_optim_state_dict(optimizer)
+        for own in streams[self.spec.rank - 1 : self.spec.rank]:
+            set_random_state(own["random"])
+            if own["replay"] is not None:
+                self.algo.replay_buffer.rng.bit_generator.state = own["replay"]
+
+    def streams(self) -> dict[str, Any]:
+        """States of its random generators, and of that by which it draws from the replay."""
+        rng = getattr(self.algo.replay_buffer, "rng", None)
+        return {"random": random_state(), "replay": rng and rng.bit_generator.state}
 
     def parameters(self) -> dict[str, Any]:
         """The model's, as numpy arrays by name; those of all ranks are the same."""
@@ -266,9 +276,19 @@ class Optimizers:
         """What a method of ``Optimizer`` gives in every other rank."""
         return [] if self._pool is None else self._pool.call(method, *arguments)
 
-    def load(self, agent: Any, algo: Any) -> None:
-        """Let the others go on from the state of rank 0, which was loaded here."""
-        own = agent.state_dict(), algo.optim_state_dict(), algo.update_counter
+    def streams(self) -> list[dict[str, Any]]:
+        """The random streams of the other ranks, for ``load``; none if a rank has failed."""
+        gone = self._given_up or self._pool is None or not self._pool.processes
+        return [] if gone else self.ask("streams")
+
+    def load(self, agent: Any, algo: Any, streams: list[dict[str, Any]]) -> None:
+        """Let the others go on from the state of rank 0, which was loaded here.
+
+        Args:
+            agent, algo: of rank 0.
+            streams: what ``streams`` gave; where it is empty, they begin new ones.
+        """
+        own = agent.state_dict(), algo.optim_state_dict(), algo.update_counter, streams
         self.ask("load", serialize.dumps(own))
 
     def _raise_theirs(self, others: Any, error: BaseException) -> None:

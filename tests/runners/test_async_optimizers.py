@@ -57,6 +57,32 @@ def test_all_ranks_have_one_agent_in_a_resumed_run_too(name, tmp_path):
     assert second.algo.update_counter == first.algo.update_counter
 
 
+@pytest.mark.parametrize("Algo, Agent, env", [(DQN, DqnMlpAgent, "CartPole-v1"),
+                                              (SAC, SacAgent, "Pendulum-v1")])  # fmt: skip
+def test_a_resumed_run_draws_in_every_rank_as_the_uninterrupted_one(Algo, Agent, env, tmp_path):
+    """With uniform draws: priorities that ranks set at once arrive in either order."""
+    small = dict(batch_size=8, min_steps_learn=4 * T * B, replay_size=10 * T * B, replay_ratio=2)
+
+    def ended(**kwargs):
+        sizes = dict(model_kwargs=NARROW) if Algo is DQN else dict(
+            model_kwargs=dict(hidden_sizes=[8]), q_model_kwargs=dict(hidden_sizes=[8])
+        )  # fmt: skip
+        sampler = AsyncSerialSampler(make, dict(id=env), batch_T=T, batch_B=B)
+        runner = AsyncRl(Algo(**small), Agent(**sizes), sampler, n_steps=16 * T * B, seed=4,
+                         affinity=RANKS, max_lead=0, **kwargs)  # fmt: skip
+        runner.train()
+        return runner
+
+    whole = ended()
+    ended(checkpoint_dir=tmp_path, hooks=[StopAfter(9)])
+    resumed = ended(resume_from=tmp_path, checkpoint_dir=tmp_path / "other")
+    assert resumed.algo.update_counter == whole.algo.update_counter > 0
+    ours, theirs = (runner.agent.state_dict() for runner in (resumed, whole))
+    assert ours.keys() == theirs.keys()
+    for part, parameters in theirs.items():
+        assert all(torch.equal(ours[part][name], x) for name, x in parameters.items()), part
+
+
 def test_observation_statistics_are_those_of_all_samples():
     seen = {}
     normalized = dict(hidden_sizes=[8], normalize_observation=True)
