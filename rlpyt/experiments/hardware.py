@@ -7,7 +7,7 @@ from typing import Any
 from rlpyt.experiments.options import RunOptions
 from rlpyt.utils import torchrun
 from rlpyt.utils.checks import whole_number
-from rlpyt.utils.processes import available_cpus
+from rlpyt.utils.launching.machine import n_granted_cpus
 
 MOST_RANKS = 8  # for each core; more is a slip
 
@@ -49,7 +49,7 @@ def with_ranks_of_torchrun(options: RunOptions) -> RunOptions:
 
 
 def _check_ranks(ranks: int) -> None:
-    cores = len(available_cpus())
+    cores = n_granted_cpus()
     if whole_number("ranks", ranks, 1) > MOST_RANKS * cores:
         raise ValueError(
             f"ranks={ranks} processes on {cores} cores would only wait for each other; give one "
@@ -71,5 +71,5 @@ def affinity(options: RunOptions) -> dict[str, Any]:
     cuda_idx = None if options.device == "cpu" else int(known["index"] or 0)
     elsewhere = options.sampler.kind in ("serial", "ray")  # Ray's actors are not on these cores
     n_workers = 1 if elsewhere else options.sampler.n_workers
-    threads = whole_number("torch_threads", options.torch_threads, 0) or len(available_cpus())
+    threads = whole_number("torch_threads", options.torch_threads, 0) or n_granted_cpus()
     return {"n_workers": n_workers, "cuda_idx": cuda_idx, "master_torch_threads": threads}

@@ -20,8 +20,8 @@ from rlpyt.samplers.layout import decoded
 from rlpyt.utils import torchrun
 from rlpyt.utils.checkpoint import CheckpointError, load_checkpoint
 from rlpyt.utils.checks import check_range
+from rlpyt.utils.launching.machine import n_granted_cpus
 from rlpyt.utils.logging import logger
-from rlpyt.utils.processes import available_cpus
 from rlpyt.utils.seed import make_seed
 
 LINGER_S = 3.0  # after a failure, where others may need the store in this process
@@ -325,7 +325,7 @@ def ranks_affinities(affinity: Any, sampler: Any) -> list[Any]:
 
 def shared_out(sampler: Any, n_ranks: int, rank: int) -> dict[str, Any]:
     """One rank's share of this machine: cores, and a GPU if there is one for each."""
-    cores = max(1, len(available_cpus()) // n_ranks)
+    cores = max(1, n_granted_cpus() // n_ranks)
     groups = getattr(getattr(sampler, "layout", None), "groups", 1)
     B = sampler.batch_spec.B
     fitting = [n for n in range(1, cores + 1) if B % (n * groups) == 0]

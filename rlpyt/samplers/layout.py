@@ -138,7 +138,7 @@ def split_affinity(affinity: Any) -> dict[str, Any]:
     """
     affinity = decoded(affinity)
     if affinity is None:  # let both have something
-        threads = max(1, len(available_cpus()) // 2)
+        threads = max(1, n_granted_cpus() // 2)
         return {"sampler": None, "optimizer": [{"torch_threads": threads}]}
     if not isinstance(affinity, dict) or not {"sampler", "optimizer"} & set(affinity):
         raise TypeError(

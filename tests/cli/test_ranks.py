@@ -11,7 +11,7 @@ from rlpyt.cli.train import main, read_flags
 from rlpyt.experiments.build import build_runner
 from rlpyt.experiments.hardware import with_ranks_of_torchrun
 from rlpyt.runners.sync_rl import SyncRl, SyncRlEval
-from rlpyt.utils.processes import available_cpus
+from rlpyt.utils.launching.machine import n_granted_cpus
 
 SMALL = [
     *("--sampler.kind", "serial", "--sampler.batch-T", "8", "--sampler.batch-B", "2"),
@@ -57,7 +57,7 @@ def test_the_number_of_ranks_chooses_the_runner(tmp_path):
         build_runner(options.updated({"ranks": 0}), tmp_path)
     with pytest.raises(ValueError, match=r"ranks=5000 processes on \d+ cores"):
         build_runner(options.updated({"ranks": 5000}), tmp_path)
-    n = len(available_cpus()) + 1
+    n = n_granted_cpus() + 1
     with pytest.warns(UserWarning, match=f"ranks={n} on {n - 1} cores: ranks will share cores"):
         build_runner(options.updated({"ranks": n}), tmp_path)
 

@@ -8,8 +8,13 @@ import sys
 import numpy as np
 import pytest
 
+from rlpyt.envs.gym import make
+from rlpyt.experiments import hardware
+from rlpyt.experiments.options import RunOptions
+from rlpyt.runners.sync_rl import ranks_affinities
 from rlpyt.samplers import layout
-from rlpyt.samplers.layout import Hardware
+from rlpyt.samplers.layout import Hardware, split_affinity
+from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.launching import machine
 from rlpyt.utils.launching import placement as module
 from rlpyt.utils.launching.affinity import affinity_from_code
@@ -95,11 +100,17 @@ def test_hardware_is_read_of_codes(allowed):
         Hardware.of(dict(sampler=None))
 
 
-def test_workers_are_as_many_as_a_containers_quota_pays_for(allowed, monkeypatch):
+def test_what_nobody_chose_is_as_much_as_a_containers_quota_pays_for(allowed, monkeypatch):
     allowed(*range(8))
-    for quota, n_workers in ((None, 8), (2.5, 2), (0.5, 1), (64.0, 8)):
+    options = RunOptions(algo_name="ppo", env="CartPole-v1", torch_threads=0)
+    sampler = SerialSampler(make, dict(id="CartPole-v1"), batch_T=1, batch_B=8)
+    for quota, n in ((None, 8), (2.5, 2), (0.5, 1), (64.0, 8)):
         monkeypatch.setattr(machine, "cpu_quota", lambda quota=quota: quota)
-        assert Hardware.of(None).n_workers == n_workers
+        assert Hardware.of(None).n_workers == n
+        assert split_affinity(None)["optimizer"] == [{"torch_threads": max(1, n // 2)}]
+        assert hardware.affinity(options)["master_torch_threads"] == n
+        shares = ranks_affinities(2, sampler)
+        assert [own["master_torch_threads"] for own in shares] == [max(1, n // 2)] * 2
 
 
 def test_alternating_workers_sit_on_each_others_cores(allowed):
