@@ -29,7 +29,7 @@ class Gaussian(Distribution):
     Args:
         dim: A.
         std: standard deviation, one number or one for each component; ``None``: read from
-            ``dist_info.log_std``.
+            ``dist_info.log_std``; ``math.inf``: samples are uniform within clip or squash.
         clip: samples are limited to [-clip, clip]; ``None`` is off.
         noise_clip: the noise added to the mean is limited to [-noise_clip, noise_clip].
         min_std, max_std: limits of the standard deviation wherever it is used.
@@ -101,12 +101,15 @@ class Gaussian(Distribution):
     def set_std(self, std: Any) -> None:
         """Fix the standard deviation, a number or [A]; ``None``: use ``dist_info.log_std``.
 
+        With ``math.inf`` samples are uniform within the bounds, whatever the mean.
+
         Raises:
-            ValueError: std is negative or has another shape.
+            ValueError: std is negative or has another shape, or is infinite and there are no
+                bounds.
         """
         if std is None:
             self.std: Tensor | None = None
-            self._given = None
+            self._given, self._uniform = None, False
             return
         if isinstance(std, float) and std == self._given:
             return  # agents set it before every batch
@@ -117,9 +120,21 @@ class Gaussian(Distribution):
                 "components, and not negative."
             )
         std = std.reshape(-1) if std.numel() > 1 else std.reshape(())
+        uniform = bool(std.isinf().any())
+        if uniform and (std.numel() > 1 or self._bounds is None):
+            raise ValueError(
+                f"std={std.tolist()}: an infinite one, for samples that are uniform, is one number "
+                "for all components, and needs bounds (clip or squash)."
+            )
         within = std.clamp(self.min_std or 0.0, self.max_std)
-        self.std = torch.where(std == 0, std, within)  # none at all is none, whatever the limits
+        free = (std == 0) | std.isinf()  # no noise, and nothing but noise, whatever the limits
+        self.std, self._uniform = torch.where(free, std, within), uniform
         self._given = given if isinstance(given, float) else None
+
+    @property
+    def _bounds(self) -> float | None:
+        """The largest sample there can be; ``None``: no limit."""
+        return self.squash if self.clip is None else self.clip
 
     def _log_std(self, dist_info: Any) -> Tensor:
         """Logarithm of the standard deviation, broadcastable to the mean, limits applied."""
@@ -139,7 +154,15 @@ class Gaussian(Distribution):
 
     def sample(self, dist_info: Any) -> Tensor:
         """Draw actions [*lead, A]: noise, its limit, then clipping or squashing."""
+        if self._uniform:
+            mean = dist_info.mean
+            return self._spread(self._take_noise(mean.shape[:-1], mean.device))
         return self._bound(self._draw(dist_info))
+
+    def _spread(self, noise: Tensor) -> Tensor:
+        """Standard normal numbers as uniform ones within the bounds."""
+        assert self._bounds is not None
+        return self._bounds * torch.erf(noise / math.sqrt(2))
 
     def _draw(self, dist_info: Any) -> Tensor:
         mean: Tensor = dist_info.mean
@@ -155,8 +178,8 @@ class Gaussian(Distribution):
 
     def mode(self, dist_info: Any) -> Tensor:
         """The mean, within the action's limits: what is drawn without noise."""
-        self.set_noise(torch.zeros_like(dist_info.mean))
-        return self.sample(dist_info)
+        self.set_noise(None)
+        return self._bound(dist_info.mean)
 
     def sample_numpy(self, dist_info: Any, noise: NDArray[Any]) -> NDArray[Any]:
         """The actions [B, A] that ``sample`` draws from the same numbers, up to rounding, in numpy.
@@ -165,6 +188,8 @@ class Gaussian(Distribution):
             dist_info: ``mean`` [B, A] and, unless std is fixed, ``log_std`` broadcastable to it.
             noise: [B, A] standard normal.
         """
+        if self._uniform:
+            return self._spread(torch.as_tensor(noise)).numpy()  # type: ignore[no-any-return]
         if self.std is not None:
             noise = noise * self.std.numpy()
         elif self.min_log_std is None and self.max_log_std is None:

@@ -77,6 +77,32 @@ def test_limits_of_std_hold_in_samples_and_formulas():
     torch.testing.assert_close(limited.std, torch.tensor([0.5, 1.0]))
 
 
+@pytest.mark.parametrize("limits", [dict(clip=0.8), dict(squash=0.8, min_std=0.1, max_std=2.0)])
+def test_with_an_infinite_deviation_samples_are_uniform_within_the_bounds(limits):
+    distribution, n = Gaussian(A, std=math.inf, **limits), 20_000
+    mean = torch.full((n, A), 5.0)
+    info = DistInfoStd(mean, torch.zeros(n, A))
+    noise = torch.randn(n, A, generator=torch.Generator().manual_seed(0))
+    distribution.set_noise(noise)
+    x = distribution.sample(info)
+    np.testing.assert_allclose(distribution.sample_numpy(info, noise.numpy()), x, rtol=1e-6)
+    share = np.linspace(0, 1, 21)
+    for i in range(A):  # 4.5 standard errors
+        quantiles = np.quantile(x[:, i].numpy(), share)
+        np.testing.assert_allclose(quantiles, 0.8 * (2 * share - 1), atol=1.6 * 4.5 * 0.5 / n**0.5)
+    assert abs(np.corrcoef(x.numpy().T)[0, 1]) < 4.5 / n**0.5
+    assert torch.equal(distribution.mode(info), Gaussian(A, **limits).mode(info))
+    distribution.set_std(0.1)  # and back
+    assert distribution.sample(info).mean() > 0.7
+
+
+def test_an_infinite_deviation_needs_bounds_and_is_one_number():
+    with pytest.raises(ValueError, match=r"std=inf: .* needs bounds \(clip or squash\)"):
+        Gaussian(A, std=math.inf)
+    with pytest.raises(ValueError, match="one number for all components"):
+        Gaussian(A, clip=1, std=[math.inf, 1.0])
+
+
 def test_samples_have_mean_and_deviation():
     torch.manual_seed(0)
     info = DistInfoStd(torch.tensor([1.0, -2.0]), torch.tensor([0.5, 3.0]).log())

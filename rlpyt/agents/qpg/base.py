@@ -2,6 +2,7 @@
 
 import copy
 import inspect
+import math
 from functools import partial
 from typing import Any
 
@@ -363,6 +364,19 @@ class QpgAgent(BaseAgent):
         """Names of the states of "q_model" or "target_q_model", where they are several critics."""
         prefix = name.removesuffix("q_model")
         return [f"{prefix}q{i + 1}_model" for i in range(self.n_critics or 0)]
+
+
+def wide_std(pretrain_std: float | str | None) -> float | None:
+    """What `Gaussian` takes for a ``pretrain_std``: infinite where it is "uniform".
+
+    Raises:
+        ValueError: it is another word, negative or not finite.
+    """
+    if isinstance(pretrain_std, str):
+        if pretrain_std != "uniform":
+            raise ValueError(f'pretrain_std={pretrain_std!r} must be a number or "uniform".')
+        return math.inf
+    return pretrain_std if pretrain_std is None else check_std("pretrain_std", pretrain_std)
 
 
 def check_std(name: str, std: float) -> float:

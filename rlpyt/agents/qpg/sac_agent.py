@@ -3,12 +3,12 @@
 import math
 from collections import namedtuple
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
 from rlpyt.agents.building import as_arguments
-from rlpyt.agents.qpg.base import QpgAgent, check_std
+from rlpyt.agents.qpg.base import QpgAgent, wide_std
 from rlpyt.distributions.gaussian import DistInfoStd, Gaussian
 from rlpyt.models.ensemble import Ensemble
 from rlpyt.models.qpg.mlp import PiMlpModel, QofMuMlpModel
@@ -32,7 +32,7 @@ class SacAgent(QpgAgent):
         v_model_kwargs: of the agent with a value network.
         action_squash: the largest action, in units where the action space is [-1, 1].
         pretrain_std: deviation before learning begins, of samples before they are squashed: 0.75
-            makes them nearly uniform; ``None``: the policy's own.
+            makes them nearly uniform, "uniform" quite; ``None``: the policy's own.
         n_critics: E.
     """
 
@@ -48,7 +48,7 @@ class SacAgent(QpgAgent):
         v_model_kwargs: dict[str, Any] | None = None,
         initial_model_state_dict: dict[str, Any] | None = None,
         action_squash: float = 1.0,
-        pretrain_std: float | None = 0.75,
+        pretrain_std: float | Literal["uniform"] | None = 0.75,
         n_critics: int = 2,
         **kwargs: Any,
     ) -> None:
@@ -69,9 +69,7 @@ class SacAgent(QpgAgent):
             )
         check_range("action_squash", action_squash, 0, 1, open_low=True)
         self.action_squash = action_squash
-        self.pretrain_std = pretrain_std
-        if pretrain_std is not None:
-            check_std("pretrain_std", pretrain_std)
+        self.pretrain_std, self._wide_std = pretrain_std, wide_std(pretrain_std)
 
     def make_distribution(self, size: int) -> Gaussian:
         """A Gaussian whose samples are squashed."""
@@ -92,7 +90,7 @@ class SacAgent(QpgAgent):
 
     def sampling_std(self, itr: int) -> Any:
         """A fixed one before learning begins, then the policy's."""
-        return self.pretrain_std if itr < self.min_itr_learn else None
+        return self._wide_std if itr < self.min_itr_learn else None
 
     def pi(
         self, observation: Any, prev_action: Any, prev_reward: Any, reparameterize: bool = True

@@ -1,10 +1,10 @@
 """The agent of TD3: several critics, and noise on the target policy's actions."""
 
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
-from rlpyt.agents.qpg.base import check_std
+from rlpyt.agents.qpg.base import check_std, wide_std
 from rlpyt.agents.qpg.ddpg_agent import DdpgAgent
 from rlpyt.distributions.gaussian import DistInfo, Gaussian
 from rlpyt.models.ensemble import join_members
@@ -16,7 +16,7 @@ class Td3Agent(DdpgAgent):
 
     Args:
         pretrain_std: deviation of the noise before learning begins, in units where the action
-            space is [-1, 1].
+            space is [-1, 1]; "uniform": actions are drawn uniformly then, as in the paper.
         target_noise_std: deviation of the noise on the target policy's actions.
         target_noise_clip: largest such noise; ``None``: no limit.
         initial_q2_model_state_dict: the second critic's parameters to begin with.
@@ -28,7 +28,7 @@ class Td3Agent(DdpgAgent):
 
     def __init__(
         self,
-        pretrain_std: float = 0.5,
+        pretrain_std: float | Literal["uniform"] = 0.5,
         target_noise_std: float = 0.2,
         target_noise_clip: float | None = 0.5,
         initial_q2_model_state_dict: dict[str, Any] | None = None,
@@ -37,7 +37,7 @@ class Td3Agent(DdpgAgent):
     ) -> None:
         n_critics = whole_number("n_critics", n_critics, 1)
         super().__init__(n_critics=n_critics, **kwargs)
-        self.pretrain_std = check_std("pretrain_std", pretrain_std)
+        self.pretrain_std, self._wide_std = pretrain_std, wide_std(pretrain_std)
         if target_noise_clip is not None:
             check_range("target_noise_clip", target_noise_clip, 0, open_low=True)
         self.target_noise = (check_std("target_noise_std", target_noise_std), target_noise_clip)
@@ -74,4 +74,4 @@ class Td3Agent(DdpgAgent):
 
     def sampling_std(self, itr: int) -> Any:
         """More before learning begins."""
-        return self.pretrain_std if itr < self.min_itr_learn else self.action_std
+        return self._wide_std if itr < self.min_itr_learn else self.action_std

@@ -1,6 +1,7 @@
 """Agents of continuous control: acting, noise, scales, targets, states."""
 
 import copy
+import math
 import pickle
 import sys
 from pathlib import Path
@@ -387,6 +388,8 @@ def deviation(agent):
         ("sac", dict(pretrain_std=0.75), 0.75, 1.0),  # exp(0)
         ("sac", dict(pretrain_std=None), 1.0, 1.0),
         ("sac_v", dict(pretrain_std=0.5), 0.5, 1.0),
+        ("td3", dict(pretrain_std="uniform", action_std=0.1), 3**-0.5, 0.1),
+        ("sac", dict(pretrain_std="uniform"), math.pi / 12**0.5, 1.0),  # atanh of uniform numbers
         ("ddpg", dict(action_std=0.2), 0.2, 0.2),
     ],
 )
@@ -523,7 +526,7 @@ def assert_same(a, b):
 
 @pytest.mark.parametrize("kind", ["td3", "sac"])
 def test_same_batches_with_workers_warm_up_included(kind):
-    wide = dict(td3=dict(pretrain_std=0.9), sac=dict(pretrain_std=0.05))[kind]
+    wide = dict(td3=dict(pretrain_std="uniform"), sac=dict(pretrain_std=0.05))[kind]
     make = lambda **kw: AGENTS[kind](**wide, **kw)
     serial = collect(SerialSampler, make())
     assert_same(serial, collect(CpuSampler, make()))
@@ -572,6 +575,7 @@ def test_an_empty_range_is_refused(kind):
         ("ddpg", dict(action_noise_clip=0), "action_noise_clip"),
         ("ddpg", dict(n_critics=0), "n_critics"),
         ("td3", dict(pretrain_std=-0.1), "pretrain_std"),
+        ("td3", dict(pretrain_std="even"), 'pretrain_std=.even. must be a number or "uniform"'),
         ("td3", dict(target_noise_std=-0.1), "target_noise_std"),
         ("td3", dict(target_noise_clip=-0.1), "noise_clip"),
         ("td3", dict(n_critics=0), "n_critics"),
