@@ -51,5 +51,5 @@ CLASSIC = _family(
 MUJOCO = _family(
     _MUJOCO,
     ddpg={"algo": {"learning_rate": 1e-3, "target_update_tau": 0.005}},
-    td3={"algo": {"q_learning_rate": 3e-4}},
+    td3={"algo": {"q_learning_rate": 3e-4}, "agent": {"args": {"pretrain_std": "uniform"}}},
 )
