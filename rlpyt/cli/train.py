@@ -87,9 +87,11 @@ def read_flags(
         prog=f"rlpyt train {algo_name} {env_id}",
         description=DESCRIPTION.format(f"{algo_name} on {env_id}"),
     )
-    chosen = _slice(command.settings, dict)
-    algo = {**options.algo, **dataclasses.asdict(command.algo)}
-    return RunOptions(algo_name=algo_name, env=env_id, algo=algo, **chosen), command.run_dir
+    chosen = dataclasses.asdict(command.settings)
+    algo = dataclasses.asdict(command.algo)
+    # Dictionaries extend those of the preset, here as in sweeps.
+    named = options.updated({"algo_name": algo_name, "env": env_id})
+    return named.updated({**chosen, "algo": algo}), command.run_dir
 
 
 def _slice(options: Settings, cls: Any) -> Any:

@@ -10,6 +10,7 @@ import pytest
 import tyro
 
 from rlpyt.cli.flags import UsageError, field_comments, parse, settings_class
+from rlpyt.cli.train import read_flags
 from rlpyt.experiments.build import ALGORITHMS, algorithm_class
 from rlpyt.experiments.options import Settings
 from rlpyt.experiments.settings import plain_fields
@@ -83,6 +84,17 @@ def test_dictionaries_are_json_or_none():
         assert read(*nothing).algo.optim_kwargs is None
     with pytest.raises(UsageError, match="env-args"):  # which cannot be absent
         read("--settings.env-args", "None")
+
+
+def test_dictionaries_extend_those_of_the_preset():
+    flags = ["--agent.args", '{"n_critics": 3}', "--env-args", '{"frame_skip": 2}']
+    options, _ = read_flags("td3", "Hopper-v5", flags)
+    assert options.agent.args == {"pretrain_std": "uniform", "n_critics": 3}
+    assert options.env_args == {"frame_skip": 2}
+    changed, _ = read_flags("td3", "Hopper-v5", ["--agent.args", '{"pretrain_std": 0.5}'])
+    assert changed.agent.args == {"pretrain_std": 0.5}
+    plain, _ = read_flags("td3", "Hopper-v5", [])
+    assert dataclasses.replace(plain, agent=options.agent, env_args=options.env_args) == options
 
 
 def test_classes_are_given_by_name():
