@@ -37,7 +37,7 @@ WANTED = {
     **dict.fromkeys(continuous.CLASSIC, "continuous actions of vector environments"),
     **dict.fromkeys(evolution.CLASSIC, "vector environments"),
 }
-TUNED = _joined(policy_gradient.TUNED, q_learning.TUNED, evolution.TUNED)
+TUNED = _joined(policy_gradient.TUNED, q_learning.TUNED, continuous.TUNED, evolution.TUNED)
 
 
 def layers(algo_name: str, env_id: str, family: str, preset: str | None = None) -> list[Preset]:
