@@ -128,7 +128,8 @@ class Gaussian(Distribution):
             )
         within = std.clamp(self.min_std or 0.0, self.max_std)
         free = (std == 0) | std.isinf()  # no noise, and nothing but noise, whatever the limits
-        self.std, self._uniform = torch.where(free, std, within), uniform
+        self.std = torch.where(free, std, within)
+        self._uniform = uniform
         self._given = given if isinstance(given, float) else None
 
     @property
