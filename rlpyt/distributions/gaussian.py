@@ -62,6 +62,7 @@ class Gaussian(Distribution):
         self.clip: float | None = None
         self.squash: float | None = None
         self.noise_clip: float | None = None
+        self._uniform = False
         self.set_clip(clip)
         self.set_squash(squash)
         self.set_noise_clip(noise_clip)
@@ -96,6 +97,11 @@ class Gaussian(Distribution):
             raise ValueError(
                 f"clip={self.clip} and squash={self.squash} are both set; squashed samples are "
                 "within bounds already, so turn one of them off (None)."
+            )
+        if self._uniform and self._bounds is None:
+            raise ValueError(
+                f"{name}=None leaves no bounds, within which an infinite std draws uniformly: "
+                "set another std first."
             )
 
     def set_std(self, std: Any) -> None:

@@ -101,6 +101,9 @@ def test_an_infinite_deviation_needs_bounds_and_is_one_number():
         Gaussian(A, std=math.inf)
     with pytest.raises(ValueError, match="one number for all components"):
         Gaussian(A, clip=1, std=[math.inf, 1.0])
+    distribution = Gaussian(A, clip=1, std=math.inf)
+    with pytest.raises(ValueError, match="clip=None leaves no bounds"):
+        distribution.set_clip(None)
 
 
 def test_samples_have_mean_and_deviation():
