@@ -28,7 +28,7 @@ class EnsembleLinear(nn.Module):
         rows: samples are rows, [E, N, features]; else columns, [E, features, N].
     """
 
-    makes_new = True  # outputs share no memory with inputs, and are needed by nobody
+    has_members = True  # outputs share no memory with inputs, and are needed by nobody
 
     def __init__(
         self, n_members: int, in_features: int, out_features: int, rows: bool = False
@@ -39,8 +39,13 @@ class EnsembleLinear(nn.Module):
         self.weight = nn.Parameter(torch.stack([m.weight.detach() for m in members]))
         self.bias = nn.Parameter(torch.stack([m.bias.detach() for m in members]))
 
-    def forward(self, x: Tensor) -> Tensor:
-        """[in, N], the same for all, or [E, in, N] -> [E, out, N]; with rows, transposed."""
+    def forward(self, x: Tensor, member: int | None = None) -> Tensor:
+        """[in, N], the same for all, or [E, in, N] -> [E, out, N]; with rows, transposed.
+
+        Of one member alone [N, in] -> [N, out].
+        """
+        if member is not None:
+            return F.linear(x, self.weight[member], self.bias[member])
         if x.dim() < self.weight.dim():
             x = x.expand(len(self.weight), *x.shape)
         if self.rows:
@@ -60,15 +65,17 @@ class EnsembleLayerNorm(nn.Module):
         size: of the dimension that is normalised.
     """
 
-    makes_new = True
+    has_members = True
 
     def __init__(self, n_members: int, size: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.ones(n_members, size))
         self.bias = nn.Parameter(torch.zeros(n_members, size))
 
-    def forward(self, x: Tensor) -> Tensor:
-        """[E, N, size] -> the same."""
+    def forward(self, x: Tensor, member: int | None = None) -> Tensor:
+        """[E, N, size] -> the same; of one member alone [N, size]."""
+        if member is not None:
+            return F.layer_norm(x, x.shape[-1:], self.weight[member], self.bias[member])
         normal = F.layer_norm(x, x.shape[-1:])
         return torch.addcmul(self.bias.unsqueeze(-2), normal, self.weight.unsqueeze(-2))
 
@@ -153,16 +160,9 @@ class EnsembleMlp(nn.Module):
 
     def forward(self, x: Tensor, member: int | None = None) -> Tensor:
         """[N, in] -> [N, out], or [E, N, out]; of one ``member`` alone [N, out]."""
-        if member is None:
-            return run_layers(self.model, x.mT).mT if self.columns else run_layers(self.model, x)
-        for layer in self.model:
-            if isinstance(layer, EnsembleLinear):
-                x = F.linear(x, layer.weight[member], layer.bias[member])
-            elif isinstance(layer, EnsembleLayerNorm):
-                x = F.layer_norm(x, x.shape[-1:], layer.weight[member], layer.bias[member])
-            else:
-                x = layer(x)
-        return x
+        if member is None and self.columns:
+            return run_layers(self.model, x.mT).mT
+        return run_layers(self.model, x, member)
 
 
 def split_members(model: nn.Module, n_members: int) -> list[State]:
