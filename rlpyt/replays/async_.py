@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from rlpyt.errors import RlpytError
 from rlpyt.replays.buffer import ReplayBuffer
 from rlpyt.replays.ring import Ring
 from rlpyt.utils.synchronize import RWLock, forget_names
@@ -18,7 +19,7 @@ class AsyncReplayBufferMixin(ReplayBuffer):
     Attributes:
         rw_lock: the lock.
         while_waiting: called every second while another process keeps the lock from this one; it
-            raises to give up, when that process has died. None: wait for ever.
+            raises to give up, when that process has died. None: wait until ``give_up``.
     """
 
     async_ = True
@@ -66,12 +67,15 @@ class AsyncReplayBufferMixin(ReplayBuffer):
         """Call once all processes that need the lock have it: it then leaves nothing behind."""
         forget_names(self.rw_lock.parts)
 
+    def give_up(self) -> None:
+        """Have every process that waits for the replay raise: who has locked it is dead."""
+        self.rw_lock.give_up()
+
     def take_from_the_dead(self) -> bool:
         """Make the replay usable after processes that used it have died; nobody else may use it.
 
         Returns:
-            Whether one may have died while it wrote; what the replay holds is then not to be
-            relied on.
+            Whether one died while it wrote; what the replay holds is then not to be relied on.
         """
         return self.rw_lock.take_from_the_dead()
 
@@ -81,7 +85,7 @@ class AsyncReplayBufferMixin(ReplayBuffer):
         try:
             yield
         finally:
-            self.rw_lock.release_read()
+            self._wait(self.rw_lock.release_read)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -91,8 +95,10 @@ class AsyncReplayBufferMixin(ReplayBuffer):
         finally:
             self.rw_lock.release_write()
 
-    def _wait(self, acquire: Callable[[float | None], bool]) -> None:
-        while not acquire(None if self.while_waiting is None else 1.0):
+    def _wait(self, take: Callable[[float | None], bool]) -> None:
+        while not take(1.0):
+            if self.rw_lock.given_up:
+                raise RlpytError("the replay is locked by a process that has died.")
             if self.while_waiting is not None:
                 self.while_waiting()
 

@@ -8,7 +8,9 @@ from typing import Any
 from rlpyt.algos.base import RlAlgorithm
 from rlpyt.errors import WorkerError
 from rlpyt.runners.copier import CopierPool
+from rlpyt.runners.diagnostics import record_waiting
 from rlpyt.runners.due import Due, joined
+from rlpyt.runners.failures import free_replay
 from rlpyt.runners.feed import Batch, Feed
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.runners.optimizers import Optimizers
@@ -101,6 +103,7 @@ class AsyncRlBase(MinibatchRlBase):
         self._copier: CopierPool | None = None
         self.optimizers: Optimizers | None = None
         self.opt_itr = 0  # calls of ``optimize_agent``
+        self._behind = 0  # batches to be taken in before the next one
         self._lags: list[int] = []  # updates that each batch's policy had missed
 
     # Set-up.
@@ -199,7 +202,8 @@ class AsyncRlBase(MinibatchRlBase):
     def build_ctrl(self, world_size: int) -> Feed:
         """What controls sampler and copier; ranks of the optimizer follow this one."""
         store = None if self._copier is None else self._store
-        hold = hasattr(self.agent, "update_obs_rms")  # it is shown every batch
+        observes = hasattr(self.agent, "update_obs_rms")
+        hold = observes and getattr(self.agent, "keeps_statistics", True)  # it sees every batch
         return Feed(self.sampler, 0, self.n_itr, store, hold, self.max_lead)
 
     def _store(self, batch: Batch) -> None:
@@ -208,8 +212,9 @@ class AsyncRlBase(MinibatchRlBase):
         self._copier.call("store", batch.slot, batch.itr, priority)
 
     def _look_after_others(self) -> None:
-        if self.feed is not None:
-            self.feed.check()
+        for others in (self.feed, self.optimizers):
+            if others is not None:
+                others.check()
 
     def _raise_if_stopped(self) -> None:
         if self.feed is not None:
@@ -250,7 +255,7 @@ class AsyncRlBase(MinibatchRlBase):
         self._send_parameters()
 
     def _learn_from_replay(self, batch: Batch) -> Iterator[Any]:
-        """As often as is due, while no other batch has come."""
+        """As often as is due; if the sampler never waits, once for all that has come."""
         assert self.feed is not None and self.due is not None and self.optimizers is not None
         self.algo.batches_in_replay += 1
         self._note_lag(batch)
@@ -259,14 +264,19 @@ class AsyncRlBase(MinibatchRlBase):
             self.optimizers.together(observe, "observe")
             self._send_parameters()
         self.feed.release(batch)
+        last = batch.itr + 1 == self.n_itr
+        if self._behind and not last:  # another has come, too
+            self._behind -= 1
+            return
         while self.opt_itr < self.due.after(batch.itr + 1):
             optimize = partial(self.algo.optimize_agent, self.opt_itr, sampler_itr=batch.itr)
             yield self.optimizers.together(optimize, "optimize", self.opt_itr, batch.itr)
             self.opt_itr += 1
             self._send_parameters()
-            more = self.feed.has_next() or batch.itr + 1 == self.n_itr
-            if more and self.max_lead is None:
-                break
+            if self.max_lead is None:
+                self._behind = max(0, self.feed.n_ready - 1)
+                if self.feed.n_ready or last:
+                    break
 
     def _note_lag(self, batch: Batch) -> None:
         self._lags.append(self.algo.update_counter - batch.policy_updates)
@@ -298,18 +308,17 @@ class AsyncRlBase(MinibatchRlBase):
     def save_checkpoint(self, itr: int) -> Any:
         """Save all that a resumed run needs, while sampler and copier pause.
 
-        If the copier died while it wrote, this is without the replay.
+        If a process died while it wrote to the replay, this is without it.
         """
         if self.feed is None:
             return None
-        with self.feed.paused():
+        ranks_gone = self.optimizers is not None and self.optimizers.gone
+        if ranks_gone and self.replay is not None:
+            self.replay.give_up()  # the copier may wait for a lock that one of them held
+        with self.feed.paused(ranks_gone):
             self.owes_evaluation = self.owes_evaluation or self.feed.owes_evaluation
-            if self.feed.failed and self.replay is not None and self.replay.take_from_the_dead():
-                self.algo.save_replay = False
-                logger.log(
-                    "The memory copier may have died while it wrote to the replay: the checkpoint "
-                    "is without it, and a resumed run fills a new one before it learns on."
-                )
+            if self.replay is not None and (self.feed.failed or ranks_gone):
+                free_replay(self.replay, self.algo)
             return super().save_checkpoint(itr)
 
     def counters(self) -> dict[str, Any]:
@@ -337,22 +346,11 @@ class AsyncRlBase(MinibatchRlBase):
     def initialize_logging(self) -> None:
         """Zero the counters and start the clock."""
         super().initialize_logging()
-        self._lags = []
-        self._waited_at_row = 0.0, 0.0
+        self._lags, self._waited_at_row = [], (0.0, 0.0)
 
     def log_iteration(self, itr: int) -> None:
         """The columns that say where the run is, and who waits for whom."""
-        assert self.feed is not None
-        elapsed = max(time.monotonic() - self._last_time, 1e-9)
-        waited = self.feed.learner_waited_s, self.feed.sampler_waited_s
-        optimizer, sampler = (
-            min(1.0, (now - then) / elapsed) for now, then in zip(waited, self._waited_at_row)
-        )
-        self._waited_at_row = waited
-        logger.record_tabular("Iteration", self.opt_itr)
-        logger.record_tabular("SamplerIteration", max(itr, 0))
-        logger.record_tabular("OptThrottle", optimizer)
-        logger.record_tabular("SamplerThrottle", sampler)
+        record_waiting(self, itr)
         if self.due is not None:
             self.due.warn_if_starved(itr + 1, self.opt_itr)
 
@@ -378,7 +376,8 @@ class AsyncRlEval(AsyncRlBase, MinibatchRlEval):
     """Asynchronous training with statistics of separate evaluation episodes.
 
     The sampler evaluates between two batches, with the newest parameters; optimization goes on
-    meanwhile, if it has samples. A row is written when the evaluation has ended.
+    meanwhile, if it has samples. A row is written when the evaluation has ended: of the steps and
+    updates until then, and only waiting for it counts as its time.
     """
 
     def run_iteration(self, itr: int) -> None:
@@ -398,13 +397,14 @@ class AsyncRlEval(AsyncRlBase, MinibatchRlEval):
 
     def _write_evaluation(self, wait: bool = False) -> None:
         assert self.feed is not None
+        started = time.monotonic()
         evaluation = self.feed.take_evaluation(wait)
+        waited = time.monotonic() - started
         self.owes_evaluation = self._signals.has_come() and (
             evaluation is not None or self.feed.evaluating
         )
         if evaluation is None or self.owes_evaluation:
             return
-        itr, traj_infos, seconds = evaluation
-        self._eval_time_here += seconds
-        self.log_diagnostics(itr, traj_infos, seconds)
+        self._eval_time_here += waited
+        self.log_diagnostics(self.trained_itr, evaluation[1], waited)
         self._tell("on_log", dict(self._last_row))

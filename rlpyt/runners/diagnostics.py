@@ -38,6 +38,25 @@ def record_progress(runner: Any, itr: int, eval_time: float, now: float) -> None
             logger.record_tabular(name, value)
 
 
+def record_waiting(runner: Any, itr: int) -> None:
+    """Record how far sampler and optimizer of an asynchronous run are, and who waits for whom.
+
+    Args:
+        runner: whose row it is.
+        itr: the iteration just run; -1 before the first.
+    """
+    elapsed = max(time.monotonic() - runner._last_time, 1e-9)
+    waited = runner.feed.learner_waited_s, runner.feed.sampler_waited_s
+    optimizer, sampler = (
+        min(1.0, (now - then) / elapsed) for now, then in zip(waited, runner._waited_at_row)
+    )
+    runner._waited_at_row = waited
+    logger.record_tabular("Iteration", runner.opt_itr)
+    logger.record_tabular("SamplerIteration", max(itr, 0))
+    logger.record_tabular("OptThrottle", optimizer)
+    logger.record_tabular("SamplerThrottle", sampler)
+
+
 def begin_row(runner: Any, itr: int) -> None:
     """Count anew, after a row."""
     runner._last_time = time.monotonic()

@@ -44,3 +44,16 @@ def rescue(runner: Any) -> Any:
     except Exception as error:  # the failure before it matters more
         logger.log(f"checkpoint not saved: {error!r}")
         return None
+
+
+def free_replay(replay: Any, algo: Any) -> None:
+    """Open a shared replay again that processes may have locked which have died.
+
+    If one died while it wrote, the replay is not saved with a checkpoint.
+    """
+    if replay.take_from_the_dead():
+        algo.save_replay = False
+        logger.log(
+            "A process died while it wrote to the replay: the checkpoint is without it, and a "
+            "resumed run fills a new one before it learns on."
+        )

@@ -101,15 +101,16 @@ class Feed:
             self.learner_waited_s += time.monotonic() - started
             return self._ready.popleft()
 
-    def has_next(self) -> bool:
-        """Whether ``next`` would return at once.
+    @property
+    def n_ready(self) -> int:
+        """How many batches ``next`` would return at once.
 
         Raises:
             WorkerError: the sampler or the copier failed.
         """
         with self._changed:
             self._raise_error()
-            return bool(self._ready)
+            return len(self._ready)
 
     def release(self, batch: Batch) -> None:
         """Give a batch's slot back to the sampler."""
@@ -156,17 +157,20 @@ class Feed:
         return self._error is not None
 
     @contextmanager
-    def paused(self) -> Iterator[None]:
+    def paused(self, after_failure: bool = False) -> Iterator[None]:
         """While inside, nothing is collected or stored, and nothing is on its way to the replay.
 
         After a failure, what was on its way is lost, and collected again by who resumes.
+
+        Args:
+            after_failure: whether another process has failed, of those that use the replay.
 
         Raises:
             WorkerError: the sampler or the copier failed, and no failure was raised before.
         """
         with self._changed:
             self._paused = True
-            if self._told:
+            if self._told or after_failure:
                 self._wait_for(lambda: not self._busy, anyway=True)
             else:
                 self._wait_for(lambda: not self._busy and not self._collected)

@@ -6,7 +6,7 @@ take every step with it; gradients are averaged.
 
 import socket
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
@@ -195,6 +195,7 @@ class Optimizers:
         self._pool: OptimizerPool | None = None
         self._given_up = False
         self._thread = ThreadPoolExecutor(1, "optimizer ranks")
+        self._others: Future[Any] | None = None  # what the other ranks do now, or did last
 
     def start(
         self,
@@ -258,7 +259,7 @@ class Optimizers:
         """
         if self._pool is None:
             return own()
-        others = self._thread.submit(self._pool.call, method, *arguments)
+        others = self._others = self._thread.submit(self._pool.call, method, *arguments)
         try:
             result = own()
         except BaseException as error:
@@ -272,14 +273,27 @@ class Optimizers:
         others.result()
         return result
 
+    def check(self) -> None:
+        """For this rank, where it waits for the others' doing: raise the error of one that failed.
+
+        Raises:
+            WorkerError: that.
+        """
+        if self._others is not None and self._others.done():
+            self._others.result()
+
+    @property
+    def gone(self) -> bool:
+        """Whether the other ranks have been ended, because one of them or this one failed."""
+        return self._pool is not None and (self._given_up or not self._pool.processes)
+
     def ask(self, method: str, *arguments: Any) -> list[Any]:
         """What a method of ``Optimizer`` gives in every other rank."""
         return [] if self._pool is None else self._pool.call(method, *arguments)
 
     def streams(self) -> list[dict[str, Any]]:
         """The random streams of the other ranks, for ``load``; none if a rank has failed."""
-        gone = self._given_up or self._pool is None or not self._pool.processes
-        return [] if gone else self.ask("streams")
+        return [] if self.gone else self.ask("streams")
 
     def load(self, agent: Any, algo: Any, streams: list[dict[str, Any]]) -> None:
         """Let the others go on from the state of rank 0, which was loaded here.

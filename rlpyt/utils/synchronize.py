@@ -4,7 +4,7 @@ import contextlib
 import queue
 import socket
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from multiprocessing import current_process, get_context, resource_tracker, util
 from multiprocessing.synchronize import SemLock
@@ -54,8 +54,8 @@ class RWLock:
 
     A waiting writer holds the door, so that readers cannot overtake it for ever. As a context
     manager the lock is held for reading. It is not re-entrant, and a process that is killed while
-    it holds the lock keeps it: who must survive that waits with a timeout and looks after the
-    other processes in between.
+    it holds the lock, or takes or opens it, keeps it: who must survive that gives every call a
+    timeout, and looks after the other processes in between.
     """
 
     def __init__(self) -> None:
@@ -63,7 +63,8 @@ class RWLock:
         self._door = context.Lock()  # passed by readers, held by the writer
         self._room = context.Lock()  # held by the writer, or by all readers together
         self._counting = context.Lock()
-        self._n_readers = SharedBlock(8).array(0, (1,), np.int64)
+        # readers, whether somebody writes, whether those who wait are to give up
+        self._noted = SharedBlock(24).array(0, (3,), np.int64)
 
     @property
     def parts(self) -> list[Any]:
@@ -76,23 +77,37 @@ class RWLock:
         Returns:
             Whether the lock is held now.
         """
-        if not self._door.acquire(timeout=timeout):
+        left = _time_left(timeout)
+        if not self._door.acquire(timeout=left()):
             return False
         try:
-            with self._counting:
-                if self._n_readers[0] == 0:
+            if not self._counting.acquire(timeout=left()):
+                return False
+            try:
+                if self._noted[0] == 0:
                     self._room.acquire()  # at once: no writer is inside while we hold the door
-                self._n_readers[0] += 1
+                self._noted[0] += 1
+            finally:
+                self._counting.release()
         finally:
             self._door.release()
         return True
 
-    def release_read(self) -> None:
-        """Stop reading; the last reader lets a writer in."""
-        with self._counting:
-            self._n_readers[0] -= 1
-            if self._n_readers[0] == 0:
+    def release_read(self, timeout: float | None = None) -> bool:
+        """Stop reading; the last reader lets a writer in.
+
+        Returns:
+            Whether that could be done within ``timeout`` seconds (None: there is no limit).
+        """
+        if not self._counting.acquire(timeout=timeout):
+            return False
+        try:
+            self._noted[0] -= 1
+            if self._noted[0] == 0:
                 self._room.release()
+        finally:
+            self._counting.release()
+        return True
 
     def acquire_write(self, timeout: float | None = None) -> bool:
         """Wait until nobody reads or writes, at most ``timeout`` seconds (None: for ever).
@@ -100,20 +115,29 @@ class RWLock:
         Returns:
             Whether the lock is held now.
         """
-        started = time.monotonic()
-        if not self._door.acquire(timeout=timeout):
+        left = _time_left(timeout)
+        if not self._door.acquire(timeout=left()):
             return False
-        if timeout is not None:
-            timeout = max(0.0, timeout - (time.monotonic() - started))
-        if not self._room.acquire(timeout=timeout):
+        if not self._room.acquire(timeout=left()):
             self._door.release()
             return False
+        self._noted[1] = 1
         return True
 
     def release_write(self) -> None:
         """Stop writing."""
+        self._noted[1] = 0
         self._room.release()
         self._door.release()
+
+    @property
+    def given_up(self) -> bool:
+        """Whether who waits for the lock should do so no longer: who holds it has died."""
+        return bool(self._noted[2])
+
+    def give_up(self) -> None:
+        """Have all who wait for the lock, and look at ``given_up``, do so no longer."""
+        self._noted[2] = 1
 
     def take_from_the_dead(self) -> bool:
         """Open the lock again after processes have died that may have held it.
@@ -121,12 +145,13 @@ class RWLock:
         Nobody alive may hold it or wait for it.
 
         Returns:
-            Whether one of them may have been writing; what the lock protects may then be torn.
+            Whether one of them was writing; what the lock protects may then be torn.
         """
-        torn = not self._room.acquire(block=False)
-        self._door.acquire(block=False)
-        self._n_readers[0] = 0
-        self.release_write()
+        torn = bool(self._noted[1])
+        for part in self.parts:
+            part.acquire(block=False)
+            part.release()
+        self._noted[:] = 0
         return torn
 
     @contextmanager
@@ -152,6 +177,12 @@ class RWLock:
 
     def __exit__(self, *args: object) -> None:
         self.release_read()
+
+
+def _time_left(timeout: float | None) -> Callable[[], float | None]:
+    """What is left of so many seconds, whenever it is asked for."""
+    end = None if timeout is None else time.monotonic() + timeout
+    return lambda: None if end is None else max(0.0, end - time.monotonic())
 
 
 def drain_queue(

@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -23,8 +24,10 @@ from rlpyt.algos.pg.vtrace import VTrace
 from rlpyt.algos.qpg.sac import SAC
 from rlpyt.envs.gym import make
 from rlpyt.errors import NonFiniteError, WorkerError, WorkerTimeout
+from rlpyt.replays.non_sequence.uniform import AsyncUniformReplayBuffer
 from rlpyt.runners.async_rl import AsyncRl
 from rlpyt.samplers.async_.serial_sampler import AsyncSerialSampler
+from rlpyt.utils.checkpoint import load_checkpoint
 from rlpyt.utils.residue import left_since, take_stock
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
@@ -158,6 +161,49 @@ def test_one_rank_that_fails_ends_the_run_by_name(Algo, error, message, tmp_path
         assert failed.value.worker == 1
     assert not torch.distributed.is_initialized()
     assert not [t for t in threading.enumerate() if "optimizer ranks" in t.name]
+
+
+class Locked(AsyncUniformReplayBuffer):
+    """The second rank is killed while it samples, when the copier has begun to wait for it."""
+
+    what = "the room"
+    drawn = 0
+
+    def valid(self, *args):
+        if torch.distributed.is_initialized() and torch.distributed.get_rank() == 1:
+            self.drawn += 1
+            if self.drawn == 20:
+                if self.what == "the counter":
+                    assert self.rw_lock._counting.acquire()
+                deadline = time.monotonic() + 10
+                while self.rw_lock._door.acquire(block=False):
+                    self.rw_lock._door.release()
+                    assert time.monotonic() < deadline
+                    time.sleep(0.01)
+                os.kill(os.getpid(), signal.SIGKILL)
+        return super().valid(*args)
+
+
+class LockedCounter(Locked):
+    what = "the counter"
+
+
+@pytest.mark.parametrize("Replay", [Locked, LockedCounter])
+def test_a_rank_that_dies_with_the_replay_locked_ends_the_run_and_nothing_is_lost(Replay, tmp_path):
+    small = {**SMALL, "replay_size": 4000, "ReplayBufferCls": Replay}
+    runner = AsyncRl(
+        DQN(**small), DqnMlpAgent(model_kwargs=NARROW),
+        AsyncSerialSampler(make, dict(id="CartPole-v1"), batch_T=T, batch_B=B),
+        n_steps=10**6 * T * B, seed=3, affinity=RANKS, checkpoint_dir=tmp_path,
+    )  # fmt: skip
+    started = time.monotonic()
+    with pytest.raises(WorkerError, match=r"^optimizer rank 1 .*was killed by SIGKILL") as failed:
+        runner.train()
+    assert time.monotonic() - started < 45  # env_timeout is 60
+    assert f"Checkpoint after iteration {runner.trained_itr} in " in failed.value.__notes__[-1]
+    saved = load_checkpoint(tmp_path).state
+    assert saved["itr"] == runner.trained_itr > 4
+    assert saved["algo"]["replay"] is not None
 
 
 def test_without_a_replay_there_is_one_optimizer():

@@ -1,4 +1,5 @@
 import multiprocessing as mp
+import os
 import queue
 import socket
 import threading
@@ -85,6 +86,42 @@ def test_lock_travels_to_child_processes(method):
         child.join(30)
     assert [child.exitcode for child in children] == [0, 0]
     assert list(cell) == [600, 600]
+
+
+def die_holding(lock, what):
+    if what == "counter":
+        lock._counting.acquire()
+    elif what == "read":
+        lock.acquire_read()
+    else:
+        lock.acquire_write()
+    os._exit(1)
+
+
+@pytest.mark.parametrize("what", ["counter", "read", "write"])
+def test_a_lock_whose_holder_is_dead_can_be_waited_for_with_a_limit_and_opened(what):
+    context = mp.get_context("forkserver")
+    lock = RWLock()
+    child = context.Process(target=die_holding, args=(lock, what))
+    child.start()
+    child.join(30)
+    if what != "read":
+        assert not lock.acquire_read(timeout=0.02)
+    if what == "counter":
+        assert not lock.release_read(timeout=0.02)
+    else:
+        assert not lock.acquire_write(timeout=0.02)
+    lock.give_up()
+    assert lock.given_up
+    assert lock.take_from_the_dead() is (what == "write")
+    assert not lock.given_up
+    for _ in range(2):
+        assert lock.acquire_write(timeout=0.02)
+        assert not lock.acquire_read(timeout=0.02)
+        lock.release_write()
+        assert lock.acquire_read(timeout=0.02) and lock.acquire_read(timeout=0.02)
+        assert lock.release_read() and not lock.acquire_write(timeout=0.02)
+        assert lock.release_read()
 
 
 def filled(*objects):
