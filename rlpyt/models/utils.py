@@ -97,6 +97,11 @@ def bare(network: Any) -> Any:
     return network.module if wrapped else network
 
 
+def keeps_statistics(model: nn.Module) -> bool:
+    """Whether a model learns what observations are like, by its method ``update_obs_rms``."""
+    return hasattr(model, "update_obs_rms") and getattr(model, "normalize_observation", True)
+
+
 def strip_ddp_state_dict(state_dict: Mapping[str, Any]) -> dict[str, Any]:
     """Remove the "module." that ``DistributedDataParallel`` puts before every key."""
     return {key.removeprefix(DDP_PREFIX): value for key, value in state_dict.items()}

@@ -209,10 +209,15 @@ def check_counts(replay, T_all):
 
 
 @pytest.mark.parametrize(
-    "Sampler, affinity", [(AsyncAlternatingSampler, ONE), (AsyncCpuSampler, TWO)]
+    "Sampler, affinity, normalize",
+    [
+        (AsyncAlternatingSampler, ONE, False),
+        (AsyncCpuSampler, TWO, False),
+        (AsyncSerialSampler, ONE, True),  # a batch keeps its slot until it has been looked at
+    ],
 )
-def test_nothing_is_lost_or_torn_while_both_run_freely(Sampler, affinity):
-    count_freely(Sampler, affinity, 8_000)
+def test_nothing_is_lost_or_torn_while_both_run_freely(Sampler, affinity, normalize):
+    count_freely(Sampler, affinity, 8_000, normalize)
 
 
 @pytest.mark.slow
@@ -222,17 +227,20 @@ def test_nothing_is_lost_or_torn_in_a_million_steps(Sampler):
     count_freely(Sampler, ONE, 1_000_000)
 
 
-def count_freely(Sampler, affinity, n_steps):
+def count_freely(Sampler, affinity, n_steps, normalize=False):
     sampler = Sampler(
         EnvCls=CountEnv, env_kwargs=dict(length=7), batch_T=5, batch_B=8,
         max_decorrelation_steps=0,
     )  # fmt: skip
     algo = Watchful(**{**SMALL, "replay_size": 4000, "min_steps_learn": 400}, double_dqn=True)
+    agent = DqnMlpAgent(model_kwargs=dict(**NARROW, normalize_observation=normalize))
     runner = AsyncRl(
-        algo, DqnMlpAgent(model_kwargs=NARROW), sampler, n_steps, affinity=affinity, seed=1,
-        log_interval_steps=10_000,
-    )  # fmt: skip
+        algo, agent, sampler, n_steps, affinity=affinity, seed=1, log_interval_steps=10_000
+    )
     runner.train()
+    assert runner.feed._hold is normalize
+    if normalize:
+        assert agent.model.obs_rms.count == n_steps
     assert algo.update_counter > 0
     check_counts(algo.replay_buffer, n_steps // 8)
 
@@ -246,8 +254,46 @@ def test_the_sampler_may_lead_by_so_many_batches():
             led.append(runner.feed.next_itr - itr)
 
     runner = run("dqn", AsyncRl, AsyncSerialSampler, affinity=ONE, max_lead=2, hooks=[Lead()])
-    # Batch i is there, so are at most i + 1 and i + 2; the next to begin is i + 3 at the most.
-    assert max(led) <= 3 and runner.algo.update_counter == 4 * (N_ITR - 4)
+    # All is learnt of batch i; i + 1 follows, two more may lead, the next to begin is i + 4 then.
+    assert 3 <= max(led) <= 4 and runner.algo.update_counter == 4 * (N_ITR - 4)
+
+
+def test_a_sampler_that_never_waits_is_followed_without_delay(tmp_path):
+    class Slow(DQN):
+        def update(self, itr):
+            time.sleep(0.01)
+            return super().update(itr)
+
+    n_itr = 300
+    algo = Slow(**{**SMALL, "replay_size": 20_000, "replay_ratio": 16})
+    with run_context(tmp_path, 0, "slow"):
+        runner = run(
+            "dqn", AsyncRl, AsyncSerialSampler, train=False, affinity=ONE, n_itr=n_itr,
+            log_interval_steps=n_itr * T * B,
+        )  # fmt: skip
+        runner.algo = algo
+        runner.train()
+    (row,) = rows_of(tmp_path)[-1:]
+    # Updates were due 32 times a batch, which nobody could make: some batches went by between two.
+    assert 0 < algo.update_counter < n_itr
+    assert float(row["PolicyLagMax"]) <= 5
+
+
+def test_a_row_of_an_evaluation_is_of_one_moment(tmp_path):
+    with run_context(tmp_path, 0, "rows"):
+        run(
+            "dqn", AsyncRlEval, AsyncSerialSampler, affinity=ONE, max_lead=1, n_itr=60,
+            log_interval_steps=4 * T * B, sampler=dict(eval_max_steps=4000),
+        )  # fmt: skip
+    rows = [
+        {k.removeprefix("Diagnostics/"): v for k, v in row.items()} for row in rows_of(tmp_path)
+    ]
+    assert len(rows) > 2
+    for row in rows:
+        # All updates that are due have been made when a row is written: 4 for each batch.
+        batches = int(row["SamplerIteration"]) + 1 if int(row["CumSteps"]) else 0
+        assert int(row["CumSteps"]) == batches * T * B
+        assert int(row["CumUpdates"]) == 4 * max(0, batches - 4)
 
 
 def test_the_ratio_is_an_upper_bound_and_reached_where_the_sampler_waits():

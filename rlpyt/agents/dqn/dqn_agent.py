@@ -11,7 +11,7 @@ from rlpyt.agents.fast import FastPolicy, has_twin, numpy_forward
 from rlpyt.distributions.base import NoiseSpec
 from rlpyt.distributions.epsilon_greedy import EpsilonGreedy
 from rlpyt.models.dqn.noisy import noisy_layers, set_row_noise
-from rlpyt.models.utils import bare, strip_ddp_state_dict, update_state_dict
+from rlpyt.models.utils import bare, keeps_statistics, strip_ddp_state_dict, update_state_dict
 from rlpyt.utils.buffer import buffer_to
 from rlpyt.utils.collections import namedarraytuple
 
@@ -216,6 +216,11 @@ class DqnAgent(EpsilonGreedyAgentMixin, BaseAgent):
         model = bare(self.model)
         if hasattr(model, "update_obs_rms"):
             model.update_obs_rms(observation)
+
+    @property
+    def keeps_statistics(self) -> bool:
+        """Whether ``update_obs_rms`` does anything."""
+        return keeps_statistics(bare(self.model))
 
     # State.
 

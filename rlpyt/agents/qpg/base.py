@@ -16,7 +16,7 @@ from rlpyt.agents.fast import FastPolicy, has_twin, numpy_forward
 from rlpyt.agents.qpg.trial import try_networks
 from rlpyt.distributions.gaussian import Gaussian
 from rlpyt.models.ensemble import Ensemble, join_members, split_members
-from rlpyt.models.utils import bare, strip_ddp_state_dict, update_state_dict
+from rlpyt.models.utils import bare, keeps_statistics, strip_ddp_state_dict, update_state_dict
 from rlpyt.utils.buffer import buffer_to
 from rlpyt.utils.checks import check_range, whole_number
 
@@ -323,6 +323,11 @@ class QpgAgent(BaseAgent):
             if hasattr(part, "obs_rms"):
                 part.update_obs_rms(observation)
                 return
+
+    @property
+    def keeps_statistics(self) -> bool:
+        """Whether ``update_obs_rms`` does anything."""
+        return any(keeps_statistics(part) for part in self._parts())
 
     # State.
 
