@@ -158,6 +158,7 @@ def agent_of_host(path, node_rank, port, said):
                 *(sys.executable, "-m", "torch.distributed.run", "--nnodes=2"),
                 *("--nproc-per-node=1", f"--node-rank={node_rank}", "--rdzv-backend=c10d"),
                 *(f"--rdzv-endpoint=127.0.0.1:{port}", "--rdzv-id=a-job", "--max-restarts=3"),
+                f"--rdzv-conf=is_host={int(node_rank == 0)}",
                 *("--local-addr=127.0.0.1", str(path)),
             ],
             stdout=file,
@@ -166,7 +167,9 @@ def agent_of_host(path, node_rank, port, said):
 
 
 @pytest.mark.slow
-def test_two_hosts_of_which_one_loses_its_rank_go_on_from_the_checkpoint(tmp_path):
+@pytest.mark.parametrize("whole_host", [False, True])
+def test_two_hosts_of_which_one_loses_its_rank_or_all_go_on(whole_host, tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1")  # see docs/multi_process.md
     train = (
         "every = dict(checkpoint_interval_steps=50 * T * B, log_interval_steps=100 * T * B)\n"
         "    runner = sync_runner(n_itr=1500, **every)\n"
@@ -182,7 +185,12 @@ def test_two_hosts_of_which_one_loses_its_rank_go_on_from_the_checkpoint(tmp_pat
         while len([*checkpoints.glob("checkpoint-*")]) < 2:
             assert time.monotonic() < deadline
             time.sleep(0.1)
+        if whole_host:
+            agents[1].kill()
+            agents[1].wait(10)
         os.kill(int((tmp_path / "pid-1").read_text()), signal.SIGKILL)
+        if whole_host:
+            agents[1] = agent_of_host(path, 1, port, tmp_path / "host-1-again.txt")
         codes = [agent.wait(150) for agent in agents]
     finally:
         for agent in agents:
