@@ -274,10 +274,14 @@ def _check_counts(options: RunOptions) -> None:
     whole_number("checkpoint_interval_steps", options.checkpoint_steps, 0)
     whole_number("eval_interval_steps", options.eval_interval_steps, 0)
     lead = options.sampler.max_lead
-    if lead < -1 or (lead != MAX_LEAD and not options.sampler.asynchronous):
+    if lead != MAX_LEAD and not options.sampler.asynchronous:
         raise ValueError(
-            f"sampler.max_lead={lead} must be at least 0, or -1 for any number of batches, and is "
-            "for asynchronous runs (sampler.asynchronous)."
+            f"sampler.max_lead={lead} is for asynchronous runs: leave it out, or ask for one "
+            "(--sampler.asynchronous)."
+        )
+    if lead < -1:
+        raise ValueError(
+            f"sampler.max_lead={lead} must be at least 0, or -1 for any number of batches."
         )
     whole_number("eval_episodes", options.eval_episodes, 1 if options.eval_interval_steps else 0)
 

@@ -1,7 +1,6 @@
 """From options to what the runner is told about the machine."""
 
 import re
-import warnings
 from typing import Any
 
 from rlpyt.experiments.options import RunOptions
@@ -9,15 +8,13 @@ from rlpyt.utils import torchrun
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.launching.machine import n_granted_cpus
 
-MOST_RANKS = 8  # for each core; more is a slip
-
 
 def affinities(options: RunOptions) -> Any:
     """What the runner is told about the machine, of every rank where there are several.
 
     Raises:
         ValueError: see ``affinity``; torchrun has started another number of ranks, or ranks that
-            cannot be, or there are far too many for this machine.
+            cannot be.
     """
     own, here = affinity(options), torchrun.place()
     if here is not None and options.sampler.asynchronous:
@@ -31,32 +28,20 @@ def affinities(options: RunOptions) -> Any:
                 "out of a new run; one that is resumed needs as many as it began with."
             )
         return own
-    _check_ranks(options.ranks)
+    n_ranks = whole_number("ranks", options.ranks, 1)
     first = own["cuda_idx"]
     several = [
-        {**own, "cuda_idx": None if first is None else first + rank}
-        for rank in range(options.ranks)
+        {**own, "cuda_idx": None if first is None else first + rank} for rank in range(n_ranks)
     ]
     if options.sampler.asynchronous:
         return {"sampler": own, "optimizer": several}
-    return several if options.ranks > 1 else own
+    return several if n_ranks > 1 else own
 
 
 def with_ranks_of_torchrun(options: RunOptions) -> RunOptions:
     """The same with the number of ranks that there really are."""
     here = torchrun.place()
     return options if here is None else options.updated({"ranks": here.world_size})
-
-
-def _check_ranks(ranks: int) -> None:
-    cores = n_granted_cpus()
-    if whole_number("ranks", ranks, 1) > MOST_RANKS * cores:
-        raise ValueError(
-            f"ranks={ranks} processes on {cores} cores would only wait for each other; give one "
-            "for each GPU, or for each few cores. (For several machines: torchrun.)"
-        )
-    if ranks > cores:
-        warnings.warn(f"ranks={ranks} on {cores} cores: ranks will share cores.")
 
 
 def affinity(options: RunOptions) -> dict[str, Any]:

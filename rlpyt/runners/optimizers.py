@@ -144,7 +144,7 @@ class OptimizerPlace(place.Place):
     def __str__(self) -> str:
         if self.doing == place.BUILDING:
             return "while joining the other ranks"
-        return f"{'in' if self.doing == place.COLLECTING else 'after'} iteration {self.itr}"
+        return f"{'in' if self.doing == place.COLLECTING else 'after'} optimize_agent({self.itr})"
 
 
 def place_of_optimizer(spec: OptimizerSpec) -> place.Place:

@@ -16,7 +16,7 @@ from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.runners.rank_failures import Failure
 from rlpyt.runners.rank_processes import RankProcesses
 from rlpyt.runners.ranked import Ranked
-from rlpyt.samplers.layout import decoded
+from rlpyt.samplers.layout import check_n_processes, decoded
 from rlpyt.utils import torchrun
 from rlpyt.utils.checkpoint import CheckpointError, load_checkpoint
 from rlpyt.utils.checks import check_range
@@ -67,6 +67,8 @@ class SyncRlMixin(Ranked):
         self.port, self.backend = port, backend
         self.affinities = ranks_affinities(self.affinity, self.sampler)
         self.world_size = len(self.affinities)
+        if torchrun.place() is None:
+            check_n_processes("ranks", self.world_size, "ranks")
         self._processes: RankProcesses | None = None
         self._store: Any = None  # if it is this process that keeps it
 

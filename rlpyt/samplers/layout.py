@@ -15,7 +15,7 @@ from rlpyt.utils.launching.placement import listed, placed
 from rlpyt.utils.launching.resources import is_code
 from rlpyt.utils.processes import available_cpus, pin
 
-MOST_WORKERS_PER_CORE = 10
+MOST_PER_CORE = 10
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Hardware:
             n_workers = whole_number("n_workers", affinity["n_workers"], 1)
         else:
             n_workers = _fitting(most, batch_B, groups, bool(cpus))
-        _check_n_workers(n_workers, cores * groups)
+        check_n_processes("n_workers", n_workers, "workers", cores * groups)
         if n_workers % groups:
             n_workers *= groups
         master = affinity.get("master_cpus", affinity.get("cpus"))
@@ -134,7 +134,7 @@ def split_affinity(affinity: Any) -> dict[str, Any]:
 
     Raises:
         TypeError: the affinity is not that of an asynchronous run.
-        ValueError: it is a code that cannot be read.
+        ValueError: it is a code that cannot be read, or there are no optimizers or far too many.
     """
     affinity = decoded(affinity)
     if affinity is None:  # let both have something
@@ -148,7 +148,12 @@ def split_affinity(affinity: Any) -> dict[str, Any]:
         )
     optimizer = affinity.get("optimizer")
     several = list(optimizer) if isinstance(optimizer, list | tuple) else [optimizer]
-    return {"sampler": affinity.get("sampler"), "optimizer": several or [None]}
+    if not several:
+        raise ValueError(
+            "affinity['optimizer'] is an empty list; give an entry for each optimizer."
+        )
+    check_n_processes("optimizers", len(several), "optimizers")
+    return {"sampler": affinity.get("sampler"), "optimizer": several}
 
 
 _KNOWN_KEYS = {
@@ -236,14 +241,26 @@ def _fitting(most: int, batch_B: int | None, groups: int, given: bool) -> int:
     return n_workers
 
 
-def _check_n_workers(n_workers: int, cores: int) -> None:
-    if n_workers > MOST_WORKERS_PER_CORE * cores:
+def check_n_processes(named: str, n: int, who: str, cores: int | None = None) -> None:
+    """Look whether the machine has cores for so many processes that compute; warn if it has not.
+
+    Args:
+        named: what their number is called where it is given.
+        n: their number.
+        who: they are.
+        cores: that they may use; ``None``: as this process.
+
+    Raises:
+        ValueError: there are far too many.
+    """
+    cores = n_granted_cpus() if cores is None else cores
+    if n > MOST_PER_CORE * cores:
         raise ValueError(
-            f"n_workers={n_workers} on {cores} cores would only wait for each other; take at most "
-            f"{MOST_WORKERS_PER_CORE * cores}, and best {cores}."
+            f"{named}={n} on {cores} cores would only wait for each other; take at most "
+            f"{MOST_PER_CORE * cores}, and best {cores}."
         )
-    if n_workers > cores:
-        warnings.warn(f"n_workers={n_workers} on {cores} cores: workers will share cores.")
+    if n > cores:
+        warnings.warn(f"{named}={n} on {cores} cores: {who} will share cores.")
 
 
 def rows_per_worker(B: int, n_workers: int, groups: int = 1) -> int:

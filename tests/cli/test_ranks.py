@@ -55,17 +55,24 @@ def test_the_number_of_ranks_chooses_the_runner(tmp_path):
     assert isinstance(build_runner(options, tmp_path), SyncRlEval)
     with pytest.raises(ValueError, match="ranks=0 must be"):
         build_runner(options.updated({"ranks": 0}), tmp_path)
-    with pytest.raises(ValueError, match=r"ranks=5000 processes on \d+ cores"):
+    with pytest.raises(ValueError, match=r"ranks=5000 on \d+ cores would only wait"):
         build_runner(options.updated({"ranks": 5000}), tmp_path)
     n = n_granted_cpus() + 1
     with pytest.warns(UserWarning, match=f"ranks={n} on {n - 1} cores: ranks will share cores"):
         build_runner(options.updated({"ranks": n}), tmp_path)
 
 
-@pytest.mark.parametrize("flags", [["-2", "--sampler.asynchronous"], ["0"], ["-1"]])
-def test_a_lead_that_cannot_be_is_refused(flags, tmp_path):
+@pytest.mark.parametrize(
+    "flags, said",
+    [
+        (["-2", "--sampler.asynchronous"], "max_lead=-2 must be at least 0, or -1"),
+        (["0"], "max_lead=0 is for asynchronous runs"),
+        (["-1"], "max_lead=-1 is for asynchronous runs"),
+    ],
+)
+def test_a_lead_that_cannot_be_is_refused(flags, said, tmp_path):
     options, _ = read_flags("dqn", "CartPole-v1", ["--sampler.max-lead", *flags])
-    with pytest.raises(ValueError, match=f"max_lead={flags[0]} must be at least 0, or -1"):
+    with pytest.raises(ValueError, match=said):
         build_runner(options, tmp_path)
 
 

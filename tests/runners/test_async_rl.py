@@ -326,6 +326,12 @@ def test_statistics_of_trajectories_reach_the_rows(tmp_path):
         (dict(affinity=dict(n_workers=2)), TypeError, r"dict\(sampler=\.\.\., optimizer=\.\.\.\)"),
         (dict(affinity=dict(sampler=[{}] * 3)), ValueError, "does not divide evenly among 3"),
         (dict(max_lead=-1), ValueError, "max_lead"),
+        (dict(affinity=dict(sampler={}, optimizer=[])), ValueError, "an entry for each optimizer"),
+        (
+            dict(affinity=dict(sampler={}, optimizer=[{}] * 5000)),
+            ValueError,
+            r"optimizers=5000 on \d+ cores would only wait for each other",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused(kwargs, error, message):
