@@ -253,9 +253,9 @@ class SAC(QpgAlgo):
         inputs = samples.target_inputs
         action, log_pi, _ = self.forward(self.agent.pi, *inputs)
         next_q = self.forward(self.agent.target_q, *inputs, action)
-        if self.n_target_critics is not None:
-            drawn = torch.randperm(len(next_q), device=next_q.device)[: self.n_target_critics]
-            next_q = next_q[drawn]
+        E, M = len(next_q), self.n_target_critics
+        if M is not None and M < E:  # all in another order would be drawn for nothing
+            next_q = next_q[torch.randperm(E, device=next_q.device)[:M]]
         prior = self.get_action_prior(action)
         rest = (log_pi, self.alpha, self.reward_scale * samples.return_)
         discount_n = self.bootstrap_discount(samples)

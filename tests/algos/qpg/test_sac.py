@@ -582,6 +582,7 @@ def test_statistics_of_all_critics_are_logged(kind):
     [
         ("sac", {}),
         ("sac", dict(n_target_critics=1, reparameterize=False)),
+        ("sac", dict(n_target_critics=2)),  # of two
         ("td3", {}),
         ("sac_v", {}),
     ],
