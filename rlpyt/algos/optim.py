@@ -13,6 +13,11 @@ from rlpyt.algos.untrained import warn_without_gradient
 from rlpyt.errors import NonFiniteError
 
 CLIP_EPS = 1e-6  # as in torch.nn.utils
+# Optimizers that no step here can take, and why.
+UNUSABLE = {
+    torch.optim.LBFGS: "evaluates the loss several times a step",
+    torch.optim.SparseAdam: "wants sparse gradients, and those of networks are dense",
+}
 FEW_NUMBERS = 100_000  # in a model; below, an operation costs more to call than to compute
 
 
@@ -70,7 +75,8 @@ class GradientStep:
 
     Raises:
         TypeError: see ``checked_arguments``.
-        ValueError: no parameter requires a gradient, or the optimizer refuses an argument.
+        ValueError: no parameter requires a gradient, or the optimizer cannot train these, or
+            refuses an argument.
     """
 
     def __init__(
@@ -93,12 +99,21 @@ class GradientStep:
         self._base_learning_rate = learning_rate
         self._names = {p: name for network in self.networks for p, name in network.names.items()}
         kwargs = checked_arguments(OptimCls, optim_kwargs)
+        self._check_members(OptimCls)
         try:
             self.optimizer = OptimCls(self.parameters, lr=learning_rate, **kwargs)
         except (TypeError, ValueError) as error:
             settings = dict(optim_kwargs or {}, lr=learning_rate)
             raise ValueError(f"{OptimCls.__name__} refuses {settings}: {error}") from error
         self._begun: set[str] = set()  # networks that had a gradient
+
+    def _check_members(self, OptimCls: type[Any]) -> None:
+        joined = [n.name for n in self.networks if n.n_members is not None]
+        if joined and issubclass(OptimCls, torch.optim.Adafactor):
+            raise ValueError(
+                f"{OptimCls.__name__} keeps statistics of whole rows and columns, which would mix "
+                f"the networks that are one model here ({', '.join(joined)}); use another OptimCls."
+            )
 
     def scale_learning_rate(self, factor: float) -> None:
         """Set the learning rate to ``factor`` times the one given at construction."""
@@ -214,8 +229,17 @@ def checked_arguments(OptimCls: Any, optim_kwargs: dict[str, Any] | None) -> dic
     The fused implementation is added where the class has one and nothing else was asked for.
 
     Raises:
-        TypeError: the optimizer does not take an argument; the message names both.
+        TypeError: the optimizer is no class, or does not take an argument; the message names both.
+        ValueError: it is one that cannot be used here.
     """
+    if not isinstance(OptimCls, type):
+        raise TypeError(
+            f"OptimCls={OptimCls!r:.80} must be a class such as torch.optim.Adam; its arguments "
+            "are optim_kwargs."
+        )
+    for unusable, why in UNUSABLE.items():
+        if issubclass(OptimCls, unusable):
+            raise ValueError(f"OptimCls={OptimCls.__name__} cannot be used here: it {why}.")
     kwargs = dict(optim_kwargs or {})
     known = inspect.signature(OptimCls.__init__).parameters
     anything = any(p.kind is p.VAR_KEYWORD for p in known.values())

@@ -9,7 +9,9 @@ from typing import Any
 import torch
 
 State = dict[str, Any]
-COUNTER = "step"  # the one tensor of a parameter's that has no shape of its own
+# Numbers that an optimizer keeps of a parameter, the same for all members: Adam's and others',
+# NAdam's, ASGD's.
+NUMBERS = frozenset(("step", "mu_product", "eta", "mu"))
 
 
 def part(state: State, first: int, n: int) -> State:
@@ -39,7 +41,7 @@ def split_members(state: State, n_members: int) -> list[State]:
     """The state of E networks in one, parameters [E, ...], as that of an optimizer for each."""
 
     def of(member: int, name: str, value: Any) -> Any:
-        tensor = isinstance(value, torch.Tensor) and name != COUNTER
+        tensor = isinstance(value, torch.Tensor) and name not in NUMBERS
         return value[member] if tensor else value
 
     return [
@@ -58,7 +60,7 @@ def join_members(states: Sequence[State]) -> State:
     """The state that ``split_members`` split."""
 
     def joined(name: str, values: list[Any]) -> Any:
-        tensors = isinstance(values[0], torch.Tensor) and name != COUNTER
+        tensors = isinstance(values[0], torch.Tensor) and name not in NUMBERS
         return torch.stack(values) if tensors else values[0]
 
     first = states[0]

@@ -49,21 +49,52 @@ def test_parts_are_states_of_optimizers_of_their_own(OptimCls):
     assert again["state"].keys() == state["state"].keys()
 
 
-def test_members_are_states_of_their_own_and_join_again():
+@pytest.mark.parametrize(
+    "name, kwargs",
+    [("Adam", dict(amsgrad=True)), *((name, {}) for name in ("NAdam", "ASGD", "RMSprop", "Rprop"))],
+)
+def test_members_are_states_of_their_own_and_join_again(name, kwargs):
+    """Each trains on as it would have among the others."""
+    OptimCls = getattr(torch.optim, name)
     torch.manual_seed(0)
-    pair = [torch.nn.Parameter(torch.randn(2, 3, 3)), torch.nn.Parameter(torch.randn(2, 3))]
-    optimizer = torch.optim.Adam(pair, lr=0.1, amsgrad=True)
+    pair = [torch.nn.Parameter(torch.randn(shape)) for shape in ((2, 3, 3), (2, 3), (2,))]
+    optimizer = OptimCls(pair, lr=0.1, **kwargs)
     trained(optimizer, pair)
-    state = optimizer.state_dict()
+    state = copy.deepcopy(optimizer.state_dict())
     members = split_members(state, 2)
-    for i, member in enumerate(members):
-        alone = [torch.nn.Parameter(p[i].detach().clone()) for p in pair]
-        own = torch.optim.Adam(alone, lr=0.1, amsgrad=True)
-        own.load_state_dict(member)
-        assert own.state[alone[0]]["exp_avg"].shape == (3, 3)
-        assert torch.equal(own.state[alone[1]]["exp_avg_sq"], state["state"][1]["exp_avg_sq"][i])
-        assert float(own.state[alone[0]]["step"]) == 2
+    singles = [[torch.nn.Parameter(p[i].detach().clone()) for p in pair] for i in range(2)]
+    trained(optimizer, pair)
+    for i, (alone, member) in enumerate(zip(singles, members, strict=True)):
+        own = OptimCls(alone, lr=0.1, **kwargs)
+        own.load_state_dict(copy.deepcopy(member))
+        assert all(float(own.state[p]["step"]) == 2 for p in alone)
+        trained(own, alone)
+        for p, q in zip(alone, pair, strict=True):
+            torch.testing.assert_close(p, q[i])
     assert_same_state(join_members(members)["state"], state["state"])
+
+
+@pytest.mark.parametrize("name", ["LBFGS", "SparseAdam"])
+@pytest.mark.parametrize("kind", ALGOS)
+def test_optimizers_that_need_something_else_are_refused(kind, name):
+    with pytest.raises(ValueError, match=f"OptimCls={name} cannot be used here: it (eval|wants)"):
+        ALGOS[kind](OptimCls=getattr(torch.optim, name))
+
+
+@pytest.mark.parametrize("value", ["Adam", None, torch.optim])
+def test_an_optimizer_that_is_no_class_is_refused(value):
+    with pytest.raises(TypeError, match=r"OptimCls=.* must be a class such as torch.optim.Adam"):
+        SAC(OptimCls=value)
+
+
+def test_an_optimizer_that_would_mix_critics_is_refused_for_joined_ones():
+    settings = dict(OptimCls=torch.optim.Adafactor, **SMALL)
+    with pytest.raises(ValueError, match=r"Adafactor .* would mix .* one model here \(q\)"):
+        prepared(SAC(**settings), AGENTS["sac"]())
+    algo, agent = SAC(**settings), AGENTS["sac"]()
+    agent.QModelCls = PlainCritic
+    fill(algo, prepared(algo, agent))
+    assert algo.update(0)
 
 
 def test_an_untrained_state_survives_too():
