@@ -47,7 +47,7 @@ def try_networks(agent: Any) -> None:
         raise ValueError(
             f"the first of {E} critics gives other values alone (member=0) than among them: a "
             f"layer of {agent.QModelCls.__name__} mixes critics or samples. Its nonlinearity "
-            "must act on every number by itagent."
+            "must act on every number by itself."
         )
 
 

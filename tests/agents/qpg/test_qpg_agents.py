@@ -625,7 +625,7 @@ class SharedEncoder(QofMuMlpModel):
             "sac",
             QofMuMlpModel,
             dict(nonlinearity=lambda: nn.Softmax(-1)),
-            "mixes critics or samples",
+            "mixes critics or samples.*every number by itself",
         ),
     ],
 )
