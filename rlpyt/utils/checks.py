@@ -26,12 +26,14 @@ def check_range(
     low: float = -math.inf,
     high: float = math.inf,
     open_low: bool = False,
+    finite: bool = False,
 ) -> None:
     """Check a numeric hyperparameter.
 
     Raises:
         TypeError: it is not a number.
-        ValueError: it lies outside [low, high] (or (low, high]), or is NaN.
+        ValueError: it lies outside [low, high] (or (low, high]), is NaN, or is infinite where it
+            must be ``finite``.
     """
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name}={value!r} must be a number.")
@@ -40,3 +42,5 @@ def check_range(
     if math.isnan(number) or too_low or number > high:
         bracket = "(" if open_low else "["
         raise ValueError(f"{name}={value!r} must lie in {bracket}{low:g}, {high:g}].")
+    if finite and math.isinf(number):
+        raise ValueError(f"{name}={value!r} must be finite.")

@@ -30,6 +30,13 @@ def test_numbers_outside_the_range_are_named(value):
         check_range("x", value, 0, 1, open_low=True)
 
 
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.float32(np.inf)])
+def test_infinite_numbers_are_named_where_they_must_be_finite(value):
+    check_range("x", value)
+    with pytest.raises(ValueError, match="x=.*inf.* must be finite"):
+        check_range("x", value, finite=True)
+
+
 @pytest.mark.parametrize("value", [1j, *NO_NUMBERS])
 def test_what_is_no_number_is_named(value):
     with pytest.raises(TypeError, match="x=.* must be a number"):

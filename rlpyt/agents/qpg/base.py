@@ -385,6 +385,6 @@ def wide_std(pretrain_std: float | str | None) -> float | None:
 
 
 def check_std(name: str, std: float) -> float:
-    """The deviation, if it is not negative and finite; else ValueError."""
-    check_range(name, std, 0)
+    """The deviation, if it is finite and not negative; else ValueError."""
+    check_range(name, std, 0, finite=True)
     return std

@@ -36,6 +36,11 @@ class Td3Agent(DdpgAgent):
         **kwargs: Any,
     ) -> None:
         n_critics = whole_number("n_critics", n_critics, 1)
+        if pretrain_std is None:
+            raise ValueError(
+                "pretrain_std=None leaves noise to a policy that has a deviation of its own, as "
+                'SAC\'s; here it must be a number or "uniform".'
+            )
         super().__init__(n_critics=n_critics, **kwargs)
         self.pretrain_std, self._wide_std = pretrain_std, wide_std(pretrain_std)
         if target_noise_clip is not None:

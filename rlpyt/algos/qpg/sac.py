@@ -82,10 +82,10 @@ class SAC(QpgAlgo):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.fixed_alpha is not None:
-            check_range("fixed_alpha", self.fixed_alpha, 0)
-        check_range("reward_scale", self.reward_scale, 0, open_low=True)
+            check_range("fixed_alpha", self.fixed_alpha, 0, finite=True)
+        check_range("reward_scale", self.reward_scale, 0, open_low=True, finite=True)
         if self.target_entropy != "auto":
-            check_range("target_entropy", self.target_entropy)
+            check_range("target_entropy", self.target_entropy, finite=True)
         if self.action_prior not in ("uniform", "gaussian"):
             raise ValueError(f"action_prior={self.action_prior!r} must be uniform or gaussian.")
         if self.n_target_critics is not None:
