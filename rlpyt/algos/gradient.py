@@ -32,12 +32,11 @@ class GradientAlgo(RlAlgorithm):
     initial_optim_state_dict: Any
     compile_loss = False  # of those that offer it
     mixed_precision = False  # likewise
+    learning_rate_is = "learning_rate"  # the name that it was given by
 
     def __post_init__(self) -> None:
         self._losses: dict[str, Any] = {}  # compiled
-        check_range("learning_rate", self.learning_rate, 0, 100, open_low=True)
-        if self.learning_rate > 1:
-            warnings.warn(f"learning_rate={self.learning_rate} is unusually large.")
+        check_learning_rate(self.learning_rate_is, self.learning_rate)
         if self.clip_grad_norm is not None:
             check_range("clip_grad_norm", self.clip_grad_norm, 0, open_low=True)
         checked_arguments(self.OptimCls, self.optim_kwargs)
@@ -106,3 +105,10 @@ class GradientAlgo(RlAlgorithm):
             "for a learning rate that is too large, and for rewards or observations that are not "
             "finite or badly scaled."
         )
+
+
+def check_learning_rate(name: str, value: Any) -> None:
+    """Raise TypeError or ValueError if it is none; warn where it is hardly meant."""
+    check_range(name, value, 0, 100, open_low=True)
+    if value > 1:
+        warnings.warn(f"{name}={value} is unusually large.")

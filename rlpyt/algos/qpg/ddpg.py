@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import torch
 
+from rlpyt.algos.gradient import check_learning_rate
 from rlpyt.algos.qpg.base import QpgAlgo, frozen
 from rlpyt.algos.qpg.losses import least, squared_errors
 from rlpyt.algos.replaying import SamplesToBuffer  # noqa: F401 (rlpyt's place for it)
@@ -54,7 +55,7 @@ class DDPG(QpgAlgo):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_range("q_learning_rate", self.q_learning_rate, 0, 100, open_low=True)
+        check_learning_rate("q_learning_rate", self.q_learning_rate)
         check_range("q_target_clip", self.q_target_clip, 0, open_low=True)
         whole_number("policy_update_interval", self.policy_update_interval, 1)
 

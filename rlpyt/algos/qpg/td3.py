@@ -29,5 +29,16 @@ class TD3(DDPG):
 
     def __post_init__(self) -> None:
         if self.mu_learning_rate is not None:
-            self.learning_rate = self.mu_learning_rate
+            self._take_mu_learning_rate()
         super().__post_init__()
+
+    def _take_mu_learning_rate(self) -> None:
+        """Let it be the learning rate; ValueError if another one was given by that name."""
+        if self.learning_rate not in (type(self).learning_rate, self.mu_learning_rate):
+            raise ValueError(
+                f"learning_rate={self.learning_rate} and mu_learning_rate={self.mu_learning_rate} "
+                "are two names of one setting, the policy's; give learning_rate alone (it goes "
+                "before a preset's)."
+            )
+        self.learning_rate = self.mu_learning_rate  # type: ignore[assignment]
+        self.learning_rate_is = "mu_learning_rate"

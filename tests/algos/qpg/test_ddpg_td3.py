@@ -402,9 +402,27 @@ def test_bad_settings_of_deterministic_policies_are_refused(Algo, bad):
         Algo(**bad)
 
 
+@pytest.mark.parametrize(
+    "Algo, name",
+    [
+        (DDPG, "learning_rate"),
+        (DDPG, "q_learning_rate"),
+        (TD3, "q_learning_rate"),
+        (TD3, "mu_learning_rate"),
+    ],
+)
+def test_large_learning_rates_are_warned_of_by_the_names_they_came_by(Algo, name):
+    with pytest.warns(UserWarning) as found:
+        Algo(**{name: 2.0})
+    assert [str(w.message) for w in found] == [f"{name}=2.0 is unusually large."]
+
+
 def test_td3s_policy_learns_at_its_own_rate():
-    with pytest.raises(ValueError, match="learning_rate=0"):
+    with pytest.raises(ValueError, match="^mu_learning_rate=0"):
         TD3(mu_learning_rate=0)
+    with pytest.raises(ValueError, match="learning_rate=0.01 and mu_learning_rate=0.02 are two na"):
+        TD3(mu_learning_rate=0.02, learning_rate=0.01)
+    assert TD3(mu_learning_rate=0.02, learning_rate=0.02).learning_rate == 0.02
     algo = TD3(mu_learning_rate=0.02, q_learning_rate=0.03, **SMALL)
     prepared(algo, AGENTS["td3"]())
     rates = {k: s.optimizer.param_groups[0]["lr"] for k, s in algo.steps.items()}
