@@ -12,7 +12,7 @@ from rlpyt.replays.batch import FinalObservations, ReplayBatch
 from rlpyt.replays.buffer import ReplayBuffer
 from rlpyt.replays.frame import FrameBufferMixin
 from rlpyt.utils.buffer import buffer_to
-from rlpyt.utils.checks import check_range, whole_number
+from rlpyt.utils.checks import check_range, true_or_false, whole_number
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.logging import logger
 
@@ -66,6 +66,13 @@ class ReplayAlgo(GradientAlgo):
         self.new_priority = float(self.default_priority or 1)
         if not isinstance(self.save_replay, bool | None):
             raise TypeError(f"save_replay={self.save_replay!r} must be True, False or None.")
+        for name in (
+            "prioritized_replay",
+            "bootstrap_timelimit",
+            "mixed_precision",
+            "compile_loss",
+        ):
+            true_or_false(name, getattr(self, name))
 
     # The replay itself.
 

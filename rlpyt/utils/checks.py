@@ -1,8 +1,10 @@
-"""Checks of numeric arguments, at the door."""
+"""Checks of numeric and boolean arguments, at the door."""
 
 import math
 import numbers
 from typing import Any
+
+import numpy as np
 
 
 def whole_number(name: str, value: Any, least: int) -> int:
@@ -44,3 +46,13 @@ def check_range(
         raise ValueError(f"{name}={value!r} must lie in {bracket}{low:g}, {high:g}].")
     if finite and math.isinf(number):
         raise ValueError(f"{name}={value!r} must be finite.")
+
+
+def true_or_false(name: str, value: Any) -> None:
+    """Check a switch: a word such as "false" would turn it on.
+
+    Raises:
+        TypeError: it is neither.
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name}={value!r} must be True or False.")

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from rlpyt.utils.checks import check_range, whole_number
+from rlpyt.utils.checks import check_range, true_or_false, whole_number
 
 NO_NUMBERS = ["5", None, True, np.bool_(True), [5], np.array(5), torch.tensor(5)]
 
@@ -41,6 +41,17 @@ def test_infinite_numbers_are_named_where_they_must_be_finite(value):
 def test_what_is_no_number_is_named(value):
     with pytest.raises(TypeError, match="x=.* must be a number"):
         check_range("x", value, 0, 1)
+
+
+@pytest.mark.parametrize("value", [0, 1, 0.0, "false", None, [], np.array(True)])
+def test_anything_else_is_no_switch(value):
+    with pytest.raises(TypeError, match="x=.* must be True or False"):
+        true_or_false("x", value)
+
+
+def test_switches_are_pythons_and_numpys():
+    true_or_false("x", False)
+    true_or_false("x", np.bool_(True))
 
 
 def test_numpy_numbers_configure_samplers_and_algorithms():

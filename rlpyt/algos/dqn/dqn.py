@@ -10,7 +10,7 @@ from rlpyt.algos.dqn.losses import greedy_value, huber
 from rlpyt.algos.off_policy import OffPolicyAlgo
 from rlpyt.algos.replaying import SamplesToBuffer, thinned  # noqa: F401 (rlpyt's place for it)
 from rlpyt.errors import NonFiniteError
-from rlpyt.utils.checks import check_range, whole_number
+from rlpyt.utils.checks import check_range, true_or_false, whole_number
 from rlpyt.utils.tensor import select_at_indexes
 
 OptInfo = namedtuple("OptInfo", ["loss", "gradNorm", "tdAbsErr"])
@@ -54,6 +54,7 @@ class DQN(OffPolicyAlgo):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        true_or_false("double_dqn", self.double_dqn)
         if self.eps_steps is not None:
             whole_number("eps_steps", self.eps_steps, 1)
         if self.delta_clip is not None:

@@ -45,7 +45,7 @@ from rlpyt.replays.sequence.uniform import (
 )
 from rlpyt.replays.targets import n_step_targets
 from rlpyt.utils.buffer import buffer_method
-from rlpyt.utils.checks import check_range, whole_number
+from rlpyt.utils.checks import check_range, true_or_false, whole_number
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.tensor import select_at_indexes, valid_mean
 
@@ -121,6 +121,7 @@ class R2D1(DQN):
         super().__post_init__()
         check_range("pri_eta", self.pri_eta, 0, 1)
         check_range("value_scale_eps", self.value_scale_eps, 0)
+        true_or_false("input_priorities", self.input_priorities)
         if self.input_priority_shift is None:
             self.input_priority_shift = self.warmup_T // max(1, self.store_rnn_state_interval)
         self.input_priority_shift = whole_number(

@@ -19,7 +19,7 @@ from rlpyt.algos.qpg.losses import (
 from rlpyt.algos.replaying import SamplesToBuffer, thinned
 from rlpyt.models.ensemble import Ensemble
 from rlpyt.models.utils import bare
-from rlpyt.utils.checks import check_range, whole_number
+from rlpyt.utils.checks import check_range, true_or_false, whole_number
 from rlpyt.utils.collections import namedarraytuple
 
 OptInfo = namedtuple(
@@ -86,6 +86,7 @@ class SAC(QpgAlgo):
         check_range("reward_scale", self.reward_scale, 0, open_low=True, finite=True)
         if self.target_entropy != "auto":
             check_range("target_entropy", self.target_entropy, finite=True)
+        true_or_false("reparameterize", self.reparameterize)
         if self.action_prior not in ("uniform", "gaussian"):
             raise ValueError(f"action_prior={self.action_prior!r} must be uniform or gaussian.")
         if self.n_target_critics is not None:

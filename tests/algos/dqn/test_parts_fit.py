@@ -150,6 +150,14 @@ def test_shared_memory_is_asked_for_where_it_is_needed():
         algo.async_initialize(agent, 100, BatchSpec(T, B), True, sampler.examples)
 
 
+@pytest.mark.parametrize(
+    "Algo, name", [(DQN, "double_dqn"), (DQN, "compile_loss"), (R2D1, "input_priorities")]
+)
+def test_switches_are_no_words(Algo, name):
+    with pytest.raises(TypeError, match=f"{name}='no' must be True or False"):
+        Algo(**{name: "no"})
+
+
 def test_whether_to_save_the_replay_is_yes_no_or_none():
     with pytest.raises(TypeError, match="save_replay='yes' must be True, False or None"):
         DQN(save_replay="yes", **SMALL)

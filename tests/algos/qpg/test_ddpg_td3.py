@@ -381,6 +381,10 @@ GOOD = dict(min_steps_learn=2 * T * B, replay_size=1000, batch_size=16)
         (dict(clip_grad_norm=0), "clip_grad_norm=0"),
         (dict(optim_kwargs=dict(lr=1)), "lr"),
         (dict(save_replay=3), "save_replay"),
+        (dict(prioritized_replay="no"), "prioritized_replay='no' must be True or False"),
+        (dict(bootstrap_timelimit=None), "bootstrap_timelimit=None must be"),
+        (dict(mixed_precision="bfloat16"), "mixed_precision='bfloat16' must be"),
+        (dict(compile_loss="false"), "compile_loss='false' must be"),
     ],
 )
 def test_bad_settings_are_refused_at_construction(name, bad, message):

@@ -443,6 +443,7 @@ def test_a_value_networks_policy_may_rest_too():
         (dict(target_entropy=-math.inf), "target_entropy=-inf must be finite"),
         (dict(fixed_alpha=math.inf), "fixed_alpha=inf must be finite"),
         (dict(reward_scale=math.inf), "reward_scale=inf must be finite"),
+        (dict(reparameterize="no"), "reparameterize='no' must be True or False"),
         (dict(n_target_critics=0), "n_target_critics=0"),
         (dict(n_drop_quantiles=-1), "n_drop_quantiles=-1"),
     ],
