@@ -10,6 +10,7 @@ import torch
 from rlpyt.agents.building import build_model
 from rlpyt.agents.memory import RecurrentMemory
 from rlpyt.agents.weights import SharedWeights, WeightMailbox
+from rlpyt.models.observation import check_normalized
 from rlpyt.models.utils import bare, strip_ddp_state_dict
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.launching.machine import check_gpu
@@ -94,7 +95,8 @@ class BaseAgent:
             **kwargs: ``global_B`` and ``env_ranks``, for agents that treat environments apart.
 
         Raises:
-            ValueError: no ModelCls was given.
+            ValueError: no ModelCls was given, or the model normalizes observations that are no
+                real numbers.
         """
         if self.ModelCls is None:
             raise ValueError(
@@ -104,6 +106,7 @@ class BaseAgent:
         self.env_spaces = env_spaces
         self.env_model_kwargs = self.make_env_to_model_kwargs(env_spaces)
         self.model = self._build_model()
+        check_normalized(self._parts(), env_spaces.observation)
         if self.initial_model_state_dict is not None:
             self._load_initial_state(self.initial_model_state_dict)
         if share_memory:
@@ -113,6 +116,10 @@ class BaseAgent:
     def _build_model(self) -> torch.nn.Module:
         kwargs = {**self.env_model_kwargs, **self.model_kwargs}
         return build_model(self.ModelCls, "model_kwargs", **kwargs)  # type: ignore[no-any-return]
+
+    def _parts(self) -> list[Any]:
+        """The models that read observations."""
+        return [bare(self.model)]
 
     def _load_initial_state(self, state_dict: dict[str, Any]) -> None:
         self.model.load_state_dict(state_dict)

@@ -74,6 +74,9 @@ class EsAgent(BaseAgent):
     def _build_model(self) -> torch.nn.Module:
         return Population(super()._build_model(), self._n_rows)
 
+    def _parts(self) -> list[Any]:
+        return [self.population.policy]
+
     def _load_initial_state(self, state_dict: dict[str, Any]) -> None:
         self.model.policy.load_state_dict(state_dict)
         self.model.rows[:] = self.model.favourite()

@@ -3,11 +3,8 @@
 import importlib
 from typing import Any
 
-import numpy as np
-
 from rlpyt.agents.building import named_arguments
 from rlpyt.experiments.options import RunOptions, UnknownName
-from rlpyt.utils.buffer import leaves_of
 
 # Algorithms of deep Q-learning, and the kind of agent that each trains.
 Q_LEARNING = {
@@ -48,8 +45,6 @@ def build_agent(options: RunOptions, env_spaces: Any) -> Any:
             f"normalize_observation is for vectors, and {options.env} gives images, which are "
             "scaled to [0, 1] as they are; leave it out (--agent.no-normalize-observation)."
         )
-    if chosen.normalize_observation:
-        _check_numbers(options.env, env_spaces.observation)
     if options.algo_name in Q_LEARNING:
         return _q_agent(options, env_spaces, image)
     for name in ("dueling", "noisy"):
@@ -110,17 +105,6 @@ def _q_agent(options: RunOptions, env_spaces: Any, image: bool) -> Any:
         if not _wants_epsilon(options):  # noise explores by itself
             kwargs |= {"eps_init": 0.0, "eps_final": 0.0}
     return dqn_agent_for(kind, env_spaces, model_kwargs=model_kwargs, **kwargs)
-
-
-def _check_numbers(env: str, observation_space: Any) -> None:
-    """Raise ValueError unless observations are real numbers, whose mean and deviation say much."""
-    leaves = leaves_of(observation_space.null_value())
-    whole = sorted({str(x.dtype) for x in map(np.asarray, leaves) if x.dtype.kind != "f"})
-    if whole:
-        raise ValueError(
-            f"normalize_observation is for real numbers, and {env} observes {observation_space} "
-            f"with entries of {', '.join(whole)}; leave it out (--agent.no-normalize-observation)."
-        )
 
 
 def _control_agent(options: RunOptions, image: bool) -> Any:

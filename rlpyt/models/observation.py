@@ -1,11 +1,14 @@
 """Vector observations of any structure, as one float vector."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+
+from rlpyt.utils.buffer import leaves_of
 
 
 def observation_size(shape: Any) -> int:
@@ -50,6 +53,26 @@ def flatten_numpy(observation: Any, shape: Any) -> NDArray[np.float32]:
         parts = zip(tuple(observation), tuple(shape), strict=True)
         return np.concatenate([flatten_numpy(*part) for part in parts], axis=1)
     return observation.reshape(len(observation), -1).astype(np.float32, copy=False)  # type: ignore[no-any-return]
+
+
+def check_normalized(models: Iterable[Any], observation_space: Any) -> None:
+    """Refuse models that normalize observations other than real numbers.
+
+    Running means and deviations of numbers of categories, or of switches, say little.
+
+    Raises:
+        ValueError: one has ``normalize_observation``, and there are such.
+    """
+    if not any(getattr(model, "normalize_observation", False) for model in models):
+        return
+    leaves = leaves_of(observation_space.null_value())
+    others = sorted({str(x.dtype) for x in map(np.asarray, leaves) if x.dtype.kind != "f"})
+    if others:
+        raise ValueError(
+            f"normalize_observation is for real numbers, and observations, {observation_space}, "
+            f"have entries of {', '.join(others)}; leave it out (normalize_observation=False, or "
+            "--agent.no-normalize-observation)."
+        )
 
 
 def _check(observation: Tensor, shape: tuple[int, ...], lead: tuple[int, ...]) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from rlpyt.envs.base import EnvSpaces
-from rlpyt.experiments.agents import CONTROL, build_agent
+from rlpyt.experiments.agents import CONTROL, Q_LEARNING, build_agent
 from rlpyt.experiments.build import build_algo
 from rlpyt.experiments.configs.presets import layers
 from rlpyt.experiments.options import RunOptions
@@ -93,9 +93,22 @@ def test_pictures_and_discrete_actions_are_refused():
         build_agent(options(), discrete).initialize(discrete)
 
 
-@pytest.mark.parametrize("algo_name", ["sac", "ppo", "dqn"])
-def test_only_real_numbers_are_normalised(algo_name):
-    whole = EnvSpaces(IntBox(0, 5), SPACES.action)
-    chosen = options(algo_name, agent=dict(normalize_observation=True))
-    with pytest.raises(ValueError, match="is for real numbers, and an environment observes IntBox"):
-        build_agent(chosen, whole)
+CRITICS_ALONE = dict(args=dict(q_model_kwargs=dict(normalize_observation=True)))
+
+
+@pytest.mark.parametrize(
+    "algo_name, agent",
+    [
+        *((name, dict(normalize_observation=True)) for name in ("sac", "ppo", "dqn", "cmaes")),
+        *((name, dict(model=dict(normalize_observation=True))) for name in ("td3", "ppo", "r2d1")),
+        ("ddpg", CRITICS_ALONE),
+        ("sac", CRITICS_ALONE),
+    ],
+)
+def test_only_real_numbers_are_normalized(algo_name, agent):
+    action = IntBox(0, 3) if algo_name in Q_LEARNING else SPACES.action
+    whole = EnvSpaces(IntBox(0, 5, shape=(3,)), action)
+    plain = dict(recurrent=algo_name == "r2d1")
+    build_agent(options(algo_name, agent=plain), whole).initialize(whole)
+    with pytest.raises(ValueError, match="is for real numbers, and observations, IntBox.*int32;"):
+        build_agent(options(algo_name, agent={**plain, **agent}), whole).initialize(whole)

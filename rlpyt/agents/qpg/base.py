@@ -16,6 +16,7 @@ from rlpyt.agents.fast import FastPolicy, has_twin, numpy_forward
 from rlpyt.agents.qpg.trial import try_networks
 from rlpyt.distributions.gaussian import Gaussian
 from rlpyt.models.ensemble import Ensemble, join_members, split_members
+from rlpyt.models.observation import check_normalized
 from rlpyt.models.utils import bare, keeps_statistics, strip_ddp_state_dict, update_state_dict
 from rlpyt.utils.buffer import buffer_to
 from rlpyt.utils.checks import check_range, whole_number
@@ -116,12 +117,14 @@ class QpgAgent(BaseAgent):
 
         Raises:
             TypeError: actions are not continuous.
-            ValueError: they have no bounds.
+            ValueError: they have no bounds, or a network normalizes observations that are no real
+                numbers.
         """
         self.scale = ActionScale(env_spaces.action, bounded=True)
         super().initialize(env_spaces, share_memory, global_B=global_B, env_ranks=env_ranks)
         self.distribution = self.make_distribution(self.scale.size)
         self.q_model = self._build_critics()
+        check_normalized(self._parts(), env_spaces.observation)
         self._load_initial_critics()
         self._share_statistics()  # so that targets begin with them
         self._build_targets()
