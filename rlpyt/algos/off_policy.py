@@ -32,6 +32,7 @@ class OffPolicyAlgo(ReplayAlgo):
 
     learns: ClassVar[str]  # what the agent must give
     ready_agents: ClassVar[str]  # that give it
+    learns_memories: ClassVar[str] = "R2D1"  # what trains agents with a memory, in its place
     batch_size_is: ClassVar[str] = "batch_size"  # in terms of arguments
 
     def __post_init__(self) -> None:
@@ -107,7 +108,8 @@ class OffPolicyAlgo(ReplayAlgo):
         if agent.recurrent:
             raise ValueError(
                 f"{type(self).__name__} learns from single transitions, and "
-                f"{type(agent).__name__} has a memory; use R2D1, or an agent without."
+                f"{type(agent).__name__} has a memory; use {self.learns_memories}, or an agent "
+                "without."
             )
         if not mid_batch_reset:
             raise ValueError(

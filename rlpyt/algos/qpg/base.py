@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -26,6 +26,7 @@ class QpgAlgo(OffPolicyAlgo):
 
     steps: dict[str, GradientStep]
     learns_quantiles = False  # whether critics may give them
+    learns_memories: ClassVar[str] = "PPO or A2C"
 
     def check_agent(self, agent: Any) -> None:
         """Raise ValueError if the agent has not what is learned."""

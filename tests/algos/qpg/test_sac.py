@@ -496,7 +496,7 @@ def test_as_many_quantiles_dropped_as_there_are_is_refused(n_quantiles):
 def test_recurrent_agents_are_refused(Algo, kind):
     agent = AGENTS[kind]()
     agent.recurrent = True
-    with pytest.raises(ValueError, match="has a memory"):
+    with pytest.raises(ValueError, match="has a memory; use PPO or A2C, or an agent without"):
         Algo(**SMALL).check_parts(agent, (8, 3), True)
 
 
