@@ -230,6 +230,18 @@ class QpgAgent(BaseAgent):
         """E, where the critics are one model of E members; else ``None``."""
         return None if isinstance(bare(self.q_model), Ensemble) else self.n_critics
 
+    @property
+    def n_quantiles(self) -> int | None:
+        """N that each critic gives, by its own word once it is built; ``None``: values."""
+        n: int | None
+        if self.q_model is None:
+            n = self.q_model_kwargs.get("n_quantiles")
+        else:
+            critics = bare(self.q_model)
+            one = critics.members[0] if isinstance(critics, Ensemble) else critics
+            n = getattr(one, "n_quantiles", None)
+        return n
+
     # Values.
 
     def _inputs(self, observation: Any, prev_action: Any, prev_reward: Any) -> tuple[Any, ...]:

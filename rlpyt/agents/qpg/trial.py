@@ -31,8 +31,8 @@ def try_networks(agent: Any) -> None:
         q = agent.q_model(*inputs, action)
         own = None if agent.n_joined is None else agent.q_model(*inputs, action, member=0)
     check_shape(agent.ModelCls, "actions", mean, (N, A))
-    quantiles = getattr(agent._parts()[1], "n_quantiles", None)
-    expected = (*(() if E is None else (E,)), N, *(() if quantiles is None else (quantiles,)))
+    each = () if agent.n_quantiles is None else (agent.n_quantiles,)
+    expected = (*(() if E is None else (E,)), N, *each)
     check_shape(agent.QModelCls, "values", q, expected)
     if own is None:
         return

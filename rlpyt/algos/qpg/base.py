@@ -31,11 +31,11 @@ class QpgAlgo(OffPolicyAlgo):
     def check_agent(self, agent: Any) -> None:
         """Raise ValueError if the agent has not what is learned."""
         super().check_agent(agent)
-        N = getattr(agent, "q_model_kwargs", {}).get("n_quantiles")
+        N = getattr(agent, "n_quantiles", None)
         if N is not None and not self.learns_quantiles:
             raise ValueError(
                 f"{type(self).__name__} learns values of actions, and the agent's critics give "
-                f"n_quantiles={N} each (q_model_kwargs); SAC learns those."
+                f"n_quantiles={N} each; SAC learns those."
             )
 
     def _check_replay_and_plan(self) -> None:

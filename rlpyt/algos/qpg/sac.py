@@ -103,7 +103,7 @@ class SAC(QpgAlgo):
                 f"n_target_critics={M} are drawn of the agent's critics, of which there are only "
                 f"n_critics={E}; give the agent more."
             )
-        N = getattr(agent, "q_model_kwargs", {}).get("n_quantiles")
+        N = getattr(agent, "n_quantiles", None)
         if self.n_drop_quantiles and (N is None or self.n_drop_quantiles >= N):
             raise ValueError(
                 f"n_drop_quantiles={self.n_drop_quantiles} of each critic's, which gives "

@@ -35,6 +35,7 @@ from rlpyt.algos.qpg.ddpg import DDPG
 from rlpyt.algos.qpg.sac import SAC
 from rlpyt.algos.qpg.sac_v import SAC_V
 from rlpyt.algos.qpg.td3 import TD3
+from rlpyt.models.qpg.mlp import QofMuMlpModel
 
 ALGOS = {"ddpg": DDPG, "td3": TD3, "sac": SAC, "sac_v": SAC_V}
 
@@ -445,6 +446,26 @@ def test_quantiles_are_refused_where_they_cannot_be_learnt(kind):
     agent = AGENTS[kind](q_model_kwargs=dict(hidden_sizes=[8], n_quantiles=5))
     with pytest.raises(ValueError, match="quantiles"):
         prepared(ALGOS[kind](**SMALL), agent)
+
+
+class QuantileCritic(QofMuMlpModel):
+    """A user's, which says how many quantiles it gives, and takes no argument for it."""
+
+    def __init__(self, observation_shape, action_size, hidden_sizes):
+        super().__init__(observation_shape, hidden_sizes, action_size, n_quantiles=5)
+
+
+@pytest.mark.parametrize("kind", ALGOS)
+def test_critics_say_themselves_how_many_quantiles_they_give(kind):
+    agent = AGENTS[kind]()
+    agent.QModelCls = QuantileCritic
+    if kind != "sac":
+        with pytest.raises(ValueError, match="critics give n_quantiles=5 each; SAC learns those"):
+            prepared(ALGOS[kind](**SMALL), agent)
+        return
+    algo = ALGOS[kind](n_drop_quantiles=2, **SMALL)
+    fill(algo, prepared(algo, agent))
+    assert agent.n_quantiles == 5 and algo.update(0)
 
 
 def test_drift_env_is_what_it_says():
