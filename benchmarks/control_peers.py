@@ -261,12 +261,11 @@ def stable_baselines3(algo: str) -> Workload:
         yield Progress(n_steps, float(np.mean([e["r"] for e in episodes])) if episodes else None)
 
 
-def rlpyt(algo: str, matmul: str = "highest", **kwargs: Any) -> Workload:
+def rlpyt(algo: str, **kwargs: Any) -> Workload:
     """The public classes, as a script would build it.
 
     Args:
         algo: "sac" or "td3".
-        matmul: of ``torch.set_float32_matmul_precision``.
         kwargs: of the algorithm, over the hyperparameters all share.
     """
     from benchmarks.contenders import learning_turns
@@ -277,7 +276,6 @@ def rlpyt(algo: str, matmul: str = "highest", **kwargs: Any) -> Workload:
     from rlpyt.envs.gym import make
     from rlpyt.samplers.serial.sampler import SerialSampler
 
-    torch.set_float32_matmul_precision(matmul)
     torch.manual_seed(0)
     settings: dict[str, Any] = {
         "discount": HYPER.discount,
