@@ -165,7 +165,7 @@ EXPERIMENTS = [
         )
         for by in ("", "sb3-")
     ),
-    Experiment(
+    Experiment(  # dropout and layer norm, 4 updates a step, the least of two critics: part of DroQ
         "sac-droq-HalfCheetah",
         "train sac HalfCheetah-v5 --steps 25000 "
         "--algo.replay-ratio 1024 --algo.policy-update-interval 4 "

@@ -3,10 +3,12 @@
     OMP_NUM_THREADS=1 python -m benchmarks.sb3_control sac HalfCheetah-v5 --steps 50000 --seed 0
 
 One environment, one update per step, the hyperparameters of `rlpyt train sac HalfCheetah-v5` and
-`rlpyt train td3 HalfCheetah-v5`, which can be set. Before learning begins actions are uniform here,
-nearly so there. After training the agent plays ``--eval-episodes`` episodes without noise, in
-environments with seeds of their own. Writes ``progress.csv`` and ``evaluation.json``, with the
-columns that ``rlpyt.vis.curves.plot_runs`` draws.
+`rlpyt train td3 HalfCheetah-v5`, which can be set. Before learning begins actions are uniform here.
+Those of `rlpyt train sac` are nearly uniform; those of `rlpyt train td3` are uniform on Hopper, and
+its first policy's with noise of 0.5 on HalfCheetah. After training the agent plays
+``--eval-episodes`` episodes without noise, in environments with seeds of their own. Writes
+``progress.csv`` and ``evaluation.json``, with the columns that ``rlpyt.vis.curves.plot_runs``
+draws.
 """
 
 import argparse
