@@ -9,11 +9,12 @@ import torch
 sys.path.insert(0, str(Path(__file__).parent))
 from parts_qpg import AGENTS, SMALL, fill, prepared
 
+from rlpyt.algos.qpg.ddpg import DDPG
 from rlpyt.algos.qpg.sac import SAC
 from rlpyt.algos.qpg.sac_v import SAC_V
 from rlpyt.algos.qpg.td3 import TD3
 
-ALGOS = {"td3": TD3, "sac": SAC, "sac_v": SAC_V}
+ALGOS = {"ddpg": DDPG, "td3": TD3, "sac": SAC, "sac_v": SAC_V}
 UPDATES = 6
 
 
