@@ -142,8 +142,9 @@ EXPERIMENTS = [
     ),
     Experiment(
         "async-impala-pong",
-        "train impala pong --steps 1500000 --sampler.asynchronous --eval-episodes 10 "
-        f"{SMALL_PONG}",
+        "train impala pong --steps 2000000 --sampler.asynchronous --sampler.batch-T 20 "
+        "--sampler.batch-B 8 --algo.learning-rate 7e-4 --algo.gae-lambda 0.95 --eval-episodes 10 "
+        f"{QUARTER_PONG}",
         (0,),
         "a curve",
         by_default=False,
