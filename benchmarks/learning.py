@@ -142,8 +142,9 @@ EXPERIMENTS = [
     ),
     Experiment(
         "async-impala-pong",
-        "train impala pong --steps 2000000 --sampler.asynchronous --sampler.batch-T 20 "
-        "--sampler.batch-B 8 --algo.learning-rate 7e-4 --algo.gae-lambda 0.95 --eval-episodes 10 "
+        "train impala pong --steps 2000000 --sampler.asynchronous --sampler.batch-T 10 "
+        "--sampler.batch-B 8 --algo.learning-rate 5e-4 --algo.gae-lambda 0.95 "
+        "--algo.normalize-advantage --eval-episodes 10 "
         f"{QUARTER_PONG}",
         (0,),
         "a curve",
