@@ -113,6 +113,9 @@ class SyncRlMixin(Ranked):
         workers = [self.worker(rank, self._store.port) for rank in range(1, self.world_size)]
         self._processes = RankProcesses(workers)
 
+    def build_par_objs(self, world_size: int) -> None:
+        """Nothing, and never called: rlpyt's ranks shared a barrier here, these a store."""
+
     def worker(self, rank: int, port: int | None = None) -> Any:
         """The runner of another rank, with this one's settings.
 
@@ -222,6 +225,7 @@ class SyncWorkerMixin(Ranked):
         rank, world_size: which of how many this is.
         port: where ranks on this machine meet; ``None``: where torchrun says.
         backend, rank_timeout_s, start_timeout_s: see ``SyncRlMixin``.
+        par: what rlpyt's ranks shared; not used.
         **kwargs: of the runner.
     """
 
@@ -232,6 +236,7 @@ class SyncWorkerMixin(Ranked):
         world_size: int,
         port: int | None = None,
         backend: str | None = None,
+        par: Any = None,
         rank_timeout_s: float = 600.0,
         start_timeout_s: float = 300.0,
         **kwargs: Any,
