@@ -235,10 +235,15 @@ def available_cpus() -> list[int]:
     return list(range(os.cpu_count() or 1))
 
 
+LOST = 255  # what multiprocessing gives for a process whose fork server cannot be asked
+
+
 def describe_exit(exitcode: int | None) -> str:
     """Say in words how a process ended."""
     if exitcode is None:
         return "is still running"
+    if exitcode == LOST:
+        return f"exited with code {LOST}, or its fork server was killed, which it ends with"
     if exitcode >= 0:
         return f"exited with code {exitcode}"
     try:
