@@ -142,10 +142,10 @@ EXPERIMENTS = [
     ),
     Experiment(
         "async-impala-pong",
-        "train impala pong --steps 2000000 --sampler.asynchronous --sampler.batch-T 10 "
-        "--sampler.batch-B 8 --algo.learning-rate 5e-4 --algo.gae-lambda 0.95 "
-        "--algo.normalize-advantage --eval-episodes 10 "
-        f"{QUARTER_PONG}",
+        "train impala pong --steps 1500000 --sampler.asynchronous --sampler.batch-T 32 "
+        "--sampler.batch-B 4 --algo.learning-rate 5e-4 --algo.no-linear-lr-schedule "
+        "--algo.gae-lambda 0.95 --algo.normalize-advantage --eval-episodes 10 "
+        f"{SMALL_PONG}",
         (0,),
         "a curve",
         by_default=False,
