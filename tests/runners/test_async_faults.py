@@ -160,8 +160,8 @@ def test_the_optimizers_own_error_comes_through_and_an_older_checkpoint_stays(tm
             next(iter(runner.agent.parameters())).fill_(float("nan"))
 
     disaster = Disaster(12, spoil)
-    interval = dict(checkpoint_interval_steps=5 * T * B)
-    run_into(NonFiniteError, "nan", tmp_path, disaster, **interval)
+    kwargs = dict(checkpoint_interval_steps=5 * T * B, max_lead=1)  # an update after every batch
+    run_into(NonFiniteError, "nan", tmp_path, disaster, **kwargs)
     assert check_resumes(tmp_path)["itr"] in (4, 9)
 
 
