@@ -247,7 +247,7 @@ def test_death_in_a_checkpoint_leaves_a_good_one(whom, said, tmp_path):
 
 @pytest.mark.slow
 def test_parameters_can_be_sent_though_a_dead_process_keeps_their_lock(tmp_path):
-    run_into(WorkerError, HOST, tmp_path, Agent=DiesTaking)
+    run_into(WorkerError, HOST, tmp_path, Agent=DiesTaking, max_lead=1)
     assert load_checkpoint(tmp_path / "checkpoint").state["itr"] >= 7
 
 
