@@ -274,8 +274,8 @@ class AsyncRlBase(MinibatchRlBase):
             self.opt_itr += 1
             self._send_parameters()
             if self.max_lead is None:
-                self._behind = max(0, self.feed.n_ready - 1)
-                if self.feed.n_ready or last:
+                self._behind = max(0, (n_ready := self.feed.n_ready) - 1)
+                if n_ready or last:
                     break
 
     def _note_lag(self, batch: Batch) -> None:
@@ -406,5 +406,5 @@ class AsyncRlEval(AsyncRlBase, MinibatchRlEval):
         if evaluation is None or self.owes_evaluation:
             return
         self._eval_time_here += waited
-        self.log_diagnostics(self.trained_itr, evaluation[1], waited)
+        self.log_diagnostics(self.trained_itr, evaluation, waited)
         self._tell("on_log", dict(self._last_row))

@@ -71,7 +71,7 @@ class Feed:
         self._paused = self._stopped = False
         self._busy: set[str] = set()  # threads
         self._to_evaluate: int | None = None
-        self._evaluation: tuple[int, list[Any], float] | None = None
+        self._evaluation: list[Any] | None = None
         self._error: BaseException | None = None
         self._told = False  # the optimizer's thread knows of a failure
         self.learner_waited_s = self.sampler_waited_s = 0.0
@@ -129,8 +129,8 @@ class Feed:
             self._to_evaluate = itr
             self._changed.notify_all()
 
-    def take_evaluation(self, wait: bool = False) -> tuple[int, list[Any], float] | None:
-        """What an evaluation gave, once: (itr, trajectories, seconds); ``None``: nothing yet.
+    def take_evaluation(self, wait: bool = False) -> list[Any] | None:
+        """The trajectories of an evaluation, once; ``None``: nothing yet.
 
         Args:
             wait: for the one that was requested, if any.
@@ -281,11 +281,10 @@ class Feed:
         return finish
 
     def _evaluate(self, itr: int) -> Callable[[], None]:
-        started = time.monotonic()
         traj_infos = self.sampler.evaluate_agent(max(itr, 0))
 
         def finish() -> None:
-            self._evaluation = itr, traj_infos, time.monotonic() - started
+            self._evaluation = traj_infos
             self._to_evaluate = None
 
         return finish
