@@ -142,10 +142,9 @@ EXPERIMENTS = [
     ),
     Experiment(
         "async-impala-pong",
-        "train impala pong --steps 1500000 --sampler.asynchronous --sampler.batch-T 32 "
-        "--sampler.batch-B 4 --algo.learning-rate 3e-4 --algo.entropy-loss-coeff 0.02 "
-        "--algo.gae-lambda 0.95 --algo.normalize-advantage --eval-episodes 10 "
-        f"{SMALL_PONG}",
+        "train impala pong --steps 3000000 --sampler.asynchronous --sampler.batch-T 32 "
+        "--sampler.batch-B 4 --algo.learning-rate 6e-4 --algo.gae-lambda 0.95 "
+        f"--algo.normalize-advantage --eval-episodes 10 {SMALL_PONG}",
         (0,),
         "a curve",
         by_default=False,

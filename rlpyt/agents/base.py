@@ -157,6 +157,7 @@ class BaseAgent:
 
     def end_data_parallel(self) -> None:
         """Undo ``data_parallel``; networks keep what they have learnt."""
+        self._modules = (None, [])
         for name, network in list(vars(self).items()):
             setattr(self, name, bare(network))
 

@@ -1,5 +1,7 @@
 """Ranks: the processes that train one agent together, and what they tell each other in turn."""
 
+import ctypes
+import gc
 import json
 import os
 import sys
@@ -13,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.distributed as dist
+import torch.distributed.nn.functional  # imported later, it would hold on to a group for ever
 from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined]
 from torch.distributed.distributed_c10d import _set_pg_timeout
 from torch.distributed.rendezvous import rendezvous
@@ -45,7 +48,7 @@ class Ranks:
     def __init__(self, rank: int = 0, world_size: int = 1) -> None:
         self.rank, self.world_size = rank, world_size
         self.store: Any = None
-        self._connected = False
+        self._connected = self._on_one_machine = False
 
     # Coming together and parting.
 
@@ -92,15 +95,26 @@ class Ranks:
                 world_size=self.world_size,
                 timeout=timedelta(seconds=timeout_s),
             )
-        self._connected = True
+        self._connected, self._on_one_machine = True, on_one_machine
         _set_pg_timeout(FOREVER)
 
-    def leave(self) -> None:
-        """Close the connections; can be called again."""
+    def leave(self, failed: bool = False) -> None:
+        """Close the connections and end their threads; can be called again.
+
+        No network is ``data_parallel`` any more. A thread that outlives the interpreter can abort
+        the process, after a run in which all was well.
+
+        Args:
+            failed: others may not answer any more. Where one can be lost with its machine, leave
+                the threads alone: what they have begun cannot be called off.
+        """
         self.store = None
         if self._connected:
             self._connected = False
+            if failed and not self._on_one_machine:
+                ctypes.pythonapi.Py_IncRef(ctypes.py_object(dist.group.WORLD))
             dist.destroy_process_group()
+            gc.collect()
 
     # Talking in turn.
 

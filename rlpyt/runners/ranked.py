@@ -178,7 +178,7 @@ class Ranked(MinibatchRlBase):
             watch.wait_for_others(self.linger_s if failed else PARTING_S)
             watch.forget()
         self.agent.end_data_parallel()
-        self.ranks.leave()
+        self.ranks.leave(failed)
 
     # The loop's steps that concern all.
 

@@ -1,6 +1,5 @@
 """Several optimizers beside one sampler: one agent, and one named error when a rank fails."""
 
-import gc
 import os
 import signal
 import sys
@@ -36,12 +35,10 @@ RANKS = dict(sampler=dict(n_workers=1), optimizer=[dict(torch_threads=1)] * 2)
 
 @pytest.fixture(scope="module")
 def nothing_left():
-    """As in the other tests of faults, but for what gloo opens once in a process."""
+    """As in the other tests of faults, but for what is opened once in a process."""
     run("dqn", AsyncRl, AsyncSerialSampler, affinity=RANKS)
-    gc.collect()  # agents hold connections as long as they live
     before = take_stock()
     yield
-    gc.collect()
     left = left_since(before)
     assert not left, left
 

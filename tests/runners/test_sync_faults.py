@@ -27,7 +27,7 @@ SOON_S = 15.0  # on a machine with other things to do; a few seconds on an idle 
 def nothing_left():
     """After all tests there is no process, no name, no open file more than after a sound run.
 
-    What gloo and the store open once in a process (a loop, its pipes) stays open.
+    What the helpers of multiprocessing and the store open once in a process stays open.
     """
     sync_runner(n_itr=1).train()
     before = take_stock()

@@ -165,8 +165,9 @@ class DqnAgent(EpsilonGreedyAgentMixin, BaseAgent):
     @property
     def _noisy(self) -> list[Any]:
         """The model's noisy layers."""
-        if self._noisy_of[0] is not self.model:
-            self._noisy_of = (self.model, noisy_layers(self.model))
+        model = bare(self.model)
+        if self._noisy_of[0] is not model:
+            self._noisy_of = (model, noisy_layers(model))
         return self._noisy_of[1]
 
     def _perturb(self, B: int) -> None:

@@ -13,6 +13,7 @@ from rlpyt.algos.qpg.ddpg import DDPG
 from rlpyt.algos.qpg.sac import SAC
 from rlpyt.algos.qpg.sac_v import SAC_V
 from rlpyt.algos.qpg.td3 import TD3
+from rlpyt.runners.distributed import Ranks
 
 ALGOS = {"ddpg": DDPG, "td3": TD3, "sac": SAC, "sac_v": SAC_V}
 UPDATES = 6
@@ -21,11 +22,11 @@ UPDATES = 6
 def train(rank, kind, meeting_place, results):
     """In a process of its own: parameters that differ at first, replays that differ throughout."""
     torch.set_num_threads(1)
-    torch.distributed.init_process_group(
-        "gloo", init_method=f"file://{meeting_place}", rank=rank, world_size=2
-    )
+    ranks = Ranks(rank, 2)
+    ranks.store = torch.distributed.FileStore(meeting_place, 2)
+    ranks.connect("gloo", timeout_s=60)
+    algo, agent = ALGOS[kind](**SMALL), AGENTS[kind]()
     try:
-        algo, agent = ALGOS[kind](**SMALL), AGENTS[kind]()
         sampler = prepared(algo, agent)
         algo.world_size = 2
         with torch.no_grad():
@@ -43,7 +44,14 @@ def train(rank, kind, meeting_place, results):
             state["log_alpha"] = algo.log_alpha.detach()
         torch.save(state, f"{results}/{rank}.pt")
     finally:
-        torch.distributed.destroy_process_group()
+        agent.end_data_parallel()
+        ranks.leave()
+    assert not communication_threads(), "they may abort the process when it ends"
+
+
+def communication_threads():
+    names = [path.read_text() for path in Path("/proc/self/task").glob("*/comm")]
+    return [name for name in names if "gloo" in name]
 
 
 @pytest.mark.parametrize("kind", ALGOS)
