@@ -231,15 +231,18 @@ class AsyncRlBase(MinibatchRlBase):
         assert self.feed is not None
         batch = self.feed.next()
         self.agent.train_mode(itr)
-        self.updating = True
+        learn = self._learn if self.due is None else self._learn_from_replay
+        opt_infos: list[Any] = []
+        self.updating, failure = True, None
         try:
-            learn = self._learn if self.due is None else self._learn_from_replay
-            opt_infos = list(learn(batch))
-        except WorkerError:  # what the batch gave is in replay or parameters: the iteration counts
-            self.trained_itr = itr
-            raise
+            opt_infos.extend(learn(batch))
+        except WorkerError as error:  # the batch is in replay or parameters: the iteration counts
+            failure = error
         self.store_diagnostics(itr, batch.traj_infos, joined(self.algo.opt_info_fields, opt_infos))
-        self.trained_itr, self.updating = itr, False
+        self.trained_itr = itr
+        if failure is not None:
+            raise failure
+        self.updating = False
         if (itr + 1) % self.log_interval_itrs == 0 or itr + 1 == self.n_itr:
             self._evaluate_and_log(itr)
         self.feed.allow(itr + 1)
@@ -298,12 +301,8 @@ class AsyncRlBase(MinibatchRlBase):
 
     def get_itr_snapshot(self, itr: int) -> dict[str, Any]:
         """What ``params.pkl`` holds, with how far optimizer and sampler are."""
-        return {
-            **super().get_itr_snapshot(itr),
-            "itr": self.opt_itr,
-            "sampler_itr": itr,
-            "cum_updates": self.algo.update_counter,
-        }
+        own = {"itr": self.opt_itr, "sampler_itr": itr, "cum_updates": self.algo.update_counter}
+        return {**super().get_itr_snapshot(itr), **own}
 
     def save_checkpoint(self, itr: int) -> Any:
         """Save all that a resumed run needs, while sampler and copier pause.

@@ -160,6 +160,24 @@ def test_one_rank_that_fails_ends_the_run_by_name(Algo, error, message, tmp_path
     assert not [t for t in threading.enumerate() if "optimizer ranks" in t.name]
 
 
+class Counting(AsyncRl):
+    """Knows how many episodes ended in what it has taken in."""
+
+    n_ended = 0
+
+    def build_ctrl(self, world_size):
+        feed = super().build_ctrl(world_size)
+        take = feed.next
+
+        def counted():
+            batch = take()
+            self.n_ended += len(batch.traj_infos)
+            return batch
+
+        feed.next = counted
+        return feed
+
+
 class Locked(AsyncUniformReplayBuffer):
     """The second rank is killed while it samples, when the copier has begun to wait for it."""
 
@@ -188,7 +206,7 @@ class LockedCounter(Locked):
 @pytest.mark.parametrize("Replay", [Locked, LockedCounter])
 def test_a_rank_that_dies_with_the_replay_locked_ends_the_run_and_nothing_is_lost(Replay, tmp_path):
     small = {**SMALL, "replay_size": 4000, "ReplayBufferCls": Replay}
-    runner = AsyncRl(
+    runner = Counting(
         DQN(**small), DqnMlpAgent(model_kwargs=NARROW),
         AsyncSerialSampler(make, dict(id="CartPole-v1"), batch_T=T, batch_B=B),
         n_steps=10**6 * T * B, seed=3, affinity=RANKS, checkpoint_dir=tmp_path,
@@ -201,6 +219,7 @@ def test_a_rank_that_dies_with_the_replay_locked_ends_the_run_and_nothing_is_los
     saved = load_checkpoint(tmp_path).state
     assert saved["itr"] == runner.trained_itr > 4
     assert saved["algo"]["replay"] is not None
+    assert saved["counters"]["cum_completed_trajs"] == runner.n_ended > 0
 
 
 def test_without_a_replay_there_is_one_optimizer():
