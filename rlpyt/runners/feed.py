@@ -68,7 +68,7 @@ class Feed:
         self._free = deque(range(len(sampler.slots)))
         self._collected: deque[Batch] = deque()
         self._ready: deque[Batch] = deque()
-        self._paused = self._stopped = False
+        self._paused = self._halted = self._stopped = False  # halted: not even what has come
         self._busy: set[str] = set()  # threads
         self._to_evaluate: int | None = None
         self._evaluation: list[Any] | None = None
@@ -169,11 +169,9 @@ class Feed:
             WorkerError: the sampler or the copier failed, and no failure was raised before.
         """
         with self._changed:
+            lost = self._halted = self._told or after_failure
             self._paused = True
-            if self._told or after_failure:
-                self._wait_for(lambda: not self._busy, anyway=True)
-            else:
-                self._wait_for(lambda: not self._busy and not self._collected)
+            self._wait_for(lambda: not self._busy and (lost or not self._collected), anyway=lost)
         try:
             yield
         except BaseException:  # of a process that the optimizer's thread itself asked for its state
@@ -181,7 +179,7 @@ class Feed:
             raise
         finally:
             with self._changed:
-                self._paused = False
+                self._paused = self._halted = False
                 self._changed.notify_all()
 
     def stop(self) -> None:
@@ -290,7 +288,7 @@ class Feed:
         return finish
 
     def _prepare_storing(self) -> Callable[[], Callable[[], None]] | None:
-        if not self._collected:
+        if self._halted or not self._collected:
             return None
         batch = self._collected[0]
         return lambda: self._put_away(batch)
