@@ -13,7 +13,7 @@ import threading
 import time
 import traceback
 from collections.abc import Iterator, Sequence
-from multiprocessing import resource_tracker
+from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import wait
 from typing import Any
 
@@ -193,11 +193,24 @@ def be_a_child(cpus: Sequence[int] | None = None, starter_lasts: bool = True) ->
         prctl(_PR_SET_NAME, title_of(mp.current_process().name).encode())
         if starter_lasts:
             prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    _release_fork_server()
     parent = mp.parent_process()
     if parent is not None:
         threading.Thread(target=_die_with, args=(parent,), daemon=True).start()
     if cpus:
         pin(cpus)
+
+
+def _release_fork_server() -> None:
+    """Do not keep the fork server alive that this process is from.
+
+    It ends, and its children with it, when nobody holds a handle that each of them gets and none
+    needs (to start processes, a child has a server of its own); one that is stopped would hold it.
+    """
+    server: Any = forkserver._forkserver  # type: ignore[attr-defined]
+    if server._forkserver_pid is None and server._forkserver_alive_fd is not None:
+        os.close(server._forkserver_alive_fd)
+        server._forkserver_alive_fd = None
 
 
 def title_of(name: str) -> str:
