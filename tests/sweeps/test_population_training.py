@@ -277,7 +277,8 @@ def test_members_are_one_line_each_in_a_status(tmp_path):
 def test_a_member_goes_on_from_anothers_weights_with_another_learning_rate(tmp_path):
     options = (
         "{steps: 400, sampler.batch_T: 50, sampler.batch_B: 2, sampler.kind: serial, "
-        "eval_episodes: 2, log_interval_steps: 100, algo.linear_lr_schedule: false}"
+        "eval_episodes: 2, log_interval_steps: 100, checkpoint_interval_steps: 200, "
+        "algo.linear_lr_schedule: false}"
     )
     sample = "{algo.learning_rate: {log_uniform: [1e-4, 1e-2]}}"
     path = write_file(tmp_path, ", resample: 0, quantile: 0.5", sample, options, population=2)
