@@ -3,7 +3,7 @@
     python -m benchmarks.learning                 # all but Atari and MinAtar, in sequence
     python -m benchmarks.learning --only CartPole # those whose name contains this
     python -m benchmarks.learning --only minatar  # small games, from pictures of 10 x 10
-    python -m benchmarks.learning --only pong     # Atari, more than an hour
+    python -m benchmarks.learning --only pong     # Atari, more than two hours
     python -m benchmarks.sb3_dqn_pong             # the other curve beside that of dqn-pong
     python -m benchmarks.learning --report        # no runs, only the tables of what there is
 

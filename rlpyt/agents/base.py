@@ -157,7 +157,6 @@ class BaseAgent:
 
     def end_data_parallel(self) -> None:
         """Undo ``data_parallel``; networks keep what they have learnt."""
-        self._modules = (None, [])
         for name, network in list(vars(self).items()):
             setattr(self, name, bare(network))
 
@@ -261,9 +260,9 @@ class BaseAgent:
 
         It took a tenth of deep Q-learning's time on CartPole.
         """
-        model, modules = self._modules
-        if model is not self.model:
-            model, modules = self.model, [*self.model.modules()]
+        model, (known, modules) = bare(self.model), self._modules
+        if known is not model:
+            modules = [*model.modules()]
             own = (type(m).train is torch.nn.Module.train for m in modules)
             if not all(own) or any("training" not in m.__dict__ for m in modules):
                 modules = []  # a user's module has something of its own to do

@@ -295,6 +295,7 @@ class AsyncRlBase(MinibatchRlBase):
                 self._copier.shutdown()
                 self._copier = None
             if self.optimizers is not None:
+                self.agent.end_data_parallel()
                 self.optimizers.shutdown()
 
     # Snapshots and checkpoints.

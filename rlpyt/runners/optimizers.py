@@ -195,7 +195,6 @@ class Optimizers:
         self._ranks = Ranks(0, self.world_size)
         self._pool: OptimizerPool | None = None
         self._given_up = False
-        self._agent: Any = None
         self._thread = ThreadPoolExecutor(1, "optimizer ranks")
         self._others: Future[Any] | None = None  # what the other ranks do now, or did last
 
@@ -250,7 +249,6 @@ class Optimizers:
         def own() -> None:
             self._ranks.connect(self._backend, CONNECT_S, on_one_machine=True)
             agent.data_parallel()
-            self._agent = agent
 
         self.together(own, "connect")
 
@@ -325,9 +323,6 @@ class Optimizers:
         if self._pool is not None:
             self._pool.shutdown(patience_s=0.1)
             self._pool = None
-        if self._agent is not None:
-            self._agent.end_data_parallel()
-            self._agent = None
         self._ranks.leave()
 
 
