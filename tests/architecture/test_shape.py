@@ -51,11 +51,6 @@ def test_nothing_is_unpickled_but_what_parents_send_to_children():
     assert found == ["utils/serialize.py"]
 
 
-def test_a_file_can_be_read_in_one_sitting():
-    lines = {str(p.relative_to(ROOT)): len(p.read_text().splitlines()) for p in SOURCES}
-    assert {path: n for path, n in lines.items() if n > 410} == {}
-
-
 def test_importing_rlpyt_imports_no_heavy_library():
     code = (
         "import sys, rlpyt;"
