@@ -249,6 +249,16 @@ def test_normalized_advantages_have_unit_scale_over_valid_samples():
     assert y.pow(2).mean().item() == pytest.approx(1, rel=1e-5)
 
 
+@pytest.mark.parametrize(
+    "valid", [None, torch.tensor([[1.0], [0.0]])], ids=["all valid", "one valid"]
+)
+def test_a_single_valid_advantage_is_left_unscaled(valid):
+    from rlpyt.algos.pg.base import normalize
+
+    x = torch.tensor([[3.0], [7.0]]) if valid is not None else torch.tensor([[3.0]])
+    assert torch.equal(normalize(x, valid), x)
+
+
 @pytest.mark.parametrize("algo", [A2C(), PPO(minibatches=1)], ids=["a2c", "ppo"])
 def test_not_finite_loss_stops_with_iteration_and_source(algo):
     sampler, samples = sample(CategoricalPgAgent, TinyModel, algo)

@@ -173,7 +173,12 @@ class PolicyGradientAlgo(GradientAlgo):
 
 
 def normalize(advantage: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
-    """Shift and scale to mean 0 and standard deviation 1 over valid samples."""
+    """Shift and scale to mean 0 and standard deviation 1 over valid samples.
+
+    A single sample has no standard deviation, and is returned as it is.
+    """
+    if (advantage.numel() if valid is None else int(valid.sum())) < 2:
+        return advantage
     if valid is None:
         return (advantage - advantage.mean()) / torch.clamp(advantage.std(), min=EPS)
     mean = valid_mean(advantage, valid)
