@@ -1,6 +1,7 @@
 """Who runs where: the layout of a sampler, and the hardware it is given."""
 
 import math
+import os
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -16,6 +17,9 @@ from rlpyt.utils.launching.resources import is_code
 from rlpyt.utils.processes import available_cpus, pin
 
 MOST_PER_CORE = 10
+# More threads than any machine has cores would exhaust the limit on processes, which ends the
+# interpreter. A code of a larger machine stays usable.
+MOST_TORCH_THREADS = max(256, 4 * (os.cpu_count() or 1))
 
 
 @dataclass(frozen=True)
@@ -101,10 +105,10 @@ class Hardware:
             n_workers=n_workers,
             # Free workers must not inherit a master's place.
             workers_cpus=_shared_out(cpus, n_workers, groups, available if master else None),
-            worker_torch_threads=affinity.get("worker_torch_threads") or 1,
+            worker_torch_threads=_threads(affinity, "worker_torch_threads") or 1,
             master_cpus=master,
-            master_torch_threads=affinity.get("master_torch_threads")
-            or affinity.get("torch_threads"),
+            master_torch_threads=_threads(affinity, "master_torch_threads")
+            or _threads(affinity, "torch_threads"),
             cuda_idx=None if cuda_idx is None else whole_number("cuda_idx", cuda_idx, 0),
         )
 
@@ -185,6 +189,23 @@ def _of_one_process(affinity: Any) -> dict[str, Any]:
         )
     own: dict[str, Any] = placed(affinity)
     return own
+
+
+def _threads(affinity: dict[str, Any], name: str) -> int | None:
+    """A number of torch threads in an affinity; ``None`` if it is left open.
+
+    Raises:
+        TypeError, ValueError: it is not a whole number in [1, ``MOST_TORCH_THREADS``].
+    """
+    if not affinity.get(name):
+        return None
+    threads = whole_number(name, affinity[name], 1)
+    if threads > MOST_TORCH_THREADS:
+        raise ValueError(
+            f"{name}={threads} must be at most {MOST_TORCH_THREADS} on this machine. Leave it out "
+            "for one thread per core, or give the number of cores."
+        )
+    return threads
 
 
 def _of_workers(cpus: Any) -> list[list[int]]:

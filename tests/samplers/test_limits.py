@@ -14,6 +14,7 @@ import torch
 from trouble import CpuSampler, FaultyEnv, GpuSampler, nothing_left, run_into  # noqa: F401
 
 from rlpyt.errors import WorkerError
+from rlpyt.samplers.layout import Hardware
 from rlpyt.utils import memory, processes, shared
 from rlpyt.utils.shared import Arena, SharedMemoryError
 
@@ -138,6 +139,13 @@ def test_workers_that_were_forked_keep_to_one_torch_thread():
     with pytest.warns(UserWarning, match="worker_torch_threads=2 is taken for 1"):
         sampler.initialize(EchoAgent(), affinity=dict(n_workers=2, worker_torch_threads=2), seed=1)
     sampler.shutdown()
+
+
+@pytest.mark.parametrize("name", ["master_torch_threads", "worker_torch_threads"])
+def test_more_torch_threads_than_a_machine_can_start_are_refused(name):
+    assert getattr(Hardware.of({name: 40}), name) == 40  # a code of a larger machine
+    with pytest.raises(ValueError, match=f"{name}=1000000 must be at most"):
+        Hardware.of({name: 1_000_000})
 
 
 def test_limits_of_containers_count(tmp_path, monkeypatch):
