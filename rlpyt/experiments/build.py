@@ -1,10 +1,12 @@
 """From options to the objects that a script would build."""
 
-import importlib
+import functools
+import importlib.util
 import inspect
 import os
 import re
 import sys
+import sysconfig
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -72,6 +74,8 @@ TOYS = {
 }
 # Of torch.optim: the base, one that computes the loss itself, one for sparse gradients alone.
 NO_OPTIMIZERS = ("Optimizer", "LBFGS", "SparseAdam")
+# Packages that rlpyt itself needs, with functions that read files or run code, such as torch.load.
+NO_ENVIRONMENTS = ("torch", "numpy", "scipy", "pandas", "safetensors", "cloudpickle", "tyro")
 LONGEST_EPISODE = 30_000  # steps; bounds an evaluation in environments that never end
 STICKY = 0.25  # repeat probability of the ALE's versions 0 and 5
 
@@ -319,12 +323,19 @@ def _toy_class(name: str) -> Any:
 
 
 def _own_factory(env_id: str) -> Any:
-    """What "module:name" means; ``None`` if it is a gymnasium id, with its module or without."""
+    """Return what "module:name" means; ``None`` if it is a gymnasium id, with or without a module.
+
+    Raises:
+        ValueError: the module has no such name, or it is neither an environment class nor a
+            function that may return one.
+    """
     module, colon, name = env_id.partition(":")
     if not colon:
         return None
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())  # where the user's own module lies
+    if _without_environments(module):  # importing it could already do something
+        raise ValueError(_no_factory(env_id, f"a part of the module {module}"))
     found = getattr(importlib.import_module(module), name, None)  # and what it registers is known
     registered = any(known == name or known.startswith(f"{name}-v") for known in gymnasium.registry)
     if found is None and not registered:
@@ -332,7 +343,55 @@ def _own_factory(env_id: str) -> Any:
             f"{module} has no '{name}'; give module:Class, module:function, or an id that the "
             "module registers with gymnasium."
         )
+    if found is not None:
+        _check_factory(env_id, found)
     return found
+
+
+def _check_factory(env_id: str, found: Any) -> None:
+    """Check that something is an environment class, or a function that may return an environment.
+
+    Raises:
+        ValueError: it is not.
+    """
+    if not callable(found):
+        raise ValueError(_no_factory(env_id, f"a {type(found).__name__}"))
+    function = found
+    while isinstance(function, functools.partial):
+        function = function.func
+    home = getattr(function, "__module__", None) or type(function).__module__
+    if _without_environments(home):
+        raise ValueError(_no_factory(env_id, f"{function!r:.80} of the module {home}"))
+    methods = ("reset", "step", "__getattr__")  # the last: a class that passes the others on
+    if isinstance(function, type) and not (
+        hasattr(function, methods[2]) or all(hasattr(function, name) for name in methods[:2])
+    ):
+        raise ValueError(_no_factory(env_id, "a class without reset and step"))
+
+
+def _no_factory(env_id: str, got: str) -> str:
+    return (
+        f"env={env_id!r} must name an environment class, or a function that returns an "
+        f"environment, got {got}. Give module:Class or module:function of your own module or of "
+        "an installed package."
+    )
+
+
+def _without_environments(module: str) -> bool:
+    """Return True for modules of the standard library, of rlpyt outside `rlpyt.envs`, and others.
+
+    A file of the user's with the name of a standard module, such as ``test.py``, is the user's.
+    """
+    top = module.partition(".")[0]
+    if top == "rlpyt":
+        return not module.startswith("rlpyt.envs.")
+    if top not in sys.stdlib_module_names:
+        return top in NO_ENVIRONMENTS
+    spec = importlib.util.find_spec(top)
+    origin = None if spec is None else spec.origin
+    if origin in (None, "built-in", "frozen"):
+        return True
+    return Path(str(origin)).is_relative_to(sysconfig.get_path("stdlib"))
 
 
 def _family(env_id: str) -> str:

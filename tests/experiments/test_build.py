@@ -1,0 +1,84 @@
+"""What a configuration may name as an environment."""
+
+import json
+import sys
+
+import pytest
+import torch
+
+import rlpyt
+from rlpyt.experiments.build import env_recipe
+from rlpyt.experiments.options import RunOptions
+
+MODULE = """
+import functools
+import os
+from os import system
+from gymnasium.envs.classic_control import CartPoleEnv
+
+class OwnEnv(CartPoleEnv): pass
+class NoEnv: pass
+class Forwarding:
+    def __getattr__(self, name): return getattr(CartPoleEnv(), name)
+
+def make_env(**kwargs): return CartPoleEnv()
+make_rendering = functools.partial(make_env, render_mode="rgb_array")
+hidden = functools.partial(functools.partial(system), "true")
+lower = "".lower
+number = 3
+"""
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    """A user's module below the current directory."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    for name in ("factories_of_a_test", "code"):  # one has the name of a standard module
+        (tmp_path / f"{name}.py").write_text(MODULE)
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    yield "factories_of_a_test"
+    for name in ("factories_of_a_test", "code"):
+        sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize(
+    "name", ["OwnEnv", "CartPoleEnv", "Forwarding", "make_env", "make_rendering"]
+)
+def test_environment_classes_and_functions_of_the_user_are_taken(module, name):
+    assert env_recipe(f"{module}:{name}").EnvCls is getattr(sys.modules[module], name)
+
+
+def test_a_users_module_may_have_the_name_of_a_standard_one(module):
+    assert env_recipe("code:make_env").EnvCls.__module__ == "code"
+
+
+@pytest.mark.parametrize("name", ["system", "hidden", "lower", "os", "number", "NoEnv"])
+def test_what_is_no_environment_is_refused_in_a_users_module(module, name):
+    with pytest.raises(ValueError, match="must name an environment class"):
+        env_recipe(f"{module}:{name}")
+
+
+@pytest.mark.parametrize(
+    "env_id",
+    [
+        *("os:system", "posix:system", "subprocess:Popen", "builtins:exec", "this:x"),
+        *("torch:load", "numpy:load", "importlib:import_module"),
+        "rlpyt.utils.launching.exp_launcher:run_experiments",
+    ],
+)
+def test_functions_of_libraries_without_environments_are_refused_unimported(env_id):
+    with pytest.raises(ValueError, match="must name an environment class"):
+        env_recipe(env_id)
+    assert "this" not in sys.modules
+
+
+def test_a_run_directory_does_not_run_a_command(tmp_path):
+    RunOptions(algo_name="ppo", env="CartPole-v1").write(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    config |= {"env": "os:system", "env_args": {"command": f"touch {tmp_path}/executed"}}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    torch.save({"agent_state_dict": {}, "itr": 0}, tmp_path / "params.pkl")
+    with pytest.raises(ValueError, match="must name an environment class"):
+        rlpyt.load(tmp_path)
+    assert not (tmp_path / "executed").exists()
