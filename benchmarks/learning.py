@@ -1,264 +1,295 @@
-"""What the algorithms learn: runs the experiments of docs/results.md and writes its tables.
+"""Run the learning experiments, keep their data, and write docs/results.md from it.
 
-    python -m benchmarks.learning                 # all but Atari and MinAtar, in sequence
-    python -m benchmarks.learning --only CartPole # those whose name contains this
-    python -m benchmarks.learning --only minatar  # small games, from pictures of 10 x 10
-    python -m benchmarks.learning --only pong     # Atari, more than two hours
-    python -m benchmarks.sb3_dqn_pong             # the other curve beside that of dqn-pong
-    python -m benchmarks.learning --report        # no runs, only the tables of what there is
+    python -m benchmarks.learning                    # run what is missing of the cheap experiments
+    python -m benchmarks.learning --only HalfCheetah # those whose name contains this
+    python -m benchmarks.learning --only pong        # Atari: hours
+    python -m benchmarks.learning --report           # run nothing; write tables and figures
 
-Each experiment is one command line per seed, the one that the table shows. Runs are written to
-data/results; of each, once it is done, its settings, curve and evaluation are kept in
-benchmarks/results/learning, from where tables and figures (docs/images) are made. A run that is
-kept is not repeated; delete it there to repeat it.
+An experiment is one command, run once per seed. Runs are written to data/results. When one is done,
+its settings, curve, evaluation, commit and machine are kept in benchmarks/results/learning, and it
+is not run again; delete its directory there to repeat it. ``--report`` fills the tables of
+docs/results.md, between the comments that name them, and draws docs/images. A table shows only
+experiments of which every seed is kept; ``tests/test_results.py`` compares page and data.
 """
+
+from __future__ import annotations
 
 import argparse
 import csv
+import hashlib
 import json
-import platform
+import re
 import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from rlpyt.vis.curves import plot_runs, read_progress
+from benchmarks.harness import describe_machine
+from rlpyt.vis.curves import plot_runs
+from rlpyt.vis.progress import read_progress
 
 ROOT = Path(__file__).parents[1]
 RUNS = ROOT / "data" / "results"
 KEPT = ROOT / "benchmarks" / "results" / "learning"
-KEPT_COLUMNS = ("Diagnostics/CumSteps", "Diagnostics/CumTime (s)", "ReturnAverage")
+PAGE = ROOT / "docs" / "results.md"
 IMAGES = ROOT / "docs" / "images"
-SEEDS = (0, 1, 2)
-REPORT_SEEDS = (100, 101, 102, 103, 104)  # no setting was chosen on these
-LIBRARIES = ("torch", "gymnasium", "numpy", "mujoco", "ale-py", "stable-baselines3")
+FIGURE_DATA = KEPT / "figures.json"  # figure -> checksum of the data it was drawn from
+KEPT_COLUMNS = ("Diagnostics/CumSteps", "Diagnostics/CumTime (s)", "ReturnAverage")
+# Settings are chosen on seeds 0 to 4 and reported on these.
+REPORT_SEEDS = (100, 101, 102, 103, 104)
+EARLIER_SEEDS = (0, 1, 2)  # the first edition chose and reported on the same seeds
 DDQN = "--agent.dueling --algo.double-dqn --algo.prioritized-replay"
-BREAKOUT = "MinAtar/Breakout-v1 --steps 300000"
+MEMORY = (
+    "ppo toy/memory --steps 100000",
+    "a2c toy/memory --steps 200000",
+    "vtrace toy/memory --steps 100000",
+)
 # Frames of 84 x 84 and the network of Mnih et al. 2013: two convolutions, 256 hidden units.
 SMALL_PONG = (
     "--env-args '{\"frame_shape\": [84, 84]}' "
     '--agent.model \'{"channels": [16, 32], "kernel_sizes": [8, 4], "strides": [4, 2], '
     '"paddings": [0, 1], "fc_sizes": 256}\''
 )
-# Pictures a quarter as large make an update four times as fast, so twice as many fit into the hour.
-QUARTER_PONG = SMALL_PONG.replace("84, 84", "42, 42")
-MEMORY = (
-    "ppo toy/memory --steps 100000",
-    "a2c toy/memory --steps 200000",
-    "vtrace toy/memory --steps 100000",
-)
+LAYER_NORM = '--agent.args \'{"q_model_kwargs": {"layer_norm": true}}\''
+DROQ = '--agent.args \'{"q_model_kwargs": {"layer_norm": true, "dropout": 0.01}}\''
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """One row of the table."""
+    """One row of a table: a command and the seeds it is run with."""
 
     name: str
     command: str  # without seed and directory
-    seeds: tuple[int, ...]
     target: str
-    by_default: bool = True
-    program: str = "rlpyt.cli.main"  # the module that is run; of others than rlpyt's the peers'
+    seeds: tuple[int, ...] = REPORT_SEEDS
+    cheap: bool = True  # minutes; run without being named
+    program: str = "rlpyt.cli.main"  # module to run; another one for a peer library
+    folder: str = ""  # where the data are kept, `name` by default
 
     @property
     def shown(self) -> str:
-        """The command as a person would type it."""
+        """Return the command as a person would type it."""
         if self.program == "rlpyt.cli.main":
             return f"rlpyt {self.command}"
         return f"python -m {self.program} {self.command}"
 
     def directory(self, seed: int) -> Path:
-        return RUNS / self.name / f"run_{seed}"
+        """Return the directory in which a run is carried out."""
+        return RUNS / (self.folder or self.name) / f"run_{seed}"
 
     def kept(self, seed: int) -> Path:
-        """Where the essence of a run stays."""
-        return KEPT / self.name / f"run_{seed}"
+        """Return the directory in which a finished run's data are kept."""
+        return KEPT / (self.folder or self.name) / f"run_{seed}"
 
-    def arguments(self, seed: int) -> list[str]:
-        return [*shlex.split(self.command), "--seed", str(seed)]
+    @property
+    def complete(self) -> bool:
+        """Return True if the data of every seed are kept."""
+        return all((self.kept(seed) / "evaluation.json").exists() for seed in self.seeds)
+
+    @property
+    def evaluations(self) -> list[float]:
+        """Return the mean return of each seed's evaluation."""
+        return [_read(self.kept(seed) / "evaluation.json")["return_mean"] for seed in self.seeds]
 
 
-EXPERIMENTS = [
-    Experiment("ppo-CartPole", "train ppo CartPole-v1 --steps 100000", SEEDS, ">= 475"),
-    Experiment("a2c-CartPole", "train a2c CartPole-v1 --steps 300000", SEEDS, ">= 475"),
-    Experiment("vtrace-CartPole", "train vtrace CartPole-v1 --steps 300000", SEEDS, ">= 475"),
-    Experiment("ppo-Acrobot", "train ppo Acrobot-v1 --steps 200000", SEEDS, "solves: >= -100"),
-    Experiment("ppo-Pendulum", "train ppo Pendulum-v1 --steps 300000", SEEDS, "solves: >= -250"),
-    Experiment("ppo-memory-lstm", f"train {MEMORY[0]} --agent.recurrent", SEEDS, "near 1"),
-    Experiment("a2c-memory-lstm", f"train {MEMORY[1]} --agent.recurrent", SEEDS, "near 1"),
-    Experiment("vtrace-memory-lstm", f"train {MEMORY[2]} --agent.recurrent", SEEDS, "near 1"),
-    Experiment("ppo-memory-ff", f"train {MEMORY[0]}", SEEDS, "cannot: about 0.5"),
-    Experiment("a2c-memory-ff", f"train {MEMORY[1]}", SEEDS, "cannot: about 0.5"),
-    Experiment("ppo-HalfCheetah", "train ppo HalfCheetah-v5 --steps 300000", SEEDS, "a curve"),
-    Experiment(
-        "ppo-pong",
-        "train ppo pong --steps 1500000 --algo.learning-rate 5e-4 --algo.no-linear-lr-schedule "
-        f"--algo.minibatches 8 --eval-episodes 10 {SMALL_PONG}",
-        (0,),
-        ">= 10 in the curve",
-        by_default=False,
-    ),
-    Experiment("dqn-CartPole", "train dqn CartPole-v1 --steps 100000", SEEDS, ">= 475"),
-    Experiment("ddqn-CartPole", f"train dqn CartPole-v1 --steps 100000 {DDQN}", SEEDS, ">= 475"),
-    Experiment("catdqn-CartPole", "train catdqn CartPole-v1 --steps 100000", SEEDS, ">= 475"),
-    Experiment("rainbow-CartPole", "train rainbow CartPole-v1 --steps 100000", SEEDS, ">= 475"),
-    Experiment("qrdqn-CartPole", "train qrdqn CartPole-v1 --steps 100000", SEEDS, ">= 475"),
-    Experiment("iqn-CartPole", "train iqn CartPole-v1 --steps 100000", SEEDS, ">= 475"),
-    Experiment("r2d1-memory", "train r2d1 toy/memory", SEEDS, "near 1"),
-    Experiment("dqn-memory", "train dqn toy/memory --steps 20000", SEEDS, "cannot: about 0.5"),
-    Experiment("minatar-dqn", f"train dqn {BREAKOUT}", SEEDS, "a curve", by_default=False),
-    Experiment("minatar-rainbow", f"train rainbow {BREAKOUT}", SEEDS, "a curve", by_default=False),
-    Experiment("minatar-qrdqn", f"train qrdqn {BREAKOUT}", SEEDS, "a curve", by_default=False),
-    Experiment("minatar-iqn", f"train iqn {BREAKOUT}", SEEDS, "a curve", by_default=False),
-    Experiment(
-        "dqn-pong",
-        "train dqn pong --steps 400000 --sampler.kind serial --sampler.batch-T 4 "
-        "--sampler.batch-B 1 --torch-threads 1 --log-interval-steps 10000 "
-        "--algo.learning-rate 2.5e-4 --algo.n-step-return 3 --algo.min-steps-learn 10000 "
-        "--algo.replay-size 100000 --algo.eps-steps 80000 --algo.replay-ratio 16 "
-        "--algo.target-update-interval 500 --eval-episodes 10 "
-        f"{QUARTER_PONG}",
-        (0,),
-        "a curve beside Stable-Baselines3's",
-        by_default=False,
-    ),
-    Experiment("ddpg-Pendulum", "train ddpg Pendulum-v1 --steps 40000", SEEDS, ">= -200"),
-    Experiment("td3-Pendulum", "train td3 Pendulum-v1 --steps 20000", SEEDS, ">= -200"),
-    Experiment("sac-Pendulum", "train sac Pendulum-v1 --steps 20000", SEEDS, ">= -200"),
-    Experiment("sac_v-Pendulum", "train sac_v Pendulum-v1 --steps 20000", SEEDS, ">= -200"),
-    *(
-        Experiment(f"async-{name}", f"train {command} --sampler.asynchronous", SEEDS, target)
+def _rates(
+    algo: str, env: str, program: str = "rlpyt.cli.main", rates: Iterable[str] = ("3e-4", "1e-3")
+) -> list[Experiment]:
+    ours = program == "rlpyt.cli.main"
+    flags = "--torch-threads 1 --algo.learning-rate {0}" if ours else "--learning-rate {0}"
+    if ours and algo != "sac":
+        flags += " --algo.q-learning-rate {0}"
+    return [
+        Experiment(
+            f"{'' if ours else 'sb3-'}{algo}-{env}-lr{rate}",
+            f"{'train ' if ours else ''}{algo} {env}-v5 --steps 50000 {flags.format(rate)}",
+            "the better of two rates" if ours else "the peer's default rate",
+            cheap=False,
+            program=program,
+        )
+        for rate in rates
+    ]
+
+
+def _earlier(name: str, command: str, target: str, **fields: Any) -> Experiment:
+    fields = {"seeds": EARLIER_SEEDS, "cheap": False} | fields
+    return Experiment(name, command, target, **fields)
+
+
+# The tables of docs/results.md, by the name that its comments give them.
+TABLES: dict[str, list[Experiment]] = {
+    "policy-gradient": [
+        Experiment("ppo-CartPole", "train ppo CartPole-v1 --steps 100000", ">= 475"),
+        Experiment("a2c-CartPole", "train a2c CartPole-v1 --steps 300000", ">= 475"),
+        Experiment("vtrace-CartPole", "train vtrace CartPole-v1 --steps 300000", ">= 475"),
+        Experiment("ppo-Acrobot", "train ppo Acrobot-v1 --steps 200000", ">= -100"),
+        Experiment("ppo-Pendulum", "train ppo Pendulum-v1 --steps 300000", ">= -250"),
+        Experiment("ppo-memory-lstm", f"train {MEMORY[0]} --agent.recurrent", "near 1"),
+        Experiment("a2c-memory-lstm", f"train {MEMORY[1]} --agent.recurrent", "near 1"),
+        Experiment("vtrace-memory-lstm", f"train {MEMORY[2]} --agent.recurrent", "near 1"),
+        Experiment("ppo-memory-ff", f"train {MEMORY[0]}", "cannot: chance is 0.5"),
+        Experiment("a2c-memory-ff", f"train {MEMORY[1]}", "cannot: chance is 0.5"),
+        Experiment("ppo-HalfCheetah", "train ppo HalfCheetah-v5 --steps 300000", "a curve"),
+    ],
+    "q-learning": [
+        Experiment("dqn-CartPole", "train dqn CartPole-v1 --steps 100000", ">= 475"),
+        Experiment("ddqn-CartPole", f"train dqn CartPole-v1 --steps 100000 {DDQN}", ">= 475"),
+        Experiment("catdqn-CartPole", "train catdqn CartPole-v1 --steps 100000", ">= 475"),
+        Experiment("rainbow-CartPole", "train rainbow CartPole-v1 --steps 100000", ">= 475"),
+        Experiment("qrdqn-CartPole", "train qrdqn CartPole-v1 --steps 100000", ">= 475"),
+        Experiment("iqn-CartPole", "train iqn CartPole-v1 --steps 100000", ">= 475"),
+        Experiment("r2d1-memory", "train r2d1 toy/memory", "near 1"),
+        Experiment("dqn-memory", "train dqn toy/memory --steps 20000", "cannot: chance is 0.5"),
+    ],
+    "minatar": [
+        Experiment(f"minatar-{algo}", f"train {algo} MinAtar/Breakout-v1 --steps 300000",
+                   "a curve", cheap=False)
+        for algo in ("dqn", "rainbow", "qrdqn", "iqn")
+    ],
+    "pendulum": [
+        Experiment("ddpg-Pendulum", "train ddpg Pendulum-v1 --steps 40000", ">= -200"),
+        Experiment("td3-Pendulum", "train td3 Pendulum-v1 --steps 20000", ">= -200"),
+        Experiment("sac-Pendulum", "train sac Pendulum-v1 --steps 20000", ">= -200"),
+        Experiment("sac_v-Pendulum", "train sac_v Pendulum-v1 --steps 20000", ">= -200"),
+    ],
+    "control": [
+        *(
+            experiment
+            for algo in ("sac", "td3", "ddpg")
+            for env in ("HalfCheetah", "Hopper")
+            for experiment in _rates(algo, env)
+        ),
+        *(
+            experiment
+            for env in ("HalfCheetah", "Hopper")
+            for experiment in _rates("td3", env, "benchmarks.sb3_control", ["1e-3"])
+        ),
+    ],
+    "asynchronous": [
+        Experiment(f"async-{name}", f"train {command} --sampler.asynchronous", target)
         for name, command, target in (
             ("dqn-CartPole", "dqn CartPole-v1 --steps 100000", ">= 475"),
             ("sac-Pendulum", "sac Pendulum-v1 --steps 20000", ">= -200"),
             ("impala-CartPole", "impala CartPole-v1 --steps 300000", ">= 475"),
-            ("impala-memory-lstm", f"{MEMORY[2].replace('vtrace', 'impala')} --agent.recurrent",
-             "near 1"),
+            ("impala-memory-lstm",
+             f"{MEMORY[2].replace('vtrace', 'impala')} --agent.recurrent", "near 1"),
         )
-    ),
-    Experiment(
-        "async-impala-pong",
-        "train impala pong --steps 3000000 --sampler.asynchronous --sampler.batch-T 32 "
-        "--sampler.batch-B 4 --algo.learning-rate 6e-4 --algo.gae-lambda 0.95 "
-        f"--algo.normalize-advantage --eval-episodes 10 {SMALL_PONG}",
-        (0,),
-        "a curve",
-        by_default=False,
-    ),
-    *(
-        Experiment(
-            f"{by}{algo}-{env}",
-            f"{'' if by else 'train '}{algo} {env}-v5 --steps 50000",
-            seeds,
-            "at least Stable-Baselines3's" if not by else "the other's score",
-            by_default=False,
-            program="benchmarks.sb3_control" if by else "rlpyt.cli.main",
-        )
-        for env, algo, seeds in (
-            ("HalfCheetah", "sac", SEEDS),
-            ("HalfCheetah", "td3", SEEDS),
-            ("Hopper", "sac", SEEDS),
-            ("Hopper", "td3", (*SEEDS, 3, 4)),  # whose scores differ most from seed to seed
-        )
-        for by in ("", "sb3-")
-    ),
-    *(
-        Experiment(
-            f"{algo}-{env}-lr{rate}",
-            f"train {algo} {env}-v5 --steps 50000 --torch-threads 1 --algo.learning-rate {rate}"
-            + (f" --algo.q-learning-rate {rate}" if algo != "sac" else ""),
-            REPORT_SEEDS,
-            "the better of the two rates",
-            by_default=False,
-        )
-        for algo in ("sac", "td3", "ddpg")
-        for env in ("HalfCheetah", "Hopper")
-        for rate in ("3e-4", "1e-3")
-    ),
-    Experiment(  # dropout and layer norm, 4 updates a step, the least of two critics: part of DroQ
-        "sac-droq-HalfCheetah",
-        "train sac HalfCheetah-v5 --steps 25000 "
-        "--algo.replay-ratio 1024 --algo.policy-update-interval 4 "
-        '--agent.args \'{"q_model_kwargs": {"layer_norm": true, "dropout": 0.01}}\'',
-        SEEDS,
-        "more than plain SAC",
-        by_default=False,
-    ),
-    Experiment(
-        "sac-layernorm-HalfCheetah",
-        "train sac HalfCheetah-v5 --steps 50000 "
-        '--agent.args \'{"q_model_kwargs": {"layer_norm": true}}\'',
-        SEEDS,
-        "more than plain SAC",
-        by_default=False,
-    ),
-    Experiment(
-        "sac-tqc-Hopper",
-        "train sac Hopper-v5 --steps 50000 --algo.n-drop-quantiles 5 "
-        '--agent.args \'{"n_critics": 3, "q_model_kwargs": {"n_quantiles": 25}}\'',
-        SEEDS,
-        "more than plain SAC",
-        by_default=False,
-    ),
-    Experiment(
-        "sac-bfloat16-Pendulum",
-        "train sac Pendulum-v1 --steps 20000 --algo.mixed-precision",
-        SEEDS,
-        ">= -200, as in float32",
-        by_default=False,
-    ),
-]  # fmt: skip
+    ],
+    "earlier-control": [
+        _earlier("sac-HalfCheetah", "train sac HalfCheetah-v5 --steps 50000", "a curve"),
+        _earlier("sac-layernorm-HalfCheetah",
+                 f"train sac HalfCheetah-v5 --steps 50000 {LAYER_NORM}", "more than plain SAC"),
+        # Dropout, layer norm and 4 updates a step; the policy uses the smaller critic, not the
+        # mean as in the paper.
+        _earlier("sac-droq-HalfCheetah",
+                 "train sac HalfCheetah-v5 --steps 25000 --algo.replay-ratio 1024 "
+                 f"--algo.policy-update-interval 4 {DROQ}", "more than plain SAC"),
+        _earlier("sac-Hopper", "train sac Hopper-v5 --steps 50000", "the peer's score"),
+        _earlier("sb3-sac-Hopper", "sac Hopper-v5 --steps 50000", "a peer",
+                 program="benchmarks.sb3_control"),
+        _earlier("td3-Hopper", "train td3 Hopper-v5 --steps 50000", "the peer's score",
+                 seeds=(0, 1, 2, 3, 4)),
+        _earlier("sb3-td3-Hopper", "td3 Hopper-v5 --steps 50000", "a peer",
+                 seeds=(0, 1, 2, 3, 4), program="benchmarks.sb3_control"),
+        _earlier("sac-Pendulum-earlier", "train sac Pendulum-v1 --steps 20000", ">= -200",
+                 folder="sac-Pendulum"),
+        _earlier("sac-bfloat16-Pendulum",
+                 "train sac Pendulum-v1 --steps 20000 --algo.mixed-precision",
+                 ">= -200, as in float32"),
+    ],
+    "earlier-asynchronous": [
+        _earlier("async-impala-pong",
+                 "train impala pong --steps 3000000 --sampler.asynchronous --sampler.batch-T 32 "
+                 "--sampler.batch-B 4 --algo.learning-rate 6e-4 --algo.gae-lambda 0.95 "
+                 f"--algo.normalize-advantage --eval-episodes 10 {SMALL_PONG}",
+                 "a curve", seeds=(0,)),
+    ],
+}  # fmt: skip
+EXPERIMENTS = {e.name: e for table in TABLES.values() for e in table}
 
-FIGURES = {
-    "cartpole": ["ppo-CartPole", "a2c-CartPole"],
-    "acrobot": ["ppo-Acrobot"],
-    "pendulum": ["ppo-Pendulum"],
-    "memory": ["ppo-memory-lstm", "a2c-memory-lstm", "ppo-memory-ff", "a2c-memory-ff"],
-    "halfcheetah": ["ppo-HalfCheetah"],
-    "pong": ["ppo-pong"],
-    "q-cartpole": [
+# Pairs decided upon before they were run. The measure is the mean return of the final evaluation.
+COMPARISONS: dict[str, list[tuple[str, str]]] = {
+    "control": [
+        *(
+            (f"{algo}-{env}-lr1e-3", f"{algo}-{env}-lr3e-4")
+            for algo in ("sac", "td3", "ddpg")
+            for env in ("HalfCheetah", "Hopper")
+        ),
+        *((f"td3-{env}-lr1e-3", f"sb3-td3-{env}-lr1e-3") for env in ("HalfCheetah", "Hopper")),
+    ],
+    "earlier": [
+        ("sac-layernorm-HalfCheetah", "sac-HalfCheetah"),
+        ("sac-droq-HalfCheetah", "sac-HalfCheetah"),
+        ("sac-Hopper", "sb3-sac-Hopper"),
+        ("td3-Hopper", "sb3-td3-Hopper"),
+        ("sac-bfloat16-Pendulum", "sac-Pendulum-earlier"),
+    ],
+}
+
+# Figures: caption and experiments; those without all their data are left out.
+FIGURES: dict[str, tuple[str, list[str]]] = {
+    "cartpole": ("CartPole", ["ppo-CartPole", "a2c-CartPole", "vtrace-CartPole"]),
+    "acrobot": ("Acrobot", ["ppo-Acrobot"]),
+    "pendulum": ("Pendulum", ["ppo-Pendulum"]),
+    "memory": ("Memory", ["ppo-memory-lstm", "a2c-memory-lstm", "ppo-memory-ff", "a2c-memory-ff"]),
+    "halfcheetah": ("HalfCheetah", ["ppo-HalfCheetah"]),
+    "q-cartpole": ("Deep Q-learning on CartPole", [
         "dqn-CartPole", "ddqn-CartPole", "catdqn-CartPole", "rainbow-CartPole", "qrdqn-CartPole",
         "iqn-CartPole",
-    ],
-    "q-memory": ["r2d1-memory", "dqn-memory"],
-    "minatar": ["minatar-dqn", "minatar-rainbow", "minatar-qrdqn", "minatar-iqn"],
-    "dqn-pong": ["dqn-pong", "sb3-dqn-pong"],
-    "q-pendulum": ["ddpg-Pendulum", "td3-Pendulum", "sac-Pendulum", "sac_v-Pendulum"],
-    "async-cartpole": ["dqn-CartPole", "async-dqn-CartPole"],
-    "async-pendulum": ["sac-Pendulum", "async-sac-Pendulum"],
-    "impala": ["async-impala-CartPole", "async-impala-memory-lstm"],
-    "impala-pong": ["async-impala-pong"],
-    "control-halfcheetah": [
-        "sac-HalfCheetah", "sb3-sac-HalfCheetah", "td3-HalfCheetah", "sb3-td3-HalfCheetah",
-    ],
-    "control-hopper": ["sac-Hopper", "sb3-sac-Hopper", "td3-Hopper", "sb3-td3-Hopper"],
-    "control-options": ["sac-HalfCheetah", "sac-droq-HalfCheetah", "sac-layernorm-HalfCheetah"],
-    "control-bfloat16": ["sac-Pendulum", "sac-bfloat16-Pendulum"],
+    ]),
+    "q-memory": ("Memory", ["r2d1-memory", "dqn-memory"]),
+    "minatar": ("MinAtar Breakout",
+                ["minatar-dqn", "minatar-rainbow", "minatar-qrdqn", "minatar-iqn"]),
+    "q-pendulum": ("Pendulum, off-policy",
+                   ["ddpg-Pendulum", "td3-Pendulum", "sac-Pendulum", "sac_v-Pendulum"]),
+    "async-cartpole": ("DQN on CartPole, in one process and asynchronous",
+                       ["dqn-CartPole", "async-dqn-CartPole"]),
+    "async-pendulum": ("SAC on Pendulum, in one process and asynchronous",
+                       ["sac-Pendulum", "async-sac-Pendulum"]),
+    "impala": ("IMPALA", ["async-impala-CartPole", "async-impala-memory-lstm"]),
+    "impala-pong": ("IMPALA on Pong", ["async-impala-pong"]),
+    "control-rates": ("SAC, TD3 and DDPG at two learning rates", [
+        f"{algo}-{env}-lr{rate}" for algo in ("sac", "td3", "ddpg")
+        for env in ("HalfCheetah", "Hopper") for rate in ("3e-4", "1e-3")
+    ]),
+    "control-hopper": ("Hopper, SAC and TD3 beside Stable-Baselines3's",
+                       ["sac-Hopper", "sb3-sac-Hopper", "td3-Hopper", "sb3-td3-Hopper"]),
+    "control-options": ("Options of SAC on HalfCheetah", [
+        "sac-HalfCheetah", "sac-droq-HalfCheetah", "sac-layernorm-HalfCheetah",
+    ]),
+    "control-bfloat16": ("SAC on Pendulum in float32 and bfloat16",
+                         ["sac-Pendulum-earlier", "sac-bfloat16-Pendulum"]),
 }  # fmt: skip
 
 
 def run(experiment: Experiment, seed: int) -> None:
+    """Carry out one run and keep its data, unless that has been done."""
     directory, kept = experiment.directory(seed), experiment.kept(seed)
     if (kept / "evaluation.json").exists():
         return
-    command = [sys.executable, "-m", experiment.program, *experiment.arguments(seed)]
+    words = [*shlex.split(experiment.command), "--seed", str(seed)]
     print(f"$ {experiment.shown} --seed {seed}", flush=True)
     quietly = ["--no-video"] if experiment.program == "rlpyt.cli.main" else []
-    subprocess.run([*command, "--run-dir", directory, *quietly], check=True, cwd=ROOT)
+    subprocess.run(
+        [sys.executable, "-m", experiment.program, *words, "--run-dir", directory, *quietly],
+        check=True,
+        cwd=ROOT,
+    )
     keep(directory, kept)
 
 
 def keep(directory: Path, kept: Path) -> None:
-    """Copy what tables and figures need of a finished run."""
+    """Copy what tables and figures need of a finished run, and where it was made."""
     kept.mkdir(parents=True, exist_ok=True)
-    settings = json.loads((directory / "config.json").read_text())
+    settings = _read(directory / "config.json")
     settings.pop("run_dir", None)
-    (kept / "config.json").write_text(json.dumps(settings, indent=1) + "\n")
+    _write(kept / "config.json", settings)
     with (
         (directory / "progress.csv").open(newline="") as source,
         (kept / "progress.csv").open("w", newline="") as target,
@@ -266,42 +297,147 @@ def keep(directory: Path, kept: Path) -> None:
         writer = csv.DictWriter(target, KEPT_COLUMNS, extrasaction="ignore", lineterminator="\n")
         writer.writeheader()
         writer.writerows(csv.DictReader(source))
+    commit = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    _write(kept / "machine.json", {"commit": commit.stdout.strip()} | describe_machine())
     if (directory / "evaluation.json").exists():
         shutil.copyfile(directory / "evaluation.json", kept / "evaluation.json")
 
 
-def row(experiment: Experiment) -> str | None:
-    returns, seconds, best = [], [], []
-    for seed in experiment.seeds:
-        directory = experiment.kept(seed)
-        if not (directory / "evaluation.json").exists():
-            return None
-        returns.append(json.loads((directory / "evaluation.json").read_text())["return_mean"])
-        progress = read_progress(directory)
-        seconds.append(progress["Diagnostics/CumTime (s)"][-1])
-        best.append(np.nanmax(progress["ReturnAverage"]))
-    evaluated = ", ".join(f"{r:.1f}" for r in returns)
-    curve = ", ".join(f"{r:.1f}" for r in best)
-    seeds = ", ".join(map(str, experiment.seeds))
-    return (
-        f"| {experiment.name} | `{experiment.shown}` | {seeds} | "
-        f"{experiment.target} | {evaluated} | {curve} | {np.mean(seconds):.0f} s |"
+def table(name: str) -> str:
+    """Return a table of docs/results.md as Markdown, made from the kept data alone."""
+    shown = [e for e in TABLES[name] if e.complete]
+    if not shown:
+        return "No experiment has all its data yet."
+    columns = ["experiment", "command", "expected", "seeds", "evaluation", "mean", "last 100"]
+    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    for e in shown:
+        last = [read_progress(e.kept(seed))["ReturnAverage"][-1] for seed in e.seeds]
+        lines.append(
+            f"| {e.name} | `{e.shown}` | {e.target} | {', '.join(map(str, e.seeds))} "
+            f"| {_returns(e.evaluations)} | {np.mean(e.evaluations):.1f} | {_returns(last)} |"
+        )
+    return "\n".join([*lines, "", _provenance(shown)])
+
+
+def comparisons(name: str) -> str:
+    """Return a table of comparisons as Markdown.
+
+    The p-value is that of an exact two-sided permutation test of the difference of means.
+    """
+    from scipy.stats import permutation_test
+
+    def difference(x: Any, y: Any, axis: int = -1) -> Any:
+        return np.mean(x, axis=axis) - np.mean(y, axis=axis)
+
+    lines = ["| experiment | compared with | means | difference | p |", "|---" * 5 + "|"]
+    pairs = [p for p in COMPARISONS[name] if all(EXPERIMENTS[e].complete for e in p)]
+    if not pairs:
+        return "No pair has all its data yet."
+    for ours, theirs in pairs:
+        x, y = EXPERIMENTS[ours].evaluations, EXPERIMENTS[theirs].evaluations
+        test = permutation_test((x, y), difference, vectorized=True, n_resamples=np.inf)
+        lines.append(
+            f"| {ours} | {theirs} | {np.mean(x):.1f}, {np.mean(y):.1f} "
+            f"| {test.statistic:+.1f} | {test.pvalue:.2f} |"
+        )
+    return "\n".join(lines)
+
+
+def figures(names: Iterable[str]) -> str:
+    """Return the Markdown of those figures that can be drawn."""
+    return "\n".join(
+        f"![{FIGURES[name][0]}](images/{name}.png)" for name in names if _figure_runs(name)
     )
 
 
+def render(page: str) -> str:
+    """Return docs/results.md with its tables and figures made anew; its other text stays.
+
+    Raises:
+        ValueError: a comment of the page names a table or figure that is not defined.
+    """
+
+    def fill(match: re.Match[str]) -> str:
+        kind, names = match["kind"], match["names"].split()
+        known = FIGURES if kind == "figures" else TABLES if kind == "table" else COMPARISONS
+        if unknown := [name for name in names if name not in known]:
+            raise ValueError(
+                f"docs/results.md names the {kind} {unknown[0]!r}, which benchmarks/learning.py "
+                f"does not define. Choose from {', '.join(known)}."
+            )
+        if kind == "figures":
+            body = figures(names)
+        else:
+            body = "\n".join(map(table if kind == "table" else comparisons, names))
+        return f"<!-- {kind} {match['names']} -->\n\n{body}\n\n<!-- end of {kind} -->"
+
+    return re.sub(
+        r"<!-- (?P<kind>table|comparisons|figures) (?P<names>[\w -]+) -->.*?"
+        r"<!-- end of (?P=kind) -->",
+        fill,
+        page,
+        flags=re.S,
+    )
+
+
+def figure_checksums() -> dict[str, str]:
+    """Return a checksum of the data of each figure that can be drawn."""
+    sums = {}
+    for figure in FIGURES:
+        if runs := _figure_runs(figure):
+            digest = hashlib.sha256()
+            for path in runs:
+                digest.update((path / "progress.csv").read_bytes())
+            sums[figure] = digest.hexdigest()
+    return sums
+
+
 def report() -> None:
-    columns = ["experiment", "command", "seeds", "asked for", "evaluation", "best row", "time"]
-    print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
-    for experiment in EXPERIMENTS:
-        line = row(experiment)
-        if line:
-            print(line)
-    libraries = ", ".join(f"{name} {version(name)}" for name in LIBRARIES)
-    print(f"\nPython {platform.python_version()}, {libraries}.")
-    for figure, names in FIGURES.items():
-        paths = [KEPT / name for name in names]
-        if all(path.exists() for path in paths):
-            print(plot_runs(paths, IMAGES / f"{figure}.png"))
+    """Write the tables into docs/results.md and draw the figures whose data have changed."""
+    PAGE.write_text(render(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    drawn = _read(FIGURE_DATA) if FIGURE_DATA.exists() else {}
+    sums = figure_checksums()
+    for figure, checksum in sums.items():
+        if drawn.get(figure) != checksum:
+            print(plot_runs(_figure_runs(figure), IMAGES / f"{figure}.png"))
+    _write(FIGURE_DATA, sums)
+    missing = [e.name for e in EXPERIMENTS.values() if not e.complete]
+    print(f"{len(EXPERIMENTS) - len(missing)} experiments in the tables; without all their data: ")
+    print("\n".join(f"  {name}" for name in missing))
+
+
+def _runs(experiments: Iterable[Experiment]) -> list[Path]:
+    return [e.kept(seed) for e in experiments for seed in e.seeds]
+
+
+def _figure_runs(figure: str) -> list[Path]:
+    return _runs(e for name in FIGURES[figure][1] if (e := EXPERIMENTS[name]).complete)
+
+
+def _provenance(experiments: Iterable[Experiment]) -> str:
+    """Return a line that names the machines and commits of some experiments' runs."""
+    made: dict[str, set[str]] = {}
+    for path in _runs(experiments):
+        machine = _read(path / "machine.json")
+        processor = f"{machine['processor']}, {machine['cores']} cores"
+        made.setdefault(processor, set()).add(machine["commit"][:10])
+    return "Machines and commits: " + "; ".join(
+        f"{processor} ({', '.join(sorted(commits))})" for processor, commits in sorted(made.items())
+    )
+
+
+def _returns(values: Iterable[float]) -> str:
+    return ", ".join(f"{value:.1f}" for value in values)
+
+
+def _read(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def _write(path: Path, content: Any) -> None:
+    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 def main() -> None:
@@ -309,10 +445,10 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--only", default="", help="experiments whose name contains this")
-    parser.add_argument("--report", action="store_true", help="run nothing, write the tables")
+    parser.add_argument("--report", action="store_true", help="run nothing, write the page")
     args = parser.parse_args()
-    for experiment in EXPERIMENTS:
-        chosen = args.only in experiment.name if args.only else experiment.by_default
+    for experiment in EXPERIMENTS.values():
+        chosen = args.only in experiment.name if args.only else experiment.cheap
         for seed in experiment.seeds if chosen and not args.report else ():
             run(experiment, seed)
     report()

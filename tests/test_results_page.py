@@ -1,0 +1,59 @@
+"""docs/results.md shows what the kept data say, and nothing else."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from benchmarks import learning
+
+PAGE = learning.PAGE.read_text(encoding="utf-8")
+SHOWN = [e for e in learning.EXPERIMENTS.values() if e.complete]
+
+
+def test_tables_of_the_page_are_those_of_the_data():
+    assert learning.render(PAGE) == PAGE
+
+
+def test_a_changed_evaluation_changes_the_page(monkeypatch, tmp_path):
+    experiment = SHOWN[0]
+    copy = tmp_path / "evaluation.json"
+    copy.write_text(json.dumps({"return_mean": 12345.6}))
+    original = learning._read
+    first = experiment.kept(experiment.seeds[0]) / "evaluation.json"
+    monkeypatch.setattr(learning, "_read", lambda p: original(copy if p == first else p))
+    assert "12345.6" in learning.render(PAGE) and "12345.6" not in PAGE
+
+
+def test_figures_of_the_page_are_drawn_from_the_kept_curves():
+    drawn = json.loads(learning.FIGURE_DATA.read_text())
+    assert drawn == learning.figure_checksums()
+    on_page = re.findall(r"images/([\w-]+)\.png", PAGE)
+    assert set(on_page) <= set(drawn)
+    assert [name for name in on_page if not (learning.IMAGES / f"{name}.png").exists()] == []
+
+
+def test_no_table_of_the_page_has_numbers_without_data():
+    blocks = r"<!-- (\w+) [\w -]+ -->.*?<!-- end of \1 -->"
+    assert "|" not in re.sub(blocks, "", PAGE, flags=re.S)
+
+
+@pytest.mark.parametrize("experiment", SHOWN, ids=lambda e: e.name)
+def test_every_run_keeps_settings_curve_evaluation_commit_and_machine(experiment):
+    for seed in experiment.seeds:
+        kept = experiment.kept(seed)
+        config, machine, evaluation = (
+            json.loads((kept / f"{name}.json").read_text())
+            for name in ("config", "machine", "evaluation")
+        )
+        assert config["seed"] == seed
+        assert re.fullmatch(r"[0-9a-f]{40}", machine["commit"])
+        assert machine["processor"] and machine["cores"] and machine["versions"]["torch"]
+        assert np.mean(evaluation["returns"]) == pytest.approx(evaluation["return_mean"])
+        assert len((kept / "progress.csv").read_text().splitlines()) > 5
+
+
+def test_an_unknown_table_is_refused():
+    with pytest.raises(ValueError, match="table 'nothing'"):
+        learning.render("<!-- table nothing -->\n<!-- end of table -->")
