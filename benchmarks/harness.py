@@ -19,6 +19,7 @@ import multiprocessing
 import os
 import platform
 import statistics
+import subprocess
 import sys
 import time
 import traceback
@@ -31,7 +32,7 @@ import psutil
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 PATIENCE_S = 300.0  # beyond a window's length; starting may include compilation
-QUIET = 0.05  # share of the cores that may be in use by others; beyond it, say so
+QUIET = 0.05  # share of the cores that others may use; beyond it no table is written
 LIBRARIES = ("torch", "numpy", "gymnasium", "ale-py", "stable-baselines3")
 
 
@@ -90,7 +91,7 @@ class Row:
     target_return: float | None = None
     steps_to_target: int | None = None
     ratio: float | None = None  # of medians, to the first contender of the setting
-    disturbance: float = 0.0  # greatest share of all cores in use while every contender waited
+    disturbance: float = 0.0  # share of all cores used by processes that are not contenders
     problem: str = ""  # why nothing was measured
 
 
@@ -151,6 +152,31 @@ class ContenderProcess:
             self._process.join()
 
 
+class OtherLoad:
+    """Share of all cores that other processes, or other virtual machines, use from now on."""
+
+    def __init__(self) -> None:
+        self._start = self._read()
+
+    def share(self) -> float:
+        """Return the share between 0 and 1; this process and its descendants do not count."""
+        elapsed, others = (now - then for now, then in zip(self._read(), self._start, strict=True))
+        return max(0.0, others / (elapsed * (os.cpu_count() or 1)))
+
+    @staticmethod
+    def _read() -> tuple[float, float]:
+        """Return wall time and the processor time that others have used, in seconds."""
+        total = psutil.cpu_times()
+        busy = sum(total) - total.idle - getattr(total, "iowait", 0.0)
+        busy -= getattr(total, "guest", 0.0) + getattr(total, "guest_nice", 0.0)  # within user
+        own = 0.0
+        this = psutil.Process()
+        for process in (this, *this.children(recursive=True)):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                own += sum(process.cpu_times()[:4])  # user, system, and those of reaped children
+        return time.perf_counter(), busy - own
+
+
 def measure_setting(setting: Setting, windows: int, seconds: float) -> list[Row]:
     """Measure every contender of a setting, in turn, ``windows`` times for ``seconds`` each."""
     rows = [
@@ -164,10 +190,9 @@ def measure_setting(setting: Setting, windows: int, seconds: float) -> list[Row]
             running.append((row, process))
             warm_up = _measure_into(row, process, 0)
             row.start_s = warm_up.seconds if warm_up else None
+        load = OtherLoad()
         for window in range(windows):
-            disturbance = psutil.cpu_percent(interval=0.5) / 100  # everybody waits now
             for row, process in running:
-                row.disturbance = max(row.disturbance, disturbance)
                 if row.problem:
                     continue
                 measured = _measure_into(row, process, seconds)
@@ -175,6 +200,8 @@ def measure_setting(setting: Setting, windows: int, seconds: float) -> list[Row]
                     row.rates.append(measured.steps / measured.seconds)
                     _say(f"{setting.name} | window {window + 1}/{windows} | {row.contender}: "
                          f"{row.rates[-1]:,.0f} steps/s")  # fmt: skip
+        for row in rows:
+            row.disturbance = load.share()
     finally:
         for _, process in running:
             process.close()
@@ -209,14 +236,19 @@ def markdown_table(rows: Sequence[Row]) -> str:
 
 
 def describe_machine() -> dict[str, Any]:
-    """Processor, cores, versions and date: without them a number says nothing."""
+    """Return commit, processor, cores, load, versions and date, which each result is kept with."""
     versions = {"python": platform.python_version()}
     for library in LIBRARIES:
         try:
             versions[library] = importlib.metadata.version(library)
         except importlib.metadata.PackageNotFoundError:
             versions[library] = "absent"
+    root = Path(__file__).parents[1]
+    commit = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=root, capture_output=True, text=True, check=False
+    )
     return {
+        "commit": commit.stdout.strip() or "unknown",
         "date": datetime.date.today().isoformat(),
         "processor": _processor_name(),
         "cores": len(os.sched_getaffinity(0))
@@ -247,27 +279,50 @@ def main(
     for env in settings if args.env == "all" else [args.env]:
         for setting in settings[env]:
             rows += measure_setting(_only(setting, args.only), args.windows, args.seconds)
+    publish(
+        Path(args.output),
+        machine,
+        rows,
+        f"{args.windows} windows of {args.seconds:g} s each, in turn; ratio of medians to the "
+        f"first row of the setting.\n\n{markdown_table(rows)}",
+        title=title,
+        command=[f"benchmarks.{title}", *sys.argv[1:]],
+        windows=args.windows,
+        seconds=args.seconds,
+    )
+    return rows
+
+
+def publish(
+    output: Path, machine: dict[str, Any], rows: Sequence[Row], table: str, **about: Any
+) -> None:
+    """Print a table under a line on commit and machine; write it and its numbers.
+
+    Args:
+        output: the JSON file; the Markdown lies beside it.
+        about: further fields of the JSON, such as title and command.
+
+    Raises:
+        SystemExit: others used more than 5 % of the cores; nothing is written.
+    """
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
-    noisy = max(row.disturbance for row in rows) > QUIET
+    disturbance = max(row.disturbance for row in rows)
     report = (
-        f"{machine['date']}, {machine['processor']}, {machine['cores']} cores, load before "
-        f"{machine['load_before']:.1f}; {versions}.\n{args.windows} windows of {args.seconds:g} s "
-        f"each, in turn; ratio of medians to the first row of the setting. While all contenders "
-        f"waited, at most {max(row.disturbance for row in rows):.0%} of the cores were in use"
-        f"{' (a quiet machine shows under 5%)' if noisy else ''}.\n\n"
-        f"{markdown_table(rows)}\n"
+        f"{machine['date']}, commit {machine['commit'][:10]}, {machine['processor']}, "
+        f"{machine['cores']} cores, load before {machine['load_before']:.1f}, others used "
+        f"{disturbance:.0%} of the cores; {versions}.\n{table}\n"
     )
     print(f"\n{report}")
-    output = Path(args.output)
+    if disturbance > QUIET:
+        sys.exit(
+            f"Nothing written: other processes must use at most {QUIET:.0%} of the cores, "
+            f"got {disturbance:.0%}. Stop them and measure again."
+        )
     output.parent.mkdir(parents=True, exist_ok=True)
-    command = [f"benchmarks.{title}", *sys.argv[1:]]
-    results = {"title": title, "command": command, "machine": machine,
-               "windows": args.windows, "seconds": args.seconds,
-               "rows": [dataclasses.asdict(row) for row in rows]}  # fmt: skip
+    results = about | {"machine": machine, "rows": [dataclasses.asdict(row) for row in rows]}
     output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     output.with_suffix(".md").write_text(report, encoding="utf-8")
     print(f"written: {output} and {output.with_suffix('.md')}")
-    return rows
 
 
 def _parse(

@@ -297,10 +297,7 @@ def keep(directory: Path, kept: Path) -> None:
         writer = csv.DictWriter(target, KEPT_COLUMNS, extrasaction="ignore", lineterminator="\n")
         writer.writeheader()
         writer.writerows(csv.DictReader(source))
-    commit = subprocess.run(
-        ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    _write(kept / "machine.json", {"commit": commit.stdout.strip()} | describe_machine())
+    _write(kept / "machine.json", describe_machine())
     if (directory / "evaluation.json").exists():
         shutil.copyfile(directory / "evaluation.json", kept / "evaluation.json")
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import gc
-import json
 import statistics
 import sys
 from collections.abc import Iterator
@@ -130,23 +129,15 @@ def main(argv: list[str] | None = None) -> None:
             chosen = harness._only(_smaller(setting, args.capacity), args.only)
             windows = 1 if name == "memory" else args.windows
             rows += harness.measure_setting(chosen, windows, args.seconds)
-    versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
-    disturbance = max(row.disturbance for row in rows)
-    report = (
-        f"{machine['date']}, {machine['processor']}, {machine['cores']} cores, load before "
-        f"{machine['load_before']:.1f}; {versions}.\n{args.windows} windows of {args.seconds:g} s "
-        f"each, in turn, one thread; medians; ratio to rlpyt, above 1 where rlpyt is better. While "
-        f"all contenders waited, at most {disturbance:.0%} of the cores were in use.\n\n"
-        f"{_table(rows)}\n"
+    harness.publish(
+        Path(args.output),
+        machine,
+        rows,
+        f"{args.windows} windows of {args.seconds:g} s each, in turn, one thread; medians; ratio "
+        f"to rlpyt, above 1 where rlpyt is better.\n\n{_table(rows)}",
+        title="replay",
+        command=["benchmarks.replay", *sys.argv[1:]],
     )
-    print(f"\n{report}")
-    output = Path(args.output)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    results = {"title": "replay", "command": ["benchmarks.replay", *sys.argv[1:]],
-               "machine": machine, "rows": [dataclasses.asdict(row) for row in rows]}  # fmt: skip
-    output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-    output.with_suffix(".md").write_text(report, encoding="utf-8")
-    print(f"written: {output} and {output.with_suffix('.md')}")
 
 
 def _setting(name: str, task: Task, what: str, n: int, peers: Any = None) -> Setting:
