@@ -172,6 +172,8 @@ class Feed:
             lost = self._halted = self._told or after_failure
             self._paused = True
             self._wait_for(lambda: not self._busy and (lost or not self._collected), anyway=lost)
+            if not lost:  # a thread may have failed with its last task
+                self._raise_error()
         try:
             yield
         except BaseException:  # of a process that the optimizer's thread itself asked for its state

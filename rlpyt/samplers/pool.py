@@ -72,6 +72,7 @@ class Pool:
         self._beat = beat
         self._number = 0
         self._warned = False
+        self._failed = ""  # the first line of the error after which all processes were ended
         context = processes.start_context(start_method)
         processes.check_files_for(len(specs))
         self.processes: list[Any] = []
@@ -118,9 +119,9 @@ class Pool:
     def call_each(self, method: str, arguments: list[Any], meanwhile: Any = None) -> list[Any]:
         """As ``call``, with arguments of its own for each process."""
         if not self.processes:
-            raise WorkerError(
-                f"the {self.who}s are gone: the sampler was shut down or failed before."
-            )
+            plural = f"{self.who}es" if self.who.endswith("s") else f"{self.who}s"
+            why = self._failed or "the sampler was shut down"
+            raise WorkerError(f"the {plural} are gone: {why.rstrip('.')}. Initialize it again.")
         self._number += 1
         try:
             for pipe, args in zip(self._pipes, arguments, strict=True):
@@ -132,7 +133,9 @@ class Pool:
             if meanwhile is not None:
                 meanwhile(self.replied)
             return self._gather()
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, WorkerError):
+                self._failed = str(error).partition("\n")[0]
             self.shutdown()
             raise
 
