@@ -12,6 +12,7 @@ from rlpyt.experiments import rundir
 from rlpyt.experiments.options import RunOptions
 from rlpyt.experiments.run import load
 from rlpyt.experiments.video import record_video
+from rlpyt.utils.files import write_text
 
 
 def finish(options: RunOptions, run_dir: Path) -> None:
@@ -21,7 +22,7 @@ def finish(options: RunOptions, run_dir: Path) -> None:
         result = trained.evaluate(options.eval_episodes)
         print(f"Evaluation: {result}")
         text = json.dumps(result.as_dict(), indent=2) + "\n"
-        (run_dir / rundir.EVALUATION).write_text(text, encoding="utf-8")
+        write_text(run_dir / rundir.EVALUATION, text)
     _optional("learning curve", draw_curve, [run_dir], run_dir / rundir.CURVE)
     if options.video:
         _optional("video", record_video, trained, run_dir / rundir.VIDEO)

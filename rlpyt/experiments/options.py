@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from rlpyt.utils.files import write_text
 from rlpyt.version import VERSION
 
 FORMAT = 1  # of config.json; raised when an older reader would misread it
@@ -121,7 +122,7 @@ class RunOptions(Settings):
     def write(self, run_dir: Path) -> None:
         """Write ``config.json``: plain JSON, readable by people and by :func:`read_options`."""
         text = json.dumps(self.as_dict(), indent=2) + "\n"
-        (run_dir / CONFIG).write_text(text, encoding="utf-8")
+        write_text(run_dir / CONFIG, text)
 
 
 def read_options(run_dir: Path | str) -> RunOptions:

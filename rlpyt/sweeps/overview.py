@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from rlpyt.utils.files import write_text
 from rlpyt.utils.words import counted
 
 PathLike = str | os.PathLike[str]
@@ -24,12 +25,12 @@ def log_exps_tree(exp_dir: PathLike, log_dirs: Sequence[PathLike], runs_per_sett
         *map(str, log_dirs),
     ]
     Path(exp_dir).mkdir(parents=True, exist_ok=True)
-    Path(exp_dir, TREE).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write_text(Path(exp_dir, TREE), "\n".join(lines) + "\n")
 
 
 def log_num_launched(exp_dir: PathLike, n: int, total: int) -> None:
     """Write ``num_launched.txt``: how many runs have begun so far; a full disk does not matter."""
     try:
-        Path(exp_dir, NUM_LAUNCHED).write_text(f"{n} of {total} launched\n", encoding="utf-8")
+        write_text(Path(exp_dir, NUM_LAUNCHED), f"{n} of {total} launched\n")
     except OSError:
         return

@@ -27,7 +27,7 @@ import safetensors.torch
 import torch
 
 from rlpyt.errors import RlpytError
-from rlpyt.utils.files import sync_directory, sync_file
+from rlpyt.utils.files import naming, sync_directory, sync_file
 from rlpyt.utils.identify import describe_file
 from rlpyt.utils.state_codec import EncodedState, decode_state, encode_state, write_safetensors
 from rlpyt.version import VERSION
@@ -197,7 +197,7 @@ class _HashingFile:
 
 def _write(path: Path, write_to: Callable[[Any], object]) -> dict[str, Any]:
     """Create and fsync a file; returns its entry in the manifest."""
-    with open(path, "xb") as file:
+    with naming(path), open(path, "xb") as file:
         hashing = _HashingFile(file)
         write_to(hashing)
         sync_file(file)

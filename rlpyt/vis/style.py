@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rlpyt.utils.files import atomic_write
 from rlpyt.vis.grouping import natural_key
 from rlpyt.vis.progress import PathLike
 
@@ -149,7 +150,8 @@ def save(figure: Figure, path: PathLike) -> Path:
     """
     output = check_output(path)
     output.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(output)
+    with atomic_write(output) as file:
+        figure.savefig(file, format=output.suffix[1:].lower())
     return output
 
 

@@ -1,11 +1,15 @@
 """Files are written whole or stay as they were; devices and pipes are written to."""
 
 import os
+import resource
 import stat
+from contextlib import contextmanager
 
 import pytest
 
-from rlpyt.utils.files import atomic_write
+from rlpyt.experiments.options import CONFIG, RunOptions
+from rlpyt.utils.files import atomic_write, write_text
+from rlpyt.utils.logging.sinks import CsvSink, TextFile
 
 
 def write(path, content=b"new"):
@@ -42,3 +46,42 @@ def test_a_directory_is_not_replaced(tmp_path):
     with pytest.raises(OSError):
         write(tmp_path)
     assert tmp_path.is_dir()
+
+
+@contextmanager
+def files_of_at_most(n_bytes):
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def add_a_column(path):
+    sink = CsvSink(path, append=True)
+    sink.write({"a": 1, "a_new_column": 2})
+
+
+@pytest.mark.parametrize(
+    "name, write_again",
+    [
+        (CONFIG, lambda path: RunOptions(algo_name="ppo", env="CartPole-v1").write(path.parent)),
+        ("evaluation.json", lambda path: write_text(path, "{}" * 50)),
+        ("progress.csv", add_a_column),
+        ("debug.log", lambda path: TextFile(path).write("a line")),
+    ],
+)
+def test_a_limit_is_named_with_the_file_and_the_old_content_stays(name, write_again, tmp_path):
+    path = tmp_path / name
+    path.write_text("a\n0\n")
+    match = rf"File too large \(the limit is 4 bytes; see `ulimit -f`\): '.*{name}'"
+    with files_of_at_most(4), pytest.raises(OSError, match=match):
+        write_again(path)
+    assert path.read_text() == "a\n0\n" and os.listdir(tmp_path) == [name]
+
+
+def test_a_full_disk_is_named_with_what_is_free(tmp_path):
+    (tmp_path / "file").symlink_to("/dev/full")
+    with pytest.raises(OSError, match=r"No space left on device \(.* MiB are free\): '.*file'"):
+        write(tmp_path / "file")

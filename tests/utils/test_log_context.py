@@ -229,6 +229,13 @@ def dead_pid():
     return child.pid
 
 
+def test_a_lock_that_links_to_nowhere_is_refused(tmp_path):
+    (tmp_path / "run.lock").symlink_to("nowhere")
+    with pytest.raises(RunDirectoryError, match="got a symbolic link to nowhere.*Remove it"):
+        with run_context(tmp_path, 0, "run"):
+            pass
+
+
 @pytest.mark.parametrize(
     "content",
     [

@@ -73,8 +73,13 @@ class RunLock:
         with _one_at_a_time(self.path.parent):
             while not self._create():
                 content = self._read()
-                if content is None:
+                if content is None and not self.path.is_symlink():
                     continue
+                if content is None:  # a link to nowhere, which can neither be read nor created
+                    raise RunDirectoryError(
+                        f"{self.path} must be a file, got a symbolic link to "
+                        f"{os.readlink(self.path)}, which does not exist. Remove it."
+                    )
                 owner = _parse(content)
                 if self._is_live(owner):
                     raise RunDirectoryError(self.refusal(owner))

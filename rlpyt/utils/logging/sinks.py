@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Protocol
 
-from rlpyt.utils.files import atomic_write
+from rlpyt.utils.files import atomic_write, naming
 
 Row = dict[str, Any]
 
@@ -86,7 +86,8 @@ class TextFile:
 
     def write(self, line: str) -> None:
         """Append a line."""
-        self._file.write(f"{line}\n".encode(errors="backslashreplace"))
+        with naming(self._file.name):
+            self._file.write(f"{line}\n".encode(errors="backslashreplace"))
 
     def close(self) -> None:
         """Close the file."""
@@ -111,7 +112,8 @@ class CsvSink:
         if append and self.path.exists():
             self._adopt()
         else:
-            self.path.write_bytes(b"")
+            with atomic_write(self.path):
+                pass
 
     def write(self, row: Row, step: int = 0) -> None:
         """Append a row; on error the file is left as it was."""
@@ -122,7 +124,7 @@ class CsvSink:
             self.columns = new
         cells = [_cell(row[name]) if name in row else "" for name in self.columns]
 
-        with open(self.path, "ab", buffering=0) as file:
+        with naming(self.path), open(self.path, "ab", buffering=0) as file:
             start = file.tell()
             lines = [cells] if start else [self.columns, cells]
             try:
