@@ -31,40 +31,60 @@ SERVED = [GpuSampler, AlternatingSampler, NoOverlapAlternatingSampler]
 T, B = 6, 4
 
 
+def served(sync, steps):
+    """Yield each step between receiving its actions and posting its results."""
+    sync.obs_ready.release()
+    for t in range(steps):
+        sync.act_ready.acquire()
+        yield t
+        sync.obs_ready.release()
+
+
+class Player:
+    """Steps environments into the record shared with the server, and counts trajectories."""
+
+    def __init__(self, envs, record, make_info, on_end):
+        self.envs, self.record, self.make_info, self.on_end = envs, record, make_info, on_end
+
+    def step(self, infos):
+        """Replace actions by their results; return the environments' infos."""
+        return [self._step(b, infos) for b in range(len(self.envs))]
+
+    def _step(self, b, infos):
+        asked, env = self.record[b], self.envs[b]
+        result = env.step(asked.action)
+        infos[b].step(asked.observation, asked.action, *result[1:3], asked.agent_info, result[3])
+        observation = result.observation
+        if result.env_info.traj_done:
+            self.on_end(infos[b].terminate(observation))
+            infos[b], observation = self.make_info(), env.reset()
+        self.record.observation[b], self.record.done[b] = observation, result.done
+        self.record.reward[b] = result.reward
+        return result.env_info
+
+
 class HandWrittenCollector(DecorrelatingStartCollector):
-    mid_batch_reset = True
+    """Copies the shared record into the batch before and after each step."""
+
+    before = {"observation": "env", "action": "agent", "agent_info": "agent"}
+    after = {"reward": "env", "done": "env"}
 
     def collect_batch(self, agent_inputs, traj_infos, itr):
         assert self.agent is None and isinstance(agent_inputs, AgentInputs)
-        act_ready, obs_ready = self.sync.act_ready, self.sync.obs_ready
-        step = self.step_buffer_np
-        agent_buf, env_buf = self.samples_np.agent, self.samples_np.env
-        completed = []
-        agent_buf.prev_action[0] = step.action
-        env_buf.prev_reward[0] = step.reward
-        obs_ready.release()
-        for t in range(self.batch_T):
-            env_buf.observation[t] = step.observation
-            act_ready.acquire()
-            for b, env in enumerate(self.envs):
-                o, r, d, env_info = env.step(step.action[b])
-                traj_infos[b].step(
-                    step.observation[b], step.action[b], r, d, step.agent_info[b], env_info
-                )
-                if getattr(env_info, "traj_done", d):
-                    completed.append(traj_infos[b].terminate(o))
-                    traj_infos[b] = self.TrajInfoCls()
-                    o = env.reset()
-                step.observation[b] = o
-                step.reward[b] = r
-                step.done[b] = d
-                env_buf.env_info[t, b] = env_info
-            agent_buf.action[t] = step.action
-            env_buf.reward[t] = step.reward
-            env_buf.done[t] = step.done
-            agent_buf.agent_info[t] = step.agent_info
-            obs_ready.release()
-        return agent_inputs, traj_infos, completed
+        ended, record = [], self.step_buffer_np
+        player = Player(self.envs, record, self.TrajInfoCls, ended.append)
+        self.samples_np.agent.prev_action[0] = agent_inputs.prev_action
+        self.samples_np.env.prev_reward[0] = agent_inputs.prev_reward
+        for t in served(self.sync, self.batch_T):
+            self.copy(t, self.before)
+            for b, env_info in enumerate(player.step(traj_infos)):
+                self.samples_np.env.env_info[t, b] = env_info
+            self.copy(t, self.after)
+        return agent_inputs, traj_infos, ended
+
+    def copy(self, t, fields):
+        for field, part in fields.items():
+            getattr(getattr(self.samples_np, part), field)[t] = getattr(self.step_buffer_np, field)
 
 
 def start(SamplerCls, **kwargs):
@@ -98,33 +118,25 @@ def test_hand_written_served_collector_gets_the_same_answers(SamplerCls):
 
 
 class HandWrittenEval(BaseEvalCollector):
-    def collect_evaluation(self, itr):
-        step, infos = self.step_buffer_np, [self.TrajInfoCls() for _ in self.envs]
-        for b, env in enumerate(self.envs):
-            step.observation[b], step.action[b], step.reward[b] = env.reset(), 0, 0
-        step.done[:] = False
-        self.sync.obs_ready.release()
-        for t in range(self.max_T):
-            self.sync.act_ready.acquire()
-            assert not self.sync.stop_eval.value
-            for b, env in enumerate(self.envs):
-                o, r, d, info = env.step(step.action[b])
-                infos[b].step(step.observation[b], step.action[b], r, d, None, info)
-                if info.traj_done:
-                    self.traj_infos_queue.put(infos[b].terminate(o))
-                    infos[b] = self.TrajInfoCls()
-                    o = env.reset()
-                step.observation[b], step.reward[b], step.done[b] = o, r, d
-            self.sync.obs_ready.release()
-            if t == self.stop_after:
-                break
-        self.traj_infos_queue.put(None)
+    """Plays whole episodes until the steps are used up, or ends of its own accord."""
 
-    stop_after = -1
+    own_limit = None
+
+    def collect_evaluation(self, itr):
+        record, queue = self.step_buffer_np, self.traj_infos_queue
+        infos = [self.TrajInfoCls() for _ in self.envs]
+        for b, env in enumerate(self.envs):
+            record.observation[b] = env.reset()
+        record.action[:], record.reward[:], record.done[:] = 0, 0, False
+        player = Player(self.envs, record, self.TrajInfoCls, queue.put)
+        for _ in served(self.sync, self.own_limit or self.max_T):
+            assert not self.sync.stop_eval.value
+            player.step(infos)
+        queue.put(None)
 
 
 class EarlyEval(HandWrittenEval):
-    stop_after = 20
+    own_limit = 21
 
 
 @pytest.mark.parametrize("SamplerCls", SERVED)

@@ -42,42 +42,53 @@ def start(SamplerCls, EnvCls, agent, seed=7, bootstrap_value=True, **kwargs):
 
 
 class HandWrittenCollector(DecorrelatingStartCollector):
-    """A loop as people wrote it against the documentation: per step and environment."""
-
-    mid_batch_reset = True
+    """Written from docs/sampling.md: one object plays each environment, and fresh arrays go on."""
 
     def collect_batch(self, agent_inputs, traj_infos, itr):
-        agent_buf, env_buf = self.samples_np.agent, self.samples_np.env
-        completed = []
-        observation, action, reward = agent_inputs
-        obs_pyt, act_pyt, rew_pyt = torchify_buffer(agent_inputs)
-        agent_buf.prev_action[0] = action
-        env_buf.prev_reward[0] = reward
+        ended = []
+        rows = [Row(b, self, infos, ended) for b, infos in enumerate(traj_infos)]
+        null_action = self.envs[0].action_space.null_value()
         for t in range(self.batch_T):
-            env_buf.observation[t] = observation
-            act_pyt, agent_info = self.agent.step(obs_pyt, act_pyt, rew_pyt)
-            action = numpify_buffer(act_pyt)
-            for b, env in enumerate(self.envs):
-                o, r, d, env_info = env.step(action[b])
-                traj_infos[b].step(observation[b], action[b], r, d, agent_info[b], env_info)
-                if getattr(env_info, "traj_done", d):
-                    completed.append(traj_infos[b].terminate(o))
-                    traj_infos[b] = self.TrajInfoCls()
-                    o = env.reset()
-                if d:
-                    self.agent.reset_one(idx=b)
-                observation[b] = o
-                reward[b] = r
-                env_buf.done[t, b] = d
-                if env_info:
-                    env_buf.env_info[t, b] = env_info
-            agent_buf.action[t] = action
-            env_buf.reward[t] = reward
-            if agent_info:
-                agent_buf.agent_info[t] = numpify_buffer(agent_info)
-        if "bootstrap_value" in agent_buf:
-            agent_buf.bootstrap_value[:] = self.agent.value(obs_pyt, act_pyt, rew_pyt)
-        return AgentInputs(observation, action, reward), traj_infos, completed
+            chosen, agent_info = self.agent.step(*torchify_buffer(agent_inputs))
+            chosen, agent_info = numpify_buffer(chosen), numpify_buffer(agent_info)
+            seen = agent_inputs.observation
+            steps = [row.play(seen[row.b], chosen[row.b], agent_info[row.b]) for row in rows]
+            reward = np.array([step.reward for step in steps], np.float32)
+            done = np.array([step.done for step in steps])
+            self.write(t, agent_inputs, chosen, agent_info, reward, done)
+            for b in np.flatnonzero(done):
+                self.agent.reset_one(b)
+            following = np.stack([row.observation for row in rows])
+            action = np.where(done, null_action, chosen)
+            agent_inputs = AgentInputs(following, action, np.where(done, 0, reward))
+        self.samples_np.agent.bootstrap_value[:] = self.agent.value(*torchify_buffer(agent_inputs))
+        return agent_inputs, [row.info for row in rows], ended
+
+    def write(self, t, agent_inputs, action, agent_info, reward, done):
+        agent, env = self.samples_np.agent, self.samples_np.env
+        if t == 0:
+            agent.timeout_value[:] = 0
+            agent.prev_action[t] = agent_inputs.prev_action
+            env.prev_reward[t] = agent_inputs.prev_reward
+        env.observation[t], agent.action[t] = agent_inputs.observation, action
+        agent.agent_info[t], env.reward[t], env.done[t] = agent_info, reward, done
+
+
+class Row:
+    """Environment ``b`` of a collector, and the trajectory that is being played in it."""
+
+    def __init__(self, b, collector, info, ended):
+        self.b, self.env, self.make_info = b, collector.envs[b], collector.TrajInfoCls
+        self.info, self.ended = info, ended
+
+    def play(self, seen, action, agent_info):
+        step = self.env.step(action)
+        self.info.step(seen, action, step.reward, step.done, agent_info, step.env_info)
+        self.observation = step.observation
+        if step.env_info.traj_done:
+            self.ended.append(self.info.terminate(step.observation))
+            self.info, self.observation = self.make_info(), self.env.reset()
+        return step
 
 
 @pytest.mark.parametrize("SamplerCls", SAMPLERS)
@@ -97,16 +108,20 @@ def test_hand_written_collector_sees_the_same_episodes(SamplerCls):
 
 
 class QueueingEval(BaseEvalCollector):
+    """Plays one episode of each environment without asking the agent; puts results in the queue."""
+
     def collect_evaluation(self, itr):
         for env in self.envs:
-            info, o = self.TrajInfoCls(), env.reset()
-            for _ in range(self.max_T):
-                o, r, d, env_info = env.step(np.int64(0))
-                info.step(o, 0, r, d, None, env_info)
-                if env_info.traj_done:
-                    self.traj_infos_queue.put(info.terminate(o))
-                    break
-        self.traj_infos_queue.put(None)
+            self.traj_infos_queue.put(self.episode(env))
+        self.traj_infos_queue.put(None)  # the end
+
+    def episode(self, env):
+        info, observation, over, action = self.TrajInfoCls(), env.reset(), False, np.int64(0)
+        while not over:
+            step = env.step(action)
+            info.step(observation, action, step.reward, step.done, None, step.env_info)
+            observation, over = step.observation, step.env_info.traj_done
+        return info.terminate(observation)
 
 
 @pytest.mark.parametrize("SamplerCls", SAMPLERS)
