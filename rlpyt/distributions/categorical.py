@@ -53,14 +53,14 @@ class Categorical(DiscreteMixin, Distribution):
         return np.add.reduce(cumulative <= x[..., None], -1)  # type: ignore[no-any-return]
 
     def kl(self, old_dist_info: Any, new_dist_info: Any) -> Tensor:
-        """Sum of p log(p / q) over actions, [*lead]."""
-        p, q = old_dist_info.prob, new_dist_info.prob
-        return torch.sum(p * (torch.log(p + EPS) - torch.log(q + EPS)), dim=-1)
+        """Return the expectation of log(old / new) under the old probabilities, [*lead]."""
+        old, new = old_dist_info.prob, new_dist_info.prob
+        return expected_log(old, (old + EPS) / (new + EPS))
 
     def entropy(self, dist_info: Any) -> Tensor:
-        """Minus the sum of p log p over actions, [*lead]."""
-        p = dist_info.prob
-        return -torch.sum(p * torch.log(p + EPS), dim=-1)
+        """Return the entropy in nats, [*lead]."""
+        # torch.special.entr would have an infinite gradient where a probability is zero.
+        return -expected_log(dist_info.prob, dist_info.prob + EPS)
 
     def log_likelihood(self, indexes: Tensor, dist_info: Any) -> Tensor:
         """Log-probability of the actions ``indexes`` [*lead], [*lead]."""
@@ -70,3 +70,8 @@ class Categorical(DiscreteMixin, Distribution):
         """Probability of the actions ``indexes`` [*lead] under new over that under old, [*lead]."""
         new = select_at_indexes(indexes, new_dist_info.prob)
         return (new + EPS) / (select_at_indexes(indexes, old_dist_info.prob) + EPS)
+
+
+def expected_log(prob: Tensor, x: Tensor) -> Tensor:
+    """Return the mean of log(x) under the probabilities of the last dimension, [*lead]."""
+    return (prob * x.log()).sum(-1)

@@ -30,17 +30,13 @@ class AsyncReplayBufferMixin(ReplayBuffer):
         super().__init__(*args, **kwargs)
 
     def append_samples(self, *args: Any, **kwargs: Any) -> Any:
-        """Add samples while nobody reads."""
-        with self._writing():
-            self._async_pull()
-            result = super().append_samples(*args, **kwargs)
-            self._async_push()
-            return result
+        """Add samples while no other process reads or writes."""
+        with self._writing(pushes=True):
+            return super().append_samples(*args, **kwargs)
 
     def sample_batch(self, *args: Any, **kwargs: Any) -> Any:
         """Return a batch while nobody writes."""
         with self._reading():
-            self._async_pull()
             return super().sample_batch(*args, **kwargs)
 
     def interrupt(self) -> int:
@@ -83,15 +79,19 @@ class AsyncReplayBufferMixin(ReplayBuffer):
     def _reading(self) -> Iterator[None]:
         self._wait(self.rw_lock.acquire_read)
         try:
+            self._async_pull()
             yield
         finally:
             self._wait(self.rw_lock.release_read)
 
     @contextmanager
-    def _writing(self) -> Iterator[None]:
+    def _writing(self, pushes: bool = False) -> Iterator[None]:
         self._wait(self.rw_lock.acquire_write)
         try:
+            self._async_pull()
             yield
+            if pushes:
+                self._async_push()
         finally:
             self.rw_lock.release_write()
 

@@ -52,11 +52,8 @@ class TrajInfo(AttrDict):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.Length = 0
-        self.Return = 0.0
-        self.NonzeroRewards = 0
-        self.DiscountedReturn = 0.0
-        self._cur_discount = 1.0
+        self.Length = self.NonzeroRewards = 0
+        self.Return = self.DiscountedReturn = 0.0
 
     def step(
         self,
@@ -67,13 +64,14 @@ class TrajInfo(AttrDict):
         agent_info: Any,
         env_info: Any,
     ) -> None:
-        """Take one step into account; ``observation`` is the one that the action answered."""
-        self.Length += 1
-        self.Return += float(reward)
-        self.NonzeroRewards += int(reward != 0)
-        self.DiscountedReturn += self._cur_discount * float(reward)
-        self._cur_discount *= self._discount
+        """Add one step to the sums; ``observation`` is the one that the action was chosen for."""
+        t, r = self.Length, float(reward)
+        self.DiscountedReturn += r * self._discount**t
+        self.Return += r
+        if r:
+            self.NonzeroRewards += 1
+        self.Length = t + 1
 
     def terminate(self, observation: Any) -> "TrajInfo":
-        """Called when the trajectory ends, with the final observation; returns what is logged."""
+        """Return what is logged of a trajectory that has ended with this final observation."""
         return self
