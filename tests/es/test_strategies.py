@@ -31,14 +31,21 @@ def run(es, f, generations):
     return es.result
 
 
-def best_of_cma(f, x0, sigma0, popsize, generations, seed, **opts):
+def generations_to(target, f, ask, tell, limit):
+    """Generations until a candidate's value is below ``target``."""
+    for generation in range(1, limit + 1):
+        x = ask()
+        values = [float(value) for value in f(np.asarray(x))]
+        tell(x, values)
+        if min(values) < target:
+            return generation
+    return np.inf
+
+
+def cma_of(x0, sigma0, popsize, seed, diagonal):
     quiet = {"verbose": -9, "tolfun": 0, "tolx": 0, "tolfunhist": 0, "tolstagnation": 10**9}
-    settings = {"seed": seed + 1, "popsize": popsize, "tolflatfitness": 10**9, **quiet, **opts}
-    es = cma.CMAEvolutionStrategy(x0, sigma0, settings)
-    for _ in range(generations):
-        x = es.ask()
-        es.tell(x, [float(f(row)) for row in x])
-    return es.result.fbest
+    settings = {"seed": seed + 1, "popsize": popsize, "tolflatfitness": 10**9, **quiet}
+    return cma.CMAEvolutionStrategy(x0, sigma0, {**settings, "CMA_diagonal": diagonal})
 
 
 def test_functions_have_their_minima():
@@ -50,32 +57,25 @@ def test_functions_have_their_minima():
     assert ellipsoid(np.array([1.0, 1.0, 1.0])) == pytest.approx(1 + 1e3 + 1e6)
 
 
-# Function, start, sigma0, popsize, generations, diagonal.
+# Function, start, sigma0, popsize, diagonal, target.
 RACES = {
-    "sphere": (sphere, np.full(8, 3.0), 1.0, 10, 80, False),
-    "rosenbrock": (rosenbrock, np.zeros(4), 0.5, 10, 150, False),
-    "rastrigin": (rastrigin, np.full(3, 2.3), 2.0, 60, 70, False),
-    "ellipsoid, diagonal": (ellipsoid, np.ones(8), 1.0, 10, 100, True),
+    "sphere": (sphere, np.full(8, 3.0), 1.0, 10, False, 1e-6),
+    "rosenbrock": (rosenbrock, np.zeros(4), 0.5, 10, False, 1e-4),
+    "rastrigin": (rastrigin, np.full(3, 2.3), 2.0, 160, False, 1e-2),
+    "ellipsoid, diagonal": (ellipsoid, np.ones(8), 1.0, 10, True, 1e-3),
 }
 
 
 @pytest.mark.parametrize("race", RACES)
-def test_cmaes_comes_as_far_as_the_cma_package(race):
-    f, x0, sigma0, popsize, generations, diagonal = RACES[race]
-    seeds = range(7)
-    own = [
-        run(CMAES(x0, sigma0, popsize=popsize, seed=s, diagonal=diagonal), f, generations).fbest
-        for s in seeds
-    ]
-    opts = {"CMA_diagonal": True} if diagonal else {}
-    theirs = [best_of_cma(f, x0, sigma0, popsize, generations, s, **opts) for s in seeds]
-    start = f(x0)
-    assert np.median(theirs) < 0.05 * start
-    # Both fall by many powers of ten; the medians of 7 differ by the seeds' luck alone.
-    if race == "rastrigin":
-        assert np.median(own) <= np.median(theirs) + 1
-    else:
-        assert np.median(np.log10(own)) < np.median(np.log10(theirs)) + 1.5
+def test_cmaes_needs_as_many_generations_as_the_cma_package(race):
+    f, x0, sigma0, popsize, diagonal, target = RACES[race]
+    own, theirs = [], []
+    for seed in range(7):
+        for makes, needed in ((CMAES, own), (cma_of, theirs)):
+            es = makes(x0, sigma0, popsize=popsize, seed=seed, diagonal=diagonal)
+            needed.append(generations_to(target, f, es.ask, es.tell, limit=300))
+    # Over 14 to 28 seeds the medians differ by 0, 0, 6 and -16 %; over 7 seeds by up to 15 % more.
+    assert np.median(own) <= 1.35 * np.median(theirs) < np.inf
 
 
 @every
