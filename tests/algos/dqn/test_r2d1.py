@@ -204,7 +204,11 @@ def test_truncated_episodes_are_worth_what_would_have_followed(n_step):
     samples = fill(algo, sampler)
     _, td_abs, _ = algo.loss(algo.replay_buffer.sample_batch(50))
     assert (td_abs < 1e-4).all()
-    assert (algo.compute_input_priorities(samples) < 1e-4).all() or n_step > 4
+    priorities = algo.compute_input_priorities(samples)
+    if n_step <= 5:  # some windows of the batch lie within an episode of 5 steps
+        assert (priorities < 1e-4).all()
+    else:  # all are cut by a truncation, whose value is not recorded
+        assert priorities.tolist() == [algo.new_priority] * B
     sampler = prepared(algo, agent, TruncationEnv, dict(horizon=5, terminate=True))
     agent.target_model.load_state_dict(agent.model.state_dict())
     fill(algo, sampler)
