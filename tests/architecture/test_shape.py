@@ -1,10 +1,12 @@
 """The rules of docs/architecture.md that a program can check."""
 
+import ast
 import importlib
 import json
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,41 +16,165 @@ SOURCES = sorted((ROOT / "rlpyt").rglob("*.py"))
 NAMES = json.loads((Path(__file__).parent / "public_names.json").read_text())
 
 
-def files_with(pattern, under="rlpyt"):
+@cache
+def references(source):
+    """Return what code refers to: pairs of a dotted name and the node that refers to or calls it.
+
+    Names that were imported are given in full: ``loads`` is ``rlpyt.utils.serialize.loads``.
+    Methods that are only bound are found as well, and names given to ``getattr``.
+    """
+    tree = ast.parse(source)
+    imported = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for name in node.names:
+                whole = name.name if name.asname else name.name.partition(".")[0]
+                imported[name.asname or whole] = whole
+        elif isinstance(node, ast.ImportFrom):
+            for name in node.names:
+                imported[name.asname or name.name] = f"{node.module}.{name.name}"
+
+    def dotted(node):
+        match node:
+            case ast.Name():
+                return imported.get(node.id, node.id)
+            case ast.Attribute():
+                return f"{dotted(node.value)}.{node.attr}"
+            case ast.Subscript():
+                return dotted(node.value)
+            case ast.Call(func=ast.Name(id="getattr"), args=[value, ast.Constant(name), *_]):
+                return f"{dotted(value)}.{name}"
+            case ast.Call():
+                return f"{dotted(node.func)}()"
+        return "?"
+
+    called_by = {node.func: node for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    kinds = ast.Name | ast.Attribute | ast.Call
     return [
-        str(path.relative_to(ROOT / "rlpyt"))
-        for path in SOURCES
-        if str(path).startswith(str(ROOT / under)) and re.search(pattern, path.read_text())
+        (dotted(node), called_by.get(node, node))
+        for node in ast.walk(tree)
+        if isinstance(node, kinds)
     ]
 
 
+def files_with(pattern, under="rlpyt", but=lambda node: False):
+    return [
+        str(path.relative_to(ROOT / "rlpyt"))
+        for path in SOURCES
+        if path.is_relative_to(ROOT / under) and found_in(path.read_text(), pattern, but)
+    ]
+
+
+def found_in(source, pattern, but=lambda node: False):
+    return any(re.search(pattern, name) and not but(node) for name, node in references(source))
+
+
 def test_environments_are_stepped_in_one_place():
-    found = files_with(r"\benv(_step|\.step)\(", "rlpyt/samplers")
-    assert sorted(found) == [
+    assert files_with(r"\benvs?\.step$", "rlpyt/samplers") == [
         "samplers/blocks.py",
         "samplers/buffer.py",  # the one example step
+        "samplers/foreign_loops.py",  # wraps the method for collectors that users write
     ]
 
 
 def test_agents_are_asked_to_act_in_one_place():
-    found = files_with(r"\bagent\.step\(", "rlpyt/samplers")
-    assert sorted(found) == [
+    assert files_with(r"\bagent\.step$", "rlpyt/samplers") == [
         "samplers/actions.py",
         "samplers/buffer.py",  # the one example step
     ]
 
 
 def test_gradients_are_taken_in_one_place():
-    assert files_with(r"\.backward\(|\.zero_grad\(") == ["algos/optim.py"]
+    assert files_with(r"\.backward$|\.zero_grad$|autograd\.grad$") == [
+        "algos/optim.py",
+        "testing/agent_training.py",  # asks whether a user's agent has gradients
+    ]
 
 
 def test_sampler_processes_start_in_one_place():
-    assert files_with(r"context\.Process\(") == ["utils/processes.py"]
+    started = r"(?<!psutil)\.Process$|\bos\.(fork|spawn\w+|posix_spawn\w*)$|ProcessPoolExecutor$"
+    assert files_with(started) == ["utils/processes.py"]
 
 
-def test_nothing_is_unpickled_but_what_parents_send_to_children():
-    found = files_with(r"pickle\.loads?\(|weights_only=False|allow_pickle=True")
-    assert found == ["utils/serialize.py"]
+# What runs code of whoever wrote the bytes. ``recv`` of torch.distributed receives tensors.
+UNPICKLERS = (
+    r"\b(pickle|_pickle|cloudpickle|dill|marshal|shelve|joblib)\.(?!dumps?$|Pickler$)\w+$"
+    r"|\bread_pickle$|(?<!safetensors\.)\b(torch|numpy)\.load$"
+    r"|(?<!distributed)\.recv$|(?<!ctypes)\.\w+_object(_list)?$"
+    r"|\.(SimpleQueue|JoinableQueue|Queue|Manager|Listener|Client)$"
+)
+# Bytes from a process that this one has started, or that has started this one.
+BETWEEN_PARENT_AND_CHILD = {
+    "experiments/experiment.py",  # a call's result, in the file that its process wrote
+    "sweeps/call.py",  # the function to call, in the file that the launching process wrote
+    *("runners/copier.py", "runners/optimizers.py", "runners/rank_processes.py"),
+    *("samplers/host.py", "samplers/pool.py", "samplers/workers.py", "utils/in_child.py"),
+    *("samplers/ray_pool.py", "samplers/ray_station.py"),  # of actors, by Ray's connections
+}
+# Bytes that this process has made itself: copies of agents and the like.
+OWN_BYTES = {
+    *("samplers/assembly.py", "samplers/async_/base.py", "samplers/ray_sampler.py"),
+    *("testing/agent_bench.py", "testing/inspection.py", "testing/replay.py"),
+    *("testing/sampler_runs.py", "utils/serialize.py"),
+}
+
+
+def is_safe(node):
+    """Return True for a call that reads arrays or tensors only."""
+    given = {keyword.arg: ast.unparse(keyword.value) for keyword in getattr(node, "keywords", [])}
+    return given.get("weights_only") == "True" or given.get("allow_pickle") == "False"
+
+
+def test_only_what_parents_and_children_send_each_other_is_unpickled():
+    found = files_with(rf"{UNPICKLERS}|serialize\.loads$", but=is_safe)
+    assert set(found) == BETWEEN_PARENT_AND_CHILD | OWN_BYTES
+
+
+def test_unpickling_is_in_one_function_and_in_pipes():
+    assert files_with(UNPICKLERS, but=is_safe) == [
+        "samplers/pool.py",  # replies of child processes
+        "samplers/workers.py",  # commands of the parent
+        "utils/in_child.py",  # the reply of a child process
+        "utils/serialize.py",
+    ]
+    assert files_with(r"\.Pipe$") == ["utils/processes.py"]  # of a parent and the child it starts
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from pickle import loads as read\nread(data)",
+        "import cloudpickle\nload = cloudpickle.load",
+        "import pickle\ngetattr(pickle, 'loads')(data)",
+        "import pickle\nclass Own(pickle.Unpickler): pass",
+        "pipe.recv()",
+        "self._pipes[rank].recv()",
+        "receive = self.pipe.recv",
+        "import torch\ntorch.load(path)",
+        "import torch as th\nth.load(path, weights_only=False)",
+        "import numpy as np\nnp.load(path, allow_pickle=True)",
+        "import torch.distributed as dist\ndist.all_gather_object(out, x)",
+        "from multiprocessing import get_context\nget_context('spawn').Queue()",
+    ],
+)
+def test_every_spelling_of_unpickling_is_found(source):
+    assert found_in(source, UNPICKLERS, is_safe)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import json\njson.loads(text)",
+        "import torch.distributed as dist\ndist.recv(tensor, 0)",
+        "import torch\ntorch.load(path, map_location='cpu', weights_only=True)",
+        "import numpy as np\nnp.load(path, allow_pickle=False)",
+        "import pickle\npickle.dumps(x)",
+        "import ctypes\nctypes.py_object(x)",
+        "import safetensors.torch\nsafetensors.torch.load(data)",
+    ],
+)
+def test_reading_without_unpickling_is_allowed(source):
+    assert not found_in(source, UNPICKLERS, is_safe)
 
 
 def test_importing_rlpyt_imports_no_heavy_library():
