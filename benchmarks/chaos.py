@@ -12,7 +12,9 @@ lead on to a good end (`chaos_async`, `chaos_ranks`), or a sampler on Ray, whose
 What must follow: an error of the right class that names worker, process, host, environment, seed
 and place (or none, where nothing is wrong); within seconds; and no process, name in shared memory
 or open file more than before. Then a healthy sampler must collect the very batch that it collected
-before all faults. The table counts what did not; all columns after "faults" should be zero.
+before all faults. The table counts what did not; all columns after "controls" should be zero.
+Controls are trials in which nothing fails: no fault at all, a signal that has to be ignored, an
+orderly stop. They are counted apart.
 Trials and table go to benchmarks/results/chaos.json.
 """
 
@@ -35,7 +37,7 @@ import torch
 
 from benchmarks.chaos_async import ASYNC_KINDS, AsyncTrial, draw_async_trial
 from benchmarks.chaos_ranks import RANK_KINDS, RankTrial, draw_rank_trial, warm_up
-from benchmarks.chaos_trials import KINDS, Trial, draw_trial, small_agent
+from benchmarks.chaos_trials import IGNORED, KINDS, Trial, draw_trial, small_agent
 from benchmarks.harness import describe_machine
 from rlpyt.envs.faulty import FaultyEnv
 from rlpyt.samplers.serial.sampler import SerialSampler
@@ -74,6 +76,15 @@ def draw(rng: random.Random, only: str) -> AnyTrial:
         **dict.fromkeys(RANK_KINDS, draw_rank_trial),
     }
     return drawers.get(kind, draw_trial)(rng, kind)
+
+
+def is_control(trial: AnyTrial) -> bool:
+    """Return True if nothing fails in this trial, so that its run has to go on or stop in order."""
+    if trial.kind in ("ctrl-c", "stopped training", "async stopped training"):
+        return True
+    if trial.kind == "no fault":
+        return isinstance(trial, Trial) and trial.where != "close"
+    return trial.fault in IGNORED
 
 
 def judge(trial: AnyTrial, healthy: Any) -> Outcome:
@@ -121,14 +132,15 @@ def healthy_batch(trial: AnyTrial | None = None) -> list[Any]:
 
 def table(outcomes: Sequence[Outcome]) -> str:
     """Outcomes by kind, as Markdown."""
-    lines = [f"| kind | faults | {' | '.join(COUNTS)} | longest s |"]
-    lines.append("| --- |" + " ---: |" * (len(COUNTS) + 2))
+    lines = [f"| kind | faults | controls | {' | '.join(COUNTS)} | longest s |"]
+    lines.append("| --- |" + " ---: |" * (len(COUNTS) + 3))
     groups = {kind: [o for o in outcomes if o.trial.kind == kind] for kind in ALL_KINDS}
     for kind, own in [*groups.items(), ("all", list(outcomes))]:
         if own:
             counts = [sum(name in o.complaints for o in own) for name in COUNTS]
             longest = max(o.seconds for o in own)
-            cells = [kind, len(own), *counts, f"{longest:.1f}"]
+            controls = sum(is_control(o.trial) for o in own)
+            cells = [kind, len(own) - controls, controls, *counts, f"{longest:.1f}"]
             lines.append("| " + " | ".join(map(str, cells)) + " |")
     return "\n".join(lines)
 
@@ -137,7 +149,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the trials and write what came of them; the exit code says whether all is well."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.chaos", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--faults", type=int, default=200, help="number of trials (200)")
+    parser.add_argument("--faults", type=int, default=200, help="trials, controls included (200)")
     parser.add_argument("--seed", type=int, default=0, help="of the series (0)")
     parser.add_argument("--only", default="", help="kinds whose name contains this")
     parser.add_argument("--output", type=Path, default=OUTPUT, help="where the JSON goes")
@@ -150,18 +162,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     healthy = healthy_batch()
     rng = random.Random(settings.seed)
     started, outcomes = time.monotonic(), []
-    for i in range(settings.faults):
+    for _ in range(settings.faults):
         trial = draw(rng, settings.only)
         outcome = judge(trial, healthy)
         outcomes.append(outcome)
         said = "  ".join(f"{k}: {v}" for k, v in outcome.complaints.items()) or "well"
-        print(f"{i + 1:4d}  {outcome.seconds:5.1f} s  {trial}  {said}", flush=True)
+        print(f"{len(outcomes):4d}  {outcome.seconds:5.1f} s  {trial}  {said}", flush=True)
+    controls = sum(is_control(o.trial) for o in outcomes)
     result = {
         "command": f"python -m benchmarks.chaos --faults {settings.faults} --seed {settings.seed}"
         + (f" --only {settings.only}" if settings.only else ""),
         "machine": describe_machine(),
         "minutes": round((time.monotonic() - started) / 60, 1),
-        "faults": len(outcomes),
+        "faults": len(outcomes) - controls,
+        "controls": controls,
         **{name: sum(name in o.complaints for o in outcomes) for name in COUNTS},
         "trials": [_plain(outcome) for outcome in outcomes],
     }
