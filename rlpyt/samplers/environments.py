@@ -2,6 +2,7 @@
 
 import contextlib
 import inspect
+import warnings
 from collections.abc import Generator, Iterable
 from typing import Any
 
@@ -45,7 +46,9 @@ def _try_out(make: Any, kwargs: dict[str, Any]) -> Generator[Any, None, None]:
     """Give examples of one step; after that, when they are handed on, close the environment."""
     if getattr(make, "batched", False) and "num_envs" not in kwargs:
         kwargs = with_rows(make, kwargs, [0])
-    env = build_env(make, kwargs, "trying it out")
+    with warnings.catch_warnings():  # environment 0 of the sampler repeats them
+        warnings.simplefilter("ignore", UserWarning)
+        env = build_env(make, kwargs, "trying it out")
     try:
         yield env_examples(env)
     finally:

@@ -1,6 +1,7 @@
 """What one process needs to sample: environments, agent, collectors. The same in every process."""
 
 import inspect
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -134,7 +135,10 @@ class Station:
             where = f"worker {self.spec.rank}, {purpose} {todo[0]}"
             seeds = [env_seed(self.spec.seed, rank, purpose) for rank in todo]
             arguments = with_rows(make, kwargs, seeds) if by_rows else kwargs
-            env = build_env(make, arguments, where)
+            with warnings.catch_warnings():
+                if todo[0] > 0 or purpose == "eval env":  # environment 0 has said it
+                    warnings.simplefilter("ignore", UserWarning)
+                env = build_env(make, arguments, where)
             envs.append(env)
             check_spaces(env, self.spec.examples.spaces, where)
             n = env.n if is_batch(env) else 1
