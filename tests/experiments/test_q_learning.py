@@ -1,6 +1,9 @@
 """Deep Q-learning from options, presets and rlpyt's configs."""
 
+from functools import partial
+
 import pytest
+import torch
 
 import rlpyt
 from rlpyt.agents.dqn.atari.atari_catdqn_agent import AtariCatDqnAgent
@@ -9,7 +12,7 @@ from rlpyt.agents.dqn.atari.atari_r2d1_agent import AtariR2d1Agent
 from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.dqn.r2d1 import R2D1
-from rlpyt.envs.atari.atari_env import AtariEnv, AtariTrajInfo
+from rlpyt.envs.atari.atari_env import AtariEnv
 from rlpyt.experiments.agents import Q_LEARNING, build_agent
 from rlpyt.experiments.build import ALGORITHMS, build_algo, env_recipe, env_spaces
 from rlpyt.experiments.configs.atari.dqn import atari_dqn, atari_dqn_debug, atari_r2d1
@@ -17,9 +20,9 @@ from rlpyt.experiments.configs.compose import with_parts
 from rlpyt.experiments.configs.presets import layers
 from rlpyt.experiments.options import RunOptions, UnknownName
 from rlpyt.experiments.run import train
+from rlpyt.experiments.scripts.train import atari
 from rlpyt.experiments.video import record_video
 from rlpyt.models.dqn.noisy import noisy_layers
-from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.vis.curves import read_progress
 
@@ -141,20 +144,15 @@ def test_configs_of_rlpyt_are_arguments_of_its_classes(module):
     for key, config in module.configs.items():
         recurrent, categorical = module is atari_r2d1, key in ("catdqn", "ernbw")
         Algo = R2D1 if recurrent else CategoricalDQN if categorical else DQN
+        if key == "rmsprop":
+            Algo = partial(DQN, OptimCls=torch.optim.RMSprop)
         Agent = AtariR2d1Agent if recurrent else AtariCatDqnAgent if categorical else AtariDqnAgent
-        sampler = GpuSampler(
-            EnvCls=AtariEnv, env_kwargs=config["env"], eval_env_kwargs=config["eval_env"],
-            TrajInfoCls=AtariTrajInfo, **config["sampler"],
-        )  # fmt: skip
-        algo = Algo(optim_kwargs=config["optim"], **config["algo"])
-        agent = Agent(model_kwargs=config["model"], **config["agent"])
-        Runner = MinibatchRlEval if sampler.eval_n_envs else MinibatchRl
-        runner = Runner(algo=algo, agent=agent, sampler=sampler, **config["runner"])
-        assert runner.n_steps > algo.min_steps_learn
+        runner = atari(module.configs, Algo, Agent, GpuSampler).runner(config, affinity={})
+        assert runner.n_steps > runner.algo.min_steps_learn
         AtariEnv(**config["eval_env"])
         if (Agent, config["model"], config["env"]) not in built:  # models take a second each
             built.append((Agent, config["model"], config["env"]))
-            agent.initialize(AtariEnv(**config["env"]).spaces)
+            runner.agent.initialize(AtariEnv(**config["env"]).spaces)
 
 
 def test_variants_leave_what_they_extend_alone():

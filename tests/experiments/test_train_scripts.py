@@ -1,9 +1,11 @@
 """Train scripts: all can be built from all of their configurations, and some really train."""
 
 import importlib
+import json
 import runpy
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from rlpyt.experiments.configs.atari.pg import (
     atari_lstm_a2c,
     atari_lstm_ppo,
 )
+from rlpyt.experiments.configs.compose import with_parts
 from rlpyt.experiments.options import UnknownName
 from rlpyt.experiments.scripts.launching import GAMES, ROBOTS, games, launch, robots
 from rlpyt.experiments.scripts.mujoco.qpg.train import mujoco_td3_async_cpu, mujoco_td3_serial
@@ -45,11 +48,27 @@ def test_there_are_the_scripts_of_rlpyt():
     assert len(SCRIPTS) == 37 and len(LAUNCHES) == 5
 
 
+def test_configurations_hold_the_settings_of_rlpyt():
+    rlpyts = json.loads(Path(__file__).with_name("rlpyt_configs.json").read_text())
+    for module, configs in rlpyts.items():
+        ours = importlib.import_module(f"rlpyt.experiments.configs.{module}").configs
+        assert {str(key): config for key, config in ours.items()} == configs
+
+
+def test_configurations_share_no_dictionary():
+    configs = importlib.import_module("rlpyt.experiments.configs.atari.dqn.atari_dqn").configs
+    parts = [part for config in configs.values() for part in config.values()]
+    dictionaries = [part for part in parts if isinstance(part, dict)]
+    assert len({id(part) for part in dictionaries}) == len(dictionaries)
+
+
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
 def test_scripts_are_built_from_all_their_configurations(path):
     script = module_of(path).build_and_train
     asynchronous = issubclass(script.SamplerCls, AsyncSamplerMixin)
-    for config in script.configs.values():
+    for key, config in script.configs.items():
+        if key == "rmsprop" and path.stem != "atari_dqn_gpu_rmsprop":
+            continue  # the settings of an optimizer that the other scripts do not use
         runner = script.runner(config, affinity_from_code(ASYNC if asynchronous else ONE))
         evaluates = bool(config["sampler"].get("eval_n_envs"))
         kinds = (AsyncRl, AsyncRlEval) if asynchronous else (MinibatchRl, MinibatchRlEval)
@@ -86,65 +105,84 @@ def test_settings_of_policy_gradients_suit_the_games(module, keys):
 
 EVALUATION = dict(eval_n_envs=1, eval_max_steps=20, eval_max_trajectories=1)
 REPLAY = dict(min_steps_learn=100, batch_size=16, replay_ratio=2, replay_size=1000)
-QUICK = dict(
-    mujoco_td3_serial=dict(
-        algo=REPLAY, sampler=EVALUATION, runner=dict(n_steps=200, log_interval_steps=100)
-    ),
-    mujoco_sac_serial=dict(
-        algo=REPLAY, sampler=EVALUATION, runner=dict(n_steps=200, log_interval_steps=100)
-    ),
-    mujoco_ff_ppo_serial=dict(
-        algo=dict(epochs=1, minibatches=2),
-        sampler=dict(batch_T=100),
-        runner=dict(n_steps=200, log_interval_steps=100),
-    ),
-    mujoco_td3_async_cpu=dict(
-        algo=REPLAY,
-        sampler=dict(batch_B=2, **EVALUATION),
-        runner=dict(n_steps=400, log_interval_steps=200),
-    ),
-    atari_dqn_serial=dict(
-        algo=dict(REPLAY, batch_size=8, replay_ratio=1),
-        sampler=dict(max_decorrelation_steps=0, **EVALUATION),
-        runner=dict(n_steps=160, log_interval_steps=80),
-        env=dict(game="breakout"),
-        eval_env=dict(game="breakout"),
+CONTROL = dict(algo=REPLAY, sampler=EVALUATION)
+GAME = dict(
+    algo=dict(REPLAY, batch_size=8, replay_ratio=1),
+    sampler=dict(EVALUATION, batch_T=4, batch_B=2, max_decorrelation_steps=0),
+)
+R2D1 = dict(
+    GAME,
+    algo=dict(
+        min_steps_learn=100,
+        replay_ratio=1,
+        replay_size=2000,
+        batch_T=4,
+        batch_B=2,
+        warmup_T=4,
+        store_rnn_state_interval=4,
+        n_step_return=1,
     ),
 )
-KEYS = dict(
-    mujoco_td3_serial="td3_1M_serial", mujoco_sac_serial="sac_1M_serial",
-    mujoco_ff_ppo_serial="ppo_1M_serial", mujoco_td3_async_cpu="async_cpu",
-    atari_dqn_serial="serial",
-)  # fmt: skip
+GAMES_ONLY = dict(sampler=dict(batch_T=8, batch_B=2, max_decorrelation_steps=0))
+SMALL_PPO = dict(algo=dict(epochs=1, minibatches=2), sampler=dict(batch_T=100))
+# Script and configuration; the steps of a small run, and the settings that make it small.
+SMALL = {
+    "mujoco_td3_serial td3_1M_serial": (200, CONTROL),
+    "mujoco_sac_serial sac_1M_serial": (200, CONTROL),
+    "mujoco_sac_v_serial sac_serial_bstl": (200, CONTROL),
+    "mujoco_ddpg_serial ddpg_from_td3_1M_serial": (200, CONTROL),
+    "mujoco_ff_ppo_serial ppo_1M_serial": (200, SMALL_PPO),
+    "mujoco_ff_a2c_cpu a2c_1M": (200, dict(sampler=dict(batch_T=50, batch_B=2))),
+    "mujoco_td3_async_cpu async_cpu": (400, with_parts(CONTROL, sampler=dict(batch_B=2))),
+    "mujoco_ddpg_async_serial async_serial": (400, CONTROL),
+    "mujoco_sac_async_gpu async_gpu": (400, with_parts(CONTROL, sampler=dict(batch_B=2))),
+    "atari_dqn_serial serial": (160, GAME),
+    "atari_dqn_gpu_rmsprop rmsprop": (160, GAME),
+    "atari_catdqn_gpu ernbw": (160, GAME),
+    "atari_dqn_cpu_debug uniform_noframe": (160, GAME),
+    "atari_dqn_gpu_debug reset_collector": (160, GAME),
+    "atari_dqn_async_cpu async_big": (160, GAME),
+    "atari_r2d1_gpu r2d1": (160, R2D1),
+    "atari_r2d1_async_alt async_alt_got": (160, R2D1),
+    "atari_ff_a2c_gpu low_lr": (64, GAMES_ONLY),
+    "atari_lstm_ppo_gpu 0": (64, with_parts(GAMES_ONLY, algo=dict(minibatches=2, epochs=1))),
+}
+FAST = {
+    "mujoco_td3_serial td3_1M_serial",
+    "mujoco_ff_ppo_serial ppo_1M_serial",
+    "atari_dqn_serial serial",
+}
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        "mujoco_td3_serial",
-        "mujoco_ff_ppo_serial",
-        pytest.param("mujoco_sac_serial", marks=pytest.mark.slow),
-        pytest.param("mujoco_td3_async_cpu", marks=pytest.mark.slow),
-        "atari_dqn_serial",
-    ],
+    "case", [case if case in FAST else pytest.param(case, marks=pytest.mark.slow) for case in SMALL]
 )
-def test_scripts_train_as_their_variant_says(name, tmp_path):
-    pytest.importorskip("ale_py" if name.startswith("atari") else "mujoco")
+@pytest.mark.filterwarnings("ignore:'Hopper-v3' is no longer available")
+def test_scripts_train_as_their_variant_says(case, tmp_path):
+    (name, key), (n_steps, small) = case.split(), SMALL[case]
+    atari = name.startswith("atari")
+    pytest.importorskip("ale_py" if atari else "mujoco")
     [path] = [path for path in SCRIPTS if path.stem == name]
-    save_variant(QUICK[name], str(tmp_path))
     script = module_of(path).build_and_train
-    runner = script(ASYNC if "async" in name else ONE, str(tmp_path), "3", KEYS[name])
+    half = dict(n_steps=n_steps // 2, log_interval_steps=n_steps // 2)
+    script = replace(script, configs={key: with_parts(script.configs[key], runner=half, **small)})
+    variant = {"runner": {"n_steps": n_steps}}
+    if atari:
+        parts = [part for part in ("env", "eval_env") if part in script.configs[key]]
+        variant.update({part: {"game": "breakout"} for part in parts})
+    save_variant(variant, str(tmp_path))
+    runner = script(ASYNC if "async" in name else ONE, str(tmp_path), "3", key)
     assert runner.algo.update_counter > 0
     rows = read_progress(tmp_path / "run_3")
-    assert rows["Diagnostics/CumSteps"][-1] == QUICK[name]["runner"]["n_steps"]
-    if "env" in QUICK[name]:
+    assert rows["Diagnostics/CumSteps"][-1] == n_steps
+    if atari:
         assert runner.sampler.env_kwargs["game"] == "breakout"
 
 
 @pytest.mark.slow
 def test_a_script_is_started_by_its_path(tmp_path):
     pytest.importorskip("mujoco")
-    save_variant(QUICK["mujoco_ff_ppo_serial"], str(tmp_path))
+    save_variant(dict(SMALL_PPO, runner=dict(n_steps=200)), str(tmp_path))
     path = ROOT / "mujoco/pg/train/mujoco_ppo_serial.py"
     command = [sys.executable, path, ONE, tmp_path, "0", "ppo_1M_serial"]
     subprocess.run(command, check=True, capture_output=True)
@@ -189,7 +227,8 @@ def test_launch_scripts_name_what_there_is(path):
     name, key = path.read_text().split("launch(SCRIPT, ")[1].split('"')[1:4:2]
     script = module_of(train).build_and_train
     assert name == train.stem
-    level = robots(*ROBOTS) if hasattr(module, "robots") else games(*GAMES)
+    evaluated = "eval_env" in script.configs[key]
+    level = robots(*ROBOTS) if hasattr(module, "robots") else games(*GAMES, evaluated=evaluated)
     for variant in make_variants(level)[0]:
         update_config(script.configs[key], variant)
 
@@ -218,11 +257,10 @@ def test_launch_scripts_share_out_the_machine_as_they_say(path, monkeypatch):
 def test_an_experiment_is_launched(tmp_path, monkeypatch):
     pytest.importorskip("mujoco")
     monkeypatch.setattr(context, "LOG_DIR", str(tmp_path))
-    quick = QUICK["mujoco_ff_ppo_serial"]
     level = VariantLevel(
         [("algo", "epochs"), ("algo", "minibatches"), ("sampler", "batch_T"),
          ("runner", "n_steps"), ("runner", "log_interval_steps")],
-        [[epochs, 2, 100, *quick["runner"].values()] for epochs in (1, 2)],
+        [[epochs, 2, 100, 200, 100] for epochs in (1, 2)],
         ["one", "two"],
     )  # fmt: skip
     script = ROOT / "mujoco/pg/train/mujoco_ff_ppo_serial.py"

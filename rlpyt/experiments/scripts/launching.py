@@ -13,16 +13,19 @@ GAMES = ("pong", "qbert", "seaquest", "chopper_command")
 ROBOTS = ("HalfCheetah-v5", "Hopper-v5", "Walker2d-v5", "Ant-v5")
 
 
-def games(*names: str) -> VariantLevel:
-    """Atari games to train on, one after the other."""
-    keys = [("env", "game"), ("eval_env", "game")]
-    return VariantLevel(keys, [[name, name] for name in names], list(names))
+def games(*names: str, evaluated: bool = True) -> VariantLevel:
+    """Vary the Atari game.
+
+    Args:
+        evaluated: the configuration has an ``eval_env``, whose game is set, too.
+    """
+    keys = [("env", "game"), ("eval_env", "game")] if evaluated else [("env", "game")]
+    return VariantLevel(keys, [[name] * len(keys) for name in names], list(names))
 
 
 def robots(*ids: str) -> VariantLevel:
-    """MuJoCo's environments to train on, one after the other."""
-    keys = [("env", "id"), ("eval_env", "id")]
-    return VariantLevel(keys, [[name, name] for name in ids], list(ids))
+    """Vary the MuJoCo environment."""
+    return VariantLevel([("env", "id")], [[name] for name in ids], list(ids))
 
 
 def launch(

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 from rlpyt.envs.atari.atari_env import AtariEnv, AtariTrajInfo
 from rlpyt.envs.gym import make
+from rlpyt.experiments.configs.atari.dqn.atari_dqn_debug import COLLECTORS, REPLAY_BUFFERS
 from rlpyt.experiments.configs.compose import Parts
 from rlpyt.experiments.options import UnknownName
 from rlpyt.runners.async_rl import AsyncRl, AsyncRlEval
@@ -87,15 +88,19 @@ class TrainScript:
         sampler = self.SamplerCls(
             EnvCls=self.EnvCls,
             env_kwargs=config["env"],
-            eval_env_kwargs=config["eval_env"],
+            eval_env_kwargs=config.get("eval_env", config["env"]),
             **self.sampler_kwargs,
-            **config["sampler"],
+            **_with_class(config["sampler"], "collector", "CollectorCls", COLLECTORS),
         )
+        algo_kwargs = _with_class(
+            config["algo"], "replay_buffer", "ReplayBufferCls", REPLAY_BUFFERS
+        )
+        # Where ``agent`` names a network's arguments, those are used, as in rlpyt's scripts.
         networks = {name: config[part] for part, name in NETWORKS.items() if part in config}
         Runner = self.runner_class(affinity, evaluates=bool(sampler.eval_n_envs))
         return Runner(
-            algo=self.AlgoCls(optim_kwargs=config["optim"], **config["algo"]),
-            agent=self.AgentCls(**networks, **config["agent"]),
+            algo=self.AlgoCls(optim_kwargs=config["optim"], **algo_kwargs),
+            agent=self.AgentCls(**{**networks, **config["agent"]}),
             sampler=sampler,
             affinity=affinity,
             **config["runner"],
@@ -135,6 +140,23 @@ class TrainScript:
             said = error.args[0] if isinstance(error, KeyError) and error.args else error
             _refuse(f"{Path(sys.argv[0]).name}: error: {said}")
         self.train(*prepared, log_dir, run_ID)
+
+
+def _with_class(
+    part: Mapping[str, Any], key: str, argument: str, classes: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the arguments in ``part`` with the class that ``key`` names as ``argument``.
+
+    Raises:
+        UnknownName: ``classes`` has no class of that name.
+    """
+    kwargs = dict(part)
+    name = kwargs.pop(key, None)
+    if name is None:
+        return kwargs
+    if name not in classes:
+        raise UnknownName(key, name, classes)
+    return {**kwargs, argument: classes[name]}
 
 
 def _refuse(said: str) -> NoReturn:

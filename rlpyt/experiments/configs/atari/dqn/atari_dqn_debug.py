@@ -1,4 +1,11 @@
-"""Small runs that try out collectors and replays, under rlpyt's keys; see ``atari_dqn``."""
+"""rlpyt's settings to compare collectors and replays on Atari, key by key; see ``atari_dqn``.
+
+``config["sampler"]["collector"]`` and ``config["algo"]["replay_buffer"]`` name a class, or are
+``None`` for the default one: look it up in ``COLLECTORS`` and ``REPLAY_BUFFERS``, and pass it on as
+``CollectorCls`` and ``ReplayBufferCls``. ``rlpyt.experiments.scripts.train`` does.
+"""
+
+from typing import Any
 
 from rlpyt.experiments.configs.atari.dqn import atari_dqn
 from rlpyt.experiments.configs.compose import Parts, with_parts
@@ -6,20 +13,27 @@ from rlpyt.replays.non_sequence.frame import UniformReplayFrameBuffer
 from rlpyt.replays.non_sequence.uniform import UniformReplayBuffer
 from rlpyt.samplers.parallel.gpu.collectors import GpuResetCollector
 
-_small = dict(
-    algo=dict(min_steps_learn=1000, replay_size=int(1e4), eps_steps=int(1e4)),
-    runner=dict(n_steps=int(1e5), log_interval_steps=int(1e4)),
-)
-configs: dict[str, Parts] = {
-    name: with_parts(atari_dqn.configs[name], **_small)
-    for name in ("dqn", "double_pri_duel", "catdqn", "ernbw")
+COLLECTORS: dict[str, Any] = {"reset_collector": GpuResetCollector}
+REPLAY_BUFFERS: dict[str, Any] = {
+    "monolithic_uniform_frame": UniformReplayFrameBuffer,
+    "uniform_noframe": UniformReplayBuffer,
 }
-configs["reset_collector"] = with_parts(
-    configs["dqn"], sampler=dict(CollectorCls=GpuResetCollector)
-)
-configs["monolithic_uniformframe"] = with_parts(
-    configs["dqn"], algo=dict(ReplayBufferCls=UniformReplayFrameBuffer)
-)
-configs["uniform_noframe"] = with_parts(
-    configs["dqn"], algo=dict(ReplayBufferCls=UniformReplayBuffer)
-)
+
+
+def _debug(base: Parts, **parts: Any) -> Parts:
+    """Return a configuration of ``atari_dqn`` that names its collector and its replay."""
+    algo = {key: value for key, value in base["algo"].items() if key != "replay_size"}
+    named = dict(base, algo=dict(algo, replay_buffer=None))
+    return with_parts(with_parts(named, sampler=dict(collector=None)), **parts)
+
+
+dqn = _debug(atari_dqn.configs["dqn"])
+configs: dict[str, Parts] = {
+    "dqn": dqn,
+    "double_pri_duel": _debug(atari_dqn.configs["double_pri_duel"]),
+    "catdqn": _debug(atari_dqn.configs["catdqn"]),
+    "ernbw": with_parts(dqn, algo=dict(learning_rate=6.25e-5, n_step_return=3)),
+    "reset_collector": with_parts(dqn, sampler=dict(collector="reset_collector")),
+    "monolithic_uniformframe": with_parts(dqn, algo=dict(replay_buffer="monolithic_uniform_frame")),
+    "uniform_noframe": with_parts(dqn, algo=dict(replay_buffer="uniform_noframe")),
+}

@@ -1,28 +1,19 @@
-"""PPO on Atari, under rlpyt's keys; see ``atari_ff_a2c``. For ``PPO`` and ``AtariFfAgent``.
-
-The settings are those of Schulman et al. 2017, table 5.
-"""
+"""rlpyt's settings of PPO on Atari; see ``atari_ff_a2c``. For ``PPO`` and ``AtariFfAgent``."""
 
 from rlpyt.experiments.configs.atari.pg import atari_ff_a2c
-from rlpyt.experiments.configs.compose import Parts
+from rlpyt.experiments.configs.compose import Parts, with_parts
 
 configs: dict[str, Parts] = {}
 
-configs["0"] = dict(
+configs["0"] = with_parts(
     atari_ff_a2c.configs["0"],
     algo=dict(
-        discount=0.99,
-        gae_lambda=0.95,
-        learning_rate=2.5e-4,
-        value_loss_coeff=0.5,
-        entropy_loss_coeff=0.01,
-        clip_grad_norm=0.5,
-        epochs=4,
-        minibatches=4,
-        ratio_clip=0.1,
+        learning_rate=1e-3,
+        value_loss_coeff=1.0,
+        gae_lambda=0.98,
         linear_lr_schedule=True,
-        normalize_advantage=True,
+        minibatches=4,
+        epochs=4,
     ),
-    sampler=dict(batch_T=128, batch_B=8, max_decorrelation_steps=1000),
-    runner=dict(n_steps=int(10e6), log_interval_steps=int(1e5)),
+    sampler=dict(batch_T=64),
 )

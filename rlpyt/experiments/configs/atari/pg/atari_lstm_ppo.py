@@ -1,14 +1,16 @@
-"""Recurrent PPO on Atari, under rlpyt's keys; see ``atari_ff_ppo``. For ``AtariLstmAgent``."""
+"""rlpyt's settings of PPO with an LSTM on Atari; see ``atari_ff_a2c``. For ``AtariLstmAgent``.
 
-from rlpyt.experiments.configs.atari.pg import atari_ff_ppo
+Minibatches and epochs are those of ``PPO`` by default: each minibatch has the whole sequences of a
+quarter of the environments.
+"""
+
+from rlpyt.experiments.configs.atari.pg import atari_lstm_a2c
 from rlpyt.experiments.configs.compose import Parts, with_parts
 
 configs: dict[str, Parts] = {}
 
-# Minibatches are of whole sequences: of 16 environments, 4 at a time.
 configs["0"] = with_parts(
-    atari_ff_ppo.configs["0"],
-    env=dict(num_img_obs=1),
-    eval_env=dict(num_img_obs=1),
-    sampler=dict(batch_T=64, batch_B=16),
+    atari_lstm_a2c.configs["0"],
+    algo=dict(learning_rate=1e-3, value_loss_coeff=1.0, gae_lambda=0.98, linear_lr_schedule=True),
+    sampler=dict(batch_T=64),
 )

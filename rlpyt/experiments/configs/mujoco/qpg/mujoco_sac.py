@@ -1,7 +1,6 @@
-"""SAC with a learned temperature on MuJoCo, under rlpyt's keys; see ``mujoco_ddpg``.
+"""rlpyt's settings of SAC with a learned temperature on MuJoCo; see ``mujoco_ddpg``.
 
-For ``SAC`` and the ``SacAgent`` of ``rlpyt.agents.qpg.sac_agent``. The settings are those of
-Haarnoja et al. 2018b.
+For ``SAC`` and the ``SacAgent`` of ``rlpyt.agents.qpg.sac_agent``.
 """
 
 from rlpyt.experiments.configs.compose import Parts, with_parts
@@ -9,29 +8,22 @@ from rlpyt.experiments.configs.mujoco.qpg import mujoco_ddpg
 
 configs: dict[str, Parts] = {}
 
-_protocol = mujoco_ddpg.configs["ddpg_from_td3_1M_serial"]
-
-configs["sac_1M_serial"] = sac = dict(
-    agent={},
+configs["sac_1M_serial"] = sac = with_parts(
+    mujoco_ddpg.configs["ddpg_from_td3_1M_serial"],
+    agent=dict(v_model_kwargs=None),
+    model={},
+    sampler=dict(eval_n_envs=4),
+) | dict(
     algo=dict(
         discount=0.99,
         batch_size=256,
         replay_ratio=256,
-        replay_size=int(1e6),
-        min_steps_learn=int(1e4),
-        learning_rate=3e-4,
-        fixed_alpha=None,
-        target_entropy="auto",
         target_update_tau=0.005,
         target_update_interval=1,
-        bootstrap_timelimit=False,
-    ),
-    env=dict(_protocol["env"]),
-    eval_env=dict(_protocol["eval_env"]),
-    model=dict(hidden_sizes=[256, 256]),
-    q_model=dict(hidden_sizes=[256, 256]),
-    optim={},
-    runner=dict(_protocol["runner"]),
-    sampler=dict(_protocol["sampler"]),
+        learning_rate=3e-4,
+        reparameterize=True,
+        reward_scale=1,
+        target_entropy="auto",
+    )
 )
 configs["sac_serial_bstl"] = with_parts(sac, algo=dict(bootstrap_timelimit=True))

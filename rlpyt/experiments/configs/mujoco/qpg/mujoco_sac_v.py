@@ -1,8 +1,6 @@
-"""SAC in its first form on MuJoCo, under rlpyt's keys; see ``mujoco_ddpg``.
+"""rlpyt's settings of the first form of SAC on MuJoCo; see ``mujoco_ddpg``.
 
-For ``SAC_V`` and the ``SacAgent`` of ``rlpyt.agents.qpg.sac_v_agent``, which takes a further part,
-``v_model_kwargs=config["v_model"]``. The settings are those of Haarnoja et al. 2018a; the scale of
-rewards is that paper's for HalfCheetah.
+For ``SAC_V`` and the ``SacAgent`` of ``rlpyt.agents.qpg.sac_v_agent``.
 """
 
 from rlpyt.experiments.configs.compose import Parts, with_parts
@@ -10,34 +8,25 @@ from rlpyt.experiments.configs.mujoco.qpg import mujoco_ddpg
 
 configs: dict[str, Parts] = {}
 
-_protocol = mujoco_ddpg.configs["ddpg_from_td3_1M_serial"]
-
-configs["sac_1M_serial"] = sac = dict(
-    agent={},
+configs["sac_1M_serial"] = sac = with_parts(
+    mujoco_ddpg.configs["ddpg_from_td3_1M_serial"],
+    agent=dict(v_model_kwargs=None),
+    model={},
+    sampler=dict(eval_n_envs=6),
+) | dict(
     algo=dict(
         discount=0.99,
         batch_size=256,
         replay_ratio=256,
-        replay_size=int(1e6),
-        min_steps_learn=int(1e4),
-        learning_rate=3e-4,
-        reward_scale=5,
         target_update_tau=0.005,
         target_update_interval=1,
-        bootstrap_timelimit=False,
-    ),
-    env=dict(_protocol["env"]),
-    eval_env=dict(_protocol["eval_env"]),
-    model=dict(hidden_sizes=[256, 256]),
-    q_model=dict(hidden_sizes=[256, 256]),
-    v_model=dict(hidden_sizes=[256, 256]),
-    optim={},
-    runner=dict(_protocol["runner"]),
-    sampler=dict(_protocol["sampler"]),
+        learning_rate=3e-4,
+        reparameterize=True,
+        policy_output_regularization=0.001,
+        reward_scale=5,
+    )
 )
-configs["sac_serial_bstl"] = with_parts(sac, algo=dict(bootstrap_timelimit=True))
-
-# Asynchronous, with many environments whose actions one process computes.
+configs["sac_serial_bstl"] = with_time_limit = with_parts(sac, algo=dict(bootstrap_timelimit=True))
 configs["async_gpu"] = with_parts(
-    sac, algo=dict(updates_per_sync=1), sampler=dict(batch_T=20, batch_B=16)
+    with_time_limit, algo=dict(updates_per_sync=1), sampler=dict(batch_T=5, batch_B=3)
 )

@@ -8,4 +8,5 @@ from rlpyt.experiments.scripts.launching import GAMES, games, launch
 SCRIPT = Path(__file__).parents[1] / "train" / "atari_ff_a2c_cpu.py"
 
 if __name__ == "__main__":
-    sys.exit(launch(SCRIPT, "atari_ff_a2c_cpu", "0", games(*GAMES), use_gpu=False))
+    levels = games(*GAMES, evaluated=False)
+    sys.exit(launch(SCRIPT, "atari_ff_a2c_cpu", "0", levels, use_gpu=False))
