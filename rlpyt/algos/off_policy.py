@@ -41,7 +41,9 @@ class OffPolicyAlgo(ReplayAlgo):
         check_range("replay_ratio", self.replay_ratio, 0, MOST_REPLAYS, open_low=True)
         self.min_steps_learn = whole_number("min_steps_learn", self.min_steps_learn, 0)
         self.updates_per_sync = whole_number("updates_per_sync", self.updates_per_sync, 1)
-        whole_number("target_update_interval", self.target_update_interval, 1)
+        self.target_update_interval = whole_number(
+            "target_update_interval", self.target_update_interval, 1
+        )
         check_range("target_update_tau", self.target_update_tau, 0, 1, open_low=True)
         for name, least in (
             (self.batch_size_is, self.batch_size),

@@ -60,19 +60,19 @@ class ReplayAlgo(GradientAlgo):
         check_range("pri_beta_init", self.pri_beta_init, 0, 1)
         check_range("pri_beta_final", self.pri_beta_final, 0, 1)
         if self.pri_beta_steps is not None:
-            whole_number("pri_beta_steps", self.pri_beta_steps, 1)
+            self.pri_beta_steps = whole_number("pri_beta_steps", self.pri_beta_steps, 1)
         if self.default_priority is not None:
             check_range("default_priority", self.default_priority, 0, open_low=True)
         self.new_priority = float(self.default_priority or 1)
-        if not isinstance(self.save_replay, bool | None):
-            raise TypeError(f"save_replay={self.save_replay!r} must be True, False or None.")
+        if self.save_replay is not None:
+            self.save_replay = true_or_false("save_replay", self.save_replay)
         for name in (
             "prioritized_replay",
             "bootstrap_timelimit",
             "mixed_precision",
             "compile_loss",
         ):
-            true_or_false(name, getattr(self, name))
+            setattr(self, name, true_or_false(name, getattr(self, name)))
 
     # The replay itself.
 

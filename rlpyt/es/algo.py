@@ -48,9 +48,9 @@ class EvolutionAlgo(RlAlgorithm):
 
     def __post_init__(self) -> None:
         check_range("sigma0", self.sigma0, 0, open_low=True)
-        whole_number("episodes", self.episodes, 1)
+        self.episodes = whole_number("episodes", self.episodes, 1)
         if self.popsize is not None:
-            whole_number("popsize", self.popsize, 2)
+            self.popsize = whole_number("popsize", self.popsize, 2)
         self.make_strategy(np.zeros(2), 4, 0)  # refuses settings that no strategy has
 
     def make_strategy(self, x0: Array, popsize: int, seed: int) -> BaseES:

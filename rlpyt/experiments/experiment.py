@@ -91,7 +91,7 @@ def run_experiment(
     root = Path(log_dir).absolute()
     if max_workers is None:
         return [_here(run, call, root) for call in calls]
-    whole_number("max_workers", max_workers, 1)
+    max_workers = whole_number("max_workers", max_workers, 1)
     sweep = _sweep(root, run, calls, max_workers, retries)
     code = launcher_of(sweep, say=say).run()
     if code > 1:

@@ -91,7 +91,7 @@ def record_agent(
     if output.suffix.lower() not in SUFFIXES:
         raise ValueError(f"{output} must end in one of {', '.join(SUFFIXES)}.")
     if fps is not None:
-        whole_number("fps", fps, 1)
+        fps = whole_number("fps", fps, 1)
     if min(*grid, episodes, max_steps) < 1:
         raise ValueError(f"grid={grid}, episodes={episodes}, max_steps={max_steps}: at least 1.")
     with _without_window(), _environments(env, min(n_tiles, episodes)) as envs:

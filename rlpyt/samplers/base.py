@@ -101,7 +101,9 @@ class BaseSampler:
             if value is not None:
                 whole_number(name, value, 1)
         self.eval_max_steps = None if eval_max_steps is None else int(eval_max_steps)
-        self.eval_max_trajectories = eval_max_trajectories
+        self.eval_max_trajectories = (
+            None if eval_max_trajectories is None else int(eval_max_trajectories)
+        )
         if self.eval_n_envs and eval_max_steps is None:
             raise ValueError("eval_max_steps is needed with eval_n_envs: evaluation must end.")
         self.eval_deterministic = bool(eval_deterministic)

@@ -1,25 +1,29 @@
-"""Checks of numeric and boolean arguments, at the door."""
+"""Checks of numeric and boolean arguments."""
 
 import math
 import numbers
 from typing import Any
 
-import numpy as np
-
 
 def whole_number(name: str, value: Any, least: int) -> int:
-    """Check an argument that counts something; whole floats such as 1e6 are fine.
+    """Return an argument that counts something as an int; whole floats such as 1e6 are accepted.
 
     Raises:
-        TypeError: it is not a whole number.
-        ValueError: it is below ``least``.
+        TypeError: `value` is not a whole number.
+        ValueError: `value` is below `least`.
     """
+    value = scalar(value)
     number = isinstance(value, numbers.Real) and not isinstance(value, bool)
     if not number or not math.isfinite(value) or value != int(value):
         raise TypeError(f"{name}={value!r} must be a whole number of at least {least}.")
     if value < least:
         raise ValueError(f"{name}={value!r} must be at least {least}.")
     return int(value)
+
+
+def scalar(value: Any) -> Any:
+    """Return the Python number in a numpy or torch scalar or 0-d array; others as they are."""
+    return value.item() if getattr(value, "ndim", None) == 0 else value
 
 
 def check_range(
@@ -37,6 +41,7 @@ def check_range(
         ValueError: it lies outside [low, high] (or (low, high]), is NaN, or is infinite where it
             must be ``finite``.
     """
+    value = scalar(value)
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name}={value!r} must be a number.")
     number = float(value)
@@ -48,11 +53,13 @@ def check_range(
         raise ValueError(f"{name}={value!r} must be finite.")
 
 
-def true_or_false(name: str, value: Any) -> None:
-    """Check a switch: a word such as "false" would turn it on.
+def true_or_false(name: str, value: Any) -> bool:
+    """Return a switch as a bool; 1 and 0 are accepted, and strings such as "false" are not.
 
     Raises:
-        TypeError: it is neither.
+        TypeError: `value` is none of True, False, 1 and 0.
     """
-    if not isinstance(value, bool | np.bool_):
+    value = scalar(value)
+    if not isinstance(value, bool | int | float) or value not in (0, 1):
         raise TypeError(f"{name}={value!r} must be True or False.")
+    return bool(value)

@@ -50,7 +50,7 @@ def linear_lr_scheduler(optimizer: torch.optim.Optimizer, N: int, min_lr: float)
     Raises:
         ValueError: N is below 1; min_lr is below 0, or above a learning rate.
     """
-    whole_number("N", N, 1)
+    N = whole_number("N", N, 1)
     rates = [float(group["lr"]) for group in optimizer.param_groups]
     check_range("min_lr", min_lr, 0.0, min(rates))
     # a multiple of each group's own rate, which LambdaLR wants, is 0 / 0 where that is zero

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from rlpyt.utils.checks import scalar
+
 seed_: int | None = None  # what set_seed was last given
 
 
@@ -24,11 +26,14 @@ def check_seed(seed: Any) -> int:
         TypeError: it is not an integer.
         ValueError: it is negative, or 2**64 or above.
     """
-    if isinstance(seed, bool | np.bool_) or not isinstance(seed, int | np.integer):
+    number = scalar(seed)
+    if isinstance(number, float) and number.is_integer():
+        number = int(number)
+    if isinstance(number, bool) or not isinstance(number, int):
         raise TypeError(f"seed must be an integer, got {seed!r} of type {type(seed).__name__}.")
-    if not 0 <= seed < 2**64:
+    if not 0 <= number < 2**64:
         raise ValueError(f"seed={seed} must lie in [0, 2**64).")
-    return int(seed)
+    return number
 
 
 def set_seed(seed: int) -> None:

@@ -4,7 +4,7 @@ import torch
 
 from rlpyt.utils.checks import check_range, true_or_false, whole_number
 
-NO_NUMBERS = ["5", None, True, np.bool_(True), [5], np.array(5), torch.tensor(5)]
+NO_NUMBERS = ["5", None, True, np.bool_(True), [5], np.array([5]), torch.tensor([5])]
 
 
 @pytest.mark.parametrize("value", [1.5, np.float32(1.5), np.nan, np.float64("inf"), *NO_NUMBERS])
@@ -43,15 +43,23 @@ def test_what_is_no_number_is_named(value):
         check_range("x", value, 0, 1)
 
 
-@pytest.mark.parametrize("value", [0, 1, 0.0, "false", None, [], np.array(True)])
+@pytest.mark.parametrize(
+    "value", [5, 5.0, np.float32(5), np.uint8(5), np.array(5), torch.tensor(5)]
+)
+def test_whole_numbers_of_every_kind_become_ints(value):
+    number = whole_number("n", value, 1)
+    assert number == 5 and type(number) is int
+
+
+@pytest.mark.parametrize("value", [2, 0.5, "false", "1", None, [], np.nan, np.array([True])])
 def test_anything_else_is_no_switch(value):
     with pytest.raises(TypeError, match="x=.* must be True or False"):
         true_or_false("x", value)
 
 
 def test_switches_are_pythons_and_numpys():
-    true_or_false("x", False)
-    true_or_false("x", np.bool_(True))
+    for no, yes in ((False, True), (0, 1), (0.0, 1.0), (np.bool_(False), np.array(True))):
+        assert true_or_false("x", no) is False and true_or_false("x", yes) is True
 
 
 def test_numpy_numbers_configure_samplers_and_algorithms():
@@ -62,3 +70,12 @@ def test_numpy_numbers_configure_samplers_and_algorithms():
     sampler = SerialSampler(CountEnv, {}, batch_T=np.int64(5), batch_B=np.uint8(3))
     assert sampler.batch_size == 15
     assert PPO(learning_rate=np.float32(0.5), epochs=np.int32(2)).epochs == 2
+
+
+def test_whole_floats_and_digits_for_switches_configure_algorithms():
+    from rlpyt.algos.dqn.dqn import DQN
+
+    dqn = DQN(batch_size=32.0, eps_steps=1e6, target_update_interval=1e2, double_dqn=1)
+    values = dqn.batch_size, dqn.eps_steps, dqn.target_update_interval, dqn.double_dqn
+    assert values == (32, 10**6, 100, True)
+    assert [type(value) for value in values] == [int, int, int, bool]

@@ -69,9 +69,7 @@ class QpgAgent(BaseAgent):
         self.q_model_kwargs = as_arguments(q_model_kwargs, "q_model_kwargs")
         if "n_critics" in self.q_model_kwargs:
             raise ValueError("q_model_kwargs holds n_critics: give it to the agent instead.")
-        self.n_critics = n_critics
-        if n_critics is not None:
-            whole_number("n_critics", n_critics, 1)
+        self.n_critics = None if n_critics is None else whole_number("n_critics", n_critics, 1)
         self.fast_acting = fast_acting
         self.q_model: Any = None
         self.target_model: Any = None

@@ -54,9 +54,9 @@ class DQN(OffPolicyAlgo):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        true_or_false("double_dqn", self.double_dqn)
+        self.double_dqn = true_or_false("double_dqn", self.double_dqn)
         if self.eps_steps is not None:
-            whole_number("eps_steps", self.eps_steps, 1)
+            self.eps_steps = whole_number("eps_steps", self.eps_steps, 1)
         if self.delta_clip is not None:
             check_range("delta_clip", self.delta_clip, 0, open_low=True)
         self.new_priority = float(self.default_priority or self.delta_clip or 1)

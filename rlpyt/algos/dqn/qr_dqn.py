@@ -76,8 +76,8 @@ class IQN(QRDQN):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        whole_number("n_tau", self.n_tau, 1)
-        whole_number("n_tau_target", self.n_tau_target, 1)
+        self.n_tau = whole_number("n_tau", self.n_tau, 1)
+        self.n_tau_target = whole_number("n_tau_target", self.n_tau_target, 1)
 
     def loss(self, samples: Any) -> tuple[torch.Tensor, torch.Tensor]:
         """As for QR-DQN, at uniformly drawn fractions; actions are selected as in acting.

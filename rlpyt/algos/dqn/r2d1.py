@@ -114,14 +114,14 @@ class R2D1(DQN):
 
     def __post_init__(self) -> None:
         for name in ("batch_T", "batch_B"):
-            whole_number(name, getattr(self, name), 1)
+            setattr(self, name, whole_number(name, getattr(self, name), 1))
         for name in ("warmup_T", "store_rnn_state_interval"):
-            whole_number(name, getattr(self, name), 0)
+            setattr(self, name, whole_number(name, getattr(self, name), 0))
         self.batch_size = (self.batch_T + self.warmup_T) * self.batch_B
         super().__post_init__()
         check_range("pri_eta", self.pri_eta, 0, 1)
         check_range("value_scale_eps", self.value_scale_eps, 0)
-        true_or_false("input_priorities", self.input_priorities)
+        self.input_priorities = true_or_false("input_priorities", self.input_priorities)
         if self.input_priority_shift is None:
             self.input_priority_shift = self.warmup_T // max(1, self.store_rnn_state_interval)
         self.input_priority_shift = whole_number(

@@ -45,8 +45,8 @@ class PPO(PolicyGradientAlgo):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_range("ratio_clip", self.ratio_clip, 0, open_low=True)
-        whole_number("minibatches", self.minibatches, 1)
-        whole_number("epochs", self.epochs, 1)
+        self.minibatches = whole_number("minibatches", self.minibatches, 1)
+        self.epochs = whole_number("epochs", self.epochs, 1)
 
     def initialize(self, *args: Any, **kwargs: Any) -> None:
         """Build the optimizer and check that minibatches fit the batch.

@@ -57,7 +57,9 @@ class DDPG(QpgAlgo):
         super().__post_init__()
         check_learning_rate("q_learning_rate", self.q_learning_rate)
         check_range("q_target_clip", self.q_target_clip, 0, open_low=True)
-        whole_number("policy_update_interval", self.policy_update_interval, 1)
+        self.policy_update_interval = whole_number(
+            "policy_update_interval", self.policy_update_interval, 1
+        )
 
     def _add_steps(self) -> None:
         agent = self.agent

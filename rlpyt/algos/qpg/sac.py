@@ -86,13 +86,15 @@ class SAC(QpgAlgo):
         check_range("reward_scale", self.reward_scale, 0, open_low=True, finite=True)
         if self.target_entropy != "auto":
             check_range("target_entropy", self.target_entropy, finite=True)
-        true_or_false("reparameterize", self.reparameterize)
+        self.reparameterize = true_or_false("reparameterize", self.reparameterize)
         if self.action_prior not in ("uniform", "gaussian"):
             raise ValueError(f"action_prior={self.action_prior!r} must be uniform or gaussian.")
         if self.n_target_critics is not None:
-            whole_number("n_target_critics", self.n_target_critics, 1)
-        whole_number("n_drop_quantiles", self.n_drop_quantiles, 0)
-        whole_number("policy_update_interval", self.policy_update_interval, 1)
+            self.n_target_critics = whole_number("n_target_critics", self.n_target_critics, 1)
+        self.n_drop_quantiles = whole_number("n_drop_quantiles", self.n_drop_quantiles, 0)
+        self.policy_update_interval = whole_number(
+            "policy_update_interval", self.policy_update_interval, 1
+        )
 
     def check_agent(self, agent: Any) -> None:
         """Raise ValueError if the agent has not what is learned, or not enough of it."""

@@ -22,8 +22,7 @@ def make_fc(input_dim: int, hidden_sizes: Sequence[int]) -> nn.ModuleList:
         TypeError, ValueError: there is no layer, or a size is no number above 0.
     """
     _check_lengths(hidden_sizes=hidden_sizes)
-    whole_number("input_dim", input_dim, 1)
-    inputs = [input_dim, *hidden_sizes]
+    inputs = [whole_number("input_dim", input_dim, 1), *hidden_sizes]
     return nn.ModuleList(nn.Linear(n_in, n) for n_in, n in zip(inputs, hidden_sizes))
 
 

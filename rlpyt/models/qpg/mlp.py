@@ -131,9 +131,10 @@ class QofMuMlpModel(VectorModel):
         **reading: Any,
     ) -> None:
         super().__init__(observation_shape, **reading)
-        for name, count in (("n_critics", n_critics), ("n_quantiles", n_quantiles)):
-            if count is not None:
-                whole_number(name, count, 1)
+        if n_critics is not None:
+            n_critics = whole_number("n_critics", n_critics, 1)
+        if n_quantiles is not None:
+            n_quantiles = whole_number("n_quantiles", n_quantiles, 1)
         check_range("dropout", dropout, 0, 0.99)
         self.n_critics, self.n_quantiles = n_critics, n_quantiles
         self.mlp = EnsembleMlp(
