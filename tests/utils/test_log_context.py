@@ -1,5 +1,6 @@
 """A run has a directory of its own, and leaves nothing open behind."""
 
+import contextlib
 import errno
 import json
 import multiprocessing
@@ -135,14 +136,17 @@ def test_the_summary_writer_is_closed(tmp_path):
 # Errors at the door
 
 
-def test_a_directory_with_another_run_is_refused_unless_resumed(tmp_path):
-    with logger_context(tmp_path, 0, "first", {"lr": 1}):
-        write_row(itr=0, x=1)
-    with (
-        pytest.raises(RunDirectoryError, match=r"already holds the results of another run.*resume"),
-        logger_context(tmp_path, 0, "second"),
-    ):
-        pass
+def test_results_of_an_earlier_run_are_moved_aside_unless_resumed(tmp_path):
+    for x, name in ((7, "oldest"), (8, "older"), (1, "first")):
+        moved = pytest.warns(UserWarning, match="held the results of another run")
+        with contextlib.nullcontext() if x == 7 else moved, logger_context(tmp_path, 0, name):
+            (tmp_path / "run_0" / "variant_config.json").touch()
+            write_row(itr=0, x=x)
+    for aside, x in ((".1", 7), (".2", 8)):
+        old = tmp_path / f"run_0{aside}"
+        assert (old / "progress.csv").read_text() == f"itr,x\n0,{x}\n"
+        assert (old / "variant_config.json").exists() and not (old / "run.lock").exists()
+    assert (tmp_path / "run_0" / "variant_config.json").exists()
     assert not (tmp_path / "run_0" / "run.lock").exists()
     with logger_context(tmp_path, 0, "second", resume=True) as run_dir:
         write_row(itr=1, x=2, late=3)

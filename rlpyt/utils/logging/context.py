@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import shutil
+import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
@@ -25,6 +28,8 @@ def default_log_dir(home: Path) -> str:
 
 # Where runs land. Scripts may assign it; it is read at every call.
 LOG_DIR = default_log_dir(Path(__file__).resolve().parents[3])
+
+VARIANT_FILE = "variant_config.json"  # a launcher writes it before the run begins
 
 PathLike = str | os.PathLike[str]
 RunDirectoryError = lock.RunDirectoryError
@@ -97,9 +102,10 @@ def run_context(
 ) -> Iterator[Path]:
     """Log one run into exactly this directory.
 
-    It receives progress.csv, debug.log, params.json, the snapshots, and while in use run.lock. At
-    the end of the block, also after an error, all of them are closed and the logger is as before;
-    debug.log then ends with the error's traceback.
+    Results of an earlier run in it are moved aside first, with a warning: those of ``run_0`` to
+    ``run_0.1``, or the next free number. It receives progress.csv, debug.log, params.json, the
+    snapshots, and while in use run.lock. At the end of the block, also after an error, all of
+    them are closed and the logger is as before; debug.log then ends with the error's traceback.
 
     Of several processes that torchrun has started, rank 0 does all this and others nothing; what
     torchrun starts anew resumes.
@@ -119,8 +125,8 @@ def run_context(
         The directory, absolute.
 
     Raises:
-        RunDirectoryError: the directory is a file, is not writable, holds another run, or is in
-            use by another process. The message says which, and what to do.
+        RunDirectoryError: the directory is a file, is not writable, or is in use by another
+            process. The message says which, and what to do.
         ValueError: unknown ``snapshot_mode``.
         ImportError: ``use_summary_writer`` without TensorBoard.
     """
@@ -133,11 +139,7 @@ def run_context(
     with lock.RunLock(run_dir), logger.session():
         progress = run_dir / "progress.csv"
         if not resume and progress.exists() and progress.stat().st_size > 0:
-            raise RunDirectoryError(
-                f"{run_dir} already holds the results of another run (progress.csv): use another "
-                "directory or run_ID, move it away, or pass resume=True to add to it."
-            )
-
+            _move_aside(run_dir)
         logger.set_snapshot_mode(snapshot_mode)
         logger.set_snapshot_dir(run_dir)
         logger.add_text_output(run_dir / "debug.log")
@@ -154,6 +156,22 @@ def run_context(
         except BaseException as error:
             _log_end(error)
             raise
+
+
+def _move_aside(run_dir: Path) -> None:
+    """Move the results of an earlier run into a directory of the next free number.
+
+    The lock, which is held, and the variant that a launcher has written for this run stay.
+    """
+    numbers = itertools.count(1)
+    aside = next(p for n in numbers if not (p := Path(f"{run_dir}.{n}")).exists())
+    aside.mkdir()
+    for path in run_dir.iterdir():
+        if path.name == VARIANT_FILE:
+            shutil.copy2(path, aside)
+        elif path.name != lock.RunLock.name:
+            path.rename(aside / path.name)
+    warnings.warn(f"{run_dir} held the results of another run: they were moved to {aside}.")
 
 
 def write_params(
