@@ -80,12 +80,6 @@ class Ranked(MinibatchRlBase):
         if self.world_size > 1:
             self.ranks.store = self.open_store()
             self._watch = self._begin_watch()
-        whole_batch = self.sampler.batch_size * self.world_size
-        if self.n_steps < whole_batch:
-            raise ValueError(
-                f"n_steps={self.n_steps} is less than one batch of {whole_batch} steps (batch_T * "
-                f"batch_B, of {self.world_size} ranks); it would never train."
-            )
         if self.rank == 0 and self.seed is None:
             self.seed = make_seed()
         own = self.affinity if isinstance(self.affinity, dict) else vars(self.affinity or object)

@@ -30,7 +30,7 @@ class MinibatchRlBase(BaseRunner):
 
     Args:
         algo, agent, sampler: as constructed.
-        n_steps: environment steps to run, rounded down to whole batches.
+        n_steps: environment steps to run, rounded down to whole batches; at least one is run.
         seed: of everything random in the run; drawn if ``None``, and logged.
         affinity: hardware of the run, see ``samplers.layout.Hardware.of``.
         log_interval_steps: environment steps between rows of progress.csv; the last iteration
@@ -42,7 +42,7 @@ class MinibatchRlBase(BaseRunner):
         hooks: called beside training, see ``runners.hooks``.
 
     Raises:
-        ValueError, TypeError: ``n_steps`` is less than a batch, or an argument is no such number.
+        ValueError, TypeError: an argument is not a number of its kind.
     """
 
     _eval = False
@@ -67,11 +67,6 @@ class MinibatchRlBase(BaseRunner):
         self.agent = agent
         self.sampler = sampler
         self.n_steps = whole_number("n_steps", n_steps, 1)
-        if self.n_steps < sampler.batch_size:
-            raise ValueError(
-                f"n_steps={self.n_steps} is less than one batch of {sampler.batch_size} steps "
-                "(batch_T * batch_B); it would never train."
-            )
         self.seed = None if seed is None else check_seed(seed)
         self.affinity = affinity
         self.log_interval_steps = whole_number("log_interval_steps", log_interval_steps, 1)
@@ -80,6 +75,7 @@ class MinibatchRlBase(BaseRunner):
         self.resume_from = resume_from
         self.hooks = [CheckpointHook(checkpoint_interval_steps), *hooks]
         self.rank, self.world_size = 0, 1
+        self.min_itr_learn = getattr(algo, "min_itr_learn", 0)
         self.itr = -1
         self.trained_itr = -1  # the last whole iteration
         self.start_itr = 0
@@ -149,7 +145,12 @@ class MinibatchRlBase(BaseRunner):
         return dict(discount=getattr(self.algo, "discount", 1))
 
     def get_n_itr(self) -> int:
-        """Iterations of the run: the whole batches in ``n_steps``."""
+        """Return the iterations of the run: the whole batches in ``n_steps``, at least one."""
+        if self.n_steps < self.itr_batch_size and self.rank == 0:
+            warnings.warn(
+                f"n_steps={self.n_steps:,} is less than one batch of {self.itr_batch_size:,} steps "
+                "(batch_T * batch_B, of all ranks): one iteration is run."
+            )
         self.log_interval_itrs = max(self.log_interval_steps // self.itr_batch_size, 1)
         self.n_itr: int = max(self.n_steps // self.itr_batch_size, 1)
         return self.n_itr
@@ -206,6 +207,9 @@ class MinibatchRlBase(BaseRunner):
             except Exception as error:
                 failures.attend_to(error, self)
                 raise
+            else:
+                if not stopped:
+                    logger.log("Training complete.")
             finally:
                 self._tell("on_end")
                 self.shutdown()

@@ -1,3 +1,4 @@
+import contextlib
 import csv
 import os
 import signal
@@ -206,9 +207,31 @@ def test_bad_arguments_are_refused(kwargs, error, message):
         runner_for(**kwargs)
 
 
-def test_less_than_a_batch_is_refused():
-    with pytest.raises(ValueError, match="n_steps=47 is less than one batch of 48 steps"):
-        MinibatchRl(algo=PPO(), agent=None, sampler=runner_for().sampler, n_steps=47)
+def test_less_than_a_batch_is_one_iteration_with_a_warning(tmp_path):
+    runner = runner_for()
+    runner.n_steps = 47
+    with (
+        run_context(tmp_path, 0, "short"),
+        pytest.warns(UserWarning, match="n_steps=47 is less than one batch of 48 steps"),
+    ):
+        runner.train()
+    assert [row["Diagnostics/CumSteps"] for row in rows_of(tmp_path)] == ["48"]
+
+
+def test_the_end_of_training_is_logged_only_where_training_has_ended(tmp_path):
+    class Failing(Hook):
+        def on_iteration(self, runner, itr):
+            raise RuntimeError("a hook failed")
+
+    for name, hooks in (("complete", []), ("failed", [Failing()])):
+        with contextlib.suppress(RuntimeError), run_context(tmp_path / name, 0, name):
+            runner_for(n_itr=1, hooks=hooks).train()
+        logged = (tmp_path / name / "debug.log").read_text()
+        assert ("Training complete." in logged) == (name == "complete")
+
+
+def test_a_runner_knows_when_learning_begins_before_startup():
+    assert runner_for().min_itr_learn == 0
 
 
 def test_resuming_from_another_run_says_what_differs(tmp_path):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from sync_parts import CPU, N_ITR, B, StopAfter, T, same, steady_sac, sync_runner
+from sync_parts import N_ITR, B, StopAfter, T, same, steady_sac, sync_runner
 
 from rlpyt.agents.dqn.vector import DqnMlpAgent
 from rlpyt.algos.dqn.dqn import DQN
@@ -189,9 +189,12 @@ def test_bad_arguments_are_refused(kwargs, error, message):
         sync_runner(**kwargs)
 
 
-def test_less_than_a_batch_of_all_ranks_is_refused():
-    with pytest.raises(ValueError, match="less than one batch of 64 steps"):
-        sync_runner(n_itr=1, affinity=[CPU] * 4).train()
+def test_less_than_a_batch_of_all_ranks_is_one_iteration_with_a_warning():
+    runner = sync_runner(n_itr=1, log_interval_steps=1)
+    runner.n_steps = 31
+    with pytest.warns(UserWarning, match="less than one batch of 32 steps"):
+        runner.train()
+    assert runner.cum_steps == 32
 
 
 def test_a_number_of_ranks_shares_the_machine():
