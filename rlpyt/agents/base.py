@@ -13,6 +13,7 @@ from rlpyt.agents.weights import SharedWeights, WeightMailbox
 from rlpyt.models.observation import check_normalized
 from rlpyt.models.utils import bare, strip_ddp_state_dict
 from rlpyt.utils.collections import namedarraytuple
+from rlpyt.utils.completion import warn_of_lost_state
 from rlpyt.utils.launching.machine import check_gpu
 
 AgentInputs = namedarraytuple("AgentInputs", ["observation", "prev_action", "prev_reward"])
@@ -260,6 +261,8 @@ class BaseAgent:
 
         It took a tenth of deep Q-learning's time on CartPole.
         """
+        if self.model is None:  # of an agent that acts by something else
+            return
         model, (known, modules) = bare(self.model), self._modules
         if known is not model:
             modules = [*model.modules()]
@@ -280,11 +283,15 @@ class BaseAgent:
 
     def state_dict(self) -> dict[str, Any]:
         """Model parameters, named as outside ``DistributedDataParallel``."""
+        if self.model is None:
+            warn_of_lost_state(self, "A resumed run has the agent as it was constructed.")
+            return {}
         return dict(strip_ddp_state_dict(self.model.state_dict()))
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load what ``state_dict`` gave."""
-        bare(self.model).load_state_dict(state_dict)
+        if self.model is not None:
+            bare(self.model).load_state_dict(state_dict)
 
 
 class RecurrentAgentMixin:

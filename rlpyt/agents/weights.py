@@ -95,6 +95,13 @@ class SharedWeights:
         return {**self._arrays, **{f"settings {name}": own for name, own in self.settings.items()}}
 
 
+def share_weights(agent: Any) -> None:
+    """Put the model of an agent into shared memory, unless its own ``initialize`` has done so."""
+    if agent.shared_weights is None and isinstance(agent.model, torch.nn.Module):
+        agent.bind_shared_memory(SharedWeights(agent.model, agent.settings))
+        agent.shared_model = agent.model
+
+
 class WeightMailbox:
     """The newest parameters of a model, for processes that take them when it suits them.
 

@@ -2,6 +2,8 @@
 
 from typing import Any, ClassVar
 
+from rlpyt.utils.completion import warn_of_lost_state
+
 
 class RlAlgorithm:
     """Turns samples into better agent parameters.
@@ -65,11 +67,15 @@ class RlAlgorithm:
 
     def optim_state_dict(self) -> Any:
         """State of the optimizer, or of several by name."""
-        return self.optimizer.state_dict()  # type: ignore[attr-defined]
+        if not hasattr(self, "optimizer"):
+            warn_of_lost_state(self, "A resumed run has the algorithm as it was constructed.")
+            return {}
+        return self.optimizer.state_dict()
 
     def load_optim_state_dict(self, state_dict: Any) -> None:
         """Load what ``optim_state_dict`` gave."""
-        self.optimizer.load_state_dict(state_dict)  # type: ignore[attr-defined]
+        if hasattr(self, "optimizer"):
+            self.optimizer.load_state_dict(state_dict)
 
     def state_dict(self) -> dict[str, Any]:
         """All that a resumed run needs beside the agent."""

@@ -6,14 +6,18 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from rlpyt.agents.base import BaseAgent
+from rlpyt.algos.base import RlAlgorithm
 from rlpyt.runners import failures
 from rlpyt.runners import state as run_state
 from rlpyt.runners.base import BaseRunner
 from rlpyt.runners.diagnostics import begin_row, record_progress
 from rlpyt.runners.hooks import CheckpointHook, Hook, StopSignals
+from rlpyt.samplers.base import BaseSampler
 from rlpyt.samplers.layout import Hardware, decoded
 from rlpyt.utils import checkpoint
 from rlpyt.utils.checks import whole_number
+from rlpyt.utils.completion import completed, takes
 from rlpyt.utils.logging import logger
 from rlpyt.utils.processes import pin
 from rlpyt.utils.prog_bar import ProgBarCounter
@@ -63,9 +67,9 @@ class MinibatchRlBase(BaseRunner):
         resume_from: Any = None,
         hooks: Sequence[Any] = (),
     ) -> None:
-        self.algo = algo
-        self.agent = agent
-        self.sampler = sampler
+        self.algo = completed(algo, RlAlgorithm)
+        self.agent = completed(agent, BaseAgent, BaseAgent())
+        self.sampler = completed(sampler, BaseSampler)
         self.n_steps = whole_number("n_steps", n_steps, 1)
         self.seed = None if seed is None else check_seed(seed)
         self.affinity = affinity
@@ -99,12 +103,13 @@ class MinibatchRlBase(BaseRunner):
         hardware = Hardware.of(self.affinity, self.sampler.batch_spec.B, groups)
         seed = self.settle(hardware)  # from here on this process may use only its own cores
         final_observation = getattr(self.algo, "final_observation", False)
+        accepted = takes(self.sampler.initialize, "final_observation")
         examples = self.sampler.initialize(
             agent=self.agent,
             affinity=hardware if hasattr(self.sampler, "layout") else decoded(self.affinity),
             seed=env_seed(seed, 0, "sampler"),  # environments differ by their global ranks
             bootstrap_value=getattr(self.algo, "bootstrap_value", False),
-            **({"final_observation": True} if final_observation else {}),
+            **({"final_observation": True} if final_observation and accepted else {}),
             traj_info_kwargs=self.get_traj_info_kwargs(),
             rank=self.rank,
             world_size=self.world_size,

@@ -1,11 +1,14 @@
 """What a sampler's processes are started with: stations, the action server, workers."""
 
 import warnings
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from rlpyt.agents.base import BaseAgent
+from rlpyt.agents.weights import share_weights
 from rlpyt.samplers.buffer import agent_examples, allocate_samples
 from rlpyt.samplers.environments import try_environment
 from rlpyt.samplers.layout import Hardware, rows_per_worker
@@ -15,13 +18,89 @@ from rlpyt.samplers.serving import ActionServer
 from rlpyt.samplers.station import StationSpec, quotas
 from rlpyt.samplers.workers import WorkerSpec
 from rlpyt.utils import serialize
+from rlpyt.utils.completion import completed
 from rlpyt.utils.processes import start_context, starter_lasts
 from rlpyt.utils.shared import Arena
 from rlpyt.utils.stacks import StackFile
 
 
+def check_arguments(sampler: Any) -> None:
+    """Check what a sampler was constructed with, before it is used.
+
+    A subclass that never comes here may give these arguments any meaning.
+
+    Raises:
+        TypeError, ValueError: an argument is of the wrong kind, or one is missing.
+    """
+    EnvCls, CollectorCls = sampler.EnvCls, sampler.CollectorCls
+    if not callable(EnvCls):
+        raise TypeError(
+            f"EnvCls must be callable: the environment's class or a function that makes one, got "
+            f"{EnvCls!r:.100}. An environment's arguments go into env_kwargs."
+        )
+    if not callable(sampler.TrajInfoCls):
+        raise TypeError(f"TrajInfoCls must be a class such as TrajInfo, got {sampler.TrajInfoCls}.")
+    if not hasattr(CollectorCls, "collect_batch"):
+        raise TypeError(
+            f"CollectorCls must be a class with a method collect_batch, got {CollectorCls!r:.100}. "
+            "Derive it from rlpyt.samplers.collectors.DecorrelatingStartCollector."
+        )
+    if sampler.eval_n_envs and sampler.eval_max_steps is None:
+        raise ValueError("eval_max_steps is needed with eval_n_envs: evaluation must end.")
+    kwargs_by_env("env_kwargs", sampler.env_kwargs, sampler.batch_spec.B, "batch_B")
+    if sampler.eval_n_envs and sampler.eval_env_kwargs is not None:
+        kwargs_by_env(
+            "eval_env_kwargs", sampler.eval_env_kwargs, sampler.eval_n_envs, "eval_n_envs"
+        )
+
+
+def kwargs_by_env(named: str, kwargs: Any, n: int, n_named: str) -> list[dict[str, Any]]:
+    """Return the keyword arguments of each of ``n`` environments.
+
+    Args:
+        named: what they are called, for messages.
+        kwargs: a dictionary for all, or a list with one for each.
+        n: how many environments there are.
+        n_named: what that number is called.
+
+    Raises:
+        TypeError: they are neither.
+        ValueError: the list has another length.
+    """
+    if isinstance(kwargs, Mapping):
+        return [dict(kwargs)] * n
+    if not isinstance(kwargs, list | tuple) or not all(isinstance(k, Mapping) for k in kwargs):
+        raise TypeError(
+            f"{named} must be a dictionary, or a list of dictionaries, one for each environment, "
+            f"got {kwargs!r:.100}."
+        )
+    if len(kwargs) != n:
+        raise ValueError(
+            f"{named} must have one dictionary for each environment, {n_named}={n}, got "
+            f"{len(kwargs)}."
+        )
+    return [dict(own) for own in kwargs]
+
+
+def eval_kwargs_by_env(sampler: Any, n: int) -> list[dict[str, Any]]:
+    """Return the keyword arguments of ``n`` evaluation environments, of ``eval_n_envs`` or more.
+
+    Where each worker needs one there may be more than ``eval_n_envs``: they begin again with the
+    first. Without ``eval_env_kwargs`` they are those of the training environments.
+    """
+    if not n:
+        return []
+    if sampler.eval_env_kwargs is None:
+        own = kwargs_by_env("env_kwargs", sampler.env_kwargs, sampler.batch_spec.B, "batch_B")
+    else:
+        own = kwargs_by_env(
+            "eval_env_kwargs", sampler.eval_env_kwargs, sampler.eval_n_envs, "eval_n_envs"
+        )
+    return [own[b % len(own)] for b in range(n)]
+
+
 def checked_agent(agent: Any) -> Any:
-    """The agent, if it is one.
+    """Return the agent with whatever of ``BaseAgent`` it lacks, if it is an agent.
 
     Raises:
         TypeError: it is not.
@@ -30,14 +109,15 @@ def checked_agent(agent: Any) -> Any:
         raise TypeError(
             f"agent={agent!r:.100} must be an agent as constructed, such as CategoricalMlpAgent()."
         )
-    return agent
+    return completed(agent, BaseAgent, BaseAgent())
 
 
 def try_out(sampler: Any, in_child: bool) -> Any:
     """Examples of what a sampler's environments give; tried out in a child, or here."""
+    kwargs = kwargs_by_env("env_kwargs", sampler.env_kwargs, sampler.batch_spec.B, "batch_B")
     return try_environment(
         sampler.EnvCls,
-        sampler.env_kwargs,
+        kwargs[0],
         in_child,
         sampler.start_method,
         sampler.start_timeout_s,
@@ -47,12 +127,16 @@ def try_out(sampler: Any, in_child: bool) -> Any:
 def initialize_agent(sampler: Any, share_memory: bool, rank: int = 0, world_size: int = 1) -> None:
     """Have a sampler's agent build its model, without memories of samplers before."""
     B = sampler.batch_spec.B
+    if share_memory:
+        sampler.agent.shared_weights = None  # those of a run before
     sampler.agent.initialize(
         sampler.examples.spaces,
         share_memory=share_memory,
         global_B=B * world_size,
         env_ranks=list(range(rank * B, (rank + 1) * B)),
     )
+    if share_memory:
+        share_weights(sampler.agent)
     if hasattr(sampler.agent, "memory"):
         sampler.agent.memory.forget()
 
@@ -97,15 +181,16 @@ def station_specs(
     rows = rows_per_worker(B, n_stations, sampler.layout.groups)
     n_eval = -(-sampler.eval_n_envs // n_stations)  # at least one each, as documented
     quota = quotas(sampler.eval_max_trajectories, n_eval * n_stations)
+    kwargs = kwargs_by_env("env_kwargs", sampler.env_kwargs, B, "batch_B")
+    eval_kwargs = eval_kwargs_by_env(sampler, n_eval * n_stations)
 
     def spec(i: int) -> StationSpec:
         mine = slice(i * n_eval, (i + 1) * n_eval)
         first = rank * B + i * rows
-        eval_env_kwargs = sampler.eval_env_kwargs
         return StationSpec(
             rank=i,
             EnvCls=sampler.EnvCls,
-            env_kwargs=sampler.env_kwargs,
+            env_kwargs=kwargs[i * rows : (i + 1) * rows],
             CollectorCls=sampler.CollectorCls,
             TrajInfoCls=sampler.TrajInfoCls,
             traj_info_kwargs=traj_info_kwargs,
@@ -116,7 +201,7 @@ def station_specs(
             max_decorrelation_steps=sampler.max_decorrelation_steps,
             examples=sampler.examples,
             eval_CollectorCls=sampler.eval_CollectorCls,
-            eval_env_kwargs=sampler.env_kwargs if eval_env_kwargs is None else eval_env_kwargs,
+            eval_env_kwargs=eval_kwargs[mine],
             eval_env_ranks=list(range(i * n_eval, (i + 1) * n_eval)),
             eval_max_T=eval_steps_per_env(sampler, n_stations),
             eval_quota=None if quota is None else quota[mine],

@@ -1,21 +1,27 @@
 """What every sampler is to its users: arguments, and the four calls."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rlpyt.curricula.base import Curriculum
 from rlpyt.curricula.env import TaskEnvs
 from rlpyt.samplers.collections import BatchSpec, TrajInfo
 from rlpyt.utils.checks import check_range, whole_number
+from rlpyt.utils.completion import warn_of_lost_state
+
+EnvKwargs = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 
 class BaseSampler:
     """Collects batches of agent-environment interaction.
 
-    Construction only remembers and checks the arguments.
+    Construction only remembers the arguments. A subclass with its own ``initialize`` and
+    ``obtain_samples`` may give them any meaning; our samplers check them in ``initialize``.
 
     Args:
         EnvCls: makes an environment: a class, or a function such as ``rlpyt.envs.gym.make``.
-        env_kwargs: its keyword arguments.
+        env_kwargs: its keyword arguments; or a list of ``batch_B`` dictionaries, one for each
+            environment.
         batch_T: time steps per batch.
         batch_B: environments side by side.
         CollectorCls: the collection loop.
@@ -23,7 +29,8 @@ class BaseSampler:
         TrajInfoCls: statistics kept of each trajectory.
         eval_n_envs: environments for evaluation; 0 for none.
         eval_CollectorCls: the evaluation loop.
-        eval_env_kwargs: keyword arguments of the evaluation environments.
+        eval_env_kwargs: keyword arguments of the evaluation environments, or a list of
+            ``eval_n_envs`` dictionaries; ``None``: as ``env_kwargs``.
         eval_max_steps: environment steps per evaluation at the most, over all environments.
         eval_max_trajectories: episodes per evaluation; shared out evenly over the environments.
         eval_deterministic: evaluate the likeliest action instead of a sampled one.
@@ -35,17 +42,19 @@ class BaseSampler:
             episode and hears what came of it; environments must be able to take one.
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind or out of range.
+        TypeError, ValueError: a number is of the wrong kind or out of range.
     """
 
     alternating = False
+    mid_batch_reset: bool = True
+    TrajInfoCls: Any = TrajInfo
     begun = False  # whether batches were obtained, so that episodes are under way
     interrupted = False  # whether the last batch does not follow the one before, which was cut off
 
     def __init__(
         self,
         EnvCls: Any,
-        env_kwargs: dict[str, Any],
+        env_kwargs: EnvKwargs | None,
         batch_T: int,
         batch_B: int,
         CollectorCls: Any = None,
@@ -53,7 +62,7 @@ class BaseSampler:
         TrajInfoCls: Any = TrajInfo,
         eval_n_envs: int = 0,
         eval_CollectorCls: Any = None,
-        eval_env_kwargs: dict[str, Any] | None = None,
+        eval_env_kwargs: EnvKwargs | None = None,
         eval_max_steps: int | None = None,
         eval_max_trajectories: int | None = None,
         eval_deterministic: bool = False,
@@ -61,18 +70,6 @@ class BaseSampler:
         reset_timeout: float = 300.0,
         curriculum: Any = None,
     ) -> None:
-        if not callable(EnvCls):
-            raise TypeError(
-                f"EnvCls={EnvCls!r:.100} must be callable: the environment's class or a function "
-                "that makes one, not an environment; its arguments go into env_kwargs."
-            )
-        if not callable(TrajInfoCls):
-            raise TypeError(f"TrajInfoCls={TrajInfoCls!r:.100} must be a class such as TrajInfo.")
-        if CollectorCls is not None and not hasattr(CollectorCls, "collect_batch"):
-            raise TypeError(
-                f"CollectorCls={CollectorCls!r:.100} must be a class with a method collect_batch, "
-                "derived from rlpyt.samplers.collectors.DecorrelatingStartCollector."
-            )
         if curriculum is not None and not isinstance(curriculum, Curriculum):
             raise TypeError(
                 f"curriculum={curriculum!r:.100} must be a curriculum with its tasks, such as "
@@ -82,10 +79,12 @@ class BaseSampler:
             EnvCls = TaskEnvs(EnvCls, curriculum.space)
         self.EnvCls = EnvCls
         self.curriculum = curriculum
-        self.env_kwargs = dict(env_kwargs or {})
+        plain = env_kwargs is None or isinstance(env_kwargs, Mapping)
+        self.env_kwargs: Any = dict(env_kwargs or {}) if plain else env_kwargs  # type: ignore[arg-type]
         self.batch_spec = BatchSpec(
             whole_number("batch_T", batch_T, 1), whole_number("batch_B", batch_B, 1)
         )
+        self.batch_T, self.batch_B = self.batch_spec
         self.CollectorCls = CollectorCls
         self.max_decorrelation_steps = whole_number(
             "max_decorrelation_steps", max_decorrelation_steps or 0, 0
@@ -93,7 +92,7 @@ class BaseSampler:
         self.TrajInfoCls = TrajInfoCls
         self.eval_n_envs = whole_number("eval_n_envs", eval_n_envs or 0, 0)
         self.eval_CollectorCls = eval_CollectorCls
-        self.eval_env_kwargs = eval_env_kwargs
+        self.eval_env_kwargs: Any = eval_env_kwargs
         for name, value in (
             ("eval_max_steps", eval_max_steps),
             ("eval_max_trajectories", eval_max_trajectories),
@@ -104,8 +103,6 @@ class BaseSampler:
         self.eval_max_trajectories = (
             None if eval_max_trajectories is None else int(eval_max_trajectories)
         )
-        if self.eval_n_envs and eval_max_steps is None:
-            raise ValueError("eval_max_steps is needed with eval_n_envs: evaluation must end.")
         self.eval_deterministic = bool(eval_deterministic)
         check_range("env_timeout", env_timeout, low=0, open_low=True)
         self.env_timeout = float(env_timeout)
@@ -129,6 +126,15 @@ class BaseSampler:
     def evaluate_agent(self, itr: int) -> Any:
         """Run evaluation episodes; returns finished trajectories."""
         raise NotImplementedError(f"{type(self).__name__} must implement evaluate_agent.")
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps of the sampler; nothing, unless a subclass says more."""
+        warn_of_lost_state(self, "A resumed run starts new episodes.")
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> bool:
+        """Continue from a saved state; return whether this was exact."""
+        return False
 
     def statistics(self) -> dict[str, float]:
         """What a row of progress.csv says about the sampler, always under the same names."""

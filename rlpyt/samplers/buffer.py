@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from rlpyt.agents.base import AgentInputs
-from rlpyt.envs.base import EnvStep
+from rlpyt.agents.base import AgentInputs, BaseAgent
+from rlpyt.envs.base import EnvSpaces, EnvStep
 from rlpyt.errors import NonFiniteError
 from rlpyt.samplers.blocks import is_batch
 from rlpyt.samplers.collections import (
@@ -31,6 +31,7 @@ from rlpyt.utils.buffer import (
     torchify_buffer,
 )
 from rlpyt.utils.collections import AttrDict
+from rlpyt.utils.completion import completed
 from rlpyt.utils.shared import Arena
 
 
@@ -50,7 +51,7 @@ def env_examples(env: Any) -> AttrDict:
     record = buffer_from_example(_as_recorded(next_observation), 1)
     check_observation(first_observation, record, "observation after reset")
     return AttrDict(
-        spaces=env.spaces,
+        spaces=EnvSpaces(env.observation_space, env.action_space),
         observation=_as_recorded(next_observation),
         action=action,
         reward=np.float32(reward),
@@ -86,26 +87,28 @@ def _as_recorded(observation: Any) -> Any:
     return buffer_func(observation, np.array)
 
 
-def agent_examples(agent: Any, examples: AttrDict) -> None:
+def agent_examples(agent: Any, examples: dict[str, Any]) -> None:
     """Add ``action`` and ``agent_info`` as the (initialized) agent gives them, and check them.
 
     Raises:
         ValueError: the agent's action does not have the space's shape, or a leading dimension is
             missing; the message names the field.
-        NonFiniteError: the agent's first output is NaN or infinite.
+        NonFiniteError: the agent's first action, or what it was drawn from, is not finite.
     """
     inputs = _batch_of(examples, 2)
     with torch.no_grad():
         agent.sample_mode(0)
         action, agent_info = agent.step(*torchify_buffer(tuple(inputs)))
         agent.reset()
-    _check_agent_output(agent, examples.action, numpify_buffer((action, agent_info)))
-    one = numpify_buffer(buffer_func((action, agent_info), lambda leaf: leaf[0]))
+    _check_agent_output(agent, examples["action"], numpify_buffer((action, agent_info)))
+    # A number is the same for every environment: it is recorded for each.
+    first = buffer_func((action, agent_info), lambda leaf: leaf[0] if leaf.ndim else leaf)
+    one = numpify_buffer(first)
     examples.update(action=one[0], agent_info=one[1])
 
 
-def _batch_of(examples: AttrDict, B: int) -> Any:
-    example = AgentInputs(examples.observation, examples.action, examples.reward)
+def _batch_of(examples: dict[str, Any], B: int) -> Any:
+    example = AgentInputs(*(examples[name] for name in ("observation", "action", "reward")))
     batch = buffer_from_example(example, B)
     for b in range(B):
         batch[b] = example
@@ -115,12 +118,13 @@ def _batch_of(examples: AttrDict, B: int) -> Any:
 def _check_agent_output(agent: Any, env_action: Any, output: Any) -> None:
     name = type(agent).__name__
     for path, leaf in _named_leaves(AgentSamples(output[0], None, output[1])):
-        if leaf.ndim == 0 or leaf.shape[0] != 2:
+        drawn_from = path.startswith(("action", "agent_info.value", "agent_info.dist_info"))
+        if (drawn_from or leaf.ndim) and leaf.shape[:1] != (2,):
             raise ValueError(
                 f"{name}.step was given 2 environments and returned '{path}' of shape "
                 f"{leaf.shape}; every output needs the leading dimension [B] of its inputs."
             )
-        if leaf.dtype.kind == "f" and not np.isfinite(leaf).all():
+        if drawn_from and leaf.dtype.kind == "f" and not np.isfinite(leaf).all():
             raise NonFiniteError(
                 f"'{path}' is not finite in the first output of {name}: {leaf[0]}. Look at the "
                 "model's head of that name, its initialisation, and the scale of observations."
@@ -134,14 +138,10 @@ def _check_agent_output(agent: Any, env_action: Any, output: Any) -> None:
 
 
 def _check_heads(agent: Any, agent_info: Any) -> None:
-    """Shapes of value and distribution, where the agent records them under these names."""
-    value = getattr(agent_info, "value", None)
-    if isinstance(value, np.ndarray) and value.shape != (2,):
-        raise ValueError(
-            f"the value head gives shape {value.shape} for 2 environments, where [B] = (2,) is due;"
-            " squeeze its last dimension."
-        )
-    dim = getattr(agent.distribution, "dim", None)
+    """Check the shapes of what one of our distributions will compute likelihoods from."""
+    distribution = getattr(agent, "distribution", None)
+    ours = type(distribution).__module__.startswith("rlpyt.")
+    dim = getattr(distribution, "dim", None) if ours else None
     dist_info = getattr(agent_info, "dist_info", None)
     for name in ("prob", "mean"):
         head = getattr(dist_info, name, None)
@@ -153,7 +153,7 @@ def _check_heads(agent: Any, agent_info: Any) -> None:
 
 
 def allocate_samples(
-    examples: AttrDict,
+    examples: dict[str, Any],
     T: int,
     B: int,
     bootstrap_value: bool,
@@ -165,29 +165,30 @@ def allocate_samples(
     ``agent.action`` and ``agent.prev_action`` are shifted views of one block [T + 1, B], rewards
     alike: writing an action is writing the next step's previous one.
     """
-    all_action = buffer_from_example(examples.action, (T + 1, B), memory)
-    all_reward = buffer_from_example(examples.reward, (T + 1, B), memory)
+    all_action = buffer_from_example(examples["action"], (T + 1, B), memory)
+    all_reward = buffer_from_example(examples["reward"], (T + 1, B), memory)
     action, prev_action = all_action[1:], all_action[:-1]
-    agent_info = buffer_from_example(examples.agent_info, (T, B), memory)
+    agent_info = buffer_from_example(examples["agent_info"], (T, B), memory)
     if bootstrap_value:
+        value = np.zeros(np.shape(getattr(examples["agent_info"], "value", 0)), np.float32)
         agent = AgentSamplesTlv(
             action=action,
             prev_action=prev_action,
             agent_info=agent_info,
-            bootstrap_value=buffer_from_example(np.float32(0), (1, B), memory),
-            timeout_value=buffer_from_example(np.float32(0), (T, B), memory),
+            bootstrap_value=buffer_from_example(value, (1, B), memory),
+            timeout_value=buffer_from_example(value, (T, B), memory),
         )
     else:
         agent = AgentSamples(action=action, prev_action=prev_action, agent_info=agent_info)
     env = EnvSamples(
-        observation=buffer_from_example(examples.observation, (T, B), memory),
+        observation=buffer_from_example(examples["observation"], (T, B), memory),
         reward=all_reward[1:],
         prev_reward=all_reward[:-1],
-        done=buffer_from_example(examples.done, (T, B), memory),
-        env_info=buffer_from_example(examples.env_info, (T, B), memory),
+        done=buffer_from_example(examples["done"], (T, B), memory),
+        env_info=buffer_from_example(examples["env_info"], (T, B), memory),
     )
     if final_observation:
-        final = buffer_from_example(examples.observation, (T, B), memory)
+        final = buffer_from_example(examples["observation"], (T, B), memory)
         env = EnvSamplesFinal(*env, final)
     samples = Samples(agent=agent, env=env)
     if os.environ.get("RLPYT_DEBUG"):
@@ -209,7 +210,16 @@ def _poison(samples: Any) -> None:
 
 
 def get_example_outputs(agent: Any, env: Any, examples: Any, subprocess: bool = False) -> None:
-    """Fill ``examples`` with one step of environment and agent; rlpyt's entry to the above."""
+    """Fill ``examples`` with one step of environment and agent.
+
+    Args:
+        agent: initialized.
+        env: an environment, stepped once.
+        examples: a dictionary, to which observation, action, reward, done, env_info, agent_info
+            and the environment's ``spaces`` are added.
+        subprocess: accepted and ignored; rlpyt could do this in a process of its own.
+    """
+    agent = completed(agent, BaseAgent, BaseAgent())
     examples.update(env_examples(env))
     agent_examples(agent, examples)
 

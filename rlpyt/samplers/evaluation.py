@@ -5,11 +5,18 @@ from typing import Any
 
 import numpy as np
 
-from rlpyt.samplers.actions import ActionNoise, LocalActions, ServedActions, StepBuffer
-from rlpyt.samplers.blocks import bounds_of, make_block, null_rows
+from rlpyt.samplers.actions import (
+    ActionNoise,
+    LocalActions,
+    ServedActions,
+    StepBuffer,
+    StepRecord,
+)
+from rlpyt.samplers.blocks import bounds_of, is_batch, make_block, null_rows
+from rlpyt.samplers.buffer import agent_examples, env_examples
 from rlpyt.samplers.place import ACTING, DOING, STEP
 from rlpyt.samplers.surroundings import Surroundings
-from rlpyt.utils.buffer import buffer_func
+from rlpyt.utils.buffer import buffer_from_example, buffer_func
 
 
 class BaseEvalCollector:
@@ -82,8 +89,8 @@ class EvalCollector(BaseEvalCollector):
 
     def begin(self) -> None:
         """Reset the environments; every evaluation has its own streams of noise."""
-        if self.example_step is None:
-            raise RuntimeError("example_step must be set before evaluation; samplers do.")
+        if self.example_step is None:  # it was not made by one of our samplers
+            self.example_step = self._make_example_step()
         if not hasattr(self, "_block"):
             self._block = make_block(self.envs, self.surroundings.progress)
             self._spaces = self._block.spaces
@@ -108,6 +115,17 @@ class EvalCollector(BaseEvalCollector):
         self._infos = [self.TrajInfoCls() for _ in range(block.B)]
         self._due: list[float] = [*self.quota] if self.quota else [np.inf] * block.B
         block.rest(b for b, due in enumerate(self._due) if due <= 0)
+
+    def _make_example_step(self) -> Any:
+        """Return a step record [B], after trying out the agent in the first environment."""
+        examples = env_examples(self.envs[0])
+        if self.agent is not None:
+            agent_examples(self.agent, examples)
+        else:
+            examples.update(agent_info=None)
+        B = sum(env.n if is_batch(env) else 1 for env in self.envs)
+        record = StepRecord(*(examples[name] for name in StepRecord._fields))
+        return buffer_from_example(record, B)
 
     @property
     def satisfied(self) -> bool:

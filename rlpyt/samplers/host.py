@@ -139,9 +139,9 @@ class HostEnvs:
     """A host's environments; ``samplers.place`` asks for them by these names."""
 
     EnvCls: Any
-    env_kwargs: Mapping[str, Any]
+    env_kwargs: Sequence[Mapping[str, Any]]  # of each environment
     env_ranks: Sequence[int]
-    eval_env_kwargs: Mapping[str, Any]
+    eval_env_kwargs: Sequence[Mapping[str, Any]]
     eval_env_ranks: Sequence[int]
     seed: int
 

@@ -98,7 +98,7 @@ def place_of(progress: Any, spec: Any, action: Any = None) -> Place:
         evaluation=bool(evaluation),
         itr=itr,
         step=step,
-        env=describe_env(spec.EnvCls, kwargs),
+        env=describe_env(spec.EnvCls, kwargs[row if known else 0] if kwargs else {}),
         seed=env_seed(spec.seed, ranks[row], purpose) if known else None,
         action=None if doing != STEPPING or action is None else _short(action),
     )

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from rlpyt.agents.weights import share_weights
 from rlpyt.samplers.buffer import allocate_samples
 from rlpyt.samplers.place import fresh_progress
 from rlpyt.samplers.station import Station, StationSpec
@@ -142,6 +143,7 @@ class RemoteStation:
             global_B=spec.global_B,
             env_ranks=spec.env_ranks,
         )
+        share_weights(agent)
         self._weights, self._version = agent.shared_weights, 0
         self._samples = allocate_samples(
             spec.examples,

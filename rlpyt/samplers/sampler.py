@@ -1,7 +1,7 @@
 """The sampler: builds stations from a layout, in this process or in workers, and commands them."""
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -10,6 +10,7 @@ from rlpyt.errors import WorkerError
 from rlpyt.samplers.assembly import (
     allocate_batch,
     build_server,
+    check_arguments,
     checked_agent,
     initialize_agent,
     start_workers,
@@ -25,9 +26,21 @@ from rlpyt.samplers.serving import ActionServer
 from rlpyt.samplers.station import Station, StationSpec, runs_in_chunks
 from rlpyt.utils import serialize
 from rlpyt.utils.buffer import torchify_buffer
+from rlpyt.utils.completion import warn_of_lost_state
 from rlpyt.utils.processes import raised_by_signal, summary_of
 from rlpyt.utils.seed import check_seed, make_seed, undisturbed
 from rlpyt.utils.shared import Arena
+
+
+class _Default:
+    """A property that an assignment replaces, as subclasses written for rlpyt do."""
+
+    def __init__(self, compute: Callable[[Any], Any]) -> None:
+        self._compute = compute
+        self.__doc__ = compute.__doc__
+
+    def __get__(self, sampler: Any, cls: Any = None) -> Any:
+        return self if sampler is None else self._compute(sampler)
 
 
 class Sampler(BaseSampler):
@@ -48,6 +61,7 @@ class Sampler(BaseSampler):
     _pool: WorkerPool | None = None
     _server: ActionServer | None = None
     _flow: TaskFlow | None = None  # of tasks, with a curriculum
+    _acquired = False  # whether ``initialize`` of this class has run
 
     @staticmethod
     def should_stop() -> bool:
@@ -92,6 +106,7 @@ class Sampler(BaseSampler):
             ValueError, TypeError: the parts do not fit together.
         """
         self.shutdown()  # if this is not the first time
+        check_arguments(self)
         self.begun = False
         self.agent = checked_agent(agent)
         self.seed = make_seed() if seed is None else check_seed(seed)
@@ -119,6 +134,7 @@ class Sampler(BaseSampler):
         rank: int,
         world_size: int,
     ) -> None:
+        self._acquired = True
         n_stations = hardware.n_workers if self.layout.processes else 1
         rows_per_worker(self.batch_spec.B, n_stations, self.layout.groups)  # or it is refused
         in_workers = self.layout.processes and self.layout.agent == "local"
@@ -249,7 +265,11 @@ class Sampler(BaseSampler):
 
     def state_dict(self) -> dict[str, Any]:
         """State of all stations, by station: environments, random streams, sums in progress."""
+        if self._pool is None and self._station is None and not self._acquired:
+            return super().state_dict()  # a subclass has an ``initialize`` of its own
         state: dict[str, Any] = {"stations": self._call("state_dict"), "kind": self._kind()}
+        if any("collector" not in station for station in state["stations"]):
+            warn_of_lost_state(self.CollectorCls, "A resumed run starts new episodes.")
         state.update(self.lasting_state())
         if self._server is not None:
             state["server"] = self._server.state_dict()
@@ -272,7 +292,9 @@ class Sampler(BaseSampler):
         return exact
 
     def _load_stations(self, state: dict[str, Any]) -> bool:
-        stations = state["stations"]
+        stations = state.get("stations")
+        if stations is None:
+            return False
         if state["kind"] != self._kind():
             learnt = [own for station in stations for own in station["statistics"]]
             self._call("load_statistics", learnt)
@@ -298,32 +320,32 @@ class Sampler(BaseSampler):
     ctrl: Any = None  # rlpyt's barriers and flags; nothing of the kind is left
     sync: Any = None
 
-    @property
+    @_Default
     def workers(self) -> list[Any]:
         """The worker processes, none in a serial sampler."""
         return [] if self._pool is None else self._pool.processes
 
-    @property
+    @_Default
     def n_worker(self) -> int:
         """Number of worker processes."""
         return len(self.workers)
 
-    @property
+    @_Default
     def collector(self) -> Any:
         """The collector, where it is in this process."""
         return getattr(self._station, "collector", None)
 
-    @property
+    @_Default
     def eval_collector(self) -> Any:
         """The evaluation collector, where it is in this process."""
         return getattr(self._station, "eval_collector", None)
 
-    @property
+    @_Default
     def agent_inputs(self) -> Any:
         """The collector's next inputs, where it is in this process."""
         return getattr(self._station, "agent_inputs", None)
 
-    @property
+    @_Default
     def traj_infos(self) -> Any:
         """Trajectories in progress, where the collector is in this process."""
         return getattr(self._station, "traj_infos", None)

@@ -14,12 +14,13 @@ from rlpyt.envs.vector.wrappers.standardize import merge_statistics
 from rlpyt.samplers import foreign_loops, place
 from rlpyt.samplers.actions import Exchange, StepRecord
 from rlpyt.samplers.blocks import is_batch
-from rlpyt.samplers.collectors import Collector
+from rlpyt.samplers.collectors import BaseCollector, Collector
 from rlpyt.samplers.environments import check_spaces, close_quietly, with_rows
 from rlpyt.samplers.evaluation import EvalCollector
 from rlpyt.samplers.surroundings import Surroundings
 from rlpyt.utils.buffer import buffer_from_example, buffer_func
 from rlpyt.utils.collections import AttrDict
+from rlpyt.utils.completion import completed
 from rlpyt.utils.seed import env_seed
 
 
@@ -29,7 +30,7 @@ class StationSpec:
 
     rank: int
     EnvCls: Any
-    env_kwargs: dict[str, Any]
+    env_kwargs: list[dict[str, Any]]  # of each environment
     CollectorCls: Any
     TrajInfoCls: Any
     traj_info_kwargs: dict[str, Any]
@@ -40,7 +41,7 @@ class StationSpec:
     max_decorrelation_steps: int
     examples: AttrDict
     eval_CollectorCls: Any = None
-    eval_env_kwargs: dict[str, Any] = field(default_factory=dict)
+    eval_env_kwargs: list[dict[str, Any]] = field(default_factory=list)
     eval_env_ranks: list[int] = field(default_factory=list)
     eval_max_T: int = 0
     eval_quota: list[int] | None = None
@@ -92,18 +93,18 @@ class Station:
         self._note(place.DOING, place.BUILDING, evaluation=True)
         self._make_envs(self.eval_envs, spec.eval_env_kwargs, spec.eval_env_ranks, "eval env")
         self._note(place.DOING, place.BUILDING)
-        self.collector = spec.CollectorCls(
+        collector = spec.CollectorCls(
             rank=spec.rank,
             envs=self.envs,
             samples_np=self.slots[0],
             batch_T=spec.batch_T,
             TrajInfoCls=traj_info_factory(spec.TrajInfoCls, spec.traj_info_kwargs),
             agent=agent,
-            sync=exchange,
-            step_buffer_np=None if exchange is None else exchange.step,
+            **({} if exchange is None else dict(sync=exchange, step_buffer_np=exchange.step)),
             global_B=spec.global_B,
             env_ranks=spec.env_ranks,
         )
+        self.collector = completed(collector, BaseCollector)
         self.collector.surroundings = self.surroundings
         self.agent_inputs: Any = None
         self.traj_infos: list[Any] = []
@@ -124,14 +125,16 @@ class Station:
         self._note(place.ITR, itr, evaluation)
 
     def _make_envs(
-        self, envs: list[Any], kwargs: dict[str, Any], ranks: list[int], purpose: str
+        self, envs: list[Any], kwargs_of: list[dict[str, Any]], ranks: list[int], purpose: str
     ) -> None:
         """Add one environment per rank, or as many batches of them as it takes."""
         make = self.spec.EnvCls
-        by_rows = getattr(make, "batched", False) and "num_envs" not in kwargs
         todo = list(ranks)
         while todo:
-            self.surroundings.progress[place.ROW] = len(ranks) - len(todo)
+            row = len(ranks) - len(todo)
+            self.surroundings.progress[place.ROW] = row
+            kwargs = kwargs_of[row]
+            by_rows = getattr(make, "batched", False) and "num_envs" not in kwargs
             where = f"worker {self.spec.rank}, {purpose} {todo[0]}"
             seeds = [env_seed(self.spec.seed, rank, purpose) for rank in todo]
             arguments = with_rows(make, kwargs, seeds) if by_rows else kwargs
@@ -146,6 +149,11 @@ class Station:
                 raise ValueError(
                     f"{where}: the vector environment has {n} rows, and there is room for "
                     f"{len(todo)} of {len(ranks)} per worker; its num_envs must divide that."
+                )
+            if any(own is not kwargs for own in kwargs_of[row : row + n]):
+                raise ValueError(
+                    f"{where}: the {n} rows of a vector environment must have the same arguments. "
+                    "Give env_kwargs as one dictionary."
                 )
             if hasattr(env, "seed") and "seeds" not in arguments:
                 env.seed(seeds[:n] if is_batch(env) else seeds[0])
@@ -165,6 +173,9 @@ class Station:
                 max_trajectories=total,
             )
         else:
+            shared = {}
+            if self.exchange is not None:
+                shared = dict(sync=self.exchange, step_buffer_np=self.exchange.eval_step)
             collector = spec.eval_CollectorCls(
                 rank=spec.rank,
                 envs=self.eval_envs,
@@ -172,8 +183,7 @@ class Station:
                 traj_infos_queue=self._eval_queue,
                 max_T=spec.eval_max_T,
                 agent=self.agent,
-                sync=self.exchange,
-                step_buffer_np=None if self.exchange is None else self.exchange.eval_step,
+                **shared,
             )
         collector.surroundings = self.surroundings
         collector.env_ranks = spec.eval_env_ranks

@@ -3,6 +3,7 @@
 from collections import namedtuple
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 
 from rlpyt.agents.base import AgentInputs
@@ -56,11 +57,18 @@ class PolicyGradientAlgo(GradientAlgo):
         world_size: int = 1,
         rank: int = 0,
     ) -> None:
-        """Build the optimizer; ``examples`` are not needed.
+        """Build the optimizer.
 
         Raises:
             TypeError: the agent gives no values of states.
+            ValueError: it gives more than one number for a state.
         """
+        value = getattr((examples or {}).get("agent_info"), "value", 0)
+        if np.shape(value) != ():
+            raise ValueError(
+                f"the agent's value must be one number for each environment, shape [B], got "
+                f"{['B', *np.shape(value)]}. Squeeze the last dimension of the model's value head."
+            )
         self.plan(agent, n_itr, batch_spec, mid_batch_reset, world_size)
         self.optim_initialize(rank)
 

@@ -9,8 +9,11 @@ import numpy as np
 from rlpyt.errors import WorkerError
 from rlpyt.samplers.assembly import (
     allocate_batch,
+    check_arguments,
     checked_agent,
+    eval_kwargs_by_env,
     initialize_agent,
+    kwargs_by_env,
     progress_of,
     try_out,
 )
@@ -73,7 +76,8 @@ class AsyncSamplerMixin(BaseSampler):
             (the batches, numpy trees in shared memory; examples of one step).
         """
         self.shutdown()
-        self.agent = checked_agent(agent)
+        check_arguments(self)
+        self.agent = agent = checked_agent(agent)
         self.seed = make_seed() if seed is None else check_seed(seed)
         self._settings = dict(
             seed=self.seed,
@@ -154,21 +158,26 @@ class AsyncSamplerMixin(BaseSampler):
 
     def _envs_of(self, rank: int, batch_B: int) -> HostEnvs:
         """The environments of a host."""
-        eval_env_kwargs = self.eval_env_kwargs
+        eval_ranks = range(0 if rank else self.eval_n_envs)
         return HostEnvs(
             EnvCls=self.EnvCls,
-            env_kwargs=self.env_kwargs,
+            env_kwargs=self._kwargs_of(rank, batch_B),
             env_ranks=range(rank * batch_B, (rank + 1) * batch_B),
-            eval_env_kwargs=self.env_kwargs if eval_env_kwargs is None else eval_env_kwargs,
-            eval_env_ranks=range(0 if rank else self.eval_n_envs),
+            eval_env_kwargs=eval_kwargs_by_env(self, len(eval_ranks)),
+            eval_env_ranks=eval_ranks,
             seed=self.seed,
         )
+
+    def _kwargs_of(self, rank: int, batch_B: int) -> list[dict[str, Any]]:
+        """Keyword arguments of each environment of a host."""
+        kwargs = kwargs_by_env("env_kwargs", self.env_kwargs, self.batch_spec.B, "batch_B")
+        return kwargs[rank * batch_B : (rank + 1) * batch_B]
 
     def _recipe(self, rank: int, batch_B: int) -> tuple[Any, Any, dict[str, Any]]:
         """What a host runs: (sampler, agent, arguments of its ``initialize``)."""
         sampler = self.SamplerCls(
             EnvCls=self.EnvCls,
-            env_kwargs=self.env_kwargs,
+            env_kwargs=self._kwargs_of(rank, batch_B),
             batch_T=self.batch_spec.T,
             batch_B=batch_B,
             CollectorCls=self.CollectorCls,
@@ -176,7 +185,7 @@ class AsyncSamplerMixin(BaseSampler):
             TrajInfoCls=self.TrajInfoCls,
             eval_n_envs=0 if rank else self.eval_n_envs,
             eval_CollectorCls=self.eval_CollectorCls,
-            eval_env_kwargs=self.eval_env_kwargs,
+            eval_env_kwargs=None if rank else eval_kwargs_by_env(self, self.eval_n_envs) or None,
             eval_max_steps=self.eval_max_steps,
             eval_max_trajectories=self.eval_max_trajectories,
             eval_deterministic=self.eval_deterministic,
