@@ -13,6 +13,7 @@ from rlpyt.experiments.options import RunOptions
 from rlpyt.experiments.run import load
 from rlpyt.experiments.video import record_video
 from rlpyt.utils.files import write_text
+from rlpyt.utils.logging.console import say
 
 
 def finish(options: RunOptions, run_dir: Path) -> None:
@@ -20,13 +21,13 @@ def finish(options: RunOptions, run_dir: Path) -> None:
     trained = load(run_dir)
     if options.eval_episodes:
         result = trained.evaluate(options.eval_episodes)
-        print(f"Evaluation: {result}")
+        say(f"Evaluation: {result}")
         text = json.dumps(result.as_dict(), indent=2) + "\n"
         write_text(run_dir / rundir.EVALUATION, text)
     _optional("learning curve", draw_curve, [run_dir], run_dir / rundir.CURVE)
     if options.video:
         _optional("video", record_video, trained, run_dir / rundir.VIDEO)
-    print(_whereabouts(options, run_dir))
+    say(_whereabouts(options, run_dir))
 
 
 @contextlib.contextmanager
@@ -37,7 +38,7 @@ def showing_how_to_resume(run_dir: Path) -> Iterator[None]:
         yield
     except SystemExit:
         if rundir.has_checkpoint(run_dir):
-            print(way, flush=True)
+            say(way)
         raise
     except Exception as error:
         failed = isinstance(error, WorkerError) or itr_of(error) >= 0
@@ -70,7 +71,7 @@ def _optional(what: str, make: object, *args: object) -> None:
         make(*args)  # type: ignore[operator]
     except Exception as error:
         why = str(error) or type(error).__name__
-        print(f"rlpyt: warning: no {what}: {why}", file=sys.stderr)
+        say(f"rlpyt: warning: no {what}: {why}", sys.stderr)
 
 
 def _another(algo_name: str) -> str:
@@ -78,7 +79,12 @@ def _another(algo_name: str) -> str:
 
 
 def _whereabouts(options: RunOptions, run_dir: Path) -> str:
-    there = {name: what for name, what in rundir.CONTENTS.items() if (run_dir / name).exists()}
+    there = {
+        name: what
+        for name, what in rundir.CONTENTS.items()
+        if (run_dir / name).exists()
+        and (name != rundir.CHECKPOINTS or rundir.has_checkpoint(run_dir))
+    }
     width = max(map(len, there), default=0)
     lines = [f"\nIn {run_dir}:", *(f"  {name:{width}}  {what}" for name, what in there.items())]
     rlpyt = program()

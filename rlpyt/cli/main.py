@@ -6,6 +6,7 @@ anywhere on the line shows that of any error.
 """
 
 import importlib
+import os
 import sys
 import warnings
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ import rlpyt
 from rlpyt.errors import NonFiniteError, RlpytError, WorkerError, itr_of
 from rlpyt.experiments.options import UnknownName
 from rlpyt.utils.farewell import wait_for_helpers_at_exit
+from rlpyt.utils.logging.console import say
 
 COMMANDS = {
     "train": "train an agent: rlpyt train ppo CartPole-v1",
@@ -46,6 +48,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Entry point of the ``rlpyt`` command; always ends in ``SystemExit``."""
     if argv is None:
         wait_for_helpers_at_exit()
+        open_standard_streams()
     args = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in args
     args = [arg for arg in args if arg != "--debug"]
@@ -62,8 +65,22 @@ def main(argv: Sequence[str] | None = None) -> None:
         said = "interrupted" if stopped else str(error) or type(error).__name__
         code = 1 if in_training else known[0]
         notes = getattr(error, "__notes__", []) if code == 1 else []
-        print("\n".join([f"rlpyt: error: {said}", *notes]), file=sys.stderr)
+        say("\n".join([f"rlpyt: error: {said}", *notes]), sys.stderr)
     sys.exit(code)
+
+
+def open_standard_streams() -> None:
+    """Open what the caller has closed of standard input, output and error, on the null device.
+
+    Files opened later would get these numbers, and whatever prints would write into them.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            mode = "r" if name == "stdin" else "w"
+            null = os.open(os.devnull, os.O_RDONLY if name == "stdin" else os.O_WRONLY)  # lowest
+            setattr(sys, name, open(null, mode, closefd=False))  # noqa: SIM115 - for good
 
 
 def run(args: Sequence[str]) -> int:

@@ -2,10 +2,13 @@
 
 import sys
 import time
+from collections.abc import Callable
 from math import isfinite
 from typing import Any, TextIO
 
 from tqdm import tqdm
+
+from rlpyt.utils.logging.console import say, silence
 
 PLAIN_INTERVAL_S = 5.0
 
@@ -14,7 +17,8 @@ class ProgressHook:
     """Shows iteration, steps, steps per second, return and time left while a runner trains.
 
     Lives in the main process and is called by the runner. On a terminal one line is redrawn;
-    otherwise a plain line is printed every few seconds, so that logs stay readable.
+    otherwise a plain line is printed every few seconds, so that logs stay readable. Where the
+    stream cannot be written to (any more), nothing is shown.
 
     Args:
         stream: where to write; standard output by default.
@@ -24,7 +28,7 @@ class ProgressHook:
     owns_terminal = True  # the runner shows no progress of its own
 
     def __init__(self, stream: TextIO | None = None, interval_s: float = PLAIN_INTERVAL_S) -> None:
-        self.stream = stream or sys.stdout
+        self.stream = stream or sys.stdout  # None where standard output is closed
         self.interval_s = interval_s
         self._total = 0  # steps of the whole run; 0 until it has started
         self._bar: tqdm[Any] | None = None
@@ -36,7 +40,7 @@ class ProgressHook:
         self._total = runner.n_itr * runner.itr_batch_size
         self._next_line_s = time.monotonic() + self.interval_s
         self._shown_steps = runner.cum_steps
-        if self.stream.isatty():
+        if self.stream is not None and self.stream.isatty():
             self._bar = tqdm(
                 total=self._total,
                 initial=runner.cum_steps,
@@ -50,7 +54,7 @@ class ProgressHook:
         """Redraw the bar, or print a line when the last one is old enough."""
         if self._bar is not None:
             self._bar.set_postfix_str(self._summary(runner), refresh=False)
-            self._bar.update(runner.cum_steps - self._bar.n)
+            self._draw(self._bar.update, runner.cum_steps - self._bar.n)
         elif time.monotonic() >= self._next_line_s:
             self._print_line(runner)
 
@@ -58,17 +62,27 @@ class ProgressHook:
         """Leave the final state on the screen; nothing, if the run never started."""
         if self._bar is not None:
             self._bar.n = runner.cum_steps
-            self._bar.set_postfix_str(self._summary(runner))
-            self._bar.close()
+            self._draw(self._bar.set_postfix_str, self._summary(runner))
+        if self._bar is not None:
+            self._draw(self._bar.close)
             self._bar = None
         elif self._total and runner.cum_steps > self._shown_steps:
             self._print_line(runner)
+
+    def _draw(self, method: Callable[..., object], *arguments: Any) -> None:
+        """Call a method of the bar; give it up once the terminal is gone."""
+        try:
+            method(*arguments)
+        except (OSError, ValueError):
+            silence(self.stream)
+            self._bar = None
 
     def _print_line(self, runner: Any) -> None:
         self._next_line_s = time.monotonic() + self.interval_s
         self._shown_steps = steps = runner.cum_steps
         done = f"{steps:,} of {self._total:,} steps ({steps / self._total:.0%})"
-        print(f"{done}, {self._summary(runner)}", file=self.stream, flush=True)
+        if self.stream is not None:
+            say(f"{done}, {self._summary(runner)}", self.stream)
 
     def _summary(self, runner: Any) -> str:
         """``iteration 12, 21,034 steps/s, return 312.4, 00:18 left``, as far as it is known."""

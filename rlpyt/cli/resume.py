@@ -14,6 +14,7 @@ from rlpyt.experiments.options import read_options
 from rlpyt.experiments.run import train
 from rlpyt.runners.hooks import Hook
 from rlpyt.utils import torchrun
+from rlpyt.utils.logging.console import say
 from rlpyt.utils.resumption import asked_to_resume
 
 DESCRIPTION = """Go on with a run from its newest checkpoint, as if it had never stopped.
@@ -38,10 +39,9 @@ def main(args: Sequence[str]) -> int:
     if not torchrun.is_first():
         train(options, command.run, resume=True)  # rank 0 writes, and speaks
         return 0
-    print(
+    say(
         f"Resuming {options.algo_name} on {options.env}, up to {options.steps:,} steps, "
-        f"in {command.run}",
-        flush=True,
+        f"in {command.run}"
     )
     with showing_how_to_resume(command.run):
         # A launcher may have one begun again that had only its last evaluation to go.

@@ -47,7 +47,8 @@ def train(
     Raises:
         RunDirectoryError: the directory cannot be used; says why.
         FileExistsError, FileNotFoundError: it holds a run already; it has none to resume.
-        SystemExit: 130 or 143 after Ctrl-C or SIGTERM, with a checkpoint saved.
+        SystemExit: 130, 143 or 129 after Ctrl-C, SIGTERM or SIGHUP, with a checkpoint saved.
+        CheckpointError: the last checkpoint of the run could not be saved.
         WorkerError: a worker failed; a checkpoint is saved once an iteration was complete.
     """
     options = with_ranks_of_torchrun(options)

@@ -4,6 +4,10 @@ import signal
 import threading
 from typing import Any
 
+from rlpyt.utils.logging.console import say
+
+HANG_UP = getattr(signal, "SIGHUP", None)  # the terminal was closed; not there on Windows
+
 
 class Hook:
     """Base of hooks; override what is needed.
@@ -51,7 +55,10 @@ class CheckpointHook(Hook):
 
 
 class StopSignals:
-    """Turns Ctrl-C and SIGTERM into a request to stop after the iteration; a second one forces.
+    """Turns Ctrl-C, SIGTERM and SIGHUP into a request to stop after the iteration.
+
+    A second Ctrl-C or SIGTERM forces the end. SIGHUP does not: when a terminal is closed, shell
+    and system both send it. Where it is ignored (``nohup``), it stays ignored.
 
     Use as a context manager around training; outside the main thread it does nothing.
     """
@@ -83,7 +90,10 @@ class StopSignals:
         self.received, self.at_once, self._error = None, True, None
         self._interruptible = True
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
+            numbers = [signal.SIGINT, signal.SIGTERM]
+            if HANG_UP is not None and signal.getsignal(HANG_UP) != signal.SIG_IGN:
+                numbers.append(HANG_UP)
+            for number in numbers:
                 self._previous[number] = signal.signal(number, self._on_signal)
         return self
 
@@ -96,14 +106,16 @@ class StopSignals:
         if self._error is not None:
             error, self._error = self._error, None
             raise error
-        if self.received is not None:
+        if self.received is not None and number == HANG_UP:
+            return
+        if self.received not in (None, HANG_UP):
             raise KeyboardInterrupt
         self.received = number
         if self.at_once:
-            print("Stopped by signal before the first iteration.", flush=True)
+            say("Stopped by signal before the first iteration.")
             raise SystemExit(self.exit_code)
 
     @property
     def exit_code(self) -> int:
-        """What a process stopped by this signal returns: 130 for Ctrl-C, 143 for SIGTERM."""
+        """What a process stopped by this signal returns: 130 for Ctrl-C, 143 for SIGTERM, ..."""
         return 128 + (self.received or 0)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rlpyt.runners.rank_failures import Failure, Kind, kind_of
+from rlpyt.utils.logging.console import say
 
 PERIOD_S = 0.25  # between two looks
 SETTLE_S = 1.0  # after a failure, for reports of what may have caused it
@@ -146,7 +147,7 @@ class RankWatch:
             return
         self._on_failure(self.failure)
         if not self._heard.wait(GRACE_S):
-            print(self.failure.error(self.world_size), file=sys.stderr, flush=True)
+            say(self.failure.error(self.world_size), sys.stderr)
             os._exit(1)
 
     def _beat(self) -> None:

@@ -51,13 +51,14 @@ class Ranked(MinibatchRlBase):
 
         Raises:
             SystemExit: as in a run of one process; all ranks stop after the same iteration.
+            CheckpointError: in rank 0, as in a run of one process.
             RankError: another rank failed; the message names it and its cause.
         """
         try:
             super().train()
         except BaseException as error:
             cause = self._cause_of(error)
-            self._part(failed=not isinstance(error, SystemExit) or self.itr < 0)
+            self._part(failed=not self._ended_by(error))
             if cause is None or cause is error:
                 raise
             raise cause from error
@@ -153,7 +154,7 @@ class Ranked(MinibatchRlBase):
     def _cause_of(self, error: BaseException) -> BaseException | None:
         """What to raise instead of an error; ``None``: the error itself is the cause."""
         watch = self._watch
-        if watch is None or (isinstance(error, SystemExit) and self.itr >= 0):
+        if watch is None or self._ended_by(error):
             return None
         if isinstance(error, RankError) and watch.failure is not None:
             return None
@@ -163,6 +164,10 @@ class Ranked(MinibatchRlBase):
             error.add_note(f"(in rank {self.rank} of {self.world_size})")
             return None
         return failure.error(self.world_size)
+
+    def _ended_by(self, error: BaseException) -> bool:
+        """Return True if this is how a run ends in which no rank has failed."""
+        return error is self.unsaved or (isinstance(error, SystemExit) and self.itr >= 0)
 
     def _part(self, failed: bool) -> None:
         """Leave the others."""

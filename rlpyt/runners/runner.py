@@ -1,6 +1,8 @@
 """The training loop: sample, optimize, keep statistics, log. The only one there is."""
 
+import contextlib
 import os
+import sys
 import time
 import warnings
 from collections.abc import Sequence
@@ -19,6 +21,7 @@ from rlpyt.utils import checkpoint
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.completion import completed, takes
 from rlpyt.utils.logging import logger
+from rlpyt.utils.logging.console import say
 from rlpyt.utils.processes import pin
 from rlpyt.utils.prog_bar import ProgBarCounter
 from rlpyt.utils.seed import check_seed, env_seed, make_seed, set_seed
@@ -86,6 +89,7 @@ class MinibatchRlBase(BaseRunner):
         self.begun = False  # all is set up, the first iteration (or evaluation) is under way
         self.updating = False  # in an iteration, agent and algorithm being of no whole one
         self.saved_itr = -1  # of the newest checkpoint
+        self.unsaved: checkpoint.CheckpointError | None = None  # why the last one is not there
         self.owes_evaluation = False  # a signal cut the last one short; it is made up for on resume
         self.before_evaluation: dict[str, Any] | None = None  # what it has changed since
         self._stop_requested = False
@@ -181,7 +185,10 @@ class MinibatchRlBase(BaseRunner):
         """Run from start to end, releasing everything on any exit.
 
         Raises:
-            SystemExit: Ctrl-C (code 130) or SIGTERM (143) stopped the run, after a checkpoint.
+            SystemExit: Ctrl-C (code 130), SIGTERM (143) or SIGHUP (129) stopped the run, after a
+                checkpoint.
+            CheckpointError: the run has ended, or was stopped, and its last checkpoint could not
+                be saved.
             WorkerError: a worker died or hung; after a checkpoint of the last whole iteration, as
                 after whatever else environments raise in this process.
         """
@@ -205,6 +212,7 @@ class MinibatchRlBase(BaseRunner):
                     if received is not None:
                         saved = self.save_checkpoint(itr)
                         stopped = f"checkpoint saved in {saved}" if saved else "nowhere to save to"
+                        stopped = "checkpoint not saved" if self.unsaved else stopped
                         break
                     if asked_to_stop:
                         self.save_checkpoint(itr)
@@ -218,9 +226,16 @@ class MinibatchRlBase(BaseRunner):
             finally:
                 self._tell("on_end")
                 self.shutdown()
+        if stopped and self.rank == 0:
+            say(f"Stopped by signal after iteration {self.itr}: {stopped}.")
+        if self.unsaved is not None:
+            last = f"that of iteration {self.saved_itr}" if self.saved_itr >= 0 else "none"
+            self.unsaved.add_note(
+                f"The run ended after iteration {self.trained_itr} without this checkpoint. The "
+                f"newest one in its directory: {last}."
+            )
+            raise self.unsaved
         if stopped:
-            if self.rank == 0:
-                print(f"Stopped by signal after iteration {self.itr}: {stopped}.", flush=True)
             raise SystemExit(signals.exit_code)
 
     def run_iteration(self, itr: int) -> None:
@@ -295,7 +310,12 @@ class MinibatchRlBase(BaseRunner):
             logger.save_itr_params(itr, self.get_itr_snapshot(itr))
 
     def save_checkpoint(self, itr: int) -> Any:
-        """Save all that a resumed run needs; returns where, or ``None`` without a directory."""
+        """Save all that a resumed run needs; returns where, or ``None`` if it was not saved.
+
+        It is not saved without a directory, nor where the file system refuses. The error is then
+        printed, the next checkpoint is tried at its time, and if the last one is not saved either,
+        ``train`` raises its error in the end.
+        """
         directory = self.checkpoint_place()
         if directory is None:
             return None
@@ -304,8 +324,13 @@ class MinibatchRlBase(BaseRunner):
             saved = checkpoint.save_checkpoint(directory, self.whole_state(itr), meta=meta)
         except checkpoint.CheckpointError as error:
             logger.log(f"checkpoint not saved: {error}")
+            say(f"rlpyt: error: no checkpoint after iteration {itr}: {error}", sys.stderr)
+            error.itr = itr  # type: ignore[attr-defined]  # see `errors.itr_of`
+            self.unsaved = error
+            with contextlib.suppress(OSError):
+                os.rmdir(directory)  # an empty one would look like something to resume
             return None
-        self.saved_itr = itr
+        self.saved_itr, self.unsaved = itr, None
         return saved
 
     def whole_state(self, itr: int) -> dict[str, Any]:

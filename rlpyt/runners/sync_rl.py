@@ -81,7 +81,7 @@ class SyncRlMixin(Ranked):
         """Run from start to end, with all ranks.
 
         Raises:
-            SystemExit: Ctrl-C (code 130) or SIGTERM (143) stopped the run, after a checkpoint.
+            SystemExit, CheckpointError: as a runner of one process does.
             RankError: a rank failed; all are stopped, and the message says which and why.
             WorkerError, ...: rank 0 itself failed, as a runner of one process does.
         """

@@ -25,7 +25,9 @@ from rlpyt.errors import WorkerError
 PRELOAD = ["rlpyt.samplers.workers", "rlpyt.samplers.station", "rlpyt.utils.in_child", "numpy.ma"]
 LONGEST_TRACEBACK = 20_000  # characters
 FILES_PER_CHILD, FILES_OF_ALL = 6, 12  # that a parent needs at the most
-DEAF_TO = (signal.SIGINT, signal.SIGTERM)  # what terminals and schedulers send to whole groups
+HANG_UP = {signal.SIGHUP} if hasattr(signal, "SIGHUP") else set()  # not there on Windows
+# What terminals and schedulers send to whole process groups.
+DEAF_TO = {signal.SIGINT, signal.SIGTERM, *HANG_UP}
 _PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15  # linux/prctl.h
 
 
@@ -68,10 +70,11 @@ def starting_children() -> Iterator[None]:
     """Start children without importing the user's script in them, and deaf to group signals.
 
     Whatever the script defines travels by value (``utils.serialize``), so a child has no need of
-    the script, and scripts without an ``if __name__ == "__main__"`` guard work. Ctrl-C and a job
-    scheduler's SIGTERM reach the whole group: the parent then still needs its workers (and the
-    fork server they came from) for a checkpoint; it stops them itself. They are blocked until a
-    child has its own handlers (``be_a_child``), and reach the parent when all are started.
+    the script, and scripts without an ``if __name__ == "__main__"`` guard work. Ctrl-C, the end of
+    a terminal and a job scheduler's SIGTERM reach the whole group: the parent then still needs its
+    workers (and the fork server they came from) for a checkpoint; it stops them itself. They are
+    blocked until a child has its own handlers (``be_a_child``), and reach the parent when all are
+    started.
     """
     main = sys.modules["__main__"]
     hidden = ("__file__", "__spec__")
@@ -80,12 +83,13 @@ def starting_children() -> Iterator[None]:
         try:
             main.__dict__.pop("__file__", None)
             main.__spec__ = None
-            resource_tracker.ensure_running()  # where it starts, it unblocks both signals
-            blocked = signal.pthread_sigmask(signal.SIG_BLOCK, DEAF_TO)
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, HANG_UP)
             try:
+                resource_tracker.ensure_running()  # where it starts, it unblocks the other two
+                signal.pthread_sigmask(signal.SIG_BLOCK, DEAF_TO)
                 yield
             finally:
-                signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
         finally:
             main.__dict__.update(kept)
 
@@ -184,7 +188,8 @@ def be_a_child(cpus: Sequence[int] | None = None, starter_lasts: bool = True) ->
     global _main_module_lock
     _main_module_lock = threading.Lock()  # the parent's is held while it starts us, if by a fork
     for number in DEAF_TO:
-        signal.signal(number, _turn_a_deaf_ear)  # SIG_IGN would be inherited across an exec
+        if number not in HANG_UP or signal.getsignal(number) != signal.SIG_IGN:  # by nohup
+            signal.signal(number, _ignore_signal)  # SIG_IGN would be inherited across an exec
     signal.pthread_sigmask(signal.SIG_UNBLOCK, DEAF_TO)
     with contextlib.suppress(OSError):
         os.setpgid(0, 0)
@@ -219,8 +224,8 @@ def title_of(name: str) -> str:
     return f"rlpyt-{who}"
 
 
-def _turn_a_deaf_ear(number: int, frame: Any) -> None:
-    """What a worker does about signals to the whole group: nothing, its parent decides."""
+def _ignore_signal(number: int, frame: Any) -> None:
+    """Do nothing about a signal to the whole group: the parent decides."""
 
 
 def _die_with(parent: Any) -> None:

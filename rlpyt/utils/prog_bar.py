@@ -1,5 +1,7 @@
 """Progress towards the next log, in the terminal."""
 
+import sys
+
 
 class ProgBarCounter:
     """A progress bar on standard error; nothing is shown where that is no terminal."""
@@ -8,7 +10,8 @@ class ProgBarCounter:
         from tqdm import tqdm
 
         self.total_count = total_count
-        self._bar = tqdm(total=total_count, disable=None, leave=False)
+        closed = sys.stderr is None  # None for `disable` means: where it is no terminal
+        self._bar = tqdm(total=total_count, disable=closed or None, leave=False)
 
     def update(self, current_count: int) -> None:
         """Show that ``current_count`` of ``total_count`` are done; counts are not increments."""

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -470,7 +471,15 @@ def interrupt(process):
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does with Ctrl-C
 
 
-@pytest.mark.parametrize(("stop", "code"), [(interrupt, 130), (subprocess.Popen.terminate, 143)])
+def close_terminal(process):
+    for _ in range(2):  # the shell and the system both say it
+        os.killpg(process.pid, signal.SIGHUP)
+
+
+@pytest.mark.parametrize(
+    ("stop", "code"),
+    [(interrupt, 130), (subprocess.Popen.terminate, 143), (close_terminal, 129)],
+)
 def test_a_signal_saves_a_checkpoint_and_leaves_nothing_running(stop, code, tmp_path):
     run_dir = tmp_path / "run"
     process = subprocess.Popen(
@@ -497,6 +506,18 @@ def test_a_signal_saves_a_checkpoint_and_leaves_nothing_running(stop, code, tmp_
     assert any(path.name.startswith("checkpoint-") for path in (run_dir / "checkpoint").iterdir())
     assert children
     assert not [child for child in children if child.is_running()]
+
+
+@pytest.mark.parametrize(
+    "redirected",
+    [">&- 2> /dev/full", pytest.param("<&- 2>&- | head -1", marks=pytest.mark.slow)],
+)
+def test_training_goes_on_without_a_terminal(redirected, tmp_path):
+    command = [sys.executable, "-m", "rlpyt.cli.main", "train", "ppo", "CartPole-v1", *TINY]
+    command += ["--run-dir", str(tmp_path / "run"), "--steps", "64"]
+    script = f"set -o pipefail; {shlex.join(command)} {redirected}"
+    assert subprocess.run(["bash", "-c", script], check=False).returncode == 0
+    assert (tmp_path / "run" / "evaluation.json").exists()
 
 
 def _only_helpers():

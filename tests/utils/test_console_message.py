@@ -1,8 +1,9 @@
+import os
 import re
 
 import pytest
 
-from rlpyt.utils.logging.console import Message, SimpleMessage
+from rlpyt.utils.logging.console import Message, SimpleMessage, say
 
 
 def test_a_decorated_function_says_how_long_each_call_took(capsys):
@@ -23,3 +24,19 @@ def test_a_failure_is_told_and_goes_on():
     with pytest.raises(ZeroDivisionError), SimpleMessage("dividing", told.append):
         1 / 0  # noqa: B018
     assert told[1].startswith("dividing: failed in")
+
+
+def test_a_stream_that_cannot_be_written_to_is_silenced():
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "w") as pipe, open("/dev/full", "w") as full:
+        for stream in (pipe, full):
+            say("nobody hears this", stream)
+            print("nor this, which is no error any more", file=stream, flush=True)
+    say("a closed one", stream)
+
+
+def test_what_the_encoding_cannot_say_is_escaped(tmp_path):
+    with open(tmp_path / "said", "w", encoding="ascii") as file:
+        say("\u03b5 = 0.1", file)
+    assert (tmp_path / "said").read_text() == "\\u03b5 = 0.1\n"

@@ -63,19 +63,41 @@ class Terminal:
             OSError, ValueError: the terminal or pipe is gone.
         """
         try:
-            print(line, flush=True)
-        except UnicodeEncodeError:
-            encoding = sys.stdout.encoding
-            print(line.encode(encoding, "backslashreplace").decode(encoding), flush=True)
+            _print(line, sys.stdout)
         except OSError:
-            _silence(sys.stdout)
+            silence(sys.stdout)
             raise
 
     def close(self) -> None:
         """Leave standard output as it is; it was not opened here."""
 
 
-def _silence(stream: Any) -> None:
+def say(line: Any, stream: Any = None) -> None:
+    """Print a line for people; a stream that cannot be written to is no reason to fail.
+
+    After its first error (a closed pipe, a full disk, a terminal that was closed) a stream is
+    silenced.
+
+    Args:
+        line: what to print.
+        stream: a text stream; standard output by default.
+    """
+    stream = stream or sys.stdout
+    try:
+        _print(str(line), stream)
+    except (OSError, ValueError, RuntimeError):  # RuntimeError: within a handler of a signal
+        silence(stream)
+
+
+def _print(line: str, stream: Any) -> None:
+    try:
+        print(line, file=stream, flush=True)
+    except UnicodeEncodeError:
+        plain = line.encode(stream.encoding, "backslashreplace").decode(stream.encoding)
+        print(plain, file=stream, flush=True)
+
+
+def silence(stream: Any) -> None:
     """Point a broken stream's descriptor at the null device."""
     try:
         null = os.open(os.devnull, os.O_WRONLY)

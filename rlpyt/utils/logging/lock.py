@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 
 from rlpyt.errors import RlpytError
+from rlpyt.utils.files import naming
 
 _START_TOLERANCE_S = 5.0  # start times come from the boot time, which clock corrections move
 _WRITING_S = 5.0  # an unreadable lock this young may be in the middle of being written
@@ -101,7 +102,11 @@ class RunLock:
         except FileExistsError:
             return False
         try:
-            os.write(descriptor, json.dumps(self._owner).encode())
+            with naming(self.path):
+                os.write(descriptor, json.dumps(self._owner).encode())
+        except OSError:
+            self.path.unlink()
+            raise
         finally:
             os.close(descriptor)
         return True

@@ -1,0 +1,78 @@
+"""A checkpoint that cannot be written is an error, is tried again, and shows in the end."""
+
+import os
+import resource
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from sync_parts import sync_runner
+from test_minibatch_rl import B, T, runner_for
+
+from rlpyt.runners.hooks import Hook
+from rlpyt.utils.checkpoint import CheckpointError, load_checkpoint
+
+pytestmark = pytest.mark.usefixtures("capsys")  # in memory: the limit holds for pytest's files too
+
+
+class Limit(Hook):
+    """Limits the size of files from one iteration on, and no more after another."""
+
+    def __init__(self, begin, end=10**9, signal_at=None):
+        self.begin, self.end, self.signal_at = begin, end, signal_at
+        self.before = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def on_iteration(self, runner, itr):
+        if itr == self.begin:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (4000, self.before[1]))
+        if itr == self.end:
+            self.on_end(runner)
+        if itr == self.signal_at:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def on_end(self, runner):
+        resource.setrlimit(resource.RLIMIT_FSIZE, self.before)
+
+
+WHY = r"checkpoint-\d+ could not be saved: .*File too large \(the limit is 4000 bytes.*/checkpoint/"
+
+
+def test_the_next_one_is_tried_and_the_run_ends_well(tmp_path, capsys):
+    limit = Limit(begin=0, end=4)
+    every = dict(checkpoint_interval_steps=2 * T * B, checkpoint_dir=tmp_path / "checkpoint")
+    runner = runner_for(hooks=[limit], **every)
+    runner.train()
+    said = capsys.readouterr().err
+    assert said.count("rlpyt: error: no checkpoint after iteration") == 2
+    assert "no checkpoint after iteration 1: " in said and "4000 bytes" in said
+    assert runner.unsaved is None and load_checkpoint(tmp_path / "checkpoint").state["itr"] == 7
+
+
+def test_without_the_last_one_the_run_ends_with_its_error(tmp_path):
+    every = dict(checkpoint_interval_steps=2 * T * B, checkpoint_dir=tmp_path / "checkpoint")
+    runner = runner_for(hooks=[Limit(begin=3)], **every)
+    with pytest.raises(CheckpointError, match=WHY) as caught:
+        runner.train()
+    assert caught.value.itr == 7
+    assert "after iteration 7 without this checkpoint" in caught.value.__notes__[-1]
+    assert "iteration 3." in caught.value.__notes__[-1]
+    assert load_checkpoint(tmp_path / "checkpoint").state["itr"] == 3
+
+
+def test_a_signal_does_not_hide_it_and_no_empty_directory_stays(tmp_path, capsys):
+    hook = Limit(begin=0, signal_at=2)
+    runner = runner_for(hooks=[hook], checkpoint_dir=tmp_path / "checkpoint")
+    with pytest.raises(CheckpointError, match=WHY):
+        runner.train()
+    assert "Stopped by signal after iteration 2: checkpoint not saved." in capsys.readouterr().out
+    assert not (tmp_path / "checkpoint").exists()
+
+
+def test_no_rank_is_said_to_have_failed(tmp_path):
+    runner = sync_runner(hooks=[Limit(begin=0)], checkpoint_dir=tmp_path / "checkpoint")
+    with pytest.raises(CheckpointError, match=WHY):
+        runner.train()
+    assert runner.trained_itr == runner.n_itr - 1
