@@ -4,6 +4,7 @@ import ctypes
 import gc
 import json
 import os
+import socket
 import sys
 import time
 import uuid
@@ -27,6 +28,7 @@ FOREVER = timedelta(days=365)  # of a collective: who keeps others waiting is th
 BLOCK, HEAD = 2048, 8  # bytes that every rank sends in any case, and those of them for a size
 CHUNK = 2**28  # bytes of a large message that go at a time
 GLANCE_S = 0.02
+LOCALHOST = "127.0.0.1"
 LOOPBACK = "lo" if sys.platform.startswith("linux") else "lo0"
 
 
@@ -187,7 +189,7 @@ def common_backend(devices: Sequence[Any]) -> str:
 
 
 def serve_store(port: int | None, world_size: int, timeout_s: float) -> Any:
-    """The store of a run on this machine, kept by this process.
+    """Keep the store of a run on this machine in this process, for this machine alone.
 
     Args:
         port: to listen on; ``None``: any that is free.
@@ -196,25 +198,28 @@ def serve_store(port: int | None, world_size: int, timeout_s: float) -> Any:
         RuntimeError: the port is in use.
     """
     try:
-        return TCPStore(
-            "127.0.0.1",
-            port or 0,
-            world_size,
-            is_master=True,
-            timeout=timedelta(seconds=timeout_s),
-            wait_for_workers=False,
-        )
-    except dist.DistError as error:
+        # Torch itself would listen on all interfaces, whatever the host name.
+        listener = socket.create_server((LOCALHOST, port or 0))
+    except OSError as error:
         raise RuntimeError(
-            f"ranks cannot meet at port {port}: {str(error).splitlines()[0]} Leave port=None to "
-            "take a free one, or give another (rlpyt.utils.synchronize.find_port)."
+            f"ranks cannot meet at port {port}: {error}. Leave port=None to take a free one, or "
+            "give another (rlpyt.utils.synchronize.find_port)."
         ) from error
+    return TCPStore(
+        LOCALHOST,
+        listener.getsockname()[1],
+        world_size,
+        is_master=True,
+        timeout=timedelta(seconds=timeout_s),
+        wait_for_workers=False,
+        master_listen_fd=listener.detach(),  # the store closes it
+    )
 
 
 def join_store(port: int, world_size: int, timeout_s: float) -> Any:
     """The store that rank 0 keeps on this machine."""
     wait = timedelta(seconds=timeout_s)
-    return TCPStore("127.0.0.1", port, world_size, timeout=wait, wait_for_workers=False)
+    return TCPStore(LOCALHOST, port, world_size, timeout=wait, wait_for_workers=False)
 
 
 def torchrun_store(rank: int, world_size: int, timeout_s: float) -> Any:

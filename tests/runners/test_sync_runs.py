@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -124,6 +125,25 @@ class SlowLog(Hook):
 
 
 @pytest.mark.slow
+class Listening(Hook):
+    """Notes at which addresses the run's processes accept connections."""
+
+    def on_iteration(self, runner, itr):
+        own = psutil.Process()
+        self.addresses = [
+            connection.laddr.ip
+            for process in (own, *own.children(recursive=True))
+            for connection in process.net_connections("inet")
+            if connection.status == psutil.CONN_LISTEN
+        ]
+
+
+def test_other_machines_cannot_connect_to_the_ranks_of_one():
+    listening = Listening()
+    sync_runner(n_itr=1, hooks=[listening]).train()
+    assert set(listening.addresses) == {"127.0.0.1"}
+
+
 def test_an_agent_can_be_used_after_training():
     runner = sync_runner()
     runner.train()
