@@ -33,6 +33,7 @@ class GradientAlgo(RlAlgorithm):
     compile_loss = False  # of those that offer it
     mixed_precision = False  # likewise
     learning_rate_is = "learning_rate"  # the name that it was given by
+    rank = 0  # of this process, among those that optimize together
 
     def __post_init__(self) -> None:
         self._losses: dict[str, Any] = {}  # compiled

@@ -1,6 +1,7 @@
 """What algorithms that learn from replay share: when, how often, and with which agents."""
 
 import re
+import warnings
 from typing import Any, ClassVar
 
 import torch
@@ -8,6 +9,7 @@ import torch
 from rlpyt.agents.exploration import annealed
 from rlpyt.algos.replay_choice import rows_to_begin
 from rlpyt.algos.replaying import ReplayAlgo
+from rlpyt.errors import ReplayNotReady
 from rlpyt.utils.buffer import buffer_method
 from rlpyt.utils.checks import check_range, whole_number
 from rlpyt.utils.logging import logger
@@ -51,9 +53,9 @@ class OffPolicyAlgo(ReplayAlgo):
             ("min_steps_learn", self.min_steps_learn),
         ):
             if self.replay_size < least:
-                raise ValueError(
-                    f"replay_size={self.replay_size:,} is below {name}={least:,}; the replay must "
-                    "hold what learning begins with, and a batch."
+                warnings.warn(
+                    f"replay_size={self.replay_size:,} is below {name}={least:,}: the replay does "
+                    "not hold all that learning begins with, or a whole batch."
                 )
 
     # Life cycle.
@@ -71,10 +73,10 @@ class OffPolicyAlgo(ReplayAlgo):
         """Build replay and optimizer; set the schedules.
 
         Raises:
-            ValueError: agent, sampler or replay does not suit the algorithm, or it would never
-                learn.
+            ValueError: agent or replay does not suit the algorithm.
         """
-        self.check_parts(agent, batch_spec, mid_batch_reset)
+        self.rank = rank
+        self.check_parts(agent)
         self.plan(agent, n_itr, batch_spec, mid_batch_reset, world_size)
         self.initialize_replay_buffer(examples, batch_spec)
         self._check_replay_and_plan()
@@ -94,7 +96,7 @@ class OffPolicyAlgo(ReplayAlgo):
 
         Several processes that optimize together are given one ``replay_buffer``.
         """
-        self.check_parts(agent, batch_spec, mid_batch_reset)
+        self.check_parts(agent)
         updates = self.updates_per_sync
         self.plan(agent, sampler_n_itr, batch_spec, mid_batch_reset, world_size, updates)
         if replay_buffer is None:
@@ -104,20 +106,14 @@ class OffPolicyAlgo(ReplayAlgo):
         self._check_replay_and_plan()
         return self.replay_buffer
 
-    def check_parts(self, agent: Any, batch_spec: Any, mid_batch_reset: bool) -> None:
-        """Raise ValueError if the agent or the sampler's batches do not suit the algorithm."""
+    def check_parts(self, agent: Any) -> None:
+        """Raise ValueError if the agent does not suit the algorithm."""
         self.check_agent(agent)
         if agent.recurrent:
             raise ValueError(
                 f"{type(self).__name__} learns from single transitions, and "
                 f"{type(agent).__name__} has a memory; use {self.learns_memories}, or an agent "
                 "without."
-            )
-        if not mid_batch_reset:
-            raise ValueError(
-                f"{type(self).__name__} learns from every step that is sampled; collectors that "
-                "wait with resets until a batch ends record void ones. Use a CollectorCls with "
-                "mid_batch_reset, such as CpuResetCollector."
             )
 
     def check_agent(self, agent: Any) -> None:
@@ -193,8 +189,7 @@ class OffPolicyAlgo(ReplayAlgo):
     def plan_beginning(self) -> None:
         """Let learning begin after ``min_steps_learn``, and when the replay can be sampled from.
 
-        Raises:
-            ValueError: it would never begin.
+        Warns if the run ends before that.
         """
         T, B = self.batch_spec
         asked = int(self.min_steps_learn // self.itr_steps)
@@ -204,21 +199,22 @@ class OffPolicyAlgo(ReplayAlgo):
         steps, why = self.min_itr_learn * self.itr_steps, "min_steps_learn"
         if late:
             why = f"the replay gives its first sample once it holds {rows} rows of {B} environments"
+        never = ""
         if self.min_itr_learn >= self.n_itr:
-            raise ValueError(
-                f"learning would begin after {steps:,} steps ({why}), which is not below the "
-                f"{self.n_itr * self.itr_steps:,} steps of the run, so it would never learn; run "
-                "longer or begin earlier."
+            never = (
+                f"learning begins after {steps:,} steps ({why}), which is not below the "
+                f"{self.n_itr * self.itr_steps:,} steps of the run. Run longer or begin earlier."
             )
         every = self.itrs_per_optimize
         first = -(-(self.min_itr_learn + 1) // every) * every - 1
-        if first >= self.n_itr:
-            raise ValueError(
+        if not never and first >= self.n_itr:
+            never = (
                 f"replay_ratio={self.replay_ratio:g} asks for an update of {self.batch_size_is}="
                 f"{self.batch_size} every {every:,} iterations of {self.itr_steps:,} steps, and "
-                f"the run has {self.n_itr:,}: it would never learn. Raise replay_ratio, or run "
-                "longer."
+                f"the run has {self.n_itr:,}. Raise replay_ratio, or run longer."
             )
+        if never and self.rank == 0:
+            warnings.warn(f"{type(self).__name__} never learns in this run: {never}")
         if late:
             logger.log(
                 f"{type(self).__name__}: learning begins after {steps:,} steps, not after "
@@ -249,7 +245,13 @@ class OffPolicyAlgo(ReplayAlgo):
         if self.may_learn(progress, sampler_itr):
             self.update_itr_hyperparams(progress)
             for _ in range(self.updates_per_optimize):
-                for column, values in zip(columns, self.update(itr)):
+                try:
+                    found = self.update(itr)
+                except ReplayNotReady:
+                    if self.mid_batch_reset:
+                        raise
+                    break  # all rows that could be drawn are void
+                for column, values in zip(columns, found):
                     column.extend(values)
         return self._opt_info(columns)
 

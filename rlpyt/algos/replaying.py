@@ -1,5 +1,6 @@
 """What algorithms put into a replay, and draw from it."""
 
+import warnings
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -8,6 +9,7 @@ import torch
 
 from rlpyt.algos.gradient import GradientAlgo
 from rlpyt.algos.replay_choice import TRANSITIONS, Replays, check_suits, is_frame_stack
+from rlpyt.algos.returns import valid_from_done
 from rlpyt.replays.batch import FinalObservations, ReplayBatch
 from rlpyt.replays.buffer import ReplayBuffer
 from rlpyt.replays.frame import FrameBufferMixin
@@ -143,7 +145,13 @@ class ReplayAlgo(GradientAlgo):
         return {"null_action": null} if np.any(null) else {}
 
     def check_replay(self) -> None:
-        """Raise ValueError if the replay cannot do what the settings ask of it."""
+        """Warn of a replay that keeps void rows; raise ValueError if it cannot be saved."""
+        if not self.mid_batch_reset and not self._is_ours():
+            warnings.warn(
+                f"{type(self.replay_buffer).__name__} is not a ReplayBuffer of rlpyt, so rows in "
+                "which the sampler waits with resets are learnt from. Use a CollectorCls "
+                "with mid_batch_reset, such as CpuResetCollector."
+            )
         if self.save_replay and not self._can_be_saved():
             raise ValueError(
                 f"save_replay=True, but {type(self.replay_buffer).__name__} cannot be saved: it "
@@ -188,8 +196,9 @@ class ReplayAlgo(GradientAlgo):
 
     def store(self, samples: Any) -> None:
         """Put a batch [T, B] of the sampler's into the replay."""
+        to_buffer = self.with_void(self.samples_to_buffer(samples), samples)
         try:
-            self.replay_buffer.append_samples(self.samples_to_buffer(samples))
+            self.replay_buffer.append_samples(to_buffer)
         except ValueError as error:
             if isinstance(self.replay_buffer, FrameBufferMixin):
                 error.add_note(
@@ -213,7 +222,7 @@ class ReplayAlgo(GradientAlgo):
             samples: the sampler's batch.
         """
         timeout = getattr(samples.env.env_info, "timeout", None)
-        if timeout is None or not self.bootstrap_timelimit or not self._takes_finals():
+        if timeout is None or not self.bootstrap_timelimit or not self._is_ours():
             return to_buffer
         recorded = getattr(samples.env, "final_observation", None)
         if recorded is None:
@@ -225,6 +234,19 @@ class ReplayAlgo(GradientAlgo):
         final = FinalObservations(*where, recorded[where])
         return with_fields(to_buffer, final=final)
 
+    def with_void(self, to_buffer: Any, samples: Any) -> Any:
+        """The same with a field ``void`` where the sampler waits with resets until a batch ends.
+
+        Args:
+            to_buffer: what goes into the replay, [T, B].
+            samples: the sampler's batch.
+        """
+        if self.mid_batch_reset or not self._is_ours():
+            return to_buffer
+        if "priorities" in to_buffer._fields:
+            return to_buffer._replace(samples=self.with_void(to_buffer.samples, samples))
+        return with_fields(to_buffer, void=valid_from_done(samples.env.done) == 0)
+
     def _tell_of_missing_finals(self) -> None:
         if not self._told_of_missing_finals:
             self._told_of_missing_finals = True
@@ -233,7 +255,8 @@ class ReplayAlgo(GradientAlgo):
                 "(records_final_observations), so episodes cut off by a time limit count as ended."
             )
 
-    def _takes_finals(self) -> bool:
+    def _is_ours(self) -> bool:
+        """Return True if the replay takes the fields ``final`` and ``void``."""
         cls = self.ReplayBufferCls if self.replay_buffer is None else type(self.replay_buffer)
         return cls is None or (isinstance(cls, type) and issubclass(cls, ReplayBuffer))
 

@@ -32,6 +32,8 @@ class ReplayBatch:
         all_done: (sequences) [T + n, B] bool, ``done`` of all rows, the targets' included.
         final: (sequences) ``FinalObservations`` of episodes cut off inside [T + n, B], None where
             there are none.
+        void: (sequences) [T + n, B] bool, rows to leave out, in which the sampler waited with a
+            reset; None where there never were any.
 
     Moving a batch to a device (``buffer_to``), and whatever else maps its arrays, maps those of
     the attributes as well. Other ways to make a batch from a batch leave the attributes behind,
@@ -52,7 +54,7 @@ class ReplayBatch:
         return _rebuild, (type(self), fields, dict(self.__dict__))
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("discount_n", "ticket", "all_done", "final"):
+        if name in ("discount_n", "ticket", "all_done", "final", "void"):
             raise AttributeError(
                 f"this {type(self).__name__} has no '{name}': it was not made by sample_batch, or "
                 f"made anew from a batch that was. Take '{name}' from that one."

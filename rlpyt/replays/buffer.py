@@ -36,8 +36,8 @@ class ReplayBuffer(BaseReplayBuffer):
 
     One process writes (``append_samples``, ``update_batch_priorities``); in the asynchronous forms
     others read, under ``rw_lock``. Samples are taken at rows whose neighbours are still held; see
-    ``replays.ring``. All samples are taken for valid, so the sampler must reset environments
-    within batches (``mid_batch_reset``).
+    ``replays.ring``. Where the sampler waits with resets until a batch ends, samples say which of
+    their rows are void; those are never given out.
 
     Args:
         example: named tuple of one step without leading dimensions: observation, action, reward,
@@ -106,6 +106,7 @@ class ReplayBuffer(BaseReplayBuffer):
             final_capacity = default_capacity(self.size, B)
         extra = self.targets.extra(example.reward)
         self.storage = self.Storage(example, extra, T, B, memory, final_capacity)
+        self.storage.ring = self.ring
         self.off_backward = self.n_step_return
         self.off_forward = max(1, self.storage.before)
         nulls = null_leaves(example.action, null_action)
@@ -142,7 +143,9 @@ class ReplayBuffer(BaseReplayBuffer):
                 ``PrioritiesSamplesToBuffer(priorities, samples)`` with priorities [T, B] or [B].
             final: ``FinalObservations`` of those steps that ended an episode without a terminal
                 state; their windows are then bootstrapped from these. It may also be a field
-                ``final`` of samples. Without it, every done counts as terminal.
+                ``final`` of samples. Without it, every done counts as terminal. A field ``void``
+                of samples, [T, B] bool, marks rows to leave out: those after an environment's done
+                until the batch's end, all of them done, where the sampler waits with resets.
 
         Returns:
             (T, the rows written: a slice or an array of indexes).
@@ -160,16 +163,20 @@ class ReplayBuffer(BaseReplayBuffer):
         priorities = None
         if "priorities" in samples._fields:
             priorities, samples = samples.priorities, samples.samples
-        if "final" in samples._fields:
-            final = samples.final if final is None else final
-            fields = tuple(name for name in samples._fields if name != "final")
+        void = None
+        if "final" in samples._fields or "void" in samples._fields:
+            final = getattr(samples, "final", None) if final is None else final
+            void = numpify_buffer(getattr(samples, "void", None))
+            fields = tuple(name for name in samples._fields if name not in ("final", "void"))
             cls = namedarraytuple(type(samples).__name__, fields)
             samples = cls(*(getattr(samples, name) for name in fields))
         n = self._check(samples, final)
+        if void is not None:
+            self._check_void(void, np.asarray(numpify_buffer(samples.done)).astype(bool))
         ring, storage = self.ring, self.storage
         start = ring.written
         priorities = self.selection.prepare(n, numpify_buffer(priorities))
-        prepared = storage.prepare(start, self.rnn_states.without(samples))
+        prepared = storage.prepare(start, self.rnn_states.without(samples), void)
         places = ring.places(start, n)
         storage.finals.forget((start + n - self.T) * self.B)
         if self.rnn_states.given:
@@ -178,6 +185,7 @@ class ReplayBuffer(BaseReplayBuffer):
         storage.write(places, samples, prepared)
         storage.write_truncations(start, places, final)
         self.compute_returns(n)
+        ring.write_void(start, n, void)
         ring.move(start + n)
         self.selection.advance(self.valid, n, priorities)
         return n, places[0][0] if len(places) == 1 else np.arange(start, start + n) % self.T
@@ -197,6 +205,18 @@ class ReplayBuffer(BaseReplayBuffer):
         if final is not None:
             self.storage.check_final(final, np.asarray(samples.done))
         return int(shape[0])
+
+    def _check_void(self, void: Array, done: Array) -> None:
+        """Check that every void row, and the row before it, is done: that ends all windows."""
+        before = np.zeros_like(done)
+        before[1:] = done[:-1]
+        if self.ring.written:
+            before[0] = self.storage.samples.done[(self.ring.written - 1) % self.T]
+        if void.shape != done.shape or (void & ~(done & before)).any():
+            raise ValueError(
+                f"void of shape {list(void.shape)} must be {list(done.shape)}, and done in each "
+                "void row and the row before it. Mark only rows that follow an environment's done."
+            )
 
     def interrupt(self) -> int:
         """Say that what is written next does not follow what was written last.
@@ -236,7 +256,10 @@ class ReplayBuffer(BaseReplayBuffer):
 
     def valid(self, T: int | None = None) -> tuple[int, int]:
         """Absolute rows [low, high) at which windows (of ``T`` steps, if sequences) can begin."""
-        return self.ring.valid(self.off_forward, self.window.rows_after(self, T))
+        before = self.off_forward
+        if self.ring.oldest:  # before the first row there is nothing that a row could need
+            before = max(before, self.storage.reach)
+        return self.ring.valid(before, self.window.rows_after(self, T))
 
     def sample_batch(self, batch_B: int, batch_T: int | None = None) -> Any:
         """Choose rows and return what there is to learn at them, as torch tensors.
@@ -377,7 +400,7 @@ class ReplayBuffer(BaseReplayBuffer):
     @property
     def bytes_per_transition(self) -> float:
         """Memory that one transition takes, final observations apart."""
-        own = self.storage.bytes_per_row + self.rnn_states.bytes_per_row
+        own = self.storage.bytes_per_row + self.rnn_states.bytes_per_row + self.ring.void.itemsize
         return float(own + self.selection.bytes_per_row)
 
     @property

@@ -11,7 +11,9 @@ from rlpyt.replays.storage import FullStorage, Places
 from rlpyt.utils.buffer import numpify_buffer
 from rlpyt.utils.collections import namedarraytuple
 
-GOES_ON, ZEROS, COPIES = 0, 1, 2  # what older frames are where a row begins an episode
+# What older frames are where a row begins an episode: those of the row before, zeros, copies of the
+# row's own, or those of the last row before that is not void.
+GOES_ON, ZEROS, COPIES, SKIPS = 0, 1, 2, 3
 PROOF = 100  # steps, after which observations are believed to be stacks
 
 
@@ -21,7 +23,7 @@ class FrameStorage(FullStorage):
     An observation is [C, ...] with C frames, of which only the last is new in each step. It is
     rebuilt from the newest frames of the C - 1 rows before. Where an episode begins, older frames
     are what the environment gave: zeros, copies of the first frame, or (at a lost life, say) still
-    those of the rows before.
+    those of the rows before, leaving out void ones.
 
     Attributes:
         frames: [T + C - 1, B, ...], frame of row t at t + C - 1; the first C - 1 repeat the last,
@@ -53,6 +55,11 @@ class FrameStorage(FullStorage):
         return self._frames.frames[self.n_frames - 1 : -1]
 
     @property
+    def reach(self) -> int:  # type: ignore[override]
+        """Rows before t that the observation of row t may need, with void rows between them."""
+        return int(self._frames.reach[0])
+
+    @property
     def bytes_per_row(self) -> int:
         """What one transition takes."""
         return self.rows.row_bytes + int(self.frames[0, 0].nbytes)
@@ -66,8 +73,8 @@ class FrameStorage(FullStorage):
     def _final(self, observation: Any) -> Any:
         return observation[:, -1]
 
-    def prepare(self, start: int, samples: Any) -> NDArray[np.uint8]:
-        """[T, B] where the older frames of every row come from: GOES_ON, ZEROS or COPIES.
+    def prepare(self, start: int, samples: Any, void: NDArray[Any] | None) -> NDArray[np.uint8]:
+        """Return [T, B] where the older frames of every row come from: GOES_ON, ZEROS, ...
 
         Rows are compared with those before them: where an episode begins always, inside episodes
         until ``PROOF`` steps have shown that observations are stacks.
@@ -81,14 +88,18 @@ class FrameStorage(FullStorage):
             return how
         t = start % self.T
         begins = np.concatenate([self.samples.done[t - 1 : t or None], done[:-1]]).astype(bool)
-        self._check_steps(start, stacks, begins)
+        if start == 0:
+            begins[0] = True
+        void = np.zeros_like(begins) if void is None else void
+        self._check_steps(start, stacks, ~begins & ~void)
+        begins &= ~void
         if begins.any():
             where = begins.nonzero()
-            how[where] = self._beginnings(start, stacks, *where)
+            how[where] = self._beginnings(start, stacks, void, *where)
         return how
 
-    def _check_steps(self, start: int, stacks: Any, begins: Any) -> None:
-        """Inside episodes, all frames but the last must be those of the row before.
+    def _check_steps(self, start: int, stacks: Any, inside: Any) -> None:
+        """Inside episodes [T, B], all frames but the last must be those of the row before.
 
         That says something where frames differ: a still picture in one colour passes for a stack.
         """
@@ -98,39 +109,55 @@ class FrameStorage(FullStorage):
             before = self._before(start, stacks, t, np.arange(self.B))
             if before is None:
                 continue
-            inside, axes = ~begins[t], tuple(range(1, now.ndim))
-            if (inside & (before[:, 1:] != now[:, :-1]).any(axis=axes)).any():
+            axes = tuple(range(1, now.ndim))
+            if (inside[t] & (before[:, 1:] != now[:, :-1]).any(axis=axes)).any():
                 raise ValueError(
                     "observations are no stacks of frames, oldest first: inside an episode, all "
                     "frames but the last must be those of the step before. Use a replay of full "
                     "observations (names without 'Frame')."
                 )
-            told = inside & (now[:, 1:] != now[:, :-1]).any(axis=axes)
+            told = inside[t] & (now[:, 1:] != now[:, :-1]).any(axis=axes)
             self._shown += int(np.count_nonzero(told))
 
-    def _beginnings(self, start: int, stacks: Any, T_idxs: Any, B_idxs: Any) -> NDArray[np.uint8]:
+    def _beginnings(
+        self, start: int, stacks: Any, void: Any, T_idxs: Any, B_idxs: Any
+    ) -> NDArray[np.uint8]:
         """[K] what older frames are in these rows, with which episodes begin."""
         new = stacks[T_idxs, B_idxs]  # [K, C, ...]
         older, axes = new[:, :-1], tuple(range(1, new.ndim))
         zeros, copies = ~older.any(axis=axes), (older == new[:, -1:]).all(axis=axes)
-        for k in (~zeros & ~copies).nonzero()[0]:
-            before = self._before(start, stacks, T_idxs[k], B_idxs[k : k + 1])
+        how = np.where(zeros, ZEROS, np.where(copies, COPIES, GOES_ON)).astype(np.uint8)
+        for k in (how == GOES_ON).nonzero()[0]:
+            t, b = int(T_idxs[k]), B_idxs[k : k + 1]
+            gap = self._gap(start, void, t, int(b[0]))
+            before = self._before(start, stacks, t - gap, b)
             if before is not None and not np.array_equal(before[0, 1:], older[k]):
                 raise ValueError(
                     "an episode begins with older frames that are neither zeros, nor copies of its "
                     "first, nor the frames before. Use a replay of full observations (names "
-                    "without 'Frame'); or, where lost lives end episodes, a collector that goes on "
-                    "at once (mid_batch_reset) and does not record void rows in between."
+                    "without 'Frame')."
                 )
-        return np.where(zeros, ZEROS, np.where(copies, COPIES, GOES_ON)).astype(np.uint8)
+            if gap:
+                how[k] = SKIPS
+                self._frames.reach[0] = max(self.reach, self.before * (1 + gap))
+        return how
+
+    def _gap(self, start: int, void: Any, t: int, b: int) -> int:
+        """Return the number of void rows right before row t of a batch, of environment b."""
+        gap, oldest = 0, self.ring.oldest - start
+        while t - gap > oldest and (
+            void[t - gap - 1, b] if t > gap else self.ring.void[(start + t - gap - 1) % self.T, b]
+        ):
+            gap += 1
+        return gap
 
     def _before(self, start: int, stacks: Any, t: int, B_idxs: NDArray[Any]) -> Any:
         """Stacks [K, C, ...] of the row before row t of a batch; None: too few were written."""
-        if t:
+        if t > 0:
             return stacks[t - 1, B_idxs]
-        if start < self.before:
+        if start + t < self.before:
             return None
-        return self.stacks((start - 1) * self.B + B_idxs, self.n_frames)
+        return self.stacks((start + t - 1) * self.B + B_idxs, self.n_frames)
 
     def write(self, places: Places, samples: Any, prepared: Any) -> None:
         """Write rows [T, B]; of observations, the last frame."""
@@ -154,23 +181,42 @@ class FrameStorage(FullStorage):
         frames = self.stacks(cut.idxs[now], self.n_frames + 1)
         return frames[:, :-1], frames[:, 1:]
 
-    def stacks(self, idxs: NDArray[Any], length: int) -> NDArray[Any]:
+    def stacks(self, idxs: NDArray[Any], length: int, newest: int | None = None) -> NDArray[Any]:
         """Frames that the rows at ``idxs`` saw, or further: idxs.shape + [length, ...].
 
-        Frame C - 1 is the row's own.
+        Frame C - 1 is the row's own. Only the ``newest`` of the first C are sure to be right;
+        None: all.
         """
         C, B, size = self.n_frames, self.B, self.T * self.B
-        idxs = (idxs % size)[..., None]
+        newest = C if newest is None else newest
+        at = idxs % size
+        idxs = at[..., None]
         stack = self._frames.flat.take(idxs + np.arange(length) * B, 0)  # the row's begins at t
         # Not by take(), which would first copy all of this column.
         how = self.rows.tree.own.reshape(-1)[idxs - np.arange(C - 1) * B]
         if np.count_nonzero(how):
-            for f in reversed(range(C - 1)):  # f rows ago; the latest beginning has the last word
+            for f in reversed(range(newest - 1)):  # f rows ago; the latest has the last word
                 first = C - 1 - f  # where that row's own frame is
                 stack[how[..., f] == ZEROS, :first] = 0
                 copies = how[..., f] == COPIES
                 stack[copies, :first] = stack[copies, first : first + 1]
+                skips = how[..., f] == SKIPS
+                if skips.any():
+                    behind = self._last_valid(at[skips] - f * B)
+                    older = self.stacks(behind, C, newest - 1 - f)
+                    stack[skips, :first] = older[:, C - first :]
         return stack
+
+    def _last_valid(self, idxs: NDArray[Any]) -> NDArray[Any]:
+        """Return the last rows before those at ``idxs`` [K] that are not void."""
+        void, size = self.ring.void.reshape(-1), self.T * self.B
+        idxs = idxs - self.B
+        for _ in range(self.T):
+            skip = void[idxs % size]
+            if not skip.any():
+                break
+            idxs = idxs - self.B * skip
+        return idxs
 
     def final_observations(self, keys: NDArray[Any], idxs: NDArray[Any]) -> Any:
         """Stacks [K, C, ...]: the frames of the steps they followed, and the final ones."""
@@ -181,12 +227,14 @@ class FrameStorage(FullStorage):
 
     def state(self, rows: int) -> dict[str, Any]:
         """As for full storage, with the frames."""
-        return {**super().state(rows), "frames": self.frames[: rows + self.n_frames - 1]}
+        frames = self.frames[: rows + self.n_frames - 1]
+        return {**super().state(rows), "frames": frames, "reach": self.reach}
 
     def load(self, state: dict[str, Any]) -> None:
         """Hold what ``state`` gave."""
         super().load(state)
         self._frames.load(state["frames"])
+        self._frames.reach[0] = state.get("reach", self.before)
 
 
 class _Frames(Part):
@@ -197,6 +245,7 @@ class _Frames(Part):
     """
 
     frames: NDArray[Any]
+    reach: NDArray[np.int64]  # [1]
 
     def __init__(
         self, T: int, B: int, shape: tuple[int, ...], dtype: np.dtype[Any], memory: Memory
@@ -204,6 +253,7 @@ class _Frames(Part):
         self.T, self.shape, self.dtype = T, shape, dtype
         self.older = shape[0] - 1
         memory.request(self, "frames", (T + shape[0], B, *shape[1:]), dtype)
+        memory.request(self, "reach", (1,), np.int64, fill=self.older)
 
     def _derive(self) -> None:
         self.flat = self.frames.reshape(-1, *self.shape[1:])

@@ -4,6 +4,10 @@ Rows are counted from the first one ever written ("absolute" rows); row a lies a
 ring holds the newest T of them. What is cut out at a row needs some rows before it (the previous
 action, older frames) and some after it (n-step rewards, the next observation, the rest of a
 sequence): it is valid while all of these are held.
+
+Where the sampler waits with resets until a batch ends, the rows between an environment's done and
+the batch's end are void. They keep their places, so that rows of all environments stay in line, and
+nothing is cut out at them: the done before them ends every window.
 """
 
 from typing import Any
@@ -15,13 +19,21 @@ from rlpyt.replays.memory import Memory, Part
 
 
 class Ring(Part):
-    """Cursor over T rows of B environments; one writer, any number of readers."""
+    """Cursor over T rows of B environments; one writer, any number of readers.
+
+    Attributes:
+        void: [T, B] bool, rows in which nothing was sampled.
+    """
 
     _count: NDArray[np.int64]
+    _any_void: NDArray[np.bool_]
+    void: NDArray[np.bool_]
 
     def __init__(self, T: int, B: int, memory: Memory) -> None:
         self.T, self.B = T, B
         memory.request(self, "_count", (2,), np.int64)  # rows written, the oldest still held
+        memory.request(self, "_any_void", (1,), np.bool_)
+        memory.request(self, "void", (T, B), np.bool_)
 
     @property
     def written(self) -> int:
@@ -40,6 +52,26 @@ class Ring(Part):
     def load(self, written: int, oldest: int) -> None:
         """Stand where a saved ring stood."""
         self._count[:] = written, oldest
+
+    @property
+    def has_void(self) -> bool:
+        """Return True if a void row was ever written."""
+        return bool(self._any_void[0])
+
+    def write_void(self, start: int, rows: int, void: NDArray[np.bool_] | None) -> None:
+        """Note which of the rows from absolute row ``start`` are void, [rows, B]; None: none."""
+        if void is not None and void.any():
+            self._any_void[0] = True
+        if self.has_void:
+            for place, part in self.places(start, rows):
+                self.void[place] = False if void is None else void[part]
+
+    def load_void(self, void: NDArray[np.bool_] | None) -> None:
+        """Take the marks of the first rows from a saved replay; None: it had no void rows."""
+        self._any_void[0] = void is not None
+        self.void[:] = False
+        if void is not None:
+            self.void[: len(void)] = void
 
     @property
     def t(self) -> int:

@@ -15,6 +15,8 @@ from rlpyt.utils.checks import check_range
 
 Array = NDArray[Any]
 
+REDRAWS = 32  # of void rows, before the others are listed
+
 
 @dataclass(frozen=True)
 class PrioritySettings:
@@ -45,7 +47,7 @@ class Pick(NamedTuple):
 
 
 class UniformSelection:
-    """Every valid row is as likely as any other.
+    """Every valid row is as likely as any other; void ones are never chosen.
 
     Args:
         ring: the rows.
@@ -85,7 +87,22 @@ class UniformSelection:
         if high <= low:
             raise not_ready(ring)
         B, first = ring.B, low * every % ring.T
-        chosen = (rng.random(n) * ((high - low) * B)).astype(np.int64)  # a third of rng.integers
+        size = (high - low) * B
+        chosen = (rng.random(n) * size).astype(np.int64)  # a third of rng.integers
+        idxs: Array = _spread(chosen, B, every) + first * B
+        if not ring.has_void:
+            return Pick(idxs)
+        void = ring.void.reshape(-1)
+        for _ in range(REDRAWS):
+            again = void[idxs % void.size].nonzero()[0]
+            if not len(again):
+                return Pick(idxs)
+            chosen = (rng.random(len(again)) * size).astype(np.int64)
+            idxs[again] = _spread(chosen, B, every) + first * B
+        left = np.flatnonzero(~ring.void[np.arange(low, high) * every % ring.T])
+        if not len(left):
+            raise not_ready(ring)
+        chosen = left[(rng.random(n) * len(left)).astype(np.int64)]
         return Pick(_spread(chosen, B, every) + first * B)
 
     def update(self, priorities: Any, ticket: Any) -> None:
@@ -157,7 +174,12 @@ class PrioritizedSelection:
         """``n`` rows have been written; rows ``valid()`` can be chosen now."""
         every, written = self.every, self.ring.written
         rows = -(-written // every) - -(-(written - n) // every)
-        self.tree.move(rows, *beginnings(valid(), every), priorities)
+        self.tree.move(rows, *beginnings(valid(), every), priorities, self.void)
+
+    @property
+    def void(self) -> Array | None:
+        """Leaves [T / every, B] whose priority stays zero; None: there are none."""
+        return self.ring.void[:: self.every] if self.ring.has_void else None
 
     def retreat(self, valid: Callable[[], tuple[int, int]]) -> None:
         """The newest rows are gone; rows ``valid()`` can be chosen now."""

@@ -6,7 +6,9 @@ from typing import Any
 def state_of(replay: Any) -> dict[str, Any]:
     """Everything, as a tree of plain arrays; those of the rows are views."""
     rows = min(replay.ring.written, replay.T)
+    void = {"void": replay.ring.void[:rows]} if replay.ring.has_void else {}
     return {
+        **void,
         "made": made(replay),
         "written": replay.ring.written,
         "oldest": replay.ring.oldest,
@@ -29,6 +31,7 @@ def load_state(replay: Any, state: dict[str, Any]) -> None:
         odd = [name for name in {**saved, **own} if saved.get(name) != own.get(name)]
         theirs, ours = ({name: made.get(name) for name in odd} for made in (saved, own))
         raise ValueError(f"the saved replay was made with {theirs}, this one with {ours}.")
+    replay.ring.load_void(state.get("void"))
     replay.storage.load(state["storage"])
     replay.rnn_states.load(state["rnn_states"])
     replay.selection.load(state["selection"])

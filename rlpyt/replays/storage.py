@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from rlpyt.replays.finals import Finals
 from rlpyt.replays.memory import Memory
 from rlpyt.replays.records import Cut, Records, check_alike, describe
+from rlpyt.replays.ring import Ring
 from rlpyt.utils.buffer import buffer_func, leaves_of, numpify_buffer
 from rlpyt.utils.collections import namedarraytuple
 
@@ -38,9 +39,12 @@ class FullStorage:
         extra: tree [T, B].
         fields, extra_fields: the same trees with numbers of leaves, for cuts.
         before: rows before t that the observation of row t needs.
+        reach: the same, with void rows between them.
+        ring: the replay's; set by it.
     """
 
-    before = 0
+    before = reach = 0
+    ring: Ring
     _own: Any = None  # example of what the storage itself keeps with every row
 
     def __init__(
@@ -123,8 +127,12 @@ class FullStorage:
         if not done[tuple(places)].all():
             raise ValueError("a final observation was given for a step that is not done.")
 
-    def prepare(self, start: int, samples: Any) -> Any:
+    def prepare(self, start: int, samples: Any, void: NDArray[Any] | None) -> Any:
         """Look at samples [T, B] for absolute rows from ``start``, before anything is written.
+
+        Args:
+            start, samples: the rows.
+            void: [T, B] bool, those to leave out; None: there are none.
 
         Returns:
             What ``write`` has to know of them.

@@ -165,8 +165,13 @@ class SumTree(Part):
         low = 0 if written < self.T else written - self.T + self.off_forward
         self.move(T, low, written - self.off_backward, priorities)
 
-    def move(self, n: int, low: int, high: int, priorities: Any = None) -> None:
-        """As ``advance``, told which absolute rows [low, high) are on then."""
+    def move(
+        self, n: int, low: int, high: int, priorities: Any = None, void: Array | None = None
+    ) -> None:
+        """As ``advance``, told which absolute rows [low, high) are on then.
+
+        Leaves where ``void`` [T, B] stay zero.
+        """
         if n > self.T:
             raise ValueError(f"{n} rows at once do not fit into a ring of {self.T}.")
         written, old_low, old_high = (int(x) for x in self._place)
@@ -182,8 +187,8 @@ class SumTree(Part):
         high = max(high, low)
         self._place[:] = written + n, low, high
         self._set_rows(old_low, min(low, old_high), on=False)
-        self._set_rows(max(old_high, low), high, on=True)
-        self._set_rows(max(given, low), min(given + n, old_high), on=True)  # rows on before
+        self._set_rows(max(old_high, low), high, True, void)
+        self._set_rows(max(given, low), min(given + n, old_high), True, void)  # rows on before
 
     def retreat(self, written: int, high: int) -> None:
         """Go back to ``written`` rows, of which those from absolute row ``high`` on are off."""
@@ -192,12 +197,12 @@ class SumTree(Part):
         self._place[:] = written, low, high
         self._set_rows(high, old_high, on=False)
 
-    def level(self) -> None:
-        """Give every row that is on the default value; rows stay where they are."""
+    def level(self, void: Array | None = None) -> None:
+        """Give every row that is on the default value; those where ``void`` [T, B] stay zero."""
         if self.enable_input_priorities:
             self._input[:] = self.default_value
         _, low, high = (int(x) for x in self._place)
-        self._set_rows(low, high, on=True)
+        self._set_rows(low, high, True, void)
 
     def _write_input(self, start: int, n: int, values: Any, oldest: int) -> None:
         """Values of absolute rows [start, start + n), as far as they are still held."""
@@ -207,7 +212,7 @@ class SumTree(Part):
             values = values[first - start :]
         self._input[rows % self.T] = values
 
-    def _set_rows(self, start: int, stop: int, on: bool) -> None:
+    def _set_rows(self, start: int, stop: int, on: bool, void: Array | None = None) -> None:
         """Switch absolute rows on or off."""
         if stop <= start:
             return
@@ -221,6 +226,8 @@ class SumTree(Part):
                     value = self._input[low:high].reshape(-1)
                 elif on:
                     value = self.default_value
+                if on and void is not None:
+                    value = np.where(void[low:high].reshape(-1), 0.0, value)
                 self.leaves[begin:end] = value
                 self._sum_range(begin, end)
 

@@ -125,6 +125,9 @@ class SequenceWindow:
         )
         batch.discount_n, batch.all_done = _tensors(discount_n), _tensors(all_done)
         batch.final = self._finals(replay, cut, truncated) if len(storage.finals) else None
+        ring = replay.ring
+        void = ring.void.reshape(-1).take(cut.idxs[whole], mode="wrap") if ring.has_void else None
+        batch.void = None if void is None else _tensors(void)
         batch.ticket = None
         return batch
 

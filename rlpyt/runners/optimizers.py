@@ -92,6 +92,7 @@ class Optimizer:
         self.ranks.connect(spec.backend, CONNECT_S, on_one_machine=True)
         self.agent.data_parallel()
         replay = {"replay_buffer": spec.replay.carried}
+        self.algo.rank = spec.rank
         self.algo.async_initialize(agent=self.agent, **self._arguments, **replay)
         self.algo.optim_initialize(spec.rank)
         self._note(place.IDLE)

@@ -24,7 +24,7 @@ class Episodes:
 
     Observations are [C] stacks of frames, each frame the number 100 * row + b + 1. Where an
     episode begins, older frames are "zeros", "copies" of the first, or the stack "goes on". With
-    C = 1 this is a plain number.
+    C = 1 this is a plain number. With ``wait``, rows after a done are void until the batch ends.
     """
 
     def __init__(
@@ -37,11 +37,13 @@ class Episodes:
         rnn: bool = False,
         timeout: bool = False,
         older: str = "zeros",
+        wait: bool = False,
     ) -> None:
         self.B, self.C, self.p_done, self.p_cut, self.older = B, C, p_done, p_cut, older
         self.rng = np.random.default_rng(seed)
         fields = ["observation", "action", "reward", "done"]
         fields += ["timeout"] * timeout + ["prev_rnn_state"] * rnn
+        self.wait = wait
         self.Samples = namedarraytuple("SamplesToBuffer", fields)
         self.stack = np.zeros((B, C), np.float32)
         self.begins = np.ones(B, bool)
@@ -63,10 +65,21 @@ class Episodes:
     def steps(self, T: int) -> tuple[Any, Any]:
         """Samples [T, B], and the final observations of episodes that were cut off, or None."""
         finals: list[tuple[int, int, Any]] = []
-        rows = [[self._step(t, b, finals) for b in range(self.B)] for t in range(T)]
-        samples = self.Samples(
-            *(np.array([[x[name] for x in row] for row in rows]) for name in self.Samples._fields)
-        )
+        rows: list[list[dict[str, Any]]] = []
+        void = np.zeros((T, self.B), bool)
+        for t in range(T):
+            if self.wait and t:
+                void[t] = [step["done"] for step in rows[-1]]
+            rows.append(
+                [self._void() if end else self._step(t, b, finals) for b, end in enumerate(void[t])]
+            )
+        columns = {
+            name: np.array([[x[name] for x in row] for row in rows])
+            for name in self.Samples._fields
+        }
+        if self.wait:
+            columns["void"] = void
+        samples = namedarraytuple("SamplesToBuffer", tuple(columns))(**columns)
         self.rows += T
         if not finals:
             return samples, None
@@ -77,6 +90,9 @@ class Episodes:
         """Begin all episodes anew, though none of the last steps was done."""
         self.begins[:] = True
         self.stack[:] = 0
+
+    def _void(self) -> dict[str, Any]:
+        return {k: np.zeros_like(v) for k, v in self.example.items()} | {"done": np.bool_(True)}
 
     def _step(self, t: int, b: int, finals: list[tuple[int, int, Any]]) -> dict[str, Any]:
         stack, rng = self.stack[b], self.rng

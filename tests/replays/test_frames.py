@@ -80,14 +80,14 @@ def test_checking_ends_once_it_is_proved():
     append_rows(replay, pictures(1))  # nobody looks any more
 
 
-def test_a_stack_held_over_void_rows_is_refused_where_batches_begin_with_it():
+def test_a_stack_held_over_rows_that_are_not_marked_void_is_refused():
     """A lost life ends an episode, the collector waits with it, and the game goes on."""
     observation, done = stacks(12), np.zeros((12, B), bool)
     observation[5:8, 0], done[4:8, 0] = 0, True
     replay = make()
     append_rows(replay, observation[:8], done[:8], batch_T=4)
     before = replay.storage.rows.block.copy()
-    with pytest.raises(ValueError, match="mid_batch_reset"):
+    with pytest.raises(ValueError, match="neither zeros, nor copies"):
         append_rows(replay, observation[8:], done[8:], batch_T=4)
     assert replay.ring.written == 8
     np.testing.assert_array_equal(replay.storage.rows.block, before)

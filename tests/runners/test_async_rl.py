@@ -29,6 +29,8 @@ from rlpyt.samplers.async_.alternating_sampler import (
 from rlpyt.samplers.async_.cpu_sampler import AsyncCpuSampler
 from rlpyt.samplers.async_.gpu_sampler import AsyncGpuSampler
 from rlpyt.samplers.async_.serial_sampler import AsyncSerialSampler
+from rlpyt.samplers.parallel.cpu.collectors import CpuWaitResetCollector
+from rlpyt.samplers.parallel.gpu.collectors import GpuWaitResetCollector
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.logging.context import run_context
 
@@ -94,6 +96,20 @@ def test_held_in_step_it_is_the_run_of_one_process(name, Sampler, affinity):
     whole = run(name, MinibatchRl, SerialSampler)
     beside = run(name, AsyncRl, Sampler, affinity=affinity, max_lead=0)
     assert_same_run(whole, beside)
+
+
+@pytest.mark.parametrize(
+    "name, Sampler",
+    [("dqn", AsyncCpuSampler), pytest.param("r2d1", AsyncGpuSampler, marks=pytest.mark.slow)],
+)
+def test_held_in_step_where_resets_wait_for_the_batch_end(name, Sampler):
+    gpu = Sampler is AsyncGpuSampler
+    collectors = CpuWaitResetCollector, GpuWaitResetCollector if gpu else CpuWaitResetCollector
+    waits = [dict(CollectorCls=collector) for collector in collectors]
+    whole = run(name, MinibatchRl, SerialSampler, sampler=waits[0])
+    beside = run(name, AsyncRl, Sampler, sampler=waits[1], affinity=ONE, max_lead=0)
+    assert_same_run(whole, beside)
+    assert beside.algo.replay_buffer.ring.void.any() and beside.algo.update_counter > 0
 
 
 def test_of_several_hosts_the_first_evaluates():

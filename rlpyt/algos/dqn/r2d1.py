@@ -28,7 +28,7 @@ from rlpyt.algos.replaying import (
     with_fields,
 )
 from rlpyt.algos.returns import valid_from_done
-from rlpyt.replays.batch import PrioritiesSamplesToBuffer
+from rlpyt.replays.batch import PrioritiesSamplesToBuffer, ReplayBatch
 from rlpyt.replays.sequence.frame import (
     AsyncPrioritizedSequenceReplayFrameBuffer,
     AsyncUniformSequenceReplayFrameBuffer,
@@ -133,25 +133,13 @@ class R2D1(DQN):
         """As in Kapturowski et al. 2019."""
         return 1e-3
 
-    def check_parts(self, agent: Any, batch_spec: Any, mid_batch_reset: bool) -> None:
-        """Sequences may have gaps where the sampler waits with resets, if they begin as it does.
-
-        Raises:
-            ValueError: they begin elsewhere; or the agent has no memory.
-        """
+    def check_parts(self, agent: Any) -> None:
+        """Raise ValueError if the agent has no memory, or gives something else than is learned."""
         self.check_agent(agent)
         if not agent.recurrent:
             raise ValueError(
                 f"{type(self).__name__} trains agents with memory; {type(agent).__name__} has "
                 f"none. Use {self.ready_agents}, or DQN."
-            )
-        T = batch_spec.T
-        if not mid_batch_reset and (self.store_rnn_state_interval % T or self.warmup_T % T):
-            raise ValueError(
-                f"where the sampler waits with resets until a batch ends, sequences and burn-in "
-                f"must end with batches: batch_T={T} of the sampler must divide "
-                f"store_rnn_state_interval={self.store_rnn_state_interval} and warmup_T="
-                f"{self.warmup_T}. Or use a CollectorCls with mid_batch_reset."
             )
 
     # What to store.
@@ -282,11 +270,7 @@ class R2D1(DQN):
             null_after_done(samples.all_reward, done),
         )
         online_state, target_state = self.warm_up(samples, inputs[:wT])
-        valid = torch.ones_like(samples.return_[wT:])
-        ends = done[wT:]
-        if not self.mid_batch_reset:  # nothing was recorded from the first done on
-            counted = valid_from_done(ends)
-            valid, ends = counted[:bT], ends & (counted > 0)
+        valid, ends = self.valid_and_ends(samples)
         tails, at = tails_behind(samples, wT)
         packing = EpisodePacking(ends, at)
         packed = packing.pack(inputs[wT:], tails)
@@ -308,6 +292,24 @@ class R2D1(DQN):
         td_abs_errors = self.clip(delta.detach().abs()) * valid
         priorities = sequence_priority(td_abs_errors, valid, self.pri_eta)
         return valid_mean(losses, valid), td_abs_errors, priorities
+
+    def valid_and_ends(self, samples: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return which rows behind the burn-in count, [batch_T, B], and ends, [batch_T + n, B].
+
+        Void rows do not count; those in a row are one piece, which ends before a row that counts.
+        """
+        ends = samples.all_done[self.warmup_T :].bool()
+        if self.mid_batch_reset:
+            return torch.ones_like(samples.return_[self.warmup_T :]), ends
+        if not isinstance(samples, ReplayBatch):  # of a user's own replay, which keeps void rows
+            counted = valid_from_done(ends)
+            return counted[: self.batch_T], ends & (counted > 0)
+        if samples.void is None:
+            return torch.ones_like(samples.return_[self.warmup_T :]), ends
+        void = samples.void[self.warmup_T :]
+        inside = void.clone()
+        inside[:-1] &= void[1:]
+        return (~void[: self.batch_T]).float(), ends & ~inside
 
     @torch.no_grad()
     def warm_up(self, samples: Any, inputs: Any) -> tuple[Any, Any]:

@@ -67,7 +67,7 @@ class PrioritizedReplay(ReplayBuffer):
 
     def init_priority_tree(self) -> None:
         """Give all rows the default priority anew; construction has made the tree."""
-        self.priority_tree.level()
+        self.priority_tree.level(self.selection.void)
 
 
 class PrioritizedReplayBuffer(PrioritizedReplay, NStepReturnBuffer):

@@ -389,9 +389,6 @@ def test_a_loss_that_is_not_finite_ends_the_run():
         (dict(delta_clip=0), ValueError, "delta_clip=0"),
         (dict(pri_alpha=-1), ValueError, "pri_alpha=-1"),
         (dict(pri_beta_final=1.5), ValueError, "pri_beta_final=1.5"),
-        (dict(replay_size=10, batch_size=32), ValueError, "replay_size=10 is below batch_size=32"),
-        (dict(replay_size=100), ValueError, "below min_steps_learn=50,000"),
-        (dict(replay_size=2, n_step_return=3, batch_size=1), ValueError, "below n_step_return=3"),
         (dict(optim_kwargs=dict(momentum=1)), TypeError, "momentum"),
         (dict(clip_grad_norm=-1), ValueError, "clip_grad_norm=-1"),
         (dict(eps_steps=0.5), TypeError, "eps_steps=0.5"),
@@ -414,13 +411,49 @@ def test_bad_ranges_of_variants_are_refused():
     assert DQN(0.9, 16, 100).batch_size == 16 and CategoricalDQN(-1, 1, discount=0.5).V_max == 1
 
 
-def test_runs_that_would_never_learn_are_refused():
-    with pytest.raises(ValueError, match="below the 240 steps of the run"):
-        prepared(
-            DQN(**{**SMALL, "min_steps_learn": 240, "replay_size": 300}), AGENTS["dqn"](), n_itr=10
-        )
-    with pytest.raises(ValueError, match="wait with resets"):
-        prepared(DQN(**SMALL), AGENTS["dqn"](), CollectorCls=CpuWaitResetCollector)
+@pytest.mark.parametrize("least,message", [(240, "below the 240 steps"), (10**6, "is below min_")])
+def test_a_run_that_never_learns_runs_with_a_warning(least, message):
+    with pytest.warns(UserWarning, match=message):
+        algo = DQN(**{**SMALL, "min_steps_learn": least})
+        sampler = prepared(algo, AGENTS["dqn"](), n_itr=10)
+    for itr in range(10):
+        algo.optimize_agent(itr, sampler.obtain_samples(itr)[0])
+    assert algo.update_counter == 0
+
+
+@pytest.mark.parametrize("prioritized", [False, True])
+@pytest.mark.parametrize("kind", ["dqn", "cat", "qr", "iqn"])
+def test_samplers_that_wait_with_resets_are_learnt_from_without_void_rows(kind, prioritized):
+    classes = {"dqn": DQN, "cat": CategoricalDQN, "qr": QRDQN, "iqn": IQN}
+    algo = classes[kind](prioritized_replay=prioritized, n_step_return=2, **SMALL)
+    wait = dict(CollectorCls=CpuWaitResetCollector, env_kwargs=dict(length=3, fixed=True))
+    sampler = prepared(algo, AGENTS[kind](), **wait)
+    drawn, sample_batch = [], algo.replay_buffer.sample_batch
+
+    def watched(*args):
+        drawn.append(sample_batch(*args))
+        return drawn[-1]
+
+    algo.replay_buffer.sample_batch = watched
+    for itr in range(12):
+        algo.optimize_agent(itr, sampler.obtain_samples(itr)[0])
+    assert algo.update_counter > 4 and algo.replay_buffer.ring.void[:T, 0].tolist() == [
+        False, False, False, True, True, True, True, True,
+    ]  # fmt: skip
+    assert all((batch.agent_inputs.observation != 0).any(-1).all() for batch in drawn)
+
+
+def test_where_all_rows_are_void_learning_waits():
+    algo = DQN(**{**SMALL, "min_steps_learn": 0})
+    wait = dict(CollectorCls=CpuWaitResetCollector, env_kwargs=dict(length=1, fixed=True))
+    sampler = prepared(algo, AGENTS["dqn"](), **wait)
+    algo.optimize_agent(0, sampler.obtain_samples(0)[0])
+    assert algo.update_counter == 0
+    algo.optimize_agent(1, sampler.obtain_samples(1)[0])
+    assert algo.update_counter > 0
+
+
+def test_agents_that_do_not_suit_are_refused():
     with pytest.raises(ValueError, match="R2D1 trains agents with memory; DqnAgent has none"):
         prepared(R2D1(min_steps_learn=100), AGENTS["dqn"]())
     with pytest.raises(ValueError, match="DQN learns from single transitions, and R2d1Agent has"):

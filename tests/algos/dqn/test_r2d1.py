@@ -91,9 +91,8 @@ def by_stepping(batch, algo, agent):
     crossed = 0
     for b in range(size):
         rows, ends = walk(batch, b, algo, (agent.model, agent.target_model))
-        gone = False
         for t in range(wT, wT + bT):
-            if gone:
+            if batch.void is not None and batch.void[t, b]:
                 continue
             follower = rows[t + n]
             for k in range(n):
@@ -107,7 +106,6 @@ def by_stepping(batch, algo, agent):
             action = batch.all_action[t + 1, b]
             td_abs[t - wT, b] = abs(value_scale(inner, EPS) - rows[t][0][action])
             counted[t - wT, b] = 1
-            gone = not algo.mid_batch_reset and bool(batch.all_done[t, b])
     clipped = td_abs if algo.delta_clip is None else td_abs.clamp(max=algo.delta_clip)
     losses = clipped * (td_abs - 0.5 * clipped)
     if algo.prioritized_replay:
@@ -153,15 +151,16 @@ def test_uniform_replay_and_huber_loss(delta_clip):
     assert torch.allclose(loss, expected[0], rtol=1e-4)
 
 
-def test_batches_of_samplers_that_wait_with_resets():
-    algo = algo_of(warmup_T=4, store_rnn_state_interval=4, batch_T=8)
+@pytest.mark.parametrize("warmup_T,interval", [(4, 4), (3, 2), (0, 1)])
+def test_batches_of_samplers_that_wait_with_resets(warmup_T, interval):
+    algo = algo_of(warmup_T=warmup_T, store_rnn_state_interval=interval, batch_T=8)
     agent = AGENTS["r2d1"]()
     sampler = prepared(algo, agent, batch_T=4, CollectorCls=CpuWaitResetCollector)
     fill(algo, sampler, batches=12)
     batch = algo.replay_buffer.sample_batch(N_SEQUENCES)
     loss, td_abs, priorities = algo.loss(batch)
     expected = by_stepping(batch, algo, agent)
-    assert (expected[1] == 0).any()
+    assert batch.void[warmup_T : warmup_T + 8].any() and not batch.void[0].any()
     assert torch.allclose(td_abs, expected[1], atol=1e-4, rtol=1e-4)
     assert torch.allclose(loss, expected[0], rtol=1e-4)
     assert torch.allclose(priorities, expected[2], atol=1e-4, rtol=1e-4)

@@ -36,6 +36,7 @@ from rlpyt.algos.qpg.sac import SAC
 from rlpyt.algos.qpg.sac_v import SAC_V
 from rlpyt.algos.qpg.td3 import TD3
 from rlpyt.models.qpg.mlp import QofMuMlpModel
+from rlpyt.samplers.parallel.cpu.collectors import CpuWaitResetCollector
 
 ALGOS = {"ddpg": DDPG, "td3": TD3, "sac": SAC, "sac_v": SAC_V}
 
@@ -366,9 +367,6 @@ GOOD = dict(min_steps_learn=2 * T * B, replay_size=1000, batch_size=16)
         (dict(target_update_tau=0), "target_update_tau=0"),
         (dict(target_update_tau=1.5), "target_update_tau"),
         (dict(target_update_interval=0), "target_update_interval"),
-        (dict(replay_size=10), "replay_size=10 is below batch_size=16"),
-        (dict(n_step_return=1001), "replay_size=1,000 is below n_step_return=1,001"),
-        (dict(min_steps_learn=1001), "replay_size=1,000 is below min_steps_learn=1,001"),
         (dict(min_steps_learn=-1), "min_steps_learn"),
         (dict(replay_ratio=0), "replay_ratio=0"),
         (dict(n_step_return=0), "n_step_return=0"),
@@ -435,10 +433,22 @@ def test_td3s_policy_learns_at_its_own_rate():
 
 
 @pytest.mark.parametrize("kind", ALGOS)
-def test_a_run_too_short_to_learn_is_refused(kind):
+def test_a_run_too_short_to_learn_is_warned_of(kind):
     algo = ALGOS[kind](**{**GOOD, "min_steps_learn": 30 * T * B})
-    with pytest.raises(ValueError, match="would never learn"):
+    with pytest.warns(UserWarning, match="never learns in this run"):
         prepared(algo, AGENTS[kind](), n_itr=30)
+
+
+@pytest.mark.parametrize("kind", ALGOS)
+def test_samplers_that_wait_with_resets_are_learnt_from_without_void_rows(kind):
+    algo = ALGOS[kind](**SMALL)
+    wait = dict(CollectorCls=CpuWaitResetCollector, env_kwargs=dict(length=3, fixed=True))
+    sampler = prepared(algo, AGENTS[kind](), **wait)
+    for itr in range(5):
+        algo.optimize_agent(itr, sampler.obtain_samples(itr)[0])
+    assert algo.update_counter > 0 and algo.replay_buffer.ring.void.any()
+    drawn = algo.replay_buffer.sample_batch(200).agent_inputs.observation
+    assert (drawn != 0).any(-1).all()
 
 
 @pytest.mark.parametrize("kind", ["ddpg", "td3", "sac_v"])
