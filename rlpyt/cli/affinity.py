@@ -24,7 +24,7 @@ A code is parts joined by underscores, each a number and three letters:
   cpu  physical cores to use on the machine       gpu  GPUs to use on the machine
   cpr  cores of a run, where there are no GPUs    gpr  GPUs on which a run optimizes
   cpw  cores of each worker (1)                   cxg  runs that share each GPU (1)
-  res  cores per rank that no worker gets (0)     hto  first to second hardware thread (0: unused)
+  res  cores per rank that no worker gets (0)     hto  first to second thread (cpu; 0: none)
   skt  sockets of the machine (1)                 slt  the run's slot, in front
   ass  1: samples beside optimizing               sgr  GPUs on which it then samples (0)
   oss  1: those are the optimizer's               alt  1: twice as many workers, alternating
@@ -131,18 +131,20 @@ def _rows(code: str) -> Iterator[Row]:
         parts += [(f"sampler {i}", own) for i, own in enumerate(samplers)]
     else:
         parts = [("", affinity)]
-    first, last = 0, resources.hyperthread_offset or float("inf")
+    cores = set(resources.run_cores())
     for part, own in parts:
         master = own.get("master_cpus", own.get("cpus"))
         workers = own.get("workers_cpus", [])
+        if "workers_cpus" in own and not workers:  # one worker shares the master's
+            workers = [master]
         used = {cpu for worker in workers for cpu in worker}
-        gpu = own["cuda_idx"]
+        gpu = own.get("cuda_idx")
         yield {
             "slot": slot,
             "process": part,
             "GPU": "" if gpu is None else str(gpu),
-            "cores": listed(cpu for cpu in master if first <= cpu < last),
-            "second threads": listed(cpu for cpu in master if cpu >= last),
+            "cores": listed(cores & set(master)),
+            "second threads": listed(set(master) - cores),
             "workers": _workers_told(workers),
             "no worker on": listed(set(master) - used) if workers else "",
         }
@@ -167,19 +169,30 @@ def _missing_here(resources: Resources, whole: str, slots: list[int]) -> Iterato
     if not resources.set_affinity:
         yield "processes are not pinned, cores only say how many workers there are"
         return
-    moved, lost = {}, []
+    moved: dict[int, int] = {}
+    missing: set[int] = set()  # second hardware threads
+    lost = []
     for slot in slots:
         try:
-            moved.update(placement(prepend_run_slot(slot, whole)))
+            where = placement(prepend_run_slot(slot, whole))
         except AffinityError:
             lost.append(slot)
+            continue
+        cores = dataclasses.replace(resources, run_slot=slot).run_cores()
+        used = {where[core] for core in cores}
+        missing |= {cpu for cpu, here in where.items() if cpu not in cores and here in used}
+        moved.update(where)
+    moved = {cpu: here for cpu, here in moved.items() if cpu not in missing}
     if lost:
-        cpus = Machine.here().cpus
         yield (
-            f"this process may use the processors {listed(cpus)} and no others; refused here are "
-            f"the run slots {listed(lost)}"
+            f"this process may use the processors {listed(Machine.here().cpus)} only; launchers "
+            f"refuse run slots {listed(lost)}, and runs of these are not pinned"
         )
-    elif any(code_cpu != cpu for code_cpu, cpu in moved.items()):
+        return
+    if missing:
         yield (
-            f"cores {listed(moved)} of the code are the processors {listed(moved.values())} here"
+            f"second threads {listed(missing)} of the code are not here, runs use the first ones "
+            "of their cores"
         )
+    if any(code_cpu != cpu for code_cpu, cpu in moved.items()):
+        yield f"cores {listed(moved)} of the code are the processors {listed(moved.values())} here"

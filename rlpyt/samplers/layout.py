@@ -85,7 +85,16 @@ class Hardware:
         affinity = _of_one_process(decoded(affinity))
         available = available_cpus()
         cores = n_granted_cpus()
+        master = affinity.get("master_cpus", affinity.get("cpus"))
+        master = None if master is None else _listed("master_cpus", master)
         cpus = _of_workers(affinity.get("workers_cpus"))
+        if master and not cpus and affinity.get("workers_cpus") is not None:
+            warnings.warn(
+                "affinity has no core for workers (workers_cpus is empty): one worker shares the "
+                "master's. Give a run more cores, or lower cpu_reserved (res) or cpu_per_worker "
+                "(cpw)."
+            )
+            cpus = [master]
         if len(cpus) % groups:
             cpus *= groups
         most = len(cpus) or groups * cores
@@ -96,8 +105,6 @@ class Hardware:
         check_n_processes("n_workers", n_workers, "workers", cores * groups)
         if n_workers % groups:
             n_workers *= groups
-        master = affinity.get("master_cpus", affinity.get("cpus"))
-        master = None if master is None else _listed("master_cpus", master)
         cuda_idx = affinity.get("cuda_idx")
         if not affinity.get("set_affinity", True) or not _may_use([*cpus, master or []]):
             master, cpus = None, []

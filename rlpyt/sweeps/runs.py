@@ -19,6 +19,7 @@ from rlpyt.sweeps.places import Slot
 from rlpyt.sweeps.slots import default_code, slots_of
 from rlpyt.sweeps.spec import SweepSpec, read_spec
 from rlpyt.utils.launching.exp_launcher import script_command
+from rlpyt.utils.launching.resources import Resources
 from rlpyt.utils.words import counted
 from rlpyt.vis.grouping import Run
 
@@ -167,7 +168,8 @@ def fitting(options: RunOptions, given: Mapping[str, Any], share: Slot) -> RunOp
     """
     sampler = given.get("sampler", {})
     if "n_workers" not in sampler and options.sampler.kind in ("cpu", "gpu"):
-        cores = len(share.cpus or ()) or options.sampler.n_workers
+        own = Resources.from_code(share.code)
+        cores = len(own.run_cores()) if share.cpus else options.sampler.n_workers
         B = options.sampler.batch_B
         n_workers = max(n for n in range(1, min(cores, B) + 1) if B % n == 0)
         options = options.updated({"sampler": {"n_workers": n_workers}})

@@ -14,7 +14,8 @@ from rlpyt.utils.launching.affinity import (
 )
 from rlpyt.utils.launching.machine import Machine, n_gpus
 from rlpyt.utils.launching.placement import run_cpus
-from rlpyt.utils.launching.resources import AffinityError, Resources
+from rlpyt.utils.launching.resources import AffinityError, Resources, parse
+from rlpyt.utils.launching.shares import get_master_cpus
 from rlpyt.utils.words import counted
 
 
@@ -35,9 +36,11 @@ def slots_of(code: str, where: str = "local", at_once: int | None = None) -> lis
         check_gpus(code)
         gpus = [_gpus(affinity_from_code(own)) for own in codes]
         return [Slot(number, own, run_cpus(own), gpus[number]) for number, own in enumerate(codes)]
-    affinity = affinity_from_code(codes[0])
-    one = affinity[0] if isinstance(affinity, list) else affinity
-    share = Slot(0, codes[0], tuple(sorted(one["all_cpus"])), _gpus(affinity))
+    first = Resources.from_code(codes[0])
+    cpus = first.run_cores()
+    if "hto" in parse(code):  # said, so the cluster's machines have second threads
+        cpus = tuple(sorted(set(get_master_cpus(cpus, first.hyperthread_offset))))
+    share = Slot(0, codes[0], cpus, _gpus(affinity_from_code(codes[0])))
     return [replace(share, number=number) for number in range(at_once or n_slots)]
 
 

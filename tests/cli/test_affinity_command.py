@@ -35,9 +35,9 @@ def machine(monkeypatch):
 
 def test_a_table_shows_every_run_slot(machine, capsys):
     machine(range(16), gpus=4)
-    assert affinity("12cpu_4gpu_1res") == 0
+    assert affinity("12cpu_4gpu_1res_0hto") == 0
     said = capsys.readouterr().out
-    assert "n_cpu_core=12, n_gpu=4, cpu_reserved=1\nfor MinibatchRl" in said
+    assert "n_gpu=4, hyperthread_offset=0, cpu_reserved=1\nfor MinibatchRl" in said
     rows = [line.split() for line in said.splitlines() if line[:1].isdigit()]
     assert rows[1:] == [
         ["0", "0", "0-2", "2:", "1", "|", "2", "0"],
@@ -50,7 +50,7 @@ def test_a_table_shows_every_run_slot(machine, capsys):
 
 def test_processes_of_a_run_have_rows_of_their_own(machine, capsys):
     machine(range(8), gpus=2)
-    affinity("1slt_8cpu_2gpu_1ass_1sgr_1oss_8hto")
+    affinity("1slt_8cpu_2gpu_1ass_1sgr_1oss")
     said = capsys.readouterr().out
     assert "for AsyncRl" in said
     rows = [
@@ -58,7 +58,7 @@ def test_processes_of_a_run_have_rows_of_their_own(machine, capsys):
     ]
     assert rows[0] == ["1", "optimizer", "0", "1", "4", "12"]
     assert rows[1][:5] == ["sampler", "0", "1", "5-7", "13-15"]
-    assert "refused here are the run slots 1" in said  # no second hardware threads
+    assert "second threads 12-15 of the code are not here, runs use the first ones" in said
     affinity("8cpu_2gpu_2gpr")
     said = capsys.readouterr().out
     assert "for SyncRl" in said and "rank 0" in said and "rank 1" in said
@@ -66,14 +66,16 @@ def test_processes_of_a_run_have_rows_of_their_own(machine, capsys):
 
 def test_what_is_missing_moved_or_left_over_is_noted(machine, capsys):
     machine([4, 5, 6, 7])
-    affinity("4cpu_0gpu_2cpr")
+    affinity("4cpu_0gpu_2cpr_0hto")
     assert "cores 0-3 of the code are the processors 4-7 here" in capsys.readouterr().out
     affinity("5cpu_2gpu_1cxg")
     said = capsys.readouterr().out
     assert "this machine has 0 of the 2 GPUs" in said
     assert "1 of 5 cores are in no run slot" in said
-    assert "this process may use the processors 4-7 and no others; refused here are" in said
-    affinity("99cpu_0gpu_33cpr_0saf")
+    assert "may use the processors 4-7 only; launchers refuse run slots 0-1, and runs" in said
+    affinity("2cpu_2gpu_1res_0hto")
+    assert "0     0    0      1: 0\n" in capsys.readouterr().out  # the worker shares its core
+    affinity("99cpu_0gpu_33cpr_0hto_0saf")
     said = capsys.readouterr().out
     assert "not pinned" in said and "33: 0 | 1 | 2 | 3 | ... | 31 | 32" in said
 
@@ -98,7 +100,7 @@ def test_the_work_grows_with_the_slots_and_not_with_their_square(machine, monkey
 
 
 def test_this_machine_and_codes_for_it(machine, capsys):
-    machine([2, 3, 4, 5], gpus=2)
+    machine([2, 3, 4, 5], gpus=2, hyperthread_offset=4)
     assert affinity() == 0
     said = capsys.readouterr().out
     assert "processors this process may use   4 (2-5)" in said
@@ -114,15 +116,17 @@ def test_of_a_containers_cores_so_many_are_used_as_its_quota_pays_for(machine, c
     said = capsys.readouterr().out
     assert "2.5" in said
     codes = [line.split()[0] for line in said.splitlines() if "cpu_" in line]
-    assert codes == ["2cpu_0gpu_2cpr_0saf", "2cpu_0gpu_1cpr_0saf", "2cpu_0gpu_2cpr_1ass_0saf"]
+    assert codes == [
+        "2cpu_0gpu_2cpr_0hto_0saf", "2cpu_0gpu_1cpr_0hto_0saf", "2cpu_0gpu_2cpr_0hto_1ass_0saf"
+    ]  # fmt: skip
     assert quick_affinity_code(use_gpu=False) == default_code(2) == codes[0]
     machine([2, 3, 4, 5], quota=0.5)
-    assert quick_affinity_code(use_gpu=False) == default_code() == "1cpu_0gpu_1cpr_0saf"
+    assert quick_affinity_code(use_gpu=False) == default_code() == "1cpu_0gpu_1cpr_0hto_0saf"
 
 
 def test_a_code_that_cannot_be_is_refused_in_one_line(capsys):
-    assert affinity("4cpu_8gpu") == 2
-    assert "Raise n_cpu_core (cpu) to 8" in capsys.readouterr().err
+    assert affinity("4cpu_2gpu_3gpr") == 2
+    assert "a run wants 3 GPUs" in capsys.readouterr().err
     assert affinity("4cup") == 2
 
 

@@ -140,10 +140,12 @@ def test_the_machine_that_launches_need_not_have_what_runs_get_on_a_cluster():
         "0slt_4096cpu_8gpu_4gpr", 2048, (0, 1, 2, 3)
     )  # fmt: skip
     assert len(slots_of("4096cpu_8gpu_4gpr", "slurm", at_once=5)) == 5
+    with_threads = slots_of("2cpu_1gpu_4hto", "slurm")[0].cpus  # only where the code names them
+    assert (with_threads, slots_of("2cpu_1gpu", "slurm")[0].cpus) == ((0, 1, 4, 5), (0, 1))
     assert (
         len(slots_of("8cpu_8cpr_0saf", "ray")[0].cpus) == 8
     )  # asked for, though nothing is pinned
-    with pytest.raises(ValueError, match="for a machine of 4096 processors"):
+    with pytest.raises(ValueError, match="for a machine of 4096 cores"):
         slots_of("4096cpu_4096cpr")
 
 

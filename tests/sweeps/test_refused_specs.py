@@ -172,7 +172,7 @@ def test_what_runs_must_be_said_once(file, text, words):
     ("text", "words"),
     [
         ("slots: 8cpu_8gpu", ":3: affinity code '8cpu_8gpu' is for a machine of 8 GPUs, and this"),
-        ("slots: 4096cpu_1cpr", ":3: affinity code .* is for a machine of 4096 processors"),
+        ("slots: 4096cpu_1cpr", ":3: affinity code .* is for a machine of 4096 cores"),
         ("cpus_per_run: 4096", r":3: cpus_per_run=4096, and there (is|are) \d+ cores? here"),
         ("gpus_per_run: 8", ":3: gpus_per_run=8, and there is 1 GPU here"),
     ],

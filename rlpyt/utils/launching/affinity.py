@@ -66,9 +66,10 @@ def encode_affinity(
         cpu_per_worker: cores of a sampler's worker; 1 unless environments have several threads.
         cpu_reserved: cores for each rank of a run that its workers do not use.
         hyperthread_offset: from a core's first hardware thread to its second, usually the number of
-            physical cores; 0: second ones are not used. ``None``: this machine's.
+            physical cores; 0: second ones are not used. ``None``: this machine's, or
+            ``n_cpu_core`` if this machine has fewer cores.
         n_socket: sockets of the machine; runs stay on one, and have its GPUs. ``None``: this
-            machine's.
+            machine's, or 1 if this machine has fewer cores.
         run_slot: which run; left to `run_experiments`, which has several.
         async_sample: for `AsyncRl`, which samples and optimizes in different processes.
         sample_gpu_per_run: of an asynchronous run: GPUs to act on.
@@ -77,13 +78,14 @@ def encode_affinity(
         set_affinity: False to pin no process, as may be right in a cloud.
 
     Raises:
-        AffinityError, ValueError, TypeError: a number makes no sense, or they do not go together.
+        AffinityError, ValueError, TypeError: a number is invalid, or a run needs more than there
+            is.
     """
     n_cpu_core = whole_number("n_cpu_core", n_cpu_core, 1)
     if hyperthread_offset is None or n_socket is None:
         found = Machine.here()
         if found.n_core < n_cpu_core:  # the code is for another machine, unknown here
-            found = Machine(cpus=(), n_core=n_cpu_core)
+            found = Machine(cpus=(), n_core=n_cpu_core, hyperthread_offset=n_cpu_core)
         if hyperthread_offset is None:
             hyperthread_offset = found.hyperthread_offset
         if n_socket is None:
@@ -123,10 +125,10 @@ def affinity_from_code(run_slot_affinity_code: str) -> Any:
 
     Returns:
         For one process that trains (`MinibatchRl`) an AttrDict with ``all_cpus, master_cpus,
-        workers_cpus, master_torch_threads, worker_torch_threads, cuda_idx, alternating,
-        set_affinity``; for several (`SyncRl`) a list of them; for asynchronous runs (`AsyncRl`)
-        AttrDict(all_cpus, optimizer=[...], sampler=..., set_affinity). Processors are numbered as
-        the code does; runners look which ones of this machine they are.
+        workers_cpus, master_torch_threads, worker_torch_threads, alternating, set_affinity``, and
+        with GPUs ``cuda_idx``; for several (`SyncRl`) a list of them; for asynchronous runs
+        (`AsyncRl`) AttrDict(all_cpus, optimizer=[...], sampler=..., set_affinity). Processors are
+        numbered as in the code; runners find out which ones of this machine they are.
 
     Raises:
         AffinityError: the code is malformed, lacks the run slot, or there is no such slot.
@@ -308,6 +310,7 @@ def build_affinities_gpu_1cpu_drive(
     skt: int = 1,
 ) -> Any:
     """As ``build_gpu_affinity``, with one core of each rank for its master, which has no other."""
+    hto = cpu if hto is None else hto
     found = _build(slt=slt, cpu=cpu, gpu=gpu, cxg=cxg, gpr=gpr, cpw=cpw, hto=hto, res=1, skt=skt)
     for one in found if isinstance(found, list) else [found]:
         core = one["master_cpus"][:1]

@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from rlpyt.utils.checks import whole_number
+from rlpyt.utils.words import counted
 
 ABBREVIATIONS = {
     "n_cpu_core": "cpu",
@@ -56,7 +57,8 @@ class Resources:
     cpu_per_run: int = 1  # cores of a run; with GPUs it is what there is for each run
     cpu_per_worker: int = 1  # more than 1 if environments are multi-threaded
     cpu_reserved: int = 0  # cores per rank that no worker gets; asynchronous runs: at least 1
-    hyperthread_offset: int = 0  # from a core's first hardware thread to its second; 0: not used
+    # From a core's first hardware thread to its second; 0: second threads are not used.
+    hyperthread_offset: int = None  # type: ignore[assignment]  # None: n_cpu_core
     n_socket: int = 1  # processors with an equal share of cores and GPUs
     run_slot: int | None = None  # which run; None: the machine as a whole is meant
     async_sample: bool = False  # sampling beside optimizing
@@ -68,6 +70,8 @@ class Resources:
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
+            if value is None and field.name == "hyperthread_offset":
+                value = self.n_cpu_core
             if field.type is bool:
                 object.__setattr__(self, field.name, bool(value))
             elif not (field.name == "run_slot" and value is None):
@@ -108,16 +112,19 @@ class Resources:
         return cls.from_numbers(parse(code))
 
     def to_code(self) -> str:
-        """Write the code; what a reader would assume anyway is left out."""
+        """Write the code, without the parts that have their default values."""
         parts = [f"{self.n_cpu_core}cpu", f"{self.n_gpu}gpu"]
         if not self.n_gpu:
             parts.append(f"{self.cpu_per_run}cpr")
         for name, short in ABBREVIATIONS.items():
             value = getattr(self, name)
-            if value != getattr(Resources, name) and short not in ("cpu", "gpu", "cpr", "slt"):
+            if value != self._default(name) and short not in ("cpu", "gpu", "cpr", "slt"):
                 parts.append(f"{int(value)}{short}")
         slot = [] if self.run_slot is None else [f"{self.run_slot}slt"]
         return "_".join([*slot, *parts])
+
+    def _default(self, name: str) -> Any:
+        return self.n_cpu_core if name == "hyperthread_offset" else getattr(Resources, name)
 
     # How the machine is shared out.
 
@@ -180,41 +187,77 @@ class Resources:
         places = range(self.n_used_cores)[start:end]
         return [at // own * stride + at % own for at in places]
 
+    @property
+    def shares_per_run(self) -> int:
+        """Equal shares of the cores that a run has: one for each GPU, or else one."""
+        return self.gpu_per_run if self.n_gpu and not self.async_sample else 1
+
+    @property
+    def n_shares(self) -> int:
+        """Equal shares of the machine's cores, those of GPUs that are in no run included."""
+        per_gpu = self.n_gpu and not self.async_sample
+        return self.n_gpu * self.contexts_per_gpu if per_gpu else self.n_run_slots
+
+    @property
+    def share_size(self) -> int:
+        """Cores in a share; 0 if shares have less than one."""
+        return self.n_used_cores // self.n_shares if self.n_gpu else self.cpu_per_run
+
+    def rank_cores(self) -> list[tuple[int, ...]]:
+        """Return the cores of each rank of this run slot; an asynchronous run has one entry."""
+        slot = self.checked_slot()
+        if self.async_sample:
+            return [self._share(slot)]
+        if not self.n_gpu:
+            return divided(self._share(slot), self.n_ranks)
+        gpus, context = self.run_gpus()[0], slot % self.contexts_per_gpu
+        return [self._share((gpu or 0) * self.contexts_per_gpu + context) for gpu in gpus]
+
     def run_cores(self) -> tuple[int, ...]:
-        """The cores of this run slot, on one socket where slots can be shared out so."""
-        slot, n = self.checked_slot(), self.n_run_slots
-        size = self.n_used_cores // n if self.n_gpu else self.cpu_per_run
-        start = slot * size
-        if n % self.sockets == 0:
-            socket, within = divmod(slot, n // self.sockets)
-            start = socket * (self.n_used_cores // self.sockets) + within * size
-        return tuple(self.machine_cores(start, start + size))
+        """Return all cores of this run slot."""
+        return tuple(dict.fromkeys(core for own in self.rank_cores() for core in own))
+
+    def _share(self, number: int) -> tuple[int, ...]:
+        """Return the cores of a share, on one socket where shares divide evenly among sockets."""
+        n, used, size = self.n_shares, self.n_used_cores, self.share_size
+        if not size:  # more runs than cores: they share
+            start = number * used // n
+        elif n % self.sockets == 0:
+            socket, within = divmod(number, n // self.sockets)
+            start = socket * (used // self.sockets) + within * size
+        else:
+            start = number * size
+        return tuple(self.machine_cores(start, start + max(1, size)))
 
     def run_gpus(self) -> tuple[list[int | None], list[int | None]]:
-        """(for each rank its GPU or ``None``, the GPUs of the asynchronous samplers)."""
+        """Return the GPU of each rank (``None`` without), and those of asynchronous samplers.
+
+        On each socket of an asynchronous run the first GPUs optimize and the others sample.
+        """
         if not self.n_gpu:
             return [None] * self.n_ranks, []
-        first = self.checked_slot() // self.contexts_per_gpu * self.gpus_of_a_run
-        gpus: list[int | None] = list(range(first, first + self.gpus_of_a_run))
-        optimizing, rest = gpus[: self.n_ranks], gpus[self.n_ranks :]
-        shared = optimizing[: self.n_sample_gpus] if self.optim_sample_share_gpu else rest
-        return optimizing, shared
+        size = self.gpus_of_a_run
+        first = self.checked_slot() // self.contexts_per_gpu * size
+        spanned, rest = divmod(self.sockets, self.n_run_slots)
+        if rest or self.n_ranks % spanned or size % spanned:
+            spanned = 1
+        optimizing: list[int | None] = []
+        sampling: list[int | None] = []
+        for own in divided(tuple(range(first, first + size)), spanned):
+            optimizing += own[: self.n_ranks // spanned]
+            sampling += own[self.n_ranks // spanned :]
+        if self.optim_sample_share_gpu:
+            sampling = optimizing[: self.n_sample_gpus]
+        return optimizing, sampling
 
     # Saying what is wrong.
 
     def checked(self) -> "Resources":
-        """This, if every run can have what it needs.
+        """Return this object if there is at least one run slot.
 
         Raises:
-            AffinityError: it cannot; the message says what to change.
+            AffinityError: a run needs more GPUs or cores than the machine has.
         """
-        if not self.async_sample and (self.sample_gpu_per_run or self.optim_sample_share_gpu):
-            raise self._error("GPUs for samplers go with async_sample=True (1ass) only")
-        if self.optim_sample_share_gpu and self.sample_gpu_per_run > self.gpu_per_run:
-            raise self._error(
-                f"the sampler is to use {self.sample_gpu_per_run} of the optimizer's "
-                f"{self.gpu_per_run} GPUs: raise gpu_per_run (gpr)"
-            )
         if self.gpus_of_a_run > self.n_gpu:
             wants = f"{self.gpu_per_run} GPUs to optimize"
             wants += f" and {self.n_sample_gpus} to sample" if self.n_sample_gpus else ""
@@ -228,30 +271,39 @@ class Resources:
                 f"a run wants {self.cpu_per_run} cores, the machine has {self.n_cpu_core}: lower "
                 "cpu_per_run (cpr)"
             )
-        if 0 < self.hyperthread_offset < self.n_cpu_core:
-            raise self._error(
-                f"hyperthread_offset (hto) {self.hyperthread_offset} is the number of a core; it "
-                f"must be at least n_cpu_core={self.n_cpu_core}, or 0"
-            )
-        self._check_cores()
         return self
 
-    def _check_cores(self) -> None:
-        has = self.n_used_cores // self.n_run_slots if self.n_gpu else self.cpu_per_run
-        needs = self.n_ranks * self.reserved + self.n_samplers * self.cpu_per_worker
-        if self.async_sample:
-            fits = has >= needs
-        else:
-            needs = self.n_ranks * (self.reserved + self.cpu_per_worker)
-            fits = has // self.n_ranks >= self.reserved + self.cpu_per_worker
-        if not fits:
-            more = f"n_cpu_core (cpu) to {needs * self.n_run_slots}"
-            more = more if self.n_gpu else f"cpu_per_run (cpr) to {needs}"
-            raise self._error(
-                f"a run gets {has} cores and needs {needs}: {self.n_ranks} x {self.reserved} "
-                f"reserved, {self.n_samplers} x {self.cpu_per_worker} for a worker. Raise {more} "
-                "at least, or lower cpu_reserved (res) or cpu_per_worker (cpw)"
+    def conflicts(self) -> list[str]:
+        """Return where runs or processes would use the same cores, and settings without effect."""
+        found = []
+        if not self.share_size:
+            found.append(
+                f"{counted(self.n_used_cores, 'core')} for {self.n_shares} runs: runs share cores"
             )
+        if 0 < self.hyperthread_offset < self.n_cpu_core:
+            found.append(
+                f"hyperthread_offset (hto) {self.hyperthread_offset} is less than n_cpu_core="
+                f"{self.n_cpu_core}: some second hardware threads are also named as cores"
+            )
+        needs = self.n_ranks // self.shares_per_run
+        if self.async_sample:
+            needs = self.n_ranks * self.reserved + self.n_samplers
+        if 0 < self.share_size < needs:
+            found.append(
+                f"a run has {counted(self.share_size, 'core')} and needs {needs}: its processes "
+                "share cores"
+            )
+        if not self.async_sample and (self.sample_gpu_per_run or self.optim_sample_share_gpu):
+            found.append(
+                "sample_gpu_per_run (sgr) and optim_sample_share_gpu (oss) have no effect without "
+                "async_sample (1ass)"
+            )
+        if self.optim_sample_share_gpu and self.sample_gpu_per_run > self.gpu_per_run:
+            found.append(
+                f"sample_gpu_per_run (sgr) {self.sample_gpu_per_run} is more than gpu_per_run="
+                f"{self.gpu_per_run}: samplers use the {self.gpu_per_run} GPUs of the optimizer"
+            )
+        return found
 
     def checked_slot(self) -> int:
         """The run slot.
@@ -271,15 +323,16 @@ class Resources:
         return self.run_slot
 
     def notes(self) -> list[str]:
-        """What is left over where numbers do not divide evenly."""
-        notes = []
+        """Return conflicts, and what is left over where numbers do not divide evenly."""
+        notes = self.conflicts()
         if self.sockets != self.n_socket:
             notes.append(f"{self.n_cpu_core} cores on {self.n_socket} sockets: taken as one socket")
-        elif self.n_run_slots % self.sockets:
-            notes.append(f"{self.n_run_slots} run slots on {self.sockets} sockets: some run on two")
-        each = self.n_cpu_core // self.n_run_slots if self.n_gpu else self.cpu_per_run
-        idle = self.n_cpu_core - each * self.n_run_slots
-        if idle:
+        elif self.n_shares % self.sockets:
+            notes.append(
+                f"{self.n_shares} shares of cores on {self.sockets} sockets: some are on two"
+            )
+        idle = self.n_cpu_core - self.share_size * self.shares_per_run * self.n_run_slots
+        if idle and self.share_size:
             notes.append(f"{idle} of {self.n_cpu_core} cores are in no run slot")
         idle = self.n_gpu - self.n_run_slots // self.contexts_per_gpu * self.gpus_of_a_run
         if self.n_gpu and idle:
@@ -289,9 +342,8 @@ class Resources:
     def describe(self) -> str:
         """The code in words, for error messages and `rlpyt affinity`."""
         named = ((name, getattr(self, name)) for name in ABBREVIATIONS)
-        default = {field.name: field.default for field in fields(self)}
         always = ("n_cpu_core", "n_gpu", *(() if self.n_gpu else ("cpu_per_run",)))
-        said = [f"{k}={v}" for k, v in named if k in always or v != default[k]]
+        said = [f"{k}={v}" for k, v in named if k in always or v != self._default(k)]
         return ", ".join(said)
 
     def _error(self, what: str) -> AffinityError:
@@ -329,3 +381,11 @@ def parse(code: str) -> dict[str, int]:
 def is_code(thing: Any) -> bool:
     """Whether this looks like an affinity code rather than some other word."""
     return isinstance(thing, str) and re.match(r"\d+[a-z]{3}(_|$)", thing) is not None
+
+
+def divided(cores: tuple[int, ...], parts: int) -> list[tuple[int, ...]]:
+    """Return equal parts without the remainder; parts share numbers where there are too few."""
+    each = len(cores) // parts
+    if not each:
+        return [(cores[i * len(cores) // parts],) for i in range(parts)]
+    return [cores[i * each : (i + 1) * each] for i in range(parts)]

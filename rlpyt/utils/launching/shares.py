@@ -4,7 +4,7 @@ from typing import Any
 
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.launching.placement import SlotCpus
-from rlpyt.utils.launching.resources import Resources
+from rlpyt.utils.launching.resources import Resources, divided
 
 Cpus = tuple[int, ...]
 
@@ -21,16 +21,13 @@ def affinity_of(resources: Resources) -> Any:
     Raises:
         AffinityError: there is no such slot, or the numbers do not go together.
     """
-    cores = resources.checked().run_cores()
+    shares = resources.checked().rank_cores()
     if resources.async_sample:
-        return _beside_each_other(resources, cores)
-    gpus, _ = resources.run_gpus()
+        return _asynchronous(resources, shares[0])
     ranks = [
-        _one_process(resources, own, own[resources.reserved :], gpu, len(own))
-        for own, gpu in zip(_divided(cores, len(gpus)), gpus, strict=True)
+        _one_process(resources, own, own[resources.reserved :], gpu)
+        for own, gpu in zip(shares, resources.run_gpus()[0], strict=True)
     ]
-    for rank in ranks:
-        rank["all_cpus"] = _cpus(resources, cores)  # of the run: who starts it reads the first
     return ranks if len(ranks) > 1 else ranks[0]
 
 
@@ -57,44 +54,49 @@ def get_workers_cpus(cores: Cpus, cpw: int, hto: int | None, alt: int) -> list[C
 
 
 def _one_process(
-    resources: Resources, cores: Cpus, sampling: Cpus, cuda_idx: int | None, torch_threads: int
+    resources: Resources, cores: Cpus, sampling: Cpus, cuda_idx: int | None
 ) -> AttrDict:
-    """For a process with a sampler, whose workers get only some of its cores."""
+    """Return the affinity of a process with a sampler, whose workers use some of its cores."""
     per_worker, offset = resources.cpu_per_worker, resources.hyperthread_offset
-    return AttrDict(
+    made = AttrDict(
         all_cpus=_cpus(resources, cores),
         master_cpus=_cpus(resources, cores),
         workers_cpus=get_workers_cpus(sampling, per_worker, offset, resources.alternating),
-        master_torch_threads=torch_threads,
+        master_torch_threads=len(cores),
         worker_torch_threads=per_worker,
-        cuda_idx=cuda_idx,
         alternating=resources.alternating,
         set_affinity=resources.set_affinity,
     )
+    return _on_gpu(made, cuda_idx)
 
 
-def _beside_each_other(resources: Resources, cores: Cpus) -> AttrDict:
-    """Optimizers take their cores first, samplers share out the others."""
+def _on_gpu(made: AttrDict, cuda_idx: int | None) -> AttrDict:
+    if cuda_idx is not None:
+        made["cuda_idx"] = cuda_idx
+    return made
+
+
+def _asynchronous(resources: Resources, cores: Cpus) -> AttrDict:
+    """Return an asynchronous run's affinity: optimizers take cores first, samplers the others."""
     gpus, sample_gpus = resources.run_gpus()
     left, optimizers = list(cores), []
     for rank, gpu in enumerate(gpus):
-        own = _next_to_gpu(resources, left, rank)
+        own = _next_to_gpu(resources, left, rank) or cores
         left = [core for core in left if core not in own]
-        optimizers.append(
-            AttrDict(
-                cpus=_cpus(resources, own),
-                cuda_idx=gpu,
-                torch_threads=len(own),
-                set_affinity=resources.set_affinity,
-            )
+        made = AttrDict(
+            cpus=_cpus(resources, own),
+            torch_threads=len(own),
+            set_affinity=resources.set_affinity,
         )
-    parts, acting_on = _divided(tuple(left), resources.n_samplers), sample_gpus or [None]
+        optimizers.append(_on_gpu(made, gpu))
+    parts, acting_on = divided(tuple(left) or cores, resources.n_samplers), sample_gpus or [None]
     samplers = [
-        _one_process(resources, own, own, gpu, torch_threads=1)
-        for own, gpu in zip(parts, acting_on, strict=True)
+        _one_process(resources, own, own, gpu) for own, gpu in zip(parts, acting_on, strict=True)
     ]
+    used = [own["cpus"] for own in optimizers] + [own["all_cpus"] for own in samplers]
+    cpus = tuple(dict.fromkeys(cpu for own in used for cpu in own))
     return AttrDict(
-        all_cpus=_cpus(resources, cores),
+        all_cpus=SlotCpus.of(cpus, resources.to_code()),
         optimizer=optimizers,
         sampler=samplers if sample_gpus else samplers[0],
         set_affinity=resources.set_affinity,
@@ -102,18 +104,14 @@ def _beside_each_other(resources: Resources, cores: Cpus) -> AttrDict:
 
 
 def _next_to_gpu(resources: Resources, left: list[int], rank: int) -> Cpus:
-    """The next cores for an optimizer, if the run has several sockets on that of its GPU."""
+    """Return the next cores for an optimizer: if the run has several sockets, on its GPU's."""
+    if not left:
+        return ()
     stride = resources.cores_per_socket
     sockets = sorted({core // stride for core in left})
     wanted = sockets[rank * len(sockets) // resources.n_ranks]
     left = sorted(left, key=lambda core: (core // stride != wanted, core))
     return tuple(left[: resources.reserved])
-
-
-def _divided(cores: Cpus, parts: int) -> list[Cpus]:
-    """Equal parts; cores that are left over are in none."""
-    each = len(cores) // parts
-    return [cores[i * each : (i + 1) * each] for i in range(parts)]
 
 
 def _cpus(resources: Resources, cores: Cpus) -> SlotCpus:

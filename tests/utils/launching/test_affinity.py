@@ -1,6 +1,7 @@
 """Codes and what they stand for, worked out by hand; codes and back; what is refused."""
 
 import ast
+import json
 import pickle
 import re
 from pathlib import Path
@@ -32,83 +33,89 @@ from rlpyt.utils.launching.affinity import (
 from rlpyt.utils.launching.machine import Machine
 from rlpyt.utils.launching.resources import AffinityError, Resources
 
+CASES = json.loads(Path(__file__).with_name("affinity_cases.json").read_text())
 
-def process(
-    all_cpus, workers, master=None, master_threads=1, worker_threads=1, cuda=None, alt=False
-):
-    master = all_cpus if master is None else master
-    return dict(
-        all_cpus=all_cpus, master_cpus=master, workers_cpus=workers,
-        master_torch_threads=master_threads, worker_torch_threads=worker_threads, cuda_idx=cuda,
+
+@pytest.mark.parametrize("case", CASES, ids=[case["code"] for case in CASES])
+def test_codes_and_dictionaries_are_those_of_rlpyt(case):
+    assert encode_affinity(**case["kwargs"]) == case["code"]
+    assert get_n_run_slots(case["code"]) == case["n_run_slots"]
+    for slot, affinity in case["slots"].items():
+        made = affinity_from_code(prepend_run_slot(int(slot), case["code"]))
+        assert json.loads(json.dumps(made)) == affinity
+
+
+def process(all_cpus, workers, threads=None, worker_threads=1, cuda=None, alt=False):
+    made = dict(
+        all_cpus=all_cpus, master_cpus=all_cpus, workers_cpus=workers,
+        master_torch_threads=threads or len(all_cpus), worker_torch_threads=worker_threads,
         alternating=alt, set_affinity=True,
     )  # fmt: skip
+    return made if cuda is None else dict(made, cuda_idx=cuda)
 
 
 def optimizer(cpus, cuda=None):
-    return dict(cpus=cpus, cuda_idx=cuda, torch_threads=1, set_affinity=True)
+    made = dict(cpus=cpus, torch_threads=1, set_affinity=True)
+    return made if cuda is None else dict(made, cuda_idx=cuda)
 
 
 BY_HAND = {
     # Cores only: runs of two cores each.
-    "2slt_6cpu_0gpu_2cpr": process((4, 5), [(4,), (5,)], master_threads=2),
+    "2slt_6cpu_0gpu_2cpr_0hto": process((4, 5), [(4,), (5,)]),
+    # Second hardware threads are numbered from the number of cores on, or as the code says.
+    "2slt_6cpu_0gpu_2cpr": process((4, 5, 10, 11), [(4, 10), (5, 11)], threads=2),
+    "1slt_4cpu_2gpu_8hto": process((2, 3, 10, 11), [(2, 10), (3, 11)], threads=2, cuda=1),
     # Cores are shared out with the GPUs.
-    "1slt_4cpu_2gpu_1cxg": process((2, 3), [(2,), (3,)], master_threads=2, cuda=1),
+    "1slt_4cpu_2gpu_1cxg_0hto": process((2, 3), [(2,), (3,)], cuda=1),
     # Two runs to a GPU: slots 2 and 3 have the second one.
-    "2slt_8cpu_2gpu_2cxg": process((4, 5), [(4,), (5,)], master_threads=2, cuda=1),
-    # Second hardware threads go with their cores.
-    "1slt_4cpu_2gpu_8hto": process((2, 3, 10, 11), [(2, 10), (3, 11)], master_threads=2, cuda=1),
+    "2slt_8cpu_2gpu_2cxg_0hto": process((4, 5), [(4,), (5,)], cuda=1),
     # Sockets of 8 cores each, of which 6 are used: the second begins with core 8.
     "2slt_12cpu_4gpu_16hto_2skt": process(
-        (8, 9, 10, 24, 25, 26), [(8, 24), (9, 25), (10, 26)], master_threads=3, cuda=2
+        (8, 9, 10, 24, 25, 26), [(8, 24), (9, 25), (10, 26)], threads=3, cuda=2
     ),
     # Of 5 cores one is reserved; workers of 2 cores each have the other 4.
-    "0slt_10cpu_2gpu_1res_2cpw": process(
-        (0, 1, 2, 3, 4), [(1, 2), (3, 4)], master_threads=5, worker_threads=2, cuda=0
+    "0slt_10cpu_2gpu_1res_2cpw_0hto": process(
+        (0, 1, 2, 3, 4), [(1, 2), (3, 4)], worker_threads=2, cuda=0
     ),
     # Alternating workers: two on each core, and with hyperthreads one on each thread.
+    "0slt_2cpu_1gpu_1alt_0hto": process((0, 1), [(0,), (1,), (0,), (1,)], cuda=0, alt=True),
     "0slt_2cpu_1gpu_1alt": process(
-        (0, 1), [(0,), (1,), (0,), (1,)], master_threads=2, cuda=0, alt=True
+        (0, 1, 2, 3), [(0,), (1,), (2,), (3,)], threads=2, cuda=0, alt=True
     ),
-    "0slt_2cpu_1gpu_1alt_2hto": process(
-        (0, 1, 2, 3), [(0,), (1,), (2,), (3,)], master_threads=2, cuda=0, alt=True
-    ),
-    # Two GPUs to a run: a rank on each.
-    "1slt_8cpu_4gpu_2gpr": [
-        process((4, 5, 6, 7), [(4,), (5,)], master=(4, 5), master_threads=2, cuda=2),
-        process((4, 5, 6, 7), [(6,), (7,)], master=(6, 7), master_threads=2, cuda=3),
+    # Two GPUs to a run: a rank on each, with the cores of its GPU, also where a GPU is left over.
+    "1slt_10cpu_5gpu_2gpr_0hto": [
+        process((4, 5), [(4,), (5,)], cuda=2),
+        process((6, 7), [(6,), (7,)], cuda=3),
     ],
     # ... on two sockets one run has one each.
     "0slt_4cpu_2gpu_2gpr_8hto_2skt": [
-        process((0, 1, 4, 5, 8, 9, 12, 13), [(0, 8), (1, 9)], (0, 1, 8, 9), 2, cuda=0),
-        process((0, 1, 4, 5, 8, 9, 12, 13), [(4, 12), (5, 13)], (4, 5, 12, 13), 2, cuda=1),
+        process((0, 1, 8, 9), [(0, 8), (1, 9)], threads=2, cuda=0),
+        process((4, 5, 12, 13), [(4, 12), (5, 13)], threads=2, cuda=1),
     ],
     # Ranks without GPUs.
-    "0slt_2cpu_0gpu_2cpr_2gpr": [
-        process((0, 1), [(0,)], master=(0,)),
-        process((0, 1), [(1,)], master=(1,)),
-    ],
+    "0slt_2cpu_0gpu_2cpr_2gpr_0hto": [process((0,), [(0,)]), process((1,), [(1,)])],
     # Asynchronous: the optimizer has a core of its own, the sampler the others.
-    "0slt_4cpu_0gpu_4cpr_1ass": dict(
+    "0slt_4cpu_0gpu_4cpr_1ass_0hto": dict(
         all_cpus=(0, 1, 2, 3),
         optimizer=[optimizer((0,))],
         sampler=process((1, 2, 3), [(1,), (2,), (3,)]),
         set_affinity=True,
     ),
-    "1slt_8cpu_2gpu_1ass": dict(
+    "1slt_8cpu_2gpu_1ass_0hto": dict(
         all_cpus=(4, 5, 6, 7),
         optimizer=[optimizer((4,), cuda=1)],
         sampler=process((5, 6, 7), [(5,), (6,), (7,)]),
         set_affinity=True,
     ),
     # ... with an action server on the optimizer's GPU,
-    "1slt_8cpu_2gpu_1ass_1sgr_1oss": dict(
+    "1slt_8cpu_2gpu_1ass_1sgr_1oss_0hto": dict(
         all_cpus=(4, 5, 6, 7),
         optimizer=[optimizer((4,), cuda=1)],
         sampler=[process((5, 6, 7), [(5,), (6,), (7,)], cuda=1)],
         set_affinity=True,
     ),
     # ... or two on GPUs of their own, beside two that optimize.
-    "0slt_8cpu_4gpu_1ass_2gpr_2sgr": dict(
+    "0slt_8cpu_4gpu_1ass_2gpr_2sgr_0hto": dict(
         all_cpus=tuple(range(8)),
         optimizer=[optimizer((0,), cuda=0), optimizer((1,), cuda=1)],
         sampler=[
@@ -117,6 +124,25 @@ BY_HAND = {
         ],
         set_affinity=True,
     ),
+    # ... and on two sockets each has one that optimizes and one that acts.
+    "0slt_8cpu_4gpu_1ass_2gpr_2sgr_0hto_2skt": dict(
+        all_cpus=(0, 4, 1, 2, 3, 5, 6, 7),
+        optimizer=[optimizer((0,), cuda=0), optimizer((4,), cuda=2)],
+        sampler=[
+            process((1, 2, 3), [(1,), (2,), (3,)], cuda=1),
+            process((5, 6, 7), [(5,), (6,), (7,)], cuda=3),
+        ],
+        set_affinity=True,
+    ),
+    # Too few cores: runs share them, and processes of a run do, too.
+    "3slt_2cpu_4gpu_0hto": process((1,), [(1,)], cuda=3),
+    "0slt_1cpu_0gpu_1cpr_1ass_0hto": dict(
+        all_cpus=(0,),
+        optimizer=[optimizer((0,))],
+        sampler=process((0,), [(0,)]),
+        set_affinity=True,
+    ),
+    "0slt_2cpu_0gpu_2cpr_3gpr_0hto": [process((core,), [(core,)]) for core in (0, 0, 1)],
 }
 
 
@@ -132,17 +158,20 @@ def test_codes_stand_for_what_one_works_out_by_hand(code):
 def test_builders_take_the_parts_of_a_code():
     assert build_cpu_affinity(slt=2, cpu=6, cpr=2) == BY_HAND["2slt_6cpu_0gpu_2cpr"]
     assert build_gpu_affinity(1, 2, 4, hto=8) == BY_HAND["1slt_4cpu_2gpu_8hto"]
-    assert build_multigpu_affinity(1, gpu=4, cpu=8, gpr=2) == BY_HAND["1slt_8cpu_4gpu_2gpr"]
+    ranks = build_multigpu_affinity(1, gpu=5, cpu=10, gpr=2, hto=0)
+    assert ranks == BY_HAND["1slt_10cpu_5gpu_2gpr_0hto"]
     assert build_multigpu_affinity(0, gpu=1, cpu=1)[0].cuda_idx == 0
-    shared = build_async_affinity(1, gpu=2, cpu=8, sgr=1, oss=1)
-    assert shared == BY_HAND["1slt_8cpu_2gpu_1ass_1sgr_1oss"]
-    assert build_async_affinity(0, gpu=0, cpu=4) == BY_HAND["0slt_4cpu_0gpu_4cpr_1ass"]
+    shared = build_async_affinity(1, gpu=2, cpu=8, sgr=1, oss=1, hto=0)
+    assert shared == BY_HAND["1slt_8cpu_2gpu_1ass_1sgr_1oss_0hto"]
+    alone = build_async_affinity(0, gpu=0, cpu=4, hto=0)
+    assert alone == BY_HAND["0slt_4cpu_0gpu_4cpr_1ass_0hto"]
     assert (
         make_affinity(run_slot=1, n_cpu_core=4, n_gpu=2, hyperthread_offset=8, n_socket=1)
         == (BY_HAND["1slt_4cpu_2gpu_8hto"])
     )
-    driven = build_affinities_gpu_1cpu_drive(slt=0, gpu=1, cpu=3, hto=3)
-    assert driven == process((0, 1, 2, 3, 4, 5), [(1, 4), (2, 5)], master=(0, 3), cuda=0)
+    driven = build_affinities_gpu_1cpu_drive(slt=0, gpu=1, cpu=3)
+    whole = process((0, 1, 2, 3, 4, 5), [(1, 4), (2, 5)], threads=1, cuda=0)
+    assert driven == dict(whole, master_cpus=(0, 3))
 
 
 def test_cores_of_masters_and_workers():
@@ -165,6 +194,7 @@ def test_not_pinning_is_said():
     [
         (dict(n_cpu_core=4, n_gpu=2, hyperthread_offset=8), "4cpu_2gpu_8hto"),
         (dict(n_cpu_core=8, cpu_per_run=2), "8cpu_0gpu_2cpr"),
+        (dict(n_cpu_core=8, cpu_per_run=2, hyperthread_offset=0), "8cpu_0gpu_2cpr_0hto"),
         (dict(n_cpu_core=8, n_gpu=4, gpu_per_run=2, run_slot=1), "1slt_8cpu_4gpu_2gpr"),
         (
             dict(n_cpu_core=16, n_gpu=2, contexts_per_gpu=2, cpu_per_worker=2, cpu_reserved=2,
@@ -182,7 +212,8 @@ def test_not_pinning_is_said():
     ],
 )  # fmt: skip
 def test_codes_are_written_as_rlpyt_writes_them(arguments, code):
-    assert encode_affinity(**{**dict(hyperthread_offset=0, n_socket=1), **arguments}) == code
+    usual = dict(hyperthread_offset=arguments["n_cpu_core"], n_socket=1)
+    assert encode_affinity(**{**usual, **arguments}) == code
 
 
 def test_slots_and_codes_come_apart_and_together():
@@ -253,13 +284,14 @@ def test_no_two_runs_share_a_core_and_all_stay_on_the_machine(resources):
     for slot in range(get_n_run_slots(code)):
         made = affinity_from_code(prepend_run_slot(slot, code))
         own = leaves(made)
-        everything = made[0]["all_cpus"] if isinstance(made, list) else made["all_cpus"]
+        everything = {cpu for leaf in own for cpu in leaf.get("all_cpus", leaf.get("cpus"))}
         taken += everything
         for leaf in own:
             assert set(leaf.get("master_cpus", leaf.get("cpus"))) <= set(everything)
             assert all(set(worker) <= set(everything) for worker in leaf.get("workers_cpus", []))
             assert leaf.get("workers_cpus") != []
-            assert leaf["cuda_idx"] is None or leaf["cuda_idx"] < resources.n_gpu
+            assert ("cuda_idx" in leaf) <= bool(resources.n_gpu)
+            assert leaf.get("cuda_idx", -1) < resources.n_gpu
     assert len(taken) == len(set(taken))
     threads = resources.hyperthread_offset
     n_cpus = max(resources.n_cpu_core, threads) + threads
@@ -283,18 +315,29 @@ def test_no_two_runs_share_a_core_and_all_stay_on_the_machine(resources):
         ),
         ("4cpu_2gpu_3gpr", "wants 3 GPUs to optimize, the machine has 2: raise n_gpu"),
         ("4cpu_2gpu_1ass_2sgr", "1 GPUs to optimize and 2 to sample, the machine has 2.*1oss"),
-        ("4cpu_2gpu_1ass_1gpr_2sgr_1oss", "2 of the optimizer's 1 GPUs: raise gpu_per_run"),
-        ("4cpu_2gpu_1sgr", "go with async_sample=True"),
-        ("4cpu_8gpu", "gets 0 cores and needs 1.* Raise n_cpu_core .cpu. to 8"),
-        ("1cpu_1gpu_1ass", "gets 1 cores and needs 2: 1 x 1 reserved, 1 x 1 for a worker"),
-        ("4cpu_0gpu_2cpr_2res", r"Raise cpu_per_run \(cpr\) to 3 at least, or lower cpu_reserved"),
-        ("8cpu_1gpu_4hto", "4 is the number of a core; it must be at least n_cpu_core=8, or 0"),
     ],
 )
 def test_what_cannot_be_is_said_with_what_to_change(code, message):
     for call in (get_n_run_slots, lambda code: affinity_from_code(f"0slt_{code}")):
         with pytest.raises(AffinityError, match=message):
             call(code)
+
+
+@pytest.mark.parametrize(
+    "code, conflict",
+    [
+        ("4cpu_2gpu_1ass_1gpr_2sgr_1oss", "2 is more than gpu_per_run=1: samplers use the 1 GPUs"),
+        ("4cpu_2gpu_1sgr", "have no effect without async_sample"),
+        ("4cpu_8gpu", "4 cores for 8 runs: runs share cores"),
+        ("1cpu_1gpu_1ass", "a run has 1 core and needs 2: its processes share cores"),
+        ("2cpu_0gpu_2cpr_3gpr", "a run has 2 cores and needs 3: its processes share cores"),
+        ("8cpu_1gpu_4hto", "hto. 4 is less than n_cpu_core=8: some second hardware threads"),
+    ],
+)
+def test_what_runs_share_is_a_conflict_and_no_error(code, conflict):
+    assert affinity_from_code(f"0slt_{code}")
+    [found] = Resources.from_code(code).conflicts()
+    assert re.search(conflict, found)
 
 
 def test_slots_are_asked_for_and_checked():
@@ -313,18 +356,19 @@ def test_slots_are_asked_for_and_checked():
 def test_what_a_code_leaves_out_is_this_machines(monkeypatch):
     two_sockets = Machine(cpus=tuple(range(16)), n_core=8, n_socket=2, hyperthread_offset=8)
     monkeypatch.setattr(module.Machine, "here", lambda: two_sockets)
+    assert encode_affinity(n_cpu_core=8, n_gpu=2) == "8cpu_2gpu_2skt"
     assert encode_affinity(n_cpu_core=4, n_gpu=2) == "4cpu_2gpu_8hto_2skt"
     assert encode_affinity(n_cpu_core=40, n_gpu=2) == "40cpu_2gpu"  # another machine
     assert (module.get_n_socket(), module.get_hyperthread_offset()) == (2, 8)
-    assert quick_affinity_code(use_gpu=False) == "8cpu_0gpu_8cpr_8hto_2skt"
+    assert quick_affinity_code(use_gpu=False) == "8cpu_0gpu_8cpr_2skt"
     assert quick_affinity_code(n_parallel=3, use_gpu=False) == "6cpu_0gpu_2cpr_8hto_2skt"
     with pytest.raises(ValueError, match="9 runs at a time need a core each, and there are 8"):
         quick_affinity_code(n_parallel=9, use_gpu=False)
     with pytest.raises(ValueError, match="n_parallel=0 must be at least 1"):
         quick_affinity_code(n_parallel=0)
     monkeypatch.setattr(module, "n_gpus", lambda: 4)
-    assert quick_affinity_code(contexts_per_gpu=2) == "8cpu_4gpu_2cxg_8hto_2skt"
-    assert quick_affinity_code(n_parallel=2) == "8cpu_2gpu_8hto_2skt"
+    assert quick_affinity_code(contexts_per_gpu=2) == "8cpu_4gpu_2cxg_2skt"
+    assert quick_affinity_code(n_parallel=2) == "8cpu_2gpu_2skt"
 
 
 def test_the_examples_of_the_page_give_what_it_says(monkeypatch):

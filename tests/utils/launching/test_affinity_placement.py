@@ -38,17 +38,24 @@ def allowed(monkeypatch):
     "code, available, expected",
     [
         # An ordinary machine: numbers are what they are.
-        ("1slt_4cpu_0gpu_2cpr", [0, 1, 2, 3], {2: 2, 3: 3}),
-        ("0slt_8cpu_0gpu_2cpr", [0, 1, 2, 3], {0: 0, 1: 1}),
+        ("1slt_4cpu_0gpu_2cpr_0hto", [0, 1, 2, 3], {2: 2, 3: 3}),
+        ("0slt_8cpu_0gpu_2cpr_0hto", [0, 1, 2, 3], {0: 0, 1: 1}),
+        ("0slt_2cpu_0gpu_1cpr", [0, 1, 2, 3], {0: 0, 2: 2}),
         # A job that may use others: in order.
-        ("1slt_4cpu_0gpu_2cpr", [4, 5, 6, 7], {2: 6, 3: 7}),
-        ("1slt_4cpu_0gpu_2cpr", [2, 3, 4, 5], {2: 4, 3: 5}),
+        ("1slt_4cpu_0gpu_2cpr_0hto", [4, 5, 6, 7], {2: 6, 3: 7}),
+        ("1slt_4cpu_0gpu_2cpr_0hto", [2, 3, 4, 5], {2: 4, 3: 5}),
         ("0slt_2cpu_1gpu_4hto", [4, 5, 20, 21], {0: 4, 1: 5, 4: 20, 5: 21}),
+        ("0slt_2cpu_1gpu", [4, 5, 20, 21], {0: 4, 1: 5, 2: 20, 3: 21}),
         # More than the code's machine, and it among them.
-        ("0slt_4cpu_0gpu_4cpr", [0, 1, 2, 3, 9], {0: 0, 1: 1, 2: 2, 3: 3}),
+        ("0slt_4cpu_0gpu_4cpr_0hto", [0, 1, 2, 3, 9], {0: 0, 1: 1, 2: 2, 3: 3}),
         # What a launcher has left of them for the run.
-        ("1slt_4cpu_0gpu_2cpr", [2, 3], {2: 2, 3: 3}),
-        ("1slt_4cpu_0gpu_2cpr", [6, 7], {2: 6, 3: 7}),
+        ("1slt_4cpu_0gpu_2cpr_0hto", [2, 3], {2: 2, 3: 3}),
+        ("1slt_4cpu_0gpu_2cpr_0hto", [6, 7], {2: 6, 3: 7}),
+        ("1slt_2cpu_0gpu_1cpr", [1, 3], {1: 1, 3: 3}),
+        # Without second hardware threads those of the code are the cores themselves.
+        ("1slt_4cpu_0gpu_2cpr", [0, 1, 2, 3], {2: 2, 3: 3, 6: 2, 7: 3}),
+        ("1slt_4cpu_0gpu_2cpr", [2, 3], {2: 2, 3: 3, 6: 2, 7: 3}),
+        ("0slt_2cpu_1gpu_4hto", [0, 1], {0: 0, 1: 1, 4: 0, 5: 1}),
     ],
 )
 def test_a_codes_processors_are_found(code, available, expected):
@@ -56,17 +63,32 @@ def test_a_codes_processors_are_found(code, available, expected):
 
 
 @pytest.mark.parametrize(
+    "n_core, expected",
+    [(4, {2: 6, 3: 7, 6: 6, 7: 7}), (2, {2: 4, 3: 5, 6: 6, 7: 7})],
+    ids=["four cores of a container", "two cores, left to the run by a launcher"],
+)
+def test_as_many_processors_as_a_run_has_are_its_own_if_they_are_threads(
+    n_core, expected, monkeypatch
+):
+    cpus = (4, 5, 6, 7)
+    monkeypatch.setattr(Machine, "here", lambda: Machine(cpus=cpus, n_core=n_core))
+    assert placement("1slt_4cpu_0gpu_2cpr", list(cpus)) == expected
+
+
+@pytest.mark.parametrize(
     "code, available",
     [("1slt_4cpu_0gpu_2cpr", [0, 1]), ("1slt_8cpu_0gpu_4cpr", [4, 5, 6]), ("0slt_2cpu_1gpu", [3])],
 )
 def test_a_code_for_a_larger_machine_is_refused(code, available):
-    with pytest.raises(AffinityError, match=f"may use {len(available)}: .*_0saf.* It says"):
+    with pytest.raises(
+        AffinityError, match=f"may use {len(available)} processors.*_0saf.* It says"
+    ):
         placement(code, available)
 
 
 def test_affinities_of_codes_are_placed_and_those_of_users_left_alone(allowed):
     allowed(4, 5, 6, 7)
-    made = affinity_from_code("1slt_4cpu_0gpu_2cpr")
+    made = affinity_from_code("1slt_4cpu_0gpu_2cpr_0hto")
     expected = dict(all_cpus=(6, 7), master_cpus=(6, 7), workers_cpus=[(6,), (7,)])
     for one in (made, dict(made), pickle.loads(pickle.dumps(made))):  # however it has travelled
         found = placed(one)
@@ -74,30 +96,54 @@ def test_affinities_of_codes_are_placed_and_those_of_users_left_alone(allowed):
         assert placed(found) == found  # once is enough
     own = dict(workers_cpus=[4, 5], master_cpus=[4])
     assert placed(own) == own
-    parts = affinity_from_code("0slt_4cpu_0gpu_4cpr_1ass")
+    parts = affinity_from_code("0slt_4cpu_0gpu_4cpr_1ass_0hto")
     assert (placed(parts).get("all_cpus"), placed(parts.optimizer[0])["cpus"]) == (
         (4, 5, 6, 7),
         (4,),
     )
-    assert run_cpus("1slt_4cpu_0gpu_2cpr") == (6, 7)
-    assert run_cpus("1slt_4cpu_0gpu_2cpr_0saf") is None
+    assert run_cpus("1slt_4cpu_0gpu_2cpr_0hto") == (6, 7)
+    assert run_cpus("1slt_4cpu_0gpu_2cpr_0hto_0saf") is None
 
 
 @pytest.mark.filterwarnings("ignore:n_workers=8 on 4 cores")
 def test_hardware_is_read_of_codes(allowed):
     allowed(4, 5, 6, 7)
-    found = Hardware.of("1slt_4cpu_0gpu_2cpr")
-    assert found == Hardware.of(affinity_from_code("1slt_4cpu_0gpu_2cpr"))
+    found = Hardware.of("1slt_4cpu_0gpu_2cpr_0hto")
+    assert found == Hardware.of(affinity_from_code("1slt_4cpu_0gpu_2cpr_0hto"))
     assert (found.n_workers, found.workers_cpus, found.master_cpus) == (2, [[6], [7]], [6, 7])
     assert (found.master_torch_threads, found.cuda_idx) == (2, None)
     free = Hardware.of("0slt_8cpu_0gpu_8cpr_0saf")  # not pinned, so it need not be this machine
     assert (free.n_workers, free.workers_cpus, free.master_cpus) == (8, [None] * 8, None)
-    with pytest.raises(AffinityError, match="of 8 processors, and this process may use 4: 4-7"):
-        Hardware.of("0slt_8cpu_0gpu_8cpr")
     with pytest.raises(TypeError, match="is for SyncRl"):
         Hardware.of("0slt_4cpu_0gpu_4cpr_2gpr")
     with pytest.raises(ValueError, match="This is an affinity for AsyncRl"):
         Hardware.of(dict(sampler=None))
+
+
+@pytest.mark.filterwarnings("ignore:n_workers=8 on 4 cores")
+def test_a_run_with_the_code_of_a_larger_machine_is_not_pinned(allowed):
+    allowed(4, 5, 6, 7)
+    words = "of 8 cores, and this process may use 4 processors: 4-7.*Nothing is pinned"
+    with pytest.warns(UserWarning, match=words):
+        found = Hardware.of("0slt_8cpu_0gpu_8cpr")
+    assert (found.n_workers, found.workers_cpus, found.master_cpus) == (8, [None] * 8, None)
+    assert found.master_torch_threads == 4
+
+
+@pytest.mark.parametrize("code", ["1slt_2cpu_2gpu_1res_0hto", "0slt_4cpu_0gpu_1cpr_2cpw_0hto"])
+def test_without_a_core_for_workers_one_shares_the_masters(allowed, code):
+    allowed(0, 1, 2, 3)
+    core = int(code[0])
+    with pytest.warns(UserWarning, match="no core for workers .*one worker shares the master's"):
+        found = Hardware.of(code, 6)
+    assert (found.workers_cpus, found.master_cpus) == ([[core]], [core])
+
+
+def test_runs_that_share_cores_are_warned(allowed):
+    allowed(0, 1)
+    with pytest.warns(UserWarning, match="2 cores for 4 runs: runs share cores") as said:
+        assert Hardware.of("1slt_2cpu_2gpu_2cxg_0hto").workers_cpus == [[0]]
+    assert len(said) == 1
 
 
 def test_what_nobody_chose_is_as_much_as_a_containers_quota_pays_for(allowed, monkeypatch):
@@ -115,7 +161,7 @@ def test_what_nobody_chose_is_as_much_as_a_containers_quota_pays_for(allowed, mo
 
 def test_alternating_workers_sit_on_each_others_cores(allowed):
     allowed(0, 1, 2, 3)
-    code = "0slt_4cpu_0gpu_4cpr_1alt"
+    code = "0slt_4cpu_0gpu_4cpr_1alt"  # and its second hardware threads are not here
     assert Hardware.of(code, 8, groups=2).workers_cpus == [[0], [1], [2], [3]] * 2
     with pytest.warns(UserWarning, match="cores for 8 workers; batch_B=4 can be .* to 4 of them"):
         assert Hardware.of(code, 4, groups=2).workers_cpus == [[0], [1]] * 2

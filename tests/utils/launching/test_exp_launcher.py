@@ -44,7 +44,7 @@ def told(log_dir, run_ID=0):
 def test_one_run_gets_its_arguments_cores_variant_and_gpu(tmp_path, script):
     if 0 not in available_cpus():
         pytest.skip("core 0 may not be used here")
-    core, code = 0, "1cpu_1cpr"
+    core, code = 0, "1cpu_1cpr_0hto"
     log_dir, variant = tmp_path / "logs", {"algo": {"learning_rate": np.float32(0.5)}}
     process = launch_experiment(script, core, code, log_dir, variant, 7, ["ppo", 3])
     assert process.wait(30) == 0
