@@ -143,8 +143,9 @@ class AtariEnv(Env):
         self._noop = self._held = ale_py.Action.NOOP
         self.ale = ale_py.ALEInterface()
         self.ale.setInt("random_seed", 0)  # without sticky actions of its own it draws nothing
-        self.ale.setFloat("repeat_action_probability", 0.0)  # see _sticky_act
-        self._act = self._sticky_act if self._repeat_action_probability > 0 else self.ale.act
+        self.ale.setFloat("repeat_action_probability", 0.0)  # see _act
+        self._action_type = ale_py.Action
+        self._loaded = self.ale  # subclasses may put another emulator in its place
         self.ale.loadROM(ale_py.roms.get_rom_path(self._game))
         self._has_played = False
 
@@ -169,7 +170,7 @@ class AtariEnv(Env):
     def reset(self) -> Frame:
         """Start a new game; return the first observation, [C, H, W] uint8."""
         if self._next_seed is not None:
-            if self._has_played:  # some games begin differently after others
+            if self._has_played and self.ale is self._loaded:  # some games depend on those before
                 self._load()
             self._rng, self._next_seed = np.random.default_rng(self._next_seed), None
         self._has_played = True
@@ -196,7 +197,7 @@ class AtariEnv(Env):
             raise ValueError(
                 f"action {action!r} of '{self._game}' must be in [0, {len(self._action_set)})."
             )
-        held, act = self._action_set[action], self._act
+        held, act = self._as_action(self._action_set[action]), self._act
         score = 0
         for _ in range(self._frame_skip - 1):
             score += act(held)
@@ -296,14 +297,22 @@ class AtariEnv(Env):
         """Return the current observation, [C, H, W] uint8."""
         return self._obs
 
-    def _sticky_act(self, action: Any) -> int:
+    def _as_action(self, action: Any) -> Any:
+        """Return an emulator's action, which subclasses may give as an integer."""
+        known = isinstance(action, self._action_type)
+        return action if known else self._action_type(int(action))
+
+    def _act(self, action: Any) -> int:
         """Emulate one frame, with the previous frame's action by chance.
 
         Done here because the emulator's state would not contain the action that it holds.
         """
-        if self._rng.random() >= self._repeat_action_probability:
-            self._held = action
-        reward: int = self.ale.act(self._held)
+        sticky = self._repeat_action_probability
+        if sticky > 0:
+            if self._rng.random() >= sticky:
+                self._held = action
+            action = self._held
+        reward: int = self.ale.act(action)
         return reward
 
     def _get_screen(self, frame: int = 1) -> None:
@@ -398,4 +407,4 @@ class AtariEnv(Env):
 
     def get_action_meanings(self) -> list[str]:
         """Return the name of each action, in order."""
-        return [action.name for action in self._action_set]
+        return [self._as_action(action).name for action in self._action_set]
