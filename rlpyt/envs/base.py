@@ -12,6 +12,8 @@ from collections import namedtuple
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from rlpyt.spaces.base import Space
+
 EnvStep = namedtuple("EnvStep", ["observation", "reward", "done", "env_info"])
 EnvInfo = namedtuple("EnvInfo", [])
 EnvSpaces = namedtuple("EnvSpaces", ["observation", "action"])
@@ -122,7 +124,8 @@ def build_env(EnvCls: Callable[..., Any], env_kwargs: Mapping[str, Any], where: 
     """Make one environment and check at the door that it is one.
 
     A bare ``gymnasium`` or ``gym`` environment is put into ``GymEnvWrapper``, so that
-    ``EnvCls=lambda: gymnasium.make("CartPole-v1")`` works; a vector environment of gymnasium, ALE
+    ``EnvCls=lambda: gymnasium.make("CartPole-v1")`` works; one whose spaces are rlpyt's keeps
+    rlpyt's interface and stays as it is; a vector environment of gymnasium, ALE
     or EnvPool is adapted to ``rlpyt.envs.vector.VectorEnv``.
 
     Args:
@@ -163,7 +166,8 @@ def build_env(EnvCls: Callable[..., Any], env_kwargs: Mapping[str, Any], where: 
 
     if is_vector_env(env):
         return adapt(env)
-    if is_gym_env(env):
+    spaces = getattr(env, "observation_space", None), getattr(env, "action_space", None)
+    if is_gym_env(env) and not all(isinstance(space, Space) for space in spaces):
         from rlpyt.envs.gym import GymEnvWrapper
 
         env = GymEnvWrapper(env)

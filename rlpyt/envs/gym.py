@@ -6,9 +6,11 @@ Environments of the old ``gym`` package pass through ``rlpyt.envs.legacy_gym`` o
 
 import warnings
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import gymnasium
+import numpy as np
 from gymnasium import Wrapper
 
 from rlpyt.envs import gym_state
@@ -16,7 +18,14 @@ from rlpyt.envs.base import EnvLayer, EnvStep, is_gym_env
 from rlpyt.envs.channels import ChannelsFirst, looks_channels_last
 from rlpyt.envs.gym_info import InfoSchema, build_info_tuples, info_to_nt  # noqa: F401
 from rlpyt.envs.gym_registry import make_registered
-from rlpyt.envs.legacy_gym import LegacyGymEnv
+from rlpyt.envs.legacy_gym import (
+    LegacyGymEnv,
+    convert_space,
+    five_values,
+    let_wrappers_reset,
+    reset_with_seed,
+)
+from rlpyt.spaces.base import Space
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
 
 _new_tuple = tuple.__new__  # half the time of calling the named tuple
@@ -28,10 +37,15 @@ class GymEnvWrapper(EnvLayer):
     ``done`` is terminated or truncated; ``env_info`` holds the numeric entries of the first
     step's info dict (see ``InfoSchema``) followed by ``timeout``, truncated and not terminated.
     Observations are passed on as they come, converted only where the space asks for it
-    (Dict and Tuple spaces to named tuples).
+    (Dict and Tuple spaces to named tuples) or where they are of another type of floating point.
+
+    Environments of either generation work: ``reset`` returns (observation, info) or the
+    observation, ``step`` five values or (observation, reward, done, info), where
+    ``info["TimeLimit.truncated"]`` says that a time limit ended the episode.
 
     Args:
-        env: environment of ``gymnasium``, or of the old ``gym``.
+        env: environment of ``gymnasium``, of the old ``gym``, or any object with ``reset``,
+            ``step`` and two spaces; these may be rlpyt's.
         act_null_value: action that stands for "none yet" before an episode's first step.
         obs_null_value: likewise for observations.
         force_float32: report (and so store) float64 spaces as float32.
@@ -50,29 +64,31 @@ class GymEnvWrapper(EnvLayer):
     ) -> None:
         env = _checked(env)
         self.env = env
-        self._action_space = GymSpaceWrapper(
-            env.action_space, act_null_value, name="act", force_float32=force_float32
+        self._action_space = _wrapped(env.action_space, act_null_value, "act", force_float32)
+        self._observation_space = _wrapped(
+            env.observation_space, obs_null_value, "obs", force_float32
         )
-        self._observation_space = GymSpaceWrapper(
-            env.observation_space, obs_null_value, name="obs", force_float32=force_float32
-        )
+        self._force_float32 = force_float32
         self._next_seed: int | None = None
         self._info_schema: InfoSchema | None = None
         self._bind()
 
     def _bind(self) -> None:
         """Choose once what every step needs, so that steps decide nothing."""
-        self._env_step = self.env.step
+        self._bind_step()
         discrete = isinstance(self.env.action_space, gymnasium.spaces.Discrete)
-        as_it_is = self._action_space.revert_identity or (
+        action, observation = self._action_space, self._observation_space
+        as_it_is = getattr(action, "revert_identity", True) or (
             discrete and self.env.action_space.start == 0  # numpy integers are checked fastest
         )
-        self._revert = None if as_it_is else self._action_space.revert
-        self._convert = (
-            None if self._observation_space.identity else self._observation_space.convert
-        )
+        self._revert = None if as_it_is else action.revert
+        identity = getattr(observation, "identity", True)
+        self._convert = None if identity else observation.convert
         self._always_info = True  # until the first step has shown that there is none
         self._info_if_not_timeout = self._info_if_timeout = None
+
+    def _bind_step(self) -> None:
+        self._env_step = self.env.step
 
     def step(self, action: Any) -> EnvStep:
         """Step the inner environment.
@@ -84,8 +100,13 @@ class GymEnvWrapper(EnvLayer):
         try:
             observation, reward, terminated, truncated, info = result
         except (TypeError, ValueError):
-            raise TypeError(_step_message(self.env, result)) from None
+            if not isinstance(result, tuple | list) or len(result) != 4:
+                raise TypeError(_step_message(self.env, result)) from None
+            observation, reward, terminated, truncated, info = five_values(result, self.env)
+            self._take_for_old()
         if self._always_info or info:
+            if self._info_schema is None:
+                self._look_at(observation)
             env_info = self._convert_info(info, bool(truncated and not terminated))
         elif truncated and not terminated:
             env_info = self._info_if_timeout
@@ -101,13 +122,35 @@ class GymEnvWrapper(EnvLayer):
         """Reset the inner environment, with the seed if one waits; return the observation.
 
         Raises:
-            TypeError: it returned something else than (observation, info).
+            TypeError: it returned nothing.
         """
         seed, self._next_seed = self._next_seed, None
-        result = self.env.reset() if seed is None else self.env.reset(seed=seed)
-        if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], Mapping)):
-            raise TypeError(_reset_message(self.env, result))
-        return result[0] if self._convert is None else self._convert(result[0])
+        result = self.env.reset() if seed is None else reset_with_seed(self.env, seed)
+        if type(result) is tuple and len(result) == 2 and isinstance(result[1], Mapping):
+            observation = result[0]
+        elif result is None:
+            raise TypeError(f"{self.env}.reset() returned None, expected (observation, info dict).")
+        else:  # the observation alone
+            observation = result
+            self._take_for_old()
+        if self._info_schema is None:
+            self._look_at(observation)
+        return observation if self._convert is None else self._convert(observation)
+
+    def _take_for_old(self) -> None:
+        """From now on, translate what an environment of the old interface returns."""
+        if not isinstance(self.env, LegacyGymEnv):
+            self.env = LegacyGymEnv(self.env)
+            self._bind_step()
+
+    def _look_at(self, observation: Any) -> None:
+        """Convert observations from now on, if they are not of their space's type."""
+        dtype = getattr(self._observation_space, "dtype", None)
+        own = getattr(observation, "dtype", None)
+        narrower = self._force_float32 and own == np.float64 and dtype == np.float32
+        listed = own is None and isinstance(observation, list | float | int)
+        if self._convert is None and isinstance(dtype, np.dtype) and (narrower or listed):
+            self._convert = partial(np.asarray, dtype=dtype)
 
     def _convert_info(self, info: Any, timeout: bool) -> Any:
         if self._info_schema is None:
@@ -210,6 +253,7 @@ def _checked(env: Any) -> Any:
             stacklevel=3,
         )
         return LegacyGymEnv(env)
+    let_wrappers_reset(env)
     for attribute in ("observation_space", "action_space"):
         if getattr(env, attribute, None) is None:
             raise AttributeError(
@@ -231,24 +275,16 @@ def _as_float(reward: Any, env: Any) -> float:
         ) from None
 
 
-def _migration(env: Any) -> str:
-    return (
-        f"This is the interface of the old gym package. In {type(env.unwrapped).__name__}, return "
-        "(observation, reward, terminated, truncated, info) from step and (observation, info) "
-        "from reset(*, seed=None, options=None), or adapt it as it is: "
-        "GymEnvWrapper(rlpyt.envs.legacy_gym.LegacyGymEnv(env))."
-    )
+def _wrapped(space: Any, null_value: Any, name: str, force_float32: bool) -> Any:
+    """Return a space of rlpyt as it is, another one as an rlpyt space."""
+    space = convert_space(space, name)
+    if isinstance(space, Space):
+        return space
+    return GymSpaceWrapper(space, null_value, name=name, force_float32=force_float32)
 
 
 def _step_message(env: Any, result: Any) -> str:
-    if isinstance(result, tuple) and len(result) == 4:
-        return f"{env}.step() returned 4 values, expected 5. {_migration(env)}"
     return (
         f"{env}.step() returned {result!r:.120}, expected (observation, reward, terminated, "
-        "truncated, info)."
+        "truncated, info), or (observation, reward, done, info) as in the old gym package."
     )
-
-
-def _reset_message(env: Any, result: Any) -> str:
-    what = f"{env}.reset() returned {type(result).__name__}, expected (observation, info dict)."
-    return f"{what} {_migration(env)}"

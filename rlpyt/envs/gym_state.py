@@ -47,10 +47,10 @@ MUJOCO_ATTRIBUTES = ("goal", "goal_pos", "cylinder_pos")
 def get_state(env: Any) -> dict[str, Any] | None:
     """Return the state of a wrapped environment, or ``None`` if a layer of it is unknown."""
     layers = _wrappers(env)
-    simulator = _get_simulator(env.unwrapped)
+    simulator = _get_simulator(_bare(env))
     if simulator is None or any(type(w).__name__ not in WRAPPER_ATTRIBUTES for w in layers):
         return None
-    rng = getattr(env.unwrapped, "_np_random", None)
+    rng = getattr(_bare(env), "_np_random", None)
     return {
         "layers": _names(env),
         "wrappers": [
@@ -74,15 +74,20 @@ def set_state(env: Any, state: Mapping[str, Any]) -> None:
     for wrapper, attributes in zip(_wrappers(env), state["wrappers"], strict=True):
         for attribute, value in attributes.items():
             setattr(wrapper, attribute, unpack(value))
-    _set_simulator(env.unwrapped, state["simulator"])
+    _set_simulator(_bare(env), state["simulator"])
     if state["rng"] is None:
-        env.unwrapped._np_random = None
+        _bare(env)._np_random = None
     else:
-        set_rng(env.unwrapped.np_random, state["rng"])
+        set_rng(_bare(env).np_random, state["rng"])
+
+
+def _bare(env: Any) -> Any:
+    """Return the environment inside all wrappers; some old ones have no ``unwrapped``."""
+    return getattr(env, "unwrapped", env)
 
 
 def _names(env: Any) -> list[str]:
-    return [type(layer).__name__ for layer in (*_wrappers(env), env.unwrapped)]
+    return [type(layer).__name__ for layer in (*_wrappers(env), _bare(env))]
 
 
 def _wrappers(env: Any) -> list[Any]:

@@ -19,4 +19,5 @@ def find_wrapper(env: Any, which: str | type) -> Any:
 def _inwards(env: Any) -> Iterator[Any]:
     while env is not None:
         yield env
-        env = vars(env).get("env")  # not getattr, which wrappers pass on
+        # Not getattr, which wrappers pass on.
+        env = vars(env).get("env") if hasattr(env, "__dict__") else None

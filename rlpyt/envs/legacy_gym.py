@@ -12,6 +12,10 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from rlpyt.envs.layers import wrappers_of
+from rlpyt.spaces.base import Space
+from rlpyt.spaces.gym_wrapper import nt_to_dict
+
 
 class LegacyGymEnv(gymnasium.Env[Any, Any]):
     """Adapter around one environment object of the old ``gym``.
@@ -40,25 +44,16 @@ class LegacyGymEnv(gymnasium.Env[Any, Any]):
         Raises:
             TypeError: it returned neither four nor five values.
         """
-        result = self.env.step(action)
-        n_values = len(result) if isinstance(result, tuple) else 0
-        if n_values == 5:
-            return result  # type: ignore[no-any-return]
-        if n_values != 4:
-            raise TypeError(f"{self.env}.step() returned {result!r:.120}, expected 4 or 5 values.")
-        observation, reward, done, info = result
-        truncated = bool(done and info.get("TimeLimit.truncated", False))
-        return observation, reward, bool(done) and not truncated, truncated, info
+        return five_values(self.env.step(action), self.env)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         """Reset, seeding the way the inner environment knows."""
-        if seed is not None and not self._reset_takes_seed and hasattr(self.env, "seed"):
-            self.env.seed(seed)
-        result = self.env.reset(**({"seed": seed} if self._reset_takes_seed else {}))
-        if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], dict):
-            return result  # type: ignore[return-value]
+        takes = self._reset_takes_seed
+        result = self.env.reset() if seed is None else reset_with_seed(self.env, seed, takes)
+        if type(result) is tuple and len(result) == 2 and isinstance(result[1], dict):
+            return result
         return result, {}
 
     def render(self) -> Any:
@@ -79,27 +74,105 @@ class LegacyGymEnv(gymnasium.Env[Any, Any]):
         return f"<{type(self).__name__}<{type(self.env).__name__}>>"
 
 
-def convert_space(space: Any, path: str = "space") -> spaces.Space[Any]:
+def five_values(result: Any, env: Any) -> tuple[Any, Any, bool, bool, Any]:
+    """Return what ``step`` of either generation returned as (..., terminated, truncated, info).
+
+    Raises:
+        TypeError: it is neither four nor five values.
+    """
+    n_values = len(result) if isinstance(result, tuple | list) else 0
+    if n_values == 5:
+        return result  # type: ignore[no-any-return]
+    if n_values != 4:
+        raise TypeError(f"{env}.step() returned {result!r:.120}, expected 4 or 5 values.")
+    observation, reward, done, info = result
+    info = nt_to_dict(info) if info else {}  # some return a named tuple, or None
+    truncated = bool(done and info.get("TimeLimit.truncated", False))
+    return observation, reward, bool(done) and not truncated, truncated, info
+
+
+def reset_with_seed(env: Any, seed: int, takes_seed: bool = True) -> Any:
+    """Reset an environment with a seed, the way it knows.
+
+    Args:
+        env: the environment, possibly with wrappers.
+        seed: the seed.
+        takes_seed: whether its ``reset`` takes one, which a wrapped one may refuse all the same.
+    """
+    if takes_seed:
+        try:
+            return env.reset(seed=seed)
+        except TypeError as error:
+            if "unexpected keyword argument 'seed'" not in str(error):
+                raise
+    seed_by_method(env, seed)
+    return env.reset()
+
+
+def seed_by_method(env: Any, seed: int) -> None:
+    """Seed an environment by the method of the old ``gym``, if it has one."""
+    if callable(getattr(env, "seed", None)):
+        env.seed(seed)
+
+
+def let_wrappers_reset(env: Any) -> None:
+    """Let Gymnasium's wrappers work around an old environment inside of them.
+
+    They call its ``reset`` with keyword arguments that it does not know. Wrappers with arithmetic
+    of their own, such as ``TimeLimit``, need the newer return values as well.
+
+    Args:
+        env: an environment; nothing happens unless it is a wrapper of Gymnasium.
+    """
+    layers = [layer for layer in wrappers_of(env) if isinstance(layer, gymnasium.Wrapper)]
+    inner = wrappers_of(env)[-1]
+    if not layers or _takes_seed(inner.reset):
+        return
+    passing = (gymnasium.Wrapper.reset, gymnasium.Wrapper.step)
+    methods = [method for layer in layers for method in (type(layer).reset, type(layer).step)]
+    if any(m.__module__.startswith("gymnasium.") and m not in passing for m in methods):
+        layers[-1].env = LegacyGymEnv(inner)
+        return
+    reset = inner.reset
+
+    def reset_and_seed(*, seed: int | None = None, options: Any = None) -> Any:
+        if seed is not None:
+            seed_by_method(inner, seed)
+        return reset()
+
+    inner.reset = reset_and_seed
+
+
+def convert_space(space: Any, path: str = "space") -> Any:
     """Return the Gymnasium space that equals one of the old ``gym``, found by its class name.
+
+    Spaces of rlpyt and Gymnasium are returned as they are.
 
     Raises:
         TypeError: unknown kind; the message has the path of the space inside its parents.
     """
+    if isinstance(space, Space | spaces.Space):
+        return space
     kinds = [cls.__name__ for cls in type(space).__mro__]
+    converted: Any = None
     if "Box" in kinds:
-        return spaces.Box(space.low, space.high, tuple(space.shape), np.dtype(space.dtype).type)
-    if "Discrete" in kinds:
-        return spaces.Discrete(int(space.n), start=int(getattr(space, "start", 0)))
-    if "MultiDiscrete" in kinds:
-        return spaces.MultiDiscrete(space.nvec)
-    if "MultiBinary" in kinds:
-        return spaces.MultiBinary(space.n)
-    if "Dict" in kinds:
-        return spaces.Dict({k: convert_space(s, f"{path}[{k!r}]") for k, s in space.spaces.items()})
-    if "Tuple" in kinds:
-        return spaces.Tuple(
-            tuple(convert_space(s, f"{path}[{i}]") for i, s in enumerate(space.spaces))
+        converted = spaces.Box(
+            space.low, space.high, tuple(space.shape), np.dtype(space.dtype).type
         )
+    elif "Discrete" in kinds:
+        converted = spaces.Discrete(int(space.n), start=int(getattr(space, "start", 0)))
+    elif "MultiDiscrete" in kinds:
+        converted = spaces.MultiDiscrete(space.nvec)
+    elif "MultiBinary" in kinds:
+        converted = spaces.MultiBinary(space.n)
+    elif "Dict" in kinds:
+        parts = {k: convert_space(s, f"{path}[{k!r}]") for k, s in space.spaces.items()}
+        converted = spaces.Dict(parts)
+    elif "Tuple" in kinds:
+        items = [convert_space(s, f"{path}[{i}]") for i, s in enumerate(space.spaces)]
+        converted = spaces.Tuple(items)
+    if converted is not None:
+        return converted
     raise TypeError(
         f"{path} is a {kinds[0]} of the old gym package, which has no known equal here. "
         'pip install shimmy, then gymnasium.make("GymV21Environment-v0", env=env), or port the '
@@ -112,4 +185,4 @@ def _takes_seed(reset: Any) -> bool:
         parameters = inspect.signature(reset).parameters
     except (TypeError, ValueError):
         return False
-    return "seed" in parameters
+    return "seed" in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())

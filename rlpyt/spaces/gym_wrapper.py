@@ -116,10 +116,14 @@ class GymSpaceWrapper(Space):
 
     def convert(self, value: Any) -> Any:
         """Translate an element from gymnasium's form to rlpyt's: what the environment returned."""
-        if self.identity:
+        if self.identity and getattr(value, "dtype", None) == self._leaf.dtype:
             return value
         if self._parts:
             return self._Cls(*[part.convert(value[key]) for key, part in self._parts])
+        if self.identity and not np.can_cast(
+            np.asarray(value).dtype, self._leaf.dtype, "same_kind"
+        ):
+            return value  # not of this space; whoever records it will say so
         array = np.asarray(value, self._leaf.dtype)
         return array - self._leaf.start if self._shift else array
 

@@ -174,16 +174,14 @@ def test_a_reward_that_is_no_number_is_named(reward):
         env.step(0)
 
 
-def test_old_interface_is_told_how_to_migrate():
-    env = GymEnvWrapper(Scripted([(OBS, 1.0, False, {}), None]))
+def test_what_is_no_step_and_no_observation_is_named():
+    env = GymEnvWrapper(Scripted([None]))
     env.reset()
-    with pytest.raises(TypeError, match=r"4 values, expected 5.*Scripted, return.*LegacyGymEnv"):
-        env.step(0)
     with pytest.raises(TypeError, match=r"returned None, expected \(observation, reward"):
         env.step(0)
     inner = Scripted()
-    inner.reset = lambda: OBS
-    with pytest.raises(TypeError, match=r"reset\(\) returned ndarray.*from reset\(\*, seed"):
+    inner.reset = lambda: None
+    with pytest.raises(TypeError, match=r"reset\(\) returned None, expected"):
         GymEnvWrapper(inner).reset()
 
 
