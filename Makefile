@@ -16,7 +16,7 @@ PIP_ARGS ?=
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-EXTRAS := dev,fast,plot,atari,minatar,mujoco,tensorboard,ray,optuna,slurm
+EXTRAS := dev,fast,plot,atari,minatar,mujoco,envpool,tensorboard,ray,optuna,slurm
 PYTEST := $(BIN)/python -m pytest
 
 .PHONY: help install train test test-slow test-gpu lint format bench clean

@@ -22,7 +22,7 @@ EXTRAS = {
     ],
     "tensorboard": ["tensorboard>=2.16"],
     "wandb": ["wandb>=0.17"],
-    "optuna": ["optuna>=4"],
+    "optuna": ["optuna>=4", "cmaes>=0.10"],  # cmaes for its sampler of that name
     "ray": ["ray>=2.60"],
     "slurm": ["submitit>=1.5"],
     "docs": ["sphinx>=8", "furo", "myst-parser"],
@@ -39,6 +39,7 @@ EXTRAS = {
         "types-tqdm",
         "scipy",
         "cma>=4",  # what evolution strategies are compared with
+        "syllabus-rl>=0.7",  # whose curricula ours can wrap
     ],
     "bench": ["stable-baselines3>=2.9", "cma>=4"],
 }

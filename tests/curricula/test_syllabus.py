@@ -1,4 +1,4 @@
-"""Curricula of syllabus-rl: a stand-in of the same interface, and the package if it is there."""
+"""Curricula of syllabus-rl: a stand-in of the same interface, and the package itself."""
 
 import random
 
@@ -137,12 +137,30 @@ def test_it_works_in_a_sampler():
     assert tasks == play(SyllabusCurriculum(StandIn()))
 
 
-def test_the_packages_domain_randomization():
+@pytest.mark.parametrize(
+    "name, args, expected",
+    [
+        ("DomainRandomization", {}, set(range(6))),
+        ("BatchedDomainRandomization", dict(batch_size=4), set(range(6))),
+        ("Constant", dict(default_task=3), {3}),
+    ],
+)
+def test_the_packages_curricula(name, args, expected):
     curricula = pytest.importorskip("syllabus.curricula")
     from syllabus.task_space import DiscreteTaskSpace
 
-    tasks = play(SyllabusCurriculum(curricula.DomainRandomization(DiscreteTaskSpace(6))), 12)
-    assert set(np.ravel(tasks)) == set(range(6))
+    inner = getattr(curricula, name)(task_space=DiscreteTaskSpace(6), **args)
+    assert set(np.ravel(play(SyllabusCurriculum(inner), 12))) == expected
+
+
+def test_the_packages_prioritised_level_replay_is_refused():
+    curricula = pytest.importorskip("syllabus.curricula")
+    from syllabus.task_space import DiscreteTaskSpace
+
+    space = LevelEnv().observation_space
+    inner = curricula.PrioritizedLevelReplay(DiscreteTaskSpace(6), space)
+    with pytest.raises(ValueError, match="PrioritizedLevelReplay wants to hear of every step"):
+        SyllabusCurriculum(inner)
 
 
 def test_the_packages_sequences():

@@ -192,7 +192,7 @@ class TensorBoardSink:
 
 
 class WandbSink:
-    """Rows for Weights & Biases (extra ``wandb``).
+    """Rows for Weights & Biases (extra ``wandb``); tested against a stand-in of its client only.
 
     The key is taken from the environment variable WANDB_API_KEY only, never from an argument that
     other users could read in the process list. Without it the run is kept offline on disk, to be
