@@ -1,5 +1,6 @@
 import os
 
+from rlpyt.utils import processes
 from rlpyt.utils.farewell import wait_for_helpers_at_exit
 
 wait_for_helpers_at_exit()
@@ -8,3 +9,14 @@ wait_for_helpers_at_exit()
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")
 os.environ.setdefault("RLPYT_DEBUG", "1")
+
+# Optimizers import torch._dynamo, which takes 2 s in every child that trains: once in the fork
+# server of the tests instead, with what their ranks and sampler processes need besides.
+processes.PRELOAD += [
+    "torch._dynamo",
+    "torch.nn.parallel",
+    "gymnasium.envs.classic_control",
+    "rlpyt.runners.async_rl",
+    "rlpyt.runners.sync_rl",
+    "rlpyt.experiments.run",
+]

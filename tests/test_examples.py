@@ -1,4 +1,4 @@
-"""Every example runs as a user would run it, with few steps."""
+"""Every example runs with few steps; slow: as a user starts it."""
 
 import csv
 import subprocess
@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from tests.programs import run_script
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 ARGUMENTS = {
@@ -32,18 +34,12 @@ def test_every_example_is_listed():
     assert sorted(p.name for p in EXAMPLES.glob("*.py")) == sorted(ARGUMENTS)
 
 
-@pytest.mark.parametrize("name", sorted(ARGUMENTS))
-def test_example_runs(name, tmp_path):
-    arguments = ARGUMENTS[name]
-    if name != "example_6.py":
-        arguments = [*arguments, "--log-dir", str(tmp_path / "log")]
-    done = subprocess.run(
-        [sys.executable, EXAMPLES / name, *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=100,
-    )
+def arguments_of(name, tmp_path):
+    own = ARGUMENTS[name]
+    return own if name == "example_6.py" else [*own, "--log-dir", str(tmp_path / "log")]
+
+
+def check(name, done, tmp_path):
     assert done.returncode == 0, done.stderr
     if name == "example_6.py":
         assert "equal bit for bit: True" in done.stdout
@@ -52,3 +48,20 @@ def test_example_runs(name, tmp_path):
     with open(progress) as file:
         rows = list(csv.DictReader(file))
     assert float(rows[-1]["Diagnostics/CumSteps"]) > 0
+
+
+SLOW = pytest.param("example_ray.py", marks=pytest.mark.slow)  # starts a cluster
+
+
+@pytest.mark.parametrize("name", [*sorted({*ARGUMENTS} - {"example_ray.py"}), SLOW])
+def test_example_runs(name, tmp_path):
+    done = run_script(EXAMPLES / name, *arguments_of(name, tmp_path))
+    check(name, done, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(ARGUMENTS))
+def test_example_runs_in_an_interpreter_of_its_own(name, tmp_path):
+    command = [sys.executable, EXAMPLES / name, *arguments_of(name, tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
+    check(name, done, tmp_path)

@@ -31,11 +31,14 @@ def on_reach(algo_name, run_dir, agent_args=None, **algo):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("algo_name", EVERY)
+@pytest.mark.parametrize(
+    "algo_name", ["sac", *(pytest.param(n, marks=pytest.mark.slow) for n in EVERY if n != "sac")]
+)
 def test_policies_fill_the_bounds_of_the_space(algo_name, tmp_path):
     assert on_reach(algo_name, tmp_path / "run") > -0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "agent_args,algo",
     [

@@ -59,6 +59,7 @@ def test_credits_the_first_action(algo):
     assert learn(DelayEnv, algo(), 20_000) > 0.8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algo,n_steps,T", [(ppo, 20_000, 20), (a2c, 24_000, 8)])
 def test_memory_needs_recurrence(algo, n_steps, T):
     """Chance is 0.5."""
@@ -66,11 +67,13 @@ def test_memory_needs_recurrence(algo, n_steps, T):
     assert learn(MemoryEnv, algo(), n_steps // 2, recurrent=False, T=T, delay=3) < 0.6
 
 
+@pytest.mark.slow
 def test_ppo_balances_the_pole():
     algo = ppo(learning_rate=1e-3, epochs=10, entropy_loss_coeff=0.0)
     assert learn(make, algo, 30_000, T=64, B=8, id="CartPole-v1") > 100
 
 
+@pytest.mark.slow
 def test_mixed_precision_trains():
     assert learn(DelayEnv, ppo(mixed_precision=True), 20_000) > 0.8
 

@@ -5,6 +5,7 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 
 from rlpyt.models.running_mean_std import RunningMeanStdModel
+from rlpyt.utils.processes import start_context
 from rlpyt.utils.synchronize import find_port
 
 SHAPES = [(4, 3, 2), (1, 5, 2), (2,), (0, 3, 2), (40, 2)]  # leading dimensions differ
@@ -80,4 +81,5 @@ def _rank(rank, port):
 
 def test_ranks_agree_on_all_their_data():
     """Batches of different sizes, and none at all in one rank."""
-    mp.spawn(_rank, args=(find_port(0),), nprocs=2)
+    start_context("forkserver")  # which imports torch once for both
+    mp.start_processes(_rank, (find_port(0),), 2, start_method="forkserver")

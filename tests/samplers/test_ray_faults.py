@@ -25,7 +25,7 @@ from rlpyt.samplers.ray_sampler import RaySampler
 from rlpyt.utils.logging.context import run_context
 from rlpyt.utils.seed import env_seed
 
-pytestmark = pytest.mark.usefixtures("cluster")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("cluster")]
 T, B = 5, 4
 LENGTH = 8  # of episodes: longer than a batch
 
@@ -74,7 +74,6 @@ def test_a_killed_actor_begins_anew_and_its_episodes_are_dropped_and_counted(cap
         sampler.shutdown()
 
 
-@pytest.mark.slow
 def test_a_batch_in_which_an_actor_dies_is_collected_anew_in_its_rows(tmp_path):
     """Killed from within, in the middle of a batch; the one constructed later does not die."""
     fault = dict(fault="kill", at=8, victim=2, tally=str(tmp_path / "tally"))
@@ -128,7 +127,6 @@ def test_learning_from_replay_goes_on_and_is_told_of_the_break(tmp_path):
     assert rows[-1]["Diagnostics/DroppedEpisodes"] == "2"
 
 
-@pytest.mark.slow
 def test_an_actor_that_waits_for_a_free_node_has_the_time_of_a_start():
     class Hog:
         def hold(self):
@@ -160,7 +158,6 @@ def test_an_actor_that_waits_for_a_free_node_has_the_time_of_a_start():
         sampler.shutdown()
 
 
-@pytest.mark.slow
 def test_an_evaluation_in_which_an_actor_dies_begins_anew():
     evaluation = dict(eval_n_envs=2, eval_max_steps=2000, eval_max_trajectories=6)
     sampler = started(
@@ -223,13 +220,11 @@ def wait_for_free_cpus():
         time.sleep(0.1)
 
 
-@pytest.mark.slow
 def test_an_environment_cannot_end_the_actor_by_an_exception():
     with pytest.raises(WorkerError, match="failed with SystemExit: 3"):
         faulty("exit")
 
 
-@pytest.mark.slow
 def test_an_actor_that_dies_too_often_ends_the_run():
     with pytest.raises(WorkerError, match=r"died for good .max_restarts=1; Ray says") as caught:
         faulty("kill", at=3, max_restarts=1)
@@ -237,7 +232,6 @@ def test_an_actor_that_dies_too_often_ends_the_run():
     wait_for_free_cpus()
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*has made no progress")
 @pytest.mark.parametrize("fault", ["hang", pytest.param("freeze", marks=pytest.mark.slow)])
 def test_a_standstill_is_named(fault):
@@ -251,7 +245,6 @@ def test_a_standstill_is_named(fault):
     wait_for_free_cpus()
 
 
-@pytest.mark.slow
 def test_failure_at_start():
     with pytest.raises(WorkerError, match="PermissionError: no licence") as caught:
         started(EchoAgent(), T, B, workers=1, EnvCls=OnlyHere, env_kwargs={})

@@ -84,6 +84,7 @@ def test_a_recurrent_network_collects_the_same_up_to_rounding():
     assert len(np.unique(own[0][0].agent.action)) > 1
 
 
+@pytest.mark.slow
 def test_new_weights_are_in_the_next_batch_and_travel_only_when_they_are_new():
     agent = EchoAgent()
     sampler = started(agent, T, B, EnvCls=ShapedCountEnv, env_kwargs={})
@@ -120,9 +121,10 @@ def test_states_are_those_of_the_cpu_sampler():
     assert not own_state["breaks"]["pending"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "AgentCls",
-    [pytest.param(CategoricalMlpAgent, marks=pytest.mark.slow), CategoricalLstmAgent],
+    [CategoricalMlpAgent, CategoricalLstmAgent],
 )
 def test_training_by_the_runner(AgentCls, tmp_path):
     sampler = RaySampler(make, dict(id="CartPole-v1"), batch_T=8, batch_B=4, n_actors=2)

@@ -14,16 +14,23 @@ from rlpyt.algos.qpg.sac import SAC
 from rlpyt.algos.qpg.sac_v import SAC_V
 from rlpyt.algos.qpg.td3 import TD3
 from rlpyt.runners.distributed import Ranks
+from rlpyt.utils.processes import start_context
 
 ALGOS = {"ddpg": DDPG, "td3": TD3, "sac": SAC, "sac_v": SAC_V}
 UPDATES = 6
 
 
-def train(rank, kind, meeting_place, results):
-    """In a process of its own: parameters that differ at first, replays that differ throughout."""
+def train_all(rank, results):
+    """Train all kinds in turn, in a process of its own."""
     torch.set_num_threads(1)
+    for kind in ALGOS:
+        train(rank, kind, results)
+
+
+def train(rank, kind, results):
+    """Begin with parameters that differ between ranks, and draw from replays that differ."""
     ranks = Ranks(rank, 2)
-    ranks.store = torch.distributed.FileStore(meeting_place, 2)
+    ranks.store = torch.distributed.FileStore(f"{results}/meet-{kind}", 2)
     ranks.connect("gloo", timeout_s=60)
     algo, agent = ALGOS[kind](**SMALL), AGENTS[kind]()
     try:
@@ -42,7 +49,7 @@ def train(rank, kind, meeting_place, results):
         state = {f"{a}.{b}": x for a, s in agent.state_dict().items() for b, x in s.items()}
         if hasattr(algo, "log_alpha"):
             state["log_alpha"] = algo.log_alpha.detach()
-        torch.save(state, f"{results}/{rank}.pt")
+        torch.save(state, f"{results}/{kind}-{rank}.pt")
     finally:
         agent.end_data_parallel()
         ranks.leave()
@@ -54,11 +61,18 @@ def communication_threads():
     return [name for name in names if "gloo" in name]
 
 
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """Return the directory with the final state of each rank, of all kinds."""
+    path = tmp_path_factory.mktemp("ranks")
+    start_context("forkserver")  # which imports torch once for both
+    torch.multiprocessing.start_processes(train_all, (str(path),), 2, start_method="forkserver")
+    return path
+
+
 @pytest.mark.parametrize("kind", ALGOS)
-def test_ranks_stay_together(kind, tmp_path):
-    args = (kind, str(tmp_path / "meet"), str(tmp_path))
-    torch.multiprocessing.spawn(train, args, nprocs=2)
-    first, second = (torch.load(tmp_path / f"{rank}.pt") for rank in (0, 1))
+def test_ranks_stay_together(kind, results):
+    first, second = (torch.load(results / f"{kind}-{rank}.pt") for rank in (0, 1))
     assert first.keys() == second.keys()
     for name, values in first.items():
         torch.testing.assert_close(values, second[name], rtol=1e-5, atol=1e-6, msg=name)
