@@ -20,6 +20,7 @@ from rlpyt.envs.gym_info import InfoSchema, build_info_tuples, info_to_nt  # noq
 from rlpyt.envs.gym_registry import make_registered
 from rlpyt.envs.legacy_gym import (
     LegacyGymEnv,
+    as_flag,
     convert_space,
     five_values,
     let_wrappers_reset,
@@ -104,10 +105,13 @@ class GymEnvWrapper(EnvLayer):
                 raise TypeError(_step_message(self.env, result)) from None
             observation, reward, terminated, truncated, info = five_values(result, self.env)
             self._take_for_old()
+        if type(terminated) is not bool or type(truncated) is not bool:
+            terminated = as_flag("terminated", terminated, self.env)
+            truncated = as_flag("truncated", truncated, self.env)
         if self._always_info or info:
             if self._info_schema is None:
                 self._look_at(observation)
-            env_info = self._convert_info(info, bool(truncated and not terminated))
+            env_info = self._convert_info(info, truncated and not terminated)
         elif truncated and not terminated:
             env_info = self._info_if_timeout
         else:
@@ -116,7 +120,7 @@ class GymEnvWrapper(EnvLayer):
             observation = self._convert(observation)
         if type(reward) is not float:
             reward = _as_float(reward, self.env)
-        return _new_tuple(EnvStep, (observation, reward, bool(terminated or truncated), env_info))
+        return _new_tuple(EnvStep, (observation, reward, terminated or truncated, env_info))
 
     def reset(self) -> Any:
         """Reset the inner environment, with the seed if one waits; return the observation.

@@ -5,6 +5,7 @@ returning the observation alone and ``seed`` a method; and ``step`` returning te
 truncated, as in gym 0.26. What the space types below do not cover, the package ``shimmy`` may.
 """
 
+import contextlib
 import inspect
 from typing import Any
 
@@ -78,7 +79,7 @@ def five_values(result: Any, env: Any) -> tuple[Any, Any, bool, bool, Any]:
     """Return what ``step`` of either generation returned as (..., terminated, truncated, info).
 
     Raises:
-        TypeError: it is neither four nor five values.
+        TypeError: it is neither four nor five values, or ``done`` is neither true nor false.
     """
     n_values = len(result) if isinstance(result, tuple | list) else 0
     if n_values == 5:
@@ -87,8 +88,9 @@ def five_values(result: Any, env: Any) -> tuple[Any, Any, bool, bool, Any]:
         raise TypeError(f"{env}.step() returned {result!r:.120}, expected 4 or 5 values.")
     observation, reward, done, info = result
     info = nt_to_dict(info) if info else {}  # some return a named tuple, or None
-    truncated = bool(done and info.get("TimeLimit.truncated", False))
-    return observation, reward, bool(done) and not truncated, truncated, info
+    done = as_flag("done", done, env)
+    truncated = done and bool(info.get("TimeLimit.truncated", False))
+    return observation, reward, done and not truncated, truncated, info
 
 
 def reset_with_seed(env: Any, seed: int, takes_seed: bool = True) -> Any:
@@ -177,6 +179,24 @@ def convert_space(space: Any, path: str = "space") -> Any:
         f"{path} is a {kinds[0]} of the old gym package, which has no known equal here. "
         'pip install shimmy, then gymnasium.make("GymV21Environment-v0", env=env), or port the '
         "environment to gymnasium."
+    )
+
+
+def as_flag(name: str, value: Any, env: Any) -> bool:
+    """Return the end of an episode, as a step of ``env`` tells it, as a bool.
+
+    Raises:
+        TypeError: ``value`` is neither True nor False, nor 1 nor 0; "False", ``None`` and NaN
+            would pass by their truth value.
+    """
+    single = value
+    with contextlib.suppress(AttributeError, TypeError, ValueError, RuntimeError):
+        single = value.item()  # of numpy or torch
+    if isinstance(single, bool | int | float) and single in (0, 1):
+        return bool(single)
+    raise TypeError(
+        f"{env}.step() returned {name}={value!r:.80} ({type(value).__name__}), expected True or "
+        f"False. Return bool({name})."
     )
 
 

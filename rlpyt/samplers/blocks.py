@@ -17,6 +17,7 @@ from rlpyt.samplers.step_checks import (
     check_batch,
     check_batched,
     check_observation,
+    check_reward_and_done,
     check_step,
     explain,
     steps_until_look,
@@ -111,6 +112,7 @@ class EnvBlock(Block):
     def __init__(self, envs: Sequence[Any], progress: Any) -> None:
         super().__init__(envs, progress)
         self.B = len(envs)
+        self._record = self._shape = None
         self._all = [(b, env.step) for b, env in enumerate(envs)]
         self._steps = self._all
         self.forget_infos()
@@ -133,6 +135,9 @@ class EnvBlock(Block):
         """
         observation, _, reward, done, _, _ = step
         progress, last_info = self.progress, self._last_info
+        if observation is not self._record:
+            self._record, self._shape = observation, _shape_of(observation)
+        shape = self._shape
         self.action = action
         progress[DOING] = STEPPING
         look = self._looks.due()
@@ -144,7 +149,8 @@ class EnvBlock(Block):
                 given = None
                 given = env_step(action[b])
                 o, r, d, info = given
-                if look:
+                plain = type(o) is np.ndarray and o.shape == shape
+                if look or (shape and not plain and _is_misfit(o, shape)):
                     check_step(given, step)
                 if info is not last_info[b]:
                     self._note_info(step.env_info, b, info)
@@ -153,6 +159,8 @@ class EnvBlock(Block):
                 if d or getattr(info, "traj_done", False):
                     check_step(given, step)
                     ended.append(b)
+                elif d is not False:  # None would pass for False
+                    check_reward_and_done(r, d)
                 observation[b] = o
                 reward[b] = r
                 done[b] = d
@@ -248,7 +256,7 @@ class VectorBlock(Block):
                 self.progress[ROW] = own.start
                 given = None
                 given = env.step(action[own])
-                if look:
+                if look or not _fits(given, step, own):
                     check_batch(given, step[own])
                 o, r, d, info = given
                 if watch is not None:
@@ -283,6 +291,37 @@ class VectorBlock(Block):
             if b not in self.resting:
                 row = info[i] if info else info
                 watch(b, action[b], r[i].item(), bool(d[i]), row)
+
+
+def _shape_of(record: Any) -> Any:
+    """Return the shape of one environment's observation in a record [B, ...].
+
+    A tuple of shapes for a named tuple of arrays; ``None`` for what numpy does not broadcast to
+    (single numbers), and for deeper trees.
+    """
+    if isinstance(record, tuple):
+        leaves = tuple(record)
+        flat = all(isinstance(leaf, np.ndarray) for leaf in leaves)
+        return tuple(leaf.shape[1:] for leaf in leaves) if flat else None
+    return record.shape[1:] or None
+
+
+def _fits(given: Any, step: Any, own: slice) -> bool:
+    """Return True if numpy would write a batch's step as it is, without broadcasting."""
+    try:
+        o, r, d, _ = given
+        n = (own.stop - own.start,)
+        fits = r.shape == d.shape == n and d.dtype == np.bool_
+        if type(o) is np.ndarray:
+            return fits and o.shape == n + step.observation.shape[1:]  # type: ignore[no-any-return]
+        return fits and isinstance(o, tuple)
+    except (AttributeError, TypeError, ValueError):
+        return False
+
+
+def _is_misfit(o: Any, shape: Any) -> bool:
+    """Return True if an observation that is no array of this shape needs a closer look."""
+    return not isinstance(o, tuple) or tuple(getattr(leaf, "shape", ()) for leaf in o) != shape
 
 
 def make_block(envs: Sequence[Any], progress: Any) -> Block:

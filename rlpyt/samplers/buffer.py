@@ -18,10 +18,13 @@ from rlpyt.samplers.collections import (
     Samples,
 )
 from rlpyt.samplers.step_checks import (
+    FINITE_REMEDY,
+    all_finite,
     check_info,
     check_observation,
     check_parts,
     check_reward_and_done,
+    float_leaves,
 )
 from rlpyt.utils.buffer import (
     _named_leaves,
@@ -100,7 +103,16 @@ def agent_examples(agent: Any, examples: dict[str, Any]) -> None:
         agent.sample_mode(0)
         action, agent_info = agent.step(*torchify_buffer(tuple(inputs)))
         agent.reset()
-    _check_agent_output(agent, examples["action"], numpify_buffer((action, agent_info)))
+    try:
+        _check_agent_output(agent, examples["action"], numpify_buffer((action, agent_info)))
+    except NonFiniteError:
+        if all_finite(float_leaves(tuple(inputs))):
+            raise
+        raise NonFiniteError(
+            "observation and reward must be finite, got NaN or an infinite number in the first "
+            f"step of the environment: {inputs.observation[0]}, {inputs.prev_reward[0]}. "
+            f"{FINITE_REMEDY}"
+        ) from None
     # A number is the same for every environment: it is recorded for each.
     first = buffer_func((action, agent_info), lambda leaf: leaf[0] if leaf.ndim else leaf)
     one = numpify_buffer(first)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from rlpyt.agents.base import AgentInputs
+from rlpyt.errors import NonFiniteError
 from rlpyt.samplers.actions import ActionNoise, LocalActions, ServedActions, StepRecord
 from rlpyt.samplers.blocks import (
     Block,
@@ -23,7 +24,8 @@ from rlpyt.samplers.blocks import (
 )
 from rlpyt.samplers.collections import TrajInfo
 from rlpyt.samplers.evaluation import BaseEvalCollector  # noqa: F401  (rlpyt had it here)
-from rlpyt.samplers.place import ACTING, DOING, STEP
+from rlpyt.samplers.place import ACTING, DOING, ROW, STEP
+from rlpyt.samplers.step_checks import FINITE_REMEDY, all_finite, float_leaves
 from rlpyt.samplers.surroundings import Surroundings
 from rlpyt.samplers.traj_stats import BatchTrajStats, plain_entries
 from rlpyt.utils.buffer import buffer_func, leaves_of
@@ -53,10 +55,13 @@ class BaseCollector:
             episode is truncated. The field is there only if it does; algorithms that bootstrap
             from it otherwise take truncations for terminal. A class with a ``collect_batch`` of
             its own says so anew.
+        check_finite: whether NaN and infinite numbers in observations and rewards end the run.
+            A subclass sets it to False where the agent copes with them.
     """
 
     mid_batch_reset: bool = True
     records_final_observations: bool = False
+    check_finite: bool = True
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -322,6 +327,8 @@ class Collector(DecorrelatingStartCollector):
         step, block = self.step, self.block
         if hasattr(step.env_info, "timeout"):
             timed_out = [b for b in rows if step.env_info.timeout[b]]
+            if timed_out and self.check_finite:
+                self._check_finals(step.observation[timed_out], timed_out)
             self.actions.truncated(t, timed_out, step.observation)
             if self._final_observation is not None and timed_out:
                 self._final_observation[t, timed_out] = step.observation[timed_out]
@@ -347,6 +354,22 @@ class Collector(DecorrelatingStartCollector):
         self._resting.update({**dict.fromkeys(rows), **copy_rows(step.observation, held)})
         block.rest(rows)
         self._blank_resting()
+
+    def _check_finals(self, observation: Any, rows: list[int]) -> None:
+        """Check final observations of truncated episodes [len(rows), ...].
+
+        Raises:
+            NonFiniteError: one is NaN or infinite.
+        """
+        if all_finite(float_leaves(observation)):
+            return
+        for i, b in enumerate(rows):
+            if not all_finite(float_leaves(observation[i])):
+                self.surroundings.progress[ROW] = b
+                raise NonFiniteError(
+                    "the final observation of a truncated episode must be finite, got "
+                    f"{observation[i]}. {FINITE_REMEDY}"
+                )
 
     def _blank_resting(self) -> None:
         """What is recorded of environments that wait: zeros, and done."""

@@ -11,12 +11,19 @@ import torch
 
 from rlpyt.envs.base import build_env
 from rlpyt.envs.vector.wrappers.standardize import merge_statistics
+from rlpyt.errors import NonFiniteError
 from rlpyt.samplers import foreign_loops, place
-from rlpyt.samplers.actions import Exchange, StepRecord
+from rlpyt.samplers.actions import Abandoned, Exchange, StepRecord
 from rlpyt.samplers.blocks import is_batch
 from rlpyt.samplers.collectors import BaseCollector, Collector
 from rlpyt.samplers.environments import check_spaces, close_quietly, with_rows
 from rlpyt.samplers.evaluation import EvalCollector
+from rlpyt.samplers.step_checks import (
+    FINITE_REMEDY,
+    all_finite,
+    first_not_finite,
+    float_leaves,
+)
 from rlpyt.samplers.surroundings import Surroundings
 from rlpyt.utils.buffer import buffer_from_example, buffer_func
 from rlpyt.utils.collections import AttrDict
@@ -75,6 +82,8 @@ class Station:
         self.surroundings = Surroundings(seed=spec.seed)
         if progress is not None:
             self.surroundings.progress = progress
+        self._bootstraps = "bootstrap_value" in self.slots[0].agent._fields
+        self._floats: dict[int, Any] = {}  # slot -> (following observations, leaves to check)
         self.envs: list[Any] = []
         self.eval_envs: list[Any] = []
         self.collector: Any = None
@@ -226,14 +235,62 @@ class Station:
             self.agent.sample_mode(itr)
         with torch.inference_mode():
             self.collector.reset_if_needed(self.agent_inputs)
-            with foreign_loops.explaining_absence(self.collector, self.agent):
-                results = self.collector.collect_batch(self.agent_inputs, self.traj_infos, itr)
+            try:
+                with foreign_loops.explaining_absence(self.collector, self.agent):
+                    results = self.collector.collect_batch(self.agent_inputs, self.traj_infos, itr)
+            except Exception as error:
+                if not isinstance(error, Abandoned):
+                    self._blame_not_finite(slot, error)
+                raise
         expected = "(agent_inputs, traj_infos, completed traj_infos)"
         self.agent_inputs, self.traj_infos, completed = foreign_loops.results_of(
             self.collector, "collect_batch", results, expected
         )
+        if getattr(self.collector, "check_finite", True):
+            self._check_finite(slot)
         self._note(place.DOING, place.IDLE)
         return list(completed)
+
+    def _check_finite(self, slot: int) -> None:
+        """Check the numbers that environments gave in this batch, before anything learns from them.
+
+        Raises:
+            NonFiniteError: one is NaN or infinite.
+        """
+        samples, following = self.slots[slot], None
+        if self._bootstraps:  # else the next batch begins with them
+            following = getattr(self.agent_inputs, "observation", None)
+        if slot not in self._floats or self._floats[slot][0] is not following:
+            leaves = float_leaves(samples.env.observation, samples.env.reward, following)
+            self._floats[slot] = following, leaves
+        if not all_finite(self._floats[slot][1]):
+            raise self._not_finite(samples, following)
+
+    def _blame_not_finite(self, slot: int, error: Exception) -> None:
+        """After an error within a batch: look for NaN in what environments gave until then.
+
+        An agent answers NaN with actions that environments refuse.
+
+        Raises:
+            NonFiniteError: in place of the error.
+        """
+        t = self.surroundings.progress[place.STEP]
+        env = self.slots[slot].env
+        leaves = float_leaves(env.observation[: t + 1], env.reward[:t])
+        if t >= 0 and getattr(self.collector, "check_finite", True) and not all_finite(leaves):
+            raise self._not_finite(self.slots[slot][: t + 1]) from error
+
+    def _not_finite(self, samples: Any, following: Any = None) -> NonFiniteError:
+        """Return the error about a batch's first such number, and note the step that gave it."""
+        t, b, said = first_not_finite(samples.env, following)
+        traj_done = getattr(samples.env.env_info, "traj_done", samples.env.done)
+        by_reset = said.startswith("observation") and (t < 0 or traj_done[t, b])
+        progress = self.surroundings.progress
+        progress[place.ROW], progress[place.STEP] = b, t
+        progress[place.DOING] = place.RESETTING if by_reset else place.STEPPING
+        if getattr(self.collector, "_block", None) is not None:
+            self.collector.block.action = samples.agent.action[t]
+        return NonFiniteError(f"{said}. {FINITE_REMEDY}")
 
     def assign_tasks(self, tasks: list[Any]) -> list[int]:
         """Give each environment tasks for its next episodes; returns how many each has waiting."""

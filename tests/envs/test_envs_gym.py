@@ -209,3 +209,21 @@ def test_errors_of_the_inner_env_pass_unchanged():
 def test_schema_names_are_the_same_objects():
     for name in ("GymEnvWrapper", "EnvInfoWrapper", "infill_info", "make"):
         assert getattr(gym_schema, name) is getattr(gym, name)
+
+
+@pytest.mark.parametrize("value", ["False", None, float("nan"), 2, np.zeros(2, bool)])
+@pytest.mark.parametrize("name", ["terminated", "truncated"])
+def test_ends_that_are_neither_true_nor_false_are_refused(name, value):
+    flags = (value, False) if name == "terminated" else (False, value)
+    env = GymEnvWrapper(Scripted([(OBS, 0.0, *flags, {})]))
+    env.reset()
+    with pytest.raises(TypeError, match=f"{name}=.*expected True or False"):
+        env.step(0)
+
+
+@pytest.mark.parametrize("value", [True, 1, 1.0, np.True_, np.int64(1), np.array([True])])
+def test_ends_may_come_as_any_kind_of_one(value):
+    env = GymEnvWrapper(Scripted([(OBS, 0.0, False, value, {})]))
+    env.reset()
+    step = env.step(0)
+    assert step.done is True and step.env_info.timeout is True

@@ -118,3 +118,11 @@ def test_missing_spaces_and_odd_steps_are_named():
     env.step = lambda action: (1, 2, 3)
     with pytest.raises(TypeError, match=r"expected 4 or 5 values"):
         LegacyGymEnv(env).step(0)
+
+
+@pytest.mark.parametrize("done", ["False", None, float("nan"), 2])
+def test_a_done_that_is_neither_true_nor_false_is_refused(done):
+    env = OldEnv()
+    env.step = lambda action: (np.zeros(2, "f4"), 1.0, done, {})
+    with pytest.raises(TypeError, match="done=.*expected True or False"):
+        LegacyGymEnv(env).step(0)

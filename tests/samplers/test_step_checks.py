@@ -1,5 +1,6 @@
 """What environments give is held against what there is room for; what does not fit is named."""
 
+import re
 import warnings
 from collections import namedtuple
 
@@ -21,10 +22,12 @@ from trouble import (
 
 from rlpyt.envs.base import EnvStep
 from rlpyt.envs.toy import CountEnv
-from rlpyt.errors import WorkerError
+from rlpyt.envs.vector.serial import SerialVectorEnv
+from rlpyt.errors import NonFiniteError, WorkerError
 from rlpyt.samplers import step_checks
 from rlpyt.samplers.actions import StepRecord
 from rlpyt.samplers.buffer import env_examples
+from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector
 from rlpyt.spaces.float_box import FloatBox
 from rlpyt.utils.buffer import leaves_of
 from rlpyt.utils.collections import namedarraytuple
@@ -86,6 +89,135 @@ def test_lies_of_reset_are_named_at_once(lie):
         for itr in range(10):
             sampler.obtain_samples(itr)
     assert "while resetting environment " in caught.value.__notes__[0]
+    sampler.shutdown()
+
+
+@pytest.mark.parametrize("SamplerCls", ALL)
+def test_not_finite_numbers_are_named_with_environment_and_step(SamplerCls):
+    sampler = faulty(SamplerCls, "nan", at=T + 3)  # every environment, in step 2 of iteration 1
+    sampler.obtain_samples(0)
+    with pytest.raises((NonFiniteError, WorkerError)) as caught:
+        sampler.obtain_samples(1)
+    said = " ".join([str(caught.value), *getattr(caught.value, "__notes__", [])])
+    assert re.search(r"(observation|reward) must be finite, got nan", said)
+    assert "while stepping environment " in said and "iteration 1, step 2 of the batch" in said
+    sampler.shutdown()
+
+
+class NotFinite(CountEnv):
+    """Gives one number that is not finite, where it is told to, in its 4th step or 2nd reset."""
+
+    def __init__(self, where, number=np.nan, **kwargs):
+        super().__init__(length=7, end="truncation", fixed=True, **kwargs)
+        self.where, self.number, self.n_steps, self.n_resets = where, np.float32(number), 0, 0
+
+    def reset(self):
+        self.n_resets += 1
+        return self._with(super().reset(), self.where == "reset" and self.n_resets == 2)
+
+    def step(self, action):
+        step, self.n_steps = super().step(action), self.n_steps + 1
+        now = self.n_steps == 4
+        reward = float(self.number) if now and self.where == "reward" else step.reward
+        final = self.where == "final" and step.env_info.timeout
+        observation = self._with(step.observation, final or (now and self.where == "observation"))
+        return step._replace(observation=observation, reward=reward)
+
+    def _with(self, observation, now):
+        return np.array([observation[0], self.number, 0], np.float32) if now else observation
+
+
+@pytest.mark.parametrize("number", [np.nan, -np.inf])
+@pytest.mark.parametrize(
+    "where,said",
+    [
+        ("reward", "reward must be finite.*stepping environment 0.*step 3 of the batch"),
+        ("observation", r"observation .* index \[1\].*stepping environment 0.*step 3 of the batch"),
+        ("reset", "observation must be.*resetting environment 0.*step 6 of the batch"),
+        ("final", "final observation of a truncated.*stepping environment 0.*step 6 of the batch"),
+    ],
+)
+def test_the_step_or_reset_that_gave_a_not_finite_number_is_named(where, said, number):
+    env_kwargs = dict(where=where, number=number)
+    sampler = SerialSampler(NotFinite, env_kwargs, batch_T=9, batch_B=2, max_decorrelation_steps=0)
+    sampler.initialize(EchoAgent(), seed=1, bootstrap_value=True)
+    with pytest.raises(NonFiniteError) as caught:
+        sampler.obtain_samples(0)
+    assert re.search(said, f"{caught.value} {caught.value.__notes__}")
+    assert str(np.float32(number)) in str(caught.value)
+    sampler.shutdown()
+
+
+def test_an_error_that_follows_from_nan_names_the_nan():
+    class Strict(NotFinite):
+        def step(self, action):
+            assert self.n_steps < 6  # as an environment refuses what an agent answers NaN with
+            return super().step(action)
+
+    sampler = SerialSampler(
+        Strict, dict(where="observation"), batch_T=9, batch_B=2, max_decorrelation_steps=0
+    )
+    sampler.initialize(EchoAgent(), seed=1)
+    with pytest.raises(NonFiniteError, match="observation must be finite") as caught:
+        sampler.obtain_samples(0)
+    assert isinstance(caught.value.__cause__, AssertionError)
+    sampler.shutdown()
+
+
+def test_vector_environments_are_checked_for_finite_numbers_too():
+    def make(num_envs):
+        return SerialVectorEnv([NotFinite("reward" if i == 1 else "") for i in range(num_envs)])
+
+    make.batched = True
+    sampler = SerialSampler(make, {}, batch_T=9, batch_B=3, max_decorrelation_steps=0)
+    sampler.initialize(EchoAgent(), seed=1)
+    with pytest.raises(NonFiniteError, match="reward must be finite") as caught:
+        sampler.obtain_samples(0)
+    assert "environment 1" in caught.value.__notes__[0]
+    sampler.shutdown()
+
+
+class Lenient(CpuResetCollector):
+    check_finite = False
+
+
+def test_a_collector_may_let_numbers_pass_that_are_not_finite():
+    sampler = SerialSampler(
+        NotFinite,
+        dict(where="reward", number=-np.inf),
+        batch_T=9,
+        batch_B=2,
+        CollectorCls=Lenient,
+        max_decorrelation_steps=0,
+    )
+    sampler.initialize(EchoAgent(), seed=1)
+    samples, _ = sampler.obtain_samples(0)
+    assert samples.env.reward[3, 0] == -np.inf
+    sampler.shutdown()
+
+
+def test_env_info_may_hold_nan():
+    class Info(CountEnv):
+        def step(self, action):
+            step = super().step(action)
+            return step._replace(env_info=Noted(np.nan, step.done))
+
+    sampler = SerialSampler(Info, {}, batch_T=9, batch_B=2, max_decorrelation_steps=0)
+    sampler.initialize(EchoAgent(), seed=1)
+    samples, _ = sampler.obtain_samples(0)
+    assert np.isnan(np.asarray(samples.env.env_info.note)).all()
+    sampler.shutdown()
+
+
+Noted = namedtuple("Noted", ["note", "traj_done"])
+
+
+@pytest.mark.parametrize("lie", ["observation of one", "done none"])
+def test_broadcast_observations_and_void_dones_are_noticed_at_their_step(lie):
+    sampler = faulty(SerialSampler, lie, at=6, sampler=dict(batch_T=32))
+    with pytest.raises((ValueError, TypeError), match=LIES[lie]) as caught:
+        sampler.obtain_samples(0)
+    assert "step 5 of the batch" in caught.value.__notes__[0]
     sampler.shutdown()
 
 

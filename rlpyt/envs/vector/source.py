@@ -90,7 +90,8 @@ class SourceAdapter(VectorEnv):
         if self._waiting.n:
             self._before_waiting_step()
         observation, reward, terminated, truncated, info = self._source_step(native)
-        if not self._looked_at_step:
+        flags = self._looked_at_step and terminated.dtype == truncated.dtype == np.bool_
+        if not flags:
             self._look_at_step(observation, reward, terminated, truncated, info)
         if self._convert is not None:
             observation = self._convert(observation)
