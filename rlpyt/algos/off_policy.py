@@ -1,5 +1,6 @@
 """What algorithms that learn from replay share: when, how often, and with which agents."""
 
+import math
 import re
 import warnings
 from typing import Any, ClassVar
@@ -165,8 +166,8 @@ class OffPolicyAlgo(ReplayAlgo):
     ) -> None:
         """Turn steps into iterations, and the replay ratio into updates per iteration.
 
-        Where an iteration samples less than the ratio wants for one update, there is one update
-        every few iterations.
+        The ratio is kept exactly: an update is made as soon as the steps sampled since learning
+        began pay for it, so the number of updates may differ from one iteration to the next.
 
         Args:
             agent, n_itr, batch_spec, mid_batch_reset, world_size: of ``initialize``.
@@ -178,13 +179,9 @@ class OffPolicyAlgo(ReplayAlgo):
         self.sampler_bs = sampler_bs = int(batch_spec.T * batch_spec.B)
         # Processes in step sample one batch each; asynchronous ones have one sampler for all.
         self.itr_steps = sampler_bs * (world_size if updates is None else 1)
-        self.itrs_per_optimize = 1
-        if updates is None:
-            exact = self.replay_ratio * sampler_bs / self.batch_size
-            updates = max(1, round(exact))
-            self.itrs_per_optimize = max(1, round(1 / exact))
-        self.updates_per_optimize = updates
+        self._fixed_updates = updates
         self.batches_in_replay = 0
+        self._steps_counted = 0
 
     def plan_beginning(self) -> None:
         """Let learning begin after ``min_steps_learn``, and when the replay can be sampled from.
@@ -205,9 +202,8 @@ class OffPolicyAlgo(ReplayAlgo):
                 f"learning begins after {steps:,} steps ({why}), which is not below the "
                 f"{self.n_itr * self.itr_steps:,} steps of the run. Run longer or begin earlier."
             )
-        every = self.itrs_per_optimize
-        first = -(-(self.min_itr_learn + 1) // every) * every - 1
-        if not never and first >= self.n_itr:
+        every = max(1, math.ceil(1 / self.updates_due(self.sampler_bs) - 1e-9))
+        if not never and self.min_itr_learn + every > self.n_itr:
             never = (
                 f"replay_ratio={self.replay_ratio:g} asks for an update of {self.batch_size_is}="
                 f"{self.batch_size} every {every:,} iterations of {self.itr_steps:,} steps, and "
@@ -223,7 +219,7 @@ class OffPolicyAlgo(ReplayAlgo):
 
     def may_learn(self, itr: int, sampler_itr: int | None) -> bool:
         """Whether it is time to, and there is enough to learn from."""
-        if itr < self.min_itr_learn or (itr + 1) % self.itrs_per_optimize:
+        if itr < self.min_itr_learn:
             return False
         # Without a replay in the checkpoint, a resumed run has to fill it anew.
         return sampler_itr is not None or self.batches_in_replay > self.min_itr_learn
@@ -244,7 +240,7 @@ class OffPolicyAlgo(ReplayAlgo):
         columns: tuple[list[Any], ...] = tuple([] for _ in self.opt_info_fields)
         if self.may_learn(progress, sampler_itr):
             self.update_itr_hyperparams(progress)
-            for _ in range(self.updates_per_optimize):
+            for _ in range(self._n_updates()):
                 try:
                     found = self.update(itr)
                 except ReplayNotReady:
@@ -254,6 +250,31 @@ class OffPolicyAlgo(ReplayAlgo):
                 for column, values in zip(columns, found):
                     column.extend(values)
         return self._opt_info(columns)
+
+    @property
+    def updates_per_optimize(self) -> int:
+        """Updates per iteration: the rounded mean, at least 1, or the number that was set.
+
+        A number that is set after ``initialize`` is made in every iteration.
+        """
+        mean = max(1, round(self.updates_due(self.sampler_bs)))
+        return mean if self._fixed_updates is None else self._fixed_updates
+
+    @updates_per_optimize.setter
+    def updates_per_optimize(self, updates: int) -> None:
+        self._fixed_updates = updates
+
+    def updates_due(self, n_steps: int) -> float:
+        """Return how many updates so many sampled steps pay for, by the replay ratio."""
+        return self.replay_ratio * n_steps / self.batch_size
+
+    def _n_updates(self) -> int:
+        """Return how many updates to make now; counts the steps of this iteration's batch."""
+        if self._fixed_updates is not None:
+            return self._fixed_updates
+        before = math.floor(self.updates_due(self._steps_counted) + 1e-6)  # floats fall short
+        self._steps_counted += self.sampler_bs
+        return math.floor(self.updates_due(self._steps_counted) + 1e-6) - before
 
     def _opt_info(self, columns: tuple[list[Any], ...]) -> Any:
         """What ``optimize_agent`` returns, a named tuple, from its columns."""
@@ -289,9 +310,14 @@ class OffPolicyAlgo(ReplayAlgo):
 
     # State.
 
+    def state_dict(self) -> dict[str, Any]:
+        """That of the base, and the steps of which the replay ratio has been counted."""
+        return {**super().state_dict(), "steps_counted": self._steps_counted}
+
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a saved state; without a replay in it, fill one before learning goes on."""
         super().load_state_dict(state)
+        self._steps_counted = state.get("steps_counted", 0)
         if state["replay"] is None:
             logger.log(
                 f"The checkpoint holds no replay (save_replay); {self.min_steps_learn:,} steps are "

@@ -219,13 +219,28 @@ def test_when_and_how_often_it_learns():
     assert copies == [(4, 0.5), (8, 0.5), (12, 0.5)]
 
 
-def test_small_batches_of_samples_make_an_update_every_few_iterations():
+def test_the_replay_ratio_is_kept_exactly_and_through_a_checkpoint():
+    algo = DQN(min_steps_learn=2 * B, replay_size=1000, batch_size=32, replay_ratio=8)
+    sampler = prepared(algo, AGENTS["dqn"](), batch_T=1, n_itr=100)
+    samples, _ = sampler.obtain_samples(0)
+    first = algo.min_itr_learn
+    updates = [len(algo.optimize_agent(itr, samples).loss) for itr in range(first + 6)]
+    assert updates[first:] == [0, 1, 1, 1, 0, 1]  # 8 * 3 / 32 = 0.75 in each iteration
+    resumed = DQN(min_steps_learn=2 * B, replay_size=1000, batch_size=32, replay_ratio=8)
+    prepared(resumed, AGENTS["dqn"](), batch_T=1, n_itr=100)
+    resumed.load_state_dict(algo.state_dict())
+    for own in (algo, resumed):
+        updates = [len(own.optimize_agent(first + 6 + k, samples).loss) for k in range(2)]
+        assert updates == [1, 1]
+    assert algo.updates_per_optimize == 1  # rounded
+
+
+def test_a_number_of_updates_that_a_script_sets_is_made_in_every_iteration():
     algo = DQN(min_steps_learn=T * B, replay_size=1000, batch_size=16, replay_ratio=0.25)
     sampler = prepared(algo, AGENTS["dqn"]())
-    assert (algo.updates_per_optimize, algo.itrs_per_optimize) == (1, 3)  # 24 / 4 of 16 each time
+    algo.updates_per_optimize = 2
     samples, _ = sampler.obtain_samples(0)
-    learnt = [len(algo.optimize_agent(itr, samples).loss) for itr in range(9)]
-    assert learnt == [0, 0, 1] * 3
+    assert [len(algo.optimize_agent(itr, samples).loss) for itr in range(3)] == [0, 2, 2]
 
 
 def test_beta_and_priorities_of_prioritised_replay():
