@@ -13,9 +13,8 @@ from rlpyt.utils.launching.affinity import (
     prepend_run_slot,
 )
 from rlpyt.utils.launching.machine import Machine, n_gpus
-from rlpyt.utils.launching.placement import run_cpus
+from rlpyt.utils.launching.placement import get_master_cpus, run_cpus
 from rlpyt.utils.launching.resources import AffinityError, Resources, parse
-from rlpyt.utils.launching.shares import get_master_cpus
 from rlpyt.utils.words import counted
 
 

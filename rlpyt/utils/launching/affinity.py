@@ -12,11 +12,10 @@ from typing import Any
 
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.launching.machine import Machine, n_gpus
-from rlpyt.utils.launching.placement import SlotCpus
+from rlpyt.utils.launching.placement import SlotCpus, get_master_cpus
 from rlpyt.utils.launching.resources import ABBREVIATIONS, AffinityError, Resources, parse
 from rlpyt.utils.launching.shares import (
     affinity_of,
-    get_master_cpus,
     get_workers_cpus,  # noqa: F401  (rlpyt has it here)
 )
 

@@ -5,6 +5,7 @@ that a launcher has started only those of its own run.
 """
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -98,7 +99,7 @@ def _found(
     resources: Resources, cores: tuple[int, ...], offset: int, available: list[int]
 ) -> dict[int, int] | None:
     """Return where a run's processors are, with second threads or without (0), if they are here."""
-    run = _with_threads(cores, offset)
+    run = get_master_cpus(cores, offset)
     if available == list(range(len(available))):
         return {cpu: cpu for cpu in run} if max(run) < len(available) else None
     n_machine = resources.n_used_cores * (2 if offset else 1)
@@ -115,7 +116,7 @@ def _found(
 @lru_cache(maxsize=4)  # the same for all slots of a machine
 def _machine_on(resources: Resources, offset: int, available: tuple[int, ...]) -> dict[int, int]:
     """For each processor of a whole machine the one that it stands for, of at least as many."""
-    machine = _with_threads(resources.machine_cores(), offset)
+    machine = get_master_cpus(resources.machine_cores(), offset)
     if set(machine) <= set(available):
         return {cpu: cpu for cpu in machine}
     return dict(zip(sorted(machine), available, strict=False))
@@ -132,8 +133,9 @@ def run_cpus(code: str) -> tuple[int, ...] | None:
     return tuple(sorted(set(placement(code).values())))
 
 
-def _with_threads(cores: Any, offset: int) -> list[int]:
-    return [*cores, *(core + offset for core in cores)] if offset else list(cores)
+def get_master_cpus(cores: Sequence[int], hto: int | None) -> tuple[int, ...]:
+    """Return cores, and their second hardware threads (``hto`` of ``None`` or 0: without)."""
+    return (*cores, *(core + hto for core in cores)) if hto else tuple(cores)
 
 
 def listed(cpus: Any) -> str:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from rlpyt.utils.collections import AttrDict
-from rlpyt.utils.launching.placement import SlotCpus
+from rlpyt.utils.launching.placement import SlotCpus, get_master_cpus
 from rlpyt.utils.launching.resources import Resources, divided
 
 Cpus = tuple[int, ...]
@@ -29,11 +29,6 @@ def affinity_of(resources: Resources) -> Any:
         for own, gpu in zip(shares, resources.run_gpus()[0], strict=True)
     ]
     return ranks if len(ranks) > 1 else ranks[0]
-
-
-def get_master_cpus(cores: Cpus, hto: int | None) -> Cpus:
-    """Cores, and their second hardware threads."""
-    return (*cores, *(core + hto for core in cores)) if hto else tuple(cores)
 
 
 def get_workers_cpus(cores: Cpus, cpw: int, hto: int | None, alt: int) -> list[Cpus]:
