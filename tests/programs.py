@@ -11,33 +11,54 @@ from pathlib import Path
 from rlpyt.utils import processes
 
 
-def run_script(path, *arguments, timeout_s=100, **environ):
-    """Run a script in a child of the fork server, which has imported torch already.
+class Program:
+    """A script that runs in a child of the fork server, which has imported torch already.
 
     The child is not daemonic, so that it may start workers; they come from the same fork server.
 
-    Returns:
-        subprocess.CompletedProcess, with the output as text.
-
-    Raises:
-        subprocess.TimeoutExpired: the script takes longer than ``timeout_s``; it is killed.
+    Args:
+        path: of the script.
+        arguments: its command line.
+        environ: variables of its environment, beside those of this process.
     """
-    context = processes.start_context("forkserver")
-    with tempfile.TemporaryDirectory() as directory:
-        said = [Path(directory, name) for name in ("stdout", "stderr")]
-        args = [str(path), *map(str, arguments)]
+
+    def __init__(self, path, *arguments, environ=None):
+        self.args = [str(path), *map(str, arguments)]
+        self._directory = tempfile.TemporaryDirectory()
+        self._said = [Path(self._directory.name, name) for name in ("stdout", "stderr")]
+        context = processes.start_context("forkserver")
+        args = (self.args, self._said, environ or {})
         with processes.starting_children():
-            process = context.Process(target=_run, args=(args, said, environ), daemon=False)
-            process.start()
-        process.join(timeout_s)
-        ended = process.exitcode is not None
+            self._process = context.Process(target=_run, args=args, daemon=False)
+            self._process.start()
+
+    def wait(self, timeout_s=100):
+        """Wait for the script's end.
+
+        Returns:
+            subprocess.CompletedProcess, with the output as text.
+
+        Raises:
+            subprocess.TimeoutExpired: the script takes longer; it is killed.
+        """
+        self._process.join(timeout_s)
+        ended = self._process.exitcode is not None
+        self.kill()
+        out, err = (file.read_text() if file.exists() else "" for file in self._said)
+        self._directory.cleanup()
         if not ended:
-            process.kill()
-            process.join()
-        out, err = (file.read_text() if file.exists() else "" for file in said)
-    if not ended:
-        raise subprocess.TimeoutExpired(args, timeout_s, out, err)
-    return subprocess.CompletedProcess(args, process.exitcode, out, err)
+            raise subprocess.TimeoutExpired(self.args, timeout_s, out, err)
+        return subprocess.CompletedProcess(self.args, self._process.exitcode, out, err)
+
+    def kill(self):
+        """End it at once, if it still runs."""
+        self._process.kill()
+        self._process.join()
+
+
+def run_script(path, *arguments, timeout_s=100):
+    """Run a script to its end in a child of the fork server; see ``Program``."""
+    return Program(path, *arguments).wait(timeout_s)
 
 
 def _run(args, said, environ):

@@ -18,6 +18,7 @@ from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.utils import torchrun
 from rlpyt.utils.checkpoint import load_checkpoint
 from rlpyt.utils.synchronize import find_port
+from tests.programs import Program
 
 HERE = str(Path(__file__).parent)
 SCRIPT = """
@@ -43,13 +44,7 @@ def start_ranks(path, port, n=2):
     """Start a script in n ranks without torchrun's agent; returns the processes."""
     own = dict(WORLD_SIZE=str(n), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     return [
-        subprocess.Popen(
-            [sys.executable, path],
-            env={**os.environ, **own, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        Program(path, environ={**own, "RANK": str(rank), "LOCAL_RANK": str(rank)})
         for rank in range(n)
     ]
 
@@ -57,11 +52,11 @@ def start_ranks(path, port, n=2):
 def ends_of(processes, timeout_s=60):
     """(exit code, output, errors) of each."""
     try:
-        said = [p.communicate(timeout=timeout_s) for p in processes]
+        ends = [p.wait(timeout_s) for p in processes]
     finally:
         for p in processes:
             p.kill()
-    return [(p.returncode, *texts) for p, texts in zip(processes, said)]
+    return [(done.returncode, done.stdout, done.stderr) for done in ends]
 
 
 def test_places_come_from_the_environment(monkeypatch):
@@ -146,7 +141,6 @@ def test_a_port_of_another_program_is_named(tmp_path):
         first, second = start_ranks(script(tmp_path), port)
         code, _, err = ends_of([first])[0]
         second.kill()
-        second.communicate()
     assert code == 1 and f"ranks cannot meet at 127.0.0.1:{port}" in err
 
 

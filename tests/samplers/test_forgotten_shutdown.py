@@ -34,8 +34,11 @@ print(*[p.pid for p in sampler.workers], flush=True)
 
 @pytest.mark.parametrize(
     "ending,code",
-    [("", 0), ("raise ValueError('mine')", 1), ("del sampler", 0)],
-    ids=["end", "error", "deleted"],
+    [
+        pytest.param("", 0, id="end"),
+        pytest.param("raise ValueError('mine')", 1, id="error", marks=pytest.mark.slow),
+        pytest.param("del sampler", 0, id="deleted", marks=pytest.mark.slow),
+    ],
 )
 def test_workers_go_with_the_script_and_close_their_environments(ending, code, tmp_path):
     log = tmp_path / "log"

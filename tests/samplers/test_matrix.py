@@ -107,8 +107,18 @@ def test_simultaneous_ends_and_episodes_of_one_step(SamplerCls, end):
         assert_same(serial, collect(SamplerCls, EchoAgent(), workers=4, **kwargs))
 
 
-@pytest.mark.parametrize("method", ["spawn", "fork"])
-@pytest.mark.parametrize("SamplerCls", SAMPLERS)
+@pytest.mark.parametrize(
+    "SamplerCls, method",
+    [
+        *((cls, "fork") for cls in SAMPLERS),
+        (CpuSampler, "spawn"),
+        *(
+            pytest.param(cls, "spawn", marks=pytest.mark.slow)
+            for cls in SAMPLERS
+            if cls is not CpuSampler
+        ),
+    ],
+)
 def test_start_methods_change_nothing(SamplerCls, method):
     kwargs = dict(env_kwargs=dict(kind="dict"))
     serial = collect(SerialSampler, EchoAgent(), **kwargs)
