@@ -1,7 +1,7 @@
 """Sampling and optimizing at the same time, in different processes."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -60,6 +60,7 @@ class AsyncRlBase(MinibatchRlBase):
     """
 
     _iteration_column = "Diagnostics/SamplerIteration"
+    _evaluation: Mapping[str, Any] = {}  # what a row says of one, if the runner evaluates
 
     def __init__(
         self,
@@ -125,15 +126,15 @@ class AsyncRlBase(MinibatchRlBase):
         )
         self.itr_batch_size = self.sampler.batch_size
         n_itr = self.get_n_itr()
-        arguments = dict(
+        self._async_arguments = dict(
             sampler_n_itr=n_itr,
             batch_spec=self.sampler.batch_spec,
             mid_batch_reset=self.sampler.mid_batch_reset,
             examples=examples,
             world_size=self.world_size,
         )
-        self.replay = self.algo.async_initialize(agent=self.agent, **arguments)
-        self.launch_workers(arguments, slots, self.replay)
+        self.replay = self.algo.async_initialize(agent=self.agent, **self._async_arguments)
+        self.launch_workers(n_itr, slots, self.replay)
         self.agent.to_device(hardware[0].cuda_idx)
         self.optim_startup()
         self.initialize_logging()
@@ -144,21 +145,21 @@ class AsyncRlBase(MinibatchRlBase):
         self.feed.start()
         return n_itr
 
-    def launch_workers(self, n_itr: Any, double_buffer: Any, replay_buffer: Any) -> None:
+    def launch_workers(self, n_itr: int, double_buffer: Any, replay_buffer: Any) -> None:
         """Start all other processes.
 
         Args:
-            n_itr: arguments of ``async_initialize``, for further ranks of the optimizer.
+            n_itr: iterations of the sampler.
             double_buffer: the sampler's batches.
             replay_buffer: in shared memory, or ``None``.
         """
-        self.launch_sampler(self._hosts_hardware)
+        self.launch_sampler(n_itr)
         self.launch_memcpy(double_buffer, replay_buffer)
         self.launch_optimizer_workers(n_itr)
 
-    def launch_sampler(self, affinity: Any) -> None:
-        """Start the sampler's processes."""
-        self.sampler.initialize(affinity)
+    def launch_sampler(self, n_itr: int) -> None:
+        """Start the sampler's processes; they collect when ``Feed`` tells them to."""
+        self.sampler.initialize(self._hosts_hardware)
         self.agent.mailbox.while_waiting = self._look_after_others
 
     def launch_memcpy(self, sample_buffers: Any, replay_buffer: Any) -> None:
@@ -173,8 +174,11 @@ class AsyncRlBase(MinibatchRlBase):
             self._raise_if_stopped,
         )
 
-    def launch_optimizer_workers(self, arguments: dict[str, Any]) -> None:
+    def launch_optimizer_workers(self, n_itr: int) -> None:
         """Start the optimizer's further ranks, if there are any.
+
+        Args:
+            n_itr: iterations of the sampler.
 
         Raises:
             ValueError: there is no replay that they could draw from.
@@ -186,6 +190,7 @@ class AsyncRlBase(MinibatchRlBase):
             )
         if self.world_size > 1 and self.optimizers is not None:
             timeout_s, method = self.rank_timeout_s, self.sampler.start_method
+            arguments = {**self._async_arguments, "sampler_n_itr": n_itr}
             self.optimizers.start(self.replay, arguments, self.seed or 0, timeout_s, method)
         if self.replay is not None:  # all have it now
             self.replay.forget_names()
@@ -238,7 +243,8 @@ class AsyncRlBase(MinibatchRlBase):
             opt_infos.extend(learn(batch))
         except WorkerError as error:  # the batch is in replay or parameters: the iteration counts
             failure = error
-        self.store_diagnostics(itr, batch.traj_infos, joined(self.algo.opt_info_fields, opt_infos))
+        opt_info = joined(self.algo.opt_info_fields, opt_infos)
+        self.store_diagnostics(self.opt_itr, itr, batch.traj_infos, opt_info)
         self.trained_itr = itr
         if failure is not None:
             raise failure
@@ -300,10 +306,29 @@ class AsyncRlBase(MinibatchRlBase):
 
     # Snapshots and checkpoints.
 
-    def get_itr_snapshot(self, itr: int) -> dict[str, Any]:
-        """What ``params.pkl`` holds, with how far optimizer and sampler are."""
-        own = {"itr": self.opt_itr, "sampler_itr": itr, "cum_updates": self.algo.update_counter}
-        return {**super().get_itr_snapshot(itr), **own}
+    def get_itr_snapshot(self, itr: int, sampler_itr: int) -> dict[str, Any]:  # type: ignore[override]
+        """What ``params.pkl`` holds, with how far optimizer and sampler are.
+
+        Args:
+            itr: calls of ``optimize_agent`` so far.
+            sampler_itr: iteration of the sampler.
+        """
+        own = {"itr": itr, "sampler_itr": sampler_itr, "cum_updates": self.algo.update_counter}
+        return {**super().get_itr_snapshot(sampler_itr), **own}
+
+    def save_itr_snapshot(self, itr: int, sample_itr: int) -> None:  # type: ignore[override]
+        """Hand a snapshot to the logger, which saves it or not, by its snapshot mode.
+
+        Args:
+            itr: calls of ``optimize_agent`` so far.
+            sample_itr: iteration of the sampler, which names the file.
+        """
+        if logger.get_snapshot_mode() != "none":
+            logger.save_itr_params(sample_itr, self.get_itr_snapshot(itr, sample_itr))
+
+    def save_snapshot(self, itr: int) -> None:
+        """Save the snapshot of an iteration of the sampler."""
+        self.save_itr_snapshot(self.opt_itr, itr)
 
     def save_checkpoint(self, itr: int) -> Any:
         """Save all that a resumed run needs, while sampler and copier pause.
@@ -348,6 +373,43 @@ class AsyncRlBase(MinibatchRlBase):
         super().initialize_logging()
         self._lags, self._waited_at_row = [], (0.0, 0.0)
 
+    def store_diagnostics(  # type: ignore[override]
+        self, itr: int, sampler_itr: int, traj_infos: list[Any], opt_info: Any
+    ) -> None:
+        """Keep what an iteration of the sampler gave until the next row.
+
+        Args:
+            itr: calls of ``optimize_agent`` so far.
+            sampler_itr: iteration of the sampler.
+            traj_infos: trajectories that ended in its batch.
+            opt_info: lists with a value for each update that was made after the batch.
+        """
+        super().store_diagnostics(sampler_itr, traj_infos, opt_info)
+
+    def log_diagnostics(  # type: ignore[override]
+        self,
+        itr: int,
+        sampler_itr: int,
+        throttle_time: float,
+        prefix: str = "Diagnostics/",
+    ) -> None:
+        """Write a row of progress.csv and a snapshot.
+
+        Args:
+            itr: calls of ``optimize_agent`` so far.
+            sampler_itr: iteration of the sampler; -1 before the first.
+            throttle_time: seconds that the optimizer has waited for batches since the last row.
+            prefix: of the diagnostics' column names.
+        """
+        self._throttle_time = throttle_time
+        super().log_diagnostics(sampler_itr, prefix=prefix, **self._evaluation)
+
+    def _evaluate_and_log(self, itr: int) -> None:
+        assert self.feed is not None
+        waited_s = self.feed.learner_waited_s - self._waited_at_row[0]
+        self.log_diagnostics(self.opt_itr, itr, waited_s)
+        self._tell("on_log", dict(self._last_row))
+
     def log_iteration(self, itr: int) -> None:
         """The columns that say where the run is, and who waits for whom."""
         record_waiting(self, itr)
@@ -360,7 +422,7 @@ class AsyncRlBase(MinibatchRlBase):
         super()._log_infos(traj_infos)
 
 
-class AsyncRl(AsyncRlBase, MinibatchRl):
+class AsyncRl(AsyncRlBase, MinibatchRl):  # type: ignore[misc]
     """Asynchronous training with statistics of the trajectories it learns from.
 
     Args:
@@ -372,13 +434,15 @@ class AsyncRl(AsyncRlBase, MinibatchRl):
         super().__init__(*args, log_traj_window=log_traj_window, **kwargs)
 
 
-class AsyncRlEval(AsyncRlBase, MinibatchRlEval):
+class AsyncRlEval(AsyncRlBase, MinibatchRlEval):  # type: ignore[misc]
     """Asynchronous training with statistics of separate evaluation episodes.
 
     The sampler evaluates between two batches, with the newest parameters; optimization goes on
     meanwhile, if it has samples. A row is written when the evaluation has ended: of the steps and
     updates until then, and only waiting for it counts as its time.
     """
+
+    _evaluation = {"eval_traj_infos": [], "eval_time": 0.0}
 
     def run_iteration(self, itr: int) -> None:
         """As of ``AsyncRlBase``; and write the row of an evaluation that has ended."""
@@ -392,8 +456,7 @@ class AsyncRlEval(AsyncRlBase, MinibatchRlEval):
             self.feed.request_evaluation(itr)
             self._write_evaluation(wait=itr < 0 or itr + 1 == self.n_itr or self.max_lead == 0)
         else:
-            self.log_diagnostics(itr, [], 0.0)
-            self._tell("on_log", dict(self._last_row))
+            self._log_evaluation(itr, [], 0.0)
 
     def _write_evaluation(self, wait: bool = False) -> None:
         assert self.feed is not None
@@ -406,5 +469,8 @@ class AsyncRlEval(AsyncRlBase, MinibatchRlEval):
         if evaluation is None or self.owes_evaluation:
             return
         self._eval_time_here += waited
-        self.log_diagnostics(self.trained_itr, evaluation, waited)
-        self._tell("on_log", dict(self._last_row))
+        self._log_evaluation(self.trained_itr, evaluation, waited)
+
+    def _log_evaluation(self, itr: int, traj_infos: list[Any], waited_s: float) -> None:
+        self._evaluation = {"eval_traj_infos": traj_infos, "eval_time": waited_s}
+        super()._evaluate_and_log(itr)

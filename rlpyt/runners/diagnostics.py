@@ -47,14 +47,12 @@ def record_waiting(runner: Any, itr: int) -> None:
     """
     elapsed = max(time.monotonic() - runner._last_time, 1e-9)
     waited = runner.feed.learner_waited_s, runner.feed.sampler_waited_s
-    optimizer, sampler = (
-        min(1.0, (now - then) / elapsed) for now, then in zip(waited, runner._waited_at_row)
-    )
+    sampler_waited = waited[1] - runner._waited_at_row[1]
     runner._waited_at_row = waited
     logger.record_tabular("Iteration", runner.opt_itr)
     logger.record_tabular("SamplerIteration", max(itr, 0))
-    logger.record_tabular("OptThrottle", optimizer)
-    logger.record_tabular("SamplerThrottle", sampler)
+    logger.record_tabular("OptThrottle", min(1.0, runner._throttle_time / elapsed))
+    logger.record_tabular("SamplerThrottle", min(1.0, sampler_waited / elapsed))
 
 
 def begin_row(runner: Any, itr: int) -> None:

@@ -309,6 +309,10 @@ class MinibatchRlBase(BaseRunner):
         if logger.get_snapshot_mode() != "none":
             logger.save_itr_params(itr, self.get_itr_snapshot(itr))
 
+    def save_snapshot(self, itr: int) -> None:
+        """Save the snapshot of an iteration."""
+        self.save_itr_snapshot(itr)
+
     def save_checkpoint(self, itr: int) -> Any:
         """Save all that a resumed run needs; returns where, or ``None`` if it was not saved.
 
@@ -399,7 +403,7 @@ class MinibatchRlBase(BaseRunner):
             prefix: of the diagnostics' column names.
         """
         if itr >= self.min_itr_learn - 1:
-            self.save_itr_snapshot(max(itr, 0))
+            self.save_snapshot(max(itr, 0))
         now = time.monotonic()
         self._cum_time = now - self._start_time
         with logger.tabular_prefix(prefix):

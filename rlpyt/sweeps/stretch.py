@@ -31,7 +31,7 @@ class EndsAt(Hook):
         """Ask for the end where the next iteration would go too far."""
         is_last = itr + 1 == runner.n_itr
         if not is_last and runner.cum_steps + runner.itr_batch_size > self.steps:
-            runner.save_itr_snapshot(itr)
+            runner.save_snapshot(itr)
             runner.request_stop()
 
 

@@ -32,6 +32,7 @@ from rlpyt.samplers.async_.serial_sampler import AsyncSerialSampler
 from rlpyt.samplers.parallel.cpu.collectors import CpuWaitResetCollector
 from rlpyt.samplers.parallel.gpu.collectors import GpuWaitResetCollector
 from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.context import run_context
 
 T, B, N_ITR = 8, 4, 14
@@ -373,3 +374,62 @@ class Same(Hook):
         (other,) = runner.optimizers.ask("parameters")
         assert own.keys() == other.keys()
         assert all(np.array_equal(own[name].numpy(), other[name]) for name in own)
+
+
+@pytest.mark.parametrize("Runner", [AsyncRl, AsyncRlEval])
+def test_methods_are_called_with_the_arguments_of_rlpyt(Runner, tmp_path):
+    """A runner in the manner of 2019 overrides them, and calls those of its parent."""
+    called = []
+
+    class Own(Runner):
+        def launch_workers(self, n_itr, double_buffer, replay_buffer):
+            called.append(("launch_workers", n_itr))
+            self.launch_sampler(n_itr)
+            self.launch_memcpy(double_buffer, replay_buffer)
+            self.launch_optimizer_workers(n_itr)
+
+        def store_diagnostics(self, itr, sampler_itr, traj_infos, opt_info):
+            called.append(("store_diagnostics", sampler_itr))
+            super().store_diagnostics(itr, sampler_itr, traj_infos, opt_info)
+
+        def log_diagnostics(self, itr, sampler_itr, throttle_time, prefix="Diagnostics/"):
+            with logger.tabular_prefix(prefix):
+                logger.record_tabular("Own", [itr, sampler_itr])
+            assert throttle_time >= 0
+            super().log_diagnostics(itr, sampler_itr, throttle_time, prefix)
+
+        def get_itr_snapshot(self, itr, sampler_itr):
+            return dict(super().get_itr_snapshot(itr, sampler_itr), own=[itr, sampler_itr])
+
+        def save_itr_snapshot(self, itr, sample_itr):
+            called.append(("save_itr_snapshot", sample_itr))
+            super().save_itr_snapshot(itr, sample_itr)
+
+    with run_context(tmp_path, 0, "own", snapshot_mode="last"):
+        runner = run("dqn", Own, AsyncSerialSampler, affinity=ONE, max_lead=0, n_itr=8)
+    assert called[0] == ("launch_workers", 8)
+    assert [itr for name, itr in called if name == "store_diagnostics"] == list(range(8))
+    assert [itr for name, itr in called if name == "save_itr_snapshot"] == [3, 5, 7]
+    last = rows_of(tmp_path)[-1]
+    assert last["Diagnostics/Own"] == f"[{runner.opt_itr}, 7]"
+    assert last["Diagnostics/CumSteps"] == str(8 * T * B)
+    assert torch.load(tmp_path / "params.pkl")["own"] == [runner.opt_itr, 7]
+
+
+def test_processes_of_a_sampler_that_are_not_called_say_what_runs():
+    settings = dict(EnvCls=make, env_kwargs=dict(id="CartPole-v1"), batch_T=2, batch_B=2)
+
+    class Own(AsyncGpuSampler):
+        def action_server_process(
+            self, rank, env_ranks, double_buffer_slice, affinity, seed, n_envs_list
+        ):
+            super().action_server_process(
+                rank, env_ranks, double_buffer_slice, affinity, seed, n_envs_list
+            )
+
+    with pytest.warns(UserWarning, match="Own.action_server_process is not called"):
+        sampler = Own(**settings)
+    with pytest.raises(NotImplementedError, match="Set SamplerCls"):
+        sampler.action_server_process(0, [0], None, {}, 0, [1])
+    with pytest.raises(NotImplementedError, match="initialize"):
+        sampler.launch_workers(None, {}, 0, [1])
