@@ -5,6 +5,10 @@ from typing import Any
 from rlpyt.replays.buffer import ReplayBuffer
 from rlpyt.replays.frame_storage import FrameStorage
 
+BufferSamples: Any = (
+    None  # rlpyt's name for the class of the stored rows, ``None`` as at its import
+)
+
 
 class FrameBufferMixin(ReplayBuffer):
     """Observations [C, ...] are stacks of C frames, oldest first; each frame is kept once."""

@@ -19,7 +19,13 @@ from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.console import colorize
 from rlpyt.utils.logging.logger import Logger
 from rlpyt.utils.logging.sinks import CallbackSink
-from rlpyt.utils.logging.tabulate import tabulate
+from rlpyt.utils.logging.tabulate import (
+    DataRow,
+    Line,
+    TableFormat,
+    simple_separated_format,
+    tabulate,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -438,3 +444,28 @@ def test_tables_are_aligned():
     assert tabulate([]) == ""
     with pytest.raises(ValueError, match="tablefmt='html'"):
         tabulate([], tablefmt="html")
+
+
+def test_tables_have_the_lines_of_their_format():
+    line, row = Line("+", "-", "+", "+"), DataRow("|", "|", "|")
+    grid = TableFormat(line, Line("+", "=", "+", "+"), line, line, row, row, padding=1)
+    assert tabulate([("a", 1), ("b", 22)], ["x", "n"], tablefmt=grid).splitlines() == [
+        "+---+----+",
+        "| x |  n |",
+        "+===+====+",
+        "| a |  1 |",
+        "+---+----+",
+        "| b | 22 |",
+        "+---+----+",
+    ]
+    separated = simple_separated_format("\t")
+    assert tabulate([["foo", 1], ["spam", 23]], tablefmt=separated) == "foo \t 1\nspam\t23"
+
+
+def test_the_table_on_the_terminal_is_that_of_the_current_logger(fresh_logger, capsys):
+    assert logger.table_printer is fresh_logger.table_printer
+    logger.set_log_tabular_only(True)
+    dump(Loss=0.5)
+    assert logger.table_printer.headers == ["Loss"] and "0.5" in capsys.readouterr().out
+    with pytest.raises(AttributeError, match="no attribute 'table_printers'"):
+        _ = logger.table_printers

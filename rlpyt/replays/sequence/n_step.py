@@ -6,6 +6,8 @@ from rlpyt.replays.batch import Sequences as SamplesFromReplay  # noqa: F401  (r
 from rlpyt.replays.n_step import BaseNStepReturnBuffer
 from rlpyt.replays.window import SequenceWindow
 
+SamplesToBuffer: Any = None  # rlpyt's name for the class of the stored rows, ``None`` as there
+
 
 class SequenceNStepReturnBuffer(BaseNStepReturnBuffer):
     """Gives out sequences [T, B].

@@ -1,10 +1,10 @@
 """Workers behind action servers, beside the optimizer; one server for each GPU."""
 
+import warnings
 from typing import Any, NoReturn
 
 from rlpyt.samplers.async_.base import AsyncParallelSamplerMixin
 from rlpyt.samplers.async_.collectors import DbGpuResetCollector
-from rlpyt.samplers.host import host_main
 from rlpyt.samplers.parallel.gpu.collectors import GpuEvalCollector
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 
@@ -27,16 +27,45 @@ class AsyncGpuSamplerBase(AsyncParallelSamplerMixin):
     ) -> None:
         kwargs.update(CollectorCls=CollectorCls, eval_CollectorCls=eval_CollectorCls)
         super().__init__(*args, **kwargs)
+        for name in ("action_server_process", "launch_workers"):
+            if getattr(type(self), name) is not getattr(AsyncGpuSamplerBase, name):
+                warnings.warn(
+                    f"{type(self).__name__}.{name} is not called: servers run SamplerCls "
+                    "(rlpyt.samplers.host.Host). Change a subclass of GpuSampler instead.",
+                    stacklevel=2,
+                )
 
-    action_server_process = staticmethod(host_main)  # what a server's process runs
+    def action_server_process(
+        self,
+        rank: int,
+        env_ranks: Any,
+        double_buffer_slice: Any,
+        affinity: Any,
+        seed: int | None,
+        n_envs_list: Any,
+    ) -> NoReturn:
+        """rlpyt's loop of a server's process.
 
-    def launch_workers(self, *args: Any, **kwargs: Any) -> NoReturn:
+        Raises:
+            NotImplementedError: always; ``samplers.host.Host`` runs ``SamplerCls`` in the process.
+        """
+        raise NotImplementedError(
+            "action_server_process is not used any more: a server's process runs SamplerCls "
+            "(rlpyt.samplers.host.Host). Set SamplerCls to a subclass of GpuSampler to change it."
+        )
+
+    def launch_workers(
+        self, double_buffer_slice: Any, affinity: Any, seed: int | None, n_envs_list: Any
+    ) -> NoReturn:
         """rlpyt's way to start workers from a server.
 
         Raises:
-            NotImplementedError: always; the ``GpuSampler`` in the server's process starts them.
+            NotImplementedError: always; the ``SamplerCls`` in the server's process starts them.
         """
-        raise NotImplementedError("servers start their workers by themselves (samplers.host).")
+        raise NotImplementedError(
+            "launch_workers is not used any more: the SamplerCls in the server's process starts "
+            "its workers in initialize."
+        )
 
     def shutdown_workers(self) -> None:
         """End servers and workers."""

@@ -3,6 +3,8 @@
 from rlpyt.samplers.layout import SamplerLayout
 from rlpyt.samplers.sampler import Sampler
 
+EVAL_TRAJ_CHECK = 0.1  # seconds; rlpyt looked for finished evaluation episodes so often
+
 
 class ParallelSamplerBase(Sampler):
     """A sampler whose environments live in worker processes."""

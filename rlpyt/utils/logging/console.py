@@ -1,7 +1,12 @@
-"""What the logger does on a terminal: colours, lines that survive a broken pipe, live tables."""
+"""What the logger does on a terminal: colours, lines that survive a broken pipe, live tables.
+
+Also questions to the user, and values of scripts that the command line replaces (``tweak``).
+"""
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
 import shutil
 import sys
@@ -152,11 +157,30 @@ class SimpleMessage(ContextDecorator):
         self.logger(f"{self.msg}: {outcome} in {time.monotonic() - self.start_s:.3f} s")
 
 
+MESSAGE_DEPTH = 0  # how many ``Message`` blocks have been entered and not left
+
+
 class Message(SimpleMessage):
-    """A ``SimpleMessage`` on standard output."""
+    """A ``SimpleMessage`` on standard output, indented by how many others it is in."""
 
     def __init__(self, msg: str) -> None:
-        super().__init__(msg)
+        super().__init__(msg, lambda s: log("  " * MESSAGE_DEPTH + s))
+
+    def __enter__(self) -> Message:
+        global MESSAGE_DEPTH
+        super().__enter__()
+        MESSAGE_DEPTH += 1
+        return self
+
+    def __exit__(
+        self,
+        etype: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        global MESSAGE_DEPTH
+        MESSAGE_DEPTH -= 1
+        super().__exit__(etype, error, traceback)
 
 
 def prefix_log(prefix: str, logger: Callable[[str], None] = log) -> Callable[[str], None]:
@@ -173,3 +197,123 @@ def tee_log(file_name: str) -> Callable[[str], None]:
             file.write(f"{s}\n")
 
     return write
+
+
+def query_yes_no(question: str, default: str | None = "yes") -> bool:
+    """Ask on the terminal until the answer is yes or no.
+
+    Args:
+        question: printed before the choices.
+        default: "yes" or "no", what an empty answer means; ``None``: ask again.
+
+    Raises:
+        ValueError: ``default`` is something else.
+        EOFError: standard input has ended, and there is no default.
+    """
+    choices = {"yes": "[Y/n]", "no": "[y/N]", None: "[y/n]"}
+    if default not in choices:
+        raise ValueError(f"default must be 'yes', 'no' or None, got {default!r}.")
+    while True:
+        try:
+            answer = input(f"{question} {choices[default]} ").strip().lower()
+        except EOFError:
+            if default is None:
+                raise
+            answer = ""
+        answer = answer or default or ""
+        if answer and "yes".startswith(answer):
+            return True
+        if answer and "no".startswith(answer):
+            return False
+        log("Please answer yes or no.")
+
+
+def collect_args() -> dict[str, str]:
+    """Return the command line's ``--name value`` and ``--name=value`` as ``{name: value}``.
+
+    Hyphens in names are underscores; a name without a value has the value "True".
+    """
+    found: dict[str, str] = {}
+    name = ""
+    for word in sys.argv[1:]:
+        if word.startswith("--"):
+            name, _, value = word[2:].partition("=")
+            name = name.replace("-", "_")
+            found[name] = value or "True"
+        elif name:
+            found[name] = word
+            name = ""
+    return found
+
+
+def type_hint(arg_name: str, arg_type: Callable[[str], Any]) -> Callable[[Any], Any]:
+    """Return a decorator that says what type ``tweakfun`` makes of an argument's text."""
+
+    def decorate(fun: Any) -> Any:
+        fun.type_hints = {**getattr(fun, "type_hints", {}), arg_name: arg_type}
+        return fun
+
+    return decorate
+
+
+def tweak(fun_or_val: Any, identifier: str | None = None) -> Any:
+    """Replace a value, or a function's arguments, by those of the command line.
+
+    See ``tweakval`` and, for functions and classes, ``tweakfun``.
+    """
+    if callable(fun_or_val):
+        return tweakfun(fun_or_val, identifier)
+    if identifier is None:
+        raise ValueError("tweak needs the name of the value. Call tweak(value, 'name').")
+    return tweakval(fun_or_val, identifier)
+
+
+def tweakval(val: Any, identifier: str) -> Any:
+    """Return the value of ``--identifier`` on the command line, or ``val`` if it has none.
+
+    Raises:
+        ValueError: the text is no value of the type of ``val``.
+    """
+    text = collect_args().get(identifier.replace("-", "_"))
+    return val if text is None else _converted(text, type(val), identifier)
+
+
+def tweakfun(fun: Callable[..., Any], alt: str | None = None) -> Callable[..., Any]:
+    """Return ``fun`` with the arguments that the command line gives as ``--name-argument value``.
+
+    They replace those of the caller, as the type of a ``type_hint``, or else of the default or the
+    replaced value.
+
+    Args:
+        fun: a function or class.
+        alt: the name on the command line; ``None``: that of ``fun``.
+    """
+    prefix = (alt or fun.__name__).replace("-", "_").lower() + "_"
+    signature = inspect.signature(fun)
+
+    @functools.wraps(fun)
+    def tweaked(*args: Any, **kwargs: Any) -> Any:
+        bound = signature.bind_partial(*args, **kwargs)
+        given = collect_args()
+        for name, parameter in signature.parameters.items():
+            text = given.get((prefix + name).lower())
+            if text is not None:
+                example = bound.arguments.get(name, parameter.default)
+                hint = getattr(fun, "type_hints", {}).get(name, type(example))
+                bound.arguments[name] = _converted(text, hint, prefix + name)
+        return fun(*bound.args, **bound.kwargs)
+
+    return tweaked
+
+
+def _converted(text: str, kind: Any, name: str) -> Any:
+    if kind is bool:
+        if text.lower() not in ("true", "1", "false", "0"):
+            raise ValueError(f"--{name} must be True or False, got {text!r}.")
+        return text.lower() in ("true", "1")
+    if kind in (type(None), type):  # no example: the text itself
+        return text
+    try:
+        return kind(text)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"--{name} must be of type {kind.__name__}, got {text!r}.") from error

@@ -34,7 +34,7 @@ class Logger:
         self._log_tabular_only = False
         self._disable_prefix = False
         self._terminal = Guarded(Terminal(), "terminal")
-        self._table_printer = TerminalTablePrinter()
+        self.table_printer = TerminalTablePrinter()
         self._prefixes: list[str] = []
         self._tabular_prefixes: list[str] = []
         self._texts: dict[str, Guarded] = {}
@@ -142,7 +142,7 @@ class Logger:
         if not row or self._disabled or self._tabular_disabled:
             return row
         if self._console and self._log_tabular_only:
-            self._table_printer.print_tabular(list(row.items()))
+            self.table_printer.print_tabular(list(row.items()))
         for line in tabulate(row.items()).splitlines():
             self.log(line, *args, **kwargs)
         for output in [*self._tables.values(), *self._sinks]:

@@ -44,6 +44,13 @@ def use(logger: Logger) -> Iterator[Logger]:
         _current = before
 
 
+def __getattr__(name: str) -> TerminalTablePrinter:
+    """Return the current logger's ``table_printer``."""
+    if name == "table_printer":
+        return _current.table_printer
+    raise AttributeError(f"module {__name__} has no attribute {name!r}.")
+
+
 def _of_current(method: Callable[Concatenate[Logger, P], R]) -> Callable[P, R]:
     """Make a module function of a method: same arguments, for the logger that is current then."""
     name = method.__name__

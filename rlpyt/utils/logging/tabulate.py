@@ -4,15 +4,63 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
-from typing import Any
+from typing import Any, NamedTuple
 
-tabulate_formats = ["plain", "simple"]
+
+class Line(NamedTuple):
+    """A horizontal line of a table."""
+
+    begin: str
+    hline: str
+    sep: str
+    end: str
+
+
+class DataRow(NamedTuple):
+    """What stands around and between the cells of a row."""
+
+    begin: str
+    sep: str
+    end: str
+
+
+class TableFormat(NamedTuple):
+    """The look of a table; lines are ``None`` where there are none.
+
+    ``padding`` is the number of spaces on both sides of a cell. Lines that ``with_header_hide``
+    names are left out of tables with headers.
+    """
+
+    lineabove: Line | None
+    linebelowheader: Line | None
+    linebetweenrows: Line | None
+    linebelow: Line | None
+    headerrow: DataRow
+    datarow: DataRow
+    padding: int
+    with_header_hide: Sequence[str] | None = None
+
+
+_ROW, _DASHES = DataRow("", "  ", ""), Line("", "-", "  ", "")
+_FORMATS = {
+    "plain": TableFormat(None, None, None, None, _ROW, _ROW, 0),
+    "simple": TableFormat(
+        _DASHES, _DASHES, None, _DASHES, _ROW, _ROW, 0, ["lineabove", "linebelow"]
+    ),
+}
+tabulate_formats = sorted(_FORMATS)
+
+
+def simple_separated_format(separator: str) -> TableFormat:
+    """Return a format with ``separator`` between the columns, and no lines."""
+    row = DataRow("", separator, "")
+    return TableFormat(None, None, None, None, row, row, 0)
 
 
 def tabulate(
     tabular_data: Iterable[Sequence[Any]],
     headers: Sequence[str] = (),
-    tablefmt: str = "simple",
+    tablefmt: str | TableFormat = "simple",
     floatfmt: str = "g",
     numalign: str | None = "right",
     stralign: str | None = "left",
@@ -24,7 +72,7 @@ def tabulate(
         tabular_data: rows of cells; short rows are filled up with ``missingval``.
         headers: column titles, or none.
         tablefmt: "simple" draws a line of dashes under the titles (or round a table without any),
-            "plain" draws none.
+            "plain" draws none; or a ``TableFormat``.
         floatfmt: format of float cells.
         numalign, stralign: "left", "right" or "center", for columns of numbers and of text;
             "decimal" is taken as "right", None as "left".
@@ -34,10 +82,11 @@ def tabulate(
         The table, its lines joined by newlines, without a newline at the end.
 
     Raises:
-        ValueError: ``tablefmt`` is not one of ``tabulate_formats``.
+        ValueError: ``tablefmt`` is not one of ``tabulate_formats``, and no ``TableFormat``.
     """
-    if tablefmt not in tabulate_formats:
+    if isinstance(tablefmt, str) and tablefmt not in _FORMATS:
         raise ValueError(f"tablefmt={tablefmt!r} is unknown; use one of {tabulate_formats}.")
+    look = _FORMATS[tablefmt] if isinstance(tablefmt, str) else tablefmt
 
     rows = [list(row) for row in tabular_data]
     titles = [str(title) for title in headers]
@@ -50,12 +99,33 @@ def tabulate(
         align = numalign if numeric else stralign
         title = titles[j : j + 1] or ([""] if titles else [])
         columns.append(_aligned(title + texts, align))
+    return "\n".join(_drawn(look, columns, bool(titles))) if columns else ""
 
-    lines = [list(line) for line in zip_longest(*columns)]
-    if tablefmt == "simple" and lines:
-        dashes = ["-" * len(column[0]) for column in columns]
-        lines = [lines[0], dashes, *lines[1:]] if titles else [dashes, *lines, dashes]
-    return "\n".join("  ".join(line).rstrip() for line in lines)
+
+def _drawn(look: TableFormat, columns: list[list[str]], has_titles: bool) -> list[str]:
+    """Return the lines of a table of aligned columns."""
+    pad = " " * look.padding
+    widths = [len(column[0]) + 2 * look.padding for column in columns]
+    hidden = (look.with_header_hide or ()) if has_titles else ()
+
+    def line(name: str) -> list[str]:
+        form = getattr(look, name)
+        if form is None or name in hidden:
+            return []
+        drawn = form.sep.join(form.hline * width for width in widths)
+        return [f"{form.begin}{drawn}{form.end}".rstrip()]
+
+    def row(cells: Iterable[str], form: DataRow) -> list[str]:
+        text = form.sep.join(pad + cell + pad for cell in cells)
+        return [f"{form.begin}{text}{form.end}".rstrip()]
+
+    rows = list(zip_longest(*columns))
+    lines = line("lineabove")
+    if has_titles:
+        lines += row(rows.pop(0), look.headerrow) + line("linebelowheader")
+    for number, cells in enumerate(rows):
+        lines += (line("linebetweenrows") if number else []) + row(cells, look.datarow)
+    return lines + line("linebelow")
 
 
 def _cell_text(cell: Any, floatfmt: str, missingval: str) -> str:

@@ -2,6 +2,8 @@
 
 from rlpyt.samplers.serving import ActionServer
 
+EVAL_TRAJ_CHECK = 20  # steps; rlpyt looked for finished evaluation episodes so often
+
 
 class AlternatingActionServer(ActionServer):
     """Two groups of workers, one stepping while the other is answered."""
