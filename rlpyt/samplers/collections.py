@@ -52,8 +52,9 @@ class TrajInfo(AttrDict):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.Length = self.NonzeroRewards = 0
-        self.Return = self.DiscountedReturn = 0.0
+        # The order is that of the columns of progress.csv.
+        self.Length, self.Return = 0, 0.0
+        self.NonzeroRewards, self.DiscountedReturn = 0, 0.0
 
     def step(
         self,
