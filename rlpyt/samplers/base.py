@@ -40,12 +40,15 @@ class BaseSampler:
         reset_timeout: the same while it resets one.
         curriculum: a ``rlpyt.curricula.base.Curriculum`` that chooses the task of each training
             episode and hears what came of it; environments must be able to take one.
+        start_method: of worker processes, "forkserver", "spawn" or "fork"; ``None``: see
+            ``rlpyt.utils.processes.start_context``.
 
     Raises:
         TypeError, ValueError: a number is of the wrong kind or out of range.
     """
 
     alternating = False
+    start_method: str | None = None
     mid_batch_reset: bool = True
     TrajInfoCls: Any = TrajInfo
     begun = False  # whether batches were obtained, so that episodes are under way
@@ -69,6 +72,7 @@ class BaseSampler:
         env_timeout: float = 60.0,
         reset_timeout: float = 300.0,
         curriculum: Any = None,
+        start_method: str | None = None,
     ) -> None:
         if curriculum is not None and not isinstance(curriculum, Curriculum):
             raise TypeError(
@@ -77,6 +81,7 @@ class BaseSampler:
             )
         if curriculum is not None and not isinstance(EnvCls, TaskEnvs):
             EnvCls = TaskEnvs(EnvCls, curriculum.space)
+        self.start_method = start_method or self.start_method
         self.EnvCls = EnvCls
         self.curriculum = curriculum
         plain = env_kwargs is None or isinstance(env_kwargs, Mapping)

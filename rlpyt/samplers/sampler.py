@@ -53,7 +53,6 @@ class Sampler(BaseSampler):
 
     layout = SamplerLayout()
     start_timeout_s = 300.0  # for starting a worker and making its environments
-    start_method: str | None = None  # of worker processes; see ``processes.start_context``
     examples: Any = None
     slots: Sequence[Any] = ()
     progress: Any = None  # where this process notes where it stands, if others look (``place``)

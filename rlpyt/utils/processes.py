@@ -36,14 +36,17 @@ def start_context(method: str | None = None) -> Any:
 
     Args:
         method: "forkserver", "spawn" or "fork"; by default ``RLPYT_START_METHOD`` from the
-            environment, else forkserver on Linux and spawn elsewhere.
+            environment, else what the script gave to ``multiprocessing.set_start_method``, else
+            forkserver on Linux and spawn elsewhere.
 
     Raises:
         ValueError: no such method here.
         RuntimeError: fork, after this process has begun to use a GPU.
     """
-    default = "forkserver" if sys.platform.startswith("linux") else "spawn"
-    method = method or os.environ.get("RLPYT_START_METHOD") or default
+    asked = method or os.environ.get("RLPYT_START_METHOD")
+    method = asked or mp.get_start_method(allow_none=True)
+    if method is None or (method == "fork" and not asked and _uses_cuda()):
+        method = "forkserver" if sys.platform.startswith("linux") else "spawn"
     if method not in mp.get_all_start_methods():
         raise ValueError(f"start method '{method}': use one of {mp.get_all_start_methods()}.")
     context = mp.get_context(method)
@@ -131,17 +134,26 @@ def start_child(
     Raises:
         WorkerError: the operating system refuses, because of a limit; the message says which.
     """
+    asked = mp.get_start_method(allow_none=True)
     with refused_clearly(who):
         ours, theirs = context.Pipe()
         try:
-            process = context.Process(target=target, args=(spec, theirs), name=who, daemon=daemon)
+            args = (asked, target, spec, theirs)
+            process = context.Process(target=_run_asked, args=args, name=who, daemon=daemon)
             process.start()
         except BaseException:
             ours.close()
             raise
         finally:
             theirs.close()
+            mp.set_start_method(asked, force=True)  # starting one sets it where nobody had
     return process, ours
+
+
+def _run_asked(asked: str | None, target: Any, spec: Any, pipe: Any) -> None:
+    """Run a child that knows what start method its parent's script asked for, if any."""
+    mp.set_start_method(asked, force=True)
+    target(spec, pipe)
 
 
 @contextlib.contextmanager

@@ -48,7 +48,6 @@ class AsyncSamplerMixin(BaseSampler):
     SamplerCls: Any
     n_slots = 2
     start_timeout_s = 300.0  # for starting a process and making its environments
-    start_method: str | None = None  # see ``processes.start_context``
     _hosts: HostPool | None = None
     _statistics: dict[str, float] | None = None  # the newest, of all hosts together
 
@@ -192,8 +191,9 @@ class AsyncSamplerMixin(BaseSampler):
             env_timeout=self.env_timeout,
             reset_timeout=self.reset_timeout,
             curriculum=self.curriculum,
+            start_method=self.start_method,
         )
-        sampler.start_timeout_s, sampler.start_method = self.start_timeout_s, self.start_method
+        sampler.start_timeout_s = self.start_timeout_s
         return sampler, serialize.loads(self._recipe_agent), self._settings
 
     def _wait(self) -> None:
