@@ -40,6 +40,8 @@ class BaseAgent:
         settings: numbers that the master may change during a run and that workers act by, arrays
             by name; written in place. They lie in shared memory beside the parameters.
         group: which group of environments the agent acts for, see ``attend``.
+        rows: the rows of the next ``step`` or ``value``, as indices into the environments that
+            ``collector_initialize`` named, where a sampler acts in tiles; ``None``: the group's.
     """
 
     recurrent = False
@@ -65,6 +67,7 @@ class BaseAgent:
         self.env_model_kwargs: dict[str, Any] = {}
         self.settings: dict[str, np.ndarray[Any, Any]] = {}
         self.group = 0
+        self.rows: tuple[int, ...] | None = None
         self.mailbox: WeightMailbox | None = None
         self._version = -1  # of what was taken out of it last
         self.policy_updates = 0  # that those parameters have had

@@ -35,6 +35,7 @@ class EsAgent(BaseAgent):
     """
 
     family = "rlpyt.es"
+    acts_by_row = True  # a product for each environment: the same bits beside any others
 
     def __init__(
         self,

@@ -224,6 +224,7 @@ def build_sampler(options: RunOptions, recipe: EnvRecipe) -> Any:
         max_decorrelation_steps=sampler.max_decorrelation_steps,
         TrajInfoCls=recipe.TrajInfoCls,
         curriculum=build_curriculum(options),
+        deterministic_acting=sampler.deterministic_acting,
         **actors,
         **evaluation,
         **collector_kwargs(options),

@@ -207,6 +207,7 @@ def station_specs(
             eval_quota=None if quota is None else quota[mine],
             eval_deterministic=sampler.eval_deterministic,
             tasks=None if tasks is None else tasks[i * rows : (i + 1) * rows],
+            deterministic_acting=sampler.deterministic_acting,
         )
 
     return [spec(i) for i in range(n_stations)]
@@ -233,6 +234,7 @@ def build_server(sampler: Any, specs: list[StationSpec], progress: Any) -> Actio
         eval_deterministic=sampler.eval_deterministic,
         context=start_context(sampler.start_method),
         progress=progress,
+        deterministic_acting=sampler.deterministic_acting,
     )
 
 

@@ -38,6 +38,9 @@ class BaseSampler:
             environments, is taken for hung and ends the run with ``WorkerTimeout``. A warning
             comes before.
         reset_timeout: the same while it resets one.
+        deterministic_acting: act in tiles of a fixed number of rows, so that batches are equal bit
+            for bit for any layout and number of workers, on any CPU. Costs time; see
+            ``samplers.tiles`` and docs/sampling.md.
         curriculum: a ``rlpyt.curricula.base.Curriculum`` that chooses the task of each training
             episode and hears what came of it; environments must be able to take one.
         start_method: of worker processes, "forkserver", "spawn" or "fork"; ``None``: see
@@ -73,6 +76,7 @@ class BaseSampler:
         reset_timeout: float = 300.0,
         curriculum: Any = None,
         start_method: str | None = None,
+        deterministic_acting: bool = False,
     ) -> None:
         if curriculum is not None and not isinstance(curriculum, Curriculum):
             raise TypeError(
@@ -113,6 +117,7 @@ class BaseSampler:
         self.env_timeout = float(env_timeout)
         check_range("reset_timeout", reset_timeout, low=0, open_low=True)
         self.reset_timeout = float(reset_timeout)
+        self.deterministic_acting = bool(deterministic_acting)
         self.mid_batch_reset = getattr(CollectorCls, "mid_batch_reset", True)
         if curriculum is not None and not self.mid_batch_reset:
             raise ValueError(

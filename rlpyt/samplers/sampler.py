@@ -24,6 +24,7 @@ from rlpyt.samplers.layout import Hardware, SamplerLayout, rows_per_worker
 from rlpyt.samplers.pool import WorkerPool
 from rlpyt.samplers.serving import ActionServer
 from rlpyt.samplers.station import Station, StationSpec, runs_in_chunks
+from rlpyt.samplers.tiles import warn_if_untiled
 from rlpyt.utils import serialize
 from rlpyt.utils.buffer import torchify_buffer
 from rlpyt.utils.completion import warn_of_lost_state
@@ -108,6 +109,8 @@ class Sampler(BaseSampler):
         check_arguments(self)
         self.begun = False
         self.agent = checked_agent(agent)
+        if self.deterministic_acting and not slots:  # an asynchronous sampler has said it
+            warn_if_untiled(agent)
         self.seed = make_seed() if seed is None else check_seed(seed)
         self.examples, self.slots = examples, slots
         try:

@@ -23,6 +23,7 @@ from rlpyt.samplers.blocks import null_rows
 from rlpyt.samplers.evaluation import eval_noise
 from rlpyt.samplers.place import STEP, fresh_progress
 from rlpyt.samplers.station import agent_memory, load_agent_memory
+from rlpyt.samplers.tiles import tiled
 from rlpyt.utils.buffer import buffer_from_example, torchify_buffer
 from rlpyt.utils.processes import refused_clearly
 from rlpyt.utils.shared import Arena
@@ -61,6 +62,7 @@ class ActionServer:
         global_B: environments in the whole run.
         context: multiprocessing context in which the workers will be started.
         progress: where to note the step that is served (``samplers.place``).
+        deterministic_acting: act in tiles (``samplers.tiles``).
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class ActionServer:
         eval_deterministic: bool,
         context: Any,
         progress: Any = None,
+        deterministic_acting: bool = False,
     ) -> None:
         self.agent, self.examples, self.slots = agent, examples, slots
         self.progress = fresh_progress() if progress is None else progress
@@ -84,6 +87,8 @@ class ActionServer:
         self.eval_deterministic = eval_deterministic
         self.evaluations = 0
         self._slot = 0
+        self._deterministic_acting = deterministic_acting
+        self._tiled: dict[tuple[int, bool], Any] = {}  # the agent for each group of environments
         self._env_ranks, self._eval_env_ranks = env_ranks, eval_env_ranks
         self._n_groups = n_groups
         self.exchanges = self._build_exchanges(context)
@@ -132,12 +137,18 @@ class ActionServer:
         rows = slice(i * len(ranks), (i + 1) * len(ranks))
         shared = (self._eval_step if evaluation else self.step_buffer_np)[rows]
         step = StepRecord(env_info=None, **dict(shared.items()))
+        agent = self.agent
+        if self._deterministic_acting:
+            key = i, evaluation
+            if key not in self._tiled:
+                self._tiled[key] = tiled(agent, ranks, rows.start)
+            agent = self._tiled[key]
         if evaluation:
             noise = eval_noise(self.seed, self.evaluations, ranks)
-            actions = LocalActions(self.agent, step, noise, None, i)
+            actions = LocalActions(agent, step, noise, None, i)
         else:
             noise = ActionNoise(self.seed, "action", ranks)
-            actions = LocalActions(self.agent, step, noise, self.slots[0][:, rows], i)
+            actions = LocalActions(agent, step, noise, self.slots[0][:, rows], i)
         final = None if evaluation or self._final is None else self._final[rows]
         null_action = self.examples.spaces.action.null_value()
         exchanges = [self.exchanges[worker] for worker in workers]

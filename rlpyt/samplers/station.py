@@ -25,6 +25,7 @@ from rlpyt.samplers.step_checks import (
     float_leaves,
 )
 from rlpyt.samplers.surroundings import Surroundings
+from rlpyt.samplers.tiles import tiled
 from rlpyt.utils.buffer import buffer_from_example, buffer_func
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.completion import completed
@@ -54,6 +55,7 @@ class StationSpec:
     eval_quota: list[int] | None = None
     eval_deterministic: bool = False
     tasks: list[Any] | None = None  # of each environment's first episodes
+    deterministic_acting: bool = False
 
 
 class Station:
@@ -95,7 +97,7 @@ class Station:
             raise
 
     def _build(self) -> None:
-        spec, agent, exchange = self.spec, self.agent, self.exchange
+        spec, exchange = self.spec, self.exchange
         self._make_envs(self.envs, spec.env_kwargs, spec.env_ranks, "env")
         if spec.tasks is not None:  # one each; random steps, which nobody hears of, repeat it
             self.assign_tasks([own[:1] for own in spec.tasks])
@@ -108,7 +110,7 @@ class Station:
             samples_np=self.slots[0],
             batch_T=spec.batch_T,
             TrajInfoCls=traj_info_factory(spec.TrajInfoCls, spec.traj_info_kwargs),
-            agent=agent,
+            agent=self._acting(spec.env_ranks),
             **({} if exchange is None else dict(sync=exchange, step_buffer_np=exchange.step)),
             global_B=spec.global_B,
             env_ranks=spec.env_ranks,
@@ -120,6 +122,12 @@ class Station:
         if self.eval_envs:
             self.eval_collector = self._make_eval_collector()
         self._count_steps_of_foreign_loops()
+
+    def _acting(self, env_ranks: list[int]) -> Any:
+        """The agent as collectors of these environments get it."""
+        if self.agent is None or not self.spec.deterministic_acting:
+            return self.agent
+        return tiled(self.agent, env_ranks)
 
     def _note(self, number: int, value: int, evaluation: bool = False) -> None:
         """Note a number of ``samplers.place``, and which environments it is about."""
@@ -171,12 +179,13 @@ class Station:
     def _make_eval_collector(self) -> Any:
         spec = self.spec
         factory = traj_info_factory(spec.TrajInfoCls, spec.traj_info_kwargs)
+        agent = self._acting(spec.eval_env_ranks)
         self._eval_queue = _ListQueue()
         if "max_trajectories" in _parameters_of(spec.eval_CollectorCls):  # the serial signature
             total = None if spec.eval_quota is None else sum(spec.eval_quota)
             collector = spec.eval_CollectorCls(
                 envs=self.eval_envs,
-                agent=self.agent,
+                agent=agent,
                 TrajInfoCls=factory,
                 max_T=spec.eval_max_T,
                 max_trajectories=total,
@@ -191,7 +200,7 @@ class Station:
                 TrajInfoCls=factory,
                 traj_infos_queue=self._eval_queue,
                 max_T=spec.eval_max_T,
-                agent=self.agent,
+                agent=agent,
                 **shared,
             )
         collector.surroundings = self.surroundings

@@ -55,8 +55,9 @@ def check_sampler(
         CollectorCls: the collection loop; ``None`` leaves the sampler's own.
         batch_T, batch_B, n_workers, n_batches: sizes; workers must divide environments.
         seed: of environments, actions and parameters.
-        exact: whether the batches must equal the serial sampler's bit for bit; ``None`` lets them
-            differ by rounding, as when a network acts for another number of rows at a time.
+        exact: whether the batches must equal the serial sampler's bit for bit, as with exact
+            arithmetic or ``deterministic_acting``; ``None`` lets them differ by rounding, as when a
+            network acts for another number of rows at a time.
         evaluate: whether the sampler can evaluate.
         skip: names of checks (``rlpyt.testing.sampler.CHECKS``) whose findings you know better.
 

@@ -200,14 +200,14 @@ class DqnAgent(EpsilonGreedyAgentMixin, BaseAgent):
         if forward is None:
             return None
         sample, summarize = self.distribution.sample_numpy, self.summarize
-        greedy, group = self._is_greedy(), self.group
+        greedy, group, rows = self._is_greedy(), self.group, self.rows
         epsilons: dict[int, Any] = {}  # by number of environments
 
         def policy(observation: Any, noise: Any) -> tuple[Any, tuple[Any, ...], Any]:
             values = summarize(*forward(observation))
             n = len(noise)
             if n not in epsilons:
-                epsilons[n] = np.float32(0) if greedy else self.epsilon_of(n, group)
+                epsilons[n] = np.float32(0) if greedy else self.epsilon_of(n, group, rows)
             return sample(values, noise, epsilons[n]), (), values
 
         return policy

@@ -61,7 +61,7 @@ class EpsilonGreedyAgentMixin:
         self.eps_sample = eps_init
         self.settings: dict[str, Any] = {**self.settings, "eps_itr": np.zeros(2)}  # type: ignore[has-type]
         self.set_epsilon_itr_min_max(eps_itr_min, eps_itr_max)
-        self._rows: Any = None  # (group, n) whose epsilons the distribution has
+        self._rows: Any = None  # (group, n, rows) whose epsilons the distribution has
 
     @property
     def eps_itr_min(self) -> float:
@@ -135,16 +135,24 @@ class EpsilonGreedyAgentMixin:
             self.fit_epsilon(len(noise))
         super().set_noise(noise)  # type: ignore[misc]
 
-    def epsilon_of(self, n: int, group: int) -> Any:
-        """The epsilons of a group of n environments, for the present mode: float32."""
+    def epsilon_of(self, n: int, group: int, rows: Sequence[int] | None = None) -> Any:
+        """Return the epsilons of n environments for the present mode, float32.
+
+        Args:
+            n: number of environments.
+            group: all environments of this group, see ``attend``.
+            rows: those with these indices instead.
+        """
         if self._mode == "eval" or np.ndim(self.eps_sample) == 0:  # type: ignore[attr-defined]
             return np.float32(self.distribution.epsilon)  # type: ignore[attr-defined]
-        own = np.asarray(self.eps_sample, np.float32)[group * n : (group + 1) * n]
+        eps = np.asarray(self.eps_sample, np.float32)
+        own = eps[group * n : (group + 1) * n] if rows is None else eps[list(rows)]
         return own if len(own) > 1 else own[0]  # of one environment, and for a trial of two
 
     def fit_epsilon(self, n: int) -> None:
         """Let the distribution have the epsilons of the n environments attended to."""
-        rows = (self.group, n)  # type: ignore[attr-defined]
+        rows = (self.group, n, self.rows)  # type: ignore[attr-defined]
         if self._rows != rows:
-            self.distribution.set_epsilon(self.epsilon_of(n, self.group))  # type: ignore[attr-defined]
+            epsilon = self.epsilon_of(n, self.group, self.rows)  # type: ignore[attr-defined]
+            self.distribution.set_epsilon(epsilon)  # type: ignore[attr-defined]
             self._rows = rows

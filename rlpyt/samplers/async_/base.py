@@ -21,6 +21,7 @@ from rlpyt.samplers.base import BaseSampler
 from rlpyt.samplers.host import HostEnvs, HostPool, HostSpec
 from rlpyt.samplers.layout import Hardware, SamplerLayout
 from rlpyt.samplers.pool import Limits
+from rlpyt.samplers.tiles import warn_if_untiled
 from rlpyt.utils import serialize
 from rlpyt.utils.buffer import torchify_buffer
 from rlpyt.utils.processes import start_context, starter_lasts
@@ -77,6 +78,8 @@ class AsyncSamplerMixin(BaseSampler):
         self.shutdown()
         check_arguments(self)
         self.agent = agent = checked_agent(agent)
+        if self.deterministic_acting:
+            warn_if_untiled(agent)
         self.seed = make_seed() if seed is None else check_seed(seed)
         self._settings = dict(
             seed=self.seed,
@@ -192,6 +195,7 @@ class AsyncSamplerMixin(BaseSampler):
             reset_timeout=self.reset_timeout,
             curriculum=self.curriculum,
             start_method=self.start_method,
+            deterministic_acting=self.deterministic_acting,
         )
         sampler.start_timeout_s = self.start_timeout_s
         return sampler, serialize.loads(self._recipe_agent), self._settings

@@ -1,0 +1,46 @@
+"""The number of threads of numpy's matrix products."""
+
+import ctypes
+import functools
+import os
+from pathlib import Path
+from typing import Any
+
+_SETTERS = [
+    f"{prefix}openblas_set_num_threads{suffix}"
+    for prefix in ("scipy_", "")
+    for suffix in ("64_", "_64", "")
+]
+
+
+def use_one_blas_thread() -> bool:
+    """Let numpy's matrix products use one thread in this process.
+
+    With several threads OpenBLAS divides a product into other blocks, and rounds otherwise.
+
+    Returns:
+        False if numpy's library is not an OpenBLAS that can be told, and the environment variable
+        ``OPENBLAS_NUM_THREADS`` is not 1 either.
+    """
+    setter = _setter()
+    if setter is not None:
+        setter(1)
+    return setter is not None or os.environ.get("OPENBLAS_NUM_THREADS") == "1"
+
+
+@functools.cache
+def _setter() -> Any:
+    """OpenBLAS' function that sets the number of threads, in the library that numpy has loaded."""
+    maps = Path("/proc/self/maps")
+    if not maps.exists():
+        return None
+    mapped = {line.split(maxsplit=5)[-1].strip() for line in maps.read_text().splitlines()}
+    paths = [path for path in mapped if "openblas" in Path(path).name]
+    for path in sorted(paths, key=lambda path: "numpy" not in path):  # scipy may have its own
+        library = ctypes.CDLL(path)
+        for name in _SETTERS:
+            if hasattr(library, name):
+                setter = getattr(library, name)
+                setter.argtypes, setter.restype = [ctypes.c_int], None
+                return setter
+    return None

@@ -1,0 +1,64 @@
+"""Two runs of one seed are equal bit for bit in every sampler, and so is a run that was resumed."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).parent))
+from test_matrix import SAMPLERS
+
+from rlpyt.agents.pg.vector import CategoricalLstmAgent, CategoricalMlpAgent
+from rlpyt.envs.gym import make
+from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
+from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.utils.buffer import buffer_func, leaves_of
+
+SIZES = dict(hidden_sizes=[64, 64])
+AGENTS = {
+    "lstm": lambda: CategoricalLstmAgent(model_kwargs=dict(SIZES, lstm_size=32)),
+    "numpy": lambda: CategoricalMlpAgent(model_kwargs=SIZES),
+    "torch": lambda: CategoricalMlpAgent(model_kwargs=SIZES, fast_acting=False),
+}
+
+
+def collect(SamplerCls, agent, state=None, **kwargs):
+    """Two batches from the beginning or from a state, and the state between them."""
+    sampler = SamplerCls(
+        EnvCls=make, env_kwargs=dict(id="CartPole-v1"), batch_T=12, batch_B=6, **kwargs
+    )
+    torch.manual_seed(2)
+    seed = 9 if state is None else 1
+    sampler.initialize(agent, dict(n_workers=2), seed=seed, bootstrap_value=True)
+    try:
+        if state is not None:
+            assert sampler.load_state_dict(state)
+        first = buffer_func(sampler.obtain_samples(0)[0], torch.clone)
+        between = sampler.state_dict()
+        return first, between, buffer_func(sampler.obtain_samples(1)[0], torch.clone)
+    finally:
+        sampler.shutdown()
+
+
+def same(a, b):
+    pairs = zip(leaves_of(a), leaves_of(b), strict=True)
+    return all(x.numpy().tobytes() == y.numpy().tobytes() for x, y in pairs)
+
+
+CASES = [
+    *((SamplerCls, "lstm", False) for SamplerCls in (SerialSampler, *SAMPLERS)),
+    *((SamplerCls, "lstm", True) for SamplerCls in (SerialSampler, CpuSampler, SAMPLERS[2])),
+    *((CpuSampler, "numpy", False), (CpuSampler, "torch", False), (SerialSampler, "numpy", True)),
+]
+
+
+@pytest.mark.parametrize("SamplerCls, name, tiles", CASES)
+def test_repeated_and_resumed_sampling_gives_the_same_bits(SamplerCls, name, tiles):
+    kwargs = dict(deterministic_acting=tiles)
+    first, state, second = collect(SamplerCls, AGENTS[name](), **kwargs)
+    again, _, second_again = collect(SamplerCls, AGENTS[name](), **kwargs)
+    assert same(first, again) and same(second, second_again)
+    assert not same(first.agent.action, second.agent.action)
+    resumed, *_ = collect(SamplerCls, AGENTS[name](), state, **kwargs)
+    assert same(resumed, second)
