@@ -57,8 +57,9 @@ def assert_same_agent(a, b):
     ],
 )
 def test_held_in_step_it_is_the_run_of_one_process(Sampler, recurrent):
-    whole = run(MinibatchRl, SerialSampler, recurrent=recurrent)
-    beside = run(AsyncRl, Sampler, recurrent=recurrent, affinity=ONE, max_lead=0)
+    kwargs = dict(recurrent=recurrent, sampler=dict(deterministic_acting=True))
+    whole = run(MinibatchRl, SerialSampler, **kwargs)
+    beside = run(AsyncRl, Sampler, affinity=ONE, max_lead=0, **kwargs)
     assert_same_agent(whole, beside)
 
 

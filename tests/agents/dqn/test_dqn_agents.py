@@ -252,7 +252,9 @@ def test_recurrent_agent_carries_and_resets_its_state():
     q, _ = agent(*T_inputs, None)
     assert torch.allclose(q[0], first.q, atol=1e-6) and torch.allclose(q[1], second.q, atol=1e-6)
     target_q, _ = agent.target(*T_inputs, None)
-    assert torch.equal(target_q, q) and not target_q.requires_grad
+    assert not target_q.requires_grad  # so torch may take another kernel: equal to rounding
+    rounding = 64 * torch.finfo(torch.float32).eps
+    assert torch.allclose(target_q, q, rtol=rounding, atol=rounding)
 
 
 @pytest.mark.parametrize("Agent", [*IMAGE_AGENTS, AtariR2d1Agent, AtariR2d1AlternatingAgent])
