@@ -19,12 +19,13 @@ STAMP  := $(VENV)/.installed
 EXTRAS := dev,fast,plot,atari,minatar,mujoco,envpool,tensorboard,ray,optuna,slurm
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help install train test test-slow test-gpu lint format bench clean
+.PHONY: help install train test test-slow test-gpu test-portable lint format bench clean
 
 help:
 	@echo "make train [ALGO=ppo ENV=CartPole-v1 ARGS='--steps 100000']   train, evaluate, film"
 	@echo "make test         ruff, mypy and the fast tests (what .ci/run calls)"
 	@echo "make test-slow    learning runs and fault storms; make test-gpu: what needs CUDA"
+	@echo "make test-portable   exactness, layouts, resuming and numerics as on other CPUs (PROFILES='sse avx2')"
 	@echo "make lint         ruff and mypy alone; make format: let ruff rewrite"
 	@echo "make bench        steps per second of sampling and training"
 	@echo "make clean        remove caches and build products (not .venv, not data/)"
@@ -49,6 +50,9 @@ test: lint
 
 test-slow: $(STAMP)
 	$(PYTEST) -m slow --timeout=3600
+
+test-portable: $(STAMP)
+	$(BIN)/python tests/portable.py $(PROFILES) -- -n $(JOBS) --dist loadfile
 
 test-gpu: $(STAMP)
 	$(PYTEST) -m gpu
