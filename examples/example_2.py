@@ -1,9 +1,9 @@
 """Workers and evaluation: the environments run in two processes, and the agent is tested apart.
 
 The sampler's class is all that changes; the batches are the same for any number of workers, up to
-rounding (docs/sampling.md). ``MinibatchRlEval`` stops now and then to run whole episodes in separate
-environments, so ReturnAverage now describes the agent as it is, not the episodes that it learned
-from.
+rounding (docs/sampling.md). ``MinibatchRlEval`` stops now and then to run whole episodes in
+separate environments, so ReturnAverage now describes the agent as it is, not the episodes that it
+learned from.
 
     python examples/example_2.py --n-workers 2
 
