@@ -13,7 +13,7 @@ from rlpyt.agents.action_scale import ActionScale
 from rlpyt.agents.base import AgentStep, BaseAgent
 from rlpyt.agents.building import as_arguments, build_model, with_default_sizes
 from rlpyt.agents.fast import FastPolicy, has_twin, numpy_forward
-from rlpyt.agents.qpg.trial import try_networks
+from rlpyt.agents.qpg.trial import try_critics
 from rlpyt.distributions.gaussian import Gaussian
 from rlpyt.models.ensemble import Ensemble, join_members, split_members
 from rlpyt.models.observation import check_normalized
@@ -126,7 +126,7 @@ class QpgAgent(BaseAgent):
         self._load_initial_critics()
         self._share_statistics()  # so that targets begin with them
         self._build_targets()
-        try_networks(self)
+        try_critics(self)
         parts = self._parts()
         self._observation_only = all(getattr(part, "observation_only", False) for part in parts)
         initial = self.initial_model_state_dict or {}
@@ -294,7 +294,8 @@ class QpgAgent(BaseAgent):
         """Acting through numpy, where ``fast_acting`` is on and model and distribution offer it."""
         if not self.fast_acting or self.device.type != "cpu" or self.recurrent:
             return None
-        ours = type(self).step is QpgAgent.step
+        own = type(self)
+        ours = own.step is QpgAgent.step and own._inputs is QpgAgent._inputs
         forward = numpy_forward(self.model) if ours and has_twin(self.distribution) else None
         if forward is None:
             return None

@@ -8,7 +8,7 @@ import torch
 
 from rlpyt.algos.gradient import check_learning_rate
 from rlpyt.algos.qpg.base import QpgAlgo, frozen
-from rlpyt.algos.qpg.losses import least, squared_errors
+from rlpyt.algos.qpg.losses import check_values, least, squared_errors
 from rlpyt.algos.replaying import SamplesToBuffer  # noqa: F401 (rlpyt's place for it)
 from rlpyt.utils.checks import check_range, whole_number
 from rlpyt.utils.tensor import valid_mean
@@ -115,9 +115,9 @@ class DDPG(QpgAlgo):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """The same, and absolute TD errors [B] without gradient."""
         with torch.no_grad():
-            next_q = least(
-                self.forward(self.agent.target_q_at_mu, *samples.target_inputs), samples.return_
-            )
+            next_q = self.forward(self.agent.target_q_at_mu, *samples.target_inputs)
+            check_values(next_q, samples.return_)
+            next_q = least(next_q, samples.return_)
             y = samples.return_ + self.bootstrap_discount(samples) * next_q
             y = y.clamp(-self.q_target_clip, self.q_target_clip)
         q = self.forward(self.agent.q, *samples.agent_inputs, samples.action)

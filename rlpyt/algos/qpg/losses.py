@@ -11,6 +11,25 @@ from torch import Tensor
 from rlpyt.algos.dqn.quantile_loss import quantile_huber_losses
 
 
+def check_values(q: Tensor, like: Tensor, n_quantiles: int | None = None) -> None:
+    """Check that critics give one value, or N quantiles, for each sample.
+
+    Args:
+        q: of the critics: [B] or [E, B], with N behind where they give quantiles.
+        like: [B].
+        n_quantiles: N; None: they give values.
+
+    Raises:
+        ValueError: `q` has another shape.
+    """
+    each = tuple(like.shape) if n_quantiles is None else (*like.shape, n_quantiles)
+    if tuple(q.shape) != each and tuple(q.shape[1:]) != each:
+        raise ValueError(
+            f"critics must give values of shape {list(each)}, or that of each of E critics, "
+            f"[E, ...], got {list(q.shape)}. Drop a last dimension by squeeze(-1)."
+        )
+
+
 def least(q: Tensor, like: Tensor) -> Tensor:
     """The least of E critics' values [E, B]; of one critic, values in the shape of ``like`` [B]."""
     return q if q.dim() == like.dim() else q.amin(0)

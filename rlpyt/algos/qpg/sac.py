@@ -10,6 +10,7 @@ from rlpyt.algos.optim import Network
 from rlpyt.algos.optim_state import join_members, split_members
 from rlpyt.algos.qpg.base import QpgAlgo, frozen
 from rlpyt.algos.qpg.losses import (
+    check_values,
     quantile_errors,
     soft_target,
     squared_errors,
@@ -243,6 +244,7 @@ class SAC(QpgAlgo):
         """
         y = self.q_target(samples)
         q = self.forward(self.agent.q, *samples.agent_inputs, samples.action)
+        check_values(q, samples.return_, getattr(self.agent, "n_quantiles", None))
         if y.dim() > 1:
             losses, td_abs_errors = quantile_errors(q, y)
             q = q.mean(-1)

@@ -8,6 +8,7 @@ import torch
 
 from rlpyt.algos.optim import Network
 from rlpyt.algos.qpg.base import frozen
+from rlpyt.algos.qpg.losses import check_values
 from rlpyt.algos.qpg.sac import SAC, add_to
 from rlpyt.algos.replaying import SamplesToBuffer  # noqa: F401 (rlpyt's place for it)
 from rlpyt.utils.checks import check_range
@@ -94,6 +95,7 @@ class SAC_V(SAC):
     def q_target(self, samples: Any) -> torch.Tensor:
         """y = R + g V'(s'), [B]."""
         next_v = self.forward(self.agent.target_v, *samples.target_inputs)
+        check_values(next_v, samples.return_)
         bootstrap = self.bootstrap_discount(samples) * next_v
         return self.reward_scale * samples.return_ + bootstrap  # type: ignore[no-any-return]
 

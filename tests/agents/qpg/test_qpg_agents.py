@@ -31,7 +31,7 @@ from parts_qpg import (
 
 from rlpyt.agents.qpg.sac_agent import SacAgent
 from rlpyt.agents.qpg.td3_agent import Td3Agent
-from rlpyt.agents.qpg.trial import try_networks
+from rlpyt.agents.qpg.trial import try_critics
 from rlpyt.envs.toy import CountEnv
 from rlpyt.models.qpg.mlp import QofMuMlpModel
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
@@ -601,11 +601,6 @@ def test_agents_pickle_before_they_are_initialized():
     assert Td3Agent().n_critics == SacAgent().n_critics == 2
 
 
-class Unsqueezed(QofMuMlpModel):
-    def forward(self, *inputs, **kwargs):
-        return super().forward(*inputs, **kwargs).unsqueeze(-1)
-
-
 class SharedEncoder(QofMuMlpModel):
     def __init__(self, *args, n_critics=None, **kwargs):
         super().__init__(*args, n_critics=n_critics, **kwargs)
@@ -615,8 +610,6 @@ class SharedEncoder(QofMuMlpModel):
 @pytest.mark.parametrize(
     "kind,QModelCls,more,said",
     [
-        ("ddpg", Unsqueezed, {}, r"gave values \[3, 1\].*squeeze"),
-        ("sac", Unsqueezed, {}, r"gave values \[2, 3, 1\].*squeeze"),
         ("td3", SharedEncoder, {}, r"encoder\.weight is \[7, 5\]"),
         (
             "sac",
@@ -632,7 +625,7 @@ class SharedEncoder(QofMuMlpModel):
         ),
     ],
 )
-def test_critics_are_tried_out_at_the_door(kind, QModelCls, more, said):
+def test_critics_in_one_model_must_be_independent(kind, QModelCls, more, said):
     agent = AGENTS[kind](q_model_kwargs=dict(hidden_sizes=[8], **more))
     agent.QModelCls = QModelCls
     with pytest.raises(ValueError, match=said):
@@ -648,7 +641,7 @@ def test_trying_out_leaves_no_trace():
     assert all(m.training for m in agent.q_model.modules())
     torch.manual_seed(3)
     with torch.random.fork_rng():
-        try_networks(agent)
+        try_critics(agent)
     assert torch.equal(torch.rand(1), expected)
 
 

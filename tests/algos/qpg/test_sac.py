@@ -1,11 +1,13 @@
 """SAC, with REDQ's and TQC's critics, and SAC with a value network, against plain definitions."""
 
+import contextlib
 import math
 import sys
 import warnings
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
@@ -13,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from parts_qpg import (
     AGENTS,
     NARROW,
+    SIZES,
     SMALL,
     A,
     assert_same_state,
@@ -31,6 +34,7 @@ from parts_qpg import (
 
 from rlpyt.agents.dqn.vector import DqnMlpAgent, R2d1LstmAgent
 from rlpyt.agents.pg.vector import GaussianMlpAgent
+from rlpyt.agents.qpg.ddpg_agent import DdpgAgent
 from rlpyt.algos.qpg.base import frozen
 from rlpyt.algos.qpg.ddpg import DDPG
 from rlpyt.algos.qpg.sac import SAC
@@ -608,3 +612,47 @@ def test_a_replay_ratio_that_gives_no_update_is_warned_of():
         prepared(SAC(**{**SMALL, "replay_ratio": 1e-6}), AGENTS["sac"]())
     with pytest.raises(ValueError, match="replay_ratio"):
         SAC(**{**SMALL, "replay_ratio": float("inf")})
+
+
+class Wide(QofMuMlpModel):
+    """Gives what an algorithm of the user's interprets."""
+
+    def forward(self, *inputs, **kwargs):
+        return super().forward(*inputs, **kwargs).unsqueeze(-1).expand(-1, 6)
+
+
+class Summed(DDPG):
+    def _q_loss(self, samples, valid=None):
+        q = self.agent.q(*samples.agent_inputs, samples.action).sum(-1)
+        errors = (samples.return_ - q) ** 2
+        return errors.mean(), errors.detach()
+
+
+@pytest.mark.parametrize("Algo", [DDPG, Summed])
+def test_values_are_checked_where_they_are_used_and_not_before(Algo):
+    algo = Algo(**SMALL)
+    sampler = prepared(algo, AGENTS["ddpg"](QModelCls=Wide))
+    wrong = pytest.raises(ValueError, match=r"of shape \[16\].*got \[16, 6\].*squeeze")
+    with wrong if Algo is DDPG else contextlib.nullcontext():
+        for itr in range(4):
+            algo.optimize_agent(itr, sampler.obtain_samples(itr)[0])
+    assert (algo.update_counter > 0) == (Algo is Summed)
+
+
+class Doubling(DdpgAgent):
+    """Shows its networks each observation twice."""
+
+    def make_env_to_model_kwargs(self, env_spaces):
+        size = 2 * int(np.prod(env_spaces.observation.shape))
+        return {**super().make_env_to_model_kwargs(env_spaces), "observation_shape": (size,)}
+
+    def _inputs(self, observation, prev_action, prev_reward):
+        return super()._inputs(torch.cat([observation] * 2, -1), prev_action, prev_reward)
+
+
+def test_an_agent_may_change_observations_before_its_networks_see_them():
+    algo = DDPG(**SMALL)
+    sampler = prepared(algo, Doubling(**SIZES))
+    for itr in range(4):
+        algo.optimize_agent(itr, sampler.obtain_samples(itr)[0])
+    assert algo.update_counter > 0
