@@ -104,12 +104,13 @@ class GradientStep:
             self.optimizer = OptimCls(self.parameters, lr=learning_rate, **kwargs)
         except (TypeError, ValueError) as error:
             settings = dict(optim_kwargs or {}, lr=learning_rate)
-            raise ValueError(f"{OptimCls.__name__} refuses {settings}: {error}") from error
+            name = getattr(OptimCls, "__name__", OptimCls)
+            raise ValueError(f"{name} refuses {settings}: {error}") from error
         self._begun: set[str] = set()  # networks that had a gradient
 
     def _check_members(self, OptimCls: type[Any]) -> None:
         joined = [n.name for n in self.networks if n.n_members is not None]
-        if joined and issubclass(OptimCls, torch.optim.Adafactor):
+        if joined and is_optimizer(OptimCls, torch.optim.Adafactor):
             raise ValueError(
                 f"{OptimCls.__name__} keeps statistics of whole rows and columns, which would mix "
                 f"the networks that are one model here ({', '.join(joined)}); use another OptimCls."
@@ -223,20 +224,29 @@ def total_norm(gradients: list[torch.Tensor]) -> torch.Tensor:
     return torch.linalg.vector_norm(torch.cat([g.reshape(-1) for g in gradients]))  # type: ignore[no-any-return]
 
 
+def is_optimizer(OptimCls: Any, *classes: type[Any]) -> bool:
+    """Return True if OptimCls, or what a ``functools.partial`` calls, is one of these classes."""
+    OptimCls = getattr(OptimCls, "func", OptimCls)
+    return isinstance(OptimCls, type) and issubclass(OptimCls, classes)
+
+
 def checked_arguments(OptimCls: Any, optim_kwargs: dict[str, Any] | None) -> dict[str, Any]:
     """The arguments of an optimizer beside parameters and learning rate.
 
     The fused implementation is added where the class has one and nothing else was asked for.
 
     Raises:
-        TypeError: the optimizer is no class, or does not take an argument; the message names both.
+        TypeError: the optimizer cannot be called, or does not take an argument; the message names
+            both.
         ValueError: it is one that cannot be used here.
     """
-    if not isinstance(OptimCls, type):
+    if not callable(OptimCls):
         raise TypeError(
             f"OptimCls={OptimCls!r:.80} must be a class such as torch.optim.Adam; its arguments "
             "are optim_kwargs."
         )
+    if not isinstance(OptimCls, type):  # a function or partial of the user's, which checks its own
+        return dict(optim_kwargs or {})
     for unusable, why in UNUSABLE.items():
         if issubclass(OptimCls, unusable):
             raise ValueError(f"OptimCls={OptimCls.__name__} cannot be used here: it {why}.")

@@ -145,7 +145,7 @@ class ReplayAlgo(GradientAlgo):
         return {"null_action": null} if np.any(null) else {}
 
     def check_replay(self) -> None:
-        """Warn of a replay that keeps void rows; raise ValueError if it cannot be saved."""
+        """Warn of a replay that keeps void rows, or cannot be saved though it should be."""
         if not self.mid_batch_reset and not self._is_ours():
             warnings.warn(
                 f"{type(self.replay_buffer).__name__} is not a ReplayBuffer of rlpyt, so rows in "
@@ -153,9 +153,9 @@ class ReplayAlgo(GradientAlgo):
                 "with mid_batch_reset, such as CpuResetCollector."
             )
         if self.save_replay and not self._can_be_saved():
-            raise ValueError(
-                f"save_replay=True, but {type(self.replay_buffer).__name__} cannot be saved: it "
-                "needs state_dict() and load_state_dict(state)."
+            warnings.warn(
+                f"save_replay=True, but {type(self.replay_buffer).__name__} has no state_dict() "
+                "and load_state_dict(state): checkpoints are without it."
             )
 
     # What to store.
@@ -334,7 +334,7 @@ class ReplayAlgo(GradientAlgo):
         if self.save_replay is None:
             size = getattr(self.replay_buffer, "nbytes", SMALL_REPLAY + 1)
             return self._can_be_saved() and size <= SMALL_REPLAY
-        return bool(self.save_replay)
+        return bool(self.save_replay) and self._can_be_saved()
 
 
 def null_action_of(agent: Any) -> Any:

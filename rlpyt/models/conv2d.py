@@ -1,5 +1,6 @@
 """Convolutional networks."""
 
+import warnings
 from collections.abc import Callable, Sequence
 
 import torch
@@ -22,10 +23,10 @@ class Conv2dModel(nn.Module):
         paddings: of each layer; ``None`` is 0 everywhere.
         nonlinearity: class of the nonlinearity.
         use_maxpool: convolve with stride 1, then downsample by max-pooling with the given stride.
-        head_sizes: not possible without the image's shape; use `Conv2dHeadModel`.
+        head_sizes: ignored, with a warning; use `Conv2dHeadModel`.
 
     Raises:
-        ValueError: the lists differ in length, or head_sizes is given.
+        ValueError: the lists differ in length.
     """
 
     def __init__(
@@ -41,9 +42,9 @@ class Conv2dModel(nn.Module):
     ) -> None:
         super().__init__()
         if head_sizes is not None:
-            raise ValueError(
-                f"head_sizes={head_sizes!r}: a head needs the image's height and width; use "
-                "Conv2dHeadModel(image_shape, ..., hidden_sizes=...)."
+            warnings.warn(
+                f"head_sizes={head_sizes!r} is ignored: a head needs the image's height and width. "
+                "Use Conv2dHeadModel(image_shape, ..., hidden_sizes=...)."
             )
         paddings = [0] * len(channels) if paddings is None else paddings
         lengths = [len(x) for x in (channels, kernel_sizes, strides, paddings)]

@@ -40,8 +40,8 @@ class MinibatchRlBase(BaseRunner):
         n_steps: environment steps to run, rounded down to whole batches; at least one is run.
         seed: of everything random in the run; drawn if ``None``, and logged.
         affinity: hardware of the run, see ``samplers.layout.Hardware.of``.
-        log_interval_steps: environment steps between rows of progress.csv; the last iteration
-            always writes one.
+        log_interval_steps: environment steps between rows of progress.csv, at least one batch; the
+            last iteration always writes one.
         checkpoint_dir: where checkpoints go; by default ``checkpoint`` in the logger's directory.
         checkpoint_interval_steps: environment steps between checkpoints; ``None``: at the end and
             when stopped, by a signal or the death of a worker.
@@ -76,7 +76,7 @@ class MinibatchRlBase(BaseRunner):
         self.n_steps = whole_number("n_steps", n_steps, 1)
         self.seed = None if seed is None else check_seed(seed)
         self.affinity = affinity
-        self.log_interval_steps = whole_number("log_interval_steps", log_interval_steps, 1)
+        self.log_interval_steps = whole_number("log_interval_steps", log_interval_steps, 0)
         self.checkpoint_dir = checkpoint_dir
         self.checkpoint_interval_steps = checkpoint_interval_steps
         self.resume_from = resume_from

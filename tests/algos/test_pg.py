@@ -307,12 +307,17 @@ def test_bad_hyperparameters_are_refused(kwargs, error, message):
 
 @pytest.mark.parametrize(
     "Agent,Model,pieces",
-    [(CategoricalPgAgent, TinyModel, "28; try minibatches=2"),
-     (RecurrentCategoricalPgAgent, TinyRnn, "4; try minibatches=2")],
+    [(CategoricalPgAgent, TinyModel, "28: each epoch has 3 minibatches of 9, and leaves out 1"),
+     (RecurrentCategoricalPgAgent, TinyRnn, "4: each epoch has 4 minibatches of 1, and leaves")],
 )  # fmt: skip
-def test_minibatches_must_divide_the_batch(Agent, Model, pieces):
-    with pytest.raises(ValueError, match=f"minibatches=3 must divide .* = {pieces}"):
-        sample(Agent, Model, PPO(minibatches=3))
+def test_of_minibatches_that_do_not_divide_the_batch_whole_ones_are_taken(Agent, Model, pieces):
+    algo = PPO(minibatches=3, epochs=2)
+    with pytest.warns(UserWarning, match=f"minibatches=3 does not divide .* = {pieces}"):
+        _, samples = sample(Agent, Model, algo)
+    algo.optimize_agent(0, samples)
+    assert algo.update_counter == 2 * (3 if Agent is CategoricalPgAgent else 4)
+    with pytest.raises(ValueError, match="minibatches=29 must be at most"):
+        sample(Agent, Model, PPO(minibatches=29))
 
 
 def test_unknown_optimizer_argument_is_named():

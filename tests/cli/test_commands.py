@@ -135,12 +135,12 @@ def test_resume_goes_on_and_refuses_when_all_is_done(tmp_path, capsys):
 
 
 def test_a_configuration_of_another_algorithm_is_not_mistaken_for_this_one(trained, capsys):
-    own = ["--config", str(trained), "--algo.minibatches", "7"]
+    own = ["--config", str(trained), "--algo.minibatches", "999"]
     assert rlpyt_command("train", "td3", "Pendulum-v1", *own) == 2
     err = capsys.readouterr().err
     assert "is a run of ppo on CartPole-v1; td3 Pendulum-v1 was asked for" in err
     assert rlpyt_command("train", "ppo", "CartPole-v1", *own) == 2
-    assert "minibatches=7" in capsys.readouterr().err
+    assert "minibatches=999" in capsys.readouterr().err
 
 
 def test_a_refused_resume_changes_nothing(trained, tmp_path, capsys):
@@ -220,7 +220,7 @@ def test_the_default_directory_is_below_data(tmp_path, monkeypatch, capsys):
         (["train", "ppo", "CartPole-v1", "--torch-threads", "-1"], ["torch_threads=-1"]),
         (["train", "ppo", "CartPole-v1", "--env-args", '{"bogus": 1}'], ["'bogus'"]),
         (["train", "ppo", "CartPole-v1", "--agent.model", '{"bogus": 1}'], ["'bogus'"]),
-        (["train", "ppo", "CartPole-v1", "--algo.minibatches", "7"], ["minibatches=7"]),
+        (["train", "ppo", "CartPole-v1", "--algo.minibatches", "999"], ["minibatches=999"]),
         (
             ["train", "ppo", "CartPole-v1", "--agent.hidden-sizes", "0"],
             ["hidden_sizes=[0]", "size=0"],

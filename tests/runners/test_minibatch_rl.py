@@ -199,7 +199,7 @@ def test_subclass_hooks_of_old_code_are_called(tmp_path):
         (dict(n_itr=0), ValueError, "n_steps=0"),
         (dict(seed=-1), ValueError, "seed=-1"),
         (dict(seed=1.5), TypeError, "seed must be an integer"),
-        (dict(log_interval_steps=0), ValueError, "log_interval_steps=0"),
+        (dict(log_interval_steps=-1), ValueError, "log_interval_steps=-1"),
     ],
 )
 def test_bad_arguments_are_refused(kwargs, error, message):

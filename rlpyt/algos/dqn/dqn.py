@@ -8,6 +8,7 @@ import torch
 
 from rlpyt.algos.dqn.losses import greedy_value, huber
 from rlpyt.algos.off_policy import OffPolicyAlgo
+from rlpyt.algos.optim import is_optimizer
 from rlpyt.algos.replaying import SamplesToBuffer, thinned  # noqa: F401 (rlpyt's place for it)
 from rlpyt.errors import NonFiniteError
 from rlpyt.utils.checks import check_range, true_or_false, whole_number
@@ -68,7 +69,7 @@ class DQN(OffPolicyAlgo):
         all units of a layer below zero for good (seen on Pong).
         """
         arguments = super().optimizer_arguments()
-        if issubclass(self.OptimCls, torch.optim.Adam | torch.optim.AdamW):
+        if is_optimizer(self.OptimCls, torch.optim.Adam, torch.optim.AdamW):
             arguments.setdefault("eps", self.adam_eps)
         return arguments
 

@@ -1,5 +1,6 @@
 """Proximal policy optimization (Schulman et al. 2017), with clipped likelihood ratios."""
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -51,6 +52,9 @@ class PPO(PolicyGradientAlgo):
     def initialize(self, *args: Any, **kwargs: Any) -> None:
         """Build the optimizer and check that minibatches fit the batch.
 
+        Minibatches of which the batch is no multiple are cut as long as they are whole; what
+        remains of each epoch's order is left out, with a warning.
+
         Raises:
             ValueError: there are more minibatches than can be cut.
         """
@@ -58,11 +62,17 @@ class PPO(PolicyGradientAlgo):
         T, B = self.batch_spec
         pieces = B if self.agent.recurrent else T * B
         what = "batch_B (environments)" if self.agent.recurrent else "batch_T * batch_B"
-        if self.minibatches > pieces or pieces % self.minibatches:
-            near = [m for m in range(1, pieces + 1) if pieces % m == 0]
-            nearest = min(near, key=lambda m: abs(m - self.minibatches))
+        if self.minibatches > pieces:
             raise ValueError(
-                f"minibatches={self.minibatches} must divide {what} = {pieces}; try "
+                f"minibatches={self.minibatches} must be at most {what} = {pieces}. Take fewer."
+            )
+        size, rest = divmod(pieces, self.minibatches)
+        if rest and self.rank == 0:
+            divisors = [m for m in range(1, pieces + 1) if pieces % m == 0]
+            nearest = min(divisors, key=lambda m: abs(m - self.minibatches))
+            warnings.warn(
+                f"minibatches={self.minibatches} does not divide {what} = {pieces}: each epoch "
+                f"has {pieces // size} minibatches of {size}, and leaves out {pieces % size}. Try "
                 f"minibatches={nearest}."
             )
         self._batch_size = self.batch_spec.size // self.minibatches
@@ -102,7 +112,7 @@ class PPO(PolicyGradientAlgo):
             order = order.to(self.agent.device)
             inputs = LossInputs(*tuple(batch)[:-1])
             shuffled = buffer_func(inputs, lambda x: x.flatten(0, 1).index_select(0, order))
-            for start in range(0, T * B, size):
+            for start in range(0, T * B - size + 1, size):
                 yield shuffled[start : start + size], None
             return
         for B_idxs in iterate_mb_idxs(B, B // self.minibatches, shuffle=True):

@@ -2,6 +2,7 @@
 
 import copy
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -206,3 +207,10 @@ def test_the_state_of_a_users_critics_goes_on_too():
     assert {"pi_optimizer", "alpha_optimizer", "log_alpha"} < state.keys()
     algo.load_optim_state_dict(state)
     assert A == 2 and algo.update(1)
+
+
+def test_an_optimizer_may_be_a_partial_or_a_function():
+    for OptimCls in (partial(torch.optim.Adam, eps=0.5), lambda p, lr: torch.optim.SGD(p, lr=lr)):
+        algo = ALGOS["ddpg"](OptimCls=OptimCls, **SMALL)
+        prepared(algo, AGENTS["ddpg"]())
+        assert algo.steps["q"].optimizer.defaults.get("eps", 0.5) == 0.5
