@@ -97,6 +97,12 @@ def _start_program(env: Any) -> None:
     subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
 
 
+def _start_session(env: Any) -> None:
+    """Leave a program behind that leads a session of its own, as a daemon does."""
+    command = f"setsid sleep {env.hang_s} < /dev/null > /dev/null 2>&1 &"
+    subprocess.run(["sh", "-c", command], check=True)
+
+
 def _log(env: Any) -> None:
     """Write down that this happened, where constructions are counted."""
     with open(env.tally, "a") as file:
@@ -134,6 +140,7 @@ DISASTERS: dict[str, Callable[[Any], None]] = {
     "log": _log,
     "thread": _start_thread,
     "program": _start_program,
+    "session": _start_session,
     "none": lambda env: None,
 }
 

@@ -83,7 +83,7 @@ class FaultyEnv(CountEnv):
         if where != self.where:
             return
         self.n_calls += 1
-        once = self.fault in ("slow", "thread", "program")
+        once = self.fault in ("slow", "thread", "program", "session")
         due = self.n_calls == self.at if once else self.n_calls >= self.at
         if due or where == "init":
             DISASTERS.get(self.fault, DISASTERS["none"])(self)

@@ -81,6 +81,7 @@ def obey(spec: Any, pipe: Connection, build: Callable[[Any], Any]) -> None:
     finally:
         if built is not None:
             built.close()
+        processes.end_descendants()
 
 
 def _build_station(spec: WorkerSpec) -> Any:

@@ -20,9 +20,8 @@ from typing import Any
 import psutil
 
 from rlpyt.errors import WorkerError
+from rlpyt.utils import fork_server
 
-# Imported once in the fork server, shared by its children.
-PRELOAD = ["rlpyt.samplers.workers", "rlpyt.samplers.station", "rlpyt.utils.in_child", "numpy.ma"]
 LONGEST_TRACEBACK = 20_000  # characters
 FILES_PER_CHILD, FILES_OF_ALL = 6, 12  # that a parent needs at the most
 HANG_UP = {signal.SIGHUP} if hasattr(signal, "SIGHUP") else set()  # not there on Windows
@@ -56,7 +55,7 @@ def start_context(method: str | None = None) -> Any:
             "'forkserver' or 'spawn' (RLPYT_START_METHOD), or before anything is put on the GPU."
         )
     if method == "forkserver":
-        context.set_forkserver_preload(PRELOAD)
+        context.set_forkserver_preload([fork_server.__name__])
     return context
 
 
@@ -86,6 +85,7 @@ def starting_children() -> Iterator[None]:
         try:
             main.__dict__.pop("__file__", None)
             main.__spec__ = None
+            os.environ[fork_server.ENV_STARTED_BY] = str(os.getpid())
             before = signal.pthread_sigmask(signal.SIG_BLOCK, HANG_UP)
             try:
                 resource_tracker.ensure_running()  # where it starts, it unblocks the other two
@@ -94,6 +94,7 @@ def starting_children() -> Iterator[None]:
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, before)
         finally:
+            os.environ.pop(fork_server.ENV_STARTED_BY, None)
             main.__dict__.update(kept)
 
 
@@ -199,6 +200,7 @@ def be_a_child(cpus: Sequence[int] | None = None, starter_lasts: bool = True) ->
     """
     global _main_module_lock
     _main_module_lock = threading.Lock()  # the parent's is held while it starts us, if by a fork
+    os.environ.pop(fork_server.ENV_STARTED_BY, None)
     for number in DEAF_TO:
         if number not in HANG_UP or signal.getsignal(number) != signal.SIG_IGN:  # by nohup
             signal.signal(number, _ignore_signal)  # SIG_IGN would be inherited across an exec
@@ -233,7 +235,7 @@ def _release_fork_server() -> None:
 def title_of(name: str) -> str:
     """What lists of processes (``ps -o comm``, ``top``) show of one of this name."""
     who = name.partition(" of ")[0].removeprefix("a ").removeprefix("optimizer ")
-    return f"rlpyt-{who}"
+    return f"{fork_server.TITLE}{who}"
 
 
 def _ignore_signal(number: int, frame: Any) -> None:
@@ -331,7 +333,9 @@ def raised_by_signal(error: BaseException) -> bool:
 def stop(processes: Sequence[Any], patience_s: float = 2.0) -> None:
     """End these processes and what they started: wait a little, then kill.
 
-    Returns when all are gone. Whatever interrupts the waiting, they are killed.
+    Returns when all are gone. Whatever interrupts the waiting, they are killed. Programs that they
+    started in sessions of their own become children of the fork server, and are ended together
+    with the last child of this process.
     """
     try:
         _wait_for_end(processes, patience_s)
@@ -344,6 +348,23 @@ def stop(processes: Sequence[Any], patience_s: float = 2.0) -> None:
         for process in processes:
             process.join(patience_s)
             _wait_for_group(process.pid)
+        server = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]
+        if server is not None and not mp.active_children():
+            fork_server.end_orphans(server)
+
+
+def end_descendants() -> None:
+    """Kill what this process, a worker, has started, but for helpers of multiprocessing."""
+    helpers = (
+        forkserver._forkserver._forkserver_pid,  # type: ignore[attr-defined]
+        resource_tracker._resource_tracker._pid,  # type: ignore[attr-defined]
+    )
+    with contextlib.suppress(psutil.Error):
+        for child in psutil.Process().children():
+            if child.pid not in helpers:
+                for process in (*child.children(recursive=True), child):
+                    with contextlib.suppress(psutil.Error):
+                        process.kill()
 
 
 def _wait_for_end(processes: Sequence[Any], patience_s: float) -> None:

@@ -23,6 +23,7 @@ WHILE = {
     "in a long step": dict(fault="hang", where="step", at=7, collect=True),
     "in foreign code": dict(fault="freeze", where="step", at=7, collect=True),
     "stopped": dict(fault="stop", where="step", at=7, collect=True),
+    "beside a session": dict(fault="session", where="reset", at=1, collect=True),
     "starting": dict(fault="hang", where="init", at=1, collect=False),
 }
 
@@ -92,16 +93,23 @@ def held(tmp_path, cases):
 CASES = [
     ("CpuSampler", "fork", "waiting"),
     ("GpuSampler", "forkserver", "in foreign code"),
+    ("CpuSampler", "forkserver", "beside a session"),
     ("AlternatingSampler", "fork", "in a long step"),
     ("NoOverlapAlternatingSampler", "fork", "collecting"),
     ("GpuSampler", "fork", "stopped"),
     ("CpuSampler", "forkserver", "starting"),
 ]
-EVERY_CASE = [(s, method, moment) for s in SAMPLERS for method in METHODS for moment in WHILE]
+EVERY_CASE = [
+    (s, method, moment)
+    for s in SAMPLERS
+    for method in METHODS
+    for moment in WHILE
+    if method == "forkserver" or moment != "beside a session"  # others have nobody to look after it
+]
 
 
 @pytest.mark.parametrize(
-    "cases", [CASES[:2], *(pytest.param([case], marks=pytest.mark.slow) for case in EVERY_CASE)]
+    "cases", [CASES[:3], *(pytest.param([case], marks=pytest.mark.slow) for case in EVERY_CASE)]
 )
 def test_workers_end_with_a_parent_that_is_killed(cases, tmp_path):
     with nursery(tmp_path, held(tmp_path, cases)) as (programs, _):
@@ -113,6 +121,8 @@ def test_workers_end_with_a_parent_that_is_killed(cases, tmp_path):
             time.sleep(random.uniform(0.1, 0.4))
             family = programs[str(i)].children(recursive=True)
             assert len(family) >= 2
+            if moment == "beside a session":
+                assert [p for p in family if p.cmdline()[:1] == ["sleep"]]
             programs[str(i)].kill()
             assert_all_end(family)
             assert "Traceback" not in said(tmp_path, str(i), "err")

@@ -3,6 +3,7 @@
 import os
 import signal
 import socket
+import subprocess
 import time
 
 import psutil
@@ -246,12 +247,29 @@ def test_a_used_up_sampler_says_so(SamplerCls):
     sampler.shutdown()
 
 
-@pytest.mark.parametrize("fault", ["thread", "program"])
+def programs_with(seconds):
+    lines = [process.info["cmdline"] for process in psutil.process_iter(["cmdline"])]
+    return [line for line in lines if line and str(seconds) in line]
+
+
+@pytest.mark.parametrize("fault", ["thread", "program", "session"])
 def test_what_environments_leave_behind_is_ended(fault, tmp_path):
     seconds = 1000 + time.time_ns() % 10**9 + 0.5  # for `sleep`, as no other program has
     run_into(PARALLEL[0], fault, "init", hang_s=seconds)
-    lines = [process.info["cmdline"] for process in psutil.process_iter(["cmdline"])]
-    assert [line for line in lines if line and str(seconds) in line] == []
+    assert programs_with(seconds) == []
+
+
+def test_what_a_killed_worker_leaves_behind_is_ended_and_nothing_else():
+    seconds = 1000 + time.time_ns() % 10**9 + 0.5
+    command = ["sleep", str(seconds + 1)]
+    with subprocess.Popen(command, start_new_session=True) as own:  # the user's, not a worker's
+        sampler = faulty(PARALLEL[0], "session", "init", hang_s=seconds)
+        assert programs_with(seconds)
+        os.kill(sampler.workers[0].pid, signal.SIGKILL)
+        with pytest.raises(WorkerError, match="SIGKILL"):
+            sampler.obtain_samples(0)
+        assert programs_with(seconds) == [] and programs_with(seconds + 1) == [command]
+        own.kill()
 
 
 def test_programs_of_environments_hear_signals_though_workers_do_not(tmp_path):

@@ -1,0 +1,90 @@
+"""Set up multiprocessing's fork server, which imports this module before anything else.
+
+It ends with the process that started it, also while it still imports what its children share. And
+it looks after programs that outlive a worker: on Linux they become its children, even where they
+lead a session of their own, and it ends them when it ends.
+"""
+
+import atexit
+import contextlib
+import ctypes
+import importlib
+import os
+import signal
+import sys
+import time
+import warnings
+
+import psutil
+
+# Imported once, shared by all children.
+MODULES = ["rlpyt.samplers.workers", "rlpyt.samplers.station", "rlpyt.utils.in_child", "numpy.ma"]
+ENV_STARTED_BY = "RLPYT_STARTED_BY"  # pid of the process that starts a fork server
+TITLE = "rlpyt-"  # begins the name of every child of ours, and of what such a child forks
+END_S = 2.0  # for killed programs to be gone
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
+
+
+def end_orphans(server_pid: int) -> None:
+    """Kill what workers of a fork server have left behind, and workers whose parent is gone.
+
+    Children that somebody else forks from the server are left alone. Call it in the server when
+    it ends, and in its parent when no child of that is left.
+    """
+    deadline = time.monotonic() + END_S
+    with contextlib.suppress(psutil.Error):
+        server = psutil.Process(server_pid)
+        line = server.cmdline()
+        while (orphans := _orphans(server, line)) and time.monotonic() < deadline:
+            for process in orphans:
+                with contextlib.suppress(psutil.Error):
+                    for descendant in process.children(recursive=True):
+                        descendant.kill()
+                with contextlib.suppress(psutil.Error):
+                    process.kill()
+            if server_pid == os.getpid():
+                with contextlib.suppress(ChildProcessError):
+                    while os.waitpid(-1, os.WNOHANG)[0]:
+                        pass
+            time.sleep(0.005)
+
+
+def _at_exit(server_pid: int) -> None:
+    if os.getpid() == server_pid:  # not in what an environment has forked
+        end_orphans(server_pid)
+
+
+def _orphans(server: psutil.Process, line: list[str]) -> list[psutil.Process]:
+    found = []
+    for child in server.children():
+        with contextlib.suppress(psutil.Error):
+            # A fork that has not become a child of ours (yet) has the server's own command line.
+            foreign = child.cmdline() == line and not child.name().startswith(TITLE)
+            if not foreign and child.status() != psutil.STATUS_ZOMBIE:
+                found.append(child)
+    return found
+
+
+def _set_up() -> None:
+    linux = sys.platform.startswith("linux")
+    prctl = ctypes.CDLL(None, use_errno=True).prctl if linux else lambda *_: None
+    parent = os.environ.pop(ENV_STARTED_BY, "")
+    # Importing takes seconds, in which the server does not notice that its parent has ended. The
+    # signal comes at the end of the thread that started it, so it is only for this time.
+    prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    try:
+        if parent and os.getppid() != int(parent):
+            os._exit(1)
+        for name in MODULES:
+            importlib.import_module(name)
+    finally:
+        prctl(_PR_SET_PDEATHSIG, 0)
+        if linux:
+            prctl(_PR_SET_CHILD_SUBREAPER, 1)
+            atexit.register(_at_exit, os.getpid())
+        # It reaps orphans, too, and would mention each.
+        warnings.filterwarnings("ignore", "forkserver: waitpid returned unexpected pid")
+
+
+if any("multiprocessing.forkserver import main" in argument for argument in sys.orig_argv):
+    _set_up()
