@@ -2,6 +2,8 @@
 
     python tests/portable.py [PROFILE ...] [-- ARGUMENTS OF PYTEST]
 
+Test files among the arguments are run in place of all.
+
 Libraries choose their kernels by the CPU, and kernels differ in rounding. Each profile makes them
 choose those of another CPU by environment variables, and sets the number of threads. A value that
 the installed build does not have, or this CPU cannot run, is left out and named.
@@ -90,7 +92,8 @@ def main(arguments: list[str]) -> int:
     if unknown:
         print(f"profiles must be among {', '.join(PROFILES)}, got {', '.join(sorted(unknown))}.")
         return 2
-    tests = [path for path in TESTS if (ROOT / path).exists()]
+    chosen = any((ROOT / argument.partition("::")[0]).exists() for argument in given)
+    tests = [] if chosen else TESTS
     outcomes = {}
     for name in names:
         settings, threads = PROFILES[name]
