@@ -105,6 +105,7 @@ def main(arguments: list[str]) -> int:
         print(f"  {kept}: {probe(kept)}", flush=True)
         for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
             kept[variable] = str(threads)
+        kept["OMP_WAIT_POLICY"] = "PASSIVE"  # two threads and two workers share two cores
         command = [sys.executable, "-m", "pytest", "--timeout=600", *tests, *given]
         code = subprocess.run(command, cwd=ROOT, env={**os.environ, **kept}, check=False).returncode
         outcomes[name] = "passed" if code == 0 else "FAILED"
