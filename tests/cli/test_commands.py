@@ -537,3 +537,15 @@ def _wait_until(condition, process, timeout_s=60.0):
 def _without_ppo(argv):
     at = argv.index("--algo.minibatches")
     return [*argv[:at], *argv[at + 4 :]]
+
+
+def test_deterministic_acting_trains_the_same_network_with_every_sampler(tmp_path):
+    learnt = []
+    sizes = [*TINY[2:4], "--sampler.batch-B", "4", *TINY[6:10], "--steps", "96", "--no-video"]
+    for kind in ("serial", "alternating"):
+        run = ["--run-dir", str(tmp_path / kind), "--eval-episodes", "0", "--sampler.kind", kind]
+        flags = [*sizes, *run, "--sampler.deterministic-acting"]
+        assert rlpyt_command("train", "ppo", "CartPole-v1", *flags) == 0
+        learnt.append(rlpyt.load(tmp_path / kind).agent.state_dict())
+    serial, alternating = learnt
+    assert all(torch.equal(serial[name], own) for name, own in alternating.items())
