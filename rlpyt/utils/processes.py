@@ -29,6 +29,8 @@ HANG_UP = {signal.SIGHUP} if hasattr(signal, "SIGHUP") else set()  # not there o
 DEAF_TO = {signal.SIGINT, signal.SIGTERM, *HANG_UP}
 _PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15  # linux/prctl.h
 
+PRELOAD: list[str] = []  # imported by a fork server after what `fork_server` imports
+
 
 def start_context(method: str | None = None) -> Any:
     """Return the multiprocessing context to start workers with.
@@ -55,7 +57,7 @@ def start_context(method: str | None = None) -> Any:
             "'forkserver' or 'spawn' (RLPYT_START_METHOD), or before anything is put on the GPU."
         )
     if method == "forkserver":
-        context.set_forkserver_preload([fork_server.__name__])
+        context.set_forkserver_preload([fork_server.__name__, *PRELOAD])
     return context
 
 
