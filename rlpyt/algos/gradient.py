@@ -1,5 +1,6 @@
 """What algorithms that descend losses have in common."""
 
+import dataclasses
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +14,7 @@ from rlpyt.algos.returns import valid_from_done
 from rlpyt.algos.untrained import warn_of_untrained
 from rlpyt.models.utils import bare
 from rlpyt.utils.buffer import buffer_func
-from rlpyt.utils.checks import check_range
+from rlpyt.utils.checks import check_range, check_switches
 
 
 class GradientAlgo(RlAlgorithm):
@@ -41,6 +42,8 @@ class GradientAlgo(RlAlgorithm):
         if self.clip_grad_norm is not None:
             check_range("clip_grad_norm", self.clip_grad_norm, 0, open_low=True)
         checked_arguments(self.OptimCls, self.optim_kwargs)
+        if dataclasses.is_dataclass(self):
+            check_switches(self)
 
     def optimizer_arguments(self) -> dict[str, Any]:
         """What the optimizer is built with, beside its learning rate."""

@@ -58,13 +58,13 @@ class ReplayAlgo(GradientAlgo):
         check_range("discount", self.discount, 0, 1)
         self.replay_size = whole_number("replay_size", self.replay_size, 1)
         self.n_step_return = whole_number("n_step_return", self.n_step_return, 1)
-        check_range("pri_alpha", self.pri_alpha, 0)
+        check_range("pri_alpha", self.pri_alpha, 0, finite=True)
         check_range("pri_beta_init", self.pri_beta_init, 0, 1)
         check_range("pri_beta_final", self.pri_beta_final, 0, 1)
         if self.pri_beta_steps is not None:
             self.pri_beta_steps = whole_number("pri_beta_steps", self.pri_beta_steps, 1)
         if self.default_priority is not None:
-            check_range("default_priority", self.default_priority, 0, open_low=True)
+            check_range("default_priority", self.default_priority, 0, open_low=True, finite=True)
         self.new_priority = float(self.default_priority or 1)
         if self.save_replay is not None:
             self.save_replay = true_or_false("save_replay", self.save_replay)

@@ -39,6 +39,7 @@ EXIT_CODES: tuple[tuple[type[BaseException], int], ...] = (
     *((kind, 2) for kind in (FileNotFoundError, FileExistsError, PermissionError)),
     *((kind, 2) for kind in (NotADirectoryError, IsADirectoryError)),
     (OSError, 1),  # a full disk and the like may be gone when it is tried again
+    (MemoryError, 1),
     (ImportError, 2),
 )
 MODULES = {"eval": "evaluate"}  # where the module is not called like the command
@@ -57,6 +58,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         code = run(args)
     except BaseException as error:
         known = [exit_code for kind, exit_code in EXIT_CODES if isinstance(error, kind)]
+        if isinstance(error, RuntimeError) and "allocate memory" in str(error):
+            known.append(1)  # torch's MemoryError
         stopped = isinstance(error, KeyboardInterrupt)
         in_training = itr_of(error) >= 0
         foreign = in_training and not isinstance(error, RlpytError)  # a user's part raised it

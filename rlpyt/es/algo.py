@@ -14,7 +14,7 @@ from rlpyt.es.cem import CEM
 from rlpyt.es.cmaes import CMAES
 from rlpyt.es.openai_es import OpenAIES
 from rlpyt.utils.buffer import buffer_func
-from rlpyt.utils.checks import check_range, whole_number
+from rlpyt.utils.checks import check_range, check_switches, whole_number
 from rlpyt.utils.seed import env_seed, get_seed, make_seed
 
 # candidateReturn: mean return of each candidate, over its episodes. searchStd: mean deviation of
@@ -48,6 +48,7 @@ class EvolutionAlgo(RlAlgorithm):
 
     def __post_init__(self) -> None:
         check_range("sigma0", self.sigma0, 0, open_low=True)
+        check_switches(self)
         self.episodes = whole_number("episodes", self.episodes, 1)
         if self.popsize is not None:
             self.popsize = whole_number("popsize", self.popsize, 2)

@@ -35,7 +35,7 @@ class ARS(MirroredES):
         top_frac: float = 0.5,
     ) -> None:
         super().__init__(x0, sigma0, opts, popsize=popsize, seed=seed)
-        check_range("learning_rate", learning_rate, 0, open_low=True)
+        check_range("learning_rate", learning_rate, 0, open_low=True, finite=True)
         check_range("top_frac", top_frac, 0, 1, open_low=True)
         self.learning_rate = learning_rate
         self.n_top = max(1, round(top_frac * self.popsize / 2))

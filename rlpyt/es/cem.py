@@ -41,7 +41,7 @@ class CEM(BaseES):
     ) -> None:
         super().__init__(x0, sigma0, opts, popsize=popsize, seed=seed)
         check_range("elite_frac", elite_frac, 0, 1, open_low=True)
-        check_range("extra_std", extra_std, 0)
+        check_range("extra_std", extra_std, 0, finite=True)
         self.n_elite = min(self.popsize, max(2, round(elite_frac * self.popsize)))
         self.extra_std = extra_std
         self.extra_itrs = whole_number("extra_itrs", extra_itrs, 1)

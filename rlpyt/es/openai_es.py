@@ -63,8 +63,8 @@ class OpenAIES(MirroredES):
         sigma_min: float = 0.01,
     ) -> None:
         super().__init__(x0, sigma0, opts, popsize=popsize, seed=seed)
-        check_range("learning_rate", learning_rate, 0, open_low=True)
-        check_range("weight_decay", weight_decay, 0)
+        check_range("learning_rate", learning_rate, 0, open_low=True, finite=True)
+        check_range("weight_decay", weight_decay, 0, finite=True)
         check_range("learning_rate_decay", learning_rate_decay, 0, 1, open_low=True)
         check_range("sigma_decay", sigma_decay, 0, 1, open_low=True)
         check_range("sigma_min", sigma_min, 0, 1)

@@ -40,7 +40,7 @@ class PEPG(MirroredES):
         max_change: float = 0.2,
     ) -> None:
         super().__init__(x0, sigma0, opts, popsize=popsize, seed=seed)
-        check_range("learning_rate", learning_rate, 0, open_low=True)
+        check_range("learning_rate", learning_rate, 0, open_low=True, finite=True)
         check_range("std_learning_rate", std_learning_rate, 0)
         check_range("max_change", max_change, 0, np.nextafter(1.0, 0.0))  # or one ends at zero
         self.learning_rate, self.std_learning_rate = learning_rate, std_learning_rate

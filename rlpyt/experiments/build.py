@@ -278,6 +278,7 @@ def _check_counts(options: RunOptions) -> None:
     """Refuse what nobody else would notice before training has ended."""
     whole_number("checkpoint_interval_steps", options.checkpoint_steps, 0)
     whole_number("eval_interval_steps", options.eval_interval_steps, 0)
+    whole_number("sampler.n_workers", options.sampler.n_workers, 1)
     lead = options.sampler.max_lead
     if lead != MAX_LEAD and not options.sampler.asynchronous:
         raise ValueError(

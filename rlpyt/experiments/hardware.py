@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 from rlpyt.experiments.options import RunOptions
+from rlpyt.samplers.layout import check_n_processes
 from rlpyt.utils import torchrun
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.launching.machine import n_granted_cpus
@@ -29,6 +30,7 @@ def affinities(options: RunOptions) -> Any:
             )
         return own
     n_ranks = whole_number("ranks", options.ranks, 1)
+    check_n_processes("ranks", n_ranks, "ranks")
     first = own["cuda_idx"]
     several = [
         {**own, "cuda_idx": None if first is None else first + rank} for rank in range(n_ranks)

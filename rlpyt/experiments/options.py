@@ -6,15 +6,18 @@ The trailing comment of each field is its help text on the command line.
 import difflib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from rlpyt.utils.checks import true_or_false, whole_number
 from rlpyt.utils.files import write_text
 from rlpyt.version import VERSION
 
 FORMAT = 1  # of config.json; raised when an older reader would misread it
 CONFIG = "config.json"
+MOST = 2**64 - 1  # of any integer
 MAX_LEAD = 2  # batches; unless told otherwise
 MOST_UNSAVED_STEPS = 250_000  # between two checkpoints, unless told otherwise
 
@@ -145,7 +148,7 @@ def read_options(run_dir: Path | str) -> RunOptions:
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
         found = config.pop("format")
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"{path} is not a run's configuration: {error!r}.") from error
     version = config.pop("rlpyt", "unknown")
     if found != FORMAT:
@@ -159,24 +162,56 @@ def read_options(run_dir: Path | str) -> RunOptions:
         raise ValueError(f"{path}: {error}") from error
 
 
-def _updated(options: Any, changes: Mapping[str, Any], prefix: str = "") -> Any:
-    known = {item.name for item in fields(options)}
+def _updated(options: Any, changes: Any, prefix: str = "") -> Any:
+    if not isinstance(changes, Mapping):
+        raise TypeError(f"{prefix.rstrip('.')}={changes!r:.80} must be a dictionary of settings.")
+    kinds = get_type_hints(type(options))
     for key in changes:
-        if key not in known:
-            raise UnknownName("option", prefix + key, {prefix + name for name in known})
+        if key not in kinds:
+            raise UnknownName("option", f"{prefix}{key}", {prefix + name for name in kinds})
     merged = {
-        key: _merged(getattr(options, key), value, f"{prefix}{key}.")
+        key: _merged(getattr(options, key), value, prefix + key, kinds[key])
         for key, value in changes.items()
     }
     return replace(options, **merged)
 
 
-def _merged(old: Any, new: Any, prefix: str) -> Any:
+def _merged(old: Any, new: Any, name: str, kind: Any) -> Any:
     if is_dataclass(old):
-        return _updated(old, new, prefix)
-    if isinstance(old, dict):
-        return {**old, **new}
-    return tuple(new) if isinstance(new, list) else new  # JSON has no tuples
+        return _updated(old, new, f"{name}.")
+    if isinstance(new, list):
+        new = tuple(new)  # JSON has no tuples
+    new = _checked(name, new, kind)
+    return {**old, **new} if isinstance(old, dict) else new
+
+
+def _checked(name: str, value: Any, kind: Any) -> Any:
+    """Return the value of an option, as the annotation of its field says.
+
+    Raises:
+        TypeError, ValueError: it is of another kind, or an integer beyond 64 bits.
+        UnknownName: it is not one of the names that the option may have.
+    """
+    origin, args = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        inner = next(arg for arg in args if arg is not NoneType)
+        return None if value is None else _checked(name, value, inner)
+    if origin is tuple and isinstance(value, tuple):
+        return tuple(_checked(name, item, args[0]) for item in value)
+    if kind is bool:
+        return true_or_false(name, value)
+    if kind is int:
+        if (number := whole_number(name, value, -MOST)) > MOST:
+            raise ValueError(f"{name}={value!r:.80} must be at most {MOST}.")
+        return number
+    elif origin is Literal:
+        if value not in args:
+            raise UnknownName(name, str(value), args)
+    elif not isinstance(value, origin or kind):
+        words = {tuple: "list of numbers", dict: "dictionary"}
+        said = words.get(origin or kind, (origin or kind).__name__)
+        raise TypeError(f"{name}={value!r:.80} must be a {said}.")
+    return value
 
 
 def _nearest_sibling(path: Path) -> str:

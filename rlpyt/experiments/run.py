@@ -15,7 +15,7 @@ from rlpyt.experiments.agents import build_agent
 from rlpyt.experiments.build import EnvRecipe, build_runner, env_recipe, env_spaces
 from rlpyt.experiments.curriculum import with_tasks
 from rlpyt.experiments.hardware import with_ranks_of_torchrun
-from rlpyt.experiments.options import RunOptions, read_options
+from rlpyt.experiments.options import CONFIG, RunOptions, read_options
 from rlpyt.runners.hooks import Hook
 from rlpyt.samplers.blocks import bounds_of
 from rlpyt.utils import torchrun
@@ -272,7 +272,14 @@ def load(run_dir: Path | str) -> Run:
     spaces = env_spaces(recipe)
     agent = build_agent(options, spaces)
     agent.initialize(spaces)
-    agent.load_state_dict(state)
+    try:
+        agent.load_state_dict(state)
+    except (KeyError, IndexError, AttributeError, TypeError, ValueError, RuntimeError) as error:
+        said = " ".join(summary_of(error, 200).split())
+        raise ValueError(
+            f"the saved agent in {path} must be one of {options.algo_name} on {options.env} with "
+            f"the network of {path / CONFIG}, got another ({said})."
+        ) from error
     return Run(path, options, recipe, agent, itr)
 
 

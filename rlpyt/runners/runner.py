@@ -357,7 +357,14 @@ class MinibatchRlBase(BaseRunner):
         exact = run_state.restore(self, state)
         self.itr = self.trained_itr = self.saved_itr = state["itr"]
         self.start_itr = self.itr + 1
+        changed = logger.changed_tables(state.get("tables", {}))
         logger.rewind(self._iteration_column, self.itr)
+        for name in changed:
+            warnings.warn(
+                f"{name} must begin with the rows that it had at the checkpoint, and does not: it "
+                "was replaced or edited. New rows are appended to it as it is; statistics before "
+                f"iteration {self.itr} may be those of another run."
+            )
         logger.log(f"Resumed from {path}, after iteration {self.itr}.")
         if not exact:
             logger.log(NEW_EPISODES)

@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from rlpyt.utils.checkpoint import load_checkpoint
+from rlpyt.errors import RlpytError
+from rlpyt.utils.checkpoint import CheckpointError, load_checkpoint
 from rlpyt.utils.collections import AttrDict
+from rlpyt.utils.logging import logger
+from rlpyt.utils.processes import summary_of
 from rlpyt.utils.resumption import asked_to_resume
 
 
@@ -25,6 +28,7 @@ def gather(runner: Any, itr: int) -> dict[str, Any]:
         "algo": runner.algo.state_dict(),
         "counters": runner.counters(),
         "owes_evaluation": runner.owes_evaluation,
+        "tables": logger.table_marks(),
         **(runner.before_evaluation or evaluation_changes(runner)),
     }
 
@@ -52,7 +56,24 @@ def restore(runner: Any, state: dict[str, Any]) -> bool:
 
     It does where every environment can give and take its state; otherwise environments start new
     episodes, and the algorithm is told.
+
+    Raises:
+        CheckpointError: parts of the state are missing, or are those of another run.
     """
+    try:
+        return _restore(runner, state)
+    except (KeyError, IndexError, AttributeError, TypeError, RuntimeError) as error:
+        if isinstance(error, RlpytError):
+            raise
+        said = " ".join(summary_of(error, 200).split())
+        raise CheckpointError(
+            "the checkpoint must be one of this run, got a state that does not fit it "
+            f"({said}). Resume with the settings that it was made with."
+        ) from error
+
+
+def _restore(runner: Any, state: dict[str, Any]) -> bool:
+    runner.itr = state["itr"]
     runner.agent.load_state_dict(state["agent"])
     runner.algo.load_state_dict(state["algo"])
     exact = bool(runner.sampler.load_state_dict(state["sampler"]))

@@ -1,5 +1,6 @@
 """Checks of numeric and boolean arguments."""
 
+import dataclasses
 import math
 import numbers
 from typing import Any
@@ -63,3 +64,14 @@ def true_or_false(name: str, value: Any) -> bool:
     if not isinstance(value, bool | int | float) or value not in (0, 1):
         raise TypeError(f"{name}={value!r} must be True or False.")
     return bool(value)
+
+
+def check_switches(settings: Any) -> None:
+    """Check the boolean fields of a dataclass, and store them as bools.
+
+    Raises:
+        TypeError: a field is none of True, False, 1 and 0.
+    """
+    for item in dataclasses.fields(settings):
+        if item.type in (bool, "bool"):
+            setattr(settings, item.name, true_or_false(item.name, getattr(settings, item.name)))

@@ -31,8 +31,8 @@ class CategoricalDQN(DQN):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_range("V_min", self.V_min)
-        check_range("V_max", self.V_max, self.V_min, open_low=True)
+        check_range("V_min", self.V_min, finite=True)
+        check_range("V_max", self.V_max, self.V_min, open_low=True, finite=True)
 
     def initialize(self, *args: Any, **kwargs: Any) -> None:
         """As for DQN; the agent learns the range of the atoms."""

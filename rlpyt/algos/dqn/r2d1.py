@@ -120,7 +120,7 @@ class R2D1(DQN):
         self.batch_size = (self.batch_T + self.warmup_T) * self.batch_B
         super().__post_init__()
         check_range("pri_eta", self.pri_eta, 0, 1)
-        check_range("value_scale_eps", self.value_scale_eps, 0)
+        check_range("value_scale_eps", self.value_scale_eps, 0, finite=True)
         self.input_priorities = true_or_false("input_priorities", self.input_priorities)
         if self.input_priority_shift is None:
             self.input_priority_shift = self.warmup_T // max(1, self.store_rnn_state_interval)

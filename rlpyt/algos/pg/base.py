@@ -1,5 +1,6 @@
 """What policy-gradient algorithms share: returns and advantages, agent inputs."""
 
+import math
 from collections import namedtuple
 from typing import Any, ClassVar
 
@@ -46,6 +47,9 @@ class PolicyGradientAlgo(GradientAlgo):
         super().__post_init__()
         check_range("discount", self.discount, 0, 1)
         check_range("gae_lambda", self.gae_lambda, 0, 1)
+        for name, least in (("value_loss_coeff", 0), ("entropy_loss_coeff", -math.inf)):
+            if hasattr(self, name):  # a class of the user's may have neither
+                check_range(name, getattr(self, name), least, finite=True)
 
     def initialize(
         self,

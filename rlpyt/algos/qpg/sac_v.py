@@ -41,7 +41,9 @@ class SAC_V(SAC):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_range("policy_output_regularization", self.policy_output_regularization, 0)
+        check_range(
+            "policy_output_regularization", self.policy_output_regularization, 0, finite=True
+        )
 
     def _trained(self) -> list[Network]:
         """Everything, with one optimizer: all losses are taken at the same parameters."""

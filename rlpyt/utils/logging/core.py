@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -175,6 +175,20 @@ class Logger:
         """
         for table in self._tables.values():
             cast(CsvSink, table.output).rewind(key, value)
+
+    def table_marks(self) -> dict[str, Any]:
+        """Return how far each table is, by the name of its file; for a checkpoint."""
+        tables = {os.path.basename(name): table for name, table in self._tables.items()}
+        return {name: cast(CsvSink, table.output).mark() for name, table in tables.items()}
+
+    def changed_tables(self, marks: Mapping[str, Any]) -> list[str]:
+        """Return the files that no longer begin as they did when ``table_marks`` gave the marks."""
+        tables = [(os.path.basename(name), table) for name, table in self._tables.items()]
+        return [
+            name
+            for name, table in tables
+            if name in marks and not cast(CsvSink, table.output).begins_like(marks[name])
+        ]
 
     def _record(self, name: str, grouped_name: str, value: Any) -> None:
         if not (self._disabled or self._tabular_disabled):

@@ -11,7 +11,7 @@ import io
 import math
 import os
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -109,6 +109,7 @@ class CsvSink:
     def __init__(self, path: str | os.PathLike[str], append: bool = False) -> None:
         self.path = Path(path)
         self.columns: list[str] = []
+        self._n_rows, self._last = 0, list[str]()
         if append and self.path.exists():
             self._adopt()
         else:
@@ -132,6 +133,7 @@ class CsvSink:
             except BaseException:
                 file.truncate(start)  # no torn line before the next one
                 raise
+        self._n_rows, self._last = self._n_rows + 1, cells
 
     def rewind(self, column: str, value: float) -> None:
         """Drop the rows with more than ``value`` in ``column``: a resumed run writes them again."""
@@ -139,8 +141,25 @@ class CsvSink:
             index = self.columns.index(column)
             self._rewrite(self.columns, keep=lambda cells: _number(cells[index]) <= value)
 
+    def mark(self) -> dict[str, Any]:
+        """Return how far the table is, for a checkpoint: columns, number of rows, the last row."""
+        return {"columns": list(self.columns), "rows": self._n_rows, "last": self._last}
+
+    def begins_like(self, mark: Mapping[str, Any]) -> bool:
+        """Return True if the table still begins as it did at a ``mark``; columns may be new."""
+        rows, n, columns = self._rows(), mark["rows"], mark["columns"]
+        last = rows[n - 1] if 0 < n <= len(rows) else []
+        same_columns = self.columns[: len(columns)] == columns
+        return bool(same_columns and len(rows) >= n and last[: len(mark["last"])] == mark["last"])
+
     def close(self) -> None:
         """Nothing is held between writes."""
+
+    def _rows(self) -> list[list[str]]:
+        if not self.path.exists():
+            return []
+        with open(self.path, encoding="utf-8", errors="replace", newline="") as file:
+            return list(csv.reader(file))[1:]
 
     def _adopt(self) -> None:
         content = self.path.read_bytes()
@@ -149,6 +168,7 @@ class CsvSink:
             os.truncate(self.path, whole)
         header = content[:whole].decode().splitlines()[:1]
         self.columns = next(csv.reader(header), [])
+        self._count()
 
     def _rewrite(
         self, columns: list[str], keep: Callable[[list[str]], bool] = lambda cells: True
@@ -162,6 +182,11 @@ class CsvSink:
                 if keep(padded):
                     new.write(_csv_bytes([padded]))
         self.columns = columns
+        self._count()
+
+    def _count(self) -> None:
+        rows = self._rows()
+        self._n_rows, self._last = len(rows), (rows or [[]])[-1]
 
 
 class TensorBoardSink:

@@ -1,0 +1,133 @@
+"""Edited, damaged or foreign run directories: one line says what is wrong."""
+
+import json
+import re
+import shutil
+
+import pytest
+import torch
+
+from rlpyt.cli.main import main
+from rlpyt.experiments.options import RunOptions, read_options
+from rlpyt.experiments.run import train
+from rlpyt.utils.checkpoint import load_checkpoint, save_checkpoint
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    run_dir = tmp_path_factory.mktemp("runs") / "run"
+    sampler = {"kind": "serial", "batch_T": 8, "batch_B": 2, "max_decorrelation_steps": 0}
+    options = RunOptions(
+        algo_name="a2c", env="CartPole-v1", steps=48, log_interval_steps=16, eval_episodes=0
+    )
+    train(options.updated({"sampler": sampler, "video": False}), run_dir)
+    return run_dir
+
+
+@pytest.fixture
+def run_dir(trained, tmp_path):
+    return shutil.copytree(trained, tmp_path / "run")
+
+
+def fails(capsys, *args):
+    """Run the command, which must fail without a traceback; return what it says."""
+    with pytest.raises(SystemExit) as caught:
+        main([str(arg) for arg in args])
+    said = capsys.readouterr().err.strip().splitlines()[-1]
+    assert caught.value.code in (1, 2) and said.startswith("rlpyt: error: ")
+    return said
+
+
+def configure(run_dir, **changes):
+    path = run_dir / "config.json"
+    config = json.loads(path.read_text())
+    for name, value in changes.items():
+        *groups, last = name.split("__")
+        target = config
+        for group in groups:
+            target = target[group]
+        target[last] = value
+    path.write_text(json.dumps(config))
+
+
+@pytest.mark.parametrize(
+    "changes,said",
+    [
+        (dict(env=None), "env=None must be a str"),
+        (dict(env=["x"]), "env=.* must be a str"),
+        (dict(algo_name=3), "algo_name=3 must be a str"),
+        (dict(steps=1e30), "steps=1e.30 must be at most"),
+        (dict(steps="x"), "steps='x' must be a whole number"),
+        (dict(video="no"), "video='no' must be True or False"),
+        (dict(tensorboard=3), "tensorboard=3 must be True or False"),
+        (dict(device=None), "device=None must be a str"),
+        (dict(sampler=[]), "sampler=.* must be a dictionary"),
+        (dict(env_args=3), "env_args=3 must be a dictionary"),
+        (dict(sampler__kind="x"), "unknown sampler.kind 'x'"),
+        (dict(sampler__curriculum=None), "unknown sampler.curriculum 'None'"),
+        (dict(sampler__n_workers=-1), "sampler.n_workers=-1 must be at least 1"),
+        (dict(sampler__batch_T=10**12), "allocate|memory"),
+        (dict(agent__hidden_sizes=3), "agent.hidden_sizes=3 must be a list of numbers"),
+        (dict(agent__hidden_sizes=[10**6, 10**6]), "allocate memory"),
+        (dict(agent__normalize_observation=True), "checkpoint must be one of this run"),
+        (dict(algo={"value_loss_coeff": -1}), "value_loss_coeff=-1 must lie in"),
+        (dict(algo={"value_loss_coeff": float("nan")}), "value_loss_coeff=nan must lie in"),
+        (dict(algo={"normalize_advantage": "no"}), "normalize_advantage='no' must be True"),
+        (dict(ranks=10**9), "ranks=1000000000"),
+    ],
+)
+def test_settings_that_make_no_sense_are_named_in_one_line(run_dir, capsys, changes, said):
+    configure(run_dir, **changes)
+    args = [] if "steps" in changes else ["--steps", 96]
+    assert re.search(said, fails(capsys, "resume", run_dir, *args))
+
+
+def test_whole_floats_are_taken_for_integers(run_dir):
+    configure(run_dir, steps=96.0, video=0)
+    options = read_options(run_dir)
+    assert type(options.steps) is int and options.steps == 96 and options.video is False
+
+
+def test_a_configuration_that_is_nested_too_deeply_is_named(run_dir, capsys):
+    (run_dir / "config.json").write_text('{"a":' * 100_000 + "1" + "}" * 100_000)
+    assert "is not a run's configuration" in fails(capsys, "resume", run_dir)
+
+
+@pytest.mark.parametrize(
+    "content", [{}, [1], {"agent_state_dict": {"x": torch.zeros(1)}, "itr": 1}, {"itr": 3}, None]
+)
+def test_a_foreign_snapshot_is_named(run_dir, capsys, content):
+    torch.save(content, run_dir / "params.pkl")
+    said = fails(capsys, "eval", run_dir, "--episodes", 1)
+    assert "params.pkl is damaged" in said or "saved agent in" in said
+
+
+@pytest.mark.parametrize("lost", ["agent", "algo", "sampler", "counters", "random", "itr"])
+def test_a_checkpoint_without_a_part_is_named(run_dir, capsys, lost):
+    found = load_checkpoint(run_dir / "checkpoint")
+    state = {name: value for name, value in found.state.items() if name != lost}
+    shutil.rmtree(run_dir / "checkpoint")
+    save_checkpoint(run_dir / "checkpoint", state, meta=found.meta)
+    said = fails(capsys, "resume", run_dir, "--steps", 96)
+    assert "checkpoint must be one of this run" in said and lost in said
+
+
+@pytest.mark.parametrize(
+    "content", ["", "other,columns\n1,2\n", None], ids=["emptied", "another", "last row edited"]
+)
+def test_a_replaced_table_is_warned_of_at_resume(run_dir, content):
+    path = run_dir / "progress.csv"
+    if content is None:
+        *rows, last = path.read_text().splitlines()
+        content = "\n".join([*rows, "9" + last, ""])
+    path.write_text(content)
+    with pytest.warns(UserWarning, match="progress.csv must begin with the rows"):
+        train(read_options(run_dir).updated({"steps": 64}), run_dir, resume=True)
+
+
+def test_a_table_with_rows_after_the_checkpoint_is_not_warned_of(run_dir, recwarn):
+    path = run_dir / "progress.csv"
+    header, *rows = path.read_text().splitlines()
+    path.write_text("\n".join([header + ",new", *(row + "," for row in [*rows, rows[-1]]), ""]))
+    train(read_options(run_dir).updated({"steps": 64}), run_dir, resume=True)
+    assert not [w for w in recwarn if "progress.csv" in str(w.message)]
