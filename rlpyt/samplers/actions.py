@@ -188,9 +188,14 @@ class ServedActions:
 
     def __init__(self, exchange: Exchange, evaluation: bool = False) -> None:
         self._post, self._wait = exchange.obs_ready.release, exchange.act_ready.acquire
-        self._final = None if evaluation else exchange.final_observation
-        self._timed_out = exchange.timed_out
-        self._abandoned = exchange.abandoned.data  # a memoryview: read faster than an array
+        # Samplers written for rlpyt share two semaphores and ``stop_eval`` only.
+        self._final = None if evaluation else getattr(exchange, "final_observation", None)
+        self._timed_out = getattr(exchange, "timed_out", None)
+        abandoned = getattr(exchange, "abandoned", None)
+        # A memoryview: read faster than an array.
+        self._abandoned: Any = (False,) if abandoned is None else abandoned.data
+        stop_eval = getattr(exchange, "stop_eval", None)  # false itself, before it is set
+        self._stop_eval = _Never() if stop_eval is None else stop_eval
 
     def write_into(self, samples: Any) -> None:
         """The server records values, not the worker."""
@@ -204,6 +209,11 @@ class ServedActions:
         self._wait()
         if self._abandoned[0]:
             raise Abandoned
+
+    @property
+    def stopped(self) -> bool:
+        """Return True if the server ends an evaluation: its last answer was none."""
+        return bool(self._stop_eval.value)
 
     def truncated(self, t: int, rows: Sequence[int], observation: Any) -> None:
         """Leave final observations for the server; it values them before it answers again."""

@@ -73,11 +73,13 @@ class EvalCollector(BaseEvalCollector):
 
     CHUNK = 64  # steps for which action noise is drawn at a time
     evaluations = 0  # begun so far
+    _queue: Any = None  # where ``collect_evaluation`` puts what has ended
 
     def collect_evaluation(self, itr: int) -> list[Any]:
         """Run episodes from fresh resets; returns their ``TrajInfo``."""
         self.begin()
         finished: list[Any] = []
+        self._queue = self.traj_infos_queue
         # Behind a server one call is one command; who calls this from a loop of their own is
         # served for max_T steps.
         chunk = self.CHUNK if self.sync is None else self.max_T
@@ -85,6 +87,9 @@ class EvalCollector(BaseEvalCollector):
             finished += self.run(min(chunk, self.max_T - t))
             if self.satisfied:
                 break
+        if self._queue is not None:
+            self._queue.put(None)  # that was all
+            self._queue = None
         return finished
 
     def begin(self) -> None:
@@ -146,10 +151,14 @@ class EvalCollector(BaseEvalCollector):
         for t in range(n):
             progress[STEP], progress[DOING] = self._t + t, ACTING
             actions.act(t)
+            if self.sync is not None and actions.stopped:
+                return finished
             action = step.action if clip is None else np.clip(step.action, *clip)
             ended = block.advance(step, action, watch)
             for b in [b for b in ended if getattr(step.env_info, "traj_done", step.done)[b]]:
                 finished.append(self._infos[b].terminate(step.observation[b]))
+                if self._queue is not None:
+                    self._queue.put(finished[-1])
                 self._infos[b] = self.TrajInfoCls()
                 self._due[b] -= 1
                 if self._due[b] > 0:

@@ -331,7 +331,8 @@ class Station:
                 return self.eval_collector.run(n_steps), self.eval_collector.satisfied
             finished = self.eval_collector.collect_evaluation(itr)
         queued: list[Any] = self._eval_queue.take()
-        queued.extend(info for info in finished or [] if info is not None)
+        seen = {id(info) for info in queued}
+        queued.extend(i for i in finished or [] if i is not None and id(i) not in seen)
         return queued, True
 
     def _begin_evaluation(self, itr: int) -> None:

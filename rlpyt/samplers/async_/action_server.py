@@ -1,10 +1,10 @@
 """rlpyt's names for action servers beside the optimizer; they are no different there."""
 
 from rlpyt.samplers.parallel.gpu.action_server import (
+    ActionServer,
     AlternatingActionServer,
     NoOverlapAlternatingActionServer,
 )
-from rlpyt.samplers.serving import ActionServer
 
 
 class AsyncActionServer(ActionServer):

@@ -1,13 +1,142 @@
-"""rlpyt's names for serving actions; ``samplers.serving`` is what serves, in groups or not."""
+"""Action servers for samplers that people write themselves, in rlpyt's protocol.
 
-from rlpyt.samplers.serving import ActionServer
+Our own samplers have ``samplers.serving.ActionServer`` as a part; these are mixins.
+"""
+
+import queue
+from typing import Any
+
+import torch
+
+from rlpyt.errors import WorkerError
+from rlpyt.samplers.actions import LocalActions, StepRecord
+from rlpyt.samplers.serving import Group, serve
 
 EVAL_TRAJ_CHECK = 20  # steps; rlpyt looked for finished evaluation episodes so often
+
+
+class _Gates:
+    """The two semaphores of one worker."""
+
+    def __init__(self, obs_ready: Any, act_ready: Any) -> None:
+        self.obs_ready, self.act_ready = obs_ready, act_ready
+
+
+class _TorchNoise:
+    """Actions draw from torch's own generator."""
+
+    def draw(self, T: int, spec: Any) -> None:
+        """Return no noise."""
+
+
+class ActionServer:
+    """Mixin that answers workers from the process of the sampler, which holds the agent.
+
+    The sampler has these attributes: ``agent``; ``batch_spec``; ``sync`` with lists ``obs_ready``
+    and ``act_ready`` of one semaphore for each worker, and ``stop_eval``, whose ``value`` ends an
+    evaluation; ``step_buffer_np`` (``build_step_buffer``), whose rows belong to the workers in
+    order; ``samples_np``, for values to bootstrap from; for evaluation ``eval_step_buffer_np``,
+    ``eval_max_T``, ``eval_max_trajectories`` and ``eval_traj_infos_queue``. With ``workers``, a
+    list of processes, the death of one ends the wait for it.
+
+    A worker releases ``obs_ready`` once before its first step and once after every step, and
+    acquires ``act_ready`` before every step.
+    """
+
+    _n_groups = 1
+    _overlap = True
+
+    def serve_actions(self, itr: int) -> None:
+        """Act for every step of one batch; the workers have been told to begin.
+
+        Raises:
+            WorkerError: a worker has died.
+        """
+        groups = self._groups(self.step_buffer_np, getattr(self, "samples_np", None))  # type: ignore[attr-defined]
+        with torch.inference_mode():
+            T = self.batch_spec.T  # type: ignore[attr-defined]
+            serve(groups, T, self._replied, self._overlap)
+
+    def serve_actions_evaluation(self, itr: int) -> list[Any]:
+        """Act for one evaluation, until enough episodes have ended or time is up.
+
+        Returns:
+            The finished trajectories that were in the queue by then.
+
+        Raises:
+            WorkerError: a worker has died.
+        """
+        sampler: Any = self
+        groups = self._groups(sampler.eval_step_buffer_np, None)
+        finished: list[Any] = []
+        enough = sampler.eval_max_trajectories or float("inf")
+        T = sampler.eval_max_T
+        with torch.inference_mode():
+            for group in groups:
+                group.begin(T)
+            for t in range(T):
+                for group in groups:
+                    group.wait(t, T, self._replied)
+                finished += _taken(sampler.eval_traj_infos_queue)
+                stop = len(finished) >= enough
+                sampler.sync.stop_eval.value = stop
+                for group in groups:
+                    if not stop:
+                        group.answer(t)
+                    group.release()
+                if stop:
+                    return finished
+            for group in groups:
+                group.wait(T, T, self._replied)
+        return finished
+
+    def _groups(self, step_np: Any, samples_np: Any) -> list[Group]:
+        """Return the workers in groups of equal size, with their rows of the record."""
+        sampler: Any = self
+        gates = list(map(_Gates, sampler.sync.obs_ready, sampler.sync.act_ready))
+        rows, each = len(step_np.reward) // self._n_groups, len(gates) // self._n_groups
+        groups = []
+        for i in range(self._n_groups):
+            own, workers = slice(i * rows, (i + 1) * rows), range(i * each, (i + 1) * each)
+            record = StepRecord(env_info=None, **dict(step_np[own].items()))
+            samples = None if samples_np is None else samples_np[:, own]
+            noise: Any = _TorchNoise()
+            actions = LocalActions(sampler.agent, record, noise, samples, i)
+            exchanges: Any = [gates[rank] for rank in workers]
+            groups.append(Group(actions, record, 0, workers, exchanges))
+        return groups
+
+    def _replied(self, rank: int) -> bool:
+        for worker in getattr(self, "workers", ()):
+            if hasattr(worker, "is_alive") and not worker.is_alive():
+                raise WorkerError(f"worker {worker.name} has died (exit code {worker.exitcode}).")
+        return False
 
 
 class AlternatingActionServer(ActionServer):
     """Two groups of workers, one stepping while the other is answered."""
 
+    _n_groups = 2
 
-class NoOverlapAlternatingActionServer(ActionServer):
+
+class NoOverlapAlternatingActionServer(AlternatingActionServer):
     """Two groups of workers that never step at the same time."""
+
+    _overlap = False
+
+
+def _taken(infos: Any) -> list[Any]:
+    """Return what is in a queue; the sentinel ``None`` of a worker that is done stays."""
+    taken, sentinels = [], 0
+    while True:
+        try:
+            info = infos.get_nowait()
+        except queue.Empty:
+            break
+        if info is None:
+            sentinels += 1
+        else:
+            taken.append(info)
+    for _ in range(sentinels):
+        infos.put(None)
+    return taken
