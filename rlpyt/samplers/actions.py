@@ -190,7 +190,7 @@ class ServedActions:
         self._post, self._wait = exchange.obs_ready.release, exchange.act_ready.acquire
         # Samplers written for rlpyt share two semaphores and ``stop_eval`` only.
         self._final = None if evaluation else getattr(exchange, "final_observation", None)
-        self._timed_out = getattr(exchange, "timed_out", None)
+        self._timed_out: Any = getattr(exchange, "timed_out", None)
         abandoned = getattr(exchange, "abandoned", None)
         # A memoryview: read faster than an array.
         self._abandoned: Any = (False,) if abandoned is None else abandoned.data

@@ -72,9 +72,9 @@ class HomemadeGpuSampler(BaseSampler):
         self.eval_max_T = self.eval_max_steps
         self.eval_traj_infos_queue = FORK.Queue()
         self.workers, self.pipes = [], []
-        for rank in range(N_WORKERS):
+        for i in range(N_WORKERS):
             ours, theirs = FORK.Pipe()
-            worker = FORK.Process(target=work, args=(self, rank, theirs), daemon=True)
+            worker = FORK.Process(target=work, args=(self, i, theirs), daemon=True)
             worker.start()
             self.workers.append(worker)
             self.pipes.append(ours)
