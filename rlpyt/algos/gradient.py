@@ -116,3 +116,11 @@ def check_learning_rate(name: str, value: Any) -> None:
     check_range(name, value, 0, 100, open_low=True)
     if value > 1:
         warnings.warn(f"{name}={value} is unusually large.")
+
+
+def mean_over_ranks(number: torch.Tensor, world_size: int) -> torch.Tensor:
+    """The mean of a number without gradient over the processes that train together."""
+    if world_size > 1:
+        torch.distributed.all_reduce(number)
+        number = number / world_size
+    return number

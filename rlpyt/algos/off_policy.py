@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import torch
 
 from rlpyt.agents.exploration import annealed
+from rlpyt.algos.gradient import mean_over_ranks
 from rlpyt.algos.replay_choice import rows_to_begin
 from rlpyt.algos.replaying import ReplayAlgo
 from rlpyt.errors import ReplayNotReady
@@ -184,7 +185,7 @@ class OffPolicyAlgo(ReplayAlgo):
         self.itr_steps = sampler_bs * (world_size if updates is None else 1)
         self._fixed_updates = updates
         self.batches_in_replay = 0
-        self._steps_counted = 0
+        self._steps_counted = 0.0
 
     def plan_beginning(self) -> None:
         """Let learning begin after ``min_steps_learn``, and when the replay can be sampled from.
@@ -243,11 +244,11 @@ class OffPolicyAlgo(ReplayAlgo):
         columns: tuple[list[Any], ...] = tuple([] for _ in self.opt_info_fields)
         if self.may_learn(progress, sampler_itr):
             self.update_itr_hyperparams(progress)
-            for _ in range(self._n_updates()):
+            for _ in range(self._n_updates(self._new_steps())):
                 try:
                     found = self.update(itr)
                 except ReplayNotReady:
-                    if self.mid_batch_reset:
+                    if self.mid_batch_reset or self.world_size > 1:
                         raise
                     break  # all rows that could be drawn are void
                 for column, values in zip(columns, found):
@@ -267,16 +268,25 @@ class OffPolicyAlgo(ReplayAlgo):
     def updates_per_optimize(self, updates: int) -> None:
         self._fixed_updates = updates
 
-    def updates_due(self, n_steps: int) -> float:
+    def updates_due(self, n_steps: float) -> float:
         """Return how many updates so many sampled steps pay for, by the replay ratio."""
         return self.replay_ratio * n_steps / self.batch_size
 
-    def _n_updates(self) -> int:
-        """Return how many updates to make now; counts the steps of this iteration's batch."""
+    def _new_steps(self) -> float:
+        """Return the steps of this iteration's batch without void ones, a mean over ranks."""
+        steps = float(self.sampler_bs - self.n_void)
+        if self.mid_batch_reset or self.world_size == 1 or self._fixed_updates is not None:
+            return steps
+        # Ranks must make as many updates as each other: they average gradients.
+        number = torch.tensor(steps, device=self.agent.device)
+        return float(mean_over_ranks(number, self.world_size))
+
+    def _n_updates(self, n_steps: float) -> int:
+        """Return how many updates to make now; counts ``n_steps`` of this iteration's batch."""
         if self._fixed_updates is not None:
             return self._fixed_updates
         before = math.floor(self.updates_due(self._steps_counted) + 1e-6)  # floats fall short
-        self._steps_counted += self.sampler_bs
+        self._steps_counted += n_steps
         return math.floor(self.updates_due(self._steps_counted) + 1e-6) - before
 
     def _opt_info(self, columns: tuple[list[Any], ...]) -> Any:

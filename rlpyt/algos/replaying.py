@@ -50,6 +50,7 @@ class ReplayAlgo(GradientAlgo):
     replays: ClassVar[Replays] = TRANSITIONS  # to choose from
     batch_spec: Any
     replay_buffer: Any = None
+    n_void = 0  # rows of the batch stored last in which the sampler waited with a reset
     batches_in_replay = 0  # of this run; since the resume, where a checkpoint held no replay
     _told_of_missing_finals = False
 
@@ -196,6 +197,7 @@ class ReplayAlgo(GradientAlgo):
 
     def store(self, samples: Any) -> None:
         """Put a batch [T, B] of the sampler's into the replay."""
+        self.n_void = 0
         to_buffer = self.with_void(self.samples_to_buffer(samples), samples)
         try:
             self.replay_buffer.append_samples(to_buffer)
@@ -245,7 +247,9 @@ class ReplayAlgo(GradientAlgo):
             return to_buffer
         if "priorities" in to_buffer._fields:
             return to_buffer._replace(samples=self.with_void(to_buffer.samples, samples))
-        return with_fields(to_buffer, void=valid_from_done(samples.env.done) == 0)
+        void = valid_from_done(samples.env.done) == 0
+        self.n_void = int(void.sum())
+        return with_fields(to_buffer, void=void)
 
     def _tell_of_missing_finals(self) -> None:
         if not self._told_of_missing_finals:

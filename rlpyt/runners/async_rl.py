@@ -214,7 +214,7 @@ class AsyncRlBase(MinibatchRlBase):
     def _store(self, batch: Batch) -> None:
         assert self._copier is not None
         priority = getattr(self.algo, "new_priority", 1.0)
-        self._copier.call("store", batch.slot, batch.itr, priority)
+        (batch.n_void,) = self._copier.call("store", batch.slot, batch.itr, priority)
 
     def _look_after_others(self) -> None:
         for others in (self.feed, self.optimizers):
@@ -267,6 +267,7 @@ class AsyncRlBase(MinibatchRlBase):
         """As often as is due; if the sampler never waits, once for all that has come."""
         assert self.feed is not None and self.due is not None and self.optimizers is not None
         self.algo.batches_in_replay += 1
+        self.due.leave_out(batch.itr, batch.n_void)
         self._note_lag(batch)
         if batch.slot is not None:
             observe = partial(self.algo.update_obs_rms, self.sampler.slots_pyt[batch.slot])
@@ -350,6 +351,8 @@ class AsyncRlBase(MinibatchRlBase):
         """Statistics in progress, and what is on its way between sampler and optimizer."""
         assert self.feed is not None
         own = {"opt_itr": self.opt_itr, "lags": list(self._lags), "feed": self.feed.state_dict()}
+        if self.due is not None:
+            own["void"] = self.due.void
         if self.optimizers is not None:
             own["streams"] = self.optimizers.streams()
         return {**super().counters(), "async": own}
@@ -361,8 +364,10 @@ class AsyncRlBase(MinibatchRlBase):
         own = saved["async"]
         self.opt_itr, self._lags = own["opt_itr"], list(own["lags"])
         self.feed.load_state_dict(own["feed"])
-        if self.due is not None and not self.algo.batches_in_replay:
-            self.due.begin_anew(own["feed"]["next_itr"], self.opt_itr)
+        if self.due is not None:
+            self.due.void = own.get("void", 0)
+            if not self.algo.batches_in_replay:
+                self.due.begin_anew(own["feed"]["next_itr"], self.opt_itr)
         if self.optimizers is not None:
             self.optimizers.load(self.agent, self.algo, own.get("streams", []))
 

@@ -53,8 +53,8 @@ class Copier:
         """Ready."""
         self.spec.progress[place.DOING] = place.IDLE
 
-    def store(self, slot: int, itr: int, new_priority: float) -> None:
-        """Put a slot's batch into the replay.
+    def store(self, slot: int, itr: int, new_priority: float) -> int:
+        """Put a slot's batch into the replay; return how many of its rows are void.
 
         Args:
             slot: which.
@@ -65,6 +65,7 @@ class Copier:
         self.algo.new_priority = new_priority
         self.algo.store(self.slots[slot])
         self.spec.progress[place.DOING] = place.IDLE
+        return int(getattr(self.algo, "n_void", 0))
 
     def where(self) -> place.Place:
         """What the process is occupied with."""

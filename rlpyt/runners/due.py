@@ -21,7 +21,8 @@ class Due:
     def __init__(self, algo: Any, itr_batch_size: int) -> None:
         learnt = algo.updates_per_optimize * algo.batch_size * algo.world_size  # in one call
         self._ratio = algo.replay_ratio
-        self._calls_per_batch: float = algo.replay_ratio * itr_batch_size / learnt
+        self._calls_per_step: float = algo.replay_ratio / learnt
+        self._itr_batch_size = itr_batch_size
         self._wait = algo.min_itr_learn
         self._warned = False
         self.begin_anew(0, 0)
@@ -30,10 +31,17 @@ class Due:
         """So much has been done, and the replay is empty."""
         self._batches, self._calls = batches + self._wait, calls
         self._seen = calls, calls  # due and made, when that was compared last
+        self.void = 0  # rows of these batches that pay for nothing
+
+    def leave_out(self, itr: int, n_void: int) -> None:
+        """Do not count so many rows of the batch of the sampler's iteration ``itr``."""
+        if itr >= self._batches:
+            self.void += n_void
 
     def after(self, batches: int) -> int:
         """Calls due once so many batches have been stored, in all."""
-        new = max(0, batches - self._batches) * self._calls_per_batch
+        steps = max(0, batches - self._batches) * self._itr_batch_size - self.void
+        new = steps * self._calls_per_step
         calls: int = self._calls + math.floor(new + 1e-6)  # floats fall short of integers
         return calls
 

@@ -24,12 +24,14 @@ class Batch:
         slot: which of the sampler's slots holds it; ``None``: the slot has been given back.
         traj_infos: of trajectories that ended in it.
         policy_updates: that the parameters had had with which it was collected.
+        n_void: rows in which the sampler waited with a reset, once it is stored.
     """
 
     itr: int
     slot: int | None
     traj_infos: list[Any]
     policy_updates: int
+    n_void: int = 0
 
 
 class Feed:
@@ -323,6 +325,7 @@ class Feed:
                 {
                     "itr": batch.itr,
                     "policy_updates": batch.policy_updates,
+                    "n_void": batch.n_void,
                     "traj_infos": plain(batch.traj_infos),
                     "samples": None
                     if batch.slot is None
@@ -345,7 +348,8 @@ class Feed:
                 ):
                     own[...] = leaf
             infos = unplain(saved["traj_infos"])
-            self._ready.append(Batch(saved["itr"], slot, infos, saved["policy_updates"]))
+            counts = saved["policy_updates"], saved.get("n_void", 0)
+            self._ready.append(Batch(saved["itr"], slot, infos, *counts))
 
 
 class Stopped(RlpytError):

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Literal
 
 import torch
 
+from rlpyt.algos.gradient import mean_over_ranks
 from rlpyt.algos.optim import Network
 from rlpyt.algos.optim_state import join_members, split_members
 from rlpyt.algos.qpg.base import QpgAlgo, frozen
@@ -342,14 +343,6 @@ class SAC(QpgAlgo):
         if self.fixed_alpha is None:
             with torch.no_grad():
                 self.log_alpha.copy_(torch.as_tensor(state_dict["log_alpha"]).reshape(()))
-
-
-def mean_over_ranks(number: torch.Tensor, world_size: int) -> torch.Tensor:
-    """The mean of a number without gradient over the processes that train together."""
-    if world_size > 1:
-        torch.distributed.all_reduce(number)
-        number = number / world_size
-    return number
 
 
 def add_to(
