@@ -94,8 +94,9 @@ def assert_same_run(a, b):
     ],
 )
 def test_held_in_step_it_is_the_run_of_one_process(name, Sampler, affinity):
-    whole = run(name, MinibatchRl, SerialSampler)
-    beside = run(name, AsyncRl, Sampler, affinity=affinity, max_lead=0)
+    tiles = dict(deterministic_acting=True)  # whatever the number of rows
+    whole = run(name, MinibatchRl, SerialSampler, sampler=tiles)
+    beside = run(name, AsyncRl, Sampler, sampler=tiles, affinity=affinity, max_lead=0)
     assert_same_run(whole, beside)
 
 
@@ -106,7 +107,7 @@ def test_held_in_step_it_is_the_run_of_one_process(name, Sampler, affinity):
 def test_held_in_step_where_resets_wait_for_the_batch_end(name, Sampler):
     gpu = Sampler is AsyncGpuSampler
     collectors = CpuWaitResetCollector, GpuWaitResetCollector if gpu else CpuWaitResetCollector
-    waits = [dict(CollectorCls=collector) for collector in collectors]
+    waits = [dict(CollectorCls=cls, deterministic_acting=True) for cls in collectors]
     whole = run(name, MinibatchRl, SerialSampler, sampler=waits[0])
     beside = run(name, AsyncRl, Sampler, sampler=waits[1], affinity=ONE, max_lead=0)
     assert_same_run(whole, beside)
