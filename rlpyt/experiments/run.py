@@ -21,6 +21,7 @@ from rlpyt.samplers.blocks import bounds_of
 from rlpyt.utils import torchrun
 from rlpyt.utils.buffer import buffer_func, numpify_buffer
 from rlpyt.utils.checkpoint import load_checkpoint
+from rlpyt.utils.checks import whole_number
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.context import begun_by_this_job, run_context, write_params
 from rlpyt.utils.logging.lock import RunDirectoryError, RunLock
@@ -289,7 +290,7 @@ def _saved_agent(path: Path, options: RunOptions) -> tuple[dict[str, Any], int]:
     if snapshot.is_file():
         try:
             state = torch.load(snapshot, map_location="cpu", weights_only=True)
-            return state["agent_state_dict"], state["itr"]
+            return state["agent_state_dict"], whole_number("itr", state["itr"], 0)
         except Exception as error:  # torch has many, and names no file
             way = "the run has no checkpoint either: train anew."
             if rundir.has_checkpoint(path):

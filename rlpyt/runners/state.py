@@ -10,6 +10,7 @@ import torch
 
 from rlpyt.errors import RlpytError
 from rlpyt.utils.checkpoint import CheckpointError, load_checkpoint
+from rlpyt.utils.checks import whole_number
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.logging import logger
 from rlpyt.utils.processes import summary_of
@@ -73,7 +74,7 @@ def restore(runner: Any, state: dict[str, Any]) -> bool:
 
 
 def _restore(runner: Any, state: dict[str, Any]) -> bool:
-    runner.itr = state["itr"]
+    runner.itr = whole_number("the checkpoint's iteration", state["itr"], 0)
     runner.agent.load_state_dict(state["agent"])
     runner.algo.load_state_dict(state["algo"])
     exact = bool(runner.sampler.load_state_dict(state["sampler"]))

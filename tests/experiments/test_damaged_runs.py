@@ -112,6 +112,13 @@ def test_a_checkpoint_without_a_part_is_named(run_dir, capsys, lost):
     assert "checkpoint must be one of this run" in said and lost in said
 
 
+def test_a_checkpoint_before_the_first_iteration_is_named(run_dir, capsys):
+    found = load_checkpoint(run_dir / "checkpoint")
+    shutil.rmtree(run_dir / "checkpoint")
+    save_checkpoint(run_dir / "checkpoint", {**found.state, "itr": -5}, meta=found.meta)
+    assert "iteration=-5 must be at least 0" in fails(capsys, "resume", run_dir, "--steps", 96)
+
+
 @pytest.mark.parametrize(
     "content", ["", "other,columns\n1,2\n", None], ids=["emptied", "another", "last row edited"]
 )
