@@ -11,13 +11,12 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from rlpyt.utils.checks import true_or_false, whole_number
+from rlpyt.utils.checks import MOST, true_or_false, whole_number
 from rlpyt.utils.files import write_text
 from rlpyt.version import VERSION
 
 FORMAT = 1  # of config.json; raised when an older reader would misread it
 CONFIG = "config.json"
-MOST = 2**64 - 1  # of any integer
 MAX_LEAD = 2  # batches; unless told otherwise
 MOST_UNSAVED_STEPS = 250_000  # between two checkpoints, unless told otherwise
 
@@ -201,9 +200,7 @@ def _checked(name: str, value: Any, kind: Any) -> Any:
     if kind is bool:
         return true_or_false(name, value)
     if kind is int:
-        if (number := whole_number(name, value, -MOST)) > MOST:
-            raise ValueError(f"{name}={value!r:.80} must be at most {MOST}.")
-        return number
+        return whole_number(name, value, -MOST)
     elif origin is Literal:
         if value not in args:
             raise UnknownName(name, str(value), args)

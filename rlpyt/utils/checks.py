@@ -5,13 +5,15 @@ import math
 import numbers
 from typing import Any
 
+MOST = 2**64 - 1  # of any count; a greater one is a slip, and takes forever
+
 
 def whole_number(name: str, value: Any, least: int) -> int:
     """Return an argument that counts something as an int; whole floats such as 1e6 are accepted.
 
     Raises:
         TypeError: `value` is not a whole number.
-        ValueError: `value` is below `least`.
+        ValueError: `value` is below `least`, or beyond 64 bits.
     """
     value = scalar(value)
     number = isinstance(value, numbers.Real) and not isinstance(value, bool)
@@ -19,6 +21,8 @@ def whole_number(name: str, value: Any, least: int) -> int:
         raise TypeError(f"{name}={value!r} must be a whole number of at least {least}.")
     if value < least:
         raise ValueError(f"{name}={value!r} must be at least {least}.")
+    if value > MOST:
+        raise ValueError(f"{name}={value!r} must be at most {MOST}.")
     return int(value)
 
 

@@ -79,3 +79,9 @@ def test_whole_floats_and_digits_for_switches_configure_algorithms():
     values = dqn.batch_size, dqn.eps_steps, dqn.target_update_interval, dqn.double_dqn
     assert values == (32, 10**6, 100, True)
     assert [type(value) for value in values] == [int, int, int, bool]
+
+
+def test_counts_beyond_64_bits_are_refused():
+    assert whole_number("epochs", 2**64 - 1, 1) == 2**64 - 1
+    with pytest.raises(ValueError, match="epochs=1e[+]30 must be at most"):
+        whole_number("epochs", 1e30, 1)
