@@ -46,7 +46,7 @@ train: $(STAMP)
 	@$(BIN)/rlpyt train $(ALGO) $(ENV) $(ARGS)
 
 test: lint
-	$(PYTEST) -n $(JOBS) --dist loadfile
+	$(PYTEST) -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 test-slow: $(STAMP)
 	$(PYTEST) -m slow --timeout=3600

@@ -20,3 +20,20 @@ processes.PRELOAD += [
     "rlpyt.runners.sync_rl",
     "rlpyt.experiments.run",
 ]
+
+# Under xdist, a file is run by one process, so the longest ones have to begin first.
+LONGEST = [
+    "test_examples",
+    "test_ray_sampler",
+    "test_async_optimizers",
+    "test_sync_faults",
+    "test_faults",
+    "test_matrix",
+    "test_ends",
+    "test_async_vtrace",
+]
+
+
+def pytest_collection_modifyitems(items):
+    place = {name: at for at, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: place.get(item.path.stem, len(LONGEST)))

@@ -50,10 +50,16 @@ def check(name, done, tmp_path):
     assert float(rows[-1]["Diagnostics/CumSteps"]) > 0
 
 
-SLOW = pytest.param("example_ray.py", marks=pytest.mark.slow)  # starts a cluster
+SLOW = {"example_7.py", "example_ray.py"}  # a recurrent network on Atari; a cluster
 
 
-@pytest.mark.parametrize("name", [*sorted({*ARGUMENTS} - {"example_ray.py"}), SLOW])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *sorted({*ARGUMENTS} - SLOW),
+        *(pytest.param(name, marks=pytest.mark.slow) for name in sorted(SLOW)),
+    ],
+)
 def test_example_runs(name, tmp_path):
     done = run_script(EXAMPLES / name, *arguments_of(name, tmp_path))
     check(name, done, tmp_path)
