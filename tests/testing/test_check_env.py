@@ -209,17 +209,16 @@ def test_reused_buffers_are_told_and_in_gymnasium_warned_of():
         check_env(GymWalk, dict(reuse=True))
 
 
-@pytest.mark.parametrize(
-    ("kwargs", "check", "what"),
-    [
-        (dict(wide=True), "observation", "observation is float64, its space is float32"),
-        (dict(deaf=True), "seeding", "reset does not honour the seed"),
-        (dict(old=True), "structure", "old gym package"),
-    ],
-)
-def test_faults_of_gymnasium_environments_are_named(kwargs, check, what):
-    with pytest.raises(ConformanceError, match=rf"(?s)FAIL \[{check}\].*{what}"):
-        check_env(GymWalk, kwargs)
+def test_faults_of_gymnasium_environments_are_named():
+    with pytest.raises(ConformanceError, match=r"(?s)FAIL \[seeding\].*does not honour the seed"):
+        check_env(GymWalk, dict(deaf=True))
+
+
+@pytest.mark.filterwarnings("ignore:.*float64", "ignore:.*old interface")
+@pytest.mark.parametrize("kwargs", [dict(wide=True), dict(old=True)], ids=str)
+def test_what_the_wrapper_converts_is_no_fault(kwargs):
+    """Observations in float64, and steps of four values."""
+    assert check_env(GymWalk, kwargs).ok
 
 
 def test_an_unsupported_space_is_named_with_its_place():
