@@ -61,13 +61,16 @@ class HandWrittenCollector(DecorrelatingStartCollector):
             following = np.stack([row.observation for row in rows])
             action = np.where(done, null_action, chosen)
             agent_inputs = AgentInputs(following, action, np.where(done, 0, reward))
-        self.samples_np.agent.bootstrap_value[:] = self.agent.value(*torchify_buffer(agent_inputs))
+        if hasattr(self.samples_np.agent, "bootstrap_value"):  # the algorithm asks for values
+            value = self.agent.value(*torchify_buffer(agent_inputs))
+            self.samples_np.agent.bootstrap_value[:] = value
         return agent_inputs, [row.info for row in rows], ended
 
     def write(self, t, agent_inputs, action, agent_info, reward, done):
         agent, env = self.samples_np.agent, self.samples_np.env
         if t == 0:
-            agent.timeout_value[:] = 0
+            if hasattr(agent, "timeout_value"):
+                agent.timeout_value[:] = 0
             agent.prev_action[t] = agent_inputs.prev_action
             env.prev_reward[t] = agent_inputs.prev_reward
         env.observation[t], agent.action[t] = agent_inputs.observation, action

@@ -22,7 +22,7 @@ ALGOS = {
     "cat": lambda **kw: CategoricalDQN(-10, 300, **SMALL, **kw),
     "qr": lambda **kw: QRDQN(**SMALL, **kw),
     "iqn": lambda **kw: IQN(n_tau=8, n_tau_target=8, **SMALL, **kw),
-    "r2d1": lambda **kw: R2D1(**SMALL, **SEQUENCES, **kw),
+    "r2d1": lambda **kw: R2D1(replay_ratio=16, **SMALL, **SEQUENCES, **kw),
 }
 
 
