@@ -15,7 +15,7 @@ import rlpyt
 from rlpyt.errors import NonFiniteError, RlpytError, WorkerError, itr_of
 from rlpyt.experiments.options import UnknownName
 from rlpyt.utils.farewell import wait_for_helpers_at_exit
-from rlpyt.utils.logging.console import say
+from rlpyt.utils.logging.console import lose_unwritable_output, say
 
 COMMANDS = {
     "train": "train an agent: rlpyt train ppo CartPole-v1",
@@ -51,6 +51,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         wait_for_helpers_at_exit()
         open_standard_streams()
     args = list(sys.argv[1:] if argv is None else argv)
+    if argv is None and args[:1] in (["train"], ["resume"]):
+        lose_unwritable_output()
     debug = "--debug" in args
     args = [arg for arg in args if arg != "--debug"]
     warnings.formatwarning = lambda message, *_: f"rlpyt: warning: {message}\n"

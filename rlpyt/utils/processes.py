@@ -21,6 +21,7 @@ import psutil
 
 from rlpyt.errors import WorkerError
 from rlpyt.utils import fork_server
+from rlpyt.utils.logging.console import lose_unwritable_output
 
 LONGEST_TRACEBACK = 20_000  # characters
 FILES_PER_CHILD, FILES_OF_ALL = 6, 12  # that a parent needs at the most
@@ -214,6 +215,7 @@ def be_a_child(cpus: Sequence[int] | None = None, starter_lasts: bool = True) ->
         prctl(_PR_SET_NAME, title_of(mp.current_process().name).encode())
         if starter_lasts:
             prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    lose_unwritable_output()
     _release_fork_server()
     parent = mp.parent_process()
     if parent is not None:

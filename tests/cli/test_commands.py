@@ -508,13 +508,30 @@ def test_a_signal_saves_a_checkpoint_and_leaves_nothing_running(stop, code, tmp_
     assert not [child for child in children if child.is_running()]
 
 
+TALKATIVE = """
+from rlpyt.envs.toy import CountEnv
+
+class Talkative(CountEnv):
+    def step(self, action):
+        print("." * 10_000, flush=True)
+        return super().step(action)
+"""
+
+
 @pytest.mark.parametrize(
-    "redirected",
-    [">&- 2> /dev/full", pytest.param("<&- 2>&- | head -1", marks=pytest.mark.slow)],
+    ("kind", "redirected"),
+    [
+        ("serial", ">&- 2> /dev/full"),
+        ("cpu", "| head -1"),
+        pytest.param("serial", "<&- 2>&- | head -1", marks=pytest.mark.slow),
+    ],
 )
-def test_training_goes_on_without_a_terminal(redirected, tmp_path):
-    command = [sys.executable, "-m", "rlpyt.cli.main", "train", "ppo", "CartPole-v1", *TINY]
-    command += ["--run-dir", str(tmp_path / "run"), "--steps", "64"]
+def test_training_goes_on_without_a_terminal(kind, redirected, tmp_path, monkeypatch):
+    (tmp_path / "talk.py").write_text(TALKATIVE)
+    monkeypatch.chdir(tmp_path)
+    command = [sys.executable, "-m", "rlpyt.cli.main", "train", "ppo", "talk:Talkative"]
+    command += [*TINY, "--run-dir", str(tmp_path / "run"), "--steps", "64"]
+    command[command.index("--sampler.kind") + 1] = kind
     script = f"set -o pipefail; {shlex.join(command)} {redirected}"
     assert subprocess.run(["bash", "-c", script], check=False).returncode == 0
     assert (tmp_path / "run" / "evaluation.json").exists()

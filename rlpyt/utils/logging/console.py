@@ -5,8 +5,10 @@ Also questions to the user, and values of scripts that the command line replaces
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
+import io
 import os
 import shutil
 import sys
@@ -110,6 +112,41 @@ def silence(stream: Any) -> None:
         os.close(null)
     except (OSError, ValueError):
         pass  # not backed by a descriptor: nothing will be flushed at exit either
+
+
+class _LosingFile(io.FileIO):
+    """A file that loses what cannot be written to it."""
+
+    def write(self, content: Any, /) -> Any:
+        try:
+            return super().write(content)
+        except OSError:
+            return len(content)
+
+
+def lose_unwritable_output() -> None:
+    """From now on lose what cannot be written to this process's standard output or error.
+
+    Otherwise an environment that prints ends training when the reader of a pipe has gone.
+    """
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        try:
+            ours = isinstance(stream, io.TextIOWrapper) and stream.fileno() in (1, 2)
+        except (OSError, ValueError):
+            ours = False
+        if not ours:  # closed, or replaced by somebody else
+            continue
+        with contextlib.suppress(OSError):
+            stream.flush()
+        losing = io.TextIOWrapper(
+            io.BufferedWriter(_LosingFile(stream.fileno(), "w", closefd=False)),
+            encoding=stream.encoding,
+            errors="backslashreplace",
+            line_buffering=stream.line_buffering,
+            write_through=stream.write_through,
+        )
+        setattr(sys, name, losing)
 
 
 class TerminalTablePrinter:
