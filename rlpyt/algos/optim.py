@@ -1,5 +1,6 @@
 """One gradient step: the only place that calls backward and an optimizer."""
 
+import copy
 import inspect
 import math
 from collections.abc import Iterable, Sequence
@@ -191,7 +192,8 @@ class GradientStep:
 
         The learning rate stays the one given at construction: a run may go on with another.
         """
-        self.optimizer.load_state_dict(state)
+        # Torch keeps the given tensors and would update the caller's in place.
+        self.optimizer.load_state_dict(copy.deepcopy(state))
         self.scale_learning_rate(1.0)  # schedules set theirs before the next step
 
     def _diagnose(self, loss: torch.Tensor) -> str:

@@ -146,8 +146,7 @@ def _normalization(policy: EsPolicyModel) -> tuple[Array, Array, float] | None:
     if policy.normalization is None:
         return None
     rms, clip, min_var = policy.normalization
-    mean, var = rms.mean.float().numpy().copy(), rms.var.clamp(min=min_var)
-    return mean, (1 / var.sqrt().float()).numpy(), clip
+    return rms.mean.numpy(), (1 / rms.std(min_var)).numpy(), clip
 
 
 def _vmapped(policy: nn.Module, parameters: Tensor) -> RowPolicies:

@@ -125,8 +125,8 @@ class NumpyForward:
             own[...] = parameter
         if self._normalize is not None:
             rms, _, min_var = self._normalize
-            self._mean = rms.mean.numpy().astype(np.float32)
-            self._std = np.sqrt(np.maximum(rms.var.numpy(), min_var)).astype(np.float32)
+            self._mean = rms.mean.numpy()
+            self._std = rms.std(min_var).numpy()
 
     def _allocate(self, B: int) -> tuple[list[Any], Finish]:
         """Buffers and steps for B rows; a step is dots, all outputs, all biases, activations."""

@@ -19,21 +19,33 @@ class RunningMeanStdModel(nn.Module):
         shape: of one datum.
 
     Attributes:
-        mean: [*shape] float64, zero at first.
-        var: [*shape] float64, one at first.
         count: [] float64, number of data taken in.
     """
 
-    mean: Tensor
-    var: Tensor
     count: Tensor
 
     def __init__(self, shape: Sequence[int]) -> None:
         super().__init__()
         shape = tuple(shape)
-        self.register_buffer("mean", torch.zeros(shape, dtype=torch.float64))
-        self.register_buffer("var", torch.ones(shape, dtype=torch.float64))
+        # The buffers are float64; the properties of the same names give them in float32.
+        self._buffers["mean"] = torch.zeros(shape, dtype=torch.float64)
+        self._buffers["var"] = torch.ones(shape, dtype=torch.float64)
         self.register_buffer("count", torch.zeros((), dtype=torch.float64))
+
+    @property
+    def mean(self) -> Tensor:
+        """Mean, [*shape] float32 as models compute; zero before any data."""
+        return self._exact("mean").float()
+
+    @property
+    def var(self) -> Tensor:
+        """Population variance, [*shape] float32; one before any data."""
+        return self._exact("var").float()
+
+    def _exact(self, name: str) -> Tensor:
+        buffer = self._buffers[name]
+        assert buffer is not None
+        return buffer
 
     @torch.no_grad()
     def update(self, x: Tensor) -> None:
@@ -42,31 +54,36 @@ class RunningMeanStdModel(nn.Module):
         Raises:
             ValueError: the trailing dimensions of ``x`` are not ``shape``.
         """
-        if x.shape[x.dim() - self.mean.dim() :] != self.mean.shape:
+        own = self._exact("mean")
+        if x.shape[x.dim() - own.dim() :] != own.shape:
             raise ValueError(
                 f"x of shape {tuple(x.shape)} must end with the shape of one datum, "
-                f"{tuple(self.mean.shape)}."
+                f"{tuple(own.shape)}."
             )
-        data = x.reshape(-1, *self.mean.shape).to(self.mean)
+        data = x.reshape(-1, *own.shape).to(own)
         if len(data):
             var, mean = torch.var_mean(data, dim=0, correction=0)
         else:  # this rank has none, but others wait for it
-            var, mean = torch.zeros_like(self.var), torch.zeros_like(self.mean)
+            var, mean = torch.zeros_like(own), torch.zeros_like(own)
         for batch in _of_all_ranks(len(data), mean, var):
             self._merge(*batch)
 
     def _merge(self, count: Tensor, mean: Tensor, var: Tensor) -> None:
         total = self.count + count
         share = count / total.clamp(min=1)  # of the new batch
-        delta = mean - self.mean
-        self.var.copy_((1 - share) * self.var + share * var + share * (1 - share) * delta**2)
-        self.mean.add_(share * delta)
+        own_mean, own_var = self._exact("mean"), self._exact("var")
+        delta = mean - own_mean
+        own_var.copy_((1 - share) * own_var + share * var + share * (1 - share) * delta**2)
+        own_mean.add_(share * delta)
         self.count.copy_(total)
 
     def normalize(self, x: Tensor, clip: float, min_var: float) -> Tensor:
         """(x - mean) / sqrt(max(var, min_var)) in float32, limited to [-clip, clip]."""
-        std = self.var.clamp(min=min_var).sqrt().float()
-        return ((x - self.mean.float()) / std).clamp(-clip, clip)
+        return ((x - self.mean) / self.std(min_var)).clamp(-clip, clip)
+
+    def std(self, min_var: float) -> Tensor:
+        """Return sqrt(max(var, min_var)), computed in float64, as float32 [*shape]."""
+        return self._exact("var").clamp(min=min_var).sqrt().float()
 
 
 def _of_all_ranks(count: int, mean: Tensor, var: Tensor) -> list[tuple[Tensor, Tensor, Tensor]]:

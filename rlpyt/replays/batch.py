@@ -36,8 +36,8 @@ class ReplayBatch:
             reset; None where there never were any.
 
     Moving a batch to a device (``buffer_to``), and whatever else maps its arrays, maps those of
-    the attributes as well. Other ways to make a batch from a batch leave the attributes behind,
-    and asking for one then raises AttributeError.
+    the attributes as well; ``_replace`` keeps them. Other ways to make a batch from a batch leave
+    the attributes behind, and asking for one then raises AttributeError.
     """
 
     ticket: Any
@@ -47,6 +47,12 @@ class ReplayBatch:
         new = type(self)._make(map(function, tuple(self)))  # type: ignore[attr-defined, call-overload]
         for name, value in self.__dict__.items():
             setattr(new, name, value if name == "ticket" else function(value))
+        return new
+
+    def _replace(self, **fields: Any) -> Any:
+        """Return the batch with other values in some fields and the same attributes."""
+        new = super()._replace(**fields)  # type: ignore[misc]
+        new.__dict__.update(self.__dict__)
         return new
 
     def __reduce__(self) -> Any:

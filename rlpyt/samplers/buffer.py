@@ -100,7 +100,6 @@ def agent_examples(agent: Any, examples: dict[str, Any]) -> None:
     """
     inputs = _batch_of(examples, 2)
     with torch.no_grad():
-        agent.sample_mode(0)
         action, agent_info = agent.step(*torchify_buffer(tuple(inputs)))
         agent.reset()
     try:

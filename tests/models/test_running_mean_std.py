@@ -24,8 +24,11 @@ def make_batches(offset=1e5):
 def check(model, data):
     data = np.asarray(data)
     assert model.count == len(data)
-    np.testing.assert_allclose(model.mean, data.mean(0), rtol=1e-12)
-    np.testing.assert_allclose(model.var, data.var(0), rtol=1e-6)
+    kept = model.state_dict()
+    np.testing.assert_allclose(kept["mean"], data.mean(0), rtol=1e-12)
+    np.testing.assert_allclose(kept["var"], data.var(0), rtol=1e-6)
+    assert torch.equal(model.mean, kept["mean"].float())
+    assert torch.equal(model.var, kept["var"].float())
 
 
 def test_batches_add_up_to_one_pass_over_all_data():

@@ -74,17 +74,19 @@ class EpsilonGreedyAgentMixin:
         return float(self.settings["eps_itr"][1])
 
     def set_epsilon_itr_min_max(self, eps_itr_min: float, eps_itr_max: float) -> None:
-        """Set between which iterations epsilon falls; workers see it, too.
+        """Set the iterations between which epsilon falls, in all processes.
+
+        An end before the beginning makes it fall at once in the end's iteration.
 
         Raises:
-            ValueError: the end lies before the beginning.
+            ValueError: an iteration is negative or not a number.
         """
-        if not 0 <= eps_itr_min <= eps_itr_max:
+        if not (eps_itr_min >= 0 and eps_itr_max >= 0):
             raise ValueError(
-                f"epsilon falls from iteration eps_itr_min={eps_itr_min} to eps_itr_max="
-                f"{eps_itr_max}, which must not come first, nor be negative."
+                "eps_itr_min and eps_itr_max must not be negative, got "
+                f"{eps_itr_min} and {eps_itr_max}."
             )
-        self.settings["eps_itr"][:] = eps_itr_min, eps_itr_max
+        self.settings["eps_itr"][:] = min(eps_itr_min, eps_itr_max), eps_itr_max
 
     def give_min_itr_learn(self, min_itr_learn: int) -> None:
         """Let annealing begin when learning does; its end stays, unless it comes first."""
