@@ -45,11 +45,11 @@ def check_arguments(sampler: Any) -> None:
             f"CollectorCls must be a class with a method collect_batch, got {CollectorCls!r:.100}. "
             "Derive it from rlpyt.samplers.collectors.DecorrelatingStartCollector."
         )
-    served = getattr(type(sampler), "serve_actions", None)
-    if served is not None and not served.__module__.startswith("rlpyt."):
+    evaluation = getattr(type(sampler), "serve_actions_evaluation", None)
+    if evaluation is not None and not evaluation.__module__.startswith("rlpyt."):
         warnings.warn(
-            f"{type(sampler).__name__}.serve_actions is not called: this sampler serves actions "
-            "by itself. Define initialize and obtain_samples as well, from BaseSampler, to use it."
+            f"{type(sampler).__name__}.serve_actions_evaluation is not called: this sampler serves "
+            "evaluations by itself. Define evaluate_agent as well, from BaseSampler, to use it."
         )
     if sampler.eval_n_envs and sampler.eval_max_steps is None:
         raise ValueError("eval_max_steps is needed with eval_n_envs: evaluation must end.")

@@ -60,6 +60,7 @@ class Sampler(BaseSampler):
     _station: Station | None = None
     _pool: WorkerPool | None = None
     _server: ActionServer | None = None
+    _batch_served: tuple[Any, ...] = ()  # slot, and a function that tells if workers have replied
     _flow: TaskFlow | None = None  # of tasks, with a curriculum
     _acquired = False  # whether ``initialize`` of this class has run
 
@@ -221,13 +222,25 @@ class Sampler(BaseSampler):
         """Collect one batch into this one of ``slots``; returns trajectories that ended."""
         self._check_ready()
         self.agent.sync_shared_memory()
-        serve = None if self._server is None else partial(self._server.serve_actions, itr, slot)
-        completed = self._call("collect", itr, slot, meanwhile=serve)
+
+        def serve(replied: Any) -> None:
+            self._batch_served = slot, replied
+            self.serve_actions(itr)
+
+        completed = self._call("collect", itr, slot, meanwhile=serve if self._server else None)
         self._note_interruption()
         if self._flow is not None:
             self._flow.hear(self.slots[slot], self.interrupted)
             self._flow.note_stock(self._call_each("assign_tasks", self._flow.choose()))
         return [info for infos in completed for info in infos]
+
+    def serve_actions(self, itr: int) -> None:
+        """Answer the workers of a served sampler while they collect a batch.
+
+        A subclass may override it to do something before and after.
+        """
+        assert self._server is not None
+        self._server.serve_actions(itr, *self._batch_served)
 
     def _note_interruption(self) -> None:
         """Say in ``interrupted`` whether the batch follows the one before; here it always does."""

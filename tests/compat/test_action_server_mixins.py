@@ -132,13 +132,21 @@ def test_a_homemade_sampler_serves_its_workers_by_a_mixin(Server, enough):
     assert sampler.n_evaluated == 60 if enough is None else 4 <= sampler.n_evaluated <= 8
 
 
-def test_a_served_sampler_says_that_it_does_not_call_an_own_serve_actions():
+def test_a_served_sampler_calls_an_own_serve_actions_around_its_own():
     class Own(ActionServer, GpuSampler):
+        served = ()
+
         def serve_actions(self, itr):
+            super().serve_actions(itr)
+            self.served += (itr,)
+
+        def serve_actions_evaluation(self, itr):
             raise AssertionError
 
     sampler = Own(CountEnv, {}, batch_T=2, batch_B=2)
-    with pytest.warns(UserWarning, match=r"Own.serve_actions is not called"):
+    with pytest.warns(UserWarning, match=r"Own.serve_actions_evaluation is not called"):
         sampler.initialize(CategoricalMlpAgent(), affinity=dict(n_workers=1), seed=1)
-    sampler.obtain_samples(0)
+    for itr in range(2):
+        sampler.obtain_samples(itr)
+    assert sampler.served == (0, 1)
     sampler.shutdown()

@@ -49,9 +49,14 @@ class ActionServer:
     def serve_actions(self, itr: int) -> None:
         """Act for every step of one batch; the workers have been told to begin.
 
+        Mixed into one of rlpyt's own samplers it leaves that to the sampler.
+
         Raises:
             WorkerError: a worker has died.
         """
+        if own := getattr(super(), "serve_actions", None):
+            own(itr)
+            return
         groups = self._groups(self.step_buffer_np, getattr(self, "samples_np", None))  # type: ignore[attr-defined]
         with torch.inference_mode():
             T = self.batch_spec.T  # type: ignore[attr-defined]
