@@ -267,6 +267,13 @@ class Station:
             NonFiniteError: one is NaN or infinite.
         """
         samples, following = self.slots[slot], None
+        T = len(samples.env.done)
+        # A custom collector that stops early is reported by the server; its other rows are unset.
+        if (taken := max(self._n_steps.values(), default=T)) < T:
+            samples = samples[:taken]
+            if not all_finite(float_leaves(samples.env.observation, samples.env.reward)):
+                raise self._not_finite(samples)
+            return
         if self._bootstraps:  # else the next batch begins with them
             following = getattr(self.agent_inputs, "observation", None)
         if slot not in self._floats or self._floats[slot][0] is not following:

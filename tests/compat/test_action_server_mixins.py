@@ -129,7 +129,7 @@ def test_a_homemade_sampler_serves_its_workers_by_a_mixin(Server, enough):
     with torch.no_grad():  # what was recorded is of the agent as it was for this batch
         assert samples.agent.agent_info.dist_info.prob.sum(-1).allclose(torch.ones(T, B))
     # 30 steps of episodes of 1, 2, 3 steps in 4 environments, unless 4 episodes are enough.
-    assert sampler.n_evaluated == 60 if enough is None else 4 <= sampler.n_evaluated <= 8
+    assert sampler.n_evaluated == 60 if enough is None else 4 <= sampler.n_evaluated < 60
 
 
 def test_a_served_sampler_calls_an_own_serve_actions_around_its_own():
