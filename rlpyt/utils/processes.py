@@ -33,6 +33,19 @@ _PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15  # linux/prctl.h
 PRELOAD: list[str] = []  # imported by a fork server after what `fork_server` imports
 
 
+# Before Python 3.14 multiprocessing settles on "fork" as soon as a script makes, say, a queue. With
+# a default context of its own that is told from a call of `set_start_method("fork")`.
+_default: Any = mp.context._default_context  # type: ignore[attr-defined]
+if _default._default_context._name == "fork":
+    _default._default_context = type(_default._default_context)()
+
+
+def requested_method() -> str | None:
+    """Return what the script gave to ``multiprocessing.set_start_method``, None if nothing."""
+    settled = _default._actual_context
+    return None if settled is _default._default_context else mp.get_start_method(allow_none=True)
+
+
 def start_context(method: str | None = None) -> Any:
     """Return the multiprocessing context to start workers with.
 
@@ -46,7 +59,7 @@ def start_context(method: str | None = None) -> Any:
         RuntimeError: fork, after this process has begun to use a GPU.
     """
     asked = method or os.environ.get("RLPYT_START_METHOD")
-    method = asked or mp.get_start_method(allow_none=True)
+    method = asked or requested_method()
     if method is None or (method == "fork" and not asked and _uses_cuda()):
         method = "forkserver" if sys.platform.startswith("linux") else "spawn"
     if method not in mp.get_all_start_methods():
@@ -138,7 +151,7 @@ def start_child(
     Raises:
         WorkerError: the operating system refuses, because of a limit; the message says which.
     """
-    asked = mp.get_start_method(allow_none=True)
+    asked = requested_method()
     with refused_clearly(who):
         ours, theirs = context.Pipe()
         try:

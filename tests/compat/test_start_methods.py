@@ -16,6 +16,8 @@ from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 how, method = sys.argv[1:]
 if how == "script":
     mp.set_start_method(method)
+if how == "queue":  # which makes multiprocessing settle on its default
+    mp.Queue()
 kwargs = dict(start_method=method) if how == "argument" else {}
 sampler = CpuSampler(CountEnv, {}, batch_T=2, batch_B=2, **kwargs)
 sampler.initialize(CategoricalMlpAgent(), affinity=dict(n_workers=1), seed=1)
@@ -32,6 +34,7 @@ sampler.shutdown()
         ("script", "spawn", "SpawnProcess"),
         ("argument", "fork", "ForkProcess"),
         ("none", "none", "ForkServerProcess"),
+        ("queue", "none", "ForkServerProcess"),
     ],
 )
 def test_workers_start_as_the_script_asks(how, method, process, tmp_path):
