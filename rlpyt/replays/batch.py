@@ -36,8 +36,8 @@ class ReplayBatch:
             reset; None where there never were any.
 
     Moving a batch to a device (``buffer_to``), and whatever else maps its arrays, maps those of
-    the attributes as well; ``_replace`` keeps them. Other ways to make a batch from a batch leave
-    the attributes behind, and asking for one then raises AttributeError.
+    the attributes as well; ``_replace`` keeps all but the ticket. Other ways to make a batch from a
+    batch leave the attributes behind, and asking for one then raises AttributeError.
     """
 
     ticket: Any
@@ -50,9 +50,9 @@ class ReplayBatch:
         return new
 
     def _replace(self, **fields: Any) -> Any:
-        """Return the batch with other values in some fields and the same attributes."""
+        """Return the batch with other values in some fields; all attributes but the ticket stay."""
         new = super()._replace(**fields)  # type: ignore[misc]
-        new.__dict__.update(self.__dict__)
+        new.__dict__.update({k: v for k, v in self.__dict__.items() if k != "ticket"})
         return new
 
     def __reduce__(self) -> Any:

@@ -174,7 +174,8 @@ def test_a_batch_unpacks_as_documented_and_moves_as_a_whole():
     moved = buffer_to(batch, torch.device("cpu"))
     assert moved.ticket is batch.ticket
     assert torch.equal(moved.discount_n, batch.discount_n)
+    assert torch.equal(batch._replace(action=action).discount_n, batch.discount_n)
     with pytest.raises(AttributeError, match="sample_batch"):
-        _ = batch._replace(action=action).discount_n
+        _ = batch[:2].discount_n
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = batch.nonsense
