@@ -90,6 +90,8 @@ class RankWatch:
         self._n, self._last, self._since = 0, (WORKS, progress()), time.monotonic()
         self._signs: dict[int, tuple[Sign, float]] = {}  # by rank: the last, and when it came
         self._closed, self._heard = threading.Event(), threading.Event()
+        with contextlib.suppress(RuntimeError):  # the thread says why the store is gone
+            self._beat()  # a rank that stops before the thread's first beat is missed otherwise
         self._thread = threading.Thread(target=self._run, name="rank watch", daemon=True)
         self._thread.start()
 
