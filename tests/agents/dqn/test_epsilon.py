@@ -121,13 +121,22 @@ def test_agents_with_a_step_of_their_own_have_the_epsilons_of_their_environments
         (dict(eps_final=1.5), "eps_final=1.5"),
         (dict(eps_init=0.1, eps_final=0.2), "eps_final=0.2 is above eps_init=0.1"),
         (dict(eps_final=0.1, eps_final_min=0.2), "eps_final_min=0.2"),
-        (dict(eps_itr_min=5, eps_itr_max=4), "eps_itr_min=5"),
+        (dict(eps_itr_min=-1), "eps_itr_max must not be negative, got -1"),
         (dict(eps_eval=-1), "eps_eval=-1"),
     ],
 )
 def test_impossible_schedules_are_refused(kwargs, message):
     with pytest.raises(ValueError, match=message):
         DqnMlpAgent(**kwargs)
+
+
+def test_an_end_before_the_beginning_lets_epsilon_fall_at_once():
+    agent = DqnMlpAgent(eps_init=1.0, eps_final=0.1, eps_itr_min=50, eps_itr_max=4)
+    agent.initialize(CountEnv().spaces)
+    agent.sample_mode(4)
+    assert agent.distribution.epsilon == 1.0
+    agent.sample_mode(5)
+    assert agent.distribution.epsilon == np.float32(0.1)
 
 
 def test_ready_agents_by_kind():
