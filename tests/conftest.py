@@ -24,6 +24,7 @@ processes.PRELOAD += [
 # Under xdist, a file is run by one process, so the longest ones have to begin first.
 LONGEST = [
     "test_examples",
+    "test_research_scripts",
     "test_ray_sampler",
     "test_async_optimizers",
     "test_sync_faults",

@@ -20,14 +20,15 @@ class Program:
         path: of the script.
         arguments: its command line.
         environ: variables of its environment, beside those of this process.
+        directory: to run it in; ``None``: that of this process.
     """
 
-    def __init__(self, path, *arguments, environ=None):
+    def __init__(self, path, *arguments, environ=None, directory=None):
         self.args = [str(path), *map(str, arguments)]
         self._directory = tempfile.TemporaryDirectory()
         self._said = [Path(self._directory.name, name) for name in ("stdout", "stderr")]
         context = processes.start_context("forkserver")
-        args = (self.args, self._said, environ or {})
+        args = (self.args, self._said, environ or {}, directory)
         with processes.starting_children():
             self._process = context.Process(target=_run, args=args, daemon=False)
             self._process.start()
@@ -56,18 +57,20 @@ class Program:
         self._process.join()
 
 
-def run_script(path, *arguments, timeout_s=100):
+def run_script(path, *arguments, timeout_s=100, **kwargs):
     """Run a script to its end in a child of the fork server; see ``Program``."""
-    return Program(path, *arguments).wait(timeout_s)
+    return Program(path, *arguments, **kwargs).wait(timeout_s)
 
 
-def _run(args, said, environ):
+def _run(args, said, environ, directory):
     signal.pthread_sigmask(signal.SIG_UNBLOCK, processes.DEAF_TO)
     for stream, path in zip((1, 2), said, strict=True):
         file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
         os.dup2(file, stream)
         os.close(file)
     os.environ.update(environ)
+    if directory is not None:
+        os.chdir(directory)
     sys.argv = args
     sys.path.insert(0, str(Path(args[0]).parent))
     runpy.run_path(args[0], run_name="__main__")
