@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 import traceback
+import warnings
 from collections.abc import Iterator, Sequence
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import wait
@@ -33,11 +34,18 @@ _PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15  # linux/prctl.h
 PRELOAD: list[str] = []  # imported by a fork server after what `fork_server` imports
 
 
-# Before Python 3.14 multiprocessing settles on "fork" as soon as a script makes, say, a queue. With
-# a default context of its own that is told from a call of `set_start_method("fork")`.
+# Before Python 3.14 multiprocessing on Linux settles on "fork" as soon as a script makes, say, a
+# queue, and a later call of `set_start_method("fork")` sets the same object. A default context of
+# rlpyt's own tells the two apart from here on. A "fork" from before cannot be told apart: it counts
+# as settled on, since a process that runs threads, as torch does, should not be forked unasked.
 _default: Any = mp.context._default_context  # type: ignore[attr-defined]
+_settled_early = False  # and not warned of yet
 if _default._default_context._name == "fork":
-    _default._default_context = type(_default._default_context)()
+    _original = _default._default_context
+    _default._default_context = type(_original)()
+    if _default._actual_context is _original:
+        _default._actual_context = _default._default_context
+        _settled_early = mp.parent_process() is None  # a child may have it from its parent
 
 
 def requested_method() -> str | None:
@@ -55,11 +63,21 @@ def start_context(method: str | None = None) -> Any:
             forkserver on Linux and spawn elsewhere.
 
     Raises:
-        ValueError: no such method here.
-        RuntimeError: fork, after this process has begun to use a GPU.
+        ValueError: the platform has no such method.
+        RuntimeError: "fork" was asked for after this process began to use a GPU.
     """
+    global _settled_early
     asked = method or os.environ.get("RLPYT_START_METHOD")
     method = asked or requested_method()
+    if method is None and _settled_early:
+        _settled_early = False
+        warnings.warn(
+            "multiprocessing was used before rlpyt was imported, so its start method 'fork' may be "
+            "the platform's default or asked for. rlpyt starts processes by 'forkserver'; if you "
+            "want 'fork', call multiprocessing.set_start_method('fork', force=True) after the "
+            "import, or give start_method='fork'.",
+            stacklevel=2,
+        )
     if method is None or (method == "fork" and not asked and _uses_cuda()):
         method = "forkserver" if sys.platform.startswith("linux") else "spawn"
     if method not in mp.get_all_start_methods():
@@ -269,8 +287,6 @@ def pin(cpus: Sequence[int]) -> bool:
     try:
         psutil.Process().cpu_affinity(list(cpus))
     except (OSError, ValueError, AttributeError, psutil.Error) as error:
-        import warnings
-
         allowed = available_cpus()
         warnings.warn(f"cannot pin to cpus {list(cpus)} ({error}); this process may use {allowed}.")
         return False
