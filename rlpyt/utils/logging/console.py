@@ -209,15 +209,10 @@ class Message(SimpleMessage):
         MESSAGE_DEPTH += 1
         return self
 
-    def __exit__(
-        self,
-        etype: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: Any) -> None:
         global MESSAGE_DEPTH
         MESSAGE_DEPTH -= 1
-        super().__exit__(etype, error, traceback)
+        super().__exit__(*error)
 
 
 def prefix_log(prefix: str, logger: Callable[[str], None] = log) -> Callable[[str], None]:
