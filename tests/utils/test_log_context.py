@@ -16,6 +16,7 @@ import pytest
 import torch
 
 import rlpyt
+from rlpyt.experiments.options import RunOptions
 from rlpyt.utils.logging import context, logger
 from rlpyt.utils.logging.context import (
     RunDirectoryError,
@@ -39,6 +40,10 @@ def write_row(**values):
     for key, value in values.items():
         logger.record_tabular(key, value)
     logger.dump_tabular()
+
+
+def files_below(directory):
+    return {str(p.relative_to(directory)) for p in directory.rglob("*") if p.is_file()}
 
 
 def open_files():
@@ -153,6 +158,36 @@ def test_results_of_an_earlier_run_are_moved_aside_unless_resumed(tmp_path):
     assert (run_dir / "progress.csv").read_text() == "itr,x,late\n0,1,\n1,2,3\n"
     assert json.loads((run_dir / "params.json").read_text())["name"] == "first"
     assert (run_dir / "debug.log").read_text().count("logging to") == 2
+
+
+def test_only_what_rlpyt_writes_is_moved_aside(tmp_path):
+    project = tmp_path / "project"
+    results = [
+        *("progress.csv", "debug.log", "params.json", "params.pkl", "itr_9.pkl"),
+        *("checkpoint/checkpoint-1/manifest.json", "events.out.tfevents.17.host"),
+        *("evaluation.json", "learning_curve.png", "video.mp4"),
+    ]
+    others = [
+        *("my_script.py", "data/images.npy", "run_1/progress.csv", "run_1/run.lock"),
+        *("config.json", "model.pkl", "params.yaml", "checkpoints/checkpoint-500/model.bin"),
+        *("run_1/checkpoint/checkpoint-1/manifest.json", "itr_mean.pkl"),
+    ]
+    for name in [*results, *others]:
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text("{}")
+    with pytest.warns(UserWarning, match="moved to"), run_context(project, 0, "n"):
+        pass
+    assert files_below(tmp_path / "project.1") == {*results}
+    assert files_below(project) == {*others, "progress.csv", "debug.log", "params.json"}
+
+
+def test_the_command_lines_configuration_is_moved_aside(tmp_path):
+    (tmp_path / "run").mkdir()
+    RunOptions(algo_name="ppo", env="CartPole-v1").write(tmp_path / "run")
+    (tmp_path / "run" / "progress.csv").write_text("x\n1\n")
+    with pytest.warns(UserWarning, match="moved to"), run_context(tmp_path / "run", 0, "n"):
+        assert not (tmp_path / "run" / "config.json").exists()
+    assert (tmp_path / "run.1" / "config.json").exists()
 
 
 def test_a_run_that_never_logged_or_a_variant_file_is_no_hindrance(tmp_path):

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,11 @@ def default_log_dir(home: Path) -> str:
 LOG_DIR = default_log_dir(Path(__file__).resolve().parents[3])
 
 VARIANT_FILE = "variant_config.json"  # a launcher writes it before the run begins
+# Files that runs, the command line and TensorBoard write, as patterns of `fnmatch`.
+OWN_FILES = (
+    *("progress.csv", "debug.log", "params.json", "params.pkl", "itr_[0-9]*.pkl"),
+    *("events.out.tfevents.*", "evaluation.json", "learning_curve.png", "video.mp4", "video.gif"),
+)
 
 PathLike = str | os.PathLike[str]
 RunDirectoryError = lock.RunDirectoryError
@@ -103,8 +109,8 @@ def run_context(
     """Log one run into exactly this directory.
 
     Results of an earlier run in it are moved aside first, with a warning: those of ``run_0`` to
-    ``run_0.1``, or the next free number. It receives progress.csv, debug.log, params.json, the
-    snapshots, and while in use run.lock. At the end of the block, also after an error, all of
+    ``run_0.1``, or the next free number. Other files and directories stay. It receives
+    progress.csv, debug.log, params.json, the snapshots, and while in use run.lock. At the end of the block, also after an error, all of
     them are closed and the logger is as before; debug.log then ends with the error's traceback.
 
     Of several processes that torchrun has started, rank 0 does all this and others nothing; what
@@ -161,17 +167,27 @@ def run_context(
 def _move_aside(run_dir: Path) -> None:
     """Move the results of an earlier run into a directory of the next free number.
 
-    The lock, which is held, and the variant that a launcher has written for this run stay.
+    Files and directories that rlpyt does not write stay, and so does the lock, which is held.
     """
     numbers = itertools.count(1)
     aside = next(p for n in numbers if not (p := Path(f"{run_dir}.{n}")).exists())
     aside.mkdir()
-    for path in run_dir.iterdir():
-        if path.name == VARIANT_FILE:
+    for path in [*run_dir.iterdir()]:
+        if path.name == VARIANT_FILE:  # a launcher has written it for this run
             shutil.copy2(path, aside)
-        elif path.name != lock.RunLock.name:
-            path.rename(aside / path.name)
+        elif _is_result(path):
+            shutil.move(path, aside)  # a mounted directory is on another file system
     warnings.warn(f"{run_dir} held the results of another run: they were moved to {aside}.")
+
+
+def _is_result(path: Path) -> bool:
+    """Return True for what rlpyt has written into the directory of a run."""
+    if path.is_dir():
+        one = path.name.startswith("checkpoint-") and (path / "manifest.json").exists()
+        return one or (path.name == "checkpoint" and any(path.glob("checkpoint-*/manifest.json")))
+    if path.name == "config.json":  # other programs have one, too
+        return b'"rlpyt":' in path.read_bytes()
+    return any(fnmatch(path.name, pattern) for pattern in OWN_FILES)
 
 
 def write_params(
