@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 import warnings
 from collections.abc import Container
 from pathlib import Path
@@ -67,7 +68,9 @@ def find_runs(*paths: PathLike) -> list[Path]:
     """Find the directories at or below these paths that hold a progress.csv, sorted.
 
     A run that several paths or links lead to counts once. What a sweep has put aside of failed
-    attempts does not count. A path without runs is skipped with a warning if others have some.
+    attempts does not count. Nor does ``run_0.1`` where ``run_0`` is found too: earlier results that
+    were moved aside; a warning names them. A path without runs is skipped with a warning if others
+    have some.
 
     Raises:
         FileNotFoundError: one of the paths does not exist, or none has a run.
@@ -89,7 +92,18 @@ def find_runs(*paths: PathLike) -> list[Path]:
         raise FileNotFoundError(said)
     if without:
         warnings.warn(said, stacklevel=2)
-    return sorted(runs.values())
+    superseded = [
+        real
+        for real in runs
+        if (aside := re.fullmatch(r"(.+)\.[1-9]\d*", real.name)) and real.with_name(aside[1]) in runs
+    ]
+    if superseded:
+        warnings.warn(
+            f"left out {', '.join(sorted(str(runs[real]) for real in superseded))}: results that a "
+            "later run in the same directory has replaced. Rename a directory to include it.",
+            stacklevel=2,
+        )
+    return sorted(run for real, run in runs.items() if real not in superseded)
 
 
 def _run_dirs(path: Path) -> list[Path]:

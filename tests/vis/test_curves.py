@@ -144,6 +144,17 @@ def test_runs_are_found_at_and_below_paths(tmp_path):
         find_runs(tmp_path / "absent")
 
 
+def test_results_moved_aside_do_not_count_beside_those_that_replaced_them(tmp_path):
+    run = write_run(tmp_path / "a" / "run_0", [1])
+    aside = [write_run(tmp_path / "a" / f"run_0.{i}", [9]) for i in (1, 12)]
+    others = [write_run(tmp_path / "b" / name, [2]) for name in ("lr_0.05", "run_1.1")]
+    with pytest.warns(UserWarning, match=r"left out .*run_0\.1, .*run_0\.12: results that"):
+        assert find_runs(tmp_path) == [run, *others]
+    with pytest.warns(UserWarning, match=r"left out .*run_0\.1"):
+        assert find_runs(run, aside[0]) == [run]  # as a shell writes out run_*
+    assert find_runs(aside[0]) == [aside[0]]
+
+
 def test_a_run_counts_once_however_many_ways_lead_to_it(tmp_path, monkeypatch):
     run = write_run(tmp_path / "sweep" / "run_0", [1])
     (tmp_path / "sweep" / "a_link").symlink_to(run)
