@@ -1,9 +1,7 @@
 """The action server of rlpyt mixed into a sampler of the project, which counts its batches."""
 
-from common import PolicyAgent, Walk
+from common import Walk, train_a2c
 
-from rlpyt.algos.pg.a2c import A2C
-from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.samplers.parallel.gpu.action_server import ActionServer
 from rlpyt.samplers.parallel.gpu.sampler import GpuSamplerBase
 
@@ -22,11 +20,5 @@ class CountingSampler(CountingServer, GpuSamplerBase):
 
 if __name__ == "__main__":
     sampler = CountingSampler(EnvCls=Walk, env_kwargs={}, batch_T=4, batch_B=2)
-    MinibatchRl(
-        algo=A2C(),
-        agent=PolicyAgent(),
-        sampler=sampler,
-        n_steps=24,
-        affinity=dict(workers_cpus=[0, 1], set_affinity=False),
-    ).train()
+    train_a2c(sampler, n_steps=24)
     assert sampler.n_served == 3, sampler.n_served

@@ -4,7 +4,9 @@ import numpy as np
 import torch
 
 from rlpyt.agents.pg.categorical import CategoricalPgAgent
+from rlpyt.algos.pg.a2c import A2C
 from rlpyt.envs.base import Env, EnvStep
+from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.spaces.float_box import FloatBox
 from rlpyt.spaces.int_box import IntBox
 from rlpyt.utils.collections import namedarraytuple
@@ -71,6 +73,14 @@ class PolicyAgent(CategoricalPgAgent):
 
     def make_env_to_model_kwargs(self, env_spaces):
         return dict(n_in=env_spaces.observation.shape[0], n_out=env_spaces.action.n)
+
+
+def train_a2c(sampler, n_steps):
+    """Train a new agent by A2C, on two processors where the sampler has workers."""
+    affinity = dict(workers_cpus=[0, 1], set_affinity=False)
+    MinibatchRl(
+        algo=A2C(), agent=PolicyAgent(), sampler=sampler, n_steps=n_steps, affinity=affinity
+    ).train()
 
 
 class QModel(torch.nn.Module):

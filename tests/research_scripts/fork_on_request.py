@@ -2,10 +2,8 @@
 
 import multiprocessing
 
-from common import PolicyAgent, Walk
+from common import Walk, train_a2c
 
-from rlpyt.algos.pg.a2c import A2C
-from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 
 if __name__ == "__main__":
@@ -13,13 +11,9 @@ if __name__ == "__main__":
     table = {"length": 4}
 
     def make_env(horizon):
+        process = type(multiprocessing.current_process()).__name__
+        assert process in ("_MainProcess", "ForkProcess"), process
         return Walk(horizon=horizon, **table)
 
     sampler = CpuSampler(EnvCls=make_env, env_kwargs=dict(horizon=5), batch_T=5, batch_B=2)
-    MinibatchRl(
-        algo=A2C(),
-        agent=PolicyAgent(),
-        sampler=sampler,
-        n_steps=20,
-        affinity=dict(workers_cpus=[0, 1], set_affinity=False),
-    ).train()
+    train_a2c(sampler, n_steps=20)
