@@ -92,11 +92,8 @@ def find_runs(*paths: PathLike) -> list[Path]:
         raise FileNotFoundError(said)
     if without:
         warnings.warn(said, stacklevel=2)
-    superseded = [
-        real
-        for real in runs
-        if (aside := re.fullmatch(r"(.+)\.[1-9]\d*", real.name)) and real.with_name(aside[1]) in runs
-    ]
+    asides = {real: re.fullmatch(r"(.+)\.[1-9]\d*", real.name) for real in runs}
+    superseded = [real for real, at in asides.items() if at and real.with_name(at[1]) in runs]
     if superseded:
         warnings.warn(
             f"left out {', '.join(sorted(str(runs[real]) for real in superseded))}: results that a "

@@ -110,8 +110,9 @@ def run_context(
 
     Results of an earlier run in it are moved aside first, with a warning: those of ``run_0`` to
     ``run_0.1``, or the next free number. Other files and directories stay. It receives
-    progress.csv, debug.log, params.json, the snapshots, and while in use run.lock. At the end of the block, also after an error, all of
-    them are closed and the logger is as before; debug.log then ends with the error's traceback.
+    progress.csv, debug.log, params.json, the snapshots, and while in use run.lock. At the end of
+    the block, also after an error, all of them are closed and the logger is as before; debug.log
+    then ends with the error's traceback.
 
     Of several processes that torchrun has started, rank 0 does all this and others nothing; what
     torchrun starts anew resumes.
