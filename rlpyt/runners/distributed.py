@@ -2,6 +2,7 @@
 
 import ctypes
 import gc
+import hmac
 import json
 import os
 import socket
@@ -21,7 +22,7 @@ from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined
 from torch.distributed.distributed_c10d import _set_pg_timeout
 from torch.distributed.rendezvous import rendezvous
 
-from rlpyt.errors import RankTimeout
+from rlpyt.errors import RankError, RankTimeout
 from rlpyt.utils.state_bytes import from_bytes, to_bytes
 
 FOREVER = timedelta(days=365)  # of a collective: who keeps others waiting is the watch's business
@@ -29,6 +30,7 @@ BLOCK, HEAD = 2048, 8  # bytes that every rank sends in any case, and those of t
 CHUNK = 2**28  # bytes of a large message that go at a time
 GLANCE_S = 0.02
 LOCALHOST = "127.0.0.1"
+ENV_SECRET = "RLPYT_SECRET"  # shared by the machines of a run
 LOOPBACK = "lo" if sys.platform.startswith("linux") else "lo0"
 
 
@@ -223,11 +225,14 @@ def join_store(port: int, world_size: int, timeout_s: float) -> Any:
 
 
 def torchrun_store(rank: int, world_size: int, timeout_s: float) -> Any:
-    """The store at MASTER_ADDR and MASTER_PORT; all ranks have come to it when this returns.
+    """Return the store at MASTER_ADDR and MASTER_PORT, once all ranks have come to it.
+
+    Where RLPYT_SECRET is set, ranks prove to rank 0, and rank 0 to them, that they know it.
 
     Raises:
-        RankTimeout: one did not come in time; the message says which.
-        RuntimeError: nobody keeps it there, or the port is in use by another program.
+        RankError: a rank's RLPYT_SECRET differs from rank 0's.
+        RankTimeout: a rank did not come within ``timeout_s``.
+        RuntimeError: no rank keeps a store there, or another program uses the port.
     """
     where = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
     try:
@@ -238,33 +243,59 @@ def torchrun_store(rank: int, world_size: int, timeout_s: float) -> Any:
             f"{str(error).splitlines()[0]} If another program has the port, give torchrun another "
             "(--master-port, or --rdzv-endpoint)."
         ) from error
-    return PrefixStore(_greet(store, rank, world_size, timeout_s), store)
+    secret = os.fsencode(os.environ.get(ENV_SECRET, ""))
+    return PrefixStore(_greet(store, rank, world_size, timeout_s, secret), store)
 
 
-def _greet(store: Any, rank: int, world_size: int, timeout_s: float) -> str:
-    """Agree on a name for this attempt: the store may hold notes of those that failed before.
+def _greet(store: Any, rank: int, world_size: int, timeout_s: float, secret: bytes) -> str:
+    """Agree on a prefix for this attempt: the store may hold notes of those that failed before.
 
-    Rank 0 answers to what the others call themselves, which nobody did before; they confirm.
+    Each rank publishes a random name. Rank 0 answers with its own, which names the attempt, and the
+    others confirm. Answer and confirmation are keyed by the secret and contain the name that the
+    receiver has just drawn, so that earlier ones are of no use to a process without the secret.
+
+    Raises:
+        RankError: a rank's secret differs from rank 0's.
+        RankTimeout: a rank did not come within ``timeout_s``.
     """
+
+    def keyed(said: str) -> bytes:
+        return hmac.digest(secret, said.encode(), "sha256").hex().encode()
+
     deadline = time.monotonic() + timeout_s
     own = uuid.uuid4().hex
     if rank:
         store.set(f"hello/{rank}", own)
         while not store.check([f"answer/{own}"]):
             _check_patience(0, world_size, deadline, timeout_s)
-        attempt: str = store.get(f"answer/{own}").decode()
-        store.set(f"confirmed/{attempt}/{rank}", "")
-        return attempt
+        name, _, proof = store.get(f"answer/{own}").partition(b" ")
+        attempt: str = name.decode()
+        store.set(f"confirmed/{attempt}/{rank}", keyed(f"rank {rank} confirms {attempt}"))
+        _check_secret(rank, proof, keyed(f"rank 0 answers {own} with {attempt}"))
+        return keyed(f"prefix of {attempt}").decode()
     missing = set(range(1, world_size))
     while missing:
         for other in sorted(missing):
             if store.check([f"hello/{other}"]):
-                store.set(f"answer/{store.get(f'hello/{other}').decode()}", own)
+                hello = store.get(f"hello/{other}").decode()
+                proof = keyed(f"rank 0 answers {hello} with {own}").decode()
+                store.set(f"answer/{hello}", f"{own} {proof}")
             if store.check([f"confirmed/{own}/{other}"]):
+                proof = store.get(f"confirmed/{own}/{other}")
+                _check_secret(other, proof, keyed(f"rank {other} confirms {own}"))
                 missing.remove(other)
         if missing:
             _check_patience(min(missing), world_size, deadline, timeout_s)
-    return own
+    return keyed(f"prefix of {own}").decode()
+
+
+def _check_secret(rank: int, proof: bytes, expected: bytes) -> None:
+    if not hmac.compare_digest(proof, expected):
+        raise RankError(
+            f"rank {rank} gave another {ENV_SECRET} than rank 0; set the same on all machines, or "
+            "on none.",
+            rank=rank,
+        )
 
 
 def _check_patience(rank: int, world_size: int, deadline: float, timeout_s: float) -> None:

@@ -6,14 +6,19 @@ import socket
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
+import torch.distributed as dist
 
 sys.path.insert(0, str(Path(__file__).parent))
 from sync_parts import same, sync_runner
 
+from rlpyt.errors import RankError
+from rlpyt.runners.distributed import _greet
 from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.utils import torchrun
 from rlpyt.utils.checkpoint import load_checkpoint
@@ -40,11 +45,19 @@ def script(tmp_path, train="sync_runner().train()"):
     return path
 
 
-def start_ranks(path, port, n=2):
+def start_ranks(path, port, n=2, secrets=None):
     """Start a script in n ranks without torchrun's agent; returns the processes."""
     own = dict(WORLD_SIZE=str(n), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     return [
-        Program(path, environ={**own, "RANK": str(rank), "LOCAL_RANK": str(rank)})
+        Program(
+            path,
+            environ={
+                **own,
+                "RANK": str(rank),
+                "LOCAL_RANK": str(rank),
+                "RLPYT_SECRET": secrets[rank] if secrets else "",
+            },
+        )
         for rank in range(n)
     ]
 
@@ -99,6 +112,45 @@ def test_ranks_that_others_started_train_like_one_process(tmp_path):
     saved = torch.load(tmp_path / "run" / "params.pkl")["agent_state_dict"]
     assert same(one.agent.state_dict(), saved, atol=1e-5)
     assert len([*(tmp_path / "run" / "checkpoint").iterdir()]) == 1
+
+
+def test_ranks_that_share_a_secret_meet(tmp_path):
+    train = "sync_runner(n_itr=1).train()"
+    path, port = script(tmp_path, train), find_port(os.getpid())
+    ends = ends_of(start_ranks(path, port, secrets=["correct horse"] * 2))
+    assert [code for code, _, _ in ends] == [0, 0], ends
+
+
+@pytest.mark.parametrize("other", ["battery staple", ""])
+def test_a_rank_without_the_secret_takes_no_part(other, tmp_path):
+    path, port = script(tmp_path), find_port(os.getpid())
+    for code, _, err in ends_of(start_ranks(path, port, secrets=["correct horse", other])):
+        assert code == 1
+        assert "RankError: rank 1 gave another RLPYT_SECRET than rank 0; set the same" in err
+
+
+def test_a_recorded_confirmation_does_not_pass_for_the_secret():
+    """A process that has seen the notes of an earlier attempt cannot confirm the next one."""
+    recorded = dist.HashStore()
+
+    def greet(store, rank):
+        return _greet(store, rank, 2, 30, b"secret")
+
+    with ThreadPoolExecutor(2) as pool:
+        prefixes = [*pool.map(partial(greet, recorded), range(2))]
+        assert prefixes[0] == prefixes[1]
+        hello = recorded.get("hello/1").decode()
+        attempt = recorded.get(f"answer/{hello}").split()[0].decode()
+        confirmation = recorded.get(f"confirmed/{attempt}/1")
+        again = dist.HashStore()
+        again.set("hello/1", "mallory")
+        first = pool.submit(greet, again, 0)
+        again.wait(["answer/mallory"])
+        name = again.get("answer/mallory").split()[0].decode()
+        again.set(f"confirmed/{name}/1", confirmation)
+        with pytest.raises(RankError, match="rank 1 gave another RLPYT_SECRET"):
+            first.result(30)
+    assert attempt not in prefixes[0]  # which cannot be told without the secret
 
 
 @pytest.mark.parametrize(
