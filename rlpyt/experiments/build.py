@@ -74,8 +74,14 @@ TOYS = {
 }
 # Of torch.optim: the base, one that computes the loss itself, one for sparse gradients alone.
 NO_OPTIMIZERS = ("Optimizer", "LBFGS", "SparseAdam")
-# Packages that rlpyt itself needs, with functions that read files or run code, such as torch.load.
-NO_ENVIRONMENTS = ("torch", "numpy", "scipy", "pandas", "safetensors", "cloudpickle", "tyro")
+# Functions of installed packages that make environments, by the modules that define them. Others
+# are refused: an installed package also has functions that read pickles, run programs or install.
+MAKERS = (
+    *(f"gymnasium.envs.registration:{name}" for name in ("make", "make_vec")),
+    *(f"envpool.registration:{name}" for name in ("make", "make_gym", "make_gymnasium")),
+    *(f"rlpyt.envs.vector.make:{name}" for name in ("make_vec", "make_atari_vec", "make_envpool")),
+    *("rlpyt.envs.gym:make", "gym.envs.registration:make"),
+)
 LONGEST_EPISODE = 30_000  # steps; bounds an evaluation in environments that never end
 STICKY = 0.25  # repeat probability of the ALE's versions 0 and 5
 
@@ -121,8 +127,9 @@ def env_recipe(env_id: str, env_args: Mapping[str, Any] | None = None) -> EnvRec
     Args:
         env_id: a gymnasium id ("CartPole-v1"); an ALE id ("ALE/Pong-v5": sticky actions with
             probability 0.25) or the bare name of a game ("pong": none), both played through
-            :class:`~rlpyt.envs.atari.atari_env.AtariEnv`; a toy ("toy/memory"); or a class or
-            function of the user's own ("my_module:MyEnv"), found from the current directory too.
+            :class:`~rlpyt.envs.atari.atari_env.AtariEnv`; a toy ("toy/memory"); or an environment
+            class, or a function of the user's own ("my_module:MyEnv"), found from the current
+            directory too.
             Pictures of gymnasium's environments come with their channels first.
         env_args: further arguments, passed on as they are.
 
@@ -336,8 +343,8 @@ def _own_factory(env_id: str) -> Any:
         return None
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())  # where the user's own module lies
-    if _without_environments(module):  # importing it could already do something
-        raise ValueError(_no_factory(env_id, f"a part of the module {module}"))
+    if _origin(module) == "standard":  # importing it could already do something
+        raise ValueError(_no_factory(env_id, f"a part of the standard module {module}"))
     found = getattr(importlib.import_module(module), name, None)  # and what it registers is known
     registered = any(known == name or known.startswith(f"{name}-v") for known in gymnasium.registry)
     if found is None and not registered:
@@ -362,38 +369,45 @@ def _check_factory(env_id: str, found: Any) -> None:
     while isinstance(function, functools.partial):
         function = function.func
     home = getattr(function, "__module__", None) or type(function).__module__
-    if _without_environments(home):
+    own = _origin(home) == "own"
+    if isinstance(function, type):
+        passes_on = own and hasattr(function, "__getattr__")  # as a wrapper does
+        if not passes_on and not all(hasattr(function, name) for name in ("reset", "step")):
+            raise ValueError(_no_factory(env_id, "a class without reset and step"))
+    elif not own and f"{home}:{getattr(function, '__name__', '')}" not in MAKERS:
         raise ValueError(_no_factory(env_id, f"{function!r:.80} of the module {home}"))
-    methods = ("reset", "step", "__getattr__")  # the last: a class that passes the others on
-    if isinstance(function, type) and not (
-        hasattr(function, methods[2]) or all(hasattr(function, name) for name in methods[:2])
-    ):
-        raise ValueError(_no_factory(env_id, "a class without reset and step"))
 
 
 def _no_factory(env_id: str, got: str) -> str:
     return (
-        f"env={env_id!r} must name an environment class, or a function that returns an "
-        f"environment, got {got}. Give module:Class or module:function of your own module or of "
-        "an installed package."
+        f"env={env_id!r} must name an environment class, or a function of your own that returns an "
+        f"environment, got {got}. Call functions of installed packages in a function of your own "
+        "module, and give module:function."
     )
 
 
-def _without_environments(module: str) -> bool:
-    """Return True for modules of the standard library, of rlpyt outside `rlpyt.envs`, and others.
+def _origin(module: str) -> str:
+    """Return whose a module is: "own", "installed", "standard", or "unknown" where it is not found.
 
-    A file of the user's with the name of a standard module, such as ``test.py``, is the user's.
+    A user's file with the name of a standard module, such as ``test.py``, is the user's own.
     """
     top = module.partition(".")[0]
-    if top == "rlpyt":
-        return not module.startswith("rlpyt.envs.")
-    if top not in sys.stdlib_module_names:
-        return top in NO_ENVIRONMENTS
-    spec = importlib.util.find_spec(top)
-    origin = None if spec is None else spec.origin
-    if origin in (None, "built-in", "frozen"):
-        return True
-    return Path(str(origin)).is_relative_to(sysconfig.get_path("stdlib"))
+    if top in ("rlpyt", "__main__"):
+        return "installed" if top == "rlpyt" else "own"
+    try:
+        spec = importlib.util.find_spec(top)
+    except ValueError:  # not a module's name
+        spec = None
+    if spec is None:
+        return "unknown"
+    files = [spec.origin] if spec.has_location else [*(spec.submodule_search_locations or ())]
+    paths = [Path(str(file)) for file in files]
+    if any({"site-packages", "dist-packages"} & {*path.parts} for path in paths):
+        return "installed"
+    stdlib = sysconfig.get_path("stdlib")
+    if not paths or any(path.is_relative_to(stdlib) for path in paths):  # none: built in or frozen
+        return "standard"
+    return "own"
 
 
 def _family(env_id: str) -> str:

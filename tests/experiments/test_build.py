@@ -63,14 +63,57 @@ def test_what_is_no_environment_is_refused_in_a_users_module(module, name):
     "env_id",
     [
         *("os:system", "posix:system", "subprocess:Popen", "builtins:exec", "this:x"),
-        *("torch:load", "numpy:load", "importlib:import_module"),
+        *("torch:load", "numpy:load", "importlib:import_module", "pytest:main"),
+        *("gymnasium.envs.registration:load_env_creator", "rlpyt.envs.atari.games:import_extra"),
         "rlpyt.utils.launching.exp_launcher:run_experiments",
     ],
 )
-def test_functions_of_libraries_without_environments_are_refused_unimported(env_id):
+def test_functions_of_libraries_are_refused(env_id):
     with pytest.raises(ValueError, match="must name an environment class"):
         env_recipe(env_id)
-    assert "this" not in sys.modules
+    assert "this" not in sys.modules  # those of the standard library unimported
+
+
+@pytest.mark.parametrize("folder", ["site-packages", "dist-packages"])
+def test_of_an_installed_package_only_environment_classes_are_taken(folder, tmp_path, monkeypatch):
+    name, own = f"package_in_{folder[:4]}", f"own_beside_{folder[:4]}"
+    package = tmp_path / folder / name
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(MODULE)
+    monkeypatch.setattr(sys, "path", [str(package.parent), str(tmp_path), *sys.path])
+    (tmp_path / f"{own}.py").write_text(
+        f"""
+import functools
+from {name} import OwnEnv, make_env
+partly = functools.partial(make_env, size=3)
+def make(**kwargs): return make_env(**kwargs)
+"""
+    )
+    for env_id in (f"{name}:OwnEnv", f"{own}:OwnEnv", f"{own}:make"):
+        assert env_recipe(env_id).EnvCls.__name__ in ("OwnEnv", "make")
+    for made in ("make_env", "make_rendering", "NoEnv", "Forwarding"):
+        with pytest.raises(ValueError, match="must name an environment class"):
+            env_recipe(f"{name}:{made}")
+    for made in ("make_env", "partly"):
+        with pytest.raises(ValueError, match=r"Call functions of installed packages in a function"):
+            env_recipe(f"{own}:{made}")
+
+
+@pytest.mark.parametrize(
+    "env_id",
+    [
+        *("gymnasium:make", "gymnasium:make_vec", "rlpyt.envs.gym:make"),
+        *(f"rlpyt.envs.vector:{name}" for name in ("make_vec", "make_atari_vec", "make_envpool")),
+    ],
+)
+def test_functions_known_to_make_environments_are_taken(env_id):
+    assert env_recipe(env_id).EnvCls.__name__ == env_id.partition(":")[2]
+
+
+@pytest.mark.parametrize("name", ["make", "make_gym", "make_gymnasium"])
+def test_functions_of_envpool_are_taken(name):
+    pytest.importorskip("envpool")
+    assert env_recipe(f"envpool:{name}").EnvCls.__name__ == name
 
 
 def test_a_run_directory_does_not_run_a_command(tmp_path):
