@@ -22,7 +22,7 @@ from rlpyt.samplers.step_checks import (
     explain,
     steps_until_look,
 )
-from rlpyt.utils.buffer import buffer_func
+from rlpyt.utils.buffer import buffer_func, shapes_of
 from rlpyt.utils.seed import env_seed
 
 Array = np.ndarray[Any, Any]
@@ -136,7 +136,7 @@ class EnvBlock(Block):
         observation, _, reward, done, _, _ = step
         progress, last_info = self.progress, self._last_info
         if observation is not self._record:
-            self._record, self._shape = observation, _shape_of(observation)
+            self._record, self._shape = observation, shapes_of(observation, 1)
         shape = self._shape
         self.action = action
         progress[DOING] = STEPPING
@@ -150,7 +150,7 @@ class EnvBlock(Block):
                 given = env_step(action[b])
                 o, r, d, info = given
                 plain = type(o) is np.ndarray and o.shape == shape
-                if look or (shape and not plain and _is_misfit(o, shape)):
+                if look or (shape and not plain and shapes_of(o) != shape):
                     check_step(given, step)
                 if info is not last_info[b]:
                     self._note_info(step.env_info, b, info)
@@ -221,6 +221,7 @@ class VectorBlock(Block):
         self.B = int(edges[-1])
         self._action_spaces: dict[int, Any] = {}
         self._looks = _Looks()
+        self._record = self._shapes = None
         self._ranges = [
             (env, slice(int(first), int(last)))
             for env, first, last in zip(envs, edges, edges[1:], strict=False)
@@ -246,17 +247,20 @@ class VectorBlock(Block):
         Raises:
             ValueError, TypeError: one gave something else than it should.
         """
+        if step.observation is not self._record:
+            self._record = step.observation
+            self._shapes = [shapes_of(step.observation[own]) for _, own in self._ranges]
         self.action = action
         self.progress[DOING] = STEPPING
         look = self._looks.due()
         ended: list[int] = []
         given: Any = None
         try:
-            for env, own in self._ranges:
+            for (env, own), shape in zip(self._ranges, self._shapes):
                 self.progress[ROW] = own.start
                 given = None
                 given = env.step(action[own])
-                if look or not _fits(given, step, own):
+                if look or not _fits(given, shape, env.n):
                     check_batch(given, step[own])
                 o, r, d, info = given
                 if watch is not None:
@@ -293,35 +297,20 @@ class VectorBlock(Block):
                 watch(b, action[b], r[i].item(), bool(d[i]), row)
 
 
-def _shape_of(record: Any) -> Any:
-    """Return the shape of one environment's observation in a record [B, ...].
+def _fits(given: Any, shape: Any, n: int) -> bool:
+    """Return True if numpy would write a batch's step as it is, without broadcasting.
 
-    A tuple of shapes for a named tuple of arrays; ``None`` for what numpy does not broadcast to
-    (single numbers), and for deeper trees.
+    Args:
+        given: (observation, reward, done, env_info), if it is right.
+        shape: of the observations of its n environments, as ``shapes_of`` returns it.
+        n: number of environments.
     """
-    if isinstance(record, tuple):
-        leaves = tuple(record)
-        flat = all(isinstance(leaf, np.ndarray) for leaf in leaves)
-        return tuple(leaf.shape[1:] for leaf in leaves) if flat else None
-    return record.shape[1:] or None
-
-
-def _fits(given: Any, step: Any, own: slice) -> bool:
-    """Return True if numpy would write a batch's step as it is, without broadcasting."""
     try:
         o, r, d, _ = given
-        n = (own.stop - own.start,)
-        fits = r.shape == d.shape == n and d.dtype == np.bool_
-        if type(o) is np.ndarray:
-            return fits and o.shape == n + step.observation.shape[1:]  # type: ignore[no-any-return]
-        return fits and isinstance(o, tuple)
+        fits = r.shape == d.shape == (n,) and d.dtype == np.bool_
+        return fits and shapes_of(o) == shape  # type: ignore[no-any-return]
     except (AttributeError, TypeError, ValueError):
         return False
-
-
-def _is_misfit(o: Any, shape: Any) -> bool:
-    """Return True if an observation that is no array of this shape needs a closer look."""
-    return not isinstance(o, tuple) or tuple(getattr(leaf, "shape", ()) for leaf in o) != shape
 
 
 def make_block(envs: Sequence[Any], progress: Any) -> Block:

@@ -128,6 +128,18 @@ def leaves_of(buffer_: Any) -> list[Any]:
     return [buffer_]
 
 
+def shapes_of(buffer_: Any, n_leading: int = 0) -> Any:
+    """Return the shape of a leaf, or nested tuples with the shape of every leaf of a tree.
+
+    Args:
+        buffer_: the tree; a leaf without a shape, such as a number or a list, counts as ().
+        n_leading: number of leading dimensions to leave out.
+    """
+    if isinstance(buffer_, tuple):
+        return tuple([shapes_of(field, n_leading) for field in buffer_])
+    return getattr(buffer_, "shape", ())[n_leading:]
+
+
 def get_leading_dims(buffer_: Any, n_dim: int = 1) -> tuple[int, ...] | None:
     """Return the first ``n_dim`` dimensions that all leaves share.
 

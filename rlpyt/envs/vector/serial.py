@@ -9,7 +9,7 @@ from rlpyt.envs.base import EnvStep
 from rlpyt.envs.vector.actions import action_check
 from rlpyt.envs.vector.base import Rows, VectorEnv, WaitingRows, vector_info
 from rlpyt.envs.vector.stash import put_rows, take_rows
-from rlpyt.utils.buffer import buffer_from_example, buffer_func, leaves_of
+from rlpyt.utils.buffer import buffer_from_example, buffer_func, leaves_of, shapes_of
 
 
 class SerialVectorEnv(VectorEnv):
@@ -22,7 +22,8 @@ class SerialVectorEnv(VectorEnv):
         envs: rlpyt environments with equal spaces, e.g. from ``rlpyt.envs.gym.make``.
 
     Raises:
-        ValueError: there are none, or their spaces differ.
+        ValueError: there are none, or their spaces differ; from ``reset`` and ``step``, an
+            observation does not have the shape of its space.
     """
 
     def __init__(self, envs: Sequence[Any]) -> None:
@@ -38,6 +39,7 @@ class SerialVectorEnv(VectorEnv):
                     raise ValueError(f"environment {i} has space {other}, environment 0 has {own}.")
         self._check = action_check(self._action_space, self.n)
         self._observation = buffer_from_example(self._observation_space.null_value(), self.n)
+        self._shape = shapes_of(self._observation, 1)
         self._waiting = WaitingRows(self.n)
         self._info: Any = None
 
@@ -54,7 +56,7 @@ class SerialVectorEnv(VectorEnv):
         """Reset these environments."""
         rows = self._checked_rows(rows)
         for i in rows:
-            put_rows(self._observation, i, self.envs[i].reset())
+            self._show(i, self.envs[i].reset())
         self._waiting.remove(rows)
         return take_rows(self._observation, rows)
 
@@ -67,7 +69,7 @@ class SerialVectorEnv(VectorEnv):
                 continue
             own = buffer_func(action, lambda leaf, i=i: leaf[i])
             observation, reward[i], done[i], info = env.step(own)
-            put_rows(self._observation, i, observation)
+            self._show(i, observation)
             self._note_info(i, info, bool(done[i]))
         info = self._info
         if info is None:  # resumed with every row waiting: what else there is, is not known yet
@@ -77,6 +79,17 @@ class SerialVectorEnv(VectorEnv):
             info.traj_done[self._waiting.mask] = True
         self._waiting.add(info.traj_done)
         return EnvStep(self._observation, reward, done, info)
+
+    def _show(self, i: int, observation: Any) -> None:
+        """Write an environment's observation, which must have the space's shape."""
+        if shapes_of(observation) != self._shape:
+            shape = shapes_of(buffer_func(observation, np.asarray))
+            if shape != self._shape:
+                raise ValueError(
+                    f"the observation of environment {i} must have shape {self._shape}, got "
+                    f"{shape}. Return observations of the shape of the environment's space."
+                )
+        put_rows(self._observation, i, observation)
 
     def _note_info(self, i: int, info: Any, done: bool) -> None:
         fields = getattr(info, "_fields", ())

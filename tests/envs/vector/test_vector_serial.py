@@ -101,3 +101,44 @@ def test_actions_are_checked_and_closing_closes_all():
         envs.step(np.array([0, 3]))
     envs.close()
     assert closed == envs.envs
+
+
+class Shrinking(CountEnv):
+    """Gives an observation of one number in the second reset or the third step."""
+
+    def __init__(self, where):
+        super().__init__()
+        self.where, self.n = where, dict(reset=0, step=0)
+
+    def _cut(self, observation, where):
+        self.n[where] += 1
+        here = where == self.where and self.n[where] == dict(reset=2, step=3)[where]
+        return observation[:1] if here else observation
+
+    def reset(self):
+        return self._cut(super().reset(), "reset")
+
+    def step(self, action):
+        step = super().step(action)
+        return step._replace(observation=self._cut(step.observation, "step"))
+
+
+@pytest.mark.parametrize("where", ["reset", "step"])
+def test_observations_of_another_shape_are_not_broadcast(where):
+    envs = SerialVectorEnv([CountEnv(), Shrinking(where)])
+    envs.reset()
+    action = np.zeros(2, int)
+    envs.step(action)
+    envs.step(action)
+    with pytest.raises(ValueError, match=r"environment 1 must have shape \(3,\), got \(1,\)"):
+        if where == "step":
+            envs.step(action)
+        envs.reset()
+
+
+def test_observations_may_be_lists():
+    class Listing(CountEnv):
+        def reset(self):
+            return super().reset().tolist()
+
+    assert SerialVectorEnv([Listing(rank=4)]).reset().tolist() == [[4, 0, 0]]
