@@ -221,7 +221,8 @@ class VectorBlock(Block):
         self.B = int(edges[-1])
         self._action_spaces: dict[int, Any] = {}
         self._looks = _Looks()
-        self._record = self._shapes = None
+        self._record: Any = None
+        self._shapes: list[Any] = []
         self._ranges = [
             (env, slice(int(first), int(last)))
             for env, first, last in zip(envs, edges, edges[1:], strict=False)
