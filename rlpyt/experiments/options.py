@@ -11,7 +11,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from rlpyt.utils.checks import MOST, true_or_false, whole_number
+from rlpyt.utils.checks import true_or_false, whole_number
 from rlpyt.utils.files import write_text
 from rlpyt.version import VERSION
 
@@ -200,7 +200,7 @@ def _checked(name: str, value: Any, kind: Any) -> Any:
     if kind is bool:
         return true_or_false(name, value)
     if kind is int:
-        return whole_number(name, value, -MOST)
+        return whole_number(name, value)
     elif origin is Literal:
         if value not in args:
             raise UnknownName(name, str(value), args)

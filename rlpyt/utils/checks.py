@@ -8,7 +8,7 @@ from typing import Any
 MOST = 2**64 - 1  # of any count; a greater one is a slip, and takes forever
 
 
-def whole_number(name: str, value: Any, least: int) -> int:
+def whole_number(name: str, value: Any, least: int = -MOST) -> int:
     """Return an argument that counts something as an int; whole floats such as 1e6 are accepted.
 
     Raises:
@@ -18,7 +18,8 @@ def whole_number(name: str, value: Any, least: int) -> int:
     value = scalar(value)
     number = isinstance(value, numbers.Real) and not isinstance(value, bool)
     if not number or not math.isfinite(value) or value != int(value):
-        raise TypeError(f"{name}={value!r} must be a whole number of at least {least}.")
+        bound = f" of at least {least}" if least > -MOST else ""
+        raise TypeError(f"{name}={value!r} must be a whole number{bound}.")
     if value < least:
         raise ValueError(f"{name}={value!r} must be at least {least}.")
     if value > MOST:

@@ -57,7 +57,7 @@ def configure(run_dir, **changes):
         (dict(env=["x"]), "env=.* must be a str"),
         (dict(algo_name=3), "algo_name=3 must be a str"),
         (dict(steps=1e30), "steps=1e.30 must be at most"),
-        (dict(steps="x"), "steps='x' must be a whole number"),
+        (dict(steps="x"), r"steps='x' must be a whole number\.$"),
         (dict(video="no"), "video='no' must be True or False"),
         (dict(tensorboard=3), "tensorboard=3 must be True or False"),
         (dict(device=None), "device=None must be a str"),
