@@ -218,6 +218,10 @@ def test_the_default_directory_is_below_data(tmp_path, monkeypatch, capsys):
         (["train", "ppo", "CartPole-v1", "--device", "cuda:9"], ["cuda_idx=9"]),
         (["train", "ppo", "CartPole-v1", "--eval-episodes", "-1"], ["eval_episodes=-1"]),
         (["train", "ppo", "CartPole-v1", "--torch-threads", "-1"], ["torch_threads=-1"]),
+        (
+            ["train", "ppo", "CartPole-v1", "--torch-threads", "1000000"],
+            ["(--torch-threads) must be at most", "got 1000000"],
+        ),
         (["train", "ppo", "CartPole-v1", "--env-args", '{"bogus": 1}'], ["'bogus'"]),
         (["train", "ppo", "CartPole-v1", "--agent.model", '{"bogus": 1}'], ["'bogus'"]),
         (["train", "ppo", "CartPole-v1", "--algo.minibatches", "999"], ["minibatches=999"]),
