@@ -15,8 +15,9 @@ EnvKwargs = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 class BaseSampler:
     """Collects batches of agent-environment interaction.
 
-    Construction only remembers the arguments. A subclass with its own ``initialize`` and
-    ``obtain_samples`` may give them any meaning; our samplers check them in ``initialize``.
+    Construction checks the kinds and ranges of numbers, and acquires nothing. A subclass with its
+    own ``initialize`` and ``obtain_samples`` may give the other arguments any meaning; our samplers
+    check those in ``initialize``.
 
     Args:
         EnvCls: makes an environment: a class, or a function such as ``rlpyt.envs.gym.make``.
@@ -47,7 +48,9 @@ class BaseSampler:
             ``rlpyt.utils.processes.start_context``.
 
     Raises:
-        TypeError, ValueError: a number is of the wrong kind or out of range.
+        TypeError: a number is of the wrong kind, or ``curriculum`` is not a curriculum.
+        ValueError: a number is out of range, or a curriculum is given with a collector that lets
+            environments wait for the end of the batch.
     """
 
     alternating = False
