@@ -3,8 +3,9 @@
 ``serial`` does everything in this process; ``cpu`` has workers that act for themselves; ``gpu``
 has workers that only step environments while this process acts for all of them, on the CPU or a
 GPU; ``alternating`` splits those workers into two groups, one stepping while the other is
-answered. Same seed, same batches, in all of them. Compare StepsPerSecond: for a network as small
-as this one, ``cpu`` wins; the larger the network, the more the served ones pay.
+answered. Same seed, same batches up to rounding, in all of them (docs/sampling.md). Compare
+StepsPerSecond: for a network as small as this one, ``cpu`` wins; the larger the network, the more
+the served ones pay.
 
     python examples/example_8.py --sampler alternating
     python examples/example_8.py --sampler gpu --cuda-idx 0

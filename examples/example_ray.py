@@ -1,10 +1,10 @@
 """Environments on other machines: sampling by the actors of a Ray cluster.
 
-Nothing else changes: the same seed gives the same batches as with any other sampler. Without an
-address a cluster is started on this machine, which is of use for trying things out only. Look at
-StepsPerSecond beside example_2.py's, which has workers on this machine: batches and weights take
-longer to come and go, so T should be large. Kill an actor (``ps ax | grep RemoteStation``) and look
-at ActorRestarts.
+Nothing else changes: the same seed gives the same batches as with any other sampler, up to
+rounding (docs/sampling.md). Without an address a cluster is started on this machine, which is of
+use for trying things out only. Look at StepsPerSecond beside example_2.py's, which has workers on
+this machine: batches and weights take longer to come and go, so T should be large. Kill an actor
+(``ps ax | grep RemoteStation``) and look at ActorRestarts.
 
     pip install 'rlpyt[ray]'
     python examples/example_ray.py

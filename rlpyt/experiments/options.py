@@ -49,7 +49,7 @@ class SamplerOptions:
     batch_T: int = 128  # time steps per batch and environment
     batch_B: int = 8  # environments side by side, shared out over the workers
     max_decorrelation_steps: int = 100  # random steps, at most, before the first batch
-    # the same bits for any kind and number of workers, on any CPU; slower
+    # the same bits for any sampler and number of workers on one machine, acting on the CPU; slower
     deterministic_acting: bool = False
     asynchronous: bool = False  # while the agent trains, in processes of the sampler's own
     # (asynchronous) batches ahead of the updates that are due; -1: any number

@@ -40,8 +40,8 @@ class BaseSampler:
             comes before.
         reset_timeout: the same while it resets one.
         deterministic_acting: act in tiles of a fixed number of rows, so that batches are equal bit
-            for bit for any layout and number of workers, on any CPU. Costs time; see
-            ``samplers.tiles`` and docs/sampling.md.
+            for bit for any layout that acts on the CPU and any number of workers, on machines with
+            the same CPU. Costs time; see ``samplers.tiles`` and docs/sampling.md.
         curriculum: a ``rlpyt.curricula.base.Curriculum`` that chooses the task of each training
             episode and hears what came of it; environments must be able to take one.
         start_method: of worker processes, "forkserver", "spawn" or "fork"; ``None``: see

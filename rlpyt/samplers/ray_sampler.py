@@ -20,8 +20,8 @@ class RaySampler(Sampler):
     """Each Ray actor steps its environments and acts for them on the CPU.
 
     What ``CpuSampler`` is to the cores of one machine, over a cluster: the same stations, so the
-    same batches for any number of actors. Actors fetch the weights before every batch, if they
-    have changed, and their columns come back; both go through Ray's object store.
+    same batches for any number of actors (docs/sampling.md). Actors fetch the weights before every
+    batch, if they have changed, and their columns come back; both go through Ray's object store.
 
     An actor that dies is restarted by Ray, somewhere, and begins new episodes. The batch in which
     it died is then collected anew in its columns, by the same weights, so every batch is whole;

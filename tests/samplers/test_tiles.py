@@ -1,4 +1,4 @@
-"""With ``deterministic_acting`` real networks give the same bits in every layout, on any CPU."""
+"""With ``deterministic_acting`` real networks give the same bits in every layout on the CPU."""
 
 import sys
 from pathlib import Path
