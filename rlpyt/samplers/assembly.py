@@ -23,6 +23,14 @@ from rlpyt.utils.processes import start_context, starter_lasts
 from rlpyt.utils.shared import Arena
 from rlpyt.utils.stacks import StackFile
 
+# Methods that rlpyt's samplers with worker processes called, and that ours do not.
+UNCALLED_HOOKS: tuple[str, ...] = (
+    *("_get_n_envs_list", "_get_n_envs_lists", "_make_alternating_pairs", "_agent_init"),
+    *("_build_buffers", "_build_parallel_ctrl", "_assemble_common_kwargs"),
+    *("_assemble_workers_kwargs", "_assemble_servers_kwargs", "action_server_process"),
+    *("launch_workers", "shutdown_workers", "serve_actions_evaluation"),
+)
+
 
 def check_arguments(sampler: Any) -> None:
     """Check what a sampler was constructed with, before it is used.
@@ -45,18 +53,31 @@ def check_arguments(sampler: Any) -> None:
             f"CollectorCls must be a class with a method collect_batch, got {CollectorCls!r:.100}. "
             "Derive it from rlpyt.samplers.collectors.DecorrelatingStartCollector."
         )
-    evaluation = getattr(type(sampler), "serve_actions_evaluation", None)
-    if evaluation is not None and not evaluation.__module__.startswith("rlpyt."):
-        warnings.warn(
-            f"{type(sampler).__name__}.serve_actions_evaluation is not called: this sampler serves "
-            "evaluations by itself. Define evaluate_agent as well, from BaseSampler, to use it."
-        )
+    _warn_of_uncalled_hooks(sampler)
     if sampler.eval_n_envs and sampler.eval_max_steps is None:
         raise ValueError("eval_max_steps is needed with eval_n_envs: evaluation must end.")
     kwargs_by_env("env_kwargs", sampler.env_kwargs, sampler.batch_spec.B, "batch_B")
     if sampler.eval_n_envs and sampler.eval_env_kwargs is not None:
         kwargs_by_env(
             "eval_env_kwargs", sampler.eval_env_kwargs, sampler.eval_n_envs, "eval_n_envs"
+        )
+
+
+def _warn_of_uncalled_hooks(sampler: Any) -> None:
+    """Warn of methods in a subclass that rlpyt's samplers called, and that are not called here."""
+    if not sampler.layout.processes:
+        return
+    cls, names, remedy = type(sampler), UNCALLED_HOOKS, "Use affinity, the agent and the collector"
+    if hasattr(cls, "SamplerCls"):  # an asynchronous sampler, whose hosts run this class
+        names, remedy = (*names, "serve_actions"), "Set SamplerCls to a synchronous sampler"
+    methods = {name: getattr(cls, name, None) for name in names}
+    own = [n for n, m in methods.items() if m and not m.__module__.startswith("rlpyt.")]
+    if own:
+        warnings.warn(
+            f"{', '.join(f'{cls.__name__}.{name}' for name in own)} "
+            f"{'is' if len(own) == 1 else 'are'} not called: {cls.__name__} starts and serves its "
+            f"workers in another way. {remedy}, or derive the class from BaseSampler and define "
+            "initialize, obtain_samples and evaluate_agent."
         )
 
 

@@ -428,8 +428,12 @@ def test_processes_of_a_sampler_that_are_not_called_say_what_runs():
                 rank, env_ranks, double_buffer_slice, affinity, seed, n_envs_list
             )
 
-    with pytest.warns(UserWarning, match="Own.action_server_process is not called"):
-        sampler = Own(**settings)
+    sampler = Own(**settings)
+    with (
+        pytest.warns(UserWarning, match="Own.action_server_process is not called.*Set SamplerCls"),
+        pytest.raises(TypeError, match="agent"),
+    ):
+        sampler.async_initialize(None)
     with pytest.raises(NotImplementedError, match="Set SamplerCls"):
         sampler.action_server_process(0, [0], None, {}, 0, [1])
     with pytest.raises(NotImplementedError, match="initialize"):

@@ -1,6 +1,5 @@
 """Workers behind action servers, beside the optimizer; one server for each GPU."""
 
-import warnings
 from typing import Any, NoReturn
 
 from rlpyt.samplers.async_.base import AsyncParallelSamplerMixin
@@ -27,13 +26,6 @@ class AsyncGpuSamplerBase(AsyncParallelSamplerMixin):
     ) -> None:
         kwargs.update(CollectorCls=CollectorCls, eval_CollectorCls=eval_CollectorCls)
         super().__init__(*args, **kwargs)
-        for name in ("action_server_process", "launch_workers"):
-            if getattr(type(self), name) is not getattr(AsyncGpuSamplerBase, name):
-                warnings.warn(
-                    f"{type(self).__name__}.{name} is not called: servers run SamplerCls "
-                    "(rlpyt.samplers.host.Host). Change a subclass of GpuSampler instead.",
-                    stacklevel=2,
-                )
 
     def action_server_process(
         self,

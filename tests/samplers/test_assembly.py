@@ -1,0 +1,39 @@
+"""A sampler's arguments and methods are checked before anything is started."""
+
+import re
+import warnings
+
+import pytest
+
+from rlpyt.envs.toy import CountEnv
+from rlpyt.samplers.assembly import UNCALLED_HOOKS, check_arguments
+from rlpyt.samplers.async_.cpu_sampler import AsyncCpuSampler
+from rlpyt.samplers.async_.gpu_sampler import AsyncGpuSampler
+from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
+from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSampler
+from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
+
+SAMPLERS = (CpuSampler, GpuSampler, AlternatingSampler, AsyncCpuSampler, AsyncGpuSampler)
+
+
+def warnings_of(SamplerCls):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        check_arguments(SamplerCls(CountEnv, {}, batch_T=2, batch_B=2))
+    return [str(warning.message) for warning in caught]
+
+
+@pytest.mark.parametrize("SamplerCls", SAMPLERS)
+def test_overridden_methods_that_are_not_called_are_named_in_one_warning(SamplerCls):
+    hooks = dict.fromkeys(UNCALLED_HOOKS, lambda self, *args, **kwargs: None)
+    (said,) = warnings_of(type("Own", (SamplerCls,), hooks))
+    assert re.findall(r"Own\.(\w+)", said) == list(UNCALLED_HOOKS)
+    (said,) = warnings_of(type("Own", (SamplerCls,), {"_agent_init": hooks["_agent_init"]}))
+    assert said.startswith("Own._agent_init is not called: ") and "BaseSampler" in said
+
+
+@pytest.mark.parametrize("SamplerCls", SAMPLERS)
+def test_own_serve_actions_is_named_where_it_is_not_called(SamplerCls):
+    own = type("Own", (SamplerCls,), {"serve_actions": lambda self, itr: None})
+    assert len(warnings_of(own)) == SamplerCls.__name__.startswith("Async")
+    assert warnings_of(SamplerCls) == []
