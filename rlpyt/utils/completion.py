@@ -1,4 +1,4 @@
-"""Objects of other people's classes, given the methods of ours that they lack."""
+"""Add the methods that rlpyt needs to objects of users' own classes."""
 
 import inspect
 import warnings
@@ -8,35 +8,61 @@ _warned: set[tuple[str, str]] = set()
 
 
 def completed(part: Any, base: type, defaults: Any = None) -> Any:
-    """Give an object whatever of a base class it lacks, and return it.
+    """Add to an object the attributes of a base class that it lacks, and return it.
 
-    Scripts written for rlpyt have samplers, agents and collectors that are not derived from ours,
-    or are without methods that came later. What they have themselves is never replaced.
+    Samplers, agents and collectors written for rlpyt may not be derived from our base classes, or
+    may lack methods that came later. Nothing that they have is replaced. The object can be pickled
+    and copied if it could be before.
 
     Args:
         part: the object; a class or ``None`` is returned as it is.
-        base: our class, whose methods and class attributes are defaults.
-        defaults: an object of ``base``, whose attributes are defaults, too.
+        base: class whose methods and class attributes are added.
+        defaults: instance of ``base`` whose attributes are added, too.
 
     Raises:
-        TypeError: methods are missing, and the object's class cannot take them.
+        TypeError: methods are missing and cannot be added, because Python does not let the class
+            of this object change.
     """
     if part is None or isinstance(part, type):
         return part
     names = [name for name in dir(base) if not name.startswith("__")]
-    lacking = {n: inspect.getattr_static(base, n) for n in names if not _has(part, n)}
+    lacking = [name for name in names if not _has(part, name)]
     if lacking:
-        own = type(part)
         try:
-            part.__class__ = type(own.__name__, (own,), {"__module__": own.__module__, **lacking})
+            _extend(part, base, lacking)
         except TypeError as error:
+            own = type(part).__name__
             raise TypeError(
-                f"{own.__name__} lacks {', '.join(sorted(lacking))}, and cannot be given them "
-                f"({error}). Derive it from {base.__module__}.{base.__name__}."
+                f"{own} lacks {', '.join(sorted(lacking))}, which cannot be added ({error}). "
+                f"Derive it from {base.__module__}.{base.__name__}."
             ) from error
     for name, value in ({} if defaults is None else vars(defaults)).items():
         if not hasattr(part, name):
             setattr(part, name, value)
+    return part
+
+
+def _extend(part: Any, base: type, names: list[str]) -> None:
+    """Add these class attributes of ``base`` to an object, by a subclass of its class."""
+    own: Any = type(part)
+
+    def __reduce_ex__(self: Any, protocol: Any) -> Any:
+        reduced = own.__reduce_ex__(self, protocol)
+        if isinstance(reduced, str):  # the name of a global object
+            return reduced
+        # No pickle can name the subclass: store the original class, and what to add to it.
+        make, args, *state = reduced
+        args = tuple(own if arg is type(self) else arg for arg in args)
+        return _make_extended, (base, names, own if make is type(self) else make, args), *state
+
+    added = {name: inspect.getattr_static(base, name) for name in names}
+    added |= {"__module__": own.__module__, "__reduce_ex__": __reduce_ex__}
+    part.__class__ = type(own.__name__, (own,), added)
+
+
+def _make_extended(base: type, names: list[str], make: Any, args: tuple[Any, ...]) -> Any:
+    part = make(*args)
+    _extend(part, base, names)
     return part
 
 
