@@ -186,6 +186,7 @@ class OffPolicyAlgo(ReplayAlgo):
         self._fixed_updates = updates
         self.batches_in_replay = 0
         self._steps_counted = 0.0
+        self._updates_postponed = 0  # paid for, but the replay had only void rows
 
     def plan_beginning(self) -> None:
         """Let learning begin after ``min_steps_learn``, and when the replay can be sampled from.
@@ -244,12 +245,15 @@ class OffPolicyAlgo(ReplayAlgo):
         columns: tuple[list[Any], ...] = tuple([] for _ in self.opt_info_fields)
         if self.may_learn(progress, sampler_itr):
             self.update_itr_hyperparams(progress)
-            for _ in range(self._n_updates(self._new_steps())):
+            n_updates = self._n_updates(self._new_steps())
+            for made in range(n_updates):
                 try:
                     found = self.update(itr)
                 except ReplayNotReady:
                     if self.mid_batch_reset or self.world_size > 1:
                         raise
+                    if self._fixed_updates is None:
+                        self._updates_postponed = n_updates - made
                     break  # all rows that could be drawn are void
                 for column, values in zip(columns, found):
                     column.extend(values)
@@ -282,12 +286,13 @@ class OffPolicyAlgo(ReplayAlgo):
         return float(mean_over_ranks(number, self.world_size))
 
     def _n_updates(self, n_steps: float) -> int:
-        """Return how many updates to make now; counts ``n_steps`` of this iteration's batch."""
+        """Return how many updates to make now, and count ``n_steps`` of this iteration's batch."""
         if self._fixed_updates is not None:
             return self._fixed_updates
         before = math.floor(self.updates_due(self._steps_counted) + 1e-6)  # floats fall short
         self._steps_counted += n_steps
-        return math.floor(self.updates_due(self._steps_counted) + 1e-6) - before
+        postponed, self._updates_postponed = self._updates_postponed, 0
+        return postponed + math.floor(self.updates_due(self._steps_counted) + 1e-6) - before
 
     def _opt_info(self, columns: tuple[list[Any], ...]) -> Any:
         """What ``optimize_agent`` returns, a named tuple, from its columns."""
@@ -324,15 +329,20 @@ class OffPolicyAlgo(ReplayAlgo):
     # State.
 
     def state_dict(self) -> dict[str, Any]:
-        """That of the base, and the steps of which the replay ratio has been counted."""
-        return {**super().state_dict(), "steps_counted": self._steps_counted}
+        """Return the state of the base class and what the replay ratio still pays for."""
+        return {
+            **super().state_dict(),
+            "steps_counted": self._steps_counted,
+            "updates_postponed": self._updates_postponed,
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a saved state; without a replay in it, fill one before learning goes on."""
+        """Load a state; if it has no replay, fill one before learning continues."""
         super().load_state_dict(state)
         self._steps_counted = state.get("steps_counted", 0)
+        self._updates_postponed = state.get("updates_postponed", 0)
         if state["replay"] is None:
             logger.log(
                 f"The checkpoint holds no replay (save_replay); {self.min_steps_learn:,} steps are "
-                "collected before learning goes on."
+                "collected before learning continues."
             )

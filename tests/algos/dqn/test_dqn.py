@@ -469,6 +469,28 @@ def test_where_all_rows_are_void_learning_waits():
     assert algo.update_counter == 1  # 2 * 3 / 16 of each batch
 
 
+def test_updates_that_void_rows_prevent_are_made_later():
+    settings = dict(SMALL, min_steps_learn=0, batch_size=9, replay_ratio=2)  # 2 * 9 / 9 a batch
+    wait = dict(CollectorCls=CpuWaitResetCollector, env_kwargs=dict(length=3, fixed=True))
+    algo, resumed = DQN(**settings), DQN(**settings)
+    sampler = prepared(algo, AGENTS["dqn"](), **wait)
+    prepared(resumed, AGENTS["dqn"](), **wait)
+    update, last = algo.update, [2, 2, 3]  # update counts after which each iteration's draw fails
+
+    def update_until_last(itr):
+        if algo.update_counter == last[itr]:
+            raise ReplayNotReady("all rows are void.")
+        return update(itr)
+
+    algo.update = update_until_last
+    for itr in range(3):
+        algo.optimize_agent(itr, sampler.obtain_samples(itr)[0])
+        assert algo.update_counter == last[itr]
+    resumed.load_state_dict(algo.state_dict())
+    resumed.optimize_agent(3, sampler.obtain_samples(3)[0])
+    assert resumed.update_counter == 8
+
+
 def test_agents_that_do_not_suit_are_refused():
     with pytest.raises(ValueError, match="R2D1 trains agents with memory; DqnAgent has none"):
         prepared(R2D1(min_steps_learn=100), AGENTS["dqn"]())
