@@ -1,80 +1,104 @@
 """What ``deterministic_acting`` costs: steps per second of sampling with it and without.
 
-    python -m benchmarks.deterministic_acting
+    python -m benchmarks.deterministic_acting --output benchmarks/results/deterministic_acting.json
+    python -m benchmarks.deterministic_acting --report   # run nothing; write docs/performance.md
 
-Both samplers of a row live in this process and take batches in turns; the ratio is the median over
-pairs of batches. Time is this process's processor time, which other programs disturb little.
+The options are those of the other tables, see ``--help``. The second command fills the table of
+docs/performance.md from the kept numbers.
 """
 
 from __future__ import annotations
 
-import argparse
-import os
+import itertools
+import json
+import re
 import statistics
-import time
+import sys
+from pathlib import Path
 from typing import Any
 
-import torch
-
-from benchmarks.harness import describe_machine
+from benchmarks import harness
+from benchmarks.harness import Contender, Progress, Setting, Workload
 from rlpyt.agents.pg.atari import AtariFfAgent
 from rlpyt.agents.pg.vector import CategoricalLstmAgent, CategoricalMlpAgent
 from rlpyt.envs.atari.atari_env import AtariEnv
 from rlpyt.envs.gym import make
 from rlpyt.samplers.serial.sampler import SerialSampler
 
+RESULTS = Path(__file__).parent / "results" / "deterministic_acting.json"
+PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
+T = 32
 CARTPOLE = dict(EnvCls=make, env_kwargs=dict(id="CartPole-v1"))
 PONG = dict(EnvCls=AtariEnv, env_kwargs=dict(game="pong"))
-ROWS: list[tuple[str, Any, dict[str, Any]]] = [
-    ("CartPole, MLP 64 x 64 in numpy", CategoricalMlpAgent, CARTPOLE),
-    ("CartPole, MLP 64 x 64 in torch", lambda: CategoricalMlpAgent(fast_acting=False), CARTPOLE),
-    ("CartPole, LSTM in torch", CategoricalLstmAgent, CARTPOLE),
-    ("Pong, convolutions", AtariFfAgent, PONG),
-]
+NETWORKS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "CartPole, MLP 64 x 64 in numpy": (CategoricalMlpAgent, CARTPOLE),
+    "CartPole, MLP 64 x 64 in torch": (lambda: CategoricalMlpAgent(fast_acting=False), CARTPOLE),
+    "CartPole, LSTM in torch": (CategoricalLstmAgent, CARTPOLE),
+    "Pong, convolutions": (AtariFfAgent, PONG),
+}
 
 
-def start(make_agent: Any, env: dict[str, Any], B: int, tiles: bool) -> Any:
+def sampling(network: str, B: int, deterministic: bool) -> Workload:
+    """Sample batches of ``T`` steps of ``B`` environments in one process, and learn nothing."""
+    make_agent, env = NETWORKS[network]
     sampler = SerialSampler(
-        batch_T=32, batch_B=B, max_decorrelation_steps=0, deterministic_acting=tiles, **env
+        batch_T=T, batch_B=B, max_decorrelation_steps=0, deterministic_acting=deterministic, **env
     )
-    sampler.initialize(make_agent(), seed=0)
-    return sampler
-
-
-def measure(make_agent: Any, env: dict[str, Any], B: int, pairs: int) -> tuple[float, float]:
-    """Steps per second of processor time without tiles, and the ratio with them."""
-    samplers = [start(make_agent, env, B, tiles) for tiles in (False, True)]
-    ratios, plain = [], []
-    for itr in range(pairs + 2):
-        times = []
-        for sampler in samplers if itr % 2 else samplers[::-1]:
-            began = time.process_time()
-            sampler.obtain_samples(itr)
-            times.append(time.process_time() - began)
-        off, on = times if itr % 2 else times[::-1]
-        if itr >= 2:  # the first batches include the trial
-            ratios.append(off / on)
-            plain.append(32 * B / off)
-    for sampler in samplers:
+    try:
+        sampler.initialize(make_agent(), seed=0)
+        for itr in itertools.count():
+            sampler.obtain_samples(itr)  # the first one includes the trial of cheaper calls
+            yield Progress(T * B, None)
+    finally:
         sampler.shutdown()
-    return statistics.median(plain), statistics.median(ratios)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pairs", type=int, default=40, help="of batches in each row")
-    parser.add_argument("--batch-B", type=int, nargs="+", default=[2, 8, 32])
-    args = parser.parse_args()
-    torch.set_num_threads(1)
-    machine = describe_machine()
-    print(f"{machine}; load {os.getloadavg()[0]:.1f}")
-    print("| environment, network | environments of a process | steps/s without | ratio with |")
-    print("|---|---|---|---|")
-    for name, make_agent, env in ROWS:
-        for B in args.batch_B:
-            plain, ratio = measure(make_agent, env, B, args.pairs)
-            print(f"| {name} | {B} | {plain:,.0f} | {ratio:.2f} |", flush=True)
+def settings() -> dict[str, list[Setting]]:
+    """Return settings by environment: each network with 2, 8 and 32 environments."""
+    found: dict[str, list[Setting]] = {"cartpole": [], "pong": []}
+    for network, B in itertools.product(NETWORKS, (2, 8, 32)):
+        pair = tuple(
+            Contender(name, sampling, {"network": network, "B": B, "deterministic": on})
+            for name, on in (("without", False), ("with", True))
+        )
+        env = network.partition(",")[0].lower()
+        found[env].append(Setting(f"{network}, {B} environments", pair))
+    return found
+
+
+def table(results: dict[str, Any]) -> str:
+    """Return kept numbers as Markdown, under a line on command, commit and machine."""
+    machine, rows = results["machine"], results["rows"]
+    disturbance = max(row["disturbance"] for row in rows)
+    lines = [
+        f"`python -m {' '.join(results['command'])}`, {machine['date']}, commit "
+        f"{machine['commit'][:7]}, {machine['processor']}, {machine['cores']} cores, load before "
+        f"{machine['load_before']:.1f}, others used {disturbance:.0%} of the cores.",
+        "",
+        "| environment, network, environments of the process | steps per second without | with "
+        "| ratio |",
+        "| --- | ---: | ---: | ---: |",
+    ]
+    for without, deterministic in zip(rows[::2], rows[1::2], strict=True):
+        rates = [statistics.median(row["rates"]) for row in (without, deterministic)]
+        lines.append(
+            f"| {without['setting']} | {rates[0]:,.0f} | {rates[1]:,.0f} "
+            f"| {deterministic['ratio']:.2f} |"
+        )
+    return "\n".join(lines)
+
+
+def render(page: str) -> str:
+    """Return docs/performance.md with its table made again; unchanged while no numbers are kept."""
+    if not RESULTS.exists():
+        return page
+    body = table(json.loads(RESULTS.read_text(encoding="utf-8")))
+    begin, end = "<!-- table deterministic-acting -->", "<!-- end of table -->"
+    return re.sub(f"{begin}.*?{end}", lambda _: f"{begin}\n\n{body}\n\n{end}", page, flags=re.S)
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:] == ["--report"]:
+        PAGE.write_text(render(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    else:
+        harness.main("deterministic_acting", settings(), 2.0)

@@ -1,10 +1,11 @@
 """Tables of benchmarks name their machine, and are not written from a busy one."""
 
 import json
+import re
 
 import pytest
 
-from benchmarks import harness
+from benchmarks import deterministic_acting, harness
 
 
 def row(disturbance):
@@ -29,3 +30,38 @@ def test_nothing_is_written_when_others_used_the_machine(tmp_path, machine):
     with pytest.raises(SystemExit, match="at most 5% of the cores, got 6%"):
         harness.publish(tmp_path / "t.json", machine, [row(0.01), row(0.06)], "| table |")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_page_shows_the_kept_cost_of_deterministic_acting():
+    page = deterministic_acting.PAGE.read_text(encoding="utf-8")
+    assert deterministic_acting.render(page) == page
+
+
+def test_the_cost_of_deterministic_acting_is_filled_in_from_its_numbers(
+    tmp_path, machine, monkeypatch
+):
+    rows = [
+        harness.Row("MLP, 2 environments", "without", 1, "", rates=[1000.0, 900.0, 2000.0]),
+        harness.Row("MLP, 2 environments", "with", 1, "", rates=[700.0, 750.0, 800.0], ratio=0.75),
+    ]
+    kept = tmp_path / "kept.json"
+    harness.publish(kept, machine, rows, "| table |", command=["benchmarks.x", "--windows", "3"])
+    monkeypatch.setattr(deterministic_acting, "RESULTS", kept)
+    page = deterministic_acting.PAGE.read_text(encoding="utf-8")
+    filled = deterministic_acting.render(page)
+    assert "| MLP, 2 environments | 1,000 | 750 | 0.75 |" in filled
+    assert f"`python -m benchmarks.x --windows 3`, {machine['date']}" in filled
+    assert machine["processor"] in filled and "70d08ba" not in filled
+    block = "(?s)<!-- table deterministic-acting -->.*?<!-- end of table -->"
+    assert re.sub(block, "", filled) == re.sub(block, "", page)
+    assert deterministic_acting.render(filled) == filled
+
+
+def test_each_network_is_measured_with_and_without_deterministic_acting():
+    measured = deterministic_acting.settings()
+    assert [len(measured[env]) for env in ("cartpole", "pong")] == [9, 3]
+    for contender, expected in zip(measured["cartpole"][0].contenders, (False, True), strict=True):
+        workload = contender.build(**contender.kwargs)
+        assert next(workload).steps == 2 * deterministic_acting.T
+        assert workload.gi_frame.f_locals["sampler"].deterministic_acting is expected
+        workload.close()
