@@ -63,8 +63,9 @@ class Hardware:
         Args:
             groups: of workers that take turns; as many workers as cores are given for each turn,
                 unless their number can be divided by it.
-            batch_B: environments to share out; without a number of workers in the affinity, as
-                many are taken as divide it, up to the number of cores.
+            batch_B: environments to share out. Where the affinity's workers cannot share them
+                evenly, fewer workers are used, with a warning; an affinity that names neither
+                workers nor cores gets as many workers as divide it, up to the number of cores.
             affinity: ``None`` or "auto" (about a worker per core that a container's quota
                 pays for, nothing pinned), a
                 dictionary such as ``dict(n_workers=4)`` or ``dict(workers_cpus=[0, 1, [2, 3]],
@@ -98,13 +99,11 @@ class Hardware:
         if len(cpus) % groups:
             cpus *= groups
         most = len(cpus) or groups * cores
-        if "n_workers" in affinity:
-            n_workers = whole_number("n_workers", affinity["n_workers"], 1)
-        else:
-            n_workers = _fitting(most, batch_B, groups, bool(cpus))
-        check_n_processes("n_workers", n_workers, "workers", cores * groups)
-        if n_workers % groups:
-            n_workers *= groups
+        given = "n_workers" in affinity
+        wanted = whole_number("n_workers", affinity.get("n_workers", most), 1)
+        even = wanted * groups if wanted % groups else wanted
+        n_workers = _fitting(even, batch_B, groups, given or bool(cpus))
+        check_n_processes("n_workers", wanted if given else n_workers, "workers", cores * groups)
         cuda_idx = affinity.get("cuda_idx")
         if not affinity.get("set_affinity", True) or not _may_use([*cpus, master or []]):
             master, cpus = None, []
@@ -256,15 +255,22 @@ def _shared_out(
 
 
 def _fitting(most: int, batch_B: int | None, groups: int, given: bool) -> int:
-    """As many workers as share environments evenly, of those there are cores for."""
+    """Return the greatest number of workers that share environments evenly, ``most`` at the most.
+
+    Args:
+        most: number of workers, a multiple of ``groups``.
+        batch_B: number of environments; ``None`` leaves ``most`` as it is.
+        groups: of workers that take turns.
+        given: whether the user gave the number of workers, or their cores: warns of fewer.
+    """
     if batch_B is None:
         return most
     fitting = [n for n in range(groups, most + 1, groups) if batch_B % n == 0]
     n_workers = max(fitting, default=groups)
-    if given and n_workers < most:
+    if given and fitting and n_workers < most:
         warnings.warn(
-            f"affinity has cores for {most} workers; batch_B={batch_B} can be shared out evenly "
-            f"to {n_workers} of them, the others have nothing to do."
+            f"batch_B must be divisible by the number of workers, got batch_B={batch_B} and {most} "
+            f"workers: {n_workers} are used. Set batch_B to a multiple of {most} to use all."
         )
     return n_workers
 

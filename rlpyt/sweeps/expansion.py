@@ -17,7 +17,6 @@ from rlpyt.experiments.build import (
 from rlpyt.experiments.hardware import affinity
 from rlpyt.experiments.options import RunOptions, UnknownName
 from rlpyt.experiments.settings import default_options, fitted, setting_types, type_of
-from rlpyt.samplers.layout import rows_per_worker
 from rlpyt.sweeps.names import dir_names, labels
 from rlpyt.sweeps.spec import SweepSpec
 from rlpyt.utils.launching.amount import TooManyRuns
@@ -211,8 +210,6 @@ def _try_to_build(spec: SweepSpec, options: RunOptions, recipe: EnvRecipe, flat:
         build_algo(options)
         build_sampler(options, recipe)
         affinity(options)
-        if "sampler.n_workers" in flat and options.sampler.kind != "serial":
-            rows_per_worker(options.sampler.batch_B, options.sampler.n_workers)
     except (TypeError, ValueError) as error:
         said = str(error)
         named = [key for key in flat if said.startswith(f"{key.rpartition('.')[2]}=")]

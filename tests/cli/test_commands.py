@@ -271,9 +271,6 @@ def test_what_fails_in_a_child_is_one_line_as_well(tmp_path, monkeypatch, capsys
     assert rlpyt_command("train", "ppo", "CartPole-v1", "--env-args", '{"bogus": 1}') == 2
     err = capsys.readouterr().err
     assert "'bogus'" in err and err.count("\n") == 1
-    indivisible = ["--sampler.batch-B", "7", "--sampler.n-workers", "2"]
-    assert rlpyt_command("train", "ppo", "CartPole-v1", *indivisible) == 2
-    assert "batch_B=7 does not divide evenly among n_workers=2" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("fault", ["raise", "kill"])

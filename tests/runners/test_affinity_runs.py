@@ -50,7 +50,7 @@ def test_one_process_takes_any(affinity):
     assert available_cpus() == before  # for the next run in this process
 
 
-@pytest.mark.filterwarnings("ignore:affinity has cores for 999 workers")
+@pytest.mark.filterwarnings("ignore:batch_B must be divisible")
 def test_the_code_of_a_larger_machine_trains_without_pinning():
     runner = one_process("0slt_999cpu_0gpu_999cpr")
     with pytest.warns(UserWarning, match="code .* is for a machine of 999 cores.*Nothing is"):

@@ -1,6 +1,7 @@
 """What people write themselves, in the documented forms, works in every sampler."""
 
 import sys
+import warnings
 from pathlib import Path
 
 import gymnasium
@@ -430,7 +431,6 @@ def test_calls_that_come_too_early_and_bad_arguments_of_initialize_are_refused(S
 @pytest.mark.parametrize(
     "affinity,error,message",
     [
-        (dict(n_workers=3), ValueError, "batch_B=4 does not divide evenly among n_workers=3; try"),
         (dict(n_workers=0), ValueError, "n_workers=0"),
         (dict(n_workers=-1), ValueError, "n_workers=-1"),
         (dict(n_workers=10_000), ValueError, "take at most"),
@@ -445,19 +445,31 @@ def test_bad_affinities_are_refused(affinity, error, message):
 
 
 @pytest.mark.parametrize(
-    "B, groups, affinity, message",
+    "B, groups, n_workers, message",
     [
-        (9, 2, dict(n_workers=3), r"6 workers \(2 groups of 3.*; try batch_B=12 or batch_B=6\."),
-        (1, 2, None, r"2 workers \(2 groups of 1, in turns\); try batch_B=2\."),
-        (8, 2, dict(n_workers=3), r"or affinity=dict\(n_workers=4\) \(--sampler.n-workers 4\)"),
-        (10, 1, dict(n_workers=4), r"n_workers=4; try batch_B=12 or batch_B=8, or .*n_workers=2\)"),
+        (9, 2, 6, r"6 workers \(2 groups of 3.*; try batch_B=12 or batch_B=6\."),
+        (1, 2, 2, r"2 workers \(2 groups of 1, in turns\); try batch_B=2\."),
+        (8, 2, 6, r"or affinity=dict\(n_workers=4\) \(--sampler.n-workers 4\)"),
+        (10, 1, 4, r"n_workers=4; try batch_B=12 or batch_B=8, or .*n_workers=2\)"),
     ],
 )
-@pytest.mark.filterwarnings("ignore:n_workers=")
-def test_advice_about_workers_does_not_go_in_circles(B, groups, affinity, message):
-    n_workers = Hardware.of(affinity, B, groups).n_workers
+def test_advice_about_workers_does_not_go_in_circles(B, groups, n_workers, message):
     with pytest.raises(ValueError, match=message):
         rows_per_worker(B, n_workers, groups)
+
+
+@pytest.mark.parametrize(
+    "B, groups, wanted, used",
+    [(4, 1, 3, 2), (4, 1, 8, 4), (7, 1, 2, 1), (8, 2, 3, 4), (9, 2, 3, 2), (6, 2, 3, 6)],
+)
+@pytest.mark.filterwarnings("ignore:n_workers=")
+def test_fewer_workers_are_used_where_they_cannot_share_evenly(B, groups, wanted, used):
+    doubled = wanted * groups if wanted % groups else wanted
+    with warnings.catch_warnings(record=True) as caught:
+        assert Hardware.of(dict(n_workers=wanted), B, groups).n_workers == used
+    said = [str(w.message) for w in caught if "divisible" in str(w.message)]
+    fitting = used < doubled and B % used == 0
+    assert len(said) == fitting and all(f"{doubled} workers: {used} are used" in s for s in said)
 
 
 def test_what_cannot_travel_to_a_worker_is_named():

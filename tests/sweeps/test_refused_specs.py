@@ -99,7 +99,6 @@ def test_bad_json_and_toml_are_refused(file, name, text, words):
         ("grid:\n  algo.discount: [0.9, 2]\n", r":4: discount=2\.0 must lie in \[0, 1\]"),
         ("options: {algo.OptimCls: Adm}\n", ":3: unknown optimizer 'Adm'; did you mean 'Adam'"),
         ("options: {sampler.kind: cup}\n", r":3: sampler\.kind: expected one of serial, cpu"),
-        ("options: {sampler: {batch_B: 7, n_workers: 2}}\n", ":3: batch_B=7 does not divide"),
         ("options: {device: gpu}\n", ":3: device='gpu' must be cpu"),
         (
             "options: {env_args: {a: 1}}\ngrid: {env_args: [{b: 2}]}\n",
