@@ -28,6 +28,10 @@ from rlpyt.utils.buffer import buffer_func, leaves_of, numpify_buffer, torchify_
 from rlpyt.utils.seed import undisturbed
 
 TILE = 8  # rows of a call
+STATE_NOTE = (
+    "(raised by deterministic_acting, which tries the agent on other numbers of rows. An agent "
+    "with state for each environment needs recurrent = True in its class; it acts without tiles.)"
+)
 TRIALS = 16  # random inputs on which a cheaper call must give the same bits
 
 
@@ -48,9 +52,13 @@ class Tile(NamedTuple):
 
 
 def can_be_tiled(agent: Any) -> bool:
-    """Return whether the agent can be asked for any rows: its state per environment is known."""
-    remembers = getattr(type(agent), "reset_one", None) not in (None, BaseAgent.reset_one)
-    return not getattr(agent, "acts_by_row", False) and (not remembers or hasattr(agent, "memory"))
+    """Return True if the agent can act for any of its environments alone.
+
+    A recurrent agent can if its state is in ``agent.memory``, which can be divided by environment.
+    """
+    own_reset = getattr(type(agent), "reset_one", None) not in (None, BaseAgent.reset_one)
+    opaque = own_reset and getattr(agent, "recurrent", False) and not hasattr(agent, "memory")
+    return not getattr(agent, "acts_by_row", False) and not opaque
 
 
 def warn_if_untiled(agent: Any) -> None:
@@ -63,7 +71,7 @@ def warn_if_untiled(agent: Any) -> None:
 
 
 def tiled(agent: Any, env_ranks: Sequence[int], first_row: int = 0) -> Any:
-    """Return the agent, in tiles if it can be tiled; see ``TiledAgent``."""
+    """Return a ``TiledAgent`` around the agent, or the agent itself if it cannot be tiled."""
     return TiledAgent(agent, env_ranks, first_row) if can_be_tiled(agent) else agent
 
 
@@ -90,7 +98,7 @@ class TiledAgent:
         return getattr(self.agent, name)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """As the agent, in one call: this is for training."""
+        """Call the agent with all inputs at once, without tiles, as training does."""
         return self.agent(*args, **kwargs)
 
     def reset_one(self, idx: int) -> None:
@@ -102,16 +110,19 @@ class TiledAgent:
         self._noise = noise
 
     def step(self, *inputs: Any) -> Any:
-        """As the agent's, for inputs [n, ...]."""
+        """Return the agent's step for inputs [n, ...], computed in tiles."""
         noise, self._noise = self._noise, None
         return self._act("step", inputs, noise)
 
     def value(self, *inputs: Any) -> Any:
-        """As the agent's, for inputs [n, ...]."""
+        """Return the agent's value for inputs [n, ...], computed in tiles."""
         return self._act("value", inputs, None)
 
     def fast_policy(self) -> Any:
-        """As the agent's; ``None`` also where the threads of numpy's products cannot be set."""
+        """Return the agent's numpy policy in tiles, or ``None``.
+
+        It is ``None`` if the agent has none, or if numpy's number of threads cannot be set.
+        """
         if self.agent.fast_policy() is None or not use_one_blas_thread():
             return None
         group = self.agent.group
@@ -182,7 +193,11 @@ class TiledAgent:
             memory = getattr(self.agent, "memory", None)
             before = None if memory is None else memory.state
             with undisturbed(), _random_parameters(self.agent):
-                self._plans[method] = self._cheapest(method, inputs, noise)
+                try:
+                    self._plans[method] = self._cheapest(method, inputs, noise)
+                except Exception as error:
+                    error.add_note(STATE_NOTE)
+                    raise
             if memory is not None:
                 _set_state(memory, before)
         return self._plans[method]

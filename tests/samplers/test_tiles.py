@@ -162,6 +162,8 @@ def test_trial_changes_neither_agent_nor_random_numbers():
 class Opaque(BaseAgent):
     """Has recurrent state that nobody can divide."""
 
+    recurrent = True
+
     def reset_one(self, idx):
         pass
 
@@ -171,3 +173,35 @@ def test_an_agent_that_cannot_be_divided_acts_as_it_is_with_a_warning():
         tiles.warn_if_untiled(Opaque())
     agent = Opaque()
     assert tiles.tiled(agent, [0]) is agent
+
+
+class Resetting(CategoricalMlpAgent):
+    """Has a method ``reset_one`` and no recurrent state."""
+
+    def reset_one(self, idx):
+        pass
+
+
+class Drifting(Resetting):
+    """Has state for each environment and does not say so."""
+
+    def collector_initialize(self, global_B=1, env_ranks=None):
+        super().collector_initialize(global_B, env_ranks)
+        self.drift = torch.zeros(len(env_ranks))
+
+    @torch.no_grad()
+    def value(self, observation, prev_action, prev_reward):
+        return super().value(observation, prev_action, prev_reward) + self.drift
+
+
+def test_a_feed_forward_agent_with_its_own_reset_one_acts_in_tiles(recwarn):
+    assert tiles.can_be_tiled(Resetting())
+    serial = collect(SerialSampler, Resetting(model_kwargs=WIDE))
+    assert_same_bits(serial, collect(CpuSampler, Resetting(model_kwargs=WIDE), 4))
+    assert not any("has no effect" in str(warning.message) for warning in recwarn)
+
+
+def test_hidden_state_for_each_environment_is_explained():
+    with pytest.raises(RuntimeError) as caught:
+        collect(SerialSampler, Drifting(model_kwargs=WIDE), evaluate=False)
+    assert "needs recurrent = True" in caught.value.__notes__[0]
