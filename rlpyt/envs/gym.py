@@ -23,6 +23,7 @@ from rlpyt.envs.legacy_gym import (
     as_flag,
     convert_space,
     five_values,
+    has_info,
     let_wrappers_reset,
     reset_with_seed,
 )
@@ -130,7 +131,7 @@ class GymEnvWrapper(EnvLayer):
         """
         seed, self._next_seed = self._next_seed, None
         result = self.env.reset() if seed is None else reset_with_seed(self.env, seed)
-        if type(result) is tuple and len(result) == 2 and isinstance(result[1], Mapping):
+        if has_info(result, self.env.observation_space):
             observation = result[0]
         elif result is None:
             raise TypeError(f"{self.env}.reset() returned None, expected (observation, info dict).")

@@ -7,6 +7,7 @@ truncated, as in gym 0.26. What the space types below do not cover, the package 
 
 import contextlib
 import inspect
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium
@@ -53,9 +54,7 @@ class LegacyGymEnv(gymnasium.Env[Any, Any]):
         """Reset, seeding the way the inner environment knows."""
         takes = self._reset_takes_seed
         result = self.env.reset() if seed is None else reset_with_seed(self.env, seed, takes)
-        if type(result) is tuple and len(result) == 2 and isinstance(result[1], dict):
-            return result
-        return result, {}
+        return result if has_info(result, self.observation_space) else (result, {})
 
     def render(self) -> Any:
         """Render a frame as an array, where the inner environment can."""
@@ -91,6 +90,28 @@ def five_values(result: Any, env: Any) -> tuple[Any, Any, bool, bool, Any]:
     done = as_flag("done", done, env)
     truncated = done and bool(info.get("TimeLimit.truncated", False))
     return observation, reward, done and not truncated, truncated, info
+
+
+def has_info(result: Any, observation_space: Any) -> bool:
+    """Return True if ``reset`` returned (observation, info), False if the observation alone.
+
+    An observation of a Tuple space may itself be a pair with a dict; the space tells them apart.
+    """
+    if not (type(result) is tuple and len(result) == 2 and isinstance(result[1], Mapping)):
+        return False
+    space = convert_space(observation_space, "observation_space")
+    return not (isinstance(space, spaces.Tuple) and _has_structure_of(space, result))
+
+
+def _has_structure_of(space: Any, value: Any) -> bool:
+    """Return True if ``value`` has the tuples and dicts of the space; arrays may differ."""
+    if isinstance(space, spaces.Dict):
+        keys = isinstance(value, Mapping) and value.keys() == space.spaces.keys()
+        return keys and all(_has_structure_of(s, value[key]) for key, s in space.spaces.items())
+    if isinstance(space, spaces.Tuple):
+        length = isinstance(value, tuple | list) and len(value) == len(space.spaces)
+        return length and all(map(_has_structure_of, space.spaces, value))
+    return not isinstance(value, tuple | Mapping)
 
 
 def reset_with_seed(env: Any, seed: int, takes_seed: bool = True) -> Any:
@@ -183,11 +204,15 @@ def convert_space(space: Any, path: str = "space") -> Any:
 
 
 def as_flag(name: str, value: Any, env: Any) -> bool:
-    """Return the end of an episode, as a step of ``env`` tells it, as a bool.
+    """Return whether an episode has ended as a bool.
+
+    Args:
+        name: of the value that ``step`` returned, such as "terminated".
+        value: True, False, 1 or 0, possibly as an array or tensor of one element.
+        env: the environment, named in the error.
 
     Raises:
-        TypeError: ``value`` is neither True nor False, nor 1 nor 0; "False", ``None`` and NaN
-            would pass by their truth value.
+        TypeError: ``value`` is something else, such as "False", ``None`` or NaN.
     """
     single = value
     with contextlib.suppress(AttributeError, TypeError, ValueError, RuntimeError):

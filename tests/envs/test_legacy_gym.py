@@ -1,8 +1,11 @@
 """Environments of the old gym package; gym itself is not installed, its look is."""
 
+from types import SimpleNamespace
+
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium import spaces
 
 from rlpyt.envs.base import build_env
 from rlpyt.envs.gym import GymEnvWrapper
@@ -126,3 +129,40 @@ def test_a_done_that_is_neither_true_nor_false_is_refused(done):
     env.step = lambda action: (np.zeros(2, "f4"), 1.0, done, {})
     with pytest.raises(TypeError, match="done=.*expected True or False"):
         LegacyGymEnv(env).step(0)
+
+
+PAIR = spaces.Tuple([spaces.Box(-1, 1, (2,)), spaces.Dict(goal=spaces.Box(-1, 1, (3,)))])
+OLD_PAIR = old_space("Tuple", spaces=(BOX, old_space("Dict", spaces={"goal": BOX})))
+
+
+class PairEnv(OldEnv):
+    """Gives observations that are a pair of an array and a dict, in float64."""
+
+    def __init__(self, space, with_info):
+        super().__init__()
+        self.observation_space, self.with_info = space, with_info
+
+    def reset(self):
+        observation = np.full(2, 0.5), {"goal": np.full(3, 0.25)}
+        return (observation, {"goal": 1}) if self.with_info else observation
+
+    def step(self, action):
+        return (np.zeros(2), {"goal": np.zeros(3)}), *super().step(action)[1:]
+
+
+def without_class(space, with_info):
+    env = PairEnv(space, with_info)
+    names = ("reset", "step", "observation_space", "action_space")
+    return SimpleNamespace(**{name: getattr(env, name) for name in names})
+
+
+@pytest.mark.parametrize("with_info", [True, False])
+@pytest.mark.parametrize("space", [PAIR, OLD_PAIR], ids=["gymnasium", "gym"])
+@pytest.mark.parametrize("make", [PairEnv, without_class])
+@pytest.mark.filterwarnings("ignore:PairEnv belongs to the old gym")
+def test_an_observation_that_is_a_pair_is_not_taken_for_one_with_info(make, space, with_info):
+    env = GymEnvWrapper(make(space, with_info))
+    for _ in range(2):
+        box, parts = env.reset()
+        assert (box == 0.5).all() and (parts.goal == 0.25).all()
+        env.step(0)
