@@ -85,14 +85,14 @@ def kwargs_by_env(named: str, kwargs: Any, n: int, n_named: str) -> list[dict[st
     """Return the keyword arguments of each of ``n`` environments.
 
     Args:
-        named: what they are called, for messages.
-        kwargs: a dictionary for all, or a list with one for each.
-        n: how many environments there are.
-        n_named: what that number is called.
+        named: name of the argument, for messages.
+        kwargs: a dictionary for all environments, or a list with one for each.
+        n: number of environments.
+        n_named: name of the argument that gives this number, for messages.
 
     Raises:
-        TypeError: they are neither.
-        ValueError: the list has another length.
+        TypeError: ``kwargs`` is neither a dictionary nor a list of dictionaries.
+        ValueError: the length of the list is not ``n``.
     """
     if isinstance(kwargs, Mapping):
         return [dict(kwargs)] * n
@@ -124,6 +124,24 @@ def eval_kwargs_by_env(sampler: Any, n: int) -> list[dict[str, Any]]:
             "eval_env_kwargs", sampler.eval_env_kwargs, sampler.eval_n_envs, "eval_n_envs"
         )
     return [own[b % len(own)] for b in range(n)]
+
+
+def _first_of_their_kind(kwargs: list[dict[str, Any]]) -> list[bool]:
+    """Return for each dictionary whether it equals none of those before it."""
+    distinct: list[dict[str, Any]] = []
+    first = []
+    for own in kwargs:
+        first.append(not any(_equal(own, other) for other in distinct))
+        if first[-1]:
+            distinct.append(own)
+    return first
+
+
+def _equal(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    try:
+        return one is other or bool(one == other)
+    except Exception:  # arrays among them have no single truth value
+        return False
 
 
 def checked_agent(agent: Any) -> Any:
@@ -210,6 +228,10 @@ def station_specs(
     quota = quotas(sampler.eval_max_trajectories, n_eval * n_stations)
     kwargs = kwargs_by_env("env_kwargs", sampler.env_kwargs, B, "batch_B")
     eval_kwargs = eval_kwargs_by_env(sampler, n_eval * n_stations)
+    first = _first_of_their_kind([*kwargs, *eval_kwargs])
+    # Rank 0 shows the warnings of environments that are made alike everywhere.
+    warns = [own and (rank == 0 or sum(first[:B]) > 1) for own in first[:B]]
+    eval_warns = [own and rank == 0 for own in first[B:]]
 
     def spec(i: int) -> StationSpec:
         mine = slice(i * n_eval, (i + 1) * n_eval)
@@ -218,6 +240,7 @@ def station_specs(
             rank=i,
             EnvCls=sampler.EnvCls,
             env_kwargs=kwargs[i * rows : (i + 1) * rows],
+            env_warns=warns[i * rows : (i + 1) * rows],
             CollectorCls=sampler.CollectorCls,
             TrajInfoCls=sampler.TrajInfoCls,
             traj_info_kwargs=traj_info_kwargs,
@@ -229,6 +252,7 @@ def station_specs(
             examples=sampler.examples,
             eval_CollectorCls=sampler.eval_CollectorCls,
             eval_env_kwargs=eval_kwargs[mine],
+            eval_env_warns=eval_warns[mine],
             eval_env_ranks=list(range(i * n_eval, (i + 1) * n_eval)),
             eval_max_T=eval_steps_per_env(sampler, n_stations),
             eval_quota=None if quota is None else quota[mine],

@@ -46,7 +46,7 @@ def _try_out(make: Any, kwargs: dict[str, Any]) -> Generator[Any, None, None]:
     """Give examples of one step; after that, when they are handed on, close the environment."""
     if getattr(make, "batched", False) and "num_envs" not in kwargs:
         kwargs = with_rows(make, kwargs, [0])
-    with warnings.catch_warnings():  # environment 0 of the sampler repeats them
+    with warnings.catch_warnings():  # shown when environment 0 of the sampler is made
         warnings.simplefilter("ignore", UserWarning)
         env = build_env(make, kwargs, "trying it out")
     try:

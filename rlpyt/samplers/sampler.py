@@ -110,7 +110,7 @@ class Sampler(BaseSampler):
         check_arguments(self)
         self.begun = False
         self.agent = checked_agent(agent)
-        if self.deterministic_acting and not slots:  # an asynchronous sampler has said it
+        if self.deterministic_acting and not slots:  # else the asynchronous sampler warns
             warn_if_untiled(agent)
         self.seed = make_seed() if seed is None else check_seed(seed)
         self.examples, self.slots = examples, slots

@@ -1,5 +1,6 @@
 """What one process needs to sample: environments, agent, collectors. The same in every process."""
 
+import contextlib
 import inspect
 import warnings
 from collections.abc import Callable, Sequence
@@ -39,6 +40,7 @@ class StationSpec:
     rank: int
     EnvCls: Any
     env_kwargs: list[dict[str, Any]]  # of each environment
+    env_warns: list[bool]  # whether the warnings of its constructor are shown
     CollectorCls: Any
     TrajInfoCls: Any
     traj_info_kwargs: dict[str, Any]
@@ -50,6 +52,7 @@ class StationSpec:
     examples: AttrDict
     eval_CollectorCls: Any = None
     eval_env_kwargs: list[dict[str, Any]] = field(default_factory=list)
+    eval_env_warns: list[bool] = field(default_factory=list)
     eval_env_ranks: list[int] = field(default_factory=list)
     eval_max_T: int = 0
     eval_quota: list[int] | None = None
@@ -98,11 +101,12 @@ class Station:
 
     def _build(self) -> None:
         spec, exchange = self.spec, self.exchange
-        self._make_envs(self.envs, spec.env_kwargs, spec.env_ranks, "env")
+        self._make_envs(self.envs, spec.env_kwargs, spec.env_warns, spec.env_ranks, "env")
         if spec.tasks is not None:  # one each; random steps, which nobody hears of, repeat it
             self.assign_tasks([own[:1] for own in spec.tasks])
         self._note(place.DOING, place.BUILDING, evaluation=True)
-        self._make_envs(self.eval_envs, spec.eval_env_kwargs, spec.eval_env_ranks, "eval env")
+        kwargs_of, warns = spec.eval_env_kwargs, spec.eval_env_warns
+        self._make_envs(self.eval_envs, kwargs_of, warns, spec.eval_env_ranks, "eval env")
         self._note(place.DOING, place.BUILDING)
         collector = spec.CollectorCls(
             rank=spec.rank,
@@ -142,7 +146,12 @@ class Station:
         self._note(place.ITR, itr, evaluation)
 
     def _make_envs(
-        self, envs: list[Any], kwargs_of: list[dict[str, Any]], ranks: list[int], purpose: str
+        self,
+        envs: list[Any],
+        kwargs_of: list[dict[str, Any]],
+        warns: list[bool],
+        ranks: list[int],
+        purpose: str,
     ) -> None:
         """Add one environment per rank, or as many batches of them as it takes."""
         make = self.spec.EnvCls
@@ -155,9 +164,9 @@ class Station:
             where = f"worker {self.spec.rank}, {purpose} {todo[0]}"
             seeds = [env_seed(self.spec.seed, rank, purpose) for rank in todo]
             arguments = with_rows(make, kwargs, seeds) if by_rows else kwargs
-            with warnings.catch_warnings():
-                if todo[0] > 0 or purpose == "eval env":  # environment 0 has said it
-                    warnings.simplefilter("ignore", UserWarning)
+            # Entering catch_warnings lets Python repeat warnings that it has shown already.
+            hidden = warnings.catch_warnings(action="ignore", category=UserWarning)
+            with contextlib.nullcontext() if warns[row] else hidden:
                 env = build_env(make, arguments, where)
             envs.append(env)
             check_spaces(env, self.spec.examples.spaces, where)
