@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from rlpyt.errors import NonFiniteError
 from rlpyt.samplers.actions import (
     ActionNoise,
     LocalActions,
@@ -14,7 +15,8 @@ from rlpyt.samplers.actions import (
 )
 from rlpyt.samplers.blocks import bounds_of, is_batch, make_block, null_rows
 from rlpyt.samplers.buffer import agent_examples, env_examples
-from rlpyt.samplers.place import ACTING, DOING, STEP
+from rlpyt.samplers.place import ACTING, DOING, ROW, STEP
+from rlpyt.samplers.step_checks import FINITE_REMEDY
 from rlpyt.samplers.surroundings import Surroundings
 from rlpyt.utils.buffer import buffer_from_example, buffer_func
 
@@ -32,7 +34,13 @@ class BaseEvalCollector:
         agent: the agent, where actions are chosen in this process.
         sync: synchronisation with an action server, where they are not.
         step_buffer_np: step record shared with that server.
+
+    Attributes:
+        check_finite: whether a ``Return`` that is NaN or infinite ends the run. Our samplers also
+            set it to False where the training collector's ``check_finite`` is False.
     """
+
+    check_finite: bool = True
 
     def __init__(
         self,
@@ -138,7 +146,11 @@ class EvalCollector(BaseEvalCollector):
         return len(self._block.resting) == self._block.B
 
     def run(self, n: int) -> list[Any]:
-        """Go on for n steps; returns the ``TrajInfo`` of episodes that ended."""
+        """Continue for n steps; return the ``TrajInfo`` of episodes that ended.
+
+        Raises:
+            NonFiniteError: the ``Return`` of an episode is NaN or infinite.
+        """
         block, step, actions = self._block, self._step, self._actions
         clip, null_action = bounds_of(self._spaces.action), self._spaces.action.null_value()
         progress = self.surroundings.progress
@@ -157,6 +169,8 @@ class EvalCollector(BaseEvalCollector):
             ended = block.advance(step, action, watch)
             for b in [b for b in ended if getattr(step.env_info, "traj_done", step.done)[b]]:
                 finished.append(self._infos[b].terminate(step.observation[b]))
+                if self.check_finite:
+                    self._check_return(b, finished[-1])
                 if self._queue is not None:
                     self._queue.put(finished[-1])
                 self._infos[b] = self.TrajInfoCls()
@@ -173,6 +187,20 @@ class EvalCollector(BaseEvalCollector):
         self._t += n
         progress[STEP] = -1
         return finished
+
+    def _check_return(self, b: int, info: Any) -> None:
+        """Check what an episode of row b gave.
+
+        Raises:
+            NonFiniteError: its ``Return`` is NaN or infinite.
+        """
+        return_ = getattr(info, "Return", None)
+        if isinstance(return_, float | np.floating) and not np.isfinite(return_):
+            self.surroundings.progress[ROW] = b
+            raise NonFiniteError(
+                "the Return of an evaluation episode, which ended in this step, must be finite, "
+                f"got {return_}. {FINITE_REMEDY}"
+            )
 
 
 def eval_noise(seed: int, evaluation: int, env_ranks: Sequence[int]) -> ActionNoise:

@@ -215,6 +215,8 @@ class Station:
         collector.surroundings = self.surroundings
         collector.env_ranks = spec.eval_env_ranks
         collector.quota = spec.eval_quota
+        if not getattr(self.collector, "check_finite", True):
+            collector.check_finite = False
         example = StepRecord(*(spec.examples[name] for name in StepRecord._fields))
         collector.example_step = buffer_from_example(example, len(spec.eval_env_ranks))
         return collector

@@ -104,6 +104,9 @@ def test_not_finite_numbers_are_named_with_environment_and_step(SamplerCls):
     sampler.shutdown()
 
 
+NAN_NOW = ("observation", "lasting")
+
+
 class NotFinite(CountEnv):
     """Gives one number that is not finite, where it is told to, in its 4th step or 2nd reset."""
 
@@ -117,10 +120,10 @@ class NotFinite(CountEnv):
 
     def step(self, action):
         step, self.n_steps = super().step(action), self.n_steps + 1
-        now = self.n_steps == 4
+        now = self.n_steps == 4 or (self.n_steps > 4 and self.where == "lasting")
         reward = float(self.number) if now and self.where == "reward" else step.reward
         final = self.where == "final" and step.env_info.timeout
-        observation = self._with(step.observation, final or (now and self.where == "observation"))
+        observation = self._with(step.observation, final or (now and self.where in NAN_NOW))
         return step._replace(observation=observation, reward=reward)
 
     def _with(self, observation, now):
@@ -133,6 +136,7 @@ class NotFinite(CountEnv):
     [
         ("reward", "reward must be finite.*stepping environment 0.*step 3 of the batch"),
         ("observation", r"observation .* index \[1\].*stepping environment 0.*step 3 of the batch"),
+        ("lasting", "observation must be.*stepping environment 0.*step 3 of the batch"),
         ("reset", "observation must be.*resetting environment 0.*step 6 of the batch"),
         ("final", "final observation of a truncated.*stepping environment 0.*step 6 of the batch"),
     ],
@@ -145,6 +149,28 @@ def test_the_step_or_reset_that_gave_a_not_finite_number_is_named(where, said, n
         sampler.obtain_samples(0)
     assert re.search(said, f"{caught.value} {caught.value.__notes__}")
     assert str(np.float32(number)) in str(caught.value)
+    sampler.shutdown()
+
+
+def evaluating(SamplerCls, CollectorCls=None):
+    eval_env_kwargs = [dict(where=""), dict(where="reward")]  # the second, in step 3 of 7
+    sampler = SamplerCls(
+        NotFinite, dict(where=""), batch_T=2, batch_B=2, eval_n_envs=2, eval_max_steps=40,
+        eval_env_kwargs=eval_env_kwargs, **({"CollectorCls": CollectorCls} if CollectorCls else {}),
+    )  # fmt: skip
+    sampler.initialize(EchoAgent(), affinity=dict(n_workers=2), seed=1)
+    return sampler
+
+
+@pytest.mark.parametrize("SamplerCls", ALL)
+@pytest.mark.filterwarnings("ignore:n_workers=")
+def test_a_return_of_evaluation_that_is_not_finite_is_named(SamplerCls):
+    sampler = evaluating(SamplerCls)
+    with pytest.raises((NonFiniteError, WorkerError)) as caught:
+        sampler.evaluate_agent(0)
+    said = " ".join([str(caught.value), *getattr(caught.value, "__notes__", [])])
+    assert "the Return of an evaluation episode, which ended in this step, must be finite" in said
+    assert "evaluation environment 1, " in said and "step 6 of the evaluation" in said
     sampler.shutdown()
 
 
@@ -193,6 +219,9 @@ def test_a_collector_may_let_numbers_pass_that_are_not_finite():
     sampler.initialize(EchoAgent(), seed=1)
     samples, _ = sampler.obtain_samples(0)
     assert samples.env.reward[3, 0] == -np.inf
+    sampler.shutdown()
+    sampler = evaluating(SerialSampler, Lenient)
+    assert np.isnan([info.Return for info in sampler.evaluate_agent(0)]).any()
     sampler.shutdown()
 
 
