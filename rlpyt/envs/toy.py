@@ -25,6 +25,7 @@ from rlpyt.envs.base import Env, EnvStep
 from rlpyt.envs.state import pack, pack_rng, set_rng, unpack
 from rlpyt.spaces.float_box import FloatBox
 from rlpyt.spaces.int_box import IntBox
+from rlpyt.utils.checks import whole_number
 
 Observation = NDArray[np.float32]
 
@@ -110,7 +111,7 @@ class MemoryEnv(ToyEnv):
     _state = ("_t", "_cue")
 
     def __init__(self, delay: int = 4, n_cues: int = 2, *, seed: int | None = None) -> None:
-        _at_least(delay=(delay, 1), n_cues=(n_cues, 2))
+        delay, n_cues = whole_number("delay", delay, 1), whole_number("n_cues", n_cues, 2)
         super().__init__(n_actions=n_cues, obs_size=n_cues + 1, seed=seed)
         self.delay, self.n_cues = delay, n_cues
         self._cue = 0
@@ -149,7 +150,8 @@ class DelayEnv(ToyEnv):
     def __init__(
         self, delay: int = 8, n_actions: int = 2, lure: float = 0.0, *, seed: int | None = None
     ) -> None:
-        _at_least(delay=(delay, 1), n_actions=(n_actions, 2))
+        delay = whole_number("delay", delay, 1)
+        n_actions = whole_number("n_actions", n_actions, 2)
         super().__init__(n_actions=n_actions, obs_size=2, seed=seed)
         self.delay, self.lure, self.good = delay, lure, n_actions - 1
         self._earned = False
@@ -186,9 +188,8 @@ class TruncationEnv(ToyEnv):
     def __init__(
         self, horizon: int = 5, terminate: bool = False, *, seed: int | None = None
     ) -> None:
-        _at_least(horizon=(horizon, 1))
         super().__init__(n_actions=2, obs_size=1, seed=seed)
-        self._horizon, self.terminate = horizon, terminate
+        self._horizon, self.terminate = whole_number("horizon", horizon, 1), terminate
 
     @property
     def horizon(self) -> int:
@@ -230,10 +231,9 @@ class ReachEnv(ToyEnv):
         *,
         seed: int | None = None,
     ) -> None:
-        _at_least(length=(length, 1))
         super().__init__(n_actions=1, obs_size=len(low), seed=seed)
         self._action_space = FloatBox(low=np.asarray(low), high=np.asarray(high))  # type: ignore[assignment]
-        self.length = length
+        self.length = whole_number("length", length, 1)
         self._goal = np.zeros(len(low), np.float32)
 
     _state = ("_t", "_goal")
@@ -285,7 +285,7 @@ class CountEnv(ToyEnv):
         *,
         seed: int | None = None,
     ) -> None:
-        _at_least(length=(length, 1), life=(life, 0))
+        length, life = whole_number("length", length, 1), whole_number("life", life, 0)
         if end not in ("termination", "truncation", "both", "alternate"):
             raise ValueError(f"end={end!r} must be termination, truncation, both or alternate.")
         super().__init__(n_actions=3, obs_size=3, seed=seed)
@@ -325,9 +325,3 @@ class CountEnv(ToyEnv):
 
     def _observe(self) -> Observation:
         return np.array([self._rank, self._episode, self._t], np.float32)
-
-
-def _at_least(**arguments: tuple[int, int]) -> None:
-    for name, (value, least) in arguments.items():
-        if not isinstance(value, int | np.integer) or value < least:
-            raise ValueError(f"{name}={value!r} must be an integer of at least {least}.")

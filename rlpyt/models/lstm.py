@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from rlpyt.models.mlp import MlpModel
+from rlpyt.utils.checks import whole_number
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.tensor import infer_leading_dims
 
@@ -33,6 +34,7 @@ class LstmCore(nn.Module):
     ) -> None:
         super().__init__()
         self.mlp = MlpModel(input_size, hidden_sizes, None, nonlinearity, orthogonal_gain=1)
+        lstm_size = whole_number("lstm_size", lstm_size, 1)
         self.lstm = nn.LSTM(self.mlp.output_size + action_size + 1, lstm_size)
         for name, parameter in self.lstm.named_parameters():
             if "weight" in name:

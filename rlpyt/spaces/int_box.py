@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from rlpyt.spaces.base import Space, as_shape, within
+from rlpyt.utils.checks import whole_number
 
 
 class IntBox(Space):
@@ -22,19 +23,16 @@ class IntBox(Space):
         """Valid values are those in ``range(low, high)``.
 
         Args:
-            low, high: integers, applied to every entry.
+            low, high: whole numbers, applied to every entry.
             shape: of an element; None is a scalar, an int one dimension.
             dtype: of an element.
             null_value: what `null_value` is filled with; None means 0.
 
         Raises:
-            TypeError: a bound is not an integer, or ``dtype`` not an integer type.
+            TypeError: a bound is not a whole number, or ``dtype`` not an integer type.
             ValueError: there is no integer between the bounds, or ``dtype`` cannot hold them.
         """
-        for name, bound in (("low", low), ("high", high)):
-            if not isinstance(bound, int | np.integer):
-                raise TypeError(f"{name}={bound!r} must be an integer; floats go to FloatBox.")
-        self.low, self.high = int(low), int(high)
+        self.low, self.high = whole_number("low", low), whole_number("high", high)
         self.shape = as_shape(shape)
         self.dtype = np.dtype(dtype)
         self._null_value = 0 if null_value is None else null_value

@@ -221,10 +221,18 @@ def test_bad_arguments_are_named():
     for make, name in (
         (lambda: MemoryEnv(delay=0), "delay=0"),
         (lambda: MemoryEnv(n_cues=1), "n_cues=1"),
-        (lambda: TruncationEnv(horizon=1.5), "horizon=1.5"),
+        (lambda: TruncationEnv(horizon=0), "horizon=0"),
         (lambda: CountEnv(length=0), "length=0"),
         (lambda: ReachEnv(length=0), "length=0"),
         (lambda: CountEnv(end="never"), "end='never'"),
     ):
         with pytest.raises(ValueError, match=name):
             make()
+    with pytest.raises(TypeError, match="horizon=1.5 must be a whole number"):
+        TruncationEnv(horizon=1.5)
+
+
+def test_whole_floats_are_counts():
+    assert CountEnv(length=4.0, life=2.0).length == 4
+    env = MemoryEnv(delay=3.0, n_cues=2.0)
+    assert env.horizon == 4 and env.reset().shape == (3,)

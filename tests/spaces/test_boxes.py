@@ -120,7 +120,8 @@ def test_null_values():
     "args, error, words",
     [
         ((0.5, 2), TypeError, "low=0.5"),
-        ((0, 2.0), TypeError, "high=2.0"),
+        ((0, 2.5), TypeError, "high=2.5"),
+        (("0", 2), TypeError, "low='0'"),
         ((2, 2), ValueError, "below high"),
         ((0, 2, (2, -1)), ValueError, "shape="),
         ((0, 257, 2, "uint8"), ValueError, "uint8 cannot hold"),
@@ -131,6 +132,11 @@ def test_null_values():
 def test_int_box_refuses(args, error, words):
     with pytest.raises(error, match=words):
         IntBox(*args)
+
+
+def test_whole_floats_are_integer_bounds():
+    assert IntBox(-1.0, np.float64(4.0)) == IntBox(-1, 4)
+    assert isinstance(IntBox(0, 4.0).n, int)
 
 
 def test_float_box_takes_scalars_with_a_shape_or_arrays():

@@ -21,6 +21,7 @@ from rlpyt.envs.base import Env, EnvStep
 from rlpyt.envs.state import pack_rng, set_rng
 from rlpyt.samplers.collections import TrajInfo
 from rlpyt.spaces.int_box import IntBox
+from rlpyt.utils.checks import whole_number
 
 W, H = (80, 104)  # half of the screen, less one row above and below
 Frame = NDArray[np.uint8]
@@ -85,6 +86,7 @@ class AtariEnv(Env):
 
     Raises:
         ImportError: ale_py or cv2 is missing.
+        TypeError: a count is not a whole number.
         ValueError: unknown game (with the nearest names), or a number out of range.
     """
 
@@ -105,22 +107,17 @@ class AtariEnv(Env):
         grayscale: bool = True,
         full_action_set: bool = False,
     ) -> None:
-        for name, number, least in (
-            ("frame_skip", frame_skip, 1),
-            ("num_img_obs", num_img_obs, 1),
-            ("max_start_noops", max_start_noops, 0),
-            ("horizon", horizon, 1),
-        ):
-            if not isinstance(number, int | np.integer) or number < least:
-                raise ValueError(f"{name}={number!r} must be an integer of at least {least}.")
+        self._frame_skip = whole_number("frame_skip", frame_skip, 1)
+        self._num_img_obs = whole_number("num_img_obs", num_img_obs, 1)
+        self._max_start_noops = whole_number("max_start_noops", max_start_noops, 0)
+        self._horizon = whole_number("horizon", horizon, 1)
         if not 0 <= repeat_action_probability <= 1:
             raise ValueError(
                 f"repeat_action_probability={repeat_action_probability!r} must be in [0, 1]."
             )
         self._game = rom_id(game)
-        self._frame_skip, self._num_img_obs, self._horizon = frame_skip, num_img_obs, horizon
         self._clip_reward, self._episodic_lives = clip_reward, episodic_lives
-        self._fire_on_reset, self._max_start_noops = fire_on_reset, max_start_noops
+        self._fire_on_reset = fire_on_reset
         self._repeat_action_probability = repeat_action_probability
         self._load()
         self._rng = np.random.default_rng(seed)

@@ -10,6 +10,7 @@ from rlpyt.models.dqn.heads import build_head
 from rlpyt.models.lstm import RnnState as RnnState  # noqa: PLC0414 (rlpyt had it here)
 from rlpyt.models.lstm import run_lstm
 from rlpyt.models.pg.atari_ff_model import IMAGE_DIM, to_unit_floats
+from rlpyt.utils.checks import whole_number
 from rlpyt.utils.tensor import infer_leading_dims, restore_leading_dims
 
 
@@ -44,6 +45,7 @@ class AtariR2d1Model(nn.Module):
         self.conv = dqn_convolutions(
             image_shape, use_maxpool, channels, kernel_sizes, strides, paddings, fc_size
         )
+        lstm_size = whole_number("lstm_size", lstm_size, 1)
         self.lstm = nn.LSTM(self.conv.output_size + output_size + 1, lstm_size)
         self.head = build_head(lstm_size, head_size, output_size, dueling=dueling)
 

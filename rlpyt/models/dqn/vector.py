@@ -184,7 +184,11 @@ class R2d1LstmModel(VectorModel):
         n_in = self.observation_size
         self.core = LstmCore(n_in, output_size, hidden_sizes, lstm_size, nonlinearity)
         self.head = build_head(
-            lstm_size, head_size, output_size, dueling=dueling, nonlinearity=nonlinearity
+            self.core.lstm.hidden_size,
+            head_size,
+            output_size,
+            dueling=dueling,
+            nonlinearity=nonlinearity,
         )
 
     def forward(

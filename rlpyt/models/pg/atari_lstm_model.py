@@ -10,6 +10,7 @@ from rlpyt.models.lstm import RnnState as RnnState  # noqa: PLC0414 (rlpyt's hom
 from rlpyt.models.lstm import run_lstm
 from rlpyt.models.mlp import HIDDEN_GAIN, POLICY_GAIN, VALUE_GAIN, init_orthogonal
 from rlpyt.models.pg.atari_ff_model import IMAGE_DIM, conv_torso, to_unit_floats
+from rlpyt.utils.checks import whole_number
 from rlpyt.utils.tensor import infer_leading_dims, restore_leading_dims
 
 
@@ -40,6 +41,7 @@ class AtariLstmModel(nn.Module):
         self.conv = conv_torso(
             image_shape, fc_sizes, use_maxpool, channels, kernel_sizes, strides, paddings
         )
+        lstm_size = whole_number("lstm_size", lstm_size, 1)
         self.lstm = nn.LSTM(self.conv.output_size + output_size + 1, lstm_size)
         self.pi = nn.Linear(lstm_size, output_size)
         self.value = nn.Linear(lstm_size, 1)

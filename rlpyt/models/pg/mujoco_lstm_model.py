@@ -9,6 +9,7 @@ from rlpyt.models.lstm import RnnState as RnnState  # noqa: PLC0414 (rlpyt's hom
 from rlpyt.models.lstm import run_lstm
 from rlpyt.models.mlp import MlpModel
 from rlpyt.models.vector_model import VectorModel
+from rlpyt.utils.checks import whole_number
 from rlpyt.utils.tensor import infer_leading_dims, restore_leading_dims
 
 
@@ -39,6 +40,7 @@ class MujocoLstmModel(VectorModel):
         self._action_size = action_size
         hidden_sizes = [256, 256] if hidden_sizes is None else hidden_sizes
         self.mlp = MlpModel(self.observation_size, hidden_sizes, None, nonlinearity)
+        lstm_size = whole_number("lstm_size", lstm_size, 1)
         self.lstm = nn.LSTM(self.mlp.output_size + action_size + 1, lstm_size)
         self.head = nn.Linear(lstm_size, action_size * 2 + 1)
 

@@ -172,8 +172,8 @@ class CategoricalLstmModel(VectorModel):
         super().__init__(observation_shape, **reading)
         n_in = self.observation_size
         self.core = LstmCore(n_in, output_size, hidden_sizes, lstm_size, nonlinearity)
-        self.pi = MlpModel(lstm_size, [], output_size, orthogonal_gain=POLICY_GAIN)
-        self.value = MlpModel(lstm_size, [], 1, orthogonal_gain=VALUE_GAIN)
+        self.pi = MlpModel(self.core.lstm.hidden_size, [], output_size, orthogonal_gain=POLICY_GAIN)
+        self.value = MlpModel(self.core.lstm.hidden_size, [], 1, orthogonal_gain=VALUE_GAIN)
 
     def forward(
         self,
@@ -229,8 +229,8 @@ class GaussianLstmModel(VectorModel):
         super().__init__(observation_shape, **reading)
         n_in = self.observation_size
         self.core = LstmCore(n_in, action_size, hidden_sizes, lstm_size, nonlinearity)
-        self.mu = MlpModel(lstm_size, [], action_size, orthogonal_gain=POLICY_GAIN)
-        self.value = MlpModel(lstm_size, [], 1, orthogonal_gain=VALUE_GAIN)
+        self.mu = MlpModel(self.core.lstm.hidden_size, [], action_size, orthogonal_gain=POLICY_GAIN)
+        self.value = MlpModel(self.core.lstm.hidden_size, [], 1, orthogonal_gain=VALUE_GAIN)
         self.log_std = nn.Parameter(torch.full((action_size,), float(init_log_std)))
 
     def forward(

@@ -282,8 +282,10 @@ def test_bad_arguments_are_named():
     for name, value in dict(
         frame_skip=0, num_img_obs=1.5, max_start_noops=-1, horizon=0, repeat_action_probability=1.5
     ).items():
-        with pytest.raises(ValueError, match=f"{name}={value} must be"):
+        with pytest.raises((ValueError, TypeError), match=f"{name}={value} must be"):
             AtariEnv("pong", **{name: value})
+    env = AtariEnv("pong", frame_skip=4.0, num_img_obs=2.0, max_start_noops=30.0, horizon=27e3)
+    assert env.reset().shape == (2, 104, 80) and env.horizon == 27_000
     env = AtariEnv("pong")
     env.reset()
     for action in (6, -1, 99):
