@@ -264,7 +264,7 @@ class BaseAgent:
 
         It took a tenth of deep Q-learning's time on CartPole.
         """
-        if self.model is None:  # of an agent that acts by something else
+        if self.model is None:  # the agent acts without a torch model
             return
         model, (known, modules) = bare(self.model), self._modules
         if known is not model:

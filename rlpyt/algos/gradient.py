@@ -34,7 +34,7 @@ class GradientAlgo(RlAlgorithm):
     compile_loss = False  # of those that offer it
     mixed_precision = False  # likewise
     learning_rate_is = "learning_rate"  # the name that it was given by
-    rank = 0  # of this process, among those that optimize together
+    rank = 0  # of this process, among those that train together
 
     def __post_init__(self) -> None:
         self._losses: dict[str, Any] = {}  # compiled
@@ -119,7 +119,7 @@ def check_learning_rate(name: str, value: Any) -> None:
 
 
 def mean_over_ranks(number: torch.Tensor, world_size: int) -> torch.Tensor:
-    """The mean of a number without gradient over the processes that train together."""
+    """Return the mean of a number without gradient over the processes that train together."""
     if world_size > 1:
         torch.distributed.all_reduce(number)
         number = number / world_size

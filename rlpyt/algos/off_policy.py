@@ -56,8 +56,8 @@ class OffPolicyAlgo(ReplayAlgo):
         ):
             if self.replay_size < least:
                 warnings.warn(
-                    f"replay_size={self.replay_size:,} is below {name}={least:,}: the replay does "
-                    "not hold all that learning begins with, or a whole batch."
+                    f"replay_size={self.replay_size:,} is below {name}={least:,}: the replay "
+                    f"cannot hold that many samples. Raise replay_size, or lower {name}."
                 )
 
     # Life cycle.
@@ -75,7 +75,8 @@ class OffPolicyAlgo(ReplayAlgo):
         """Build replay and optimizer; set the schedules.
 
         Raises:
-            ValueError: agent or replay does not suit the algorithm.
+            ValueError: the algorithm does not learn from what the agent returns, or the replay
+                does not record what the algorithm needs.
         """
         self.rank = rank
         self.check_parts(agent)
@@ -109,7 +110,7 @@ class OffPolicyAlgo(ReplayAlgo):
         return self.replay_buffer
 
     def check_parts(self, agent: Any) -> None:
-        """Raise ValueError if the agent does not suit the algorithm."""
+        """Raise ValueError if the algorithm cannot train this agent."""
         self.check_agent(agent)
         if agent.recurrent:
             raise ValueError(
@@ -119,10 +120,10 @@ class OffPolicyAlgo(ReplayAlgo):
             )
 
     def check_agent(self, agent: Any) -> None:
-        """Raise ValueError if the agent gives something else than the algorithm learns.
+        """Raise ValueError if the algorithm does not learn from what the agent returns.
 
-        Of an agent that does not say what it gives, only a target network is asked; an algorithm
-        of the user's own interprets what it is given itself.
+        An agent that does not declare what it returns (``gives``) only needs a target network.
+        Custom algorithms accept any agent.
         """
         if not type(self).__module__.startswith("rlpyt."):
             return
@@ -170,8 +171,8 @@ class OffPolicyAlgo(ReplayAlgo):
     ) -> None:
         """Turn steps into iterations, and the replay ratio into updates per iteration.
 
-        The ratio is kept exactly: an update is made as soon as the steps sampled since learning
-        began pay for it, so the number of updates may differ from one iteration to the next.
+        The ratio is kept exactly over the run: fractions of updates carry over, so the number of
+        updates may differ from one iteration to the next.
 
         Args:
             agent, n_itr, batch_spec, mid_batch_reset, world_size: of ``initialize``.
@@ -186,10 +187,10 @@ class OffPolicyAlgo(ReplayAlgo):
         self._fixed_updates = updates
         self.batches_in_replay = 0
         self._steps_counted = 0.0
-        self._updates_postponed = 0  # paid for, but the replay had only void rows
+        self._updates_postponed = 0  # by the replay ratio, while the replay had only void rows
 
     def plan_beginning(self) -> None:
-        """Let learning begin after ``min_steps_learn``, and when the replay can be sampled from.
+        """Set the first iteration that learns: after ``min_steps_learn``, with a usable replay.
 
         Warns if the run ends before that.
         """
@@ -226,7 +227,7 @@ class OffPolicyAlgo(ReplayAlgo):
         """Whether it is time to, and there is enough to learn from."""
         if itr < self.min_itr_learn:
             return False
-        # Without a replay in the checkpoint, a resumed run has to fill it anew.
+        # Without a replay in the checkpoint, a resumed run has to fill it again.
         return sampler_itr is not None or self.batches_in_replay > self.min_itr_learn
 
     # Training.
@@ -263,7 +264,7 @@ class OffPolicyAlgo(ReplayAlgo):
     def updates_per_optimize(self) -> int:
         """Updates per iteration: the rounded mean, at least 1, or the number that was set.
 
-        A number that is set after ``initialize`` is made in every iteration.
+        If it is set after ``initialize``, every iteration makes that many.
         """
         mean = max(1, round(self.updates_due(self.sampler_bs)))
         return mean if self._fixed_updates is None else self._fixed_updates
@@ -273,11 +274,11 @@ class OffPolicyAlgo(ReplayAlgo):
         self._fixed_updates = updates
 
     def updates_due(self, n_steps: float) -> float:
-        """Return how many updates so many sampled steps pay for, by the replay ratio."""
+        """Return the updates, as a float, that the replay ratio asks for after ``n_steps``."""
         return self.replay_ratio * n_steps / self.batch_size
 
     def _new_steps(self) -> float:
-        """Return the steps of this iteration's batch without void ones, a mean over ranks."""
+        """Return the number of valid steps in this iteration's batch, averaged over ranks."""
         steps = float(self.sampler_bs - self.n_void)
         if self.mid_batch_reset or self.world_size == 1 or self._fixed_updates is not None:
             return steps
@@ -289,7 +290,7 @@ class OffPolicyAlgo(ReplayAlgo):
         """Return how many updates to make now, and count ``n_steps`` of this iteration's batch."""
         if self._fixed_updates is not None:
             return self._fixed_updates
-        before = math.floor(self.updates_due(self._steps_counted) + 1e-6)  # floats fall short
+        before = math.floor(self.updates_due(self._steps_counted) + 1e-6)  # floats may round down
         self._steps_counted += n_steps
         postponed, self._updates_postponed = self._updates_postponed, 0
         return postponed + math.floor(self.updates_due(self._steps_counted) + 1e-6) - before
@@ -329,7 +330,7 @@ class OffPolicyAlgo(ReplayAlgo):
     # State.
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of the base class and what the replay ratio still pays for."""
+        """Return the state of the base class and of the replay ratio."""
         return {
             **super().state_dict(),
             "steps_counted": self._steps_counted,

@@ -227,7 +227,7 @@ def total_norm(gradients: list[torch.Tensor]) -> torch.Tensor:
 
 
 def is_optimizer(OptimCls: Any, *classes: type[Any]) -> bool:
-    """Return True if OptimCls, or what a ``functools.partial`` calls, is one of these classes."""
+    """Return True if OptimCls, or the class in a ``functools.partial``, is one of these classes."""
     OptimCls = getattr(OptimCls, "func", OptimCls)
     return isinstance(OptimCls, type) and issubclass(OptimCls, classes)
 
@@ -238,16 +238,15 @@ def checked_arguments(OptimCls: Any, optim_kwargs: dict[str, Any] | None) -> dic
     The fused implementation is added where the class has one and nothing else was asked for.
 
     Raises:
-        TypeError: the optimizer cannot be called, or does not take an argument; the message names
-            both.
-        ValueError: it is one that cannot be used here.
+        TypeError: `OptimCls` is not callable, or does not accept an argument.
+        ValueError: `OptimCls` is a class in ``UNUSABLE``.
     """
     if not callable(OptimCls):
         raise TypeError(
             f"OptimCls={OptimCls!r:.80} must be a class such as torch.optim.Adam; its arguments "
             "are optim_kwargs."
         )
-    if not isinstance(OptimCls, type):  # a function or partial of the user's, which checks its own
+    if not isinstance(OptimCls, type):  # custom functions check their own arguments
         return dict(optim_kwargs or {})
     for unusable, why in UNUSABLE.items():
         if issubclass(OptimCls, unusable):

@@ -50,7 +50,7 @@ class ReplayAlgo(GradientAlgo):
     replays: ClassVar[Replays] = TRANSITIONS  # to choose from
     batch_spec: Any
     replay_buffer: Any = None
-    n_void = 0  # rows of the batch stored last in which the sampler waited with a reset
+    n_void = 0  # void rows in the batch stored last, in which environments waited for a reset
     batches_in_replay = 0  # of this run; since the resume, where a checkpoint held no replay
     _told_of_missing_finals = False
 
@@ -146,17 +146,17 @@ class ReplayAlgo(GradientAlgo):
         return {"null_action": null} if np.any(null) else {}
 
     def check_replay(self) -> None:
-        """Warn of a replay that keeps void rows, or cannot be saved though it should be."""
+        """Warn if the replay keeps void rows, or cannot be saved although it should be."""
         if not self.mid_batch_reset and not self._is_ours():
             warnings.warn(
                 f"{type(self.replay_buffer).__name__} is not a ReplayBuffer of rlpyt, so rows in "
-                "which the sampler waits with resets are learnt from. Use a CollectorCls "
+                "which environments wait for a reset are learnt from. Use a CollectorCls "
                 "with mid_batch_reset, such as CpuResetCollector."
             )
         if self.save_replay and not self._can_be_saved():
             warnings.warn(
                 f"save_replay=True, but {type(self.replay_buffer).__name__} has no state_dict() "
-                "and load_state_dict(state): checkpoints are without it."
+                "and load_state_dict(state): checkpoints do not contain the replay."
             )
 
     # What to store.
@@ -237,10 +237,10 @@ class ReplayAlgo(GradientAlgo):
         return with_fields(to_buffer, final=final)
 
     def with_void(self, to_buffer: Any, samples: Any) -> Any:
-        """The same with a field ``void`` where the sampler waits with resets until a batch ends.
+        """Add a field ``void`` if environments wait for a reset until the batch ends.
 
         Args:
-            to_buffer: what goes into the replay, [T, B].
+            to_buffer: samples for the replay, [T, B].
             samples: the sampler's batch.
         """
         if self.mid_batch_reset or not self._is_ours():

@@ -75,16 +75,16 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def open_standard_streams() -> None:
-    """Open what the caller has closed of standard input, output and error, on the null device.
+    """Open standard input, output and error on the null device where they are closed.
 
-    Files opened later would get these numbers, and whatever prints would write into them.
+    Files opened later would get their file descriptors, and ``print`` would write into them.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)
         except OSError:
             mode = "r" if name == "stdin" else "w"
-            null = os.open(os.devnull, os.O_RDONLY if name == "stdin" else os.O_WRONLY)  # lowest
+            null = os.open(os.devnull, os.O_RDONLY if name == "stdin" else os.O_WRONLY)  # lowest fd
             setattr(sys, name, open(null, mode, closefd=False))  # noqa: SIM115 - for good
 
 

@@ -17,8 +17,8 @@ class ProgressHook:
     """Shows iteration, steps, steps per second, return and time left while a runner trains.
 
     Lives in the main process and is called by the runner. On a terminal one line is redrawn;
-    otherwise a plain line is printed every few seconds, so that logs stay readable. Where the
-    stream cannot be written to (any more), nothing is shown.
+    otherwise a plain line is printed every few seconds, so that logs stay readable. Nothing is
+    shown if the stream cannot be written to.
 
     Args:
         stream: where to write; standard output by default.
@@ -70,7 +70,7 @@ class ProgressHook:
             self._print_line(runner)
 
     def _draw(self, method: Callable[..., object], *arguments: Any) -> None:
-        """Call a method of the bar; give it up once the terminal is gone."""
+        """Call a method of the bar; stop drawing once the terminal is closed."""
         try:
             method(*arguments)
         except (OSError, ValueError):

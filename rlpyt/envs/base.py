@@ -123,9 +123,9 @@ def _required(env: Env, name: str) -> Any:
 def build_env(EnvCls: Callable[..., Any], env_kwargs: Mapping[str, Any], where: str = "") -> Any:
     """Make one environment and check at the door that it is one.
 
-    A bare ``gymnasium`` or ``gym`` environment is put into ``GymEnvWrapper``, so that
-    ``EnvCls=lambda: gymnasium.make("CartPole-v1")`` works; one whose spaces are rlpyt's keeps
-    rlpyt's interface and stays as it is; a vector environment of gymnasium, ALE
+    A bare ``gymnasium`` or ``gym`` environment is wrapped in ``GymEnvWrapper``, so that
+    ``EnvCls=lambda: gymnasium.make("CartPole-v1")`` works; one with rlpyt's spaces is
+    returned unchanged, as it has rlpyt's interface; a vector environment of gymnasium, ALE
     or EnvPool is adapted to ``rlpyt.envs.vector.VectorEnv``.
 
     Args:

@@ -98,7 +98,7 @@ def _start_program(env: Any) -> None:
 
 
 def _start_session(env: Any) -> None:
-    """Leave a program behind that leads a session of its own, as a daemon does."""
+    """Start a program in a new session, as daemons do, and leave it running."""
     command = f"setsid sleep {env.hang_s} < /dev/null > /dev/null 2>&1 &"
     subprocess.run(["sh", "-c", command], check=True)
 

@@ -38,11 +38,11 @@ class GymEnvWrapper(EnvLayer):
 
     ``done`` is terminated or truncated; ``env_info`` holds the numeric entries of the first
     step's info dict (see ``InfoSchema``) followed by ``timeout``, truncated and not terminated.
-    Observations are passed on as they come, converted only where the space asks for it
-    (Dict and Tuple spaces to named tuples) or where they are of another type of floating point.
+    Observations are passed on unchanged, except that those of Dict and Tuple spaces become named
+    tuples, and floating-point numbers are converted to the dtype of their space.
 
-    Environments of either generation work: ``reset`` returns (observation, info) or the
-    observation, ``step`` five values or (observation, reward, done, info), where
+    Both interfaces are supported: ``reset`` returns (observation, info) or the observation,
+    ``step`` five values or (observation, reward, done, info), where
     ``info["TimeLimit.truncated"]`` says that a time limit ended the episode.
 
     Args:
@@ -127,7 +127,7 @@ class GymEnvWrapper(EnvLayer):
         """Reset the inner environment, with the seed if one waits; return the observation.
 
         Raises:
-            TypeError: it returned nothing.
+            TypeError: the environment returned ``None``.
         """
         seed, self._next_seed = self._next_seed, None
         result = self.env.reset() if seed is None else reset_with_seed(self.env, seed)
@@ -143,13 +143,13 @@ class GymEnvWrapper(EnvLayer):
         return observation if self._convert is None else self._convert(observation)
 
     def _take_for_old(self) -> None:
-        """From now on, translate what an environment of the old interface returns."""
+        """Switch to translating the return values of the old interface."""
         if not isinstance(self.env, LegacyGymEnv):
             self.env = LegacyGymEnv(self.env)
             self._bind_step()
 
     def _look_at(self, observation: Any) -> None:
-        """Convert observations from now on, if they are not of their space's type."""
+        """Convert observations from now on if this one does not have its space's type."""
         dtype = getattr(self._observation_space, "dtype", None)
         own = getattr(observation, "dtype", None)
         narrower = self._force_float32 and own == np.float64 and dtype == np.float32
@@ -281,7 +281,7 @@ def _as_float(reward: Any, env: Any) -> float:
 
 
 def _wrapped(space: Any, null_value: Any, name: str, force_float32: bool) -> Any:
-    """Return a space of rlpyt as it is, another one as an rlpyt space."""
+    """Return a space as an rlpyt space; one of rlpyt is returned unchanged."""
     space = convert_space(space, name)
     if isinstance(space, Space):
         return space

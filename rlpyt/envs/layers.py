@@ -19,5 +19,5 @@ def find_wrapper(env: Any, which: str | type) -> Any:
 def _inwards(env: Any) -> Iterator[Any]:
     while env is not None:
         yield env
-        # Not getattr, which wrappers pass on.
+        # Not getattr, because wrappers forward attributes.
         env = vars(env).get("env") if hasattr(env, "__dict__") else None

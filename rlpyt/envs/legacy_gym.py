@@ -75,10 +75,10 @@ class LegacyGymEnv(gymnasium.Env[Any, Any]):
 
 
 def five_values(result: Any, env: Any) -> tuple[Any, Any, bool, bool, Any]:
-    """Return what ``step`` of either generation returned as (..., terminated, truncated, info).
+    """Convert what ``step`` returned to (observation, reward, terminated, truncated, info).
 
     Raises:
-        TypeError: it is neither four nor five values, or ``done`` is neither true nor false.
+        TypeError: `result` does not have four or five values, or its ``done`` is not a boolean.
     """
     n_values = len(result) if isinstance(result, tuple | list) else 0
     if n_values == 5:
@@ -115,12 +115,12 @@ def _has_structure_of(space: Any, value: Any) -> bool:
 
 
 def reset_with_seed(env: Any, seed: int, takes_seed: bool = True) -> Any:
-    """Reset an environment with a seed, the way it knows.
+    """Reset an environment with a seed, by keyword argument or by its method ``seed``.
 
     Args:
         env: the environment, possibly with wrappers.
         seed: the seed.
-        takes_seed: whether its ``reset`` takes one, which a wrapped one may refuse all the same.
+        takes_seed: whether ``reset`` accepts a seed; an environment inside wrappers may not.
     """
     if takes_seed:
         try:
@@ -139,13 +139,13 @@ def seed_by_method(env: Any, seed: int) -> None:
 
 
 def let_wrappers_reset(env: Any) -> None:
-    """Let Gymnasium's wrappers work around an old environment inside of them.
+    """Let Gymnasium's wrappers work around an environment of the old interface.
 
-    They call its ``reset`` with keyword arguments that it does not know. Wrappers with arithmetic
-    of their own, such as ``TimeLimit``, need the newer return values as well.
+    They pass keyword arguments that an old ``reset`` does not accept. Some of them, such as
+    ``TimeLimit``, also need the five return values of ``step``.
 
     Args:
-        env: an environment; nothing happens unless it is a wrapper of Gymnasium.
+        env: an environment; unchanged unless it is a wrapper of Gymnasium.
     """
     layers = [layer for layer in wrappers_of(env) if isinstance(layer, gymnasium.Wrapper)]
     inner = wrappers_of(env)[-1]
@@ -172,7 +172,7 @@ def convert_space(space: Any, path: str = "space") -> Any:
     Spaces of rlpyt and Gymnasium are returned as they are.
 
     Raises:
-        TypeError: unknown kind; the message has the path of the space inside its parents.
+        TypeError: the kind of space is unknown; the message has its path inside its parents.
     """
     if isinstance(space, Space | spaces.Space):
         return space

@@ -35,7 +35,7 @@ class EsAgent(BaseAgent):
     """
 
     family = "rlpyt.es"
-    acts_by_row = True  # a product for each environment: the same bits beside any others
+    acts_by_row = True  # one product per environment: other rows do not change its bits
 
     def __init__(
         self,

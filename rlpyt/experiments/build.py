@@ -332,7 +332,7 @@ def _toy_class(name: str) -> Any:
 
 
 def _own_factory(env_id: str) -> Any:
-    """Return what "module:name" means; ``None`` if it is a gymnasium id, with or without a module.
+    """Return what "module:name" names; ``None`` if it is a gymnasium id.
 
     Raises:
         ValueError: the module has no such name, or it is neither an environment class nor a
@@ -343,7 +343,7 @@ def _own_factory(env_id: str) -> Any:
         return None
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())  # where the user's own module lies
-    if _origin(module) == "standard":  # importing it could already do something
+    if _origin(module) == "standard":  # importing it may have side effects
         raise ValueError(_no_factory(env_id, f"a part of the standard module {module}"))
     found = getattr(importlib.import_module(module), name, None)  # and what it registers is known
     registered = any(known == name or known.startswith(f"{name}-v") for known in gymnasium.registry)
@@ -361,7 +361,7 @@ def _check_factory(env_id: str, found: Any) -> None:
     """Check that something is an environment class, or a function that may return an environment.
 
     Raises:
-        ValueError: it is not.
+        ValueError: `found` is neither.
     """
     if not callable(found):
         raise ValueError(_no_factory(env_id, f"a {type(found).__name__}"))
@@ -387,7 +387,7 @@ def _no_factory(env_id: str, got: str) -> str:
 
 
 def _origin(module: str) -> str:
-    """Return whose a module is: "own", "installed", "standard", or "unknown" where it is not found.
+    """Return the origin of a module: "own", "installed", "standard" or "unknown" (not found).
 
     A user's file with the name of a standard module, such as ``test.py``, is the user's own.
     """

@@ -185,11 +185,11 @@ def _merged(old: Any, new: Any, name: str, kind: Any) -> Any:
 
 
 def _checked(name: str, value: Any, kind: Any) -> Any:
-    """Return the value of an option, as the annotation of its field says.
+    """Return the value of an option, converted to the type of its field.
 
     Raises:
-        TypeError, ValueError: it is of another kind, or an integer beyond 64 bits.
-        UnknownName: it is not one of the names that the option may have.
+        TypeError, ValueError: `value` cannot be converted, or is an integer beyond 64 bits.
+        UnknownName: `value` is not one of the names that the option accepts.
     """
     origin, args = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):

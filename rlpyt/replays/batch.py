@@ -32,12 +32,12 @@ class ReplayBatch:
         all_done: (sequences) [T + n, B] bool, ``done`` of all rows, the targets' included.
         final: (sequences) ``FinalObservations`` of episodes cut off inside [T + n, B], None where
             there are none.
-        void: (sequences) [T + n, B] bool, rows to leave out, in which the sampler waited with a
-            reset; None where there never were any.
+        void: (sequences) [T + n, B] bool, rows to ignore, in which an environment waited for a
+            reset; ``None`` if there never were any.
 
-    Moving a batch to a device (``buffer_to``), and whatever else maps its arrays, maps those of
-    the attributes as well; ``_replace`` keeps all but the ticket. Other ways to make a batch from a
-    batch leave the attributes behind, and asking for one then raises AttributeError.
+    ``buffer_to`` and other functions that map the arrays of a batch also map those of the
+    attributes; ``_replace`` keeps all but the ticket. A batch made in another way lacks the
+    attributes, and reading one raises AttributeError.
     """
 
     ticket: Any

@@ -36,8 +36,8 @@ class ReplayBuffer(BaseReplayBuffer):
 
     One process writes (``append_samples``, ``update_batch_priorities``); in the asynchronous forms
     others read, under ``rw_lock``. Samples are taken at rows whose neighbours are still held; see
-    ``replays.ring``. Where the sampler waits with resets until a batch ends, samples say which of
-    their rows are void; those are never given out.
+    ``replays.ring``. Where environments wait for a reset until a batch ends, samples mark these
+    rows as void; they are never drawn.
 
     Args:
         example: named tuple of one step without leading dimensions: observation, action, reward,
@@ -207,7 +207,7 @@ class ReplayBuffer(BaseReplayBuffer):
         return int(shape[0])
 
     def _check_void(self, void: Array, done: Array) -> None:
-        """Check that every void row, and the row before it, is done: that ends all windows."""
+        """Check that every void row and the row before it are done, which ends all windows."""
         before = np.zeros_like(done)
         before[1:] = done[:-1]
         if self.ring.written:

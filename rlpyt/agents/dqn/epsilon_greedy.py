@@ -76,7 +76,7 @@ class EpsilonGreedyAgentMixin:
     def set_epsilon_itr_min_max(self, eps_itr_min: float, eps_itr_max: float) -> None:
         """Set the iterations between which epsilon falls, in all processes.
 
-        An end before the beginning makes it fall at once after the end's iteration.
+        If ``eps_itr_max`` is the smaller one, epsilon falls in one step after that iteration.
 
         Raises:
             ValueError: an iteration is negative or not a number.

@@ -1,4 +1,4 @@
-"""Critics that are one model, tried out before anything is learned with them."""
+"""Check that several critics in one model are independent of each other."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,8 +16,8 @@ TRIAL_ROWS = 3
 def try_critics(agent: Any) -> None:
     """Raise ValueError unless several critics in one model are independent of each other.
 
-    What a model of one critic or a policy gives is checked where an algorithm uses it: a user's own
-    agent may change what goes in, and a user's own algorithm what comes out.
+    The outputs of single critics and of policies are checked where an algorithm uses them, because
+    a custom agent may change the inputs and a custom algorithm may interpret the outputs.
 
     Args:
         agent: a `QpgAgent` whose networks are built.

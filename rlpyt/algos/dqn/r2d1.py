@@ -134,7 +134,7 @@ class R2D1(DQN):
         return 1e-3
 
     def check_parts(self, agent: Any) -> None:
-        """Raise ValueError if the agent has no memory, or gives something else than is learned."""
+        """Raise ValueError if the agent is not recurrent, or its outputs are not learned from."""
         self.check_agent(agent)
         if not agent.recurrent:
             raise ValueError(
@@ -294,14 +294,18 @@ class R2D1(DQN):
         return valid_mean(losses, valid), td_abs_errors, priorities
 
     def valid_and_ends(self, samples: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return which rows behind the burn-in count, [batch_T, B], and ends, [batch_T + n, B].
+        """Return masks of valid rows and of episode ends after the burn-in rows.
 
-        Void rows do not count; those in a row are one piece, which ends before a row that counts.
+        Void rows are not valid. All of them are done; of consecutive ones only the last counts as
+        an end, so that the next valid row starts from a cleared recurrent state.
+
+        Returns:
+            (valid [batch_T, B] float, ends [batch_T + n, B] bool).
         """
         ends = samples.all_done[self.warmup_T :].bool()
         if self.mid_batch_reset:
             return torch.ones_like(samples.return_[self.warmup_T :]), ends
-        if not isinstance(samples, ReplayBatch):  # of a user's own replay, which keeps void rows
+        if not isinstance(samples, ReplayBatch):  # a custom replay keeps void rows
             counted = valid_from_done(ends)
             return counted[: self.batch_T], ends & (counted > 0)
         if samples.void is None:

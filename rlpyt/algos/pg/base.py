@@ -48,7 +48,7 @@ class PolicyGradientAlgo(GradientAlgo):
         check_range("discount", self.discount, 0, 1)
         check_range("gae_lambda", self.gae_lambda, 0, 1)
         for name, least in (("value_loss_coeff", 0), ("entropy_loss_coeff", -math.inf)):
-            if hasattr(self, name):  # a class of the user's may have neither
+            if hasattr(self, name):  # custom classes may lack it
                 check_range(name, getattr(self, name), least, finite=True)
 
     def initialize(
@@ -64,8 +64,8 @@ class PolicyGradientAlgo(GradientAlgo):
         """Build the optimizer.
 
         Raises:
-            TypeError: the agent gives no values of states.
-            ValueError: it gives more than one number for a state.
+            TypeError: the agent returns no state values.
+            ValueError: the agent returns more than one number per state.
         """
         value = getattr((examples or {}).get("agent_info"), "value", 0)
         if np.shape(value) != ():
@@ -187,7 +187,7 @@ class PolicyGradientAlgo(GradientAlgo):
 def normalize(advantage: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
     """Shift and scale to mean 0 and standard deviation 1 over valid samples.
 
-    A single sample has no standard deviation, and is returned as it is.
+    A single sample has no standard deviation and is returned unchanged.
     """
     if (advantage.numel() if valid is None else int(valid.sum())) < 2:
         return advantage

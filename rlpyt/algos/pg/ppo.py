@@ -52,11 +52,12 @@ class PPO(PolicyGradientAlgo):
     def initialize(self, *args: Any, **kwargs: Any) -> None:
         """Build the optimizer and check that minibatches fit the batch.
 
-        Minibatches of which the batch is no multiple are cut as long as they are whole; what
-        remains of each epoch's order is left out, with a warning.
+        If the batch cannot be divided evenly, each epoch leaves out a random remainder, with a
+        warning.
 
         Raises:
-            ValueError: there are more minibatches than can be cut.
+            ValueError: there are more minibatches than samples, or than environments with a
+                recurrent agent.
         """
         super().initialize(*args, **kwargs)
         T, B = self.batch_spec

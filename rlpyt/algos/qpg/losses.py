@@ -15,9 +15,9 @@ def check_values(q: Tensor, like: Tensor, n_quantiles: int | None = None) -> Non
     """Check that critics give one value, or N quantiles, for each sample.
 
     Args:
-        q: of the critics: [B] or [E, B], with N behind where they give quantiles.
-        like: [B].
-        n_quantiles: N; None: they give values.
+        q: outputs of the critics: values [B] or [E, B], or quantiles [B, N] or [E, B, N].
+        like: tensor of shape [B].
+        n_quantiles: N, or ``None`` for values.
 
     Raises:
         ValueError: `q` has another shape.
@@ -25,8 +25,8 @@ def check_values(q: Tensor, like: Tensor, n_quantiles: int | None = None) -> Non
     each = tuple(like.shape) if n_quantiles is None else (*like.shape, n_quantiles)
     if tuple(q.shape) != each and tuple(q.shape[1:]) != each:
         raise ValueError(
-            f"critics must give values of shape {list(each)}, or that of each of E critics, "
-            f"[E, ...], got {list(q.shape)}. Drop a last dimension by squeeze(-1)."
+            f"critics must return shape {list(each)}, or {['E', *each]} for E critics, got "
+            f"{list(q.shape)}. Remove an extra last dimension by squeeze(-1)."
         )
 
 

@@ -167,7 +167,7 @@ class AtariEnv(Env):
     def reset(self) -> Frame:
         """Start a new game; return the first observation, [C, H, W] uint8."""
         if self._next_seed is not None:
-            if self._has_played and self.ale is self._loaded:  # some games depend on those before
+            if self._has_played and self.ale is self._loaded:  # some games depend on earlier ones
                 self._load()
             self._rng, self._next_seed = np.random.default_rng(self._next_seed), None
         self._has_played = True

@@ -22,8 +22,8 @@ class SerialVectorEnv(VectorEnv):
         envs: rlpyt environments with equal spaces, e.g. from ``rlpyt.envs.gym.make``.
 
     Raises:
-        ValueError: there are none, or their spaces differ; from ``reset`` and ``step``, an
-            observation does not have the shape of its space.
+        ValueError: no environment is given, or their spaces differ; in ``reset`` and ``step``,
+            an observation does not have the shape of its space.
     """
 
     def __init__(self, envs: Sequence[Any]) -> None:

@@ -632,7 +632,7 @@ class Summed(DDPG):
 def test_values_are_checked_where_they_are_used_and_not_before(Algo):
     algo = Algo(**SMALL)
     sampler = prepared(algo, AGENTS["ddpg"](QModelCls=Wide))
-    wrong = pytest.raises(ValueError, match=r"of shape \[16\].*got \[16, 6\].*squeeze")
+    wrong = pytest.raises(ValueError, match=r"shape \[16\].*got \[16, 6\].*squeeze")
     with wrong if Algo is DDPG else contextlib.nullcontext():
         for itr in range(4):
             algo.optimize_agent(itr, sampler.obtain_samples(itr)[0])
