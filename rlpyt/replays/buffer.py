@@ -144,8 +144,8 @@ class ReplayBuffer(BaseReplayBuffer):
             final: ``FinalObservations`` of those steps that ended an episode without a terminal
                 state; their windows are then bootstrapped from these. It may also be a field
                 ``final`` of samples. Without it, every done counts as terminal. A field ``void``
-                of samples, [T, B] bool, marks rows to leave out: those after an environment's done
-                until the batch's end, all of them done, where the sampler waits with resets.
+                of samples, [T, B] bool, marks rows to ignore: those between an environment's done
+                and the end of the batch, if it waits for a reset until then. All are done.
 
         Returns:
             (T, the rows written: a slice or an array of indexes).

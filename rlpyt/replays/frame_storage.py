@@ -11,8 +11,8 @@ from rlpyt.replays.storage import FullStorage, Places
 from rlpyt.utils.buffer import numpify_buffer
 from rlpyt.utils.collections import namedarraytuple
 
-# What older frames are where a row begins an episode: those of the row before, zeros, copies of the
-# row's own, or those of the last row before that is not void.
+# Sources of a row's older frames: the row before, zeros, copies of the row's own frame, or the last
+# row before that is not void.
 GOES_ON, ZEROS, COPIES, SKIPS = 0, 1, 2, 3
 PROOF = 100  # steps, after which observations are believed to be stacks
 
@@ -23,7 +23,7 @@ class FrameStorage(FullStorage):
     An observation is [C, ...] with C frames, of which only the last is new in each step. It is
     rebuilt from the newest frames of the C - 1 rows before. Where an episode begins, older frames
     are what the environment gave: zeros, copies of the first frame, or (at a lost life, say) still
-    those of the rows before, leaving out void ones.
+    those of the rows before, except void ones.
 
     Attributes:
         frames: [T + C - 1, B, ...], frame of row t at t + C - 1; the first C - 1 repeat the last,
@@ -56,7 +56,7 @@ class FrameStorage(FullStorage):
 
     @property
     def reach(self) -> int:  # type: ignore[override]
-        """Rows before t that the observation of row t may need, with void rows between them."""
+        """Number of rows before t, void ones included, that row t's observation may need."""
         return int(self._frames.reach[0])
 
     @property
@@ -74,13 +74,13 @@ class FrameStorage(FullStorage):
         return observation[:, -1]
 
     def prepare(self, start: int, samples: Any, void: NDArray[Any] | None) -> NDArray[np.uint8]:
-        """Return [T, B] where the older frames of every row come from: GOES_ON, ZEROS, ...
+        """Return the sources of every row's older frames, [T, B]: GOES_ON, ZEROS, ...
 
         Rows are compared with those before them: where an episode begins always, inside episodes
         until ``PROOF`` steps have shown that observations are stacks.
 
         Raises:
-            ValueError: older frames come from nowhere.
+            ValueError: the older frames of a row are from none of these sources.
         """
         stacks, done = numpify_buffer(samples.observation), numpify_buffer(samples.done)
         how = np.full(done.shape, GOES_ON, np.uint8)
@@ -99,9 +99,9 @@ class FrameStorage(FullStorage):
         return how
 
     def _check_steps(self, start: int, stacks: Any, inside: Any) -> None:
-        """Inside episodes [T, B], all frames but the last must be those of the row before.
+        """Check inside episodes that all frames but the last are those of the row before.
 
-        That says something where frames differ: a still picture in one colour passes for a stack.
+        Only frames that differ count as proof: a constant image looks like a stack.
         """
         for t, now in enumerate(stacks):
             if self._shown >= PROOF:
@@ -182,10 +182,12 @@ class FrameStorage(FullStorage):
         return frames[:, :-1], frames[:, 1:]
 
     def stacks(self, idxs: NDArray[Any], length: int, newest: int | None = None) -> NDArray[Any]:
-        """Frames that the rows at ``idxs`` saw, or further: idxs.shape + [length, ...].
+        """Return consecutive frames, oldest first: idxs.shape + [length, ...].
 
-        Frame C - 1 is the row's own. Only the ``newest`` of the first C are sure to be right;
-        None: all.
+        Args:
+            idxs: rows, whose own frame is at C - 1.
+            length: number of frames; those from C on are of the rows that follow.
+            newest: how many of the first C frames, up to C - 1, have to be right; ``None``: all.
         """
         C, B, size = self.n_frames, self.B, self.T * self.B
         newest = C if newest is None else newest
@@ -195,7 +197,7 @@ class FrameStorage(FullStorage):
         # Not by take(), which would first copy all of this column.
         how = self.rows.tree.own.reshape(-1)[idxs - np.arange(C - 1) * B]
         if np.count_nonzero(how):
-            for f in reversed(range(newest - 1)):  # f rows ago; the latest has the last word
+            for f in reversed(range(newest - 1)):  # f rows ago; newer rows overwrite older ones
                 first = C - 1 - f  # where that row's own frame is
                 stack[how[..., f] == ZEROS, :first] = 0
                 copies = how[..., f] == COPIES

@@ -5,9 +5,9 @@ ring holds the newest T of them. What is cut out at a row needs some rows before
 action, older frames) and some after it (n-step rewards, the next observation, the rest of a
 sequence): it is valid while all of these are held.
 
-Where the sampler waits with resets until a batch ends, the rows between an environment's done and
-the batch's end are void. They keep their places, so that rows of all environments stay in line, and
-nothing is cut out at them: the done before them ends every window.
+Where environments wait for a reset until a batch ends, the rows between an environment's done and
+the end of the batch are void. They stay in the ring, so that the rows of all environments remain
+aligned. No window reaches past them, because the row before them is done.
 """
 
 from typing import Any
@@ -59,7 +59,7 @@ class Ring(Part):
         return bool(self._any_void[0])
 
     def write_void(self, start: int, rows: int, void: NDArray[np.bool_] | None) -> None:
-        """Note which of the rows from absolute row ``start`` are void, [rows, B]; None: none."""
+        """Record which rows from absolute row ``start`` on are void, [rows, B]; ``None``: none."""
         if void is not None and void.any():
             self._any_void[0] = True
         if self.has_void:
@@ -67,7 +67,7 @@ class Ring(Part):
                 self.void[place] = False if void is None else void[part]
 
     def load_void(self, void: NDArray[np.bool_] | None) -> None:
-        """Take the marks of the first rows from a saved replay; None: it had no void rows."""
+        """Restore the void marks of the first rows from a saved replay; ``None``: it has none."""
         self._any_void[0] = void is not None
         self.void[:] = False
         if void is not None:

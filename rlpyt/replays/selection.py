@@ -15,7 +15,7 @@ from rlpyt.utils.checks import check_range
 
 Array = NDArray[Any]
 
-REDRAWS = 32  # of void rows, before the others are listed
+REDRAWS = 32  # before rows are drawn from a list of the valid ones
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ class PrioritizedSelection:
 
     @property
     def void(self) -> Array | None:
-        """Leaves [T / every, B] whose priority stays zero; None: there are none."""
+        """Return the leaves whose priority stays zero, [T / every, B]; ``None``: none."""
         return self.ring.void[:: self.every] if self.ring.has_void else None
 
     def retreat(self, valid: Callable[[], tuple[int, int]]) -> None:

@@ -39,8 +39,8 @@ class FullStorage:
         extra: tree [T, B].
         fields, extra_fields: the same trees with numbers of leaves, for cuts.
         before: rows before t that the observation of row t needs.
-        reach: the same, with void rows between them.
-        ring: the replay's; set by it.
+        reach: the same, counting void rows in between.
+        ring: that of the replay, which sets it.
     """
 
     before = reach = 0
@@ -132,7 +132,7 @@ class FullStorage:
 
         Args:
             start, samples: the rows.
-            void: [T, B] bool, those to leave out; None: there are none.
+            void: [T, B] bool, rows to ignore; ``None``: none.
 
         Returns:
             What ``write`` has to know of them.

@@ -168,9 +168,9 @@ class SumTree(Part):
     def move(
         self, n: int, low: int, high: int, priorities: Any = None, void: Array | None = None
     ) -> None:
-        """As ``advance``, told which absolute rows [low, high) are on then.
+        """Advance by ``n`` rows; the absolute rows [low, high) are on afterwards.
 
-        Leaves where ``void`` [T, B] stay zero.
+        Leaves where ``void`` [T, B] is True stay zero.
         """
         if n > self.T:
             raise ValueError(f"{n} rows at once do not fit into a ring of {self.T}.")
@@ -198,7 +198,7 @@ class SumTree(Part):
         self._set_rows(high, old_high, on=False)
 
     def level(self, void: Array | None = None) -> None:
-        """Give every row that is on the default value; those where ``void`` [T, B] stay zero."""
+        """Set all rows that are on to the default value, except those where ``void`` is True."""
         if self.enable_input_priorities:
             self._input[:] = self.default_value
         _, low, high = (int(x) for x in self._place)

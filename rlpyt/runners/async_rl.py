@@ -60,7 +60,7 @@ class AsyncRlBase(MinibatchRlBase):
     """
 
     _iteration_column = "Diagnostics/SamplerIteration"
-    _evaluation: Mapping[str, Any] = {}  # what a row says of one, if the runner evaluates
+    _evaluation: Mapping[str, Any] = {}  # columns of a row in progress.csv, if the runner evaluates
 
     def __init__(
         self,
@@ -308,7 +308,7 @@ class AsyncRlBase(MinibatchRlBase):
     # Snapshots and checkpoints.
 
     def get_itr_snapshot(self, itr: int, sampler_itr: int) -> dict[str, Any]:  # type: ignore[override]
-        """What ``params.pkl`` holds, with how far optimizer and sampler are.
+        """Return the contents of ``params.pkl``, with the iterations of optimizer and sampler.
 
         Args:
             itr: calls of ``optimize_agent`` so far.
@@ -318,7 +318,7 @@ class AsyncRlBase(MinibatchRlBase):
         return {**super().get_itr_snapshot(sampler_itr), **own}
 
     def save_itr_snapshot(self, itr: int, sample_itr: int) -> None:  # type: ignore[override]
-        """Hand a snapshot to the logger, which saves it or not, by its snapshot mode.
+        """Pass a snapshot to the logger, which saves it if its snapshot mode says so.
 
         Args:
             itr: calls of ``optimize_agent`` so far.
@@ -367,7 +367,7 @@ class AsyncRlBase(MinibatchRlBase):
         if self.due is not None:
             self.due.void = own.get("void", 0)
             if not self.algo.batches_in_replay:
-                self.due.begin_anew(own["feed"]["next_itr"], self.opt_itr)
+                self.due.restart(own["feed"]["next_itr"], self.opt_itr)
         if self.optimizers is not None:
             self.optimizers.load(self.agent, self.algo, own.get("streams", []))
 
@@ -381,7 +381,7 @@ class AsyncRlBase(MinibatchRlBase):
     def store_diagnostics(  # type: ignore[override]
         self, itr: int, sampler_itr: int, traj_infos: list[Any], opt_info: Any
     ) -> None:
-        """Keep what an iteration of the sampler gave until the next row.
+        """Store the results of a sampler iteration for the next row of progress.csv.
 
         Args:
             itr: calls of ``optimize_agent`` so far.

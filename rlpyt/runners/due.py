@@ -25,16 +25,16 @@ class Due:
         self._itr_batch_size = itr_batch_size
         self._wait = algo.min_itr_learn
         self._warned = False
-        self.begin_anew(0, 0)
+        self.restart(0, 0)
 
-    def begin_anew(self, batches: int, calls: int) -> None:
-        """So much has been done, and the replay is empty."""
+    def restart(self, batches: int, calls: int) -> None:
+        """Count from these numbers of batches and calls, with an empty replay."""
         self._batches, self._calls = batches + self._wait, calls
-        self._seen = calls, calls  # due and made, when that was compared last
-        self.void = 0  # rows of these batches that pay for nothing
+        self._seen = calls, calls  # expected and made, when last compared
+        self.void = 0  # void rows in these batches
 
     def leave_out(self, itr: int, n_void: int) -> None:
-        """Do not count so many rows of the batch of the sampler's iteration ``itr``."""
+        """Exclude ``n_void`` rows of the batch of the sampler's iteration ``itr``."""
         if itr >= self._batches:
             self.void += n_void
 

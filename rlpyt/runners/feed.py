@@ -24,7 +24,7 @@ class Batch:
         slot: which of the sampler's slots holds it; ``None``: the slot has been given back.
         traj_infos: of trajectories that ended in it.
         policy_updates: that the parameters had had with which it was collected.
-        n_void: rows in which the sampler waited with a reset, once it is stored.
+        n_void: rows in which an environment waited for a reset; known once the batch is stored.
     """
 
     itr: int

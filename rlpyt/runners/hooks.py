@@ -117,5 +117,5 @@ class StopSignals:
 
     @property
     def exit_code(self) -> int:
-        """What a process stopped by this signal returns: 130 for Ctrl-C, 143 for SIGTERM, ..."""
+        """Return the exit code of a process stopped by a signal, such as 130 for Ctrl-C."""
         return 128 + (self.received or 0)

@@ -166,7 +166,7 @@ class Ranked(MinibatchRlBase):
         return failure.error(self.world_size)
 
     def _ended_by(self, error: BaseException) -> bool:
-        """Return True if this is how a run ends in which no rank has failed."""
+        """Return True if this exception ends a run in which no rank has failed."""
         return error is self.unsaved or (isinstance(error, SystemExit) and self.itr >= 0)
 
     def _part(self, failed: bool) -> None:

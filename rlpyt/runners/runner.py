@@ -89,7 +89,7 @@ class MinibatchRlBase(BaseRunner):
         self.begun = False  # all is set up, the first iteration (or evaluation) is under way
         self.updating = False  # in an iteration, agent and algorithm being of no whole one
         self.saved_itr = -1  # of the newest checkpoint
-        self.unsaved: checkpoint.CheckpointError | None = None  # why the last one is not there
+        self.unsaved: checkpoint.CheckpointError | None = None  # of the last checkpoint
         self.owes_evaluation = False  # a signal cut the last one short; it is made up for on resume
         self.before_evaluation: dict[str, Any] | None = None  # what it has changed since
         self._stop_requested = False
@@ -316,9 +316,9 @@ class MinibatchRlBase(BaseRunner):
     def save_checkpoint(self, itr: int) -> Any:
         """Save all that a resumed run needs; returns where, or ``None`` if it was not saved.
 
-        It is not saved without a directory, nor where the file system refuses. The error is then
-        printed, the next checkpoint is tried at its time, and if the last one is not saved either,
-        ``train`` raises its error in the end.
+        Without a directory nothing is saved. If the file system refuses, the error is printed and
+        the next checkpoint is tried as scheduled; if the last one fails, too, ``train`` raises its
+        error at the end.
         """
         directory = self.checkpoint_place()
         if directory is None:

@@ -53,9 +53,9 @@ def read(runner: Any) -> tuple[dict[str, Any], Any]:
 
 
 def restore(runner: Any, state: dict[str, Any]) -> bool:
-    """Put a run into a saved state, after its startup. Returns whether it goes on exactly.
+    """Restore a saved state after startup; return True if the run resumes exactly.
 
-    It does where every environment can give and take its state; otherwise environments start new
+    It does if every environment can save and restore its state. Otherwise environments start new
     episodes, and the algorithm is told.
 
     Raises:

@@ -212,7 +212,7 @@ class ServedActions:
 
     @property
     def stopped(self) -> bool:
-        """Return True if the server ends an evaluation: its last answer was none."""
+        """Return True if the server has ended the evaluation; its last answer has no actions."""
         return bool(self._stop_eval.value)
 
     def truncated(self, t: int, rows: Sequence[int], observation: Any) -> None:

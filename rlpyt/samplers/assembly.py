@@ -35,7 +35,7 @@ UNCALLED_HOOKS: tuple[str, ...] = (
 def check_arguments(sampler: Any) -> None:
     """Check what a sampler was constructed with, before it is used.
 
-    A subclass that never comes here may give these arguments any meaning.
+    A subclass with its own ``initialize`` may give these arguments any meaning.
 
     Raises:
         TypeError, ValueError: an argument is of the wrong kind, or one is missing.
@@ -112,8 +112,8 @@ def kwargs_by_env(named: str, kwargs: Any, n: int, n_named: str) -> list[dict[st
 def eval_kwargs_by_env(sampler: Any, n: int) -> list[dict[str, Any]]:
     """Return the keyword arguments of ``n`` evaluation environments, of ``eval_n_envs`` or more.
 
-    Where each worker needs one there may be more than ``eval_n_envs``: they begin again with the
-    first. Without ``eval_env_kwargs`` they are those of the training environments.
+    ``n`` exceeds ``eval_n_envs`` where each worker needs an environment; the list is then repeated.
+    Without ``eval_env_kwargs`` the arguments are those of the training environments.
     """
     if not n:
         return []
@@ -145,10 +145,10 @@ def _equal(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 
 def checked_agent(agent: Any) -> Any:
-    """Return the agent with whatever of ``BaseAgent`` it lacks, if it is an agent.
+    """Return the agent, with the attributes of ``BaseAgent`` that it lacks.
 
     Raises:
-        TypeError: it is not.
+        TypeError: `agent` has no ``initialize``, or is a class.
     """
     if not hasattr(agent, "initialize") or isinstance(agent, type):
         raise TypeError(

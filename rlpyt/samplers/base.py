@@ -141,7 +141,7 @@ class BaseSampler:
         raise NotImplementedError(f"{type(self).__name__} must implement evaluate_agent.")
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps of the sampler; nothing, unless a subclass says more."""
+        """Return the state for a checkpoint; empty, with a warning, unless a subclass has one."""
         warn_of_lost_state(self, "A resumed run starts new episodes.")
         return {}
 

@@ -302,7 +302,7 @@ def _fits(given: Any, shape: Any, n: int) -> bool:
     """Return True if numpy would write a batch's step as it is, without broadcasting.
 
     Args:
-        given: (observation, reward, done, env_info), if it is right.
+        given: what the environment returned; (observation, reward, done, env_info) if correct.
         shape: of the observations of its n environments, as ``shapes_of`` returns it.
         n: number of environments.
     """

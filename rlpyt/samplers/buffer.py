@@ -149,7 +149,7 @@ def _check_agent_output(agent: Any, env_action: Any, output: Any) -> None:
 
 
 def _check_heads(agent: Any, agent_info: Any) -> None:
-    """Check the shapes of what one of our distributions will compute likelihoods from."""
+    """Check the shapes of the distribution's parameters, if it is one of ours."""
     distribution = getattr(agent, "distribution", None)
     ours = type(distribution).__module__.startswith("rlpyt.")
     dim = getattr(distribution, "dim", None) if ours else None

@@ -198,10 +198,10 @@ def _of_one_process(affinity: Any) -> dict[str, Any]:
 
 
 def _threads(affinity: dict[str, Any], name: str) -> int | None:
-    """A number of torch threads in an affinity; ``None`` if it is left open.
+    """Return the number of torch threads in an affinity; ``None`` if it has none.
 
     Raises:
-        TypeError, ValueError: it is not a whole number in [1, ``MOST_TORCH_THREADS``].
+        TypeError, ValueError: the number is not an integer in [1, ``MOST_TORCH_THREADS``].
     """
     if not affinity.get(name):
         return None

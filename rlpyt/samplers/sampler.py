@@ -34,7 +34,7 @@ from rlpyt.utils.shared import Arena
 
 
 class _Default:
-    """A property that an assignment replaces, as subclasses written for rlpyt do."""
+    """A property that can be assigned to, as subclasses written for rlpyt do."""
 
     def __init__(self, compute: Callable[[Any], Any]) -> None:
         self._compute = compute

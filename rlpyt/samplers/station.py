@@ -128,7 +128,7 @@ class Station:
         self._count_steps_of_foreign_loops()
 
     def _acting(self, env_ranks: list[int]) -> Any:
-        """The agent as collectors of these environments get it."""
+        """Return the agent for collectors of these environments, in tiles if so set."""
         if self.agent is None or not self.spec.deterministic_acting:
             return self.agent
         return tiled(self.agent, env_ranks)
@@ -272,10 +272,10 @@ class Station:
         return list(completed)
 
     def _check_finite(self, slot: int) -> None:
-        """Check the numbers that environments gave in this batch, before anything learns from them.
+        """Check observations and rewards of this batch, before they are learnt from.
 
         Raises:
-            NonFiniteError: one is NaN or infinite.
+            NonFiniteError: a number is NaN or infinite.
         """
         samples, following = self.slots[slot], None
         T = len(samples.env.done)
@@ -294,12 +294,12 @@ class Station:
             raise self._not_finite(samples, following)
 
     def _blame_not_finite(self, slot: int, error: Exception) -> None:
-        """After an error within a batch: look for NaN in what environments gave until then.
+        """Raise another error if NaN in observations or rewards has led to this one.
 
-        An agent answers NaN with actions that environments refuse.
+        An agent that receives NaN returns actions that environments refuse.
 
         Raises:
-            NonFiniteError: in place of the error.
+            NonFiniteError: the batch has NaN or infinite numbers in the steps before the error.
         """
         t = self.surroundings.progress[place.STEP]
         env = self.slots[slot].env

@@ -1,9 +1,9 @@
-"""What an environment gives, held against what there is room for: errors that name key and kind.
+"""Checks of what an environment returns against its space, with errors that name key and type.
 
-numpy would take much of it in silence: a number fills a whole row, ``None`` becomes NaN, "False"
+numpy would accept much of it silently: a number fills a whole row, ``None`` becomes NaN, "False"
 is true. Checking everything costs more than some environments' steps, so the loops check shapes
-and ``done`` at every step, all else at some (``steps_until_look``) and at every episode's end, and
-whether numbers are finite once per batch (``first_not_finite``). What numpy refuses is explained.
+and ``done`` at every step, everything else at some steps (``steps_until_look``) and at the end of
+episodes, and whether numbers are finite once per batch (``first_not_finite``).
 """
 
 import math
@@ -66,10 +66,10 @@ def all_finite(leaves: list[Array]) -> bool:
 
 
 def first_not_finite(samples_env: Any, following: Any) -> tuple[int, int, str]:
-    """Find the first step of a batch that gave NaN or an infinite number; there must be one.
+    """Return the first step of a batch that gave NaN or an infinite number.
 
     Args:
-        samples_env: leaves [T, B, ...]; its observations and rewards are looked at.
+        samples_env: leaves [T, B, ...]; one of its observations or rewards is not finite.
         following: observations [B, ...] after the last step, or ``None``.
 
     Returns:

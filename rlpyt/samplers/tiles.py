@@ -1,11 +1,11 @@
 """Acting in calls of a fixed number of rows, so that results do not depend on the layout.
 
 A matrix product rounds differently for another number of rows, another alignment or another
-number of threads, so an agent that is asked for 16 environments at once gives other last bits than
-when it is asked for 2 in each of 8 workers. ``TiledAgent`` removes the difference. It defines the
+number of threads, so an agent that acts for 16 environments at once gives other last bits than one
+that acts for 2 in each of 8 workers. ``TiledAgent`` removes the difference. It defines the
 result for an environment as that of a call with exactly ``TILE`` rows, in which environment ``r``
-is row ``r % TILE``, on one thread, with inputs copied to aligned memory. Whatever a process acts
-for, it gives those bits.
+is row ``r % TILE``, on one thread, with inputs copied to aligned memory. All layouts
+give those bits.
 
 Cheaper calls that give the same bits are used where they are found: before its first step the agent
 is tried on random inputs and parameters, for all rows at once and with a few rows of padding. This
@@ -148,7 +148,7 @@ class TiledAgent:
             self.agent.rows = None
 
     def _act(self, method: str, inputs: tuple[Any, ...], noise: Any) -> Any:
-        if len(inputs[-1]) != self._n:  # a collector of the user's own that asks for some
+        if len(inputs[-1]) != self._n:  # a custom collector that asks for some rows
             if noise is not None:
                 self.agent.set_noise(noise)
             return getattr(self.agent, method)(*inputs)
@@ -162,7 +162,7 @@ class TiledAgent:
                 torch.set_num_threads(threads)
 
     def _call(self, method: str, tiles: list[Tile], inputs: tuple[Any, ...], noise: Any) -> Any:
-        """Ask the agent tile by tile; its recurrent memory is that of all rows before and after."""
+        """Call the agent tile by tile; its recurrent state before and after is that of all rows."""
         if method == "fast":
             return _call_fast(self._fast_parts(tiles), numpify_buffer(inputs)[0], noise)
         agent, memory = self.agent, getattr(self.agent, "memory", None)
@@ -237,7 +237,7 @@ class TiledAgent:
                 )
 
     def _draw(self, inputs: tuple[Any, ...], noise: Any, rng: Any) -> tuple[Any, Any]:
-        """Random inputs and noise of the same form, floats normal and others out of the spaces."""
+        """Draw random inputs and noise: floats from a normal distribution, others from spaces."""
         spaces = getattr(self.agent, "env_spaces", None) or (None, None)
         drawn = []
         for tree, space in zip(inputs, (*spaces, None)):
@@ -256,7 +256,7 @@ class TiledAgent:
         return tuple(drawn), torch.from_numpy(drawn_noise) if is_torch else drawn_noise
 
     def _draw_state(self, inputs: tuple[Any, ...], noise: Any) -> Any:
-        """A recurrent state [N, n, H] that is not zero: that after a step from the beginning."""
+        """Return a recurrent state [N, n, H] after one step, so that it is not zero."""
         memory = getattr(self.agent, "memory", None)
         if memory is None or len(inputs) == 1:
             return None
@@ -267,7 +267,7 @@ class TiledAgent:
     def _outcome(
         self, method: str, tiles: list[Tile], inputs: Any, noise: Any, state: Any
     ) -> list[bytes]:
-        """All that a call gives for each environment, the next recurrent state included."""
+        """Return all results of a call for each environment, with the next recurrent state."""
         memory = getattr(self.agent, "memory", None)
         if memory is not None:
             _set_state(memory, buffer_func(state, torch.clone))
@@ -281,7 +281,7 @@ class TiledAgent:
 
 
 def _reference_tiles(env_ranks: Sequence[int], first_row: int) -> list[Tile]:
-    """Tiles of TILE rows in which environment ``rank`` is row ``rank % TILE``."""
+    """Return tiles of TILE rows in which environment ``rank`` is row ``rank % TILE``."""
     ranks = np.asarray(env_ranks)
     if (np.diff(ranks) != 1).any():  # unusual: take them in the order in which they are given
         ranks = np.arange(len(ranks))
@@ -295,7 +295,7 @@ def _reference_tiles(env_ranks: Sequence[int], first_row: int) -> list[Tile]:
 
 
 def _padded(n: int, m: int, first_row: int) -> Tile:
-    """All n rows in one call of m."""
+    """Return one call of m rows for all n environments."""
     return _tile(np.arange(m).clip(max=n - 1), np.arange(n), n == m, first_row)
 
 
@@ -305,7 +305,7 @@ def _tile(index: Any, places: Any, whole: bool, first_row: int) -> Tile:
 
 
 def _sizes(n: int) -> list[int]:
-    """Numbers of rows to try for n environments, the cheapest first."""
+    """Return the numbers of rows to try for n environments, the cheapest first."""
     up = -(-n // TILE) * TILE
     return sorted({n, up, *(m for m in (2, 4) if m > n)})
 
@@ -333,7 +333,7 @@ def _set_state(memory: Any, state: Any) -> None:
 
 
 def _mixed(a: Any, b: Any, parity: int) -> Any:
-    """The rows of ``a`` whose index has this parity, between those of ``b``."""
+    """Return the rows of ``a`` whose index has this parity, and the other rows of ``b``."""
     others = iter(leaves_of(b))
 
     def mix(leaf: Any) -> Any:
@@ -346,7 +346,7 @@ def _mixed(a: Any, b: Any, parity: int) -> Any:
 
 
 def _call_fast(parts: list[tuple[Tile, Any]], observation: Any, noise: Any) -> Any:
-    """Ask the numpy policies of tiles; returns what one for all rows would."""
+    """Call the numpy policies of tiles; return the result of one for all rows."""
     if parts[0][0].whole:
         return parts[0][1](observation, noise)
     results = []
@@ -360,7 +360,7 @@ def _call_fast(parts: list[tuple[Tile, Any]], observation: Any, noise: Any) -> A
 
 @contextmanager
 def _random_parameters(agent: Any) -> Iterator[None]:
-    """Act by a copy of the model with random parameters: initial ones may be zero or alike."""
+    """Act by a copy of the model with random parameters, as initial ones may be zero."""
     model = getattr(agent, "model", None)
     if not isinstance(model, torch.nn.Module):
         yield

@@ -1,4 +1,4 @@
-"""The number of threads of numpy's matrix products."""
+"""Set the number of threads of numpy's matrix products."""
 
 import ctypes
 import functools
@@ -16,11 +16,11 @@ _SETTERS = [
 def use_one_blas_thread() -> bool:
     """Let numpy's matrix products use one thread in this process.
 
-    With several threads OpenBLAS divides a product into other blocks, and rounds otherwise.
+    With several threads OpenBLAS divides a product into different blocks, which changes rounding.
 
     Returns:
-        False if numpy's library is not an OpenBLAS that can be told, and the environment variable
-        ``OPENBLAS_NUM_THREADS`` is not 1 either.
+        False if numpy does not use an OpenBLAS whose number of threads can be set, and the
+        environment variable ``OPENBLAS_NUM_THREADS`` is not 1.
     """
     setter = _setter()
     if setter is not None:
@@ -30,7 +30,7 @@ def use_one_blas_thread() -> bool:
 
 @functools.cache
 def _setter() -> Any:
-    """OpenBLAS' function that sets the number of threads, in the library that numpy has loaded."""
+    """Return the function of numpy's OpenBLAS that sets the number of threads, if any."""
     maps = Path("/proc/self/maps")
     if not maps.exists():
         return None

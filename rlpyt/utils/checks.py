@@ -5,7 +5,7 @@ import math
 import numbers
 from typing import Any
 
-MOST = 2**64 - 1  # of any count; a greater one is a slip, and takes forever
+MOST = 2**64 - 1  # of any count; greater ones are mistakes
 
 
 def whole_number(name: str, value: Any, least: int = -MOST) -> int:

@@ -28,8 +28,8 @@ _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
 def end_orphans(server_pid: int) -> None:
     """Kill what workers of a fork server have left behind, and workers whose parent is gone.
 
-    Children that somebody else forks from the server are left alone. Call it in the server when
-    it ends, and in its parent when no child of that is left.
+    Other children of the server are left alone. Call it in the server when it ends, and in the
+    server's parent when that has no child left.
     """
     deadline = time.monotonic() + END_S
     with contextlib.suppress(psutil.Error):
@@ -82,7 +82,7 @@ def _set_up() -> None:
         if linux:
             prctl(_PR_SET_CHILD_SUBREAPER, 1)
             atexit.register(_at_exit, os.getpid())
-        # It reaps orphans, too, and would mention each.
+        # The server also reaps orphans, and would warn of each.
         warnings.filterwarnings("ignore", "forkserver: waitpid returned unexpected pid")
 
 

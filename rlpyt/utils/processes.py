@@ -105,7 +105,7 @@ _main_module_lock = threading.Lock()
 def starting_children() -> Iterator[None]:
     """Start children without importing the user's script in them, and deaf to group signals.
 
-    Whatever the script defines travels by value (``utils.serialize``), so a child has no need of
+    Whatever the script defines travels by value (``utils.serialize``), so a child does not need
     the script, and scripts without an ``if __name__ == "__main__"`` guard work. Ctrl-C, the end of
     a terminal and a job scheduler's SIGTERM reach the whole group: the parent then still needs its
     workers (and the fork server they came from) for a checkpoint; it stops them itself. They are
@@ -186,7 +186,7 @@ def start_child(
 
 
 def _run_asked(asked: str | None, target: Any, spec: Any, pipe: Any) -> None:
-    """Run a child that knows what start method its parent's script asked for, if any."""
+    """Run a child's target with the start method that the parent's script asked for, if any."""
     mp.set_start_method(asked, force=True)
     target(spec, pipe)
 
@@ -387,7 +387,7 @@ def stop(processes: Sequence[Any], patience_s: float = 2.0) -> None:
 
 
 def end_descendants() -> None:
-    """Kill what this process, a worker, has started, but for helpers of multiprocessing."""
+    """Kill what this process, a worker, has started, except multiprocessing's helpers."""
     helpers = (
         forkserver._forkserver._forkserver_pid,  # type: ignore[attr-defined]
         resource_tracker._resource_tracker._pid,  # type: ignore[attr-defined]

@@ -10,7 +10,7 @@ class ProgBarCounter:
         from tqdm import tqdm
 
         self.total_count = total_count
-        closed = sys.stderr is None  # None for `disable` means: where it is no terminal
+        closed = sys.stderr is None  # disable=None asks the stream if it is a terminal
         self._bar = tqdm(total=total_count, disable=closed or None, leave=False)
 
     def update(self, current_count: int) -> None:

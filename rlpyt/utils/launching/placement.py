@@ -65,7 +65,7 @@ def placed(affinity: Any) -> Any:
 
 
 def placement(code: str, available: list[int] | None = None) -> dict[int, int]:
-    """Return, for each processor of a code's run slot, the one that it stands for.
+    """Map each processor of a code's run slot to one of this machine.
 
     They are the same where processors are numbered 0, 1, ..., or this process may use all that the
     code's machine has. Otherwise the code's first processor is the first that may be used, and so
@@ -98,7 +98,7 @@ def placement(code: str, available: list[int] | None = None) -> dict[int, int]:
 def _found(
     resources: Resources, cores: tuple[int, ...], offset: int, available: list[int]
 ) -> dict[int, int] | None:
-    """Return where a run's processors are, with second threads or without (0), if they are here."""
+    """Map a run's processors to those of this machine; ``None`` if it has too few."""
     run = get_master_cpus(cores, offset)
     if available == list(range(len(available))):
         return {cpu: cpu for cpu in run} if max(run) < len(available) else None

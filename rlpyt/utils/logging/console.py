@@ -80,7 +80,7 @@ class Terminal:
 
 
 def say(line: Any, stream: Any = None) -> None:
-    """Print a line for people; a stream that cannot be written to is no reason to fail.
+    """Print a line, and ignore errors of the stream.
 
     After its first error (a closed pipe, a full disk, a terminal that was closed) a stream is
     silenced.
@@ -115,7 +115,7 @@ def silence(stream: Any) -> None:
 
 
 class _LosingFile(io.FileIO):
-    """A file that loses what cannot be written to it."""
+    """A file that discards what cannot be written to it."""
 
     def write(self, content: Any, /) -> Any:
         try:
@@ -125,9 +125,9 @@ class _LosingFile(io.FileIO):
 
 
 def lose_unwritable_output() -> None:
-    """From now on lose what cannot be written to this process's standard output or error.
+    """Discard from now on what cannot be written to standard output or error.
 
-    Otherwise an environment that prints ends training when the reader of a pipe has gone.
+    Otherwise training would end when an environment prints after the reader of a pipe has ended.
     """
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
@@ -198,7 +198,7 @@ MESSAGE_DEPTH = 0  # how many ``Message`` blocks have been entered and not left
 
 
 class Message(SimpleMessage):
-    """A ``SimpleMessage`` on standard output, indented by how many others it is in."""
+    """A ``SimpleMessage`` on standard output, indented by its depth of nesting."""
 
     def __init__(self, msg: str) -> None:
         super().__init__(msg, lambda s: log("  " * MESSAGE_DEPTH + s))
@@ -239,7 +239,7 @@ def query_yes_no(question: str, default: str | None = "yes") -> bool:
         default: "yes" or "no", what an empty answer means; ``None``: ask again.
 
     Raises:
-        ValueError: ``default`` is something else.
+        ValueError: `default` is none of "yes", "no" and ``None``.
         EOFError: standard input has ended, and there is no default.
     """
     choices = {"yes": "[Y/n]", "no": "[y/N]", None: "[y/n]"}

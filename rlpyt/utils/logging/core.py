@@ -177,7 +177,7 @@ class Logger:
             cast(CsvSink, table.output).rewind(key, value)
 
     def table_marks(self) -> dict[str, Any]:
-        """Return how far each table is, by the name of its file; for a checkpoint."""
+        """Return the position in each table, by file name, for a checkpoint."""
         tables = {os.path.basename(name): table for name, table in self._tables.items()}
         return {name: cast(CsvSink, table.output).mark() for name, table in tables.items()}
 

@@ -142,7 +142,7 @@ class CsvSink:
             self._rewrite(self.columns, keep=lambda cells: _number(cells[index]) <= value)
 
     def mark(self) -> dict[str, Any]:
-        """Return how far the table is, for a checkpoint: columns, number of rows, the last row."""
+        """Return the position for a checkpoint: columns, number of rows, last row."""
         return {"columns": list(self.columns), "rows": self._n_rows, "last": self._last}
 
     def begins_like(self, mark: Mapping[str, Any]) -> bool:

@@ -17,7 +17,7 @@ class Line(NamedTuple):
 
 
 class DataRow(NamedTuple):
-    """What stands around and between the cells of a row."""
+    """The text around and between the cells of a row."""
 
     begin: str
     sep: str
@@ -82,7 +82,7 @@ def tabulate(
         The table, its lines joined by newlines, without a newline at the end.
 
     Raises:
-        ValueError: ``tablefmt`` is not one of ``tabulate_formats``, and no ``TableFormat``.
+        ValueError: `tablefmt` is neither one of ``tabulate_formats`` nor a ``TableFormat``.
     """
     if isinstance(tablefmt, str) and tablefmt not in _FORMATS:
         raise ValueError(f"tablefmt={tablefmt!r} is unknown; use one of {tabulate_formats}.")

@@ -23,7 +23,7 @@ class _Gates:
 
 
 class _TorchNoise:
-    """Actions draw from torch's own generator."""
+    """Noise source of agents that draw actions from torch's own generator."""
 
     def draw(self, T: int, spec: Any) -> None:
         """Return no noise."""
@@ -49,7 +49,7 @@ class ActionServer:
     def serve_actions(self, itr: int) -> None:
         """Act for every step of one batch; the workers have been told to begin.
 
-        Mixed into one of rlpyt's own samplers it leaves that to the sampler.
+        In a subclass of one of rlpyt's own samplers, the sampler does this itself.
 
         Raises:
             WorkerError: a worker has died.
@@ -131,7 +131,7 @@ class NoOverlapAlternatingActionServer(AlternatingActionServer):
 
 
 def _taken(infos: Any) -> list[Any]:
-    """Return what is in a queue; the sentinel ``None`` of a worker that is done stays."""
+    """Return the items of a queue, in which workers' sentinels ``None`` are kept."""
     taken, sentinels = [], 0
     while True:
         try:
