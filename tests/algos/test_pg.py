@@ -310,7 +310,7 @@ def test_bad_hyperparameters_are_refused(kwargs, error, message):
     [(CategoricalPgAgent, TinyModel, "28: each epoch has 3 minibatches of 9, and leaves out 1"),
      (RecurrentCategoricalPgAgent, TinyRnn, "4: each epoch has 4 minibatches of 1, and leaves")],
 )  # fmt: skip
-def test_of_minibatches_that_do_not_divide_the_batch_whole_ones_are_taken(Agent, Model, pieces):
+def test_minibatches_that_do_not_divide_the_batch_leave_out_the_remainder(Agent, Model, pieces):
     algo = PPO(minibatches=3, epochs=2)
     with pytest.warns(UserWarning, match=f"minibatches=3 does not divide .* = {pieces}"):
         _, samples = sample(Agent, Model, algo)

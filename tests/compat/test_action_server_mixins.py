@@ -110,7 +110,7 @@ class HomemadeGpuSampler(BaseSampler):
 @pytest.mark.parametrize(
     "Server", [ActionServer, AlternatingActionServer, NoOverlapAlternatingActionServer]
 )
-def test_a_homemade_sampler_serves_its_workers_by_a_mixin(Server, enough):
+def test_a_custom_sampler_serves_its_workers_by_a_mixin(Server, enough):
     class Sampler(Server, HomemadeGpuSampler):
         pass
 
@@ -132,7 +132,7 @@ def test_a_homemade_sampler_serves_its_workers_by_a_mixin(Server, enough):
     assert sampler.n_evaluated == 60 if enough is None else 4 <= sampler.n_evaluated < 60
 
 
-def test_a_served_sampler_calls_an_own_serve_actions_around_its_own():
+def test_a_served_sampler_calls_an_overridden_serve_actions():
     class Own(ActionServer, GpuSampler):
         served = ()
 

@@ -173,7 +173,7 @@ def test_a_gym_environment_may_have_spaces_of_rlpyt(make):
     assert env.observation.count.max() == 2 and (env.env_info.height == 0.5).all()
 
 
-def test_what_is_no_step_is_still_refused():
+def test_invalid_steps_are_still_refused():
     env = build_env(GymEnvWrapper, dict(env=OldEnv()))
     env.seed(1)
     env.reset()

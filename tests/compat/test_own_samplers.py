@@ -81,9 +81,7 @@ class TrainingInfo(TrajInfo):
 
 
 @pytest.mark.parametrize("SamplerCls", [HomemadeSampler, HomemadeSerialSampler])
-def test_a_homemade_sampler_trains_evaluates_and_is_missed_once_in_checkpoints(
-    SamplerCls, tmp_path
-):
+def test_a_custom_sampler_trains_evaluates_and_warns_once_of_lost_state(SamplerCls, tmp_path):
     def run(**kwargs):
         sampler = SamplerCls(
             EnvCls=make, env_kwargs=CARTPOLE, batch_T=T, batch_B=B,

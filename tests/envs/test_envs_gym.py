@@ -174,7 +174,7 @@ def test_a_reward_that_is_no_number_is_named(reward):
         env.step(0)
 
 
-def test_what_is_no_step_and_no_observation_is_named():
+def test_invalid_steps_and_observations_are_named():
     env = GymEnvWrapper(Scripted([None]))
     env.reset()
     with pytest.raises(TypeError, match=r"returned None, expected \(observation, reward"):
@@ -222,7 +222,7 @@ def test_ends_that_are_neither_true_nor_false_are_refused(name, value):
 
 
 @pytest.mark.parametrize("value", [True, 1, 1.0, np.True_, np.int64(1), np.array([True])])
-def test_ends_may_come_as_any_kind_of_one(value):
+def test_ends_may_be_any_kind_of_boolean(value):
     env = GymEnvWrapper(Scripted([(OBS, 0.0, False, value, {})]))
     env.reset()
     step = env.step(0)

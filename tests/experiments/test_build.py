@@ -54,7 +54,7 @@ def test_a_users_module_may_have_the_name_of_a_standard_one(module):
 
 
 @pytest.mark.parametrize("name", ["system", "hidden", "lower", "os", "number", "NoEnv"])
-def test_what_is_no_environment_is_refused_in_a_users_module(module, name):
+def test_other_objects_of_a_users_module_are_refused_as_environments(module, name):
     with pytest.raises(ValueError, match="must name an environment class"):
         env_recipe(f"{module}:{name}")
 
@@ -75,7 +75,7 @@ def test_functions_of_libraries_are_refused(env_id):
 
 
 @pytest.mark.parametrize("folder", ["site-packages", "dist-packages"])
-def test_of_an_installed_package_only_environment_classes_are_taken(folder, tmp_path, monkeypatch):
+def test_only_environment_classes_of_installed_packages_are_accepted(folder, tmp_path, monkeypatch):
     name, own = f"package_in_{folder[:4]}", f"own_beside_{folder[:4]}"
     package = tmp_path / folder / name
     package.mkdir(parents=True)

@@ -115,7 +115,7 @@ def check_sequences(plain, batch):
 
 @pytest.mark.parametrize("n,batch_T,older", [(1, 2, "goes on"), (3, 5, "goes on"), (2, 7, "zeros")])
 @pytest.mark.parametrize("cls", [*LOCAL, *SHARED], ids=lambda cls: cls.__name__)
-def test_what_is_drawn_is_that_of_lists_without_void_rows(cls, n, batch_T, older):
+def test_samples_equal_those_of_lists_without_void_rows(cls, n, batch_T, older):
     sequences = "Sequence" in cls.__name__
     check = check_sequences if sequences else check_transitions
     replay, episodes = make(cls, n, older)
@@ -134,7 +134,7 @@ def test_what_is_drawn_is_that_of_lists_without_void_rows(cls, n, batch_T, older
 
 
 @pytest.mark.parametrize("cls", LOCAL, ids=lambda cls: cls.__name__)
-def test_a_loaded_replay_goes_on_with_the_same_void_rows(cls):
+def test_a_loaded_replay_has_the_same_void_rows(cls):
     (one, episodes), (other, _) = (make(cls, 2, "goes on", seed) for seed in (3, 4))
     list(fill(one, episodes, 3))
     other.load_state_dict(one.state_dict())

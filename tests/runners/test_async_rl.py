@@ -104,7 +104,7 @@ def test_held_in_step_it_is_the_run_of_one_process(name, Sampler, affinity):
     "name, Sampler",
     [("dqn", AsyncCpuSampler), pytest.param("r2d1", AsyncGpuSampler, marks=pytest.mark.slow)],
 )
-def test_held_in_step_where_resets_wait_for_the_batch_end(name, Sampler):
+def test_runs_held_in_step_learn_the_same_where_environments_wait(name, Sampler):
     gpu = Sampler is AsyncGpuSampler
     collectors = CpuWaitResetCollector, GpuWaitResetCollector if gpu else CpuWaitResetCollector
     waits = [dict(CollectorCls=cls, deterministic_acting=True) for cls in collectors]

@@ -20,7 +20,7 @@ def send(*numbers):
         os.kill(os.getpid(), number)
 
 
-def test_a_closed_terminal_is_said_twice_and_forces_nothing(signals):
+def test_sighup_does_not_force_the_end(signals):
     send(signal.SIGHUP, signal.SIGHUP)
     assert signals.exit_code == 129
     send(signal.SIGTERM, signal.SIGHUP)

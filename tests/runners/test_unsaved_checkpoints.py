@@ -40,7 +40,7 @@ class Limit(Hook):
 WHY = r"checkpoint-\d+ could not be saved: .*File too large \(the limit is 4000 bytes.*/checkpoint/"
 
 
-def test_the_next_one_is_tried_and_the_run_ends_well(tmp_path, capsys):
+def test_after_a_failed_checkpoint_the_next_one_is_tried(tmp_path, capsys):
     limit = Limit(begin=0, end=4)
     every = dict(checkpoint_interval_steps=2 * T * B, checkpoint_dir=tmp_path / "checkpoint")
     runner = runner_for(hooks=[limit], **every)
@@ -51,7 +51,7 @@ def test_the_next_one_is_tried_and_the_run_ends_well(tmp_path, capsys):
     assert runner.unsaved is None and load_checkpoint(tmp_path / "checkpoint").state["itr"] == 7
 
 
-def test_without_the_last_one_the_run_ends_with_its_error(tmp_path):
+def test_a_run_whose_last_checkpoint_fails_ends_with_its_error(tmp_path):
     every = dict(checkpoint_interval_steps=2 * T * B, checkpoint_dir=tmp_path / "checkpoint")
     runner = runner_for(hooks=[Limit(begin=3)], **every)
     with pytest.raises(CheckpointError, match=WHY) as caught:
@@ -71,7 +71,7 @@ def test_a_signal_does_not_hide_it_and_no_empty_directory_stays(tmp_path, capsys
     assert not (tmp_path / "checkpoint").exists()
 
 
-def test_no_rank_is_said_to_have_failed(tmp_path):
+def test_no_rank_is_reported_as_failed(tmp_path):
     runner = sync_runner(hooks=[Limit(begin=0)], checkpoint_dir=tmp_path / "checkpoint")
     with pytest.raises(CheckpointError, match=WHY):
         runner.train()

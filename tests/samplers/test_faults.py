@@ -259,7 +259,7 @@ def test_what_environments_leave_behind_is_ended(fault, tmp_path):
     assert programs_with(seconds) == []
 
 
-def test_what_a_killed_worker_leaves_behind_is_ended_and_nothing_else():
+def test_orphans_of_a_killed_worker_are_ended_and_nothing_else():
     seconds = 1000 + time.time_ns() % 10**9 + 0.5
     command = ["sleep", str(seconds + 1)]
     with subprocess.Popen(command, start_new_session=True) as own:  # the user's, not a worker's

@@ -168,7 +168,7 @@ class Opaque(BaseAgent):
         pass
 
 
-def test_an_agent_that_cannot_be_divided_acts_as_it_is_with_a_warning():
+def test_an_agent_that_cannot_act_in_tiles_warns():
     with pytest.warns(UserWarning, match="deterministic_acting has no effect for Opaque"):
         tiles.warn_if_untiled(Opaque())
     agent = Opaque()

@@ -216,7 +216,7 @@ def test_faults_of_gymnasium_environments_are_named():
 
 @pytest.mark.filterwarnings("ignore:.*float64", "ignore:.*old interface")
 @pytest.mark.parametrize("kwargs", [dict(wide=True), dict(old=True)], ids=str)
-def test_what_the_wrapper_converts_is_no_fault(kwargs):
+def test_conversions_of_the_wrapper_are_not_faults(kwargs):
     """Observations in float64, and steps of four values."""
     assert check_env(GymWalk, kwargs).ok
 

@@ -46,7 +46,7 @@ def test_a_stream_that_cannot_be_written_to_is_silenced():
     say("a closed one", stream)
 
 
-def test_what_the_encoding_cannot_say_is_escaped(tmp_path):
+def test_characters_beyond_the_encoding_are_escaped(tmp_path):
     with open(tmp_path / "said", "w", encoding="ascii") as file:
         say("\u03b5 = 0.1", file)
     assert (tmp_path / "said").read_text() == "\\u03b5 = 0.1\n"

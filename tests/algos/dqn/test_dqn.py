@@ -491,7 +491,7 @@ def test_updates_that_void_rows_prevent_are_made_later():
     assert resumed.update_counter == 8
 
 
-def test_agents_that_do_not_suit_are_refused():
+def test_agents_that_an_algorithm_cannot_train_are_refused():
     with pytest.raises(ValueError, match="R2D1 trains agents with memory; DqnAgent has none"):
         prepared(R2D1(min_steps_learn=100), AGENTS["dqn"]())
     with pytest.raises(ValueError, match="DQN learns from single transitions, and R2d1Agent has"):

@@ -334,7 +334,7 @@ def test_what_cannot_be_is_said_with_what_to_change(code, message):
         ("8cpu_1gpu_4hto", "hto. 4 is less than n_cpu_core=8: some second hardware threads"),
     ],
 )
-def test_what_runs_share_is_a_conflict_and_no_error(code, conflict):
+def test_shared_cores_are_conflicts_and_not_errors(code, conflict):
     assert affinity_from_code(f"0slt_{code}")
     [found] = Resources.from_code(code).conflicts()
     assert re.search(conflict, found)
