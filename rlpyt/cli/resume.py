@@ -56,7 +56,7 @@ class SomethingLeft(Hook):
 
     def on_start(self, runner: Any) -> None:
         """Compare where the run stands with where it should end."""
-        if runner.start_itr >= runner.n_itr and not runner.owes_evaluation:
+        if runner.start_itr >= runner.n_itr and not runner.state.owes_evaluation:
             raise ValueError(
                 f"the run has its {runner.cum_steps:,} steps already; give it more with --steps."
             )

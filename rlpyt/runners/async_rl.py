@@ -1,18 +1,16 @@
 """Sampling and optimizing at the same time, in different processes."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 from rlpyt.algos.base import RlAlgorithm
 from rlpyt.errors import WorkerError
 from rlpyt.runners.copier import CopierPool
-from rlpyt.runners.diagnostics import record_waiting
 from rlpyt.runners.due import Due, joined
-from rlpyt.runners.failures import free_replay
 from rlpyt.runners.feed import Batch, Feed
-from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
+from rlpyt.runners.hooks import EvalHook, Hook, ProgressBar
 from rlpyt.runners.optimizers import Optimizers
 from rlpyt.runners.replaced import (  # noqa: F401  (rlpyt had them here)
     AsyncOptWorker,
@@ -60,7 +58,6 @@ class AsyncRlBase(MinibatchRlBase):
     """
 
     _iteration_column = "Diagnostics/SamplerIteration"
-    _evaluation: Mapping[str, Any] = {}  # columns of a row in progress.csv, if the runner evaluates
 
     def __init__(
         self,
@@ -106,6 +103,7 @@ class AsyncRlBase(MinibatchRlBase):
         self.opt_itr = 0  # calls of ``optimize_agent``
         self._behind = 0  # batches to be taken in before the next one
         self._lags: list[int] = []  # updates that each batch's policy had missed
+        self._evaluation: tuple[list[Any], float] | None = None  # what the next row describes
 
     # Set-up.
 
@@ -119,10 +117,10 @@ class AsyncRlBase(MinibatchRlBase):
         self.optimizers = Optimizers(self.algo, self.agent, hardware)
         slots, examples = self.sampler.async_initialize(
             self.agent,
-            bootstrap_value=getattr(self.algo, "bootstrap_value", False),
+            bootstrap_value=self.algo.bootstrap_value,
             traj_info_kwargs=self.get_traj_info_kwargs(),
             seed=env_seed(self.seed or 0, self.rank, "sampler"),
-            final_observation=getattr(self.algo, "final_observation", False),
+            final_observation=self.algo.final_observation,
         )
         self.itr_batch_size = self.sampler.batch_size
         n_itr = self.get_n_itr()
@@ -201,7 +199,7 @@ class AsyncRlBase(MinibatchRlBase):
         if self.world_size > 1 and self.optimizers is not None:
             self.optimizers.connect(self.agent)
         self.algo.optim_initialize(self.rank)
-        self.min_itr_learn = getattr(self.algo, "min_itr_learn", 0)
+        self.min_itr_learn = self.algo.min_itr_learn
         self.due = Due(self.algo, self.itr_batch_size) if self.replay is not None else None
 
     def build_ctrl(self, world_size: int) -> Feed:
@@ -232,8 +230,9 @@ class AsyncRlBase(MinibatchRlBase):
     # The run.
 
     def run_iteration(self, itr: int) -> None:
-        """Take in a batch and make the updates that are due; log when it is time."""
+        """Take in a batch and make the updates that are due."""
         assert self.feed is not None
+        self.feed.allow(itr)
         batch = self.feed.next()
         self.agent.train_mode(itr)
         learn = self._learn if self.due is None else self._learn_from_replay
@@ -245,13 +244,10 @@ class AsyncRlBase(MinibatchRlBase):
             failure = error
         opt_info = joined(self.algo.opt_info_fields, opt_infos)
         self.store_diagnostics(self.opt_itr, itr, batch.traj_infos, opt_info)
-        self.trained_itr = itr
+        self.state.itr = itr
         if failure is not None:
             raise failure
         self.updating = False
-        if (itr + 1) % self.log_interval_itrs == 0 or itr + 1 == self.n_itr:
-            self._evaluate_and_log(itr)
-        self.feed.allow(itr + 1)
 
     def _learn(self, batch: Batch) -> Iterator[Any]:
         """Once, from the batch itself."""
@@ -342,10 +338,22 @@ class AsyncRlBase(MinibatchRlBase):
         if ranks_gone and self.replay is not None:
             self.replay.give_up()  # the copier may wait for a lock that one of them held
         with self.feed.paused(ranks_gone):
-            self.owes_evaluation = self.owes_evaluation or self.feed.owes_evaluation
+            self.state.owes_evaluation = self.state.owes_evaluation or self.feed.owes_evaluation
             if self.replay is not None and (self.feed.failed or ranks_gone):
-                free_replay(self.replay, self.algo)
+                self._recover_replay()
             return super().save_checkpoint(itr)
+
+    def _recover_replay(self) -> None:
+        """Open a shared replay again that processes may have locked which have died.
+
+        If one died while it wrote, the replay is not saved with a checkpoint.
+        """
+        if self.replay.take_from_the_dead():
+            self.algo.save_replay = False
+            logger.log(
+                "A process died while it wrote to the replay: the checkpoint is without it, and a "
+                "resumed run fills a new one before it learns on."
+            )
 
     def counters(self) -> dict[str, Any]:
         """Statistics in progress, and what is on its way between sampler and optimizer."""
@@ -407,17 +415,31 @@ class AsyncRlBase(MinibatchRlBase):
             prefix: of the diagnostics' column names.
         """
         self._throttle_time = throttle_time
-        super().log_diagnostics(sampler_itr, prefix=prefix, **self._evaluation)
+        traj_infos, eval_time = self._evaluation or (None, 0.0)
+        super().log_diagnostics(sampler_itr, traj_infos, eval_time, prefix)
 
-    def _evaluate_and_log(self, itr: int) -> None:
+    def write_row(self, itr: int, evaluation: tuple[list[Any], float] | None = None) -> None:
+        """Write a row of progress.csv and show it to the hooks.
+
+        Args:
+            itr: the sampler's last iteration, -1 before the first.
+            evaluation: its trajectories, and the seconds that training waited for it.
+        """
         assert self.feed is not None
-        waited_s = self.feed.learner_waited_s - self._waited_at_row[0]
-        self.log_diagnostics(self.opt_itr, itr, waited_s)
+        self._evaluation = evaluation
+        self.log_diagnostics(self.opt_itr, itr, self.feed.learner_waited_s - self._waited_at_row[0])
         self._tell("on_log", dict(self._last_row))
 
     def log_iteration(self, itr: int) -> None:
-        """The columns that say where the run is, and who waits for whom."""
-        record_waiting(self, itr)
+        """Record how far optimizer and sampler are, and which of them waits for the other."""
+        assert self.feed is not None
+        elapsed = max(time.monotonic() - self.state.last_time, 1e-9)
+        sampler_waited = self.feed.sampler_waited_s - self._waited_at_row[1]
+        self._waited_at_row = self.feed.learner_waited_s, self.feed.sampler_waited_s
+        logger.record_tabular("Iteration", self.opt_itr)
+        logger.record_tabular("SamplerIteration", max(itr, 0))
+        logger.record_tabular("OptThrottle", min(1.0, self._throttle_time / elapsed))
+        logger.record_tabular("SamplerThrottle", min(1.0, sampler_waited / elapsed))
         if self.due is not None:
             self.due.warn_if_starved(itr + 1, self.opt_itr)
 
@@ -427,55 +449,66 @@ class AsyncRlBase(MinibatchRlBase):
         super()._log_infos(traj_infos)
 
 
-class AsyncRl(AsyncRlBase, MinibatchRl):  # type: ignore[misc]
+class AsyncRl(AsyncRlBase):
     """Asynchronous training with statistics of the trajectories it learns from.
 
     Args:
-        log_traj_window: how many of the last trajectories a row describes.
+        log_traj_window: number of last trajectories that a row describes.
         **kwargs: see ``AsyncRlBase``.
     """
 
     def __init__(self, *args: Any, log_traj_window: int = 100, **kwargs: Any) -> None:
-        super().__init__(*args, log_traj_window=log_traj_window, **kwargs)
+        super().__init__(*args, **kwargs)
+        self.log_traj_window = whole_number("log_traj_window", log_traj_window, 1)
 
 
-class AsyncRlEval(AsyncRlBase, MinibatchRlEval):  # type: ignore[misc]
+class AsyncRlEval(AsyncRlBase):
     """Asynchronous training with statistics of separate evaluation episodes.
 
-    The sampler evaluates between two batches, with the newest parameters; optimization goes on
+    The sampler evaluates between two batches, with the newest parameters; optimization continues
     meanwhile, if it has samples. A row is written when the evaluation has ended: of the steps and
     updates until then, and only waiting for it counts as its time.
     """
 
-    _evaluation = {"eval_traj_infos": [], "eval_time": 0.0}
+    _eval = True
 
-    def run_iteration(self, itr: int) -> None:
-        """As of ``AsyncRlBase``; and write the row of an evaluation that has ended."""
-        super().run_iteration(itr)
-        self._write_evaluation()
+    def own_hooks(self) -> list[Hook]:
+        """Return the hooks that evaluate, log and show progress."""
+        return [ProgressBar(), AsyncEvalHook()]
 
-    def _evaluate_and_log(self, itr: int) -> None:
-        assert self.feed is not None
-        self._write_evaluation(wait=True)  # of the one before, if there is one
-        if itr >= self.min_itr_learn - 1 or itr <= 0:
-            self.feed.request_evaluation(itr)
-            self._write_evaluation(wait=itr < 0 or itr + 1 == self.n_itr or self.max_lead == 0)
-        else:
-            self._log_evaluation(itr, [], 0.0)
+    def write_evaluation(self, wait: bool = False) -> None:
+        """Write the row of an evaluation that has ended, if there is one.
 
-    def _write_evaluation(self, wait: bool = False) -> None:
+        Args:
+            wait: for the one that was requested.
+        """
         assert self.feed is not None
         started = time.monotonic()
-        evaluation = self.feed.take_evaluation(wait)
+        traj_infos = self.feed.take_evaluation(wait)
         waited = time.monotonic() - started
-        self.owes_evaluation = self._signals.has_come() and (
-            evaluation is not None or self.feed.evaluating
+        self.state.owes_evaluation = self._signals.has_come() and (
+            traj_infos is not None or self.feed.evaluating
         )
-        if evaluation is None or self.owes_evaluation:
+        if traj_infos is None or self.state.owes_evaluation:
             return
-        self._eval_time_here += waited
-        self._log_evaluation(self.trained_itr, evaluation, waited)
+        self._training_since += waited
+        self.write_row(self.state.itr, (traj_infos, waited))
 
-    def _log_evaluation(self, itr: int, traj_infos: list[Any], waited_s: float) -> None:
-        self._evaluation = {"eval_traj_infos": traj_infos, "eval_time": waited_s}
-        super()._evaluate_and_log(itr)
+
+class AsyncEvalHook(EvalHook):
+    """Have the sampler evaluate wherever a row is due, and write the row when that has ended."""
+
+    def on_iteration(self, runner: Any, itr: int) -> None:
+        """Request an evaluation where a row is due; write the row of one that has ended."""
+        super().on_iteration(runner, itr)
+        runner.write_evaluation()
+
+    def evaluate(self, runner: Any, itr: int) -> None:
+        """Request an evaluation, after the last one has ended."""
+        runner.begun = True
+        runner.write_evaluation(wait=True)
+        if itr >= runner.min_itr_learn - 1 or itr <= 0:
+            runner.feed.request_evaluation(itr)
+            runner.write_evaluation(wait=itr < 0 or itr + 1 == runner.n_itr or runner.max_lead == 0)
+        else:
+            runner.write_row(itr, ([], 0.0))

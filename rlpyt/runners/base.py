@@ -1,4 +1,4 @@
-"""What every runner is to its users."""
+"""Base class of all runners."""
 
 
 class BaseRunner:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlpyt.errors import RlpytError
-from rlpyt.runners.state import plain, unplain
+from rlpyt.runners.run_state import from_plain, to_plain
 from rlpyt.utils.buffer import leaves_of
 
 LOOK_S = 0.5  # how often the optimizer's thread looks up while it waits, for signals
@@ -326,7 +326,7 @@ class Feed:
                     "itr": batch.itr,
                     "policy_updates": batch.policy_updates,
                     "n_void": batch.n_void,
-                    "traj_infos": plain(batch.traj_infos),
+                    "traj_infos": to_plain(batch.traj_infos),
                     "samples": None
                     if batch.slot is None
                     else [leaf.copy() for leaf in leaves_of(self.sampler.slots[batch.slot])],
@@ -347,7 +347,7 @@ class Feed:
                     leaves_of(self.sampler.slots[slot]), saved["samples"], strict=True
                 ):
                     own[...] = leaf
-            infos = unplain(saved["traj_infos"])
+            infos = from_plain(saved["traj_infos"])
             counts = saved["policy_updates"], saved.get("n_void", 0)
             self._ready.append(Batch(saved["itr"], slot, infos, *counts))
 

@@ -1,38 +1,77 @@
-"""What may happen beside training: hooks that a runner calls, in list order."""
+"""Hooks, which a runner calls in list order: logging, evaluation, checkpoints, progress.
+
+``StopSignals`` turns signals into requests to stop.
+"""
 
 import signal
 import threading
 from typing import Any
 
 from rlpyt.utils.logging.console import say
+from rlpyt.utils.prog_bar import ProgBarCounter
 
-HANG_UP = getattr(signal, "SIGHUP", None)  # the terminal was closed; not there on Windows
+SIGHUP = getattr(signal, "SIGHUP", None)  # the terminal was closed; Windows does not have it
 
 
 class Hook:
-    """Base of hooks; override what is needed.
+    """Base class of hooks; override what you need.
 
     The runner offers ``itr``, ``n_itr``, ``cum_steps``, ``n_steps``, ``steps_per_second`` and
     ``recent_return``; ``runner.request_stop()`` ends training after the iteration.
     """
 
-    owns_terminal = False  # true if it shows progress itself; the runner then shows none
+    owns_terminal = False  # set it where the hook shows progress: the runner then shows none
 
     def on_start(self, runner: Any) -> None:
-        """After startup, before the first iteration."""
+        """Act after startup, and before the runner's own hooks, one of which may evaluate."""
 
     def on_iteration(self, runner: Any, itr: int) -> None:
-        """After each iteration."""
+        """Act after an iteration."""
 
     def on_log(self, runner: Any, row: dict[str, Any]) -> None:
-        """After a row was written to progress.csv."""
+        """Act after a row was written to progress.csv."""
 
     def on_end(self, runner: Any) -> None:
-        """When training ends, however it ends."""
+        """Act when training ends, for whatever reason."""
+
+
+class LogHook(Hook):
+    """Write a row about the last trajectories wherever one is due."""
+
+    def on_iteration(self, runner: Any, itr: int) -> None:
+        """Write the row."""
+        if runner.row_is_due(itr):
+            runner.write_row(itr)
+
+
+class EvalHook(Hook):
+    """Evaluate before training and wherever a row is due, and write a row about it."""
+
+    def on_start(self, runner: Any) -> None:
+        """Evaluate the first policy, or repeat the evaluation that a signal has interrupted."""
+        if runner.start_itr == 0 or runner.state.owes_evaluation:
+            self.evaluate(runner, runner.itr)
+
+    def on_iteration(self, runner: Any, itr: int) -> None:
+        """Evaluate where a row is due."""
+        if runner.row_is_due(itr):
+            self.evaluate(runner, itr)
+
+    def evaluate(self, runner: Any, itr: int) -> None:
+        """Evaluate and write the row, unless a signal interrupts: then neither row nor snapshot.
+
+        Args:
+            runner: whose agent it is.
+            itr: the last iteration, -1 before the first.
+        """
+        runner.begin_evaluation()
+        traj_infos, eval_time = runner.evaluate_agent(itr)
+        if runner.end_evaluation(eval_time):
+            runner.write_row(itr, (traj_infos, eval_time))
 
 
 class CheckpointHook(Hook):
-    """Saves a checkpoint every so many environment steps, and at the end.
+    """Save a checkpoint every so many environment steps, and at the end.
 
     Args:
         interval_steps: ``None`` for the end only.
@@ -43,7 +82,7 @@ class CheckpointHook(Hook):
         self._last_steps = 0
 
     def on_start(self, runner: Any) -> None:
-        """Count from where the run begins."""
+        """Count from where the run starts."""
         self._last_steps = runner.cum_steps
 
     def on_iteration(self, runner: Any, itr: int) -> None:
@@ -54,8 +93,31 @@ class CheckpointHook(Hook):
             self._last_steps = runner.cum_steps
 
 
+class ProgressBar(Hook):
+    """Show the progress towards the next row, unless another hook shows progress.
+
+    The bar is ``runner.pbar``.
+    """
+
+    def on_start(self, runner: Any) -> None:
+        """Show the bar."""
+        if not any(getattr(hook, "owns_terminal", False) for hook in runner.hooks):
+            runner.pbar = ProgBarCounter(runner.log_interval_itrs)
+
+    def on_iteration(self, runner: Any, itr: int) -> None:
+        """Move it on."""
+        if runner.pbar is not None:
+            runner.pbar.update((itr + 1) % runner.log_interval_itrs)
+
+    def on_end(self, runner: Any) -> None:
+        """Take it away."""
+        if runner.pbar is not None:
+            runner.pbar.stop()
+            runner.pbar = None
+
+
 class StopSignals:
-    """Turns Ctrl-C, SIGTERM and SIGHUP into a request to stop after the iteration.
+    """Turn Ctrl-C, SIGTERM and SIGHUP into a request to stop after the iteration.
 
     A second Ctrl-C or SIGTERM forces the end. SIGHUP does not: when a terminal is closed, shell
     and system both send it. Where it is ignored (``nohup``), it stays ignored.
@@ -65,13 +127,13 @@ class StopSignals:
 
     def __init__(self) -> None:
         self.received: int | None = None
-        self.at_once = True  # until there is something to save, a signal ends the run where it is
+        self.at_once = True  # until there is something to save, a signal ends the run at once
         self._previous: dict[int, Any] = {}
         self._error: BaseException | None = None
         self._interruptible = False
 
     def interrupt(self, error: BaseException) -> None:
-        """From another thread: have the main thread raise this as soon as it runs Python code."""
+        """Have the main thread raise ``error`` as soon as it runs Python code."""
         if not self._interruptible:
             return
         self._error = error
@@ -79,11 +141,11 @@ class StopSignals:
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
     def interrupt_no_more(self) -> None:
-        """The main thread is ending as it is."""
+        """Ignore ``interrupt`` from now on: the main thread is ending."""
         self._interruptible, self._error = False, None
 
     def has_come(self) -> bool:
-        """Whether there was a signal; what takes long looks here, and ends early."""
+        """Return True if there was a signal; long operations poll it and end early."""
         return self.received is not None
 
     def __enter__(self) -> "StopSignals":
@@ -91,8 +153,8 @@ class StopSignals:
         self._interruptible = True
         if threading.current_thread() is threading.main_thread():
             numbers = [signal.SIGINT, signal.SIGTERM]
-            if HANG_UP is not None and signal.getsignal(HANG_UP) != signal.SIG_IGN:
-                numbers.append(HANG_UP)
+            if SIGHUP is not None and signal.getsignal(SIGHUP) != signal.SIG_IGN:
+                numbers.append(SIGHUP)
             for number in numbers:
                 self._previous[number] = signal.signal(number, self._on_signal)
         return self
@@ -106,9 +168,9 @@ class StopSignals:
         if self._error is not None:
             error, self._error = self._error, None
             raise error
-        if self.received is not None and number == HANG_UP:
+        if self.received is not None and number == SIGHUP:
             return
-        if self.received not in (None, HANG_UP):
+        if self.received not in (None, SIGHUP):
             raise KeyboardInterrupt
         self.received = number
         if self.at_once:
@@ -117,5 +179,5 @@ class StopSignals:
 
     @property
     def exit_code(self) -> int:
-        """Return the exit code of a process stopped by a signal, such as 130 for Ctrl-C."""
+        """The exit status of a process that the signal stopped: 130 for Ctrl-C, 143 for SIGTERM."""
         return 128 + (self.received or 0)

@@ -1,10 +1,9 @@
 """The runners of one process: with statistics of training, or with evaluation."""
 
 import time
-from collections import deque
 from typing import Any
 
-from rlpyt.runners import state as run_state
+from rlpyt.runners.hooks import EvalHook, Hook, ProgressBar
 from rlpyt.runners.runner import MinibatchRlBase
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.logging import logger
@@ -15,7 +14,7 @@ class MinibatchRl(MinibatchRlBase):
     """Training with statistics of the trajectories it learns from.
 
     Args:
-        log_traj_window: how many of the last trajectories a row describes.
+        log_traj_window: number of last trajectories that a row describes.
         **kwargs: see ``MinibatchRlBase``.
     """
 
@@ -23,39 +22,22 @@ class MinibatchRl(MinibatchRlBase):
         super().__init__(**kwargs)
         self.log_traj_window = whole_number("log_traj_window", log_traj_window, 1)
 
-    def initialize_logging(self) -> None:
-        """Keep a window of trajectories."""
-        super().initialize_logging()
-        self._traj_infos = deque(maxlen=self.log_traj_window)
-
-    def store_diagnostics(self, itr: int, traj_infos: list[Any], opt_info: Any) -> None:
-        """Move the window on."""
-        self._traj_infos.extend(traj_infos)
-        if traj_infos:
-            window = [info["Return"] for info in self._traj_infos]
-            self.recent_return = sum(window) / len(window)
-        super().store_diagnostics(itr, traj_infos, opt_info)
-
-    def log_diagnostics(self, itr: int, prefix: str = "Diagnostics/") -> None:  # type: ignore[override]
-        """Write a row about the window of trajectories."""
-        with logger.tabular_prefix(prefix):
-            logger.record_tabular("NewCompletedTrajs", self._new_completed_trajs)
-            steps = sum(info["Length"] for info in self._traj_infos)
-            logger.record_tabular("StepsInTrajWindow", steps)
-        super().log_diagnostics(itr, prefix=prefix)
-
 
 class MinibatchRlEval(MinibatchRlBase):
-    """Training with statistics of separate evaluation episodes, before the first iteration and
-    at every logging interval.
+    """Training with statistics of separate evaluation episodes.
 
-    A signal ends an evaluation early; the resumed run begins with that evaluation.
+    They are played before the first iteration and at every logging interval. A signal ends an
+    evaluation early; the resumed run starts with that evaluation.
     """
 
     _eval = True
 
+    def own_hooks(self) -> list[Hook]:
+        """Return the hooks that evaluate, log and show progress."""
+        return [ProgressBar(), EvalHook()]
+
     def evaluate_agent(self, itr: int) -> tuple[list[Any], float]:
-        """Evaluate; returns (trajectories, seconds it took)."""
+        """Evaluate; return (trajectories, seconds it took)."""
         if self.pbar is not None:
             self.pbar.stop()
             self.pbar = ProgBarCounter(self.log_interval_itrs)
@@ -68,31 +50,22 @@ class MinibatchRlEval(MinibatchRlBase):
                 logger.log("WARNING: no evaluation episode ended; raise eval_max_steps.")
         return traj_infos, time.monotonic() - started
 
-    def _evaluate_and_log(self, itr: int) -> None:
+    def begin_evaluation(self) -> None:
+        """Keep the state that the evaluation changes, for a checkpoint in the middle of it."""
+        self.begun = True
         if self.checkpoint_place() is not None:
-            self.before_evaluation = run_state.evaluation_changes(self)
-        traj_infos, eval_time = self.evaluate_agent(itr)
-        self._eval_time_here += eval_time
-        self.owes_evaluation = self._signals.has_come()
-        if self.owes_evaluation:  # half an evaluation says nothing: neither row nor snapshot
-            self._last_time += eval_time
-            return
-        self.before_evaluation = None
-        self.log_diagnostics(itr, traj_infos, eval_time)
-        self._tell("on_log", dict(self._last_row))
+            self.before_evaluation = self._changed_by_evaluation()
 
-    def log_diagnostics(  # type: ignore[override]
-        self,
-        itr: int,
-        eval_traj_infos: list[Any],
-        eval_time: float,
-        prefix: str = "Diagnostics/",
-    ) -> None:
-        """Write a row about evaluation episodes."""
-        self._cum_eval_time += eval_time
-        with logger.tabular_prefix(prefix):
-            steps = sum(info["Length"] for info in eval_traj_infos)
-            logger.record_tabular("StepsInEval", steps)
-            logger.record_tabular("TrajsInEval", len(eval_traj_infos))
-            logger.record_tabular("CumEvalTime", self._cum_eval_time)
-        super().log_diagnostics(itr, eval_traj_infos, eval_time, prefix)
+    def end_evaluation(self, eval_time: float) -> bool:
+        """Leave an evaluation's seconds out of the speed of training.
+
+        Returns:
+            whether the evaluation is complete: no signal has interrupted it.
+        """
+        self._training_since += eval_time
+        self.state.owes_evaluation = self._signals.has_come()
+        if self.state.owes_evaluation:
+            self.state.last_time += eval_time
+            return False
+        self.before_evaluation = None
+        return True

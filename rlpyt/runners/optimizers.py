@@ -14,7 +14,7 @@ from typing import Any
 from rlpyt.errors import RlpytError
 from rlpyt.models.utils import bare
 from rlpyt.runners.distributed import Ranks, common_backend, join_store, serve_store
-from rlpyt.runners.state import random_state, set_random_state
+from rlpyt.runners.run_state import random_state, set_random_state
 from rlpyt.samplers import place
 from rlpyt.samplers.assembly import progress_of
 from rlpyt.samplers.layout import Hardware

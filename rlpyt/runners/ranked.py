@@ -10,10 +10,10 @@ import numpy as np
 import torch
 
 from rlpyt.errors import RankError
-from rlpyt.runners import state as run_state
 from rlpyt.runners.distributed import Ranks, common_backend
 from rlpyt.runners.rank_failures import Failure
 from rlpyt.runners.rank_watch import RankWatch
+from rlpyt.runners.run_state import from_plain, to_plain
 from rlpyt.runners.runner import MinibatchRlBase
 from rlpyt.utils import torchrun
 from rlpyt.utils.launching.machine import check_gpu
@@ -183,8 +183,8 @@ class Ranked(MinibatchRlBase):
 
     def store_diagnostics(self, itr: int, traj_infos: list[Any], opt_info: Any) -> None:
         """Keep what an iteration gave, with the trajectories of all ranks."""
-        told = self.ranks.gather(run_state.plain(traj_infos))
-        everyones = [run_state.unplain(infos) for infos in told]
+        told = self.ranks.gather(to_plain(traj_infos))
+        everyones = [from_plain(infos) for infos in told]
         everyones[self.rank] = traj_infos
         together = [info for infos in everyones for info in infos]
         super().store_diagnostics(itr, together, opt_info)
@@ -239,14 +239,10 @@ class Ranked(MinibatchRlBase):
         parts = state.pop("ranks")
         return self.ranks.hand_out_states([state, *(whole_of(p, state) for p in parts)]), path
 
-    def _evaluate_and_log(self, itr: int) -> None:
-        """What rank 0 does while the others wait."""
+    def _call(self, hook: Any, event: str, *args: Any) -> None:
+        """Call a hook of rank 0 while the others wait, without a limit."""
         with self._alone():
-            super()._evaluate_and_log(itr)
-
-    def _tell(self, event: str, *args: Any) -> None:
-        with self._alone():
-            super()._tell(event, *args)
+            super()._call(hook, event, *args)
 
     def _alone(self) -> "_Alone":
         return _Alone(self._watch)

@@ -1,20 +1,21 @@
-"""The training loop: sample, optimize, keep statistics, log. The only one there is."""
+"""The training loop: sample, optimize, and call hooks that log, evaluate and save."""
 
 import contextlib
 import os
 import sys
 import time
 import warnings
+from collections import deque
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from rlpyt.agents.base import BaseAgent
 from rlpyt.algos.base import RlAlgorithm
-from rlpyt.runners import failures
-from rlpyt.runners import state as run_state
+from rlpyt.errors import NonFiniteError, RlpytError, WorkerError, itr_of
 from rlpyt.runners.base import BaseRunner
-from rlpyt.runners.diagnostics import begin_row, record_progress
-from rlpyt.runners.hooks import CheckpointHook, Hook, StopSignals
+from rlpyt.runners.hooks import CheckpointHook, Hook, LogHook, ProgressBar, StopSignals
+from rlpyt.runners.run_state import RunState, random_state, set_random_state
 from rlpyt.samplers.base import BaseSampler
 from rlpyt.samplers.layout import Hardware, decoded
 from rlpyt.utils import checkpoint
@@ -22,14 +23,24 @@ from rlpyt.utils.checks import whole_number
 from rlpyt.utils.completion import completed, takes
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.console import say
-from rlpyt.utils.processes import pin
+from rlpyt.utils.processes import pin, summary_of
 from rlpyt.utils.prog_bar import ProgBarCounter
+from rlpyt.utils.resumption import asked_to_resume
 from rlpyt.utils.seed import check_seed, env_seed, make_seed, set_seed
 
 NEW_EPISODES = (
     "The resumed run starts new episodes: the checkpoint has no state of its environments, or that "
     "of another sampler."
 )
+NAN = float("nan")
+
+
+def _of_state(name: str) -> property:
+    """Return a property for a field of ``RunState`` that rlpyt's runners have as an attribute."""
+    return property(
+        lambda runner: getattr(runner.state, name),
+        lambda runner, value: setattr(runner.state, name, value),
+    )
 
 
 class MinibatchRlBase(BaseRunner):
@@ -45,16 +56,32 @@ class MinibatchRlBase(BaseRunner):
         checkpoint_dir: where checkpoints go; by default ``checkpoint`` in the logger's directory.
         checkpoint_interval_steps: environment steps between checkpoints; ``None``: at the end and
             when stopped, by a signal or the death of a worker.
-        resume_from: a checkpoint directory to go on from; a launcher may ask for it, too.
-        hooks: called beside training, see ``runners.hooks``.
+        resume_from: a checkpoint directory to resume from; a launcher may ask for it, too.
+        hooks: called after the runner's own, see ``runners.hooks``.
+
+    Attributes:
+        state: counters and statistics that a checkpoint holds.
+        hooks: the runner's own, then those given.
 
     Raises:
         ValueError, TypeError: an argument is not a number of its kind.
     """
 
+    log_traj_window = 0  # trajectories that a row describes
     _eval = False
     _iteration_column = "Diagnostics/Iteration"
-    _cpus_before: list[int] | None = None  # that this process might use, if it was pinned
+    _cpus_before: list[int] | None = None  # the process's CPUs before it was pinned
+
+    # Attributes of rlpyt's runners, which subclasses read and set.
+    _opt_infos = _of_state("opt_infos")
+    _traj_infos = _of_state("traj_infos")
+    _start_time, _last_time = _of_state("start_time"), _of_state("last_time")
+    _cum_eval_time = _of_state("cum_eval_time")
+    _cum_completed_trajs = _of_state("cum_completed_trajs")
+    _new_completed_trajs = _of_state("new_completed_trajs")
+    _last_update_counter = _of_state("last_update_counter")
+    trained_itr = _of_state("itr")
+    recent_return = _of_state("recent_return")
 
     def __init__(
         self,
@@ -80,20 +107,26 @@ class MinibatchRlBase(BaseRunner):
         self.checkpoint_dir = checkpoint_dir
         self.checkpoint_interval_steps = checkpoint_interval_steps
         self.resume_from = resume_from
-        self.hooks = [CheckpointHook(checkpoint_interval_steps), *hooks]
+        own_hooks = [*self.own_hooks(), CheckpointHook(checkpoint_interval_steps)]
+        self.hooks = [*own_hooks, *hooks]
+        self._n_own_hooks = len(own_hooks)
         self.rank, self.world_size = 0, 1
-        self.min_itr_learn = getattr(algo, "min_itr_learn", 0)
+        self.min_itr_learn = self.algo.min_itr_learn
+        self.state = RunState()
         self.itr = -1
-        self.trained_itr = -1  # the last whole iteration
         self.start_itr = 0
-        self.begun = False  # all is set up, the first iteration (or evaluation) is under way
-        self.updating = False  # in an iteration, agent and algorithm being of no whole one
         self.saved_itr = -1  # of the newest checkpoint
-        self.unsaved: checkpoint.CheckpointError | None = None  # of the last checkpoint
-        self.owes_evaluation = False  # a signal cut the last one short; it is made up for on resume
-        self.before_evaluation: dict[str, Any] | None = None  # what it has changed since
+        self.begun = False  # the first evaluation or iteration has started
+        self.updating = False  # agent and algorithm are between two iterations
+        self.unsaved: checkpoint.CheckpointError | None = None  # why the last checkpoint is missing
+        self.before_evaluation: dict[str, Any] | None = None  # state that the evaluation changes
+        self.pbar: ProgBarCounter | None = None
         self._stop_requested = False
         self._signals = StopSignals()
+
+    def own_hooks(self) -> list[Hook]:
+        """Return the hooks that log and show progress."""
+        return [ProgressBar(), LogHook()]
 
     # Set-up.
 
@@ -106,14 +139,13 @@ class MinibatchRlBase(BaseRunner):
         groups = getattr(getattr(self.sampler, "layout", None), "groups", 1)
         hardware = Hardware.of(self.affinity, self.sampler.batch_spec.B, groups)
         seed = self.settle(hardware)  # from here on this process may use only its own cores
-        final_observation = getattr(self.algo, "final_observation", False)
         accepted = takes(self.sampler.initialize, "final_observation")
         examples = self.sampler.initialize(
             agent=self.agent,
             affinity=hardware if hasattr(self.sampler, "layout") else decoded(self.affinity),
             seed=env_seed(seed, 0, "sampler"),  # environments differ by their global ranks
-            bootstrap_value=getattr(self.algo, "bootstrap_value", False),
-            **({"final_observation": True} if final_observation and accepted else {}),
+            bootstrap_value=self.algo.bootstrap_value,
+            **({"final_observation": True} if self.algo.final_observation and accepted else {}),
             traj_info_kwargs=self.get_traj_info_kwargs(),
             rank=self.rank,
             world_size=self.world_size,
@@ -134,7 +166,7 @@ class MinibatchRlBase(BaseRunner):
         )
         if self.rank:  # models are alike in all ranks; what is drawn from now on is not
             set_seed(env_seed(seed, self.rank, "rank"))
-        self.min_itr_learn = getattr(self.algo, "min_itr_learn", 0)
+        self.min_itr_learn = self.algo.min_itr_learn
         self.initialize_logging()
         if self.resume_from is not None:
             self.resume()
@@ -165,19 +197,11 @@ class MinibatchRlBase(BaseRunner):
         return self.n_itr
 
     def initialize_logging(self) -> None:
-        """Zero the counters and start the clock."""
-        self._opt_infos: dict[str, list[Any]] = {k: [] for k in self.algo.opt_info_fields}
-        self._traj_infos: Any = []
-        self._start_time = self._last_time = time.monotonic()
-        self._cum_time = 0.0
-        self._cum_completed_trajs = 0
-        self._new_completed_trajs = 0
-        self._last_update_counter = 0
-        self._last_logged_itr = -1
-        self._cum_eval_time = 0.0
-        self.recent_return = float("nan")
-        own = any(getattr(hook, "owns_terminal", False) for hook in self.hooks)
-        self.pbar = None if own else ProgBarCounter(self.log_interval_itrs)
+        """Reset the counters and start the clock."""
+        self.state.opt_infos = {name: [] for name in self.algo.opt_info_fields}
+        self.state.traj_infos = deque(maxlen=self.log_traj_window)
+        self.state.start_time = self.state.last_time = time.monotonic()
+        self._training_since = time.monotonic()  # in this process, moved on by evaluations
 
     # The run.
 
@@ -196,18 +220,17 @@ class MinibatchRlBase(BaseRunner):
         with self._signals as signals:
             try:
                 self.sampler.should_stop = signals.has_come
-                self.resume_from = self.resume_from or run_state.to_resume(self)
+                self.resume_from = self.resume_from or self._checkpoint_of_launcher()
                 n_itr = self.startup()
-                self._tell("on_start")
-                self.begun = True
-                if self._eval and (self.start_itr == 0 or self.owes_evaluation):
-                    self._evaluate_and_log(self.itr)
-                signals.at_once = False
+                n = self._n_own_hooks  # they come last: one may evaluate
+                for hook in [*self.hooks[n:], *self.hooks[:n]]:
+                    self._call(hook, "on_start")
+                self.begun, signals.at_once = True, False
                 for itr in range(self.start_itr, n_itr):
                     self.itr = itr
                     with logger.prefix(f"itr #{itr} "):
                         self.run_iteration(itr)
-                    self._tell("on_iteration", itr)
+                        self._tell("on_iteration", itr)
                     received, asked_to_stop = self.agree(itr)
                     if received is not None:
                         saved = self.save_checkpoint(itr)
@@ -218,7 +241,7 @@ class MinibatchRlBase(BaseRunner):
                         self.save_checkpoint(itr)
                         break
             except Exception as error:
-                failures.attend_to(error, self)
+                self._handle_failure(error)
                 raise
             else:
                 if not stopped:
@@ -231,7 +254,7 @@ class MinibatchRlBase(BaseRunner):
         if self.unsaved is not None:
             last = f"that of iteration {self.saved_itr}" if self.saved_itr >= 0 else "none"
             self.unsaved.add_note(
-                f"The run ended after iteration {self.trained_itr} without this checkpoint. The "
+                f"The run ended after iteration {self.state.itr} without this checkpoint. The "
                 f"newest one in its directory: {last}."
             )
             raise self.unsaved
@@ -239,38 +262,29 @@ class MinibatchRlBase(BaseRunner):
             raise SystemExit(signals.exit_code)
 
     def run_iteration(self, itr: int) -> None:
-        """Sample, optimize, keep statistics; log when it is time."""
+        """Sample, optimize, and keep statistics."""
         self.agent.sample_mode(itr)
         samples, traj_infos = self.sampler.obtain_samples(itr)
-        if getattr(self.sampler, "interrupted", False) and hasattr(self.algo, "interrupt"):
+        if self.sampler.interrupted:
             self.algo.interrupt()
         self.agent.train_mode(itr)
         self.updating = True
         opt_info = self.algo.optimize_agent(itr, samples)
         self.store_diagnostics(itr, traj_infos, opt_info)
-        self.trained_itr, self.updating = itr, False
-        if (itr + 1) % self.log_interval_itrs == 0 or itr + 1 == self.n_itr:
-            self._evaluate_and_log(itr)
-
-    def _evaluate_and_log(self, itr: int) -> None:
-        """Write a row; runners with evaluation evaluate first. ``itr`` -1: before training."""
-        self.log_diagnostics(itr)
-        self._tell("on_log", dict(self._last_row))
+        self.state.itr, self.updating = itr, False
 
     @property
     def cum_steps(self) -> int:
         """Environment steps so far, of whole iterations."""
-        steps: int = (self.trained_itr + 1) * self.itr_batch_size
+        steps: int = (self.state.itr + 1) * self.itr_batch_size
         return steps
 
     @property
     def steps_per_second(self) -> float:
         """Environment steps per second of training since this process started."""
-        elapsed = time.monotonic() - self._start_time - self._eval_time_here
-        steps = (self.trained_itr + 1 - self.start_itr) * self.itr_batch_size
-        return steps / elapsed if elapsed > 0 else float("nan")
-
-    _eval_time_here = 0.0
+        elapsed = time.monotonic() - self._training_since
+        steps = (self.state.itr + 1 - self.start_itr) * self.itr_batch_size
+        return steps / elapsed if elapsed > 0 else NAN
 
     def request_stop(self) -> None:
         """End training after this iteration, with a checkpoint."""
@@ -282,13 +296,52 @@ class MinibatchRlBase(BaseRunner):
 
     def _tell(self, event: str, *args: Any) -> None:
         for hook in self.hooks:
-            getattr(hook, event, getattr(Hook(), event))(self, *args)
+            self._call(hook, event, *args)
+
+    def _call(self, hook: Any, event: str, *args: Any) -> None:
+        """Call a method of a hook, which may be any object with some of them."""
+        method = getattr(hook, event, None)
+        if method is not None:
+            method(self, *args)
+
+    def _handle_failure(self, error: Exception) -> None:
+        """Annotate an error with its iteration, and save what is intact.
+
+        Errors before training starts are left as they are. Of others ``itr`` is set, see
+        `errors.itr_of`. If they came from sampling or evaluation, agent and algorithm are those of
+        the last complete iteration, and a checkpoint is saved.
+        """
+        if self.begun and itr_of(error) < 0:
+            with contextlib.suppress(AttributeError):  # of a class with slots
+                error.itr = max(self.itr, 0)  # type: ignore[attr-defined]
+        intact = not (self.updating or isinstance(error, NonFiniteError))
+        if not (intact or isinstance(error, WorkerError)):
+            return
+        saved = self._save_after_failure()
+        if saved:
+            error.add_note(f"Checkpoint after iteration {self.state.itr} in {saved}.")
+
+    def _save_after_failure(self) -> Any:
+        """Save a checkpoint without the environments; return its path, or ``None``.
+
+        The environments are lost and start new episodes, unless they failed in an evaluation: the
+        state before it is known, and the resumed run repeats the evaluation.
+        """
+        if self.state.itr <= self.saved_itr:
+            return None
+        if self.before_evaluation is not None:
+            self.state.owes_evaluation = True
+        else:
+            lost = {"stations": [], "kind": [], **self.sampler.lasting_state()}
+            self.before_evaluation = {"sampler": lost, "random": random_state()}
+        try:
+            return self.save_checkpoint(self.state.itr)
+        except Exception as error:  # the failure before it matters more
+            logger.log(f"checkpoint not saved: {error!r}")
+            return None
 
     def shutdown(self) -> None:
         """Release processes and environments; can be called again."""
-        if getattr(self, "pbar", None) is not None:
-            self.pbar.stop()  # type: ignore[union-attr]
-            self.pbar = None
         self.sampler.shutdown()
         if self._cpus_before is not None:  # another run may follow, with another share
             pin(self._cpus_before)
@@ -324,7 +377,7 @@ class MinibatchRlBase(BaseRunner):
         if directory is None:
             return None
         try:
-            meta = run_state.describe(self)
+            meta = self._identity()
             saved = checkpoint.save_checkpoint(directory, self.whole_state(itr), meta=meta)
         except checkpoint.CheckpointError as error:
             logger.log(f"checkpoint not saved: {error}")
@@ -339,7 +392,31 @@ class MinibatchRlBase(BaseRunner):
 
     def whole_state(self, itr: int) -> dict[str, Any]:
         """All that a resumed run needs."""
-        return run_state.gather(self, itr)
+        return {
+            "itr": itr,
+            "seed": self.seed,
+            "agent": self.agent.state_dict(),
+            "algo": self.algo.state_dict(),
+            "counters": self.counters(),
+            "owes_evaluation": self.state.owes_evaluation,
+            "tables": logger.table_marks(),
+            **(self.before_evaluation or self._changed_by_evaluation()),
+        }
+
+    def _changed_by_evaluation(self) -> dict[str, Any]:
+        """Return that part of the state which an evaluation changes."""
+        return {"sampler": self.sampler.state_dict(), "random": random_state()}
+
+    def _identity(self) -> dict[str, Any]:
+        """Return what must agree between a checkpoint and the run that resumes from it."""
+        T, B = self.sampler.batch_spec
+        return {
+            "algo": type(self.algo).__name__,
+            "agent": type(self.agent).__name__,
+            "batch_T": T,
+            "batch_B": B,
+            "world_size": self.world_size,
+        }
 
     def checkpoint_place(self) -> Any:
         """Where checkpoints go; ``None``: nowhere."""
@@ -347,15 +424,15 @@ class MinibatchRlBase(BaseRunner):
         return self.checkpoint_dir or (os.path.join(run_dir, "checkpoint") if run_dir else None)
 
     def resume(self) -> None:
-        """Go on from ``resume_from``.
+        """Resume from ``resume_from``.
 
         Raises:
             CheckpointError: there is no valid checkpoint.
             ValueError: it is of another algorithm, agent or batch size.
         """
         state, path = self.saved_state()
-        exact = run_state.restore(self, state)
-        self.itr = self.trained_itr = self.saved_itr = state["itr"]
+        exact = self._restore(state)
+        self.itr = self.saved_itr = self.state.itr
         self.start_itr = self.itr + 1
         changed = logger.changed_tables(state.get("tables", {}))
         logger.rewind(self._iteration_column, self.itr)
@@ -370,29 +447,91 @@ class MinibatchRlBase(BaseRunner):
             logger.log(NEW_EPISODES)
             warnings.warn(NEW_EPISODES)
 
+    def _checkpoint_of_launcher(self) -> Any:
+        """Return the directory that a launcher wants the run to resume from, or ``None``."""
+        directory = self.checkpoint_place()
+        found = asked_to_resume(directory) and any(Path(directory).glob("checkpoint-*"))
+        return directory if found else None
+
     def saved_state(self) -> tuple[dict[str, Any], Any]:
-        """What ``resume_from`` holds, and where in it that is; raises as ``resume`` does."""
-        return run_state.read(self)
+        """Return the state in ``resume_from`` and its path; raises as ``resume`` does."""
+        loaded = checkpoint.load_checkpoint(self.resume_from)
+        saved, own = loaded.meta, self._identity()
+        ranks = saved.get("world_size", self.world_size)
+        if ranks != self.world_size:
+            raise ValueError(
+                f"the checkpoint is of a run with {ranks} ranks (world_size), this one has "
+                f"{self.world_size}: resume with as many as it started with."
+            )
+        odd = [f"{k}: {saved[k]!r}, this run {v!r}" for k, v in own.items() if saved.get(k, v) != v]
+        if odd:
+            raise ValueError("the checkpoint is of another run: " + "; ".join(odd) + ".")
+        return loaded.state, loaded.path
+
+    def _restore(self, state: dict[str, Any]) -> bool:
+        """Load a saved state after startup. Return True if the run continues exactly.
+
+        It does where every environment can give and take its state; otherwise environments start
+        new episodes, and the algorithm is told.
+
+        Raises:
+            CheckpointError: parts of the state are missing, or are those of another run.
+        """
+        try:
+            self.state.itr = whole_number("the checkpoint's iteration", state["itr"], 0)
+            self.agent.load_state_dict(state["agent"])
+            self.algo.load_state_dict(state["algo"])
+            exact = bool(self.sampler.load_state_dict(state["sampler"]))
+            if not exact:
+                self.algo.interrupt()
+            self.load_counters(state["counters"])
+            self.state.owes_evaluation = state["owes_evaluation"]
+            set_random_state(state["random"])
+        except (KeyError, IndexError, AttributeError, TypeError, RuntimeError) as error:
+            if isinstance(error, RlpytError):
+                raise
+            summary = " ".join(summary_of(error, 200).split())
+            raise checkpoint.CheckpointError(
+                "the checkpoint must be one of this run, got a state that does not fit it "
+                f"({summary}). Resume with the settings that it was made with."
+            ) from error
+        return exact
 
     def counters(self) -> dict[str, Any]:
-        """Statistics in progress, for a checkpoint."""
-        return run_state.counters(self)
+        """Return statistics in progress, for a checkpoint."""
+        return self.state.to_dict()
 
     def load_counters(self, saved: dict[str, Any]) -> None:
-        """Go on counting from a checkpoint."""
-        run_state.load_counters(self, saved)
+        """Load statistics in progress from a checkpoint."""
+        self.state.load(saved)
 
     # Diagnostics.
 
     def store_diagnostics(self, itr: int, traj_infos: list[Any], opt_info: Any) -> None:
         """Keep what an iteration gave until the next row."""
-        self._cum_completed_trajs += len(traj_infos)
-        self._new_completed_trajs += len(traj_infos)
-        for name, values in self._opt_infos.items():
+        state = self.state
+        state.cum_completed_trajs += len(traj_infos)
+        state.new_completed_trajs += len(traj_infos)
+        state.traj_infos.extend(traj_infos)
+        if traj_infos and state.traj_infos:
+            state.recent_return = mean_return(state.traj_infos)
+        for name, values in state.opt_infos.items():
             new = getattr(opt_info, name, [])
             values.extend(new if isinstance(new, list) else [new])
-        if self.pbar is not None:
-            self.pbar.update((itr + 1) % self.log_interval_itrs)
+
+    def row_is_due(self, itr: int) -> bool:
+        """Return True if a row of progress.csv is to be written after this iteration."""
+        return (itr + 1) % self.log_interval_itrs == 0 or itr + 1 == self.n_itr
+
+    def write_row(self, itr: int, evaluation: tuple[list[Any], float] | None = None) -> None:
+        """Write a row of progress.csv and show it to the hooks.
+
+        Args:
+            itr: the last iteration, -1 before the first.
+            evaluation: its trajectories, and the seconds it took.
+        """
+        self.log_diagnostics(itr, *(evaluation or ()))
+        self._tell("on_log", dict(self._last_row))
 
     def log_diagnostics(
         self,
@@ -411,32 +550,68 @@ class MinibatchRlBase(BaseRunner):
         """
         if itr >= self.min_itr_learn - 1:
             self.save_snapshot(max(itr, 0))
-        now = time.monotonic()
-        self._cum_time = now - self._start_time
+        state = self.state
         with logger.tabular_prefix(prefix):
             if self._eval:
-                logger.record_tabular("CumTrainTime", self._cum_time - self._cum_eval_time)
+                infos = traj_infos or []
+                state.cum_eval_time += eval_time
+                logger.record_tabular("StepsInEval", sum(info["Length"] for info in infos))
+                logger.record_tabular("TrajsInEval", len(infos))
+                logger.record_tabular("CumEvalTime", state.cum_eval_time)
+                logger.record_tabular("CumTrainTime", state.cum_time - state.cum_eval_time)
+            elif self.log_traj_window:
+                steps = sum(info["Length"] for info in state.traj_infos)
+                logger.record_tabular("NewCompletedTrajs", state.new_completed_trajs)
+                logger.record_tabular("StepsInTrajWindow", steps)
             self.log_iteration(itr)
-            record_progress(self, itr, eval_time, now)
+            self._log_progress(itr, eval_time)
         self._log_infos(traj_infos)
         logger.set_iteration(max(itr, 0))
         self._last_row: dict[str, Any] = logger.dump_tabular(with_prefix=False)
-        begin_row(self, itr)
+        state.begin_row(itr, self.algo.update_counter)
 
     def log_iteration(self, itr: int) -> None:
-        """The columns that say where the run is."""
+        """Record the columns that say where the run is."""
         logger.record_tabular("Iteration", max(itr, 0))
 
+    def _log_progress(self, itr: int, eval_time: float) -> None:
+        """Record time, steps and updates, and their rates since the last row without evaluation."""
+        state, updates = self.state, self.algo.update_counter
+        elapsed = max(time.monotonic() - state.last_time - eval_time, 1e-9)
+        steps = self.itr_batch_size * (itr - state.last_logged_itr)
+        new_updates = updates - state.last_update_counter
+        samples_used = getattr(self.algo, "_batch_size", 0) * self.world_size
+        total = (itr + 1) * self.itr_batch_size
+        for name, value in {
+            "CumTime (s)": state.cum_time,
+            "CumSteps": total,
+            "CumCompletedTrajs": state.cum_completed_trajs,
+            "CumUpdates": updates,
+            "StepsPerSecond": steps / elapsed if steps else NAN,
+            "UpdatesPerSecond": new_updates / elapsed if steps else NAN,
+            "ReplayRatio": new_updates * samples_used / steps if steps else NAN,
+            "CumReplayRatio": updates * samples_used / total if total else NAN,
+        }.items():
+            logger.record_tabular(name, value)
+        for part in (self.sampler, self.algo):
+            for name, value in getattr(part, "statistics", dict)().items():
+                logger.record_tabular(name, value)
+
     def _log_infos(self, traj_infos: Any = None) -> None:
-        """Write statistics of trajectories and of optimization, then forget the latter."""
+        """Record statistics of trajectories and of optimization, then forget the latter."""
         if traj_infos is None:
-            traj_infos = self._traj_infos
+            traj_infos = self.state.traj_infos
         example = traj_infos[0] if len(traj_infos) else self.sampler.TrajInfoCls()
         for key in [k for k in example if not k.startswith("_")]:
             logger.record_tabular_misc_stat(key, [info[key] for info in traj_infos])
-        for name, values in self._opt_infos.items():
+        for name, values in self.state.opt_infos.items():
             logger.record_tabular_misc_stat(name, values)
-        self._opt_infos = {name: [] for name in self._opt_infos}
-        returns = [info["Return"] for info in traj_infos if "Return" in info]
-        if returns:
-            self.recent_return = sum(returns) / len(returns)
+        self.state.opt_infos = {name: [] for name in self.state.opt_infos}
+        if any("Return" in info for info in traj_infos):
+            self.state.recent_return = mean_return(traj_infos)
+
+
+def mean_return(traj_infos: Any) -> float:
+    """Return the mean return of the trajectories that have one."""
+    returns = [info["Return"] for info in traj_infos if "Return" in info]
+    return sum(returns) / len(returns) if returns else NAN

@@ -9,13 +9,12 @@ from typing import Any
 
 import torch
 
-from rlpyt.runners import state as run_state
 from rlpyt.runners.distributed import join_store, serve_store, torchrun_store
-from rlpyt.runners.hooks import Hook
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.runners.rank_failures import Failure
 from rlpyt.runners.rank_processes import RankProcesses
 from rlpyt.runners.ranked import Ranked
+from rlpyt.runners.run_state import to_plain
 from rlpyt.samplers.layout import check_n_processes, decoded
 from rlpyt.utils import torchrun
 from rlpyt.utils.checkpoint import CheckpointError, load_checkpoint
@@ -210,12 +209,6 @@ class SyncRlEval(SyncRlMixin, MinibatchRlEval):
         return SyncWorkerEval
 
 
-class Quiet(Hook):
-    """Keeps a runner from showing progress."""
-
-    owns_terminal = True
-
-
 class SyncWorkerMixin(Ranked):
     """Makes a runner one of ranks 1, 2, ...: it trains in step, and writes nothing.
 
@@ -245,7 +238,7 @@ class SyncWorkerMixin(Ranked):
         self.rank, self.world_size = rank, world_size
         self.port, self.backend = port, backend
         self.rank_timeout_s, self.start_timeout_s = rank_timeout_s, start_timeout_s
-        self.hooks = [Quiet()]
+        self.hooks = []
 
     def train(self) -> None:
         """Run from start to end, with all ranks."""
@@ -265,7 +258,7 @@ class SyncWorkerMixin(Ranked):
 
     def store_diagnostics(self, itr: int, traj_infos: list[Any], opt_info: Any) -> None:
         """Tell the others which trajectories have ended."""
-        self.ranks.gather(run_state.plain(traj_infos))
+        self.ranks.gather(to_plain(traj_infos))
 
     def log_diagnostics(self, *args: Any, **kwargs: Any) -> None:
         """Rank 0 does it."""
@@ -273,9 +266,6 @@ class SyncWorkerMixin(Ranked):
     def evaluate_agent(self, itr: int) -> tuple[list[Any], float]:
         """Rank 0 does it."""
         return [], 0.0
-
-    def _evaluate_and_log(self, itr: int) -> None:
-        """Rank 0 does it."""
 
 
 class SyncWorker(SyncWorkerMixin, MinibatchRl):

@@ -140,6 +140,10 @@ class BaseSampler:
         """Run evaluation episodes; returns finished trajectories."""
         raise NotImplementedError(f"{type(self).__name__} must implement evaluate_agent.")
 
+    def lasting_state(self) -> dict[str, Any]:
+        """Return that part of ``state_dict`` which outlives the environments."""
+        return {}
+
     def state_dict(self) -> dict[str, Any]:
         """Return the state for a checkpoint; empty, with a warning, unless a subclass has one."""
         warn_of_lost_state(self, "A resumed run starts new episodes.")

@@ -56,7 +56,7 @@ RUNS = {
 
 def run(name, Runner, Sampler, settings=None, train=True, sampler=None, n_itr=N_ITR, **kwargs):
     algo, agent = RUNS[name](**(settings or {}))
-    evaluated = issubclass(Runner, MinibatchRlEval)
+    evaluated = Runner._eval
     evaluation = dict(eval_n_envs=2, eval_max_steps=400, eval_max_trajectories=4)
     made = Sampler(
         **{

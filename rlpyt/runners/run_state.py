@@ -1,0 +1,114 @@
+"""Counters and statistics of a run, which its checkpoints hold."""
+
+import random
+import time
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from rlpyt.utils.collections import AttrDict
+
+SAVED_AS_THEY_ARE = (
+    *("cum_eval_time", "cum_completed_trajs", "new_completed_trajs"),
+    *("last_update_counter", "last_logged_itr", "recent_return"),
+)
+
+
+@dataclass
+class RunState:
+    """Counters and statistics of a run.
+
+    Attributes:
+        itr: the last complete iteration, -1 before the first.
+        owes_evaluation: a signal interrupted the last evaluation; the resumed run repeats it.
+        opt_infos: values of each column of the algorithm since the last row.
+        traj_infos: the trajectories that a row describes, at most the runner's window.
+        start_time, last_time: when the run started and when the last row was written, by
+            ``time.monotonic``; a checkpoint holds the seconds since then.
+        cum_eval_time: seconds of evaluation.
+        cum_completed_trajs, new_completed_trajs: trajectories that ended, in all and since the last
+            row.
+        last_update_counter, last_logged_itr: updates and iteration at the last row.
+        recent_return: mean return of the trajectories that the last row describes.
+    """
+
+    itr: int = -1
+    owes_evaluation: bool = False
+    opt_infos: dict[str, list[Any]] = field(default_factory=dict)
+    traj_infos: deque[Any] = field(default_factory=deque)
+    start_time: float = field(default_factory=time.monotonic)
+    last_time: float = field(default_factory=time.monotonic)
+    cum_eval_time: float = 0.0
+    cum_completed_trajs: int = 0
+    new_completed_trajs: int = 0
+    last_update_counter: int = 0
+    last_logged_itr: int = -1
+    recent_return: float = float("nan")
+
+    @property
+    def cum_time(self) -> float:
+        """Seconds since the start of the run, without those between a stop and its resumption."""
+        return time.monotonic() - self.start_time
+
+    def begin_row(self, itr: int, updates: int) -> None:
+        """Start to count for the next row."""
+        self.last_time = time.monotonic()
+        self.last_update_counter, self.last_logged_itr = updates, itr
+        self.new_completed_trajs = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the statistics; a checkpoint has ``itr`` and ``owes_evaluation`` beside them."""
+        return {
+            "opt_infos": {name: list(values) for name, values in self.opt_infos.items()},
+            "traj_infos": to_plain(self.traj_infos),
+            "cum_time": self.cum_time,
+            "time_since_row": time.monotonic() - self.last_time,
+            **{name: getattr(self, name) for name in SAVED_AS_THEY_ARE},
+        }
+
+    def load(self, saved: dict[str, Any]) -> None:
+        """Load what ``to_dict`` returned."""
+        self.opt_infos = {name: list(values) for name, values in saved["opt_infos"].items()}
+        self.traj_infos.extend(from_plain(saved["traj_infos"]))
+        now = time.monotonic()
+        self.start_time, self.last_time = now - saved["cum_time"], now - saved["time_since_row"]
+        for name in SAVED_AS_THEY_ARE:
+            setattr(self, name, saved[name])
+
+
+def to_plain(traj_infos: Iterable[Any]) -> list[dict[str, Any]]:
+    """Return statistics of trajectories as plain dictionaries."""
+    return [{k: v for k, v in info.items() if not k.startswith("_")} for info in traj_infos]
+
+
+def from_plain(dictionaries: Iterable[dict[str, Any]]) -> list[AttrDict]:
+    """Return statistics of trajectories as runners keep them."""
+    return [AttrDict(**d) for d in dictionaries]
+
+
+def random_state() -> dict[str, Any]:
+    """Return the states of the global generators of random, numpy and torch."""
+    version, internal, gauss = random.getstate()
+    name, keys, pos, has_gauss, cached = np.random.get_state()
+    state = {
+        "python": [version, list(internal), gauss],
+        "numpy": [name, np.asarray(keys), int(pos), int(has_gauss), float(cached)],
+        "torch": torch.get_rng_state(),
+    }
+    if torch.cuda.is_available():
+        state["cuda"] = torch.cuda.get_rng_state_all()
+    return state
+
+
+def set_random_state(state: dict[str, Any]) -> None:
+    """Set the global generators to what ``random_state`` returned."""
+    version, internal, gauss = state["python"]
+    random.setstate((version, tuple(internal), gauss))
+    np.random.set_state(tuple(state["numpy"]))
+    torch.set_rng_state(state["torch"].cpu())
+    if "cuda" in state and torch.cuda.is_available():
+        torch.cuda.set_rng_state_all(state["cuda"])
