@@ -346,6 +346,42 @@ class MinibatchRlBase(BaseRunner):
         if self._cpus_before is not None:  # another run may follow, with another share
             pin(self._cpus_before)
 
+    # Evaluation.
+
+    def evaluate_agent(self, itr: int) -> tuple[list[Any], float]:
+        """Evaluate; return (trajectories, seconds it took)."""
+        if self.pbar is not None:
+            self.pbar.stop()
+            self.pbar = ProgBarCounter(self.log_interval_itrs)
+        started = time.monotonic()
+        traj_infos: list[Any] = []
+        if itr >= self.min_itr_learn - 1 or itr <= 0:
+            self.agent.eval_mode(max(itr, 0))
+            traj_infos = self.sampler.evaluate_agent(max(itr, 0))
+            if not traj_infos and not self._signals.has_come():
+                logger.log("WARNING: no evaluation episode ended; raise eval_max_steps.")
+        return traj_infos, time.monotonic() - started
+
+    def begin_evaluation(self) -> None:
+        """Keep the state that the evaluation changes, for a checkpoint in the middle of it."""
+        self.begun = True
+        if self.checkpoint_place() is not None:
+            self.before_evaluation = self._changed_by_evaluation()
+
+    def end_evaluation(self, eval_time: float) -> bool:
+        """Leave an evaluation's seconds out of the speed of training.
+
+        Returns:
+            whether the evaluation is complete: no signal has interrupted it.
+        """
+        self._training_since += eval_time
+        self.state.owes_evaluation = self._signals.has_come()
+        if self.state.owes_evaluation:
+            self.state.last_time += eval_time
+            return False
+        self.before_evaluation = None
+        return True
+
     # Snapshots and checkpoints.
 
     def get_itr_snapshot(self, itr: int) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from rlpyt.runners.distributed import join_store, serve_store, torchrun_store
-from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
+from rlpyt.runners.hooks import EvalHook, Hook, ProgressBar
 from rlpyt.runners.rank_failures import Failure
 from rlpyt.runners.rank_processes import RankProcesses
 from rlpyt.runners.ranked import Ranked
@@ -18,7 +18,7 @@ from rlpyt.runners.run_state import to_plain
 from rlpyt.samplers.layout import check_n_processes, decoded
 from rlpyt.utils import torchrun
 from rlpyt.utils.checkpoint import CheckpointError, load_checkpoint
-from rlpyt.utils.checks import check_range
+from rlpyt.utils.checks import check_range, whole_number
 from rlpyt.utils.launching.machine import n_granted_cpus
 from rlpyt.utils.logging import logger
 from rlpyt.utils.seed import make_seed
@@ -48,6 +48,8 @@ class SyncRlMixin(Ranked):
         ValueError, TypeError: an argument is out of range, or ``affinity`` something else.
     """
 
+    WorkerCls: Any  # the runner of the other ranks
+
     def __init__(
         self,
         *args: Any,
@@ -70,11 +72,6 @@ class SyncRlMixin(Ranked):
             check_n_processes("ranks", self.world_size, "ranks")
         self._processes: RankProcesses | None = None
         self._store: Any = None  # if it is this process that keeps it
-
-    @property
-    def WorkerCls(self) -> Any:
-        """What the other ranks run."""
-        raise NotImplementedError(f"{type(self).__name__} must say what its WorkerCls is.")
 
     def train(self) -> None:
         """Run from start to end, with all ranks.
@@ -183,32 +180,6 @@ class SyncRlMixin(Ranked):
             self.resume_from = place
 
 
-class SyncRl(SyncRlMixin, MinibatchRl):
-    """Training in several ranks, with statistics of the trajectories of all of them.
-
-        ranks = [dict(cuda_idx=0), dict(cuda_idx=1)]
-        SyncRl(algo=algo, agent=agent, sampler=sampler, n_steps=1e6, affinity=ranks)
-
-    Args:
-        log_traj_window: how many of the last trajectories a row describes.
-        **kwargs: see ``SyncRlMixin`` and ``MinibatchRlBase``.
-    """
-
-    @property
-    def WorkerCls(self) -> Any:
-        """What the other ranks run."""
-        return SyncWorker
-
-
-class SyncRlEval(SyncRlMixin, MinibatchRlEval):
-    """Training in several ranks, with evaluation in rank 0, for which the others wait."""
-
-    @property
-    def WorkerCls(self) -> Any:
-        """What the other ranks run."""
-        return SyncWorkerEval
-
-
 class SyncWorkerMixin(Ranked):
     """Makes a runner one of ranks 1, 2, ...: it trains in step, and writes nothing.
 
@@ -268,12 +239,41 @@ class SyncWorkerMixin(Ranked):
         return [], 0.0
 
 
-class SyncWorker(SyncWorkerMixin, MinibatchRl):
+class SyncWorker(SyncWorkerMixin):
     """Another rank of ``SyncRl``."""
 
 
-class SyncWorkerEval(SyncWorkerMixin, MinibatchRlEval):
+class SyncWorkerEval(SyncWorkerMixin):
     """Another rank of ``SyncRlEval``."""
+
+
+class SyncRl(SyncRlMixin):
+    """Training in several ranks, with statistics of the trajectories of all of them.
+
+        ranks = [dict(cuda_idx=0), dict(cuda_idx=1)]
+        SyncRl(algo=algo, agent=agent, sampler=sampler, n_steps=1e6, affinity=ranks)
+
+    Args:
+        log_traj_window: number of last trajectories that a row describes.
+        **kwargs: see ``SyncRlMixin`` and ``MinibatchRlBase``.
+    """
+
+    WorkerCls = SyncWorker
+
+    def __init__(self, log_traj_window: int = 100, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.log_traj_window = whole_number("log_traj_window", log_traj_window, 1)
+
+
+class SyncRlEval(SyncRlMixin):
+    """Training in several ranks, with evaluation in rank 0, for which the others wait."""
+
+    WorkerCls = SyncWorkerEval
+    _eval = True
+
+    def own_hooks(self) -> list[Hook]:
+        """Return the hooks that evaluate, log and show progress."""
+        return [ProgressBar(), EvalHook()]
 
 
 def ranks_affinities(affinity: Any, sampler: Any) -> list[Any]:
