@@ -1,7 +1,7 @@
-"""The agent: chooses actions in the sampler, gives values to the algorithm, owns the model."""
+"""The agent owns the model, chooses actions in the sampler and evaluates it for the algorithm."""
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -9,9 +9,11 @@ import torch
 
 from rlpyt.agents.building import build_model
 from rlpyt.agents.memory import RecurrentMemory
+from rlpyt.agents.spaces import SPACE_ARGUMENTS
 from rlpyt.agents.weights import SharedWeights, WeightMailbox
 from rlpyt.models.observation import check_normalized
-from rlpyt.models.utils import bare, strip_ddp_state_dict
+from rlpyt.models.utils import bare, keeps_statistics, strip_ddp_state_dict
+from rlpyt.utils.buffer import buffer_func, buffer_method, buffer_to
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.completion import warn_of_lost_state
 from rlpyt.utils.launching.machine import check_gpu
@@ -22,42 +24,61 @@ AgentInputsRnn = namedarraytuple(
 )
 AgentStep = namedarraytuple("AgentStep", ["action", "agent_info"])
 
+# (observation, noise) -> (action, all leaves of agent_info but the last, the last), numpy [B, ...]
+FastPolicy = Callable[[Any, Any], tuple[Any, tuple[Any, ...], Any]]
+
 
 class BaseAgent:
     """Base of all agents.
 
-    Construction only remembers the arguments, so an agent pickles until ``initialize`` builds
-    the model; workers receive the agent as constructed, initialize their own copy and bind it to
-    the master's parameters (``SharedWeights``). Subclasses implement ``step`` and ``__call__``,
-    and ``value`` for algorithms that bootstrap.
+    Construction only stores the arguments, so an agent pickles until ``initialize`` builds the
+    model. Workers receive the agent as constructed, initialize their own copy and bind it to the
+    master's parameters (``SharedWeights``).
+
+    A subclass either implements ``step`` and ``__call__`` (and ``value`` for algorithms that
+    bootstrap), or takes ``step`` from here and implements ``choose``, which turns the model's
+    outputs into actions. What distinguishes ready agents is declared by class attributes.
 
     Args:
-        ModelCls: class of the model, a ``torch.nn.Module``.
-        model_kwargs: its keyword arguments, beside those from ``make_env_to_model_kwargs``.
+        ModelCls: class of the model, a ``torch.nn.Module``; ``None``: the class attribute.
+        model_kwargs: its keyword arguments, in addition to ``make_env_to_model_kwargs``.
         initial_model_state_dict: parameter values to start from.
+        fast_acting: act in numpy where model and distribution allow it (MLPs on the CPU): the same
+            actions from the same noise, several times faster for small batches.
 
     Attributes:
-        settings: numbers that the master may change during a run and that workers act by, arrays
-            by name; written in place. They lie in shared memory beside the parameters.
-        group: which group of environments the agent acts for, see ``attend``.
-        rows: the rows of the next ``step`` or ``value``, as indices into the environments that
+        memory: recurrent states while acting; only of recurrent agents that implement ``choose`` or
+            derive from ``RecurrentAgentMixin``.
+        settings: arrays by name that the master may change during a run and that workers act by,
+            such as the schedule of epsilon. Written in place; they lie in shared memory.
+        group: index of the group of environments that the agent acts for, see ``attend``.
+        rows: rows of the next ``step`` or ``value``, as indices into the environments that
             ``collector_initialize`` named, where a sampler acts in tiles; ``None``: the group's.
+        observation_only: True if no model reads the previous action and reward.
     """
 
-    recurrent = False
+    ModelCls: Any = None
+    space_arguments: tuple[str, ...] = ()  # arguments of the model, keys of SPACE_ARGUMENTS
+    AgentInfo: Any = None  # record of what ``choose`` returns beside the action
+    AgentInfoRnn: Any = None  # the same of a recurrent agent, ``prev_rnn_state`` last
+    recurrent = False  # whether the model takes a recurrent state last and returns the next one
     alternating = False
-    family = "rlpyt.agents.pg"  # where there are ready ones
-    deterministic = False  # in evaluation, take the likeliest action instead of sampling one
+    family = "rlpyt.agents.pg"  # package of ready agents, for error messages
+    deterministic = False  # in evaluation, take the most likely action instead of sampling
+    memory: RecurrentMemory
 
     def __init__(
         self,
         ModelCls: Any = None,
         model_kwargs: dict[str, Any] | None = None,
         initial_model_state_dict: dict[str, Any] | None = None,
+        fast_acting: bool = True,
     ) -> None:
-        self.ModelCls = ModelCls
+        if ModelCls is not None:
+            self.ModelCls = ModelCls
         self.model_kwargs = dict(model_kwargs or {})
         self.initial_model_state_dict = initial_model_state_dict
+        self.fast_acting = fast_acting
         self.model: Any = None
         self.shared_model: Any = None
         self.shared_weights: SharedWeights | None = None
@@ -65,28 +86,49 @@ class BaseAgent:
         self.device = torch.device("cpu")
         self.env_spaces: Any = None
         self.env_model_kwargs: dict[str, Any] = {}
+        self.observation_only = False
         self.settings: dict[str, np.ndarray[Any, Any]] = {}
         self.group = 0
         self.rows: tuple[int, ...] | None = None
+        # An agent with a ``step`` of its own may also keep its recurrent state by itself.
+        uses_choose = type(self).choose is not BaseAgent.choose
+        self._has_memory = self.recurrent and (uses_choose or isinstance(self, RecurrentAgentMixin))
+        if self._has_memory:
+            self.memory = RecurrentMemory()
+        self._rnn_state: Any = None  # of a recurrent agent without memory
         self.mailbox: WeightMailbox | None = None
-        self._version = -1  # of what was taken out of it last
-        self.policy_updates = 0  # that those parameters have had
+        self._version = -1  # of the parameters last taken from the mailbox
+        self.policy_updates = 0  # gradient steps that those parameters have had
         self._mode: str | None = None
         self._modules: tuple[Any, list[Any]] = (None, [])  # the model, all its modules
 
-    # What subclasses implement.
+    # Hooks of subclasses.
 
     def __call__(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
-        """Run the model on training data [T, B] or [B]; what is returned, the algorithm knows."""
+        """Evaluate the model on training data [T, B] or [B], in the form the algorithm expects."""
         raise NotImplementedError(f"{type(self).__name__} must implement __call__.")
 
-    def step(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
-        """Choose actions for [B] environments; returns ``AgentStep(action, agent_info)``."""
+    def choose(self, outputs: tuple[Any, ...], sample: Callable[[Any], Any]) -> tuple[Any, Any]:
+        """Choose actions, given what the model returned.
+
+        Written for tensors and numpy arrays alike, so that it serves acting in numpy as well.
+
+        Args:
+            outputs: the model's outputs [B, ...], without the recurrent state.
+            sample: draws actions from the distribution's parameters.
+
+        Returns:
+            actions [B, ...], and a tuple of what is recorded, the fields of ``AgentInfo``.
+        """
         raise NotImplementedError(f"{type(self).__name__} must implement step.")
 
     def make_env_to_model_kwargs(self, env_spaces: Any) -> dict[str, Any]:
-        """Arguments of the model that depend on the environment's spaces."""
-        return {}
+        """Return the model's arguments that follow from the spaces; see ``space_arguments``."""
+        return {name: SPACE_ARGUMENTS[name](env_spaces) for name in self.space_arguments}
+
+    def action_input(self, prev_action: Any) -> Any:
+        """Return the previous action in the form that the model reads."""
+        return prev_action
 
     # Life cycle.
 
@@ -96,21 +138,21 @@ class BaseAgent:
         Args:
             env_spaces: ``EnvSpaces(observation, action)``.
             share_memory: put the parameters into shared memory, for workers to act with.
-            **kwargs: ``global_B`` and ``env_ranks``, for agents that treat environments apart.
+            **kwargs: ``global_B`` and ``env_ranks``, for agents with settings per environment.
 
         Raises:
-            ValueError: no ModelCls was given, or the model normalizes observations that are no
-                real numbers.
+            ValueError: there is no ModelCls, or the model normalizes observations that are not
+                floating point.
         """
         if self.ModelCls is None:
             raise ValueError(
-                f"{type(self).__name__} has no ModelCls: pass one, or use an agent that brings "
-                f"its model ({self.family}.vector for plain vectors, {self.family}.atari)."
+                f"{type(self).__name__} has no ModelCls. Pass one, or use an agent with a default "
+                f"model ({self.family}.vector for vectors, {self.family}.atari for images)."
             )
         self.env_spaces = env_spaces
         self.env_model_kwargs = self.make_env_to_model_kwargs(env_spaces)
         self.model = self._build_model()
-        check_normalized(self._parts(), env_spaces.observation)
+        self._inspect_models()
         if self.initial_model_state_dict is not None:
             self._load_initial_state(self.initial_model_state_dict)
         if share_memory:
@@ -122,8 +164,14 @@ class BaseAgent:
         return build_model(self.ModelCls, "model_kwargs", **kwargs)  # type: ignore[no-any-return]
 
     def _parts(self) -> list[Any]:
-        """The models that read observations."""
+        """Return the models that read observations."""
         return [bare(self.model)]
+
+    def _inspect_models(self) -> None:
+        """Check what the models do with observations, and whether they read anything else."""
+        parts = self._parts()
+        check_normalized(parts, self.env_spaces.observation)
+        self.observation_only = all(getattr(part, "observation_only", False) for part in parts)
 
     def _load_initial_state(self, state_dict: dict[str, Any]) -> None:
         self.model.load_state_dict(state_dict)
@@ -135,10 +183,10 @@ class BaseAgent:
         self.settings = weights.settings
 
     def to_device(self, cuda_idx: int | None = None) -> None:
-        """Move the model to a CUDA device; a shared model stays, and a copy of it moves.
+        """Move the model to a CUDA device. Of a shared model, a copy is moved.
 
         Raises:
-            ValueError: no such device.
+            ValueError: there is no such device.
         """
         if cuda_idx is None:
             return
@@ -150,9 +198,9 @@ class BaseAgent:
         self.model.to(self.device)
 
     def data_parallel(self) -> None:
-        """Average gradients over processes: wrap the model for ``torch.distributed``.
+        """Wrap the model for ``torch.distributed``, which averages gradients over processes.
 
-        All processes begin with the parameters of the first, in target networks, too.
+        All processes start with the parameters of the first one, also in target networks.
         """
         self.model = self._wrapped(self.model)
         for target in self.target_networks():
@@ -160,7 +208,7 @@ class BaseAgent:
                 torch.distributed.broadcast(tensor, 0)
 
     def end_data_parallel(self) -> None:
-        """Undo ``data_parallel``; networks keep what they have learnt."""
+        """Undo ``data_parallel``; networks keep their parameters."""
         for name, network in list(vars(self).items()):
             setattr(self, name, bare(network))
 
@@ -172,106 +220,242 @@ class BaseAgent:
         return cls(network, device_ids=ids, **{buffers: False})
 
     def target_networks(self) -> list[Any]:
-        """Networks that follow others, and that no optimizer trains."""
+        """Return the networks that follow others and are not trained by an optimizer."""
         return []
 
     def async_cpu(self, share_memory: bool = True) -> None:
-        """Called in an asynchronous sampler once the agent has its own model there."""
+        """Hook: called in an asynchronous sampler once the agent has its own model there."""
 
     def collector_initialize(self, global_B: int = 1, env_ranks: Any = None) -> None:
-        """Called in each process that acts, with the global ranks of its environments."""
+        """Hook: called in each process that acts, with the global ranks of its environments."""
+
+    # Parameters for other processes.
 
     def sync_shared_memory(self) -> None:
-        """Give the master's parameter values to the workers; free where the model is shared."""
+        """Publish the master's parameters to the workers; free where the model is shared."""
         if self.shared_weights is not None and bare(self.model) is not self.shared_model:
             self.shared_weights.publish(bare(self.model))
 
     def open_mailbox(self) -> WeightMailbox:
-        """For asynchronous samplers, which act with models of their own: where those get news."""
+        """Create the mailbox through which asynchronous samplers get new parameters."""
         self.mailbox = WeightMailbox(bare(self.model), self.settings)
         return self.mailbox
 
     def send_shared_memory(self) -> None:
-        """Let asynchronous samplers have the parameters."""
+        """Publish the parameters to asynchronous samplers."""
         if self.mailbox is None:
             self.sync_shared_memory()
         else:
             self.mailbox.put(bare(self.model), self.settings)
 
     def recv_shared_memory(self) -> None:
-        """In an asynchronous sampler: act by the newest parameters from now on."""
+        """Load the newest parameters; called in an asynchronous sampler."""
         if self.mailbox is not None:
             taken = self.mailbox.take(self.model, self.settings, self._version)
             self._version, self.policy_updates = taken
 
-    # Acting: memory, modes, noise.
+    # Evaluating the model.
 
-    def reset(self) -> None:
-        """Forget the recurrent state, if there is one."""
+    def _inputs(self, observation: Any, prev_action: Any, prev_reward: Any) -> tuple[Any, ...]:
+        """Return the model's inputs on its device."""
+        if not self.observation_only:
+            prev_action = self.action_input(prev_action)
+        inputs = (observation, prev_action, prev_reward)
+        return inputs if self.device.type == "cpu" else buffer_to(inputs, self.device)
 
-    def reset_one(self, idx: int) -> None:
-        """Forget the recurrent state of one environment."""
+    def _run(self, model: Any, inputs: tuple[Any, ...], rnn_state: Any = None) -> tuple[Any, Any]:
+        """Return a model's outputs as a tuple, and its next recurrent state (None without one)."""
+        if self.recurrent:
+            # One restored from a checkpoint may be on another device.
+            *outputs, rnn_state = model(*inputs, buffer_to(rnn_state, self.device))
+            return tuple(outputs), rnn_state
+        output = model(*inputs)
+        return (tuple(output) if isinstance(output, tuple | list) else (output,)), None
 
-    def attend(self, group: int) -> None:
-        """From now on, act for this group of environments.
+    # Acting.
 
-        The environments of one process form groups of equal size, group g of n rows the rows g * n
-        to (g + 1) * n of those that ``collector_initialize`` named. Most agents have one, group 0.
+    @torch.no_grad()
+    def step(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
+        """Choose actions for [B] environments.
+
+        Returns:
+            ``AgentStep(action, agent_info)`` on the CPU. Recurrent agents record the state before
+            the step, leaves [B, N, H], and keep the state after it.
         """
-        self.group = group
+        inputs = self._inputs(observation, prev_action, prev_reward)
+        B = len(prev_reward) if prev_reward.dim() else None
+        self._begin_step(B)
+        outputs, rnn_state = self._run(self.model, inputs, self.prev_rnn_state)
+        action, parts = self.choose(outputs, self._sample)
+        if self.recurrent:
+            agent_info = self.AgentInfoRnn(*parts, self._exchange_state(rnn_state, B))
+        else:
+            agent_info = self.AgentInfo(*parts)
+        if self.device.type != "cpu":
+            action, agent_info = buffer_to((action, agent_info), "cpu")
+        return AgentStep(action, agent_info)
 
-    def toggle_alt(self) -> None:
-        """Kept for rlpyt's alternating agents; ``attend`` does it here."""
+    def _begin_step(self, B: int | None) -> None:
+        """Hook: called before each step of B environments, or one without batch dimension."""
+
+    def _sample(self, dist_info: Any) -> Any:
+        """Draw actions; the most likely ones in deterministic evaluation."""
+        if self._takes_mode():
+            return self.distribution.mode(dist_info)
+        return self.distribution.sample(dist_info)
+
+    def _takes_mode(self) -> bool:
+        return self.deterministic and self._mode == "eval"
+
+    def _exchange_state(self, rnn_state: Any, B: int | None) -> Any:
+        """Keep the next recurrent state, and return the one before as it is recorded."""
+        before = buffer_to(self.prev_rnn_state, self.device)
+        if before is None:
+            before = buffer_func(rnn_state, torch.zeros_like)
+        self.advance_rnn_state(rnn_state)
+        # [N, B, H] -> [B, N, H], to be recorded row by row
+        return before if B is None else buffer_method(before, "transpose", 0, 1)
+
+    def fast_policy(self) -> FastPolicy | None:
+        """Return a numpy function that acts as ``step`` does; ``None`` if there is none.
+
+        There is one for a model with ``numpy_forward`` and a distribution with ``draw``, if the
+        class has not replaced ``step`` and what it calls. Parameters are those of now: ask again
+        before each batch.
+        """
+        cls = type(self)
+        plain = all(getattr(cls, f) is getattr(BaseAgent, f) for f in ("step", "_inputs", "_run"))
+        if not (plain and self.fast_acting) or self.recurrent or self.device.type != "cpu":
+            return None
+        draw = self._numpy_draw() if can_draw(self.distribution) else None
+        forward = None if draw is None else numpy_forward(self.model)
+        if draw is None or forward is None:
+            return None
+        choose = self.choose
+
+        def policy(observation: Any, noise: Any) -> tuple[Any, tuple[Any, ...], Any]:
+            action, parts = choose(forward(observation), lambda dist_info: draw(dist_info, noise))
+            *first, last = _leaves(parts)
+            return action, tuple(first), last
+
+        return policy
+
+    def _numpy_draw(self) -> Callable[[Any, Any], Any] | None:
+        """Return a function (parameters, noise) -> actions over numpy arrays, or ``None``."""
+        return None if self._takes_mode() else self.distribution.draw  # type: ignore[no-any-return]
 
     def set_noise(self, noise: torch.Tensor | None) -> None:
-        """Give the randomness of the next ``step``; see ``Distribution.set_noise``."""
+        """Set the randomness of the next ``step``; see ``Distribution.set_noise``."""
         if self.distribution is not None and hasattr(self.distribution, "set_noise"):
             self.distribution.set_noise(noise)
 
     @property
     def noise_spec(self) -> Any:
-        """What one environment step consumes of randomness, or ``None``: torch's generator."""
+        """Random numbers that one environment's step takes; ``None``: from torch's generator."""
         return getattr(self.distribution, "noise_spec", None)
 
-    def fast_policy(self) -> Any:
-        """A numpy function that acts as ``step`` does, or ``None``; see ``agents.pg.agent``."""
-        return None
+    def update_obs_rms(self, observation: Any) -> None:
+        """Update the models' running observation statistics, if they keep any, with a batch."""
+        for part in self._parts():  # which share their statistics
+            if keeps_statistics(part):
+                part.update_obs_rms(observation)
+                return
+
+    @property
+    def keeps_statistics(self) -> bool:
+        """True if ``update_obs_rms`` has an effect."""
+        method = getattr(self.update_obs_rms, "__func__", None)
+        return method is not BaseAgent.update_obs_rms or any(map(keeps_statistics, self._parts()))
+
+    # Recurrent memory; without effect in agents that have none.
+
+    @property
+    def prev_rnn_state(self) -> Any:
+        """The state that the next step starts from, leaves [N, B, H]; ``None`` means zeros."""
+        return self.memory.state if self._has_memory else self._rnn_state
+
+    @prev_rnn_state.setter
+    def prev_rnn_state(self, state: Any) -> None:
+        if self._has_memory:
+            self.memory.advance(state)
+        else:
+            self._rnn_state = state
+
+    def advance_rnn_state(self, new_rnn_state: Any) -> None:
+        """Keep the model's new state, leaves [N, B, H], for the next step."""
+        self.prev_rnn_state = new_rnn_state
+
+    def reset(self) -> None:
+        """Clear the recurrent state of all environments of the group."""
+        if self._has_memory:
+            self.memory.clear()
+
+    def reset_one(self, idx: int) -> None:
+        """Zero the recurrent state of environment ``idx`` of the group."""
+        if self._has_memory:
+            self.memory.reset_one(idx)
+
+    def attend(self, group: int) -> None:
+        """Act for this group of environments from now on.
+
+        The environments of one process form groups of equal size n; group g has rows g * n to
+        (g + 1) * n of those that ``collector_initialize`` named. Most agents have one, group 0.
+        """
+        self.group = group
+        if self._has_memory:
+            self.memory.attend(group=group)
+
+    def get_alt(self) -> int:
+        """Return the group that acts next."""
+        return self.group
+
+    def toggle_alt(self) -> None:
+        """Switch to the other of two groups, for samplers that alternate by themselves."""
+        if self.alternating:
+            self.attend(1 - self.group)
+
+    # Modes.
 
     def train_mode(self, itr: int) -> None:
-        """Before training in iteration ``itr``."""
+        """Prepare for training in iteration ``itr``; the recurrent state stays as it is."""
         self._set_training(True)
         self._mode = "train"
 
     def sample_mode(self, itr: int) -> None:
-        """Before sampling for iteration ``itr``."""
+        """Prepare for sampling in iteration ``itr``, with the recurrent state of sampling."""
         self._set_training(False)
         self._mode = "sample"
+        if self._has_memory:
+            self.memory.attend(mode="sample")
 
     def eval_mode(self, itr: int) -> None:
-        """Before evaluation at iteration ``itr``."""
+        """Prepare for evaluation at iteration ``itr``, with a cleared recurrent state."""
         self._set_training(False)
         self._mode = "eval"
+        if self._has_memory:
+            self.memory.clear("eval")
+            self.memory.attend(mode="eval")
 
     def set_deterministic(self, deterministic: bool, itr: int) -> None:
-        """In evaluation, take the likeliest action or draw one; for those who play by hand.
+        """In evaluation, take the most likely action or sample; for interactive use.
 
-        Agents that samplers evaluate without noise in any case draw as in sampling at ``itr``.
+        Agents that samplers always evaluate without noise sample as in training at ``itr``.
         """
         self.deterministic = deterministic
 
     def _set_training(self, training: bool) -> None:
-        """As ``model.train(training)``, which checks so much that small networks feel it.
+        """Do what ``model.train(training)`` does, without its checks.
 
-        It took a tenth of deep Q-learning's time on CartPole.
+        They took a tenth of deep Q-learning's time on CartPole.
         """
-        if self.model is None:  # the agent acts without a torch model
+        if self.model is None:  # of an agent without a network
             return
         model, (known, modules) = bare(self.model), self._modules
         if known is not model:
             modules = [*model.modules()]
             own = (type(m).train is torch.nn.Module.train for m in modules)
             if not all(own) or any("training" not in m.__dict__ for m in modules):
-                modules = []  # a user's module has something of its own to do
+                modules = []  # a user's module overrides ``train``
             self._modules = (model, modules)
         if not modules:
             model.train(training)
@@ -281,82 +465,65 @@ class BaseAgent:
     # Parameters.
 
     def parameters(self) -> Iterator[torch.nn.Parameter]:
-        """What the optimizer trains."""
+        """Return the parameters that the optimizer trains."""
         return iter(self.model.parameters())
 
     def state_dict(self) -> dict[str, Any]:
-        """Model parameters, named as outside ``DistributedDataParallel``."""
+        """Return the model's parameters, named as without ``DistributedDataParallel``."""
         if self.model is None:
             warn_of_lost_state(self, "A resumed run has the agent as it was constructed.")
             return {}
         return dict(strip_ddp_state_dict(self.model.state_dict()))
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load what ``state_dict`` gave."""
+        """Load a state from ``state_dict``."""
         if self.model is not None:
             bare(self.model).load_state_dict(state_dict)
 
 
-class RecurrentAgentMixin:
-    """Gives an agent a recurrent memory: ``class MyLstmAgent(RecurrentAgentMixin, MyAgent)``.
+def can_draw(distribution: Any) -> bool:
+    """Return True if the class that defines ``sample`` also defines the pure ``draw``.
 
-    The agent's ``step`` reads ``self.prev_rnn_state`` and ends with
+    A user's class may override ``sample`` alone; ``draw`` then is another distribution's.
+    """
+    definer = next((c for c in type(distribution).__mro__ if "sample" in vars(c)), object)
+    return "draw" in vars(definer)
+
+
+def numpy_forward(model: Any) -> Any:
+    """Return the model's forward pass as a numpy function with its parameters of now, or None."""
+    make = getattr(bare(model), "numpy_forward", None)
+    if make is None:
+        return None
+    try:
+        return make(live=False)
+    except TypeError:  # a user's model, always live
+        return make()
+
+
+def _leaves(parts: Any) -> Iterator[Any]:
+    """Iterate over the fields of the records among ``parts``, and the other parts themselves."""
+    for part in parts:
+        if isinstance(part, tuple):
+            yield from part
+        else:
+            yield part
+
+
+# rlpyt's mixins, for ``class MyLstmAgent(RecurrentAgentMixin, MyAgent)``; BaseAgent does the work.
+
+
+class RecurrentAgentMixin(BaseAgent):
+    """Gives an agent a recurrent memory.
+
+    An agent with a ``step`` of its own reads ``self.prev_rnn_state`` in it and ends with
     ``self.advance_rnn_state(new_state)``, leaves [N, B, H].
     """
 
     recurrent = True
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.memory = RecurrentMemory()
-
-    @property
-    def prev_rnn_state(self) -> Any:
-        """The state that the next step starts from; ``None`` means zeros."""
-        return self.memory.state
-
-    def advance_rnn_state(self, new_rnn_state: Any) -> None:
-        """Keep the model's new state for the next step."""
-        self.memory.advance(new_rnn_state)
-
-    def reset(self) -> None:
-        """Forget the state of all environments attended to."""
-        self.memory.clear()
-
-    def reset_one(self, idx: int) -> None:
-        """Zero the state of environment ``idx``."""
-        self.memory.reset_one(idx)
-
-    def attend(self, group: int) -> None:
-        """From now on, act for this group of environments."""
-        super().attend(group)  # type: ignore[misc]
-        self.memory.attend(group=group)
-
-    def train_mode(self, itr: int) -> None:
-        """Training leaves the sampling state alone."""
-        super().train_mode(itr)  # type: ignore[misc]
-
-    def sample_mode(self, itr: int) -> None:
-        """Go on from the last sampling state."""
-        super().sample_mode(itr)  # type: ignore[misc]
-        self.memory.attend(mode="sample")
-
-    def eval_mode(self, itr: int) -> None:
-        """Start from a cleared state; the sampling state is kept."""
-        super().eval_mode(itr)  # type: ignore[misc]
-        self.memory.clear("eval")
-        self.memory.attend(mode="eval")
-
 
 class AlternatingRecurrentAgentMixin(RecurrentAgentMixin):
-    """As ``RecurrentAgentMixin``; alternating samplers say which group acts through ``attend``."""
+    """Gives an agent a recurrent memory, for alternating samplers."""
 
     alternating = True
-
-    def get_alt(self) -> int:
-        """The group that acts next."""
-        return self.memory.group
-
-    def toggle_alt(self) -> None:
-        """Attend to the other of two groups, for samplers that alternate by themselves."""
-        self.attend(1 - self.memory.group)

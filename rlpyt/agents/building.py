@@ -1,4 +1,4 @@
-"""Models from classes and arguments that people give."""
+"""Building models from classes and arguments that users pass."""
 
 import inspect
 import re
@@ -10,15 +10,15 @@ UNKNOWN = re.compile(r"unexpected keyword argument '(\w+)'")
 
 
 def build_model(ModelCls: Any, named: str, **kwargs: Any) -> Any:
-    """A model.
+    """Build a model.
 
     Args:
         ModelCls: its class.
-        named: what its further arguments are called where people give them: "model_kwargs".
-        **kwargs: all of its arguments.
+        named: name of the argument by which users pass the model's arguments: "model_kwargs".
+        **kwargs: all arguments of the model.
 
     Raises:
-        TypeError: it does not take one of them; the message says which it takes.
+        TypeError: the class does not take one of the arguments.
     """
     try:
         return ModelCls(**kwargs)
@@ -33,7 +33,7 @@ def build_model(ModelCls: Any, named: str, **kwargs: Any) -> Any:
 
 
 def named_arguments(cls: Any) -> list[str]:
-    """Names of the arguments that a class spells out, and its parents as far as it passes on."""
+    """Return the names of a class's arguments, including those it passes on to its parents."""
     inits = [p.__init__ for p in getattr(cls, "__mro__", ()) if "__init__" in vars(p)]
     names: set[str] = set()
     for init in inits or [cls]:
@@ -45,17 +45,17 @@ def named_arguments(cls: Any) -> list[str]:
 
 
 def as_arguments(given: Any, named: str) -> dict[str, Any]:
-    """A model's further arguments as a dictionary of its own.
+    """Return a copy of a model's arguments, {} for None.
 
     Raises:
-        TypeError: what was given is no dictionary.
+        TypeError: ``given`` is not a dictionary.
     """
     if given is not None and not isinstance(given, Mapping):
-        raise TypeError(f"{named}={given!r} must be a dictionary of the model's arguments.")
+        raise TypeError(f"{named} must be a dictionary of the model's arguments, got {given!r}.")
     return dict(given or {})
 
 
 def with_default_sizes(ModelCls: Any, given: Mapping[str, Any], sizes: Any) -> dict[str, Any]:
-    """Arguments with ``hidden_sizes``, where the model takes them and they are not among these."""
+    """Return the arguments, with ``hidden_sizes`` if the model takes them and none are given."""
     default = {"hidden_sizes": sizes} if "hidden_sizes" in named_arguments(ModelCls) else {}
     return {**default, **given}

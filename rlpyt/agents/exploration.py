@@ -1,4 +1,4 @@
-"""How much to explore: schedules over iterations, spreads over environments."""
+"""Amounts of exploration: schedules over iterations, spreads over environments."""
 
 from typing import Any
 
@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 
 def ramp(itr: int, begin: float, end: float) -> float:
-    """Progress from 0 at ``begin`` to 1 at ``end``, linear between, constant before and after.
+    """Return progress from 0 at ``begin`` to 1 at ``end``, linear between, constant outside.
 
-    A ramp without length (``end`` not after ``begin``) is a step right after ``begin``.
+    If ``end`` is not after ``begin``, progress is a step right after ``begin``.
     """
     if end <= begin:
         return float(itr > begin)
@@ -17,19 +17,21 @@ def ramp(itr: int, begin: float, end: float) -> float:
 
 
 def annealed(itr: int, begin: float, end: float, first: Any, last: Any) -> Any:
-    """From ``first`` at iteration ``begin`` to ``last`` at ``end``, linearly; numbers or arrays."""
+    """Interpolate from ``first`` at iteration ``begin`` to ``last`` at ``end``, also arrays."""
     progress = ramp(itr, begin, end)
     return progress * last + (1 - progress) * first
 
 
 def log_spaced(low: float, high: float, n: int) -> NDArray[np.float64]:
-    """n numbers from ``low`` to ``high``, evenly spaced in their logarithm; n = 1: ``low``.
+    """Return n numbers from ``low`` to ``high``, evenly spaced in the logarithm; n = 1: ``low``.
 
-    Environments that differ so in their epsilon cover all scales (Horgan et al. 2018, Ape-X).
+    Epsilons spaced like this cover all scales of exploration (Horgan et al. 2018, Ape-X).
 
     Raises:
-        ValueError: not 0 < low <= high.
+        ValueError: 0 < low <= high does not hold.
     """
     if not 0 < low <= high:
-        raise ValueError(f"log-spaced values need 0 < low <= high, got low={low} and high={high}.")
+        raise ValueError(
+            f"low and high must satisfy 0 < low <= high, got low={low} and high={high}."
+        )
     return np.geomspace(low, high, n)

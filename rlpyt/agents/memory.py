@@ -1,4 +1,4 @@
-"""Recurrent state while acting: one per mode and per group of environments."""
+"""Recurrent states while acting, one per mode and group of environments."""
 
 from typing import Any
 
@@ -9,11 +9,11 @@ from rlpyt.utils.collections import is_namedtuple, namedarraytuple, namedarraytu
 
 
 class RecurrentMemory:
-    """Holds recurrent states [N, B, H], keyed by (mode, rows of the batch).
+    """Holds an agent's recurrent states [N, B, H], keyed by (mode, group of environments).
 
-    The agent owns it. Whoever asks the agent to act says for which rows; states of other rows
-    and of the other mode (sampling, evaluation) are out of reach meanwhile, so nothing needs to
-    be stashed or swapped.
+    One state is selected at a time. The states of other groups and of the other mode (sampling,
+    evaluation) stay untouched meanwhile. The kind of state is the model's choice: a tensor, or a
+    tuple of tensors.
     """
 
     def __init__(self) -> None:
@@ -22,49 +22,49 @@ class RecurrentMemory:
         self._group = 0
 
     def attend(self, mode: str | None = None, group: int | None = None) -> None:
-        """From now on, mean the state of this mode and group of environments."""
+        """Select the state of this mode and group of environments."""
         self._mode = self._mode if mode is None else mode
         self._group = self._group if group is None else group
 
     @property
     def group(self) -> int:
-        """The group of environments attended to."""
+        """The selected group of environments."""
         return self._group
 
     @property
     def state(self) -> Any:
-        """The state attended to, leaves [N, B, H]; ``None`` (zeros) at the start."""
+        """The selected state, leaves [N, B, H]; ``None`` (zeros) at the start."""
         return self._states.get((self._mode, self._group))
 
     def advance(self, state: Any) -> None:
-        """Replace the state attended to by the model's new one."""
+        """Replace the selected state by the model's new one."""
         if is_namedtuple(state):  # rows are then indexed through all fields at once
             state = namedarraytuple_like(state)._make(state)
         self._states[self._mode, self._group] = state
 
     def clear(self, mode: str | None = None) -> None:
-        """Forget the state attended to, or all states of one mode."""
+        """Delete the selected state, or all states of one mode."""
         if mode is None:
             self._states.pop((self._mode, self._group), None)
         else:
             self._states = {key: s for key, s in self._states.items() if key[0] != mode}
 
     def reset_one(self, idx: int) -> None:
-        """Zero the state of one environment of the group attended to."""
+        """Zero the state of one environment of the selected group."""
         state = self.state
         if state is not None:
             buffer_func(state, _zero_column, idx)
 
     def forget(self) -> None:
-        """Forget all states, of all modes and groups."""
+        """Delete the states of all modes and groups."""
         self._states = {}
 
     def state_dict(self) -> dict[str, Any]:
-        """Copies of all states, as plain trees."""
+        """Return copies of all states, as plain trees."""
         return {f"{mode}/{group}": _plain(s) for (mode, group), s in self._states.items()}
 
     def load_state_dict(self, states: dict[str, Any]) -> None:
-        """Go on from what ``state_dict`` gave."""
+        """Load a state from ``state_dict``."""
         self._states = {}
         for key, plain in states.items():
             mode, group = key.split("/")
@@ -72,7 +72,7 @@ class RecurrentMemory:
 
 
 def _plain(state: Any) -> Any:
-    """A tree of tensors as lists, with the names of its tuples."""
+    """Return a tree of tensors as nested dictionaries, with the names of its tuples."""
     if not isinstance(state, tuple):
         return None if state is None else state.clone()
     fields = list(getattr(state, "_fields", ()))

@@ -1,4 +1,4 @@
-"""An agent that knows nothing: the baseline to beat, and a source of first data."""
+"""An agent that acts at random: a baseline, and a source of initial data."""
 
 from typing import Any
 
@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rlpyt.agents.action_scale import ActionScale
 from rlpyt.agents.base import AgentStep, BaseAgent
+from rlpyt.agents.spaces import ActionScale
 from rlpyt.distributions.base import Distribution, NoiseSpec
 from rlpyt.utils.buffer import buffer_to
 from rlpyt.utils.collections import namedarraytuple
@@ -16,14 +16,14 @@ AgentInfo = namedarraytuple("AgentInfo", ["value"])
 
 
 class UniformActions(Distribution):
-    """Every action of a space is as likely as any other.
+    """Uniform distribution over the actions of a space.
 
     Args:
-        action_space: Discrete, MultiDiscrete, MultiBinary, or a box with finite bounds.
+        action_space: Discrete, MultiDiscrete, MultiBinary, or a Box with finite bounds.
 
     Raises:
-        TypeError: the space is of another kind.
-        ValueError: a component of a box has no bounds.
+        TypeError: the space is of another type.
+        ValueError: a component of a Box has no bounds.
     """
 
     def __init__(self, action_space: Any) -> None:
@@ -40,11 +40,11 @@ class UniformActions(Distribution):
 
     @property
     def dim(self) -> int:
-        """Number of discrete actions (of all together), or of components of a box."""
+        """Total number of discrete choices, or of components of a Box."""
         return self._scale.size if self._scale is not None else int(self.n.sum())  # type: ignore[union-attr]
 
-    def draw(self, lead: tuple[int, ...]) -> Tensor:
-        """Actions [*lead, ...]: int64 from 0 for discrete ones, float32 in the space's units."""
+    def sample_rows(self, lead: tuple[int, ...]) -> Tensor:
+        """Return actions [*lead, ...]: int64 if discrete, else float32 in the space's units."""
         noise = self._take_noise(lead, torch.device("cpu"))
         if self._scale is not None:
             return torch.as_tensor(self._scale.to_space(2 * noise - 1))
@@ -53,25 +53,27 @@ class UniformActions(Distribution):
 
 
 class RandomAgent(BaseAgent):
-    """Draws actions uniformly, from the same streams of noise as other agents' in any sampler.
+    """Draws actions uniformly, from the same random streams as other agents in any sampler.
 
-    It has nothing to train, and its values are zero.
+    It has no parameters, and its values are zero.
     """
 
+    ModelCls = nn.Module
+
     def __init__(self) -> None:
-        super().__init__(ModelCls=nn.Module)
+        super().__init__()
 
     def initialize(self, env_spaces: Any, share_memory: bool = False, **kwargs: Any) -> None:
-        """Look at the action space; raises as `UniformActions` does."""
+        """Build the distribution; raises what `UniformActions` does."""
         super().initialize(env_spaces, share_memory)
         self.distribution = UniformActions(env_spaces.action)
 
     @torch.no_grad()
     def step(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
-        """Draw an action for each of [B] environments."""
-        action = self.distribution.draw(tuple(prev_reward.shape))
+        """Draw actions for [B] environments."""
+        action = self.distribution.sample_rows(tuple(prev_reward.shape))
         return AgentStep(action, AgentInfo(self.value(observation, prev_action, prev_reward)))
 
     def value(self, observation: Any, prev_action: Any, prev_reward: Any) -> Tensor:
-        """Zeros [B]."""
+        """Return zeros [B]."""
         return torch.zeros_like(buffer_to(prev_reward, "cpu"), dtype=torch.float32)

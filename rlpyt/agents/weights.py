@@ -1,6 +1,6 @@
-"""Where processes meet over a model's parameters: one shared block that models are views of."""
+"""Model parameters in shared memory, for several processes."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from multiprocessing import get_context
 from typing import Any
@@ -12,18 +12,18 @@ from rlpyt.utils.shared import Arena
 
 
 class SharedWeights:
-    """The state of a model in shared memory. Made by the master, sent to workers at their start.
+    """The state of a model in shared memory, created by the master and sent to starting workers.
 
     A model on the CPU is *bound*: its parameters and buffers become views, so an optimizer step
     in the master is seen by every worker at once. A model elsewhere is *published* by copying.
-    There is one writer, the master, and it writes only while no worker acts.
+    The master is the only writer, and it writes only while no worker acts.
 
     Args:
-        model: whose parameters and buffers these are.
-        settings: further numbers of the agent, by name, which workers see change.
+        model: the model; its parameters and buffers are copied.
+        settings: further arrays of the agent, by name, which workers follow.
 
     Attributes:
-        settings: arrays in shared memory, with the values given.
+        settings: those arrays in shared memory.
     """
 
     def __init__(
@@ -42,52 +42,44 @@ class SharedWeights:
             self.settings[name][...] = value
 
     def bind(self, model: torch.nn.Module) -> None:
-        """Make the model's parameters and buffers views of the shared block.
+        """Make the model's parameters and buffers views of the shared memory.
 
         Raises:
-            ValueError: the model's tensors differ from those of the model this was made of.
+            ValueError: the model's tensors differ from the master's.
         """
         tensors = _tensors_of(model)
         if tensors.keys() != self._arrays.keys():
-            odd = sorted(tensors.keys() ^ self._arrays.keys())
-            raise ValueError(
-                f"the model built in this process has other tensors than the master's: {odd}; "
-                "ModelCls must build the same model from the same arguments every time."
-            )
+            raise _other_tensors(tensors.keys() ^ self._arrays.keys())
         for name, tensor in tensors.items():
             tensor.data = torch.from_numpy(self._arrays[name])
 
     def publish(self, model: torch.nn.Module) -> None:
-        """Copy the values of a model that is not bound (on a GPU, say) into the shared block."""
+        """Copy the values of a model that is not bound (e.g. on a GPU) into shared memory."""
         with torch.no_grad():
             for name, tensor in _tensors_of(model).items():
                 torch.from_numpy(self._arrays[name]).copy_(tensor)
 
     def give(self, model: torch.nn.Module) -> None:
-        """Copy the values in the shared block to a model that is not bound."""
+        """Copy the values in shared memory to a model that is not bound."""
         with torch.no_grad():
             for name, tensor in _tensors_of(model).items():
                 tensor.copy_(torch.from_numpy(self._arrays[name]))
 
     def values(self) -> dict[str, np.ndarray[Any, Any]]:
-        """Copies of all arrays and settings, by name: as they travel to another machine."""
+        """Return copies of all arrays and settings, by name, to send to another machine."""
         return {name: np.array(own) for name, own in self._named().items()}
 
     def load(self, values: Mapping[str, np.ndarray[Any, Any]]) -> None:
-        """Take in what ``values`` gave on another machine.
+        """Load a result of ``values`` from another machine.
 
         Raises:
-            ValueError: it is of another model.
+            ValueError: it is that of another model.
         """
         arrays = self._named()
         shapes = {name: own.shape for name, own in arrays.items()}
         given = {name: value.shape for name, value in values.items()}
         if shapes != given:
-            odd = sorted({name for name, _ in shapes.items() ^ given.items()})
-            raise ValueError(
-                f"the model built in this process has other tensors than the master's: {odd}; "
-                "ModelCls must build the same model from the same arguments every time."
-            )
+            raise _other_tensors({name for name, _ in shapes.items() ^ given.items()})
         for name, own in arrays.items():
             own[...] = values[name]
 
@@ -96,27 +88,27 @@ class SharedWeights:
 
 
 def share_weights(agent: Any) -> None:
-    """Put the model of an agent into shared memory, unless its own ``initialize`` has done so."""
+    """Put the model of an agent into shared memory, unless ``initialize`` has done so."""
     if agent.shared_weights is None and isinstance(agent.model, torch.nn.Module):
         agent.bind_shared_memory(SharedWeights(agent.model, agent.settings))
         agent.shared_model = agent.model
 
 
 class WeightMailbox:
-    """The newest parameters of a model, for processes that take them when it suits them.
+    """The newest parameters of a model, for processes that load them at their own pace.
 
-    One process puts, others take, always all of one model: a lock keeps them apart. Made by the
-    one that puts, sent to the others at their start.
+    One process writes, others read, under a lock, so that all values are of one version. The
+    writer creates it and sends it to the readers when they start.
 
     Args:
-        model: whose parameters and buffers these are.
-        settings: further numbers of the agent, by name.
+        model: the model; its parameters and buffers are copied.
+        settings: further arrays of the agent, by name.
 
     Attributes:
-        updates: that the parameters have had, in the process that puts them; whoever takes them
-            is told.
-        while_waiting: called every second while another process keeps the lock from this one; it
-            raises to give up, when that process has died. None: wait for ever.
+        updates: number of gradient steps of the parameters; set by the writer, returned by
+            ``take``.
+        while_waiting: called every second while another process holds the lock. It should raise
+            when that process has died. ``None``: wait without a limit.
     """
 
     updates = 0
@@ -130,7 +122,7 @@ class WeightMailbox:
         self.lock = get_context("spawn").Lock()
 
     def put(self, model: torch.nn.Module, settings: Mapping[str, Any]) -> None:
-        """Replace what is there."""
+        """Store these parameters and settings as the newest."""
         with self._locked():
             self._weights.publish(model)
             for name, own in self._weights.settings.items():
@@ -140,10 +132,10 @@ class WeightMailbox:
     def take(
         self, model: torch.nn.Module, settings: Mapping[str, Any], version: int = -1
     ) -> tuple[int, int]:
-        """Copy what is there to a model and its agent's settings, unless it is this version.
+        """Load the newest parameters and settings, unless they are of this version.
 
         Returns:
-            (version, updates) of what is there.
+            version and updates of the newest parameters.
         """
         with self._locked():
             newest, updates = self._numbers.tolist()
@@ -162,6 +154,13 @@ class WeightMailbox:
             yield
         finally:
             self.lock.release()
+
+
+def _other_tensors(names: Collection[str]) -> ValueError:
+    return ValueError(
+        f"the model built in this process has other tensors than the master's: {sorted(names)}. "
+        "ModelCls must build the same model from the same arguments every time."
+    )
 
 
 def _tensors_of(model: torch.nn.Module) -> dict[str, torch.Tensor]:

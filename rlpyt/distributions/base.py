@@ -1,17 +1,18 @@
-"""What every action distribution offers, and where its randomness comes from."""
+"""The interface of action distributions, and where their randomness comes from."""
 
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from rlpyt.utils.tensor import valid_mean
 
-DistInfo: Any = None  # in a distribution's own module: the record of its parameters
+DistInfo: Any = None  # each distribution's module has its own: the record of its parameters
 
 
 class NoiseSpec(NamedTuple):
-    """What one environment step consumes of randomness.
+    """Random numbers that one environment's step consumes.
 
     ``kind`` is "uniform", on [0, 1), or "normal", with mean 0 and variance 1; ``shape`` is that
     of the float32 noise for one environment.
@@ -28,9 +29,9 @@ class Distribution:
     results have the same leading dimensions, usually [T, B] or [B]. Not every subclass
     implements everything.
 
-    Sampling is a function of ``dist_info`` and of noise. Samplers that own a random stream for
-    each environment hand the noise in by ``set_noise``; otherwise it is drawn from torch's
-    generator.
+    Sampling is a pure function of ``dist_info`` and noise, ``draw``, for tensors and numpy arrays
+    alike. Samplers that own a random stream for each environment pass the noise by ``set_noise``;
+    otherwise ``sample`` draws it from torch's generator.
     """
 
     noise_spec: NoiseSpec | None = None  # None: sampling takes no noise from outside
@@ -45,21 +46,32 @@ class Distribution:
         """Draw an action for each row."""
         raise NotImplementedError
 
+    def draw(self, dist_info: Any, noise: Any) -> Any:
+        """Return the actions that ``sample`` draws from this noise; tensors or numpy arrays.
+
+        Agents act in numpy only where the class that defines ``sample`` also defines ``draw``.
+
+        Args:
+            dist_info: leaves [*lead, ...].
+            noise: [*lead, *noise_spec.shape] float32.
+        """
+        raise NotImplementedError
+
     def mode(self, dist_info: Any) -> Tensor:
-        """The likeliest action of each row; by default, of a kind that has none, a sample."""
+        """Return the most likely action of each row; by default a sample."""
         return self.sample(dist_info)
 
     def set_noise(self, noise: Tensor | None) -> None:
-        """Give the noise of the next ``sample``, which uses it once.
+        """Set the noise of the next ``sample``, which uses it once.
 
         Args:
-            noise: [*lead, *noise_spec.shape] float32 with the leading dimensions that will be
-                sampled; ``None`` takes back what was given.
+            noise: [*lead, *noise_spec.shape] float32, with the leading dimensions of the next
+                sample; ``None`` discards noise that was set.
         """
         self._noise = noise
 
     def _take_noise(self, lead: tuple[int, ...], device: torch.device) -> Tensor:
-        """The noise that was set, or fresh noise; [*lead, *noise_spec.shape] float32."""
+        """Return the noise that was set, or new noise; [*lead, *noise_spec.shape] float32."""
         assert self.noise_spec is not None
         shape = lead + self.noise_spec.shape
         noise, self._noise = self._noise, None
@@ -68,42 +80,52 @@ class Distribution:
             return draw(shape, device=device)
         if noise.shape != shape:
             raise ValueError(
-                f"noise of shape {tuple(noise.shape)} was set, but this sample needs {shape}: "
-                f"the leading dimensions of dist_info, then noise_spec.shape."
+                f"noise must have the shape {shape} (leading dimensions of dist_info, then "
+                f"noise_spec.shape) for this sample, got {tuple(noise.shape)}."
             )
         return noise.to(device)
 
     def kl(self, old_dist_info: Any, new_dist_info: Any) -> Tensor:
-        """KL divergence from old to new, [*lead]."""
+        """Return the KL divergence from old to new, [*lead]."""
         raise NotImplementedError
 
     def mean_kl(
         self, old_dist_info: Any, new_dist_info: Any, valid: Tensor | None = None
     ) -> Tensor:
-        """Mean KL divergence over what is valid, a scalar."""
+        """Return the mean KL divergence over valid entries, a scalar."""
         return valid_mean(self.kl(old_dist_info, new_dist_info), valid)
 
     def log_likelihood(self, x: Tensor, dist_info: Any) -> Tensor:
-        """Log-likelihood of the actions ``x``, [*lead]."""
+        """Return the log-likelihood of the actions ``x``, [*lead]."""
         raise NotImplementedError
 
     def likelihood_ratio(self, x: Tensor, old_dist_info: Any, new_dist_info: Any) -> Tensor:
-        """Likelihood of ``x`` under new over that under old, [*lead]."""
+        """Return the likelihood of ``x`` under new, divided by that under old, [*lead]."""
         new = self.log_likelihood(x, new_dist_info)
         return torch.exp(new - self.log_likelihood(x, old_dist_info))
 
     def entropy(self, dist_info: Any) -> Tensor:
-        """Entropy in nats, [*lead]."""
+        """Return the entropy in nats, [*lead]."""
         raise NotImplementedError
 
     def perplexity(self, dist_info: Any) -> Tensor:
-        """exp(entropy), [*lead]: among how many actions it is as undecided as a uniform choice."""
+        """Return exp(entropy), [*lead]: the number of actions in a uniform choice as random."""
         return torch.exp(self.entropy(dist_info))
 
     def mean_entropy(self, dist_info: Any, valid: Tensor | None = None) -> Tensor:
-        """Mean entropy over what is valid, a scalar."""
+        """Return the mean entropy over valid entries, a scalar."""
         return valid_mean(self.entropy(dist_info), valid)
 
     def mean_perplexity(self, dist_info: Any, valid: Tensor | None = None) -> Tensor:
-        """Mean perplexity over what is valid, a scalar."""
+        """Return the mean perplexity over valid entries, a scalar."""
         return valid_mean(self.perplexity(dist_info), valid)
+
+
+def namespace(array: Any) -> Any:
+    """Return the module, torch or numpy, whose functions take this array."""
+    return np if isinstance(array, np.ndarray) else torch
+
+
+def as_int(array: Any) -> Any:
+    """Return the array with its entries truncated to int64."""
+    return array.astype(np.int64) if isinstance(array, np.ndarray) else array.long()

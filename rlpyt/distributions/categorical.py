@@ -4,10 +4,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from rlpyt.distributions.base import Distribution, NoiseSpec
+from rlpyt.distributions.base import NoiseSpec
 from rlpyt.distributions.discrete import DiscreteMixin
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.tensor import select_at_indexes
@@ -17,7 +16,7 @@ EPS = 1e-8  # keeps logarithms and ratios of vanishing probabilities finite
 DistInfo = namedarraytuple("DistInfo", ["prob"])  # [*lead, A] float32, not negative
 
 
-class Categorical(DiscreteMixin, Distribution):
+class Categorical(DiscreteMixin):
     """Probabilities ``dist_info.prob`` [*lead, A] of A actions, which are integers [*lead].
 
     Sampling inverts the cumulative distribution: with u uniform on [0, 1), the action is the
@@ -31,26 +30,18 @@ class Categorical(DiscreteMixin, Distribution):
     def sample(self, dist_info: Any) -> Tensor:
         """Draw actions [*lead] of ``dtype`` (int64 by default)."""
         prob = dist_info.prob
-        u = self._take_noise(prob.shape[:-1], prob.device).unsqueeze(-1)
-        cumulative = prob.cumsum(-1, dtype=torch.float64)
-        x = u * cumulative[..., -1:]
-        action = torch.searchsorted(cumulative, x, right=True).squeeze(-1)
-        return action if self.dtype is torch.long else action.to(self.dtype)
+        noise = self._take_noise(prob.shape[:-1], prob.device)
+        return self.draw(dist_info, noise).to(self.dtype)  # type: ignore[no-any-return]
+
+    def draw(self, dist_info: Any, noise: Any) -> Any:
+        """Return the actions [*lead] that ``sample`` draws from this noise [*lead], int64."""
+        cumulative = cumulative_sum(dist_info.prob)
+        x = noise * cumulative[..., -1]
+        return (cumulative <= x[..., None]).sum(-1)
 
     def mode(self, dist_info: Any) -> Tensor:
-        """The likeliest actions [*lead]."""
+        """Return the most likely actions [*lead]."""
         return torch.as_tensor(dist_info.prob.argmax(-1)).to(self.dtype)
-
-    def sample_numpy(self, dist_info: Any, noise: NDArray[Any]) -> NDArray[np.int64]:
-        """The actions [B] that ``sample`` draws from the same numbers, for numpy arrays.
-
-        Args:
-            dist_info: ``prob`` [B, A].
-            noise: [B] uniform on [0, 1).
-        """
-        cumulative = np.add.accumulate(dist_info.prob, -1, np.float64)
-        x = noise * cumulative[..., -1]
-        return np.add.reduce(cumulative <= x[..., None], -1)  # type: ignore[no-any-return]
 
     def kl(self, old_dist_info: Any, new_dist_info: Any) -> Tensor:
         """Return the expectation of log(old / new) under the old probabilities, [*lead]."""
@@ -63,11 +54,11 @@ class Categorical(DiscreteMixin, Distribution):
         return -expected_log(dist_info.prob, dist_info.prob + EPS)
 
     def log_likelihood(self, indexes: Tensor, dist_info: Any) -> Tensor:
-        """Log-probability of the actions ``indexes`` [*lead], [*lead]."""
+        """Return the log-probability of the actions ``indexes`` [*lead], [*lead]."""
         return torch.log(select_at_indexes(indexes, dist_info.prob) + EPS)
 
     def likelihood_ratio(self, indexes: Tensor, old_dist_info: Any, new_dist_info: Any) -> Tensor:
-        """Probability of the actions ``indexes`` [*lead] under new over that under old, [*lead]."""
+        """Return the probability ratio of actions ``indexes`` [*lead], new over old, [*lead]."""
         new = select_at_indexes(indexes, new_dist_info.prob)
         return (new + EPS) / (select_at_indexes(indexes, old_dist_info.prob) + EPS)
 
@@ -75,3 +66,10 @@ class Categorical(DiscreteMixin, Distribution):
 def expected_log(prob: Tensor, x: Tensor) -> Tensor:
     """Return the mean of log(x) under the probabilities of the last dimension, [*lead]."""
     return (prob * x.log()).sum(-1)
+
+
+def cumulative_sum(prob: Any) -> Any:
+    """Return sums [*lead, A] float64 over the last dimension, up to and including each entry."""
+    if isinstance(prob, np.ndarray):
+        return np.add.accumulate(prob, -1, np.float64)
+    return prob.cumsum(-1, dtype=torch.float64)

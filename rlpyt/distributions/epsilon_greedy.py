@@ -4,37 +4,37 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from rlpyt.distributions.base import Distribution, NoiseSpec
+from rlpyt.distributions.base import NoiseSpec, as_int, namespace
 from rlpyt.distributions.discrete import DiscreteMixin
 
 
-class EpsilonGreedy(DiscreteMixin, Distribution):
-    """The action of highest value, or with probability epsilon any action, all alike.
+class EpsilonGreedy(DiscreteMixin):
+    """Chooses the action of highest value, or with probability epsilon a uniformly random one.
 
-    Two uniform numbers decide: below epsilon the first asks for exploration, and
-    ``floor(second * dim)`` is the action then.
+    Two uniform numbers decide: if the first is below epsilon, ``floor(second * dim)`` is the
+    action.
 
     Args:
         epsilon: a number in [0, 1], or one for each environment, [B].
         **kwargs: ``dim``, ``dtype``, ``onehot_dtype`` of `DiscreteMixin`.
 
     Raises:
-        ValueError: an epsilon is outside [0, 1] or not a number or vector.
+        ValueError: an epsilon is outside [0, 1], or neither a number nor a vector.
     """
 
     noise_spec = NoiseSpec("uniform", (2,))
 
     def __init__(self, epsilon: Any = 1, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        self._float_dim = np.float32(self.dim)  # float32 times this stays float32
         self._epsilon: Any = None
         self.set_epsilon(epsilon)
 
     @property
     def epsilon(self) -> Any:
-        """As it was given."""
+        """Epsilon as it was set."""
         return self._epsilon
 
     def set_epsilon(self, epsilon: Any) -> None:
@@ -44,7 +44,7 @@ class EpsilonGreedy(DiscreteMixin, Distribution):
         tensor = torch.as_tensor(epsilon, dtype=torch.float32)
         array = tensor.numpy()
         if array.ndim > 1 or not ((array >= 0) & (array <= 1)).all():
-            raise ValueError(f"epsilon={epsilon} must be a number, or a vector of them, in [0, 1].")
+            raise ValueError(f"epsilon must be a number or a vector in [0, 1], got {epsilon}.")
         self._epsilon = epsilon
         self._epsilon_tensor = tensor
         self._epsilon_numpy = array
@@ -61,46 +61,44 @@ class EpsilonGreedy(DiscreteMixin, Distribution):
         Raises:
             ValueError: the last dimension of q is not dim, or a vector epsilon does not fit B.
         """
-        lead = q.shape[:-1]
-        self._check(q, lead)
-        noise = self._take_noise(lead, q.device)
-        explore = noise[..., 0] < self._epsilon_tensor.to(q.device)
-        anything = (noise[..., 1] * self.dim).long()
-        return torch.where(explore, anything, q.argmax(-1)).to(self.dtype)
+        self._check(q)
+        noise = self._take_noise(q.shape[:-1], q.device)
+        return self.draw(q, noise).to(self.dtype)  # type: ignore[no-any-return]
 
-    def mode(self, q: Tensor) -> Tensor:
-        """The actions of highest value, for q as in ``sample``; what epsilon zero chooses."""
-        return q.argmax(-1).to(self.dtype)
-
-    def sample_numpy(
-        self, q: NDArray[Any], noise: NDArray[Any], epsilon: Any = None
-    ) -> NDArray[np.int64]:
-        """The actions [B] that ``sample`` draws from the same numbers, for numpy arrays.
+    def draw(self, q: Any, noise: Any, epsilon: Any = None) -> Any:
+        """Return the actions [*lead] that ``sample`` draws from this noise, int64.
 
         Args:
-            q: [B, A].
-            noise: [B, 2] uniform on [0, 1).
-            epsilon: float32, a number or [B]; ``None``: that which was set.
+            q: [*lead, A].
+            noise: [*lead, 2] uniform on [0, 1), float32.
+            epsilon: float32, a number or [B]; ``None``: the one that was set.
         """
-        explore = noise[:, 0] < (self._epsilon_numpy if epsilon is None else epsilon)
-        anything = (noise[:, 1] * np.float32(self.dim)).astype(np.int64)
-        return np.where(explore, anything, q.argmax(1))
+        xp = namespace(q)
+        if epsilon is None:
+            epsilon = self._epsilon_numpy if xp is np else self._epsilon_tensor.to(q.device)
+        explore = noise[..., 0] < epsilon
+        return xp.where(explore, as_int(noise[..., 1] * self._float_dim), q.argmax(-1))
 
-    def _check(self, q: Tensor, lead: tuple[int, ...]) -> None:
+    def mode(self, q: Tensor) -> Tensor:
+        """Return the actions of highest value, for q as in ``sample``."""
+        return q.argmax(-1).to(self.dtype)
+
+    def _check(self, q: Tensor) -> None:
         if q.shape[-1] != self.dim:
-            raise ValueError(f"q has {q.shape[-1]} actions, but dim={self.dim}.")
-        if self._epsilon_tensor.dim() == 1 and lead[-1:] != self._epsilon_tensor.shape:
+            raise ValueError(f"q must have dim={self.dim} actions, got {q.shape[-1]}.")
+        if self._epsilon_tensor.dim() == 1 and q.shape[:-1][-1:] != self._epsilon_tensor.shape:
             raise ValueError(
-                f"epsilon has {len(self._epsilon_tensor)} entries, one for each environment, but q "
-                f"of shape {tuple(q.shape)} has leading dimensions {tuple(lead)}, [T, B] or [B]."
+                f"epsilon has {len(self._epsilon_tensor)} entries, one for each environment, so q "
+                "must have that many rows in its last leading dimension, B; got q of shape "
+                f"{tuple(q.shape)}."
             )
 
 
 class CategoricalEpsilonGreedy(EpsilonGreedy):
-    """Epsilon-greedy from distributions of values: probabilities of P atoms with values ``z``.
+    """Epsilon-greedy on the means of distributions: probabilities of P atoms with values ``z``.
 
     Args:
-        z: values of the atoms, [P]; ``None``: set later, or given to ``sample``.
+        z: values of the atoms, [P]; ``None``: set later, or passed to ``sample``.
         **kwargs: of `EpsilonGreedy`.
     """
 
@@ -113,7 +111,7 @@ class CategoricalEpsilonGreedy(EpsilonGreedy):
         self.z = z
 
     def sample(self, p: Tensor, z: Tensor | None = None) -> Tensor:
-        """Choose actions by the mean of their value distributions.
+        """Choose actions by the means of their value distributions.
 
         Args:
             p: probabilities [T, B, A, P], [B, A, P] or [A, P].
@@ -125,28 +123,26 @@ class CategoricalEpsilonGreedy(EpsilonGreedy):
         Raises:
             ValueError: there is no z.
         """
-        return super().sample(self.mean(p, z))
+        q = self.mean(p, z)
+        self._check(q)
+        noise = self._take_noise(q.shape[:-1], q.device)
+        return super().draw(q, noise).to(self.dtype)  # type: ignore[no-any-return]
+
+    def draw(self, p: Any, noise: Any, epsilon: Any = None) -> Any:
+        """Return the actions [*lead] that ``sample`` draws from this noise, for p [*lead, A, P]."""
+        return super().draw(self.mean(p), noise, epsilon)
 
     def mode(self, p: Tensor) -> Tensor:
-        """The actions whose value distributions have the highest mean, for p as in ``sample``."""
+        """Return the actions whose value distributions have the highest mean."""
         return super().mode(self.mean(p))
 
-    def sample_numpy(
-        self, p: NDArray[Any], noise: NDArray[Any], epsilon: Any = None
-    ) -> NDArray[np.int64]:
-        """The actions [B] that ``sample`` draws from the same numbers, for p [B, A, P]."""
-        return super().sample_numpy(p @ self._known(None).numpy(), noise, epsilon)
-
-    def mean(self, p: Tensor, z: Tensor | None = None) -> Tensor:
-        """Action values: the means of distributions p [*lead, A, P], [*lead, A].
+    def mean(self, p: Any, z: Tensor | None = None) -> Any:
+        """Return action values, the means of distributions p [*lead, A, P], [*lead, A].
 
         Raises:
             ValueError: there is no z.
         """
-        return p @ self._known(z).to(p)
-
-    def _known(self, z: Tensor | None) -> Tensor:
         z = self.z if z is None else z
         if z is None:
             raise ValueError("the values of the atoms are unknown; call set_z(z), z of shape [P].")
-        return z
+        return p @ (z.numpy() if isinstance(p, np.ndarray) else z.to(p))

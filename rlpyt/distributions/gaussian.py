@@ -1,4 +1,4 @@
-"""Continuous actions, from a Gaussian with independent components."""
+"""Continuous actions from a Gaussian with independent components."""
 
 import math
 from typing import Any
@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor
 
-from rlpyt.distributions.base import Distribution, NoiseSpec
+from rlpyt.distributions.base import Distribution, NoiseSpec, namespace
 from rlpyt.utils.collections import namedarraytuple
 
 EPS = 1e-8  # added to a fixed standard deviation, which may be zero, in formulas
@@ -19,12 +18,11 @@ DistInfoStd = namedarraytuple("DistInfoStd", ["mean", "log_std"])  # each [*lead
 
 
 class Gaussian(Distribution):
-    """Mean and standard deviation of each of A components; actions are [*lead, A] float32.
+    """Diagonal Gaussian over A components; actions are [*lead, A] float32.
 
     Limits on actions and noise concern sampling only: likelihood, entropy and KL divergence are
-    those of the Gaussian itself. Squashing is accounted for in the likelihood, of actions
-    *before* squashing (see ``sample_loglikelihood``); the entropy of a squashed Gaussian has no
-    closed form.
+    those of the Gaussian itself. The likelihood accounts for squashing, of actions *before*
+    squashing (see ``sample_loglikelihood``); the entropy of a squashed Gaussian has no closed form.
 
     Args:
         dim: A.
@@ -32,7 +30,7 @@ class Gaussian(Distribution):
             ``dist_info.log_std``; ``math.inf``: samples are uniform within clip or squash.
         clip: samples are limited to [-clip, clip]; ``None`` is off.
         noise_clip: the noise added to the mean is limited to [-noise_clip, noise_clip].
-        min_std, max_std: limits of the standard deviation wherever it is used.
+        min_std, max_std: limits of the standard deviation.
         squash: samples become ``squash * tanh(sample)``; ``None`` is off.
 
     Raises:
@@ -50,9 +48,9 @@ class Gaussian(Distribution):
         squash: float | None = None,
     ) -> None:
         if min_std is not None and min_std <= 0:
-            raise ValueError(f"min_std={min_std} must be positive.")
+            raise ValueError(f"min_std must be positive, got {min_std}.")
         if min_std is not None and max_std is not None and min_std > max_std:
-            raise ValueError(f"min_std={min_std} must not exceed max_std={max_std}.")
+            raise ValueError(f"min_std must not exceed max_std={max_std}, got {min_std}.")
         self._dim = dim
         self.noise_spec = NoiseSpec("normal", (dim,))
         self.min_std = min_std
@@ -67,7 +65,7 @@ class Gaussian(Distribution):
         self.set_squash(squash)
         self.set_noise_clip(noise_clip)
         self._noise = None
-        self._given: float | None = None  # what ``std`` was made of
+        self._given: float | None = None  # the number that ``std`` was set to
         self.set_std(std)
 
     @property
@@ -95,13 +93,13 @@ class Gaussian(Distribution):
         setattr(self, name, value)
         if self.clip is not None and self.squash is not None:
             raise ValueError(
-                f"clip={self.clip} and squash={self.squash} are both set; squashed samples are "
-                "within bounds already, so turn one of them off (None)."
+                f"clip and squash must not both be set, got clip={self.clip} and "
+                f"squash={self.squash}. Squashed samples are bounded already; set one to None."
             )
         if self._uniform and self._bounds is None:
             raise ValueError(
-                f"{name}=None leaves no bounds, within which an infinite std draws uniformly: "
-                "set another std first."
+                f"{name}=None leaves no bounds, but an infinite std samples uniformly within "
+                "bounds. Set another std first."
             )
 
     def set_std(self, std: Any) -> None:
@@ -115,6 +113,7 @@ class Gaussian(Distribution):
         """
         if std is None:
             self.std: Tensor | None = None
+            self._std_numpy: Any = None
             self._given, self._uniform = None, False
             return
         if isinstance(std, float) and std == self._given:
@@ -129,86 +128,80 @@ class Gaussian(Distribution):
         uniform = bool(std.isinf().any())
         if uniform and (std.numel() > 1 or self._bounds is None):
             raise ValueError(
-                f"std={std.tolist()}: an infinite one, for samples that are uniform, is one number "
+                f"std={std.tolist()}: an infinite std, which samples uniformly, must be one number "
                 "for all components, and needs bounds (clip or squash)."
             )
         within = std.clamp(self.min_std or 0.0, self.max_std)
-        free = (std == 0) | std.isinf()  # no noise, and nothing but noise, whatever the limits
+        free = (std == 0) | std.isinf()  # limits do not apply: no noise, or uniform samples
         self.std = torch.where(free, std, within)
+        self._std_numpy = self.std.numpy()
         self._uniform = uniform
         self._given = given if isinstance(given, float) else None
 
     @property
     def _bounds(self) -> float | None:
-        """The largest sample there can be; ``None``: no limit."""
+        """The largest possible sample; ``None``: no limit."""
         return self.squash if self.clip is None else self.clip
 
-    def _log_std(self, dist_info: Any) -> Tensor:
-        """Logarithm of the standard deviation, broadcastable to the mean, limits applied."""
+    def _log_std(self, dist_info: Any) -> Any:
+        """Return the log standard deviation, broadcastable to the mean, limits applied."""
         if self.std is not None:
             return torch.log(self.std.to(dist_info.mean.device) + EPS).expand(self._dim)
-        log_std: Tensor = dist_info.log_std
+        log_std = dist_info.log_std
         if self.min_log_std is not None or self.max_log_std is not None:
-            log_std = log_std.clamp(self.min_log_std, self.max_log_std)
+            log_std = namespace(log_std).clip(log_std, self.min_log_std, self.max_log_std)
         return log_std
 
-    def _std(self, dist_info: Any) -> Tensor:
+    def _std(self, dist_info: Any) -> Any:
+        """Return the standard deviation for tensors or numpy arrays, limits applied."""
+        mean = dist_info.mean
         if self.std is not None:
-            return self.std.to(dist_info.mean.device)
-        return torch.exp(self._log_std(dist_info))
+            return self._std_numpy if isinstance(mean, np.ndarray) else self.std.to(mean.device)
+        return namespace(mean).exp(self._log_std(dist_info))
 
     # Sampling.
 
     def sample(self, dist_info: Any) -> Tensor:
-        """Draw actions [*lead, A]: noise, its limit, then clipping or squashing."""
-        if self._uniform:
-            mean = dist_info.mean
-            return self._spread(self._take_noise(mean.shape[:-1], mean.device))
-        return self._bound(self._draw(dist_info))
+        """Draw actions [*lead, A]: add noise, limit it, then clip or squash the sum."""
+        mean = dist_info.mean
+        noise = self._take_noise(mean.shape[:-1], mean.device)
+        return self.draw(dist_info, noise)  # type: ignore[no-any-return]
 
-    def _spread(self, noise: Tensor) -> Tensor:
-        """Standard normal numbers as uniform ones within the bounds."""
-        assert self._bounds is not None
-        return self._bounds * torch.erf(noise / math.sqrt(2))
-
-    def _draw(self, dist_info: Any) -> Tensor:
-        mean: Tensor = dist_info.mean
-        noise = self._std(dist_info) * self._take_noise(mean.shape[:-1], mean.device)
-        if self.noise_clip is not None:
-            noise = noise.clamp(-self.noise_clip, self.noise_clip)
-        return mean + noise
-
-    def _bound(self, sample: Tensor) -> Tensor:
-        if self.clip is not None:
-            return sample.clamp(-self.clip, self.clip)
-        return sample if self.squash is None else self.squash * torch.tanh(sample)
-
-    def mode(self, dist_info: Any) -> Tensor:
-        """The mean, within the action's limits: what is drawn without noise."""
-        self.set_noise(None)
-        return self._bound(dist_info.mean)
-
-    def sample_numpy(self, dist_info: Any, noise: NDArray[Any]) -> NDArray[Any]:
-        """The actions [B, A] that ``sample`` draws from the same numbers, up to rounding, in numpy.
+    def draw(self, dist_info: Any, noise: Any) -> Any:
+        """Return the actions [*lead, A] that ``sample`` draws from this noise.
 
         Args:
-            dist_info: ``mean`` [B, A] and, unless std is fixed, ``log_std`` broadcastable to it.
-            noise: [B, A] standard normal.
+            dist_info: ``mean`` [*lead, A] and, unless std is fixed, ``log_std`` broadcastable to
+                it.
+            noise: [*lead, A] standard normal.
         """
         if self._uniform:
-            return self._spread(torch.as_tensor(noise)).numpy()  # type: ignore[no-any-return]
-        if self.std is not None:
-            noise = noise * self.std.numpy()
-        elif self.min_log_std is None and self.max_log_std is None:
-            noise = noise * np.exp(dist_info.log_std)
-        else:
-            noise = noise * np.exp(np.clip(dist_info.log_std, self.min_log_std, self.max_log_std))
+            return self._spread(noise)
+        return self._bound(self._add_noise(dist_info, noise))
+
+    def _spread(self, noise: Any) -> Any:
+        """Return standard normal numbers as uniform ones within the bounds."""
+        assert self._bounds is not None
+        if isinstance(noise, np.ndarray):  # numpy has no error function
+            return self._spread(torch.from_numpy(noise)).numpy()
+        return self._bounds * torch.erf(noise / math.sqrt(2))
+
+    def _add_noise(self, dist_info: Any, noise: Any) -> Any:
+        noise = self._std(dist_info) * noise
         if self.noise_clip is not None:
-            noise = np.clip(noise, -self.noise_clip, self.noise_clip)
-        sample = dist_info.mean + noise
+            noise = namespace(noise).clip(noise, -self.noise_clip, self.noise_clip)
+        return dist_info.mean + noise
+
+    def _bound(self, sample: Any) -> Any:
+        xp = namespace(sample)
         if self.clip is not None:
-            return np.clip(sample, -self.clip, self.clip)  # type: ignore[no-any-return]
-        return sample if self.squash is None else self.squash * np.tanh(sample)  # type: ignore[no-any-return]
+            return xp.clip(sample, -self.clip, self.clip)
+        return sample if self.squash is None else self.squash * xp.tanh(sample)
+
+    def mode(self, dist_info: Any) -> Tensor:
+        """Return the mean within the action's limits, the sample without noise."""
+        self.set_noise(None)
+        return self._bound(dist_info.mean)  # type: ignore[no-any-return]
 
     def sample_loglikelihood(
         self, dist_info: Any, reparameterize: bool = True
@@ -217,14 +210,16 @@ class Gaussian(Distribution):
 
         Args:
             dist_info: the parameters.
-            reparameterize: else actions are without gradient, and that of the likelihood is the
-                score, of given actions.
+            reparameterize: if False, actions are constants, and the likelihood's gradient is the
+                score function.
 
         Returns:
             action [*lead, A], as from ``sample``; log-likelihood [*lead], squashing included.
         """
         if self.noise_clip is not None or not reparameterize:
-            sample = self._draw(dist_info)
+            mean = dist_info.mean
+            noise = self._take_noise(mean.shape[:-1], mean.device)
+            sample = self._add_noise(dist_info, noise)
             sample = sample if reparameterize else sample.detach()
             return self._bound(sample), self.log_likelihood(sample, dist_info)
         # (sample - mean) / std is the noise itself, whatever the parameters.
@@ -243,11 +238,11 @@ class Gaussian(Distribution):
     # Formulas.
 
     def log_likelihood(self, x: Tensor, dist_info: Any) -> Tensor:
-        """Log-density of the actions, [*lead].
+        """Return the log-density of the actions, [*lead].
 
         Args:
-            x: [*lead, A]; where squashing is on, the actions *before* squashing, for the result
-                is the density of ``squash * tanh(x)``:
+            x: [*lead, A]; with squashing, the actions *before* squashing. The result is the
+                density of ``squash * tanh(x)``:
 
                     log N(x) - sum_i [log squash + 2 (log 2 - x_i - softplus(-2 x_i))]
 
@@ -260,29 +255,30 @@ class Gaussian(Distribution):
         return logli - self._log_slope(x).sum(-1)
 
     def _log_slope(self, x: Tensor) -> Tensor:
-        """log(squash (1 - tanh(x)^2)) of each component."""
+        """Return log(squash (1 - tanh(x)^2)) of each component."""
         assert self.squash is not None
         constant = math.log(self.squash) + 2 * math.log(2)
         return constant - 2 * (x + F.softplus(-2 * x))
 
     def _gaussian_logli(self, x: Tensor, dist_info: Any) -> Tensor:
-        log_std = self._log_std(dist_info)
+        log_std: Tensor = self._log_std(dist_info)
         z: Tensor = (x - dist_info.mean) * torch.exp(-log_std)
         return -(0.5 * z * z + log_std).sum(-1) - self._log_normalizer
 
     def likelihood_ratio(self, x: Tensor, old_dist_info: Any, new_dist_info: Any) -> Tensor:
-        """Density under new over that under old, [*lead]; squashing cancels out."""
+        """Return the density ratio, new over old, [*lead]; squashing cancels out."""
         new = self._gaussian_logli(x, new_dist_info)
         return torch.exp(new - self._gaussian_logli(x, old_dist_info))
 
     def kl(self, old_dist_info: Any, new_dist_info: Any) -> Tensor:
-        """KL divergence from old to new, [*lead]; squashing does not change it."""
-        old, new = self._log_std(old_dist_info), self._log_std(new_dist_info)
+        """Return the KL divergence from old to new, [*lead]; squashing does not change it."""
+        old: Tensor = self._log_std(old_dist_info)
+        new: Tensor = self._log_std(new_dist_info)
         shift: Tensor = (old_dist_info.mean - new_dist_info.mean) * torch.exp(-new)
         return (new - old + 0.5 * (torch.exp(2 * (old - new)) + shift * shift - 1)).sum(-1)
 
     def entropy(self, dist_info: Any) -> Tensor:
-        """Sum of log(std) + log(2 pi e) / 2 over components, in nats, [*lead].
+        """Return the sum of log(std) + log(2 pi e) / 2 over components, in nats, [*lead].
 
         Raises:
             NotImplementedError: squashing is on.
@@ -292,5 +288,5 @@ class Gaussian(Distribution):
                 "the entropy of a squashed Gaussian has no closed form; use "
                 "-sample_loglikelihood(dist_info)[1], whose mean estimates it."
             )
-        log_std = self._log_std(dist_info).expand_as(dist_info.mean)
+        log_std: Tensor = self._log_std(dist_info).expand_as(dist_info.mean)
         return (log_std + 0.5 * math.log(2 * math.pi * math.e)).sum(-1)

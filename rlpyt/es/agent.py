@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from rlpyt.agents.action_scale import ActionScale
 from rlpyt.agents.base import AgentStep, BaseAgent
+from rlpyt.agents.spaces import ActionScale
 from rlpyt.es.model import EsPolicyModel, Population, RowPolicies
 from rlpyt.utils.buffer import buffer_func
 from rlpyt.utils.collections import namedarraytuple

@@ -37,7 +37,8 @@ def build_agent(options: RunOptions, env_spaces: Any) -> Any:
         TypeError: none fits.
         ValueError: options that the agent does not have, or that contradict each other.
     """
-    from rlpyt.agents.pg.vector import agent_for, is_image
+    from rlpyt.agents.pg.vector import agent_for
+    from rlpyt.agents.spaces import is_image
 
     chosen, image = options.agent, is_image(env_spaces.observation)
     if chosen.normalize_observation and image:

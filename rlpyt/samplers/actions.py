@@ -85,7 +85,7 @@ class LocalActions:
         self._noise: Array | None = None
         self._noise_torch: torch.Tensor | None = None
         self._policy: Any = None
-        self._remembers = type(agent).reset_one is not BaseAgent.reset_one
+        self._remembers = agent.recurrent or type(agent).reset_one is not BaseAgent.reset_one
         self.write_into(samples)
 
     def write_into(self, samples: Any) -> None:

@@ -30,7 +30,7 @@ def wrapped(space):
 def test_actions_are_uniform_in_their_space(kind):
     space = wrapped(SPACES[kind])
     torch.manual_seed(0)
-    actions = UniformActions(space).draw((3000,)).numpy()
+    actions = UniformActions(space).sample_rows((3000,)).numpy()
     for action in actions[:50]:
         assert SPACES[kind].contains(space.revert(action.astype(space.null_value().dtype)))
     if kind == "box":

@@ -31,8 +31,8 @@ def test_dictionaries_of_vectors_are_read_side_by_side():
     ("part", "said"),
     [
         (IMAGE, r"observation.inner.odd is an image of shape \(3, 8, 8\)"),
-        (spaces.Discrete(4), r"observation.inner.odd is a number of a category \(Discrete\(4\)"),
-        (spaces.MultiDiscrete([2, 3]), "a number of a category"),
+        (spaces.Discrete(4), r"observation.inner.odd is a category number \(Discrete\(4\)"),
+        (spaces.MultiDiscrete([2, 3]), "a category number"),
     ],
 )
 def test_other_dictionaries_are_refused_with_a_remedy(part, said):
@@ -46,7 +46,7 @@ def test_other_dictionaries_are_refused_with_a_remedy(part, said):
 def test_composites_of_a_users_own_are_looked_at_as_well():
     Parts = namedarraytuple("Parts", ["at", "kind"])
     observation = Composite([FloatBox(-1, 1, shape=2), IntBox(0, 4)], Parts)
-    with pytest.raises(TypeError, match="observation.kind is a number of a category"):
+    with pytest.raises(TypeError, match="observation.kind is a category number"):
         agent_for(EnvSpaces(observation, IntBox(0, 2)))
 
 

@@ -50,7 +50,7 @@ def test_epsilon_is_kept_as_given():
 
 
 def test_misfits_are_refused():
-    with pytest.raises(ValueError, match="epsilon="):
+    with pytest.raises(ValueError, match="epsilon must be"):
         EpsilonGreedy(epsilon=1.5, dim=2)
     with pytest.raises(ValueError, match="dim=2"):
         EpsilonGreedy(dim=2).sample(torch.zeros(B, 4))
@@ -83,7 +83,7 @@ def test_numpy_chooses_the_same_actions(epsilon):
         distribution.set_noise(noise)
         action = distribution.sample(values)
         assert len(action.unique()) == A
-        own = distribution.sample_numpy(values.numpy(), noise.numpy())
+        own = distribution.draw(values.numpy(), noise.numpy())
         assert own.dtype == np.int64 and np.array_equal(own, action.numpy())
 
 

@@ -85,7 +85,7 @@ def test_with_an_infinite_deviation_samples_are_uniform_within_the_bounds(limits
     noise = torch.randn(n, A, generator=torch.Generator().manual_seed(0))
     distribution.set_noise(noise)
     x = distribution.sample(info)
-    np.testing.assert_allclose(distribution.sample_numpy(info, noise.numpy()), x, rtol=1e-6)
+    np.testing.assert_allclose(distribution.draw(info, noise.numpy()), x, rtol=1e-6)
     share = np.linspace(0, 1, 21)
     for i in range(A):  # 4.5 standard errors
         quantiles = np.quantile(x[:, i].numpy(), share)
@@ -216,7 +216,7 @@ def test_numpy_draws_the_same_actions(settings):
     distribution = Gaussian(A, **settings)
     distribution.set_noise(noise)
     expected = distribution.sample(info).numpy()
-    action = distribution.sample_numpy(DistInfoStd(*(x.numpy() for x in info)), noise.numpy())
+    action = distribution.draw(DistInfoStd(*(x.numpy() for x in info)), noise.numpy())
     assert action.dtype == np.float32
     np.testing.assert_allclose(action, expected, rtol=1e-5, atol=1e-6)
 
@@ -233,9 +233,9 @@ def test_a_zero_std_is_deterministic():
         ({"std": -1.0}, "std="),
         ({"std": [1.0, 2.0, 3.0]}, "std="),
         ({"clip": 0.0}, "clip="),
-        ({"min_std": 0.0}, "min_std="),
+        ({"min_std": 0.0}, "min_std must be positive"),
         ({"min_std": 2.0, "max_std": 1.0}, "max_std="),
-        ({"clip": 1.0, "squash": 1.0}, "both set"),
+        ({"clip": 1.0, "squash": 1.0}, "must not both be set"),
     ],
 )
 def test_bad_settings_are_refused(settings, message):

@@ -246,16 +246,16 @@ class OneMemory(SmallRnn):
     """Evaluation goes on with the memory of sampling."""
 
     def eval_mode(self, itr):
-        BaseAgent.eval_mode(self, itr)
-
-    def sample_mode(self, itr):
-        BaseAgent.sample_mode(self, itr)
+        super().eval_mode(itr)
+        self.memory.attend(mode="sample")
 
 
 class EvaluationGoesOn(SmallRnn):
     def eval_mode(self, itr):
-        BaseAgent.eval_mode(self, itr)
         self.memory.attend(mode="eval")
+        state = self.prev_rnn_state
+        super().eval_mode(itr)
+        self.advance_rnn_state(state)
 
 
 class TrainingForgets(SmallRnn):

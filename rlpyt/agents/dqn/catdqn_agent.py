@@ -1,4 +1,4 @@
-"""The agent of categorical DQN: each action's return as probabilities of fixed atoms."""
+"""Categorical DQN: the return of each action as probabilities of fixed atoms."""
 
 from typing import Any
 
@@ -17,24 +17,24 @@ class CatDqnAgent(DqnAgent):
     """Acts on the means of the distributions [.., A, P] that the model gives.
 
     Args:
-        n_atoms: P, also given to the model.
-        **kwargs: of `DqnAgent`.
+        n_atoms: P, also passed to the model.
+        *args, **kwargs: of `DqnAgent`.
     """
 
     gives = "probabilities of atoms"
     AgentInfo = AgentInfo
 
-    def __init__(self, n_atoms: int = 51, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+    def __init__(self, *args: Any, n_atoms: int = 51, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         self.n_atoms = self.model_kwargs["n_atoms"] = whole_number("n_atoms", n_atoms, 2)
         self.settings["V_min_max"] = np.array([-1.0, 1.0])
 
     def make_distribution(self, n_actions: int) -> CategoricalEpsilonGreedy:
-        """Epsilon-greedy on the means of distributions."""
+        """Return epsilon-greedy on the means of distributions."""
         return CategoricalEpsilonGreedy(dim=n_actions, z=self._atoms())
 
     def give_V_min_max(self, V_min: float, V_max: float) -> None:
-        """Set the values of the first and last atom; workers see it, too."""
+        """Set the values of the first and last atom, in all processes."""
         self.settings["V_min_max"][:] = V_min, V_max
         self.distribution.set_z(self._atoms())
 
@@ -43,11 +43,11 @@ class CatDqnAgent(DqnAgent):
         return torch.linspace(low, high, self.n_atoms)
 
     def sample_mode(self, itr: int) -> None:
-        """Sample with the atoms that the algorithm has."""
+        """Sample with the algorithm's current atoms."""
         super().sample_mode(itr)
         self.distribution.set_z(self._atoms())
 
     def eval_mode(self, itr: int) -> None:
-        """Evaluate with the atoms that the algorithm has."""
+        """Evaluate with the algorithm's current atoms."""
         super().eval_mode(itr)
         self.distribution.set_z(self._atoms())

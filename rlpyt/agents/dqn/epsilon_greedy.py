@@ -1,33 +1,34 @@
-"""Epsilon-greedy exploration of an agent: annealing, one epsilon per environment, evaluation."""
+"""Epsilon-greedy exploration: annealing, one epsilon per environment, evaluation."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from rlpyt.agents.base import BaseAgent
 from rlpyt.agents.exploration import annealed, log_spaced
 from rlpyt.utils.checks import check_range
 
 
-class EpsilonGreedyAgentMixin:
+class EpsilonGreedyAgentMixin(BaseAgent):
     """Sets the epsilon of an agent's distribution, by mode, iteration and environment.
 
-    Epsilon is a function of the iteration alone, so a resumed run has the right one. What workers
-    must know (where the ramp begins and ends) is in the agent's ``settings``.
+    Epsilon is a function of the iteration alone, so a resumed run has the right one. The start and
+    end of annealing, which workers need, are in the agent's ``settings``.
 
     Args:
-        eps_init: epsilon at the beginning.
-        eps_final: after annealing; with ``eps_final_min`` that of the last environment.
-        eps_final_min: of the first environment; those between are spaced evenly in the logarithm,
-            by global rank. ``None``: all have ``eps_final``.
+        eps_init: initial epsilon.
+        eps_final: epsilon after annealing; with ``eps_final_min`` that of the last environment.
+        eps_final_min: epsilon of the first environment after annealing; those between are evenly
+            spaced in the logarithm, by global rank. ``None``: all have ``eps_final``.
         eps_itr_min, eps_itr_max: iterations between which epsilon falls linearly; algorithms set
             them to theirs (``set_epsilon_itr_min_max``).
-        eps_eval: in evaluation; before training (iteration 0) it is 1. Deterministic evaluation
-            has none.
+        eps_eval: epsilon in evaluation, except before training (iteration 0), where it is 1, and
+            in deterministic evaluation, where it is 0.
         *args, **kwargs: of the agent.
 
     Raises:
-        ValueError: a number is out of range, or the schedule rises or has a negative length.
+        ValueError: a number is out of range, or ``eps_final`` exceeds ``eps_init``.
     """
 
     eps_sample: Any  # in use for sampling: a number, or an array over environments
@@ -49,7 +50,8 @@ class EpsilonGreedyAgentMixin:
             check_range(name, value, 0, 1)
         if eps_final > eps_init:
             raise ValueError(
-                f"eps_final={eps_final} is above eps_init={eps_init}; exploration must not grow."
+                f"eps_final must not exceed eps_init={eps_init}, got {eps_final}: exploration "
+                "must not grow."
             )
         if eps_final_min is not None:
             check_range("eps_final_min", eps_final_min, 0, eps_final, open_low=True)
@@ -59,13 +61,13 @@ class EpsilonGreedyAgentMixin:
         self.eps_final: Any = eps_final
         self._scalars = (float(eps_init), float(eps_final))
         self.eps_sample = eps_init
-        self.settings: dict[str, Any] = {**self.settings, "eps_itr": np.zeros(2)}  # type: ignore[has-type]
+        self.settings["eps_itr"] = np.zeros(2)
         self.set_epsilon_itr_min_max(eps_itr_min, eps_itr_max)
-        self._rows: Any = None  # (group, n, rows) whose epsilons the distribution has
+        self._epsilon_key: Any = None  # (group, n, rows) whose epsilons the distribution has
 
     @property
     def eps_itr_min(self) -> float:
-        """Iteration at which annealing begins."""
+        """Iteration at which annealing starts."""
         return float(self.settings["eps_itr"][0])
 
     @property
@@ -76,7 +78,7 @@ class EpsilonGreedyAgentMixin:
     def set_epsilon_itr_min_max(self, eps_itr_min: float, eps_itr_max: float) -> None:
         """Set the iterations between which epsilon falls, in all processes.
 
-        If ``eps_itr_max`` is the smaller one, epsilon falls in one step after that iteration.
+        If the end precedes the start, epsilon drops to its final value right after the end.
 
         Raises:
             ValueError: an iteration is negative or not a number.
@@ -89,11 +91,11 @@ class EpsilonGreedyAgentMixin:
         self.settings["eps_itr"][:] = min(eps_itr_min, eps_itr_max), eps_itr_max
 
     def give_min_itr_learn(self, min_itr_learn: int) -> None:
-        """Let annealing begin when learning does; its end stays, unless it comes first."""
+        """Start annealing when learning starts; its end stays, unless it comes first."""
         self.set_epsilon_itr_min_max(min_itr_learn, max(min_itr_learn, self.eps_itr_max))
 
     def collector_initialize(self, global_B: int = 1, env_ranks: Any = None) -> None:
-        """In each process that acts: take the epsilons of its environments."""
+        """Take the epsilons of this process's environments."""
         if env_ranks is not None:
             self.make_vec_eps(global_B, env_ranks)
 
@@ -108,53 +110,52 @@ class EpsilonGreedyAgentMixin:
         self.eps_sample = self.eps_init
 
     def set_sample_epsilon_greedy(self, epsilon: Any) -> None:
-        """Sample with this epsilon, a number or one per environment, until the mode is set.
+        """Sample with this epsilon, a number or one per environment, until the mode changes.
 
-        Where all environments have the same, a number says it, which fits any group of them.
+        An array of equal entries becomes a number, which fits any group of environments.
         """
-        self.eps_sample, self._rows = epsilon, None
+        self.eps_sample, self._epsilon_key = epsilon, None
         if isinstance(epsilon, np.ndarray) and epsilon.ndim:
             alike = (epsilon == epsilon[0]).all()
             epsilon = epsilon[0] if alike else epsilon.astype(np.float32)
         own = epsilon if isinstance(epsilon, np.ndarray) else float(epsilon)
-        self.distribution.set_epsilon(own)  # type: ignore[attr-defined]
+        self.distribution.set_epsilon(own)
 
     def sample_mode(self, itr: int) -> None:
         """Sample with the epsilon of this iteration."""
-        super().sample_mode(itr)  # type: ignore[misc]
+        super().sample_mode(itr)
         ramp = (self.eps_itr_min, self.eps_itr_max)
         self.set_sample_epsilon_greedy(annealed(itr, *ramp, self.eps_init, self.eps_final))
 
     def eval_mode(self, itr: int) -> None:
-        """Evaluate with ``eps_eval``; at random before there was any training."""
-        super().eval_mode(itr)  # type: ignore[misc]
-        self._rows = None
-        self.distribution.set_epsilon(1.0 if itr == 0 else self.eps_eval)  # type: ignore[attr-defined]
+        """Evaluate with ``eps_eval``; before any training, with random actions."""
+        super().eval_mode(itr)
+        self._epsilon_key = None
+        self.distribution.set_epsilon(1.0 if itr == 0 else self.eps_eval)
 
     def set_noise(self, noise: Any) -> None:
-        """Whoever gives the noise [B, ...] of a step says for how many environments it will be."""
+        """Set the noise [B, ...] of the next step, which also says for how many environments."""
         if noise is not None:
             self.fit_epsilon(len(noise))
-        super().set_noise(noise)  # type: ignore[misc]
+        super().set_noise(noise)
 
     def epsilon_of(self, n: int, group: int, rows: Sequence[int] | None = None) -> Any:
-        """Return the epsilons of n environments for the present mode, float32.
+        """Return the epsilons of n environments for the current mode, float32.
 
         Args:
             n: number of environments.
             group: all environments of this group, see ``attend``.
             rows: those with these indices instead.
         """
-        if self._mode == "eval" or np.ndim(self.eps_sample) == 0:  # type: ignore[attr-defined]
-            return np.float32(self.distribution.epsilon)  # type: ignore[attr-defined]
+        if self._mode == "eval" or np.ndim(self.eps_sample) == 0:
+            return np.float32(self.distribution.epsilon)
         eps = np.asarray(self.eps_sample, np.float32)
         own = eps[group * n : (group + 1) * n] if rows is None else eps[list(rows)]
-        return own if len(own) > 1 else own[0]  # of one environment, and for a trial of two
+        return own if len(own) > 1 else own[0]  # for one environment, and for a trial of two
 
     def fit_epsilon(self, n: int) -> None:
-        """Let the distribution have the epsilons of the n environments attended to."""
-        rows = (self.group, n, self.rows)  # type: ignore[attr-defined]
-        if self._rows != rows:
-            epsilon = self.epsilon_of(n, self.group, self.rows)  # type: ignore[attr-defined]
-            self.distribution.set_epsilon(epsilon)  # type: ignore[attr-defined]
-            self._rows = rows
+        """Set the distribution's epsilons to those of the n environments that act next."""
+        key = (self.group, n, self.rows)
+        if self._epsilon_key != key:
+            self.distribution.set_epsilon(self.epsilon_of(n, self.group, self.rows))
+            self._epsilon_key = key

@@ -13,54 +13,53 @@ class QrDqnAgent(DqnAgent):
     """Acts on the means of the quantiles [.., A, N] that the model gives.
 
     Args:
-        n_quantiles: N, also given to the model; quantile i is that of fraction (i + 1/2) / N.
-        **kwargs: of `DqnAgent`.
+        n_quantiles: N, also passed to the model; quantile i is that of fraction (i + 1/2) / N.
+        *args, **kwargs: of `DqnAgent`.
     """
 
     gives = "quantiles"
 
-    def __init__(self, n_quantiles: int = 200, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+    def __init__(self, *args: Any, n_quantiles: int = 200, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         self.n_quantiles = whole_number("n_quantiles", n_quantiles, 1)
         self.model_kwargs["n_quantiles"] = self.n_quantiles
 
     def summarize(self, output: Any) -> Any:
-        """Action values: the quantiles' means."""
+        """Return action values, the means of the quantiles."""
         return output.mean(-1)
 
 
 class IqnAgent(DqnAgent):
     """Acts on the means of K quantiles that the model gives, of fixed fractions (k + 1/2) / K.
 
-    The paper draws the K fractions anew for every action; evenly spaced ones have the same mean
-    and less noise, and the same observation then always has the same values.
+    The paper draws K new fractions for every action. Evenly spaced ones have the same mean and
+    less noise, and the same observation then always has the same values.
 
     Args:
         n_act_quantiles: K.
-        **kwargs: of `DqnAgent`.
+        *args, **kwargs: of `DqnAgent`.
     """
 
     gives = "quantiles of any fractions"
 
-    def __init__(self, n_act_quantiles: int = 32, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+    def __init__(self, *args: Any, n_act_quantiles: int = 32, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         self.n_act_quantiles = whole_number("n_act_quantiles", n_act_quantiles, 1)
 
-    def _run(self, model: Any, inputs: tuple[Any, ...]) -> Any:
-        return model(*inputs, self._fractions(None))
-
-    def _fractions(self, tau: torch.Tensor | None) -> torch.Tensor:
+    def _run(
+        self, model: Any, inputs: tuple[Any, ...], tau: torch.Tensor | None = None
+    ) -> tuple[Any, Any]:
         tau = midpoints(self.n_act_quantiles) if tau is None else tau
-        return tau.to(self.device)
+        return super()._run(model, (*inputs, tau.to(self.device)))
 
     def summarize(self, output: Any) -> Any:
-        """Action values: the quantiles' means."""
+        """Return action values, the means of the quantiles."""
         return output.mean(-1)
 
-    def __call__(  # type: ignore[override]
+    def __call__(
         self, observation: Any, prev_action: Any, prev_reward: Any, tau: torch.Tensor | None = None
-    ) -> torch.Tensor:
-        """Quantiles for training data, with gradient.
+    ) -> Any:
+        """Return quantiles for training data, with gradient.
 
         Args:
             observation, prev_action, prev_reward: of `DqnAgent`.
@@ -69,13 +68,10 @@ class IqnAgent(DqnAgent):
         Returns:
             [B, A, N], on the agent's device.
         """
-        inputs = self._inputs(observation, prev_action, prev_reward)
-        return self.model(*inputs, self._fractions(tau))  # type: ignore[no-any-return]
+        return super().__call__(observation, prev_action, prev_reward, tau)
 
-    @torch.no_grad()
-    def target(  # type: ignore[override]
+    def target(
         self, observation: Any, prev_action: Any, prev_reward: Any, tau: torch.Tensor | None = None
-    ) -> torch.Tensor:
-        """As ``__call__``, from the target network."""
-        inputs = self._inputs(observation, prev_action, prev_reward)
-        return self.target_model(*inputs, self._fractions(tau))  # type: ignore[no-any-return]
+    ) -> Any:
+        """Return what ``__call__`` does, from the target network."""
+        return super().target(observation, prev_action, prev_reward, tau)

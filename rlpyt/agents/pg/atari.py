@@ -1,43 +1,27 @@
 """Policy-gradient agents for Atari images."""
 
-from typing import Any
-
-from rlpyt.agents.pg.agent import one_hot_size
-from rlpyt.agents.pg.categorical import (
-    AlternatingRecurrentCategoricalPgAgent,
-    CategoricalPgAgent,
-    RecurrentCategoricalPgAgent,
-)
+from rlpyt.agents.dqn.atari.mixin import AtariMixin
+from rlpyt.agents.pg.categorical import CategoricalPgAgent
 from rlpyt.models.pg.atari_ff_model import AtariFfModel
 from rlpyt.models.pg.atari_lstm_model import AtariLstmModel
 
 
-class AtariMixin:
-    """The model's arguments from the spaces of an image environment."""
+class AtariFfAgent(CategoricalPgAgent):
+    """Feed-forward categorical policy for images."""
 
-    def make_env_to_model_kwargs(self, env_spaces: Any) -> dict[str, Any]:
-        """``image_shape`` (C, H, W) and ``output_size``, the number of actions."""
-        return dict(
-            image_shape=env_spaces.observation.shape, output_size=one_hot_size(env_spaces.action)
-        )
+    ModelCls = AtariFfModel
+    space_arguments = AtariMixin.space_arguments
 
 
-class AtariFfAgent(AtariMixin, CategoricalPgAgent):
-    """Feed-forward categorical agent for images."""
+class AtariLstmAgent(CategoricalPgAgent):
+    """Recurrent categorical policy for images."""
 
-    def __init__(self, ModelCls: Any = AtariFfModel, **kwargs: Any) -> None:
-        super().__init__(ModelCls=ModelCls, **kwargs)
-
-
-class AtariLstmAgent(AtariMixin, RecurrentCategoricalPgAgent):
-    """Recurrent categorical agent for images."""
-
-    def __init__(self, ModelCls: Any = AtariLstmModel, **kwargs: Any) -> None:
-        super().__init__(ModelCls=ModelCls, **kwargs)
+    ModelCls = AtariLstmModel
+    space_arguments = AtariMixin.space_arguments
+    recurrent = True
 
 
-class AlternatingAtariLstmAgent(AtariMixin, AlternatingRecurrentCategoricalPgAgent):
-    """Recurrent categorical agent for images, in alternating samplers."""
+class AlternatingAtariLstmAgent(AtariLstmAgent):
+    """Recurrent categorical policy for images, for alternating samplers."""
 
-    def __init__(self, ModelCls: Any = AtariLstmModel, **kwargs: Any) -> None:
-        super().__init__(ModelCls=ModelCls, **kwargs)
+    alternating = True

@@ -1,4 +1,4 @@
-"""What a policy-gradient agent records at every step."""
+"""Records of a policy-gradient agent's steps."""
 
 from rlpyt.utils.collections import namedarraytuple
 

@@ -4,36 +4,35 @@ from typing import Any
 
 import torch
 
-from rlpyt.agents.base import AlternatingRecurrentAgentMixin, RecurrentAgentMixin
-from rlpyt.agents.pg.agent import PgAgent, one_hot_size
+from rlpyt.agents.pg.agent import PgAgent
+from rlpyt.agents.spaces import discrete_size
 from rlpyt.distributions.categorical import Categorical, DistInfo
 
 
 class CategoricalPgAgent(PgAgent):
-    """Discrete actions from probabilities pi [.., A]; the previous action enters one-hot."""
+    """Samples discrete actions from probabilities pi [.., A]; reads the previous one one-hot."""
 
     DistInfo = DistInfo
 
     def make_distribution(self, action_space: Any) -> Categorical:
-        """A categorical distribution over the space's actions."""
-        return Categorical(dim=one_hot_size(action_space))
+        """Return a categorical distribution over the space's actions."""
+        return Categorical(dim=discrete_size(action_space))
 
     def action_input(self, prev_action: torch.Tensor) -> torch.Tensor:
-        """One-hot, [..] -> [.., A]."""
+        """Return one-hot vectors, [..] -> [.., A]."""
         return torch.as_tensor(self.distribution.to_onehot(prev_action))
 
 
-class RecurrentCategoricalPgAgentBase(CategoricalPgAgent):
-    """``CategoricalPgAgent`` for a recurrent model; to be combined with a memory mixin."""
+class RecurrentCategoricalPgAgent(CategoricalPgAgent):
+    """Discrete actions, recurrent model."""
 
     recurrent = True
 
 
-class RecurrentCategoricalPgAgent(RecurrentAgentMixin, RecurrentCategoricalPgAgentBase):
-    """Discrete actions, recurrent model."""
+class AlternatingRecurrentCategoricalPgAgent(RecurrentCategoricalPgAgent):
+    """Discrete actions, recurrent model, for alternating samplers."""
+
+    alternating = True
 
 
-class AlternatingRecurrentCategoricalPgAgent(
-    AlternatingRecurrentAgentMixin, RecurrentCategoricalPgAgentBase
-):
-    """Discrete actions, recurrent model, in alternating samplers."""
+RecurrentCategoricalPgAgentBase = RecurrentCategoricalPgAgent  # rlpyt's name

@@ -1,62 +1,67 @@
-"""What agents of continuous control share: a policy, critics, and target networks of both."""
+"""Base of the agents of continuous control: a policy, critics, and target networks of both."""
 
 import copy
 import inspect
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
-from rlpyt.agents.action_scale import ActionScale
-from rlpyt.agents.base import AgentStep, BaseAgent
+from rlpyt.agents.base import BaseAgent
 from rlpyt.agents.building import as_arguments, build_model, with_default_sizes
-from rlpyt.agents.fast import FastPolicy, has_twin, numpy_forward
-from rlpyt.agents.qpg.trial import try_critics
+from rlpyt.agents.spaces import ActionScale
 from rlpyt.distributions.gaussian import Gaussian
 from rlpyt.models.ensemble import Ensemble, join_members, split_members
-from rlpyt.models.observation import check_normalized
-from rlpyt.models.utils import bare, keeps_statistics, strip_ddp_state_dict, update_state_dict
-from rlpyt.utils.buffer import buffer_to
+from rlpyt.models.utils import bare, strip_ddp_state_dict, update_state_dict
+from rlpyt.utils.buffer import buffer_func, buffer_to
 from rlpyt.utils.checks import check_range, whole_number
+from rlpyt.utils.seed import undisturbed
+
+TRIAL_ROWS = 3  # of a forward pass that tries critics out
 
 
 class QpgAgent(BaseAgent):
-    """A policy that acts, and critics that algorithms train it by.
+    """A policy that acts, and critics that algorithms train it with.
 
     Actions are recorded, stored and passed to ``q`` in the action space's own units, which must
-    have bounds. Models speak in units where the space is [-1, 1]. Evaluation is without noise,
+    be bounded. Models work in units where the space is [-1, 1]. Evaluation is without noise,
     unless ``set_deterministic`` asks for it.
 
     Args:
-        ModelCls: of the policy.
-        QModelCls: of the critics. Where its constructor takes ``n_critics``, all are one model,
-            evaluated together; else each is one.
-        model_kwargs: further arguments of the policy's model. Where it takes ``hidden_sizes`` and
-            none are given, they are the class's.
-        q_model_kwargs: and of the critics'.
-        initial_model_state_dict: the policy's parameters to begin with, or what ``state_dict``
-            gave.
-        n_critics: how many; ``None``: one, whose values have no dimension for critics.
-        fast_acting: act through numpy where the model offers it (plain perceptrons on the CPU).
+        ModelCls: class of the policy; ``None``: the class attribute.
+        QModelCls: class of the critics; ``None``: the class attribute. If its constructor takes
+            ``n_critics``, all critics are one model, evaluated together; else each is a model.
+        model_kwargs: further arguments of the policy's model. If it takes ``hidden_sizes`` and
+            none are given, they are the agent class's.
+        q_model_kwargs: the same for the critics.
+        initial_model_state_dict: initial parameters of the policy, or a result of ``state_dict``.
+        n_critics: number of critics; ``None``: one, whose values have no dimension for critics.
+        fast_acting: of `BaseAgent`.
 
     Attributes:
         model: the policy.
         q_model: the critics.
         target_q_model, target_model: targets of critics and policy, equal to them at first;
-            ``None`` where the algorithm has no use for one.
+            ``None`` if the algorithm does not use one.
+        action_std: standard deviation of the noise while sampling, in units of [-1, 1]; ``None``:
+            the policy's own.
+        early_std: the same before learning starts.
     """
 
     family = "rlpyt.agents.qpg"
-    AgentInfo: Any = None  # the record of what actions were chosen by
+    QModelCls: Any = None
     has_target_policy = False
-    hidden_sizes: tuple[int, ...] = (256, 256)  # of networks for which no others are given
+    hidden_sizes: tuple[int, ...] = (256, 256)  # default of all networks
+    action_std: float | None = None
+    early_std: float | None = None
 
     def __init__(
         self,
-        ModelCls: Any,
-        QModelCls: Any,
+        ModelCls: Any = None,
+        QModelCls: Any = None,
         model_kwargs: dict[str, Any] | None = None,
         q_model_kwargs: dict[str, Any] | None = None,
         initial_model_state_dict: dict[str, Any] | None = None,
@@ -64,71 +69,56 @@ class QpgAgent(BaseAgent):
         fast_acting: bool = True,
     ) -> None:
         model_kwargs = as_arguments(model_kwargs, "model_kwargs")
-        super().__init__(ModelCls, model_kwargs, initial_model_state_dict)
-        self.QModelCls = QModelCls
+        super().__init__(ModelCls, model_kwargs, initial_model_state_dict, fast_acting)
+        if QModelCls is not None:
+            self.QModelCls = QModelCls
         self.q_model_kwargs = as_arguments(q_model_kwargs, "q_model_kwargs")
         if "n_critics" in self.q_model_kwargs:
-            raise ValueError("q_model_kwargs holds n_critics: give it to the agent instead.")
+            raise ValueError(
+                "q_model_kwargs must not hold n_critics. Pass it to the agent instead."
+            )
         self.n_critics = None if n_critics is None else whole_number("n_critics", n_critics, 1)
-        self.fast_acting = fast_acting
         self.q_model: Any = None
         self.target_model: Any = None
         self.target_q_model: Any = None
         self.settings["min_itr_learn"] = np.zeros(1)
 
-    # What subclasses say.
+    # Hooks of subclasses.
 
     def make_distribution(self, size: int) -> Gaussian:
-        """How actions of ``size`` components are drawn around what the policy gives."""
+        """Return the distribution of actions of ``size`` components around the policy's output."""
         raise NotImplementedError(f"{type(self).__name__} must implement make_distribution.")
 
-    def make_dist_info(self, output: Any) -> Any:
-        """The distribution's parameters, from the policy's output; tensors or numpy arrays."""
+    def make_dist_info(self, *outputs: Any) -> Any:
+        """Return the distribution's parameters, given the policy's outputs; tensors or arrays."""
         raise NotImplementedError(f"{type(self).__name__} must implement make_dist_info.")
-
-    def make_agent_info(self, dist_info: Any) -> Any:
-        """What is recorded beside an action."""
-        raise NotImplementedError(f"{type(self).__name__} must implement make_agent_info.")
-
-    def sampling_std(self, itr: int) -> Any:
-        """Deviation of the noise while sampling; ``None``: what the policy says."""
-        raise NotImplementedError(f"{type(self).__name__} must implement sampling_std.")
 
     # Life cycle.
 
     def make_env_to_model_kwargs(self, env_spaces: Any) -> dict[str, Any]:
-        """``observation_shape`` and ``action_size``."""
+        """Return ``observation_shape`` and ``action_size``."""
         return dict(
             observation_shape=env_spaces.observation.shape,
             action_size=ActionScale(env_spaces.action, bounded=True).size,
         )
 
-    def initialize(
-        self,
-        env_spaces: Any,
-        share_memory: bool = False,
-        global_B: int = 1,
-        env_ranks: Any = None,
-        **kwargs: Any,
-    ) -> None:
+    def initialize(self, env_spaces: Any, share_memory: bool = False, **kwargs: Any) -> None:
         """Build policy, critics and targets.
 
         Raises:
             TypeError: actions are not continuous.
-            ValueError: they have no bounds, or a network normalizes observations that are no real
-                numbers.
+            ValueError: actions are not bounded, several critics in one model depend on each other,
+                or a network normalizes observations that are not floating point.
         """
         self.scale = ActionScale(env_spaces.action, bounded=True)
-        super().initialize(env_spaces, share_memory, global_B=global_B, env_ranks=env_ranks)
+        super().initialize(env_spaces, share_memory, **kwargs)
         self.distribution = self.make_distribution(self.scale.size)
         self.q_model = self._build_critics()
-        check_normalized(self._parts(), env_spaces.observation)
         self._load_initial_critics()
-        self._share_statistics()  # so that targets begin with them
+        self._share_statistics()  # before targets are copied
         self._build_targets()
-        try_critics(self)
-        parts = self._parts()
-        self._observation_only = all(getattr(part, "observation_only", False) for part in parts)
+        self._inspect_models()
+        self._check_critics()
         initial = self.initial_model_state_dict or {}
         if {"model"} < initial.keys():
             self.load_state_dict(initial)
@@ -137,7 +127,7 @@ class QpgAgent(BaseAgent):
         self.model.load_state_dict(state_dict.get("model", state_dict))
 
     def _load_initial_critics(self) -> None:
-        """Give the critics the parameters that they are to begin with, if any."""
+        """Load the critics' initial parameters, if there are any."""
 
     def _build_critics(self) -> torch.nn.Module:
         make = partial(self._build, self.QModelCls, self.q_model_kwargs, "q_model_kwargs")
@@ -155,7 +145,7 @@ class QpgAgent(BaseAgent):
         return build_model(ModelCls, named, **{**self.env_model_kwargs, **kwargs, **more})
 
     def _build_targets(self) -> None:
-        """Copies that no optimizer moves."""
+        """Copy the networks that have targets."""
         self.target_q_model = self._target_of(self.q_model)
         if self.has_target_policy:
             self.target_model = self._target_of(self.model)
@@ -166,19 +156,58 @@ class QpgAgent(BaseAgent):
         target.eval()
         for layer in target.modules():
             if isinstance(layer, torch.nn.Dropout):
-                layer.train()  # targets are averages over it, too
+                layer.train()  # targets average over it as well
         return target
 
     def _parts(self) -> list[Any]:
-        """The models of all networks there are by now, the policy's first."""
+        """Return the models of all networks built so far, the policy's first."""
         networks = [bare(x) for x in (self.model, *self._networks().values())]
         return [m for x in networks for m in (x.members if isinstance(x, Ensemble) else (x,))]
 
     def _share_statistics(self) -> None:
-        """All networks that look at normalised observations do so by the same statistics."""
+        """Let all networks that normalize observations use the same statistics."""
         keepers = [part for part in self._parts() if hasattr(part, "obs_rms")]
         for part in keepers[1:]:
             part.obs_rms = keepers[0].obs_rms
+
+    def _check_critics(self) -> None:
+        """Check that several critics in one model are independent of each other.
+
+        Models of one critic are checked where an algorithm uses them: a user's own agent may change
+        their inputs, and a user's own algorithm their outputs.
+        """
+        E = self.n_joined
+        if E is None:
+            return
+        for name, parameter in self.q_model.named_parameters():
+            if not parameter.dim() or len(parameter) != E:
+                raise ValueError(
+                    f"{self.QModelCls.__name__} takes n_critics, so every parameter must have {E} "
+                    f"critics first; {name} is {list(parameter.shape)}. Or remove n_critics from "
+                    "its constructor: then each critic is a model of its own."
+                )
+        if not type(self).__module__.startswith("rlpyt."):
+            return
+        N, A = TRIAL_ROWS, self.scale.size
+        null = self.env_spaces.observation.null_value()
+        observation = buffer_func(null, lambda x: torch.from_numpy(np.stack([np.asarray(x)] * N)))
+        action = torch.linspace(-0.5, 0.5, N)[:, None].expand(N, A)
+        inputs = (observation, torch.zeros(N, A), torch.zeros(N), action)
+        modes = [(module, module.training) for module in self.q_model.modules()]
+        self.q_model.eval()
+        try:
+            with torch.no_grad(), undisturbed():
+                q, first = self.q_model(*inputs), self.q_model(*inputs, member=0)
+        finally:
+            for module, training in modes:
+                module.training = training
+        both = isinstance(q, torch.Tensor) and isinstance(first, torch.Tensor)
+        if both and len(q) == E and not torch.allclose(first, q[0], rtol=1e-3, atol=1e-4):
+            raise ValueError(
+                f"the first of {E} critics returns other values alone (member=0) than with the "
+                f"others: a layer of {self.QModelCls.__name__} mixes critics or samples. Its "
+                "nonlinearity must act on every number by itself."
+            )
 
     def to_device(self, cuda_idx: int | None = None) -> None:
         """Move all networks to a CUDA device."""
@@ -188,27 +217,27 @@ class QpgAgent(BaseAgent):
             network.to(self.device)
 
     def data_parallel(self) -> None:
-        """Average gradients over processes, of the policy and of the critics."""
+        """Wrap policy and critics for ``torch.distributed``."""
         super().data_parallel()
         self.q_model = self._wrapped(self.q_model)
 
     def target_networks(self) -> list[Any]:
-        """Those of critics and policy, as far as there are any."""
+        """Return the targets of critics and policy, as far as there are any."""
         return [x for name, x in self._networks().items() if name.startswith("target")]
 
     def give_min_itr_learn(self, min_itr_learn: int) -> None:
-        """Say when learning begins; until then actions are spread widely. Workers see it, too."""
+        """Set when learning starts, in all processes; until then ``early_std`` applies."""
         self.settings["min_itr_learn"][:] = min_itr_learn
 
     @property
     def min_itr_learn(self) -> int:
-        """Iteration at which learning begins."""
+        """Iteration at which learning starts."""
         return int(self.settings["min_itr_learn"][0])
 
     # Networks by name.
 
     def _networks(self) -> dict[str, Any]:
-        """All but the policy: those that exist by now, by their names in the state."""
+        """Return all networks built so far but the policy, by their names in the state."""
         named = {
             "q_model": self.q_model,
             "target_model": self.target_model,
@@ -217,20 +246,20 @@ class QpgAgent(BaseAgent):
         return {name: network for name, network in named.items() if network is not None}
 
     def q_parameters(self) -> Any:
-        """What the critics' optimizer trains: where there are E, each has a dimension of E first.
+        """Return the parameters of the critics.
 
-        That holds for critics that are one model; others are separate.
+        Of E critics in one model, each parameter has a first dimension of E.
         """
         return self.q_model.parameters()
 
     @property
     def n_joined(self) -> int | None:
-        """E, where the critics are one model of E members; else ``None``."""
+        """E, if the critics are one model of E members; else ``None``."""
         return None if isinstance(bare(self.q_model), Ensemble) else self.n_critics
 
     @property
     def n_quantiles(self) -> int | None:
-        """N that each critic gives, by its own word once it is built; ``None``: values."""
+        """Number of quantiles that each critic returns; ``None``: values."""
         n: int | None
         if self.q_model is None:
             n = self.q_model_kwargs.get("n_quantiles")
@@ -242,18 +271,16 @@ class QpgAgent(BaseAgent):
 
     # Values.
 
-    def _inputs(self, observation: Any, prev_action: Any, prev_reward: Any) -> tuple[Any, ...]:
-        if not self._observation_only:
-            prev_action = self.scale.to_unit(prev_action)
-        inputs = (observation, prev_action, prev_reward)
-        return inputs if self.device.type == "cpu" else buffer_to(inputs, self.device)
+    def action_input(self, prev_action: Any) -> Any:
+        """Return the previous action in the models' units."""
+        return self.scale.to_unit(prev_action)
 
     def _valued(self, network: Any, inputs: tuple[Any, ...], action: Any) -> Any:
-        """Values of actions in the space's units."""
+        """Return a network's values of actions in the space's units."""
         return network(*inputs, self.scale.to_unit(buffer_to(action, self.device)))
 
     def q(self, observation: Any, prev_action: Any, prev_reward: Any, action: Any) -> Any:
-        """Values of actions, with gradient.
+        """Return the values of actions, with gradient.
 
         Args:
             observation: tree of [B, ...] or [T, B, ...].
@@ -267,7 +294,7 @@ class QpgAgent(BaseAgent):
         return self._valued(self.q_model, inputs, action)
 
     def critic(self, i: int) -> Any:
-        """One of several critics, as a function of ``q_model``'s inputs: models speak to models."""
+        """Return one of several critics, as a function of ``q_model``'s inputs."""
         critics = bare(self.q_model)
         return critics if self.n_critics is None else partial(critics, member=i)
 
@@ -279,74 +306,43 @@ class QpgAgent(BaseAgent):
 
     # Acting.
 
-    @torch.no_grad()
-    def step(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
-        """Choose actions [B, A], in the space's units; record what they were chosen by."""
-        output = self.model(*self._inputs(observation, prev_action, prev_reward))
-        dist_info = self.make_dist_info(output)
-        action = self.scale.to_space(self.distribution.sample(dist_info))
-        agent_info = self.make_agent_info(dist_info)
-        if self.device.type != "cpu":
-            action, agent_info = buffer_to((action, agent_info), "cpu")
-        return AgentStep(action, agent_info)
+    def choose(self, outputs: tuple[Any, ...], sample: Callable[[Any], Any]) -> tuple[Any, Any]:
+        """Choose actions [B, A] in the space's units, and record their distribution."""
+        dist_info = self.make_dist_info(*outputs)
+        return self.scale.to_space(sample(dist_info)), (dist_info,)
 
-    def fast_policy(self) -> FastPolicy | None:
-        """Acting through numpy, where ``fast_acting`` is on and model and distribution offer it."""
-        if not self.fast_acting or self.device.type != "cpu" or self.recurrent:
-            return None
-        own = type(self)
-        ours = own.step is QpgAgent.step and own._inputs is QpgAgent._inputs
-        forward = numpy_forward(self.model) if ours and has_twin(self.distribution) else None
-        if forward is None:
-            return None
-        sample, make_dist_info, scale = self.distribution, self.make_dist_info, self.scale
+    def _takes_mode(self) -> bool:
+        return False  # evaluation without noise has a standard deviation of zero
 
-        def policy(observation: Any, noise: Any) -> tuple[Any, tuple[Any, ...], Any]:
-            output = forward(observation)
-            dist_info = make_dist_info(output if len(output) > 1 else output[0])
-            *parameters, last = dist_info
-            action = scale.to_space(sample.sample_numpy(dist_info, noise))
-            return action, tuple(parameters), last
-
-        return policy
+    def sampling_std(self, itr: int) -> Any:
+        """Return the standard deviation of the noise while sampling; ``None``: the policy's."""
+        return self.early_std if itr < self.min_itr_learn else self.action_std
 
     def sample_mode(self, itr: int) -> None:
-        """Act with noise, more of it before learning begins."""
+        """Prepare for sampling, with the noise of this iteration."""
         super().sample_mode(itr)
         self.distribution.set_std(self.sampling_std(itr))
 
     def eval_mode(self, itr: int) -> None:
-        """Act without noise."""
+        """Prepare for evaluation, without noise."""
         super().eval_mode(itr)
         self.distribution.set_std(0.0)
 
     def set_deterministic(self, deterministic: bool, itr: int) -> None:
-        """In evaluation, act without noise or with that of sampling after learning has begun."""
+        """In evaluation, act without noise, or with that of sampling after learning has started."""
         super().set_deterministic(deterministic, itr)
         std = 0.0 if deterministic else self.sampling_std(max(itr, self.min_itr_learn))
         self.distribution.set_std(std)
 
     def train_mode(self, itr: int) -> None:
-        """Before training."""
+        """Prepare for training, with the noise of acting after learning has started."""
         super().train_mode(itr)
         self.distribution.set_std(self.sampling_std(max(itr, self.min_itr_learn)))
-
-    def update_obs_rms(self, observation: Any) -> None:
-        """Let the observation statistics, if there are any, take in a batch."""
-        for part in self._parts():
-            if hasattr(part, "obs_rms"):
-                part.update_obs_rms(observation)
-                return
-
-    @property
-    def keeps_statistics(self) -> bool:
-        """Whether ``update_obs_rms`` does anything."""
-        return any(keeps_statistics(part) for part in self._parts())
 
     # State.
 
     def _states(self) -> dict[str, Any]:
-        """The state of every network, of several critics apart."""
+        """Return the state of every network, that of several critics separately."""
         states = {"model": self.model.state_dict()}
         for name, network in self._networks().items():
             if self.n_critics is None or not name.endswith("q_model"):
@@ -357,14 +353,14 @@ class QpgAgent(BaseAgent):
         return states
 
     def state_dict(self) -> dict[str, Any]:
-        """Parameters of every network, under rlpyt's names: ``model``, ``q1_model``, ..."""
+        """Return the parameters of every network, by rlpyt's names: ``model``, ``q1_model``, ..."""
         return {name: dict(strip_ddp_state_dict(s)) for name, s in self._states().items()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load what ``state_dict`` gave.
+        """Load a state from ``state_dict``.
 
         Raises:
-            ValueError: it is of an agent with other networks.
+            ValueError: the state is that of an agent with other networks.
         """
         own = self._states()
         if own.keys() != state_dict.keys():
@@ -380,16 +376,16 @@ class QpgAgent(BaseAgent):
                 join_members(bare(network), states)
 
     def _members(self, name: str) -> list[str]:
-        """Names of the states of "q_model" or "target_q_model", where they are several critics."""
+        """Return the state names of several critics, for "q_model" or "target_q_model"."""
         prefix = name.removesuffix("q_model")
         return [f"{prefix}q{i + 1}_model" for i in range(self.n_critics or 0)]
 
 
 def wide_std(pretrain_std: float | str | None) -> float | None:
-    """What `Gaussian` takes for a ``pretrain_std``: infinite where it is "uniform".
+    """Return ``pretrain_std`` as `Gaussian` takes it: infinite for "uniform".
 
     Raises:
-        ValueError: it is another word, negative or not finite.
+        ValueError: it is another string, negative or not finite.
     """
     if isinstance(pretrain_std, str):
         if pretrain_std != "uniform":
@@ -399,6 +395,6 @@ def wide_std(pretrain_std: float | str | None) -> float | None:
 
 
 def check_std(name: str, std: float) -> float:
-    """The deviation, if it is finite and not negative; else ValueError."""
+    """Return the standard deviation if it is finite and not negative; else raise ValueError."""
     check_range(name, std, 0, finite=True)
     return std

@@ -1,5 +1,6 @@
-"""The agent of DDPG: a deterministic policy with noise, and its critic."""
+"""DDPG's agent: a deterministic policy with noise, and its critic."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -19,19 +20,21 @@ class DdpgAgent(QpgAgent):
     Args:
         ModelCls, QModelCls, model_kwargs, q_model_kwargs, initial_model_state_dict, **kwargs: of
             `QpgAgent`.
-        initial_q_model_state_dict: the critic's parameters to begin with.
-        action_std: deviation of the noise, in units where the action space is [-1, 1].
+        initial_q_model_state_dict: initial parameters of the critic.
+        action_std: standard deviation of the noise, in units where the action space is [-1, 1].
         action_noise_clip: largest noise; ``None``: no limit.
     """
 
     gives = "a deterministic policy and its critic"
+    AgentInfo = AgentInfo
+    ModelCls, QModelCls = MuMlpModel, QofMuMlpModel
     has_target_policy = True
     hidden_sizes = (400, 300)  # Lillicrap et al. 2016
 
     def __init__(
         self,
-        ModelCls: Any = MuMlpModel,
-        QModelCls: Any = QofMuMlpModel,
+        ModelCls: Any = None,
+        QModelCls: Any = None,
         model_kwargs: dict[str, Any] | None = None,
         q_model_kwargs: dict[str, Any] | None = None,
         initial_model_state_dict: dict[str, Any] | None = None,
@@ -44,49 +47,46 @@ class DdpgAgent(QpgAgent):
             ModelCls, QModelCls, model_kwargs, q_model_kwargs, initial_model_state_dict, **kwargs
         )
         self.initial_q_model_state_dict = initial_q_model_state_dict
-        self.action_std = check_std("action_std", action_std)
+        self.action_std = self.early_std = check_std("action_std", action_std)
         self.action_noise_clip = action_noise_clip
         if action_noise_clip is not None:
             check_range("action_noise_clip", action_noise_clip, 0, open_low=True)
 
     def make_distribution(self, size: int) -> Gaussian:
-        """Noise around the policy's action, the sum within bounds."""
+        """Return noise around the policy's action, with the sum clipped to the bounds."""
         return Gaussian(size, std=self.action_std, noise_clip=self.action_noise_clip, clip=1)
 
-    def make_dist_info(self, output: Any) -> Any:
-        """The policy's action is the mean."""
-        return DistInfo(output)
+    def make_dist_info(self, *outputs: Any) -> Any:
+        """Return the policy's action as the mean."""
+        return DistInfo(*outputs)
 
-    def make_agent_info(self, dist_info: Any) -> Any:
-        """The policy's action before noise."""
-        return AgentInfo(dist_info.mean)
-
-    def sampling_std(self, itr: int) -> Any:
-        """The same throughout."""
-        return self.action_std
+    def choose(self, outputs: tuple[Any, ...], sample: Callable[[Any], Any]) -> tuple[Any, Any]:
+        """Choose actions [B, A] in the space's units, and record the policy's before noise."""
+        action, (dist_info,) = super().choose(outputs, sample)
+        return action, tuple(dist_info)
 
     def _load_initial_critics(self) -> None:
         if self.initial_q_model_state_dict is not None:
             self.q_model.load_state_dict(self.initial_q_model_state_dict)
 
     def q_at_mu(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
-        """Values of the policy's actions, with gradient through them.
+        """Return the values of the policy's actions, with gradient through them.
 
         Args:
             observation, prev_action, prev_reward: of ``q``.
 
         Returns:
-            [..]; of several critics, the first one's.
+            [..]; of several critics, the values of the first.
         """
         inputs = self._inputs(observation, prev_action, prev_reward)
         return self.critic(0)(*inputs, self.model(*inputs))
 
     @torch.no_grad()
     def target_q_at_mu(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
-        """Target values of the target policy's actions, as from ``q``."""
+        """Return the target critic's values of the target policy's actions, as from ``q``."""
         inputs = self._inputs(observation, prev_action, prev_reward)
         return self.target_q_model(*inputs, self.target_model(*inputs))
 
     def mu_parameters(self) -> Any:
-        """What the policy's optimizer trains."""
+        """Return the parameters of the policy."""
         return self.model.parameters()

@@ -1,4 +1,4 @@
-"""The agent of soft actor-critic: a squashed Gaussian policy, and several critics."""
+"""Soft actor-critic's agent: a squashed Gaussian policy and several critics."""
 
 import math
 from collections import namedtuple
@@ -29,20 +29,22 @@ class SacAgent(QpgAgent):
     Args:
         ModelCls, QModelCls, model_kwargs, q_model_kwargs, initial_model_state_dict, **kwargs: of
             `QpgAgent`.
-        v_model_kwargs: of the agent with a value network.
+        v_model_kwargs: only for the agent with a value network.
         action_squash: the largest action, in units where the action space is [-1, 1].
-        pretrain_std: deviation before learning begins, of samples before they are squashed: 0.75
-            makes them nearly uniform, "uniform" quite; ``None``: the policy's own.
+        pretrain_std: standard deviation before learning starts, of samples before squashing: 0.75
+            makes actions nearly uniform, "uniform" exactly so; ``None``: the policy's own.
         n_critics: E.
     """
 
     gives = "a squashed Gaussian policy and critics"
+    AgentInfo = AgentInfo
+    ModelCls, QModelCls = PiMlpModel, QofMuMlpModel
     has_v = False
 
     def __init__(
         self,
-        ModelCls: Any = PiMlpModel,
-        QModelCls: Any = QofMuMlpModel,
+        ModelCls: Any = None,
+        QModelCls: Any = None,
         model_kwargs: dict[str, Any] | None = None,
         q_model_kwargs: dict[str, Any] | None = None,
         v_model_kwargs: dict[str, Any] | None = None,
@@ -64,15 +66,15 @@ class SacAgent(QpgAgent):
         self.v_model_kwargs = as_arguments(v_model_kwargs, "v_model_kwargs")
         if v_model_kwargs is not None and not self.has_v:
             raise ValueError(
-                f"v_model_kwargs={v_model_kwargs!r} is for the agent with a value network, "
-                "SacAgent of rlpyt.agents.qpg.sac_v_agent; this one has none."
+                f"v_model_kwargs={v_model_kwargs!r} must be None for an agent without a value "
+                "network. Use SacAgent of rlpyt.agents.qpg.sac_v_agent, which has one."
             )
         check_range("action_squash", action_squash, 0, 1, open_low=True)
         self.action_squash = action_squash
-        self.pretrain_std, self._wide_std = pretrain_std, wide_std(pretrain_std)
+        self.pretrain_std, self.early_std = pretrain_std, wide_std(pretrain_std)
 
     def make_distribution(self, size: int) -> Gaussian:
-        """A Gaussian whose samples are squashed."""
+        """Return a Gaussian whose samples are squashed."""
         return Gaussian(
             size,
             squash=self.action_squash,
@@ -80,17 +82,9 @@ class SacAgent(QpgAgent):
             max_std=math.exp(MAX_LOG_STD),
         )
 
-    def make_dist_info(self, output: Any) -> Any:
-        """Mean and log standard deviation before squashing."""
-        return DistInfoStd(*output)
-
-    def make_agent_info(self, dist_info: Any) -> Any:
-        """The distribution."""
-        return AgentInfo(dist_info)
-
-    def sampling_std(self, itr: int) -> Any:
-        """A fixed one before learning begins, then the policy's."""
-        return self._wide_std if itr < self.min_itr_learn else None
+    def make_dist_info(self, *outputs: Any) -> Any:
+        """Return mean and log standard deviation before squashing."""
+        return DistInfoStd(*outputs)
 
     def pi(
         self, observation: Any, prev_action: Any, prev_reward: Any, reparameterize: bool = True
@@ -99,40 +93,39 @@ class SacAgent(QpgAgent):
 
         Args:
             observation, prev_action, prev_reward: of ``q``.
-            reparameterize: else only the likelihood has a gradient, that of given actions.
+            reparameterize: if False, actions are constants and only the likelihood has a gradient.
 
         Returns:
             action [.., A] in the space's units; its log-likelihood [..] as a density in units
             where the space is [-1, 1]; ``dist_info``, mean and log standard deviation [.., A]
             before squashing.
         """
-        dist_info = self.make_dist_info(
-            self.model(*self._inputs(observation, prev_action, prev_reward))
-        )
+        inputs = self._inputs(observation, prev_action, prev_reward)
+        dist_info = self.make_dist_info(*self.model(*inputs))
         action, log_pi = self.distribution.sample_loglikelihood(dist_info, reparameterize)
         return self.scale.to_space(action), log_pi, dist_info
 
     @torch.no_grad()
     def target_q(self, observation: Any, prev_action: Any, prev_reward: Any, action: Any) -> Any:
-        """As ``q``, from the target networks: [E, ..]."""
+        """Return what ``q`` does, from the target networks: [E, ..]."""
         inputs = self._inputs(observation, prev_action, prev_reward)
         return self._valued(self.target_q_model, inputs, action)
 
     @property
     def models(self) -> Models:
-        """The networks, of critics the first two; in units where the action space is [-1, 1]."""
+        """The policy and the first two critics, in units where the action space is [-1, 1]."""
         return Models(pi=self.model, q1=self.critic(0), q2=self.critic(1), v=None)
 
     def pi_parameters(self) -> Iterator[torch.nn.Parameter]:
-        """What the policy's optimizer trains."""
+        """Return the parameters of the policy."""
         return iter(self.model.parameters())
 
     def q1_parameters(self) -> Iterator[torch.Tensor]:
-        """Those of the first critic; where critics are one model, views of its parameters."""
+        """Return the parameters of the first critic; of critics in one model, views of them."""
         return self._member_parameters(0)
 
     def q2_parameters(self) -> Iterator[torch.Tensor]:
-        """Those of the second critic, likewise."""
+        """Return the parameters of the second critic in the same way."""
         return self._member_parameters(1)
 
     def _member_parameters(self, i: int) -> Iterator[torch.Tensor]:

@@ -1,4 +1,4 @@
-"""The agent of soft actor-critic in its first form, with a network for the values of states."""
+"""Agent of soft actor-critic's first version, with a network for state values."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,32 +12,34 @@ from rlpyt.agents.qpg.sac_agent import (  # noqa: F401
     Models,
 )
 from rlpyt.agents.qpg.sac_agent import SacAgent as SacAgentWithoutV
-from rlpyt.models.qpg.mlp import PiMlpModel, QofMuMlpModel, VMlpModel
+from rlpyt.models.qpg.mlp import VMlpModel
 from rlpyt.models.utils import update_state_dict
 
 
 class SacAgent(SacAgentWithoutV):
-    """As that of `rlpyt.agents.qpg.sac_agent`; targets come from a value network, not of critics.
+    """`rlpyt.agents.qpg.sac_agent.SacAgent` with targets from a value network.
 
     Args:
-        VModelCls: of the value network.
+        VModelCls: class of the value network; ``None``: the class attribute.
         v_model_kwargs: its arguments.
-        ModelCls, QModelCls, model_kwargs, q_model_kwargs, **kwargs: of the other.
+        ModelCls, QModelCls, model_kwargs, q_model_kwargs, **kwargs: of the other agent.
     """
 
     gives = "a squashed Gaussian policy, critics and values of states"
+    VModelCls: Any = VMlpModel
     has_v = True
 
     def __init__(
         self,
-        ModelCls: Any = PiMlpModel,
-        QModelCls: Any = QofMuMlpModel,
-        VModelCls: Any = VMlpModel,
+        ModelCls: Any = None,
+        QModelCls: Any = None,
+        VModelCls: Any = None,
         *args: Any,
         **kwargs: Any,
     ) -> None:
         super().__init__(ModelCls, QModelCls, *args, **kwargs)
-        self.VModelCls = VModelCls
+        if VModelCls is not None:
+            self.VModelCls = VModelCls
         self.v_model: Any = None
         self.target_v_model: Any = None
 
@@ -55,7 +57,7 @@ class SacAgent(SacAgentWithoutV):
         return {**super()._networks(), **more}
 
     def data_parallel(self) -> None:
-        """Average gradients over processes, of policy, critics and value network."""
+        """Wrap policy, critics and value network for ``torch.distributed``."""
         super().data_parallel()
         self.v_model = self._wrapped(self.v_model)
 
@@ -64,19 +66,19 @@ class SacAgent(SacAgentWithoutV):
         update_state_dict(self.target_v_model, self.v_model.state_dict(), tau)
 
     def v(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
-        """Values of states [..], with gradient."""
+        """Return the values of states [..], with gradient."""
         return self.v_model(*self._inputs(observation, prev_action, prev_reward))
 
     @torch.no_grad()
     def target_v(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
-        """As ``v``, from the target network."""
+        """Return what ``v`` does, from the target network."""
         return self.target_v_model(*self._inputs(observation, prev_action, prev_reward))
 
     def v_parameters(self) -> Iterator[torch.nn.Parameter]:
-        """What the value network's optimizer trains."""
+        """Return the parameters of the value network."""
         return iter(self.v_model.parameters())
 
     @property
     def models(self) -> Models:
-        """The networks; see the other agent."""
+        """Policy, the first two critics, and the value network."""
         return super().models._replace(v=self.v_model)

@@ -1,4 +1,4 @@
-"""The agent of TD3: several critics, and noise on the target policy's actions."""
+"""TD3's agent: several critics, and noise on the target policy's actions."""
 
 from typing import Any, Literal
 
@@ -12,14 +12,14 @@ from rlpyt.utils.checks import check_range, whole_number
 
 
 class Td3Agent(DdpgAgent):
-    """As ``DdpgAgent``, with several critics, and smoothed targets (Fujimoto et al. 2018).
+    """DDPG's agent with several critics and smoothed targets (Fujimoto et al. 2018).
 
     Args:
-        pretrain_std: deviation of the noise before learning begins, in units where the action
-            space is [-1, 1]; "uniform": actions are drawn uniformly then, as in the paper.
-        target_noise_std: deviation of the noise on the target policy's actions.
+        pretrain_std: standard deviation of the noise before learning starts, in units where the
+            action space is [-1, 1]; "uniform": uniformly random actions then, as in the paper.
+        target_noise_std: standard deviation of the noise on the target policy's actions.
         target_noise_clip: largest such noise; ``None``: no limit.
-        initial_q2_model_state_dict: the second critic's parameters to begin with.
+        initial_q2_model_state_dict: initial parameters of the second critic.
         n_critics: E.
         **kwargs: of `DdpgAgent`.
     """
@@ -38,24 +38,24 @@ class Td3Agent(DdpgAgent):
         n_critics = whole_number("n_critics", n_critics, 1)
         if pretrain_std is None:
             raise ValueError(
-                "pretrain_std=None leaves noise to a policy that has a deviation of its own, as "
-                'SAC\'s; here it must be a number or "uniform".'
+                "pretrain_std=None is for policies with a standard deviation of their own, such as "
+                'SAC\'s; for TD3 it must be a number or "uniform".'
             )
         super().__init__(n_critics=n_critics, **kwargs)
-        self.pretrain_std, self._wide_std = pretrain_std, wide_std(pretrain_std)
+        self.pretrain_std, self.early_std = pretrain_std, wide_std(pretrain_std)
         if target_noise_clip is not None:
             check_range("target_noise_clip", target_noise_clip, 0, open_low=True)
         self.target_noise = (check_std("target_noise_std", target_noise_std), target_noise_clip)
         self.initial_q2_model_state_dict = initial_q2_model_state_dict
 
     def initialize(self, *args: Any, **kwargs: Any) -> None:
-        """Build policy, critics, targets and their noise."""
+        """Build policy, critics, targets and the noise on target actions."""
         super().initialize(*args, **kwargs)
         self.target_distribution = Gaussian(self.scale.size, std=0, clip=1)
         self.set_target_noise(*self.target_noise)
 
     def set_target_noise(self, std: float, noise_clip: float | None = None) -> None:
-        """Set deviation and limit of the noise on the target policy's actions."""
+        """Set standard deviation and limit of the noise on the target policy's actions."""
         self.target_distribution.set_std(std)
         self.target_distribution.set_noise_clip(noise_clip)
 
@@ -66,17 +66,13 @@ class Td3Agent(DdpgAgent):
         if None in states or self.n_critics != len(states):
             raise ValueError(
                 "initial_q_model_state_dict and initial_q2_model_state_dict are the states of two "
-                f"critics: give both, for n_critics=2 (it is {self.n_critics})."
+                f"critics: give both, with n_critics=2, got n_critics={self.n_critics}."
             )
         join_members(self.q_model, states)  # type: ignore[arg-type]
 
     @torch.no_grad()
     def target_q_at_mu(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
-        """Target values [E, ..] of the target policy's actions, noise on them."""
+        """Return the target critics' values [E, ..] of the target policy's actions with noise."""
         inputs = self._inputs(observation, prev_action, prev_reward)
         action = self.target_distribution.sample(DistInfo(self.target_model(*inputs)))
         return self.target_q_model(*inputs, action)
-
-    def sampling_std(self, itr: int) -> Any:
-        """More before learning begins."""
-        return self._wide_std if itr < self.min_itr_learn else self.action_std

@@ -153,7 +153,7 @@ class PolicyGradientAlgo(GradientAlgo):
         """What the agent saw before each step [T, B]: null actions and rewards after a done."""
         env, prev_action = samples.env, samples.agent.prev_action
         prev_reward = env.prev_reward
-        if not getattr(self.agent, "_observation_only", False):
+        if not getattr(self.agent, "observation_only", False):
             prev_action = null_after_done(prev_action, env.done, self._null_action())
             prev_reward = null_after_done(prev_reward, env.done)
         return AgentInputs(env.observation, prev_action, prev_reward)

@@ -271,9 +271,9 @@ def test_agents_for_images(Agent):
 
 def test_other_actions_and_missing_models_are_refused():
     pendulum = make("Pendulum-v1").spaces
-    with pytest.raises(TypeError, match="DqnMlpAgent needs one discrete action.*ppo"):
+    with pytest.raises(TypeError, match="DqnMlpAgent needs a Discrete action space.*ppo"):
         DqnMlpAgent().initialize(pendulum)
-    with pytest.raises(TypeError, match="R2d1LstmAgent needs one discrete action"):
+    with pytest.raises(TypeError, match="R2d1LstmAgent needs a Discrete action space"):
         dqn_agent_for("r2d1", pendulum)
     with pytest.raises(ValueError, match="DqnAgent has no ModelCls"):
         DqnAgent().initialize(SPACES)

@@ -31,7 +31,6 @@ from parts_qpg import (
 
 from rlpyt.agents.qpg.sac_agent import SacAgent
 from rlpyt.agents.qpg.td3_agent import Td3Agent
-from rlpyt.agents.qpg.trial import try_critics
 from rlpyt.envs.toy import CountEnv
 from rlpyt.models.qpg.mlp import QofMuMlpModel
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
@@ -434,7 +433,7 @@ def test_critics_see_actions_and_previous_ones_in_units(kind):
     agent = AGENTS[kind](q_model_kwargs={})
     agent.QModelCls = Probe
     agent.initialize(SPACES)
-    agent._observation_only = False
+    agent.observation_only = False
     corners = torch.tensor([LOW, HIGH, tuple(CENTER.tolist())])
     units = torch.tensor([[-1.0, -1], [1, 1], [0, 0]])
     seen = agent.q(torch.zeros(3, 3), corners, torch.zeros(3), corners.flip(0))
@@ -642,7 +641,7 @@ def test_trying_out_leaves_no_trace():
     assert all(m.training for m in agent.q_model.modules())
     torch.manual_seed(3)
     with torch.random.fork_rng():
-        try_critics(agent)
+        agent._check_critics()
     assert torch.equal(torch.rand(1), expected)
 
 

@@ -86,19 +86,19 @@ class Remembering(nn.Module):
 
 
 class DiscreteAgent(CategoricalPgAgent):
-    make_env_to_model_kwargs = CategoricalMlpAgent.make_env_to_model_kwargs
+    space_arguments = CategoricalMlpAgent.space_arguments
 
 
 class ContinuousAgent(GaussianPgAgent):
-    make_env_to_model_kwargs = GaussianMlpAgent.make_env_to_model_kwargs
+    space_arguments = GaussianMlpAgent.space_arguments
 
 
 class RecurrentAgent(RecurrentCategoricalPgAgent):
-    make_env_to_model_kwargs = CategoricalMlpAgent.make_env_to_model_kwargs
+    space_arguments = CategoricalMlpAgent.space_arguments
 
 
 class ReplayingAgent(R2d1Agent):
-    make_env_to_model_kwargs = CategoricalMlpAgent.make_env_to_model_kwargs
+    space_arguments = CategoricalMlpAgent.space_arguments
 
 
 def ppo():

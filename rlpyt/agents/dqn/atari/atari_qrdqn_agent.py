@@ -1,22 +1,20 @@
 """Quantile regression for Atari images."""
 
-from typing import Any
-
 from rlpyt.agents.dqn.atari.mixin import AtariMixin
 from rlpyt.agents.dqn.qrdqn_agent import IqnAgent, QrDqnAgent
 from rlpyt.models.dqn.atari_dqn_model import AtariQrDqnModel
 from rlpyt.models.dqn.atari_iqn_model import AtariIqnModel
 
 
-class AtariQrDqnAgent(AtariMixin, QrDqnAgent):
+class AtariQrDqnAgent(QrDqnAgent):
     """Quantiles of returns from images."""
 
-    def __init__(self, ModelCls: Any = AtariQrDqnModel, **kwargs: Any) -> None:
-        super().__init__(ModelCls=ModelCls, **kwargs)
+    ModelCls = AtariQrDqnModel
+    space_arguments = AtariMixin.space_arguments
 
 
-class AtariIqnAgent(AtariMixin, IqnAgent):
+class AtariIqnAgent(IqnAgent):
     """Implicit quantiles of returns from images."""
 
-    def __init__(self, ModelCls: Any = AtariIqnModel, **kwargs: Any) -> None:
-        super().__init__(ModelCls=ModelCls, **kwargs)
+    ModelCls = AtariIqnModel
+    space_arguments = AtariMixin.space_arguments

@@ -1,16 +1,9 @@
-"""What agents for images have in common."""
+"""rlpyt's mixin of agents for images."""
 
-from typing import Any
-
-from rlpyt.agents.dqn.dqn_agent import n_actions
+from rlpyt.agents.base import BaseAgent
 
 
-class AtariMixin:
-    """The model's arguments from the spaces of an image environment."""
+class AtariMixin(BaseAgent):
+    """Gives an agent's model ``image_shape`` [C, H, W] and ``output_size`` (number of actions)."""
 
-    def make_env_to_model_kwargs(self, env_spaces: Any) -> dict[str, Any]:
-        """``image_shape`` (C, H, W) and ``output_size``, the number of actions."""
-        return dict(
-            image_shape=env_spaces.observation.shape,
-            output_size=n_actions(env_spaces.action, type(self).__name__),
-        )
+    space_arguments = ("image_shape", "output_size")

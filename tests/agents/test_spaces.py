@@ -7,7 +7,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from rlpyt.agents.action_scale import ActionScale, box_size
+from rlpyt.agents.spaces import ActionScale, box_size
 from rlpyt.spaces.float_box import FloatBox
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
 from rlpyt.spaces.int_box import IntBox

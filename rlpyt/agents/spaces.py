@@ -1,0 +1,179 @@
+"""Sizes and scales that agents derive from an environment's spaces."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+UNBOUNDED = 1e6  # bounds beyond this are treated as missing
+IMAGE_DIMS = 3  # [C, H, W]
+
+
+class ActionScale:
+    """Maps actions of a Box to [-1, 1] and back, per component; numpy arrays or tensors [.., A].
+
+    Components without bounds pass unchanged.
+
+    Args:
+        action_space: continuous, with ``low`` and ``high`` of A components.
+        bounded: require bounds for all components.
+
+    Attributes:
+        size: A.
+        log_half: [A], log of half the range of each component. Adding it to a log standard
+            deviation in units of [-1, 1] gives that in the space's units.
+
+    Raises:
+        TypeError: the space is not a one-dimensional Box.
+        ValueError: a component has no bounds but ``bounded`` is set, or its range is empty.
+    """
+
+    def __init__(self, action_space: Any, bounded: bool = False) -> None:
+        self.size = size = box_size(action_space)
+        low = np.broadcast_to(np.asarray(action_space.low, np.float64), (size,))
+        high = np.broadcast_to(np.asarray(action_space.high, np.float64), (size,))
+        has_bounds = (np.abs(low) < UNBOUNDED) & (np.abs(high) < UNBOUNDED)
+        if bounded and not has_bounds.all():
+            i = int(np.flatnonzero(~has_bounds)[0])
+            raise ValueError(
+                f"component {i} of the action space must have finite bounds, got "
+                f"[{low[i]:g}, {high[i]:g}]. Declare the range of useful actions "
+                "(gymnasium.wrappers.RescaleAction does, or a space of your own), or use ppo or "
+                "a2c, which accept unbounded actions."
+            )
+        low, high = np.where(has_bounds, low, -1.0), np.where(has_bounds, high, 1.0)
+        half = ((high - low) / 2).astype(np.float32)
+        if (half <= 0).any():
+            raise ValueError(f"action space {action_space} has an empty range in some component.")
+        center = ((high + low) / 2).astype(np.float32)
+        self.log_half = np.log(half)
+        self.is_identity = bool((half == 1).all() and (center == 0).all())
+        self._numpy = (half, center)
+        self._torch: dict[torch.device, tuple[torch.Tensor, torch.Tensor]] = {}
+
+    def _constants_like(self, x: Any) -> tuple[Any, Any]:
+        """Return half range and center, of the same kind and on the same device as ``x``."""
+        if isinstance(x, np.ndarray):
+            return self._numpy
+        if x.device not in self._torch:
+            half, center = (torch.from_numpy(a).to(x.device) for a in self._numpy)
+            self._torch[x.device] = (half, center)
+        return self._torch[x.device]
+
+    def to_space(self, unit: Any) -> Any:
+        """Return actions in the space's units."""
+        if self.is_identity:
+            return unit
+        half, center = self._constants_like(unit)
+        return unit * half + center
+
+    def to_unit(self, action: Any) -> Any:
+        """Return actions in units where bounded components are [-1, 1]."""
+        if self.is_identity:
+            return action
+        half, center = self._constants_like(action)
+        return (action - center) / half
+
+
+def box_size(action_space: Any) -> int:
+    """Return the number of components of a one-dimensional Box.
+
+    Raises:
+        TypeError: the space is not a continuous, one-dimensional Box.
+    """
+    space = getattr(action_space, "space", action_space)  # gymnasium's own, where it is wrapped
+    shape, dtype = getattr(action_space, "shape", None), getattr(action_space, "dtype", None)
+    simple = isinstance(shape, tuple) and not hasattr(shape, "_fields")
+    if not simple or np.dtype(dtype).kind != "f":
+        remedy = (
+            "For discrete actions use ppo or a2c, or, for a single one, deep Q-learning (dqn, "
+            "...); join several spaces into one Box."
+        )
+    elif len(shape) != 1 or not shape[0]:  # type: ignore[arg-type, index]
+        remedy = f"Its shape is {shape}; flatten it (gymnasium.wrappers.TransformAction)."
+    else:
+        return int(shape[0])  # type: ignore[index]
+    raise TypeError(
+        f"this agent needs a continuous Box action space of one dimension, got {space}. {remedy}"
+    )
+
+
+def discrete_size(action_space: Any, agent: str = "a categorical agent") -> int:
+    """Return the number of actions of a Discrete space.
+
+    Args:
+        action_space: the space.
+        agent: what the error message calls the agent.
+
+    Raises:
+        TypeError: the space is not Discrete.
+    """
+    n = getattr(action_space, "n", None)
+    if n is None or getattr(action_space, "shape", ()) not in ((), None):
+        raise TypeError(
+            f"{agent} needs a Discrete action space, got {action_space}. For continuous actions "
+            "use ppo or a2c with a Gaussian agent, or sac, td3, ddpg; for several discrete actions "
+            "use ppo or a2c with MultiCategoricalMlpAgent."
+        )
+    return int(n)
+
+
+def choice_counts(action_space: Any) -> list[int]:
+    """Return the number of choices of each component of a MultiDiscrete or MultiBinary space.
+
+    Raises:
+        TypeError: the space is neither.
+    """
+    space = getattr(action_space, "space", action_space)
+    nvec = getattr(space, "nvec", None)
+    if nvec is not None:
+        return [int(n) for n in nvec.ravel()]
+    if type(space).__name__ == "MultiBinary":
+        return [2] * int(np.prod(space.shape))
+    raise TypeError(
+        f"the action space must be MultiDiscrete or MultiBinary for this agent, got {action_space}."
+    )
+
+
+# Arguments of models that follow from the spaces; agents name theirs in ``space_arguments``.
+SPACE_ARGUMENTS: dict[str, Callable[[Any], Any]] = {
+    "image_shape": lambda spaces: spaces.observation.shape,  # (C, H, W)
+    "observation_shape": lambda spaces: spaces.observation.shape,
+    "output_size": lambda spaces: discrete_size(spaces.action),
+    "action_size": lambda spaces: box_size(spaces.action),
+    "dims": lambda spaces: choice_counts(spaces.action),
+}
+
+
+def is_image(observation_space: Any) -> bool:
+    """Return True for observations [C, H, W], False for vectors and nested spaces of vectors.
+
+    Raises:
+        TypeError: a part of a nested space is an image or a category.
+    """
+    shape = observation_space.shape
+    if hasattr(shape, "_fields"):
+        _check_parts(observation_space, "observation")
+        return False
+    return isinstance(shape, tuple) and len(shape) == IMAGE_DIMS
+
+
+def _check_parts(space: Any, name: str) -> None:
+    """Raise TypeError for images and category numbers, which cannot be concatenated as vectors."""
+    composite = getattr(space, "space", space)
+    for part, field in zip(getattr(composite, "spaces", ()), space.shape._fields, strict=True):
+        path, own = f"{name}.{field}", getattr(part, "space", part)
+        if hasattr(part.shape, "_fields"):
+            _check_parts(part, path)
+            continue
+        scalar = type(own).__name__ == "IntBox" and part.shape == ()
+        categories = scalar or type(own).__name__ in ("Discrete", "MultiDiscrete")
+        if categories or len(part.shape) >= IMAGE_DIMS:
+            what = "a category number" if categories else f"an image of shape {part.shape}"
+            raise TypeError(
+                f"{path} is {what} ({own}), but ready models concatenate vectors. Convert it in a "
+                "function my_module:make_env (gymnasium.wrappers.FlattenObservation makes one "
+                "vector of all parts, Discrete ones one-hot; FilterObservation leaves parts out), "
+                "or pass a model of your own (ModelCls) in a script."
+            )
