@@ -1,130 +1,107 @@
-"""What replays take in and give out."""
+"""Named tuples that replays take and return."""
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from rlpyt.utils.collections import namedarraytuple
 
-# Beside new samples: the true final observations of episodes that were cut off, which nothing else
-# in the samples shows (the next row is the next episode's). T_idxs and B_idxs say in which steps of
-# the samples [T, B] (done, not terminated), observation is [K, ...] for these K steps.
+# True final observations of truncated episodes, which are in none of the rows, since the next row
+# belongs to the next episode. T_idxs and B_idxs [K] are steps of samples [T, B] that are done but
+# not terminated; observation is [K, ...].
 FinalObservations = namedarraytuple("FinalObservations", ["T_idxs", "B_idxs", "observation"])
 
 PrioritiesSamplesToBuffer = namedarraytuple("PrioritiesSamplesToBuffer", ["priorities", "samples"])
 
-_TRANSITION = ("agent_inputs", "action", "return_", "done", "done_n", "target_inputs")
-_SEQUENCE = ("all_observation", "all_action", "all_reward", "return_", "done", "done_n",
-             "init_rnn_state")  # fmt: skip
-
 
 class ReplayBatch:
-    """A batch has rlpyt's fields, and attributes beside them.
+    """Base of namedarraytuples with rlpyt's fields, and further values as attributes.
 
-    The fields are what iteration and unpacking give, as documented; attributes are what came later:
+    Iteration and unpacking return the fields only, as in rlpyt.
 
     Attributes:
-        discount_n: float32, in the shape of ``return_``. What the value of the target inputs is
-            multiplied by: gamma to the number of rewards in ``return_``, zero after a terminal
-            state. The target is ``return_ + discount_n * value(target)``, whatever happened in the
-            window.
-        ticket: names the rows of a prioritised batch to ``update_batch_priorities``; None in
+        discount_n: float32, in the shape of ``return_``: gamma to the number of rewards in
+            ``return_``, zero after a terminal state. The target is ``return_ + discount_n *
+            value(target)``, whatever happened in the window.
+        ticket: identifies the rows of a prioritized batch for ``update_batch_priorities``; None in
             other batches.
-        all_done: (sequences) [T + n, B] bool, ``done`` of all rows, the targets' included.
-        final: (sequences) ``FinalObservations`` of episodes cut off inside [T + n, B], None where
-            there are none.
-        void: (sequences) [T + n, B] bool, rows to ignore, in which an environment waited for a
-            reset; ``None`` if there never were any.
+        all_done: (sequences) [T + n, B] bool, ``done`` of all rows, including those of targets.
+        final: (sequences) ``FinalObservations`` of episodes truncated inside [T + n, B], or None.
+        void: (sequences) [T + n, B] bool, rows in which the environment waited for its reset; None
+            if there never were any.
 
-    ``buffer_to`` and other functions that map the arrays of a batch also map those of the
-    attributes; ``_replace`` keeps all but the ticket. A batch made in another way lacks the
-    attributes, and reading one raises AttributeError.
+    ``buffer_to`` and other maps over arrays include the attributes, and ``_replace`` keeps all but
+    the ticket. Other ways to derive a batch drop them; reading one then raises AttributeError.
     """
 
     ticket: Any
 
     def _map(self, function: Callable[[Any], Any]) -> Any:
-        """The same batch with every field and attribute replaced, but for the ticket."""
+        """Apply ``function`` to all fields and attributes but the ticket; return a new batch."""
         new = type(self)._make(map(function, tuple(self)))  # type: ignore[attr-defined, call-overload]
         for name, value in self.__dict__.items():
             setattr(new, name, value if name == "ticket" else function(value))
         return new
 
     def _replace(self, **fields: Any) -> Any:
-        """Return the batch with other values in some fields; all attributes but the ticket stay."""
+        """Return the batch with other values of some fields, and all attributes but the ticket."""
         new = super()._replace(**fields)  # type: ignore[misc]
         new.__dict__.update({k: v for k, v in self.__dict__.items() if k != "ticket"})
         return new
 
     def __reduce__(self) -> Any:
-        fields = tuple(self)  # type: ignore[call-overload]
-        return _rebuild, (type(self), fields, dict(self.__dict__))
+        cls: Any = type(self)
+        return _rebuild, (cls.__name__, cls._fields, tuple(self), dict(self.__dict__))  # type: ignore[call-overload]
 
     def __getattr__(self, name: str) -> Any:
         if name in ("discount_n", "ticket", "all_done", "final", "void"):
             raise AttributeError(
-                f"this {type(self).__name__} has no '{name}': it was not made by sample_batch, or "
-                f"made anew from a batch that was. Take '{name}' from that one."
+                f"this {type(self).__name__} has no '{name}', because it was not returned by "
+                f"sample_batch but derived from a batch. Take '{name}' from that batch."
             )
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
 
-def _rebuild(cls: Any, fields: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
-    batch = cls._make(fields)
+@cache
+def batch_type(name: str, fields: tuple[str, ...]) -> Any:
+    """Return the type of batches with these fields."""
+    array_tuple = namedarraytuple(name, fields)
+    members = {"__module__": __name__, "__doc__": ReplayBatch.__doc__}
+    return type(array_tuple)(name, (ReplayBatch, array_tuple), members)
+
+
+def _rebuild(name: str, fields: tuple[str, ...], values: Any, attributes: dict[str, Any]) -> Any:
+    batch = batch_type(name, fields)._make(values)
     batch.__dict__.update(attributes)
     return batch
 
 
-_TIME_LIMIT = (*_TRANSITION, "timeout", "timeout_n")
-_Transitions: Any = namedarraytuple("SamplesFromReplay", _TRANSITION)
-_PrioritizedTransitions: Any = namedarraytuple("SamplesFromReplayPri", (*_TRANSITION, "is_weights"))
-_TimeLimits: Any = namedarraytuple("SamplesFromReplayTL", _TIME_LIMIT)
-_PrioritizedTimeLimits: Any = namedarraytuple("SamplesFromReplayTL", (*_TIME_LIMIT, "is_weights"))
-_Sequences: Any = namedarraytuple("SamplesFromReplay", _SEQUENCE)
-_PrioritizedSequences: Any = namedarraytuple("SamplesFromReplayPri", (*_SEQUENCE, "is_weights"))
+# Batches of transitions have the leading dimension [B], batches of sequences [T, B], and their
+# ``all_...`` fields [T + n, B]. ``is_weights`` are [B].
+_TRANSITION = ("agent_inputs", "action", "return_", "done", "done_n", "target_inputs")
+_TIME_LIMIT = (*_TRANSITION, "timeout", "timeout_n")  # of the step, and of the end of its window
+_SEQUENCE = ("all_observation", "all_action", "all_reward", "return_", "done", "done_n",
+             "init_rnn_state")  # fmt: skip
 
-
-class Transitions(ReplayBatch, _Transitions):  # type: ignore[misc]
-    """A batch [B] of single steps and their n-step targets; rlpyt's ``SamplesFromReplay``."""
-
-
-class PrioritizedTransitions(ReplayBatch, _PrioritizedTransitions):  # type: ignore[misc]
-    """As ``Transitions``, with importance-sampling weights [B]."""
-
-
-class TimeLimitTransitions(ReplayBatch, _TimeLimits):  # type: ignore[misc]
-    """As ``Transitions``, with ``timeout`` of the step, and of the window's end, [B] bool."""
-
-
-class PrioritizedTimeLimitTransitions(ReplayBatch, _PrioritizedTimeLimits):  # type: ignore[misc]
-    """As ``TimeLimitTransitions``, with importance-sampling weights [B]."""
-
-
-class Sequences(ReplayBatch, _Sequences):  # type: ignore[misc]
-    """A batch [T, B] of sequences with targets; ``all_*`` are [T + n, B]."""
-
-
-class PrioritizedSequences(ReplayBatch, _PrioritizedSequences):  # type: ignore[misc]
-    """As ``Sequences``, with importance-sampling weights [B]."""
-
-
-_WITH_WEIGHTS = {
-    Transitions: PrioritizedTransitions,
-    TimeLimitTransitions: PrioritizedTimeLimitTransitions,
-    Sequences: PrioritizedSequences,
-}
+Transitions = batch_type("Transitions", _TRANSITION)
+TimeLimitTransitions = batch_type("TimeLimitTransitions", _TIME_LIMIT)
+Sequences = batch_type("Sequences", _SEQUENCE)
+PrioritizedTransitions = batch_type("PrioritizedTransitions", (*_TRANSITION, "is_weights"))
+PrioritizedTimeLimitTransitions = batch_type(
+    "PrioritizedTimeLimitTransitions", (*_TIME_LIMIT, "is_weights")
+)
+PrioritizedSequences = batch_type("PrioritizedSequences", (*_SEQUENCE, "is_weights"))
 
 
 def with_is_weights(batch: Any, is_weights: Any, ticket: Any) -> Any:
-    """The batch with the field ``is_weights`` behind its others, and its ticket.
+    """Return the batch with a ticket and the additional last field ``is_weights``.
 
-    Batches of a user's own kind (from an ``extract_batch`` of their own) become the kind with that
-    one field more.
+    Batches of other types (returned by ``extract_batch`` of a subclass) get the field only.
     """
-    cls = _WITH_WEIGHTS.get(type(batch))
-    if cls is None:
-        cls = namedarraytuple(f"{type(batch).__name__}Pri", (*batch._fields, "is_weights"))
-    new = cls(*tuple(batch), is_weights)
-    if isinstance(new, ReplayBatch):
-        new.__dict__.update(batch.__dict__)
-        new.ticket = ticket
+    fields, name = (*batch._fields, "is_weights"), type(batch).__name__
+    if not isinstance(batch, ReplayBatch):
+        return namedarraytuple(f"{name}Pri", fields)(*tuple(batch), is_weights)
+    new = batch_type(f"Prioritized{name}", fields)(*tuple(batch), is_weights)
+    new.__dict__.update(batch.__dict__)
+    new.ticket = ticket
     return new

@@ -1,78 +1,109 @@
-"""The replay: one class, composed of a ring, a storage, targets, a selection and a window.
+"""The replay buffer: one class, composed of a ring, a storage, targets, a selection and a window.
 
-The names of rlpyt's buffers (``replays.non_sequence``, ``replays.sequence``) say which parts; the
-work is done here.
+rlpyt's names of replays (``replays.non_sequence``, ``replays.sequence``) choose its parts by class
+attributes.
 """
 
 import math
-from typing import Any
+from abc import ABCMeta
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from threading import get_ident
+from typing import Any, ClassVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from rlpyt.replays.base import BaseReplayBuffer
-from rlpyt.replays.batch import with_is_weights
-from rlpyt.replays.finals import default_capacity
-from rlpyt.replays.interruption import interrupt
+from rlpyt.errors import RlpytError
+from rlpyt.replays.batch import FinalObservations
 from rlpyt.replays.memory import Memory
 from rlpyt.replays.ring import Ring
-from rlpyt.replays.rnn_states import RnnStates
+from rlpyt.replays.rnn_states import RnnStateStore
+from rlpyt.replays.rows import RowBatch
 from rlpyt.replays.selection import PrioritySettings, UniformSelection
-from rlpyt.replays.state import load_state, state_of
-from rlpyt.replays.storage import FullStorage, check_example
+from rlpyt.replays.storage import FullStorage, check_example, default_capacity
 from rlpyt.replays.targets import NStep
 from rlpyt.replays.window import TransitionWindow, null_leaves
-from rlpyt.utils.buffer import numpify_buffer
+from rlpyt.utils.buffer import buffer_func, leaves_of, numpify_buffer
 from rlpyt.utils.checks import check_range, whole_number
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.seed import get_seed, stream
+from rlpyt.utils.synchronize import RWLock, forget_names
 
 Array = NDArray[Any]
 
+UNLOCKED: AbstractContextManager[None] = nullcontext()
 
-class ReplayBuffer(BaseReplayBuffer):
-    """Keeps the newest ``size`` transitions of B environments and gives out batches of them.
 
-    One process writes (``append_samples``, ``update_batch_priorities``); in the asynchronous forms
-    others read, under ``rw_lock``. Samples are taken at rows whose neighbours are still held; see
-    ``replays.ring``. Where environments wait for a reset until a batch ends, samples mark these
-    rows as void; they are never drawn.
+class BaseReplayBuffer:
+    """Interface of replays: store samples, and return batches of them."""
+
+    async_ = False  # in shared memory, with other processes appending
+
+    def append_samples(self, samples: Any) -> Any:
+        """Add samples [T, B], which may replace the oldest ones."""
+        raise NotImplementedError(f"{type(self).__name__} must implement append_samples.")
+
+    def sample_batch(self, batch_B: int, batch_T: int | None = None) -> Any:
+        """Return a batch to train on."""
+        raise NotImplementedError(f"{type(self).__name__} must implement sample_batch.")
+
+
+class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
+    """Replay of the newest ``size`` transitions of B environments.
+
+    Rows can be sampled while their neighbors are still stored; see ``replays.ring``. If the sampler
+    delays resets until the end of a batch, samples mark void rows, which are never sampled.
+
+    With ``async_`` the replay is in shared memory and locked: many processes may sample at the same
+    time, or one may write. Hand it to processes as an argument when they are started; all of them
+    see rows, cursor and priorities. Each has its own random stream: call ``set_seed(seed, rank)``.
+
+    Subclasses may override ``sample_idxs``, ``extract_batch``, ``extract_observation`` and
+    ``extract_final_observation``, which ``sample_batch`` calls, and ``compute_returns``.
 
     Args:
         example: named tuple of one step without leading dimensions: observation, action, reward,
-            done, and what else is to be stored: ``timeout``, ``prev_rnn_state``.
+            done, and further fields to store: ``timeout``, ``prev_rnn_state``.
         size: transitions; rounded up to full rows of B.
         B: environments, the second dimension of all samples.
-        discount: gamma, of n-step returns and ``discount_n``.
-        n_step_return: n.
-        rnn_state_interval: (sequences) steps between stored recurrent states, at which sequences
-            begin; below 1, none is stored.
-        batch_T: (sequences) steps of a sequence, unless ``sample_batch`` says otherwise.
-        priorities: settings, for prioritised selection.
-        seed: of the random stream; None takes the process's (``utils.seed``).
-        force: allocate although it does not seem to fit.
-        final_capacity: episodes cut off by a limit whose final observations fit into shared
-            memory; None: enough for episodes of 40 steps and more. Beyond it they count as
-            terminated, with a warning. Memory of one process grows.
-        null_action: what the agent got as previous action where an episode began, one value or a
-            tree like the action; usually ``env_spaces.action.null_value()``.
+        discount: gamma of n-step returns and ``discount_n``.
+        n_step_return: n, rewards in a return.
+        rnn_state_interval: (sequences) steps between stored recurrent states, where sequences
+            start; below 1, none is stored.
+        batch_T: (sequences) steps of a sequence, unless ``sample_batch`` is given another number.
+        priorities: settings of prioritized selection.
+        seed: of the random stream; None: the seed of the process (``utils.seed``).
+        force: allocate even if the memory does not seem to suffice.
+        final_capacity: number of final observations of truncated episodes for which there is room
+            in shared memory; None: enough for episodes of 40 steps and more. Truncations beyond it
+            count as terminations, with a warning. In the memory of one process the room grows.
+        null_action: previous action at the beginning of an episode, one value or a tree like the
+            action; usually ``env_spaces.action.null_value()``.
 
     Attributes:
-        time_limits: (of the class) the example and samples must have ``timeout``, which is
-            ``env_info.timeout``.
-        every: rows at which a sample can begin are multiples of it.
+        Storage, Selection, Window: classes of the parts.
+        stands_for: names of parts, in classes that rlpyt's users combine with others: replays with
+            the same parts count as their subclasses.
+        time_limits: (of the class) samples have the field ``timeout``, which is
+            ``env_info.timeout``; batches have ``timeout`` and ``timeout_n``.
+        every: samples start at rows that are multiples of it.
+        rw_lock: (with ``async_``) the lock.
+        while_waiting: (with ``async_``) called every second while another process holds the lock;
+            it may raise to stop waiting.
 
     Raises:
-        TypeError, ValueError: an argument or the example cannot be used; there are too few rows
-            for anything to be sampled.
-        ReplayTooLarge: it would not fit into memory; with the numbers.
+        TypeError: an argument or the example has the wrong type.
+        ValueError: an argument is out of range, or the replay has too few rows for any sample.
+        ReplayTooLarge: the replay would not fit into memory.
     """
 
     Storage: Any = FullStorage
     Selection: Any = UniformSelection
     Window: Any = TransitionWindow
     time_limits = False
+    stands_for: ClassVar[str]
+    while_waiting: Callable[[], None] | None = None
 
     def __init__(
         self,
@@ -100,114 +131,146 @@ class ReplayBuffer(BaseReplayBuffer):
         self.n_step_return, self.discount = self.targets.n, self.targets.discount
         memory = Memory(shared=self.async_)
         self.ring = Ring(T, B, memory)
-        self.rnn_states = RnnStates(example, rnn_state_interval, T, B, memory)
+        self.rnn_states = RnnStateStore(example, rnn_state_interval, T, B, memory)
         example = self.rnn_states.without(example)
         if final_capacity is None:
             final_capacity = default_capacity(self.size, B)
         extra = self.targets.extra(example.reward)
-        self.storage = self.Storage(example, extra, T, B, memory, final_capacity)
-        self.storage.ring = self.ring
+        self.storage = self.Storage(example, extra, self.ring, memory, final_capacity)
         self.off_backward = self.n_step_return
         self.off_forward = max(1, self.storage.before)
         nulls = null_leaves(example.action, null_action)
         self.window = self.Window(self.n_step_return, self.discount, B, nulls)
         self._check_room(batch_T)
         self.priorities = priorities
-        self.init_selection(every, memory)
+        self.selection = self.Selection(self.ring, every, priorities, memory)
         self.nbytes = memory.commit(force, self.size)
         self.set_seed(get_seed() if seed is None else seed)
-        self._checked = False
-        self._ticket: Any = None
-        self._own_observations = _overrides(self, "extract_observation")
-        self._own_extraction = _overrides(self, "extract_batch")
-        self._own_choice = _overrides(self, "sample_idxs")
+        self._checked = False  # the first samples have been compared with the example
+        self._rows: RowBatch | None = None  # of the batch that is being extracted
+        if self.async_:
+            self.rw_lock = RWLock()
+            self._lock_holders: dict[int, bool] = {}  # threads, and whether they write
 
-    def init_selection(self, every: int, memory: Memory) -> None:
-        """Make the part that chooses rows, of which every ``every``-th may be chosen."""
-        self.selection = self.Selection(self.ring, every, self.priorities, memory)
+    @classmethod
+    def __subclasshook__(cls, other: type) -> Any:
+        """Count replays with the same parts as subclasses of a name that only stands for parts."""
+        parts = cls.__dict__.get("stands_for")
+        if parts is None or ReplayBuffer not in other.__mro__:
+            return NotImplemented
+        for own, part in ((getattr(other, name), getattr(cls, name)) for name in parts.split()):
+            if own is not part and not (isinstance(own, type) and issubclass(own, part)):
+                return NotImplemented
+        return True
 
     def set_seed(self, seed: int | None, rank: int = 0) -> None:
-        """Begin a random stream of its own; None: from the operating system's entropy.
+        """Start a new random stream; None: seed it from the operating system.
 
         Processes that sample from the same replay call it with different ranks.
         """
         self.rng = np.random.default_rng() if seed is None else stream(seed, "replay", rank)
 
+    def set_batch_T(self, batch_T: int) -> None:
+        """Set the number of steps of a sequence.
+
+        Raises:
+            TypeError: the replay returns single transitions, or has priorities, which belong to
+                sequences of one length.
+            ValueError: the replay has too few rows for sequences of this length.
+        """
+        if not self.window.sequences or self.priorities is not None:
+            raise TypeError(f"batch_T of a {type(self).__name__} cannot be changed.")
+        batch_T = whole_number("batch_T", batch_T, 1)
+        self._check_room(batch_T)
+        self.batch_T = batch_T
+
     # Writing
 
     def append_samples(self, samples: Any, final: Any = None) -> tuple[int, Any]:
-        """Add samples, in place of the oldest rows once all are taken.
+        """Add samples; once all rows have been written, they replace the oldest ones.
 
         Args:
             samples: named tuple [T, B] like the example, numpy or torch; or
                 ``PrioritiesSamplesToBuffer(priorities, samples)`` with priorities [T, B] or [B].
-            final: ``FinalObservations`` of those steps that ended an episode without a terminal
-                state; their windows are then bootstrapped from these. It may also be a field
-                ``final`` of samples. Without it, every done counts as terminal. A field ``void``
-                of samples, [T, B] bool, marks rows to ignore: those between an environment's done
-                and the end of the batch, if it waits for a reset until then. All are done.
+            final: ``FinalObservations`` of truncated episodes, from which their windows bootstrap.
+                They may also be a field ``final`` of samples. Without them, every done counts as
+                terminal. A field ``void`` of samples, [T, B] bool, marks void rows: those after an
+                environment's done until the end of the batch, all of them done, if the sampler
+                delays resets.
 
         Returns:
-            (T, the rows written: a slice or an array of indexes).
+            (T, the rows written: a slice or an array of indices).
 
         Raises:
             TypeError, ValueError: samples do not look like the example, have more rows than the
-                replay, or a final observation belongs to no step of theirs or to one that is not
-                done. Nothing has been written then.
+                replay, or a final observation belongs to a step that is not theirs or not done.
+                Nothing has been written then.
         """
-        if not hasattr(samples, "_fields"):
+        with self._writing():
+            return self._append(samples, final)
+
+    def _append(self, samples: Any, final: Any) -> tuple[int, Any]:
+        fields = getattr(samples, "_fields", None)
+        if fields is None:
             raise TypeError(
-                f"samples are a {type(samples).__name__}; give a named tuple with the fields of "
-                "the example (rlpyt.utils.collections.namedarraytuple)."
+                "samples must be a named tuple with the fields of the example, got "
+                f"{type(samples).__name__}. Use rlpyt.utils.collections.namedarraytuple."
             )
-        priorities = None
-        if "priorities" in samples._fields:
+        priorities = void = None
+        if "priorities" in fields:
             priorities, samples = samples.priorities, samples.samples
-        void = None
-        if "final" in samples._fields or "void" in samples._fields:
+            fields = samples._fields
+        if "final" in fields or "void" in fields:
             final = getattr(samples, "final", None) if final is None else final
             void = numpify_buffer(getattr(samples, "void", None))
-            fields = tuple(name for name in samples._fields if name not in ("final", "void"))
+            fields = tuple(name for name in fields if name not in ("final", "void"))
             cls = namedarraytuple(type(samples).__name__, fields)
             samples = cls(*(getattr(samples, name) for name in fields))
-        n = self._check(samples, final)
+        given, samples = samples, self.rnn_states.without(samples)
+        n = self._check(given, samples, final)
         if void is not None:
             self._check_void(void, np.asarray(numpify_buffer(samples.done)).astype(bool))
         ring, storage = self.ring, self.storage
         start = ring.written
-        priorities = self.selection.prepare(n, numpify_buffer(priorities))
-        prepared = storage.prepare(start, self.rnn_states.without(samples), void)
-        places = ring.places(start, n)
+        if priorities is not None:
+            priorities = numpify_buffer(priorities)
+        priorities = self.selection.prepare(n, priorities)
+        prepared = storage.prepare(start, samples, void)
+        slices = ring.slices(start, n)
         storage.finals.forget((start + n - self.T) * self.B)
-        if self.rnn_states.given:
-            self.rnn_states.write(start, samples, n)
-            samples = self.rnn_states.without(samples)
-        storage.write(places, samples, prepared)
-        storage.write_truncations(start, places, final)
+        self.rnn_states.write(start, given, n)
+        storage.write(slices, samples, prepared)
+        storage.write_truncations(start, slices, final)
         self.compute_returns(n)
         ring.write_void(start, n, void)
         ring.move(start + n)
         self.selection.advance(self.valid, n, priorities)
-        return n, places[0][0] if len(places) == 1 else np.arange(start, start + n) % self.T
+        return n, slices[0][0] if len(slices) == 1 else np.arange(start, start + n) % self.T
 
-    def _check(self, samples: Any, final: Any) -> int:
-        """Number of rows; everything about the first samples, the shape of later ones."""
-        shape = tuple(samples.reward.shape[:2])
+    def _check(self, given: Any, samples: Any, final: Any) -> int:
+        """Check the shape of samples, and the structure of the first; return their rows.
+
+        Args:
+            given: samples with recurrent states.
+            samples: the same without them.
+            final: ``FinalObservations``, or None.
+        """
+        shape = samples.reward.shape[:2]
         if len(shape) != 2 or shape[1] != self.B or not 0 < shape[0] <= self.T:
             raise ValueError(
-                f"samples are {list(shape)}; expected [T, B={self.B}] with at most {self.T} rows, "
-                "which is what the replay holds."
+                f"samples must be [T, B={self.B}] with at most {self.T} rows, which is what the "
+                f"replay holds, got {list(shape)}."
             )
         if not self._checked:
-            self.storage.check(self.rnn_states.without(samples))
-            self.rnn_states.check(samples)
+            self.storage.check(samples)
+            self.rnn_states.check(given)
             self._checked = True
         if final is not None:
             self.storage.check_final(final, np.asarray(samples.done))
         return int(shape[0])
 
     def _check_void(self, void: Array, done: Array) -> None:
-        """Check that every void row and the row before it are done, which ends all windows."""
+        """Check that every void row, and the row before it, is done, which ends all windows."""
         before = np.zeros_like(done)
         before[1:] = done[:-1]
         if self.ring.written:
@@ -218,141 +281,148 @@ class ReplayBuffer(BaseReplayBuffer):
                 "void row and the row before it. Mark only rows that follow an environment's done."
             )
 
-    def interrupt(self) -> int:
-        """Say that what is written next does not follow what was written last.
-
-        Call it where environments begin anew without a done in the rows: after resuming with other
-        environments than those that the rows came from, say. Episodes then end as if cut off by a
-        limit, exactly, which takes the newest row (with recurrent states: those behind the last
-        state). Nothing happens if all episodes have ended.
-
-        Returns:
-            Rows of B environments that are gone.
-        """
-        return interrupt(self)
-
     def compute_returns(self, T: int) -> None:
         """Update n-step returns with ``T`` new rows, written but not yet counted by the cursor."""
         self.targets.update(self.ring, self.storage.samples, self.storage.extra, T)
 
-    # Reading
+    def interrupt(self) -> int:
+        """Declare that the next samples do not continue the episodes of the newest row.
+
+        Call it if environments are reset without a done in the rows, for example after resuming
+        with other environments. How a row went on is known only if it has a next one, so the newest
+        row is dropped, and the row before ends as if by a time limit, with the observation of the
+        dropped row as its final one. With recurrent states, the rows from the last stored state on
+        are dropped, so that states keep their places in the sampler's batches. Nothing happens if
+        all episodes have ended.
+
+        Returns:
+            Number of rows dropped.
+        """
+        with self._writing():
+            ring, storage, B = self.ring, self.storage, self.B
+            written = ring.written
+            if not written or storage.samples.done[(written - 1) % self.T].all():
+                return 0
+            stop = (written - 1) // self.every * self.every
+            if stop > ring.oldest:
+                idxs = stop % self.T * B + np.arange(B)
+                observation = storage.observations(storage.rows.read(idxs[None]), 0)
+                storage.finals.forget_from(stop * B)
+                self._truncate(stop - 1, observation)
+                ring.move(stop - 1)
+                self.compute_returns(1)
+            else:
+                storage.finals.forget_from(stop * B)
+            ring.move(stop)
+            self.selection.retreat(self.valid)
+            return int(written - stop)
+
+    def _truncate(self, row: int, observation: Any) -> None:
+        """Truncate all episodes at absolute row ``row``, with final observations [B, ...]."""
+        storage, B, t = self.storage, self.B, row % self.T
+        samples, truncated = storage.samples, storage.extra.truncated[t]
+        goes_on, B_idxs = ~samples.done[t].astype(bool), truncated.nonzero()[0]
+        if len(B_idxs):  # these are truncated already
+            seen = storage.final_observations(row * B + B_idxs, t * B + B_idxs)
+            for leaf, own in zip(leaves_of(observation), leaves_of(seen)):
+                leaf[B_idxs] = own
+        samples.done[t] = True
+        if self.time_limits:
+            samples.timeout[t, goes_on] = True
+        ends = (truncated | goes_on).nonzero()[0]
+        final = FinalObservations(0 * ends, ends, buffer_func(observation, lambda leaf: leaf[ends]))
+        storage.finals.forget_from(row * B)
+        storage.write_truncations(row, self.ring.slices(row, 1), final)
+
+    # Sampling
 
     def _check_room(self, batch_T: int | None) -> None:
-        """Refuse a ring in which, wherever its cursor stands, samples might find no place.
+        """Check that the ring has valid rows wherever its cursor is.
 
         Raises:
-            ValueError: it has too few rows; the message says how many it takes.
+            ValueError: it has too few rows; the message says how many are needed.
         """
         before, after = self.off_forward, self.window.rows_after(self, batch_T or 1)
         need = before + after + self.every
         if need > self.T:
             T = math.ceil(need / self.every) * self.every
-            begins = f", and begins at every {self.every}th row" if self.every > 1 else ""
+            starts = f", and starts at every {self.every}th row" if self.every > 1 else ""
             raise ValueError(
                 f"size={self.size:,} is {self.T} rows of {self.B} environments, too few for any "
-                f"sample: one needs {before} rows before its first and {after} after it{begins}. "
-                f"Take a size of at least {T * self.B:,}, which is {T} rows."
+                f"sample: one needs {before} rows before its first and {after} after it{starts}. "
+                f"Set size to at least {T * self.B:,}, which is {T} rows."
             )
 
     def valid(self, T: int | None = None) -> tuple[int, int]:
-        """Absolute rows [low, high) at which windows (of ``T`` steps, if sequences) can begin."""
+        """Return absolute rows [low, high) where windows (sequences of ``T`` steps) can start."""
         before = self.off_forward
-        if self.ring.oldest:  # before the first row there is nothing that a row could need
+        oldest, written = self.ring.bounds
+        if oldest:  # before the first row there is nothing that a row could need
             before = max(before, self.storage.reach)
-        return self.ring.valid(before, self.window.rows_after(self, T))
+        low = oldest + before
+        return low, max(low, written - self.window.rows_after(self, T))
 
     def sample_batch(self, batch_B: int, batch_T: int | None = None) -> Any:
-        """Choose rows and return what there is to learn at them, as torch tensors.
+        """Draw rows, and return a batch of the windows around them, as torch tensors.
 
         Args:
-            batch_B: how many.
+            batch_B: number of rows.
             batch_T: (sequences) steps of each; None: as constructed.
 
         Returns:
             A ``ReplayBatch`` with leading dimension [B], or [T, B] for sequences.
 
         Raises:
-            ReplayNotReady: too little has been written.
-            TypeError, ValueError: ``batch_B`` is no number of rows.
+            ReplayNotReady: too few rows have been written.
+            TypeError, ValueError: ``batch_B`` is not a positive whole number.
         """
-        batch_B = whole_number("batch_B", batch_B, 1)
-        if self._own_choice:
-            chosen = self.sample_idxs(*self._args(batch_B, batch_T))
-            return self._extract(self._place(*chosen), batch_T)
-        pick = self.selection.pick(batch_B, self.valid(batch_T), self.rng)
-        batch = self._extract(pick.idxs, batch_T)
-        if pick.is_weights is None:
-            return batch
-        self._ticket = pick.ticket
-        return with_is_weights(batch, torch.from_numpy(pick.is_weights), pick.ticket)
+        if type(batch_B) is not int or batch_B < 1:
+            batch_B = whole_number("batch_B", batch_B, 1)
+        # Hooks take a length for sequences only, as in rlpyt.
+        length = (self.batch_T if batch_T is None else batch_T,) if self.window.sequences else ()
+        with self._reading():
+            T_idxs, B_idxs = self.sample_idxs(batch_B, *length)
+            batch = self.extract_batch(T_idxs, B_idxs, *length)
+            return self.selection.weigh(batch, T_idxs, B_idxs)
 
     def sample_idxs(self, batch_B: int, batch_T: int | None = None) -> tuple[Array, Array]:
-        """Choose rows; returns (T_idxs, B_idxs), [batch_B] each.
-
-        A subclass's own is what ``sample_batch`` asks.
-        """
-        return self.unplace(self.selection.pick(batch_B, self.valid(batch_T), self.rng).idxs)
+        """Draw rows; return (T_idxs, B_idxs), [batch_B] each."""
+        return self.T_B_idxs(self.selection.draw(batch_B, self.valid(batch_T), self.rng))
 
     def extract_batch(self, T_idxs: Array, B_idxs: Array, T: int | None = None) -> Any:
-        """What there is to learn at these rows (in sequences of ``T`` steps), as torch tensors.
-
-        A subclass's own is what ``sample_batch`` asks.
-        """
-        return self.window.cut(self, self._place(T_idxs, B_idxs), T)
+        """Return the batch of windows at these rows (or of sequences of ``T`` steps from them)."""
+        T_idxs, B_idxs = np.asarray(T_idxs), np.asarray(B_idxs)
+        self._rows = self.window.read(self, T_idxs, B_idxs, T)
+        try:
+            return self.window.extract(self, self._rows)
+        finally:
+            self._rows = None
 
     def extract_observation(self, T_idxs: Array, B_idxs: Array, T: int | None = None) -> Any:
-        """Observations [B, ...] at these rows, or of the ``T`` rows from each on: [T, B, ...].
+        """Return observations [B, ...] at these rows, or [T, B, ...] of ``T`` rows from each on.
 
-        A subclass's own is what ``sample_batch`` asks; it will want one of
-        ``extract_final_observation`` as well.
+        A subclass that overrides it will usually override ``extract_final_observation`` too.
         """
-        idxs = self._place(T_idxs, B_idxs)
-        rows = idxs[None] if T is None else idxs + np.arange(T)[:, None] * self.B
-        cut = self.storage.rows.cut(rows)
-        return self.storage.observations(cut, 0 if T is None else slice(None))
+        # The window has read the rows of its batch already, all fields together.
+        rows = self._rows
+        k = None if rows is None else rows.find(T_idxs, B_idxs, T)
+        if rows is None or k is None:
+            idxs = np.asarray(T_idxs) * self.B + np.asarray(B_idxs)
+            steps = np.arange(1 if T is None else T)[:, None]
+            rows, k = self.storage.rows.read(idxs + steps * self.B), 0 if T is None else slice(None)
+        return self.storage.observations(rows, k)
 
     def extract_final_observation(self, T_idxs: Array, B_idxs: Array) -> Any:
-        """True final observations [K, ...] of episodes that were cut off with these steps."""
+        """Return the true final observations [K, ...] of episodes truncated at these steps."""
         T_idxs, B_idxs = np.asarray(T_idxs), np.asarray(B_idxs)
         keys = self.ring.absolute(T_idxs) * self.B + B_idxs
-        return self.storage.final_observations(keys, self._place(T_idxs, B_idxs))
+        return self.storage.final_observations(keys, T_idxs * self.B + B_idxs)
 
-    def observe(self, cut: Any, k: Any) -> Any:
-        """Observations of plane k of a cut, or of planes in a row."""
-        if not self._own_observations:
-            return self.storage.observations(cut, k)
-        idxs = cut.idxs[k]
-        if isinstance(k, int):
-            return numpify_buffer(self.extract_observation(*self.unplace(idxs)))
-        return numpify_buffer(self.extract_observation(*self.unplace(idxs[0]), len(idxs)))
-
-    def observe_pair(self, cut: Any, now: int, after: int) -> tuple[Any, Any]:
-        """Observations of two planes, ``n_step_return`` rows apart."""
-        if self._own_observations:
-            return self.observe(cut, now), self.observe(cut, after)
-        return self.storage.pair(cut, now, after, self.n_step_return == 1)  # type: ignore[no-any-return]
-
-    def _extract(self, idxs: Array, batch_T: int | None) -> Any:
-        if self._own_extraction:
-            return self.extract_batch(*self.unplace(idxs), *self._args(batch_T))
-        return self.window.cut(self, idxs, batch_T)
-
-    def _args(self, *args: Any) -> tuple[Any, ...]:
-        """Arguments of documented methods, which take a length for sequences only."""
-        *others, batch_T = args
-        if not self.window.sequences:
-            return tuple(others)
-        return (*others, self.batch_T if batch_T is None else batch_T)
-
-    def _place(self, T_idxs: Any, B_idxs: Any) -> Array:
-        """t * B + b."""
-        place: Array = np.asarray(T_idxs) * self.B + np.asarray(B_idxs)
-        return place
-
-    def unplace(self, idxs: Array) -> tuple[Array, Array]:
-        """(T_idxs, B_idxs), within the ring."""
+    def T_B_idxs(self, idxs: Array) -> tuple[Array, Array]:
+        """Return (T_idxs, B_idxs) of rows t * B + b, which may wrap beyond the end."""
         T_idxs, B_idxs = np.divmod(idxs, self.B)
-        return T_idxs % self.T, B_idxs
+        T_idxs %= self.T
+        return T_idxs, B_idxs
 
     # Priorities
 
@@ -362,13 +432,14 @@ class ReplayBuffer(BaseReplayBuffer):
         Args:
             priorities: absolute TD errors, for example; numpy or torch.
             ticket: ``batch.ticket`` of the batch they belong to; None: the latest one. Rows that
-                have been overwritten since are passed over.
+                have been overwritten since are skipped.
 
         Raises:
-            ValueError: they are not finite, negative, or of another number than the rows.
+            ValueError: priorities are not finite, negative, or not one per row.
             TypeError: the replay is uniform.
         """
-        self.selection.update(numpify_buffer(priorities), ticket or self._ticket)
+        with self._writing():
+            self.selection.update(numpify_buffer(priorities), ticket)
 
     def set_beta(self, beta: float) -> None:
         """Set the exponent of importance weights, from 0 (none) to 1 (full)."""
@@ -378,28 +449,125 @@ class ReplayBuffer(BaseReplayBuffer):
     # State
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything, as a tree of plain arrays: the rows written so far are not copied."""
-        return state_of(self)
+        """Return the whole state as a tree of arrays; rows are views, not copies."""
+        with self._reading():
+            rows = min(self.ring.written, self.T)
+            void = {"void": self.ring.void[:rows]} if self.ring.has_void else {}
+            return {
+                **void,
+                "made": self._settings(),
+                "written": self.ring.written,
+                "oldest": self.ring.oldest,
+                "storage": self.storage.state(rows),
+                "rnn_states": self.rnn_states.state(rows),
+                "selection": self.selection.state(),
+                "rng": self.rng.bit_generator.state,
+            }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on exactly as the replay that gave ``state``, which was constructed alike.
+        """Load a state, to continue exactly as the replay that returned it.
 
         Raises:
-            ValueError: it was made otherwise; the message says in what.
+            ValueError: the saved replay has different settings; the message lists them.
         """
-        load_state(self, state)
-        self._ticket = None
+        own, saved = self._settings(), state["made"]
+        if saved != own:
+            odd = [name for name in {**saved, **own} if saved.get(name) != own.get(name)]
+            theirs, ours = ({name: made.get(name) for name in odd} for made in (saved, own))
+            raise ValueError(f"the saved replay was made with {theirs}, this one with {ours}.")
+        with self._writing():
+            self.ring.load_void(state.get("void"))
+            self.storage.load(state["storage"])
+            self.rnn_states.load(state["rnn_states"])
+            self.selection.load(state["selection"])
+            self.rng.bit_generator.state = state["rng"]
+            self.ring.load(state["written"], state["oldest"])
 
-    # Names that subclasses know
+    def _settings(self) -> dict[str, Any]:
+        """Return the settings that the saved state depends on."""
+        settings = {
+            "parts": [part.__name__ for part in (self.Storage, self.Selection, self.Window)],
+            "rows": f"{self.T} rows of {self.B}",
+            "n_step_return": self.n_step_return,
+            "discount": self.discount,
+            "rnn_state_interval": self.rnn_state_interval,
+            "batch_T": self.batch_T,
+        }
+        if self.priorities is not None:  # the tree stores priorities to the alpha
+            settings["alpha"] = self.priorities.alpha
+            settings["input_priorities"] = self.priorities.input_priorities
+        return settings
+
+    # Locking, of replays in shared memory
+
+    def forget_names(self) -> None:
+        """Unlink the lock's semaphores; call once all processes that need the lock have it."""
+        forget_names(self.rw_lock.parts)
+
+    def give_up(self) -> None:
+        """Make all processes that wait for the lock raise, since its holder has died."""
+        self.rw_lock.give_up()
+
+    def take_from_the_dead(self) -> bool:
+        """Release the lock after processes that used the replay have died.
+
+        No living process may use the replay meanwhile.
+
+        Returns:
+            True if a process died while it was writing; the rows are then unreliable.
+        """
+        return self.rw_lock.take_from_the_dead()
+
+    def _reading(self) -> AbstractContextManager[None]:
+        """Return a context in which no other process writes."""
+        return self._locked(writing=False) if self.async_ else UNLOCKED
+
+    def _writing(self) -> AbstractContextManager[None]:
+        """Return a context in which no other process reads or writes."""
+        return self._locked(writing=True) if self.async_ else UNLOCKED
+
+    @contextmanager
+    def _locked(self, writing: bool) -> Iterator[None]:
+        """Hold the lock, which may be nested: a method of a subclass may hold it already."""
+        thread, lock = get_ident(), self.rw_lock
+        if thread in self._lock_holders:
+            if writing and not self._lock_holders[thread]:
+                raise RlpytError("a replay cannot be written to by a method that is sampling.")
+            yield
+            return
+        self._wait(lock.acquire_write if writing else lock.acquire_read)
+        self._lock_holders[thread] = writing
+        try:
+            yield
+        finally:
+            del self._lock_holders[thread]
+            if writing:
+                lock.release_write()
+            else:
+                self._wait(lock.release_read)
+
+    def _wait(self, acquire: Callable[[float | None], bool]) -> None:
+        while not acquire(1.0):
+            if self.rw_lock.given_up:
+                raise RlpytError("the replay is locked by a process that has died.")
+            if self.while_waiting is not None:
+                self.while_waiting()
+
+    # Properties that subclasses read
 
     @property
     def t(self) -> int:
-        """Where the next row goes."""
+        """Return where the next row is written."""
         return self.ring.t
 
     @property
+    def async_t(self) -> Ring:
+        """Return the cursor; ``async_t.value`` is where the next row is written."""
+        return self.ring
+
+    @property
     def bytes_per_transition(self) -> float:
-        """Memory that one transition takes, final observations apart."""
+        """Return the memory per transition, without final observations."""
         own = self.storage.bytes_per_row + self.rnn_states.bytes_per_row + self.ring.void.itemsize
         return float(own + self.selection.bytes_per_row)
 
@@ -409,22 +577,37 @@ class ReplayBuffer(BaseReplayBuffer):
 
     @property
     def samples(self) -> Any:
-        """Named tuple of arrays [T, B, ...]: the rows' fields (frames and states apart)."""
+        """Return the stored fields, named tuple [T, B, ...], without frames and states."""
         return self.storage.samples
 
     @property
     def samples_return_(self) -> Array:
-        """[T, B] n-step returns."""
+        """Return the n-step returns [T, B]."""
         kept = self.samples.reward if self.n_step_return == 1 else self.storage.extra.return_
         return np.asarray(kept)
 
     @property
     def samples_done_n(self) -> Array:
-        """[T, B] whether the n-step window meets a terminal state."""
+        """Return [T, B] bool, whether the n-step window meets a terminal state."""
         kept = self.samples.done if self.n_step_return == 1 else self.storage.extra.done_n
         return np.asarray(kept)
 
+    @property
+    def samples_prev_rnn_state(self) -> Any:
+        """Return the stored states [T / rnn_state_interval, B, ...], or None."""
+        return self.rnn_states.samples
 
-def _overrides(replay: ReplayBuffer, name: str) -> bool:
-    """Whether a subclass has its own method of this name."""
-    return getattr(type(replay), name) is not getattr(ReplayBuffer, name)
+    @property
+    def n_frames(self) -> int:
+        """Return C, the frames of an observation, of replays that store frames."""
+        return int(self.storage.n_frames)
+
+    @property
+    def samples_frames(self) -> Any:
+        """Return the frames [T + C - 1, B, ...], of replays that store frames."""
+        return self.storage.frames
+
+    @property
+    def samples_new_frames(self) -> Any:
+        """Return the newest frame of every row, [T, B, ...], of replays that store frames."""
+        return self.storage.new_frames

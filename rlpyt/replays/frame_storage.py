@@ -1,4 +1,4 @@
-"""Rows that keep each frame of stacked observations once."""
+"""Storage of stacked observations that stores each frame once."""
 
 from typing import Any
 
@@ -6,62 +6,61 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlpyt.replays.memory import Memory, Part
-from rlpyt.replays.records import Cut, example_array
-from rlpyt.replays.storage import FullStorage, Places
+from rlpyt.replays.ring import Ring
+from rlpyt.replays.rows import RowBatch, example_array
+from rlpyt.replays.storage import FullStorage, Slices
 from rlpyt.utils.buffer import numpify_buffer
 from rlpyt.utils.collections import namedarraytuple
 
-# Sources of a row's older frames: the row before, zeros, copies of the row's own frame, or the last
-# row before that is not void.
+# Where the older frames of a row come from: the row before, zeros, copies of the row's own frame,
+# or the last row before it that is not void.
 GOES_ON, ZEROS, COPIES, SKIPS = 0, 1, 2, 3
-PROOF = 100  # steps, after which observations are believed to be stacks
+STEPS_TO_CHECK = 100  # after so many steps, observations are accepted as stacks of frames
 
 
 class FrameStorage(FullStorage):
-    """Observations are stacks of frames, oldest first, and each frame is kept once.
+    """Storage of observations that are stacks of frames, oldest first; each frame is stored once.
 
     An observation is [C, ...] with C frames, of which only the last is new in each step. It is
     rebuilt from the newest frames of the C - 1 rows before. Where an episode begins, older frames
-    are what the environment gave: zeros, copies of the first frame, or (at a lost life, say) still
-    those of the rows before, except void ones.
-
-    Attributes:
-        frames: [T + C - 1, B, ...], frame of row t at t + C - 1; the first C - 1 repeat the last,
-            so that every stack is one slice.
-        new_frames: [T, B, ...], the frame of row t at t.
+    are what the environment returned: zeros, copies of the first frame, or (after a lost life, for
+    example) still those of the rows before, leaving out void ones.
     """
 
     _own = np.uint8(GOES_ON)
 
     def __init__(
-        self, example: Any, extra: Any, T: int, B: int, memory: Memory, final_capacity: int
+        self, example: Any, extra: Any, ring: Ring, memory: Memory, final_capacity: int
     ) -> None:
         shape = _frames_shape(example.observation)
         self.n_frames = C = shape[0]
         self.before = C - 1
-        self._shown = 0  # steps of which one can tell, and that were right
-        super().__init__(example, extra, T, B, memory, final_capacity)
+        self._steps_checked = 0  # steps with differing frames that were stacks
+        super().__init__(example, extra, ring, memory, final_capacity)
         dtype = example_array(example.observation).dtype
-        self._frames = _Frames(T, B, shape, dtype, memory)
+        self._frames = _Frames(ring.T, ring.B, shape, dtype, memory)
 
     @property
     def frames(self) -> Any:
-        """[T + C - 1, B, ...]."""
+        """Return the frames [T + C - 1, B, ...]; the frame of row t is at t + C - 1.
+
+        The first C - 1 repeat the last ones, so that every stack is one slice.
+        """
         return self._frames.frames[:-1]
 
     @property
     def new_frames(self) -> Any:
-        """[T, B, ...]."""
+        """Return the newest frame of every row, [T, B, ...]."""
         return self._frames.frames[self.n_frames - 1 : -1]
 
     @property
     def reach(self) -> int:  # type: ignore[override]
-        """Number of rows before t, void ones included, that row t's observation may need."""
+        """Return how many rows before t its observation may need, counting void rows in between."""
         return int(self._frames.reach[0])
 
     @property
     def bytes_per_row(self) -> int:
-        """What one transition takes."""
+        """Return the bytes per transition."""
         return self.rows.row_bytes + int(self.frames[0, 0].nbytes)
 
     def _kept(self, example: Any) -> Any:
@@ -74,13 +73,13 @@ class FrameStorage(FullStorage):
         return observation[:, -1]
 
     def prepare(self, start: int, samples: Any, void: NDArray[Any] | None) -> NDArray[np.uint8]:
-        """Return the sources of every row's older frames, [T, B]: GOES_ON, ZEROS, ...
+        """Return where the older frames of every row come from, [T, B] of GOES_ON, ZEROS, ...
 
-        Rows are compared with those before them: where an episode begins always, inside episodes
-        until ``PROOF`` steps have shown that observations are stacks.
+        Rows are compared with those before them: always where an episode begins, and inside
+        episodes until ``STEPS_TO_CHECK`` steps have shown that observations are stacks.
 
         Raises:
-            ValueError: the older frames of a row are from none of these sources.
+            ValueError: older frames come from none of these.
         """
         stacks, done = numpify_buffer(samples.observation), numpify_buffer(samples.done)
         how = np.full(done.shape, GOES_ON, np.uint8)
@@ -99,12 +98,12 @@ class FrameStorage(FullStorage):
         return how
 
     def _check_steps(self, start: int, stacks: Any, inside: Any) -> None:
-        """Check inside episodes that all frames but the last are those of the row before.
+        """Check that inside episodes [T, B] all frames but the last are those of the row before.
 
-        Only frames that differ count as proof: a constant image looks like a stack.
+        Only steps in which frames differ count, since a still image passes for a stack.
         """
         for t, now in enumerate(stacks):
-            if self._shown >= PROOF:
+            if self._steps_checked >= STEPS_TO_CHECK:
                 return
             before = self._before(start, stacks, t, np.arange(self.B))
             if before is None:
@@ -112,17 +111,17 @@ class FrameStorage(FullStorage):
             axes = tuple(range(1, now.ndim))
             if (inside[t] & (before[:, 1:] != now[:, :-1]).any(axis=axes)).any():
                 raise ValueError(
-                    "observations are no stacks of frames, oldest first: inside an episode, all "
-                    "frames but the last must be those of the step before. Use a replay of full "
-                    "observations (names without 'Frame')."
+                    "observations must be stacks of frames, oldest first: inside an episode, all "
+                    "frames but the last are those of the step before, and here they are not. Use "
+                    "a replay that stores whole observations (a name without 'Frame')."
                 )
-            told = inside[t] & (now[:, 1:] != now[:, :-1]).any(axis=axes)
-            self._shown += int(np.count_nonzero(told))
+            differ = inside[t] & (now[:, 1:] != now[:, :-1]).any(axis=axes)
+            self._steps_checked += int(np.count_nonzero(differ))
 
     def _beginnings(
         self, start: int, stacks: Any, void: Any, T_idxs: Any, B_idxs: Any
     ) -> NDArray[np.uint8]:
-        """[K] what older frames are in these rows, with which episodes begin."""
+        """Return where older frames come from, [K], in rows that begin episodes."""
         new = stacks[T_idxs, B_idxs]  # [K, C, ...]
         older, axes = new[:, :-1], tuple(range(1, new.ndim))
         zeros, copies = ~older.any(axis=axes), (older == new[:, -1:]).all(axis=axes)
@@ -134,8 +133,8 @@ class FrameStorage(FullStorage):
             if before is not None and not np.array_equal(before[0, 1:], older[k]):
                 raise ValueError(
                     "an episode begins with older frames that are neither zeros, nor copies of its "
-                    "first, nor the frames before. Use a replay of full observations (names "
-                    "without 'Frame')."
+                    "first frame, nor the frames before it. Use a replay that stores whole "
+                    "observations (a name without 'Frame')."
                 )
             if gap:
                 how[k] = SKIPS
@@ -152,52 +151,57 @@ class FrameStorage(FullStorage):
         return gap
 
     def _before(self, start: int, stacks: Any, t: int, B_idxs: NDArray[Any]) -> Any:
-        """Stacks [K, C, ...] of the row before row t of a batch; None: too few were written."""
+        """Return stacks [K, C, ...] of the row before row t; None if too few rows were written."""
         if t > 0:
             return stacks[t - 1, B_idxs]
         if start + t < self.before:
             return None
         return self.stacks((start + t - 1) * self.B + B_idxs, self.n_frames)
 
-    def write(self, places: Places, samples: Any, prepared: Any) -> None:
-        """Write rows [T, B]; of observations, the last frame."""
-        super().write(places, samples, prepared)
-        self._frames.write(places, numpify_buffer(samples.observation)[:, :, -1])
-        for place, part in places:
-            self.rows.tree.own[place] = prepared[part]
+    def write(self, slices: Slices, samples: Any, prepared: Any) -> None:
+        """Write rows [T, B]; of each observation, its last frame."""
+        super().write(slices, samples, prepared)
+        self._frames.write(slices, numpify_buffer(samples.observation)[:, :, -1])
+        for stored, given in slices:
+            self.rows.tree.own[stored] = prepared[given]
 
-    def observations(self, cut: Cut, k: Any) -> Any:
-        """Stacks [..., C, ...] of plane k of a cut, zeroed where episodes begin."""
-        return self.stacks(cut.idxs[k], self.n_frames)
+    def observations(self, batch: RowBatch, k: Any) -> Any:
+        """Return the stacks [..., C, ...] of plane k of a batch."""
+        if k not in batch.adjacent:
+            return self.stacks(batch.idxs[k], self.n_frames)
+        if batch.stacks is None:
+            batch.stacks = self._adjacent_stacks(batch)
+        return batch.stacks[batch.adjacent.index(k)]
 
-    def pair(self, cut: Cut, now: int, after: int, adjacent: bool) -> tuple[Any, Any]:
-        """Stacks of two planes.
+    def _adjacent_stacks(self, batch: RowBatch) -> tuple[Any, Any]:
+        """Return the stacks of two adjacent planes.
 
-        Of adjacent rows within episodes they are views of the same C + 1 frames, which saves
-        copying three in eight.
+        Inside episodes they are views of the same C + 1 frames, which saves copying three in eight.
         """
-        if not adjacent or np.count_nonzero(cut(self.rows.numbers.own, after)):
-            return super().pair(cut, now, after, adjacent)
-        frames = self.stacks(cut.idxs[now], self.n_frames + 1)
+        now, after = batch.adjacent
+        if np.count_nonzero(batch(self.rows.numbers.own, after)):
+            idxs, C = batch.idxs, self.n_frames
+            return self.stacks(idxs[now], C), self.stacks(idxs[after], C)
+        frames = self.stacks(batch.idxs[now], self.n_frames + 1)
         return frames[:, :-1], frames[:, 1:]
 
     def stacks(self, idxs: NDArray[Any], length: int, newest: int | None = None) -> NDArray[Any]:
-        """Return consecutive frames, oldest first: idxs.shape + [length, ...].
+        """Return successive frames, oldest first: idxs.shape + [length, ...].
 
         Args:
             idxs: rows, whose own frame is at C - 1.
             length: number of frames; those from C on are of the rows that follow.
-            newest: how many of the first C frames, up to C - 1, have to be right; ``None``: all.
+            newest: how many of the first C frames, up to C - 1, have to be right; None: all.
         """
         C, B, size = self.n_frames, self.B, self.T * self.B
         newest = C if newest is None else newest
         at = idxs % size
         idxs = at[..., None]
         stack = self._frames.flat.take(idxs + np.arange(length) * B, 0)  # the row's begins at t
-        # Not by take(), which would first copy all of this column.
+        # Indexed, since take() would first copy the whole column.
         how = self.rows.tree.own.reshape(-1)[idxs - np.arange(C - 1) * B]
         if np.count_nonzero(how):
-            for f in reversed(range(newest - 1)):  # f rows ago; newer rows overwrite older ones
+            for f in reversed(range(newest - 1)):  # f rows ago; later rows overwrite earlier ones
                 first = C - 1 - f  # where that row's own frame is
                 stack[how[..., f] == ZEROS, :first] = 0
                 copies = how[..., f] == COPIES
@@ -221,29 +225,29 @@ class FrameStorage(FullStorage):
         return idxs
 
     def final_observations(self, keys: NDArray[Any], idxs: NDArray[Any]) -> Any:
-        """Stacks [K, C, ...]: the frames of the steps they followed, and the final ones."""
+        """Return stacks [K, C, ...]: newer frames of the steps at ``idxs``, then the final ones."""
         stack = np.empty((len(keys), *self._frames.shape), self._frames.dtype)
         stack[:, :-1] = self.stacks(idxs, self.n_frames)[:, 1:]
         stack[:, -1] = self.finals.get(keys)
         return stack
 
     def state(self, rows: int) -> dict[str, Any]:
-        """As for full storage, with the frames."""
+        """Return rows, final observations and frames."""
         frames = self.frames[: rows + self.n_frames - 1]
         return {**super().state(rows), "frames": frames, "reach": self.reach}
 
     def load(self, state: dict[str, Any]) -> None:
-        """Hold what ``state`` gave."""
+        """Load rows saved by ``state``."""
         super().load(state)
         self._frames.load(state["frames"])
         self._frames.reach[0] = state.get("reach", self.before)
 
 
 class _Frames(Part):
-    """[T + C, B, ...] frames, row t's at t + C - 1.
+    """Frames [T + C, B, ...], that of row t at t + C - 1.
 
-    The first C - 1 equal the last rows', and the last equals the first row's, so that C + 1 frames
-    in a row are one slice wherever they begin.
+    The first C - 1 repeat those of the last rows, and the last repeats that of the first row, so
+    that any C + 1 successive frames are one slice.
     """
 
     frames: NDArray[Any]
@@ -260,18 +264,18 @@ class _Frames(Part):
     def _derive(self) -> None:
         self.flat = self.frames.reshape(-1, *self.shape[1:])
 
-    def write(self, places: Places, new: NDArray[Any]) -> None:
+    def write(self, slices: Slices, new: NDArray[Any]) -> None:
         """Write the frames [T, B, ...] of rows."""
         older, T = self.older, self.T
-        for place, part in places:
-            self.frames[place.start + older : place.stop + older] = new[part]
-            if place.start == 0:
+        for stored, given in slices:
+            self.frames[stored.start + older : stored.stop + older] = new[given]
+            if stored.start == 0:
                 self.frames[T + older] = self.frames[older]
-            if older and place.stop > T - older:
+            if older and stored.stop > T - older:
                 self.frames[:older] = self.frames[T : T + older]
 
     def load(self, frames: NDArray[Any]) -> None:
-        """Take the frames of the first rows."""
+        """Load the frames of the first rows."""
         self.frames[: len(frames)] = frames
         self.frames[self.T + self.older] = self.frames[self.older]
 
@@ -285,7 +289,7 @@ def _without_observation(samples: Any) -> Any:
 def _frames_shape(observation: Any) -> tuple[int, ...]:
     if isinstance(observation, tuple) or example_array(observation).ndim < 1:
         raise TypeError(
-            "frame storage needs observations that are one array [C, ...] of C frames, oldest "
-            "first; use a replay of full observations (names without 'Frame')."
+            "observations must be one array [C, ...] of C frames, oldest first, to be stored frame "
+            "by frame. Use a replay that stores whole observations (a name without 'Frame')."
         )
     return example_array(observation).shape

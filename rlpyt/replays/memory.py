@@ -1,7 +1,7 @@
-"""Where a replay's arrays lie: in this process, or in memory that several processes share.
+"""Allocation of a replay's arrays, in this process or in shared memory.
 
-Parts say what they need while they are built; ``Memory.commit`` adds it up, refuses what cannot
-fit with the numbers, and hands everything out. So nothing is taken before all is known.
+Parts request arrays while they are constructed; ``Memory.commit`` checks that their sum fits into
+memory and allocates all of them.
 """
 
 import math
@@ -15,30 +15,30 @@ from rlpyt.errors import RlpytError
 from rlpyt.utils.memory import available_memory
 from rlpyt.utils.shared import SharedBlock
 
-FORCE = "RLPYT_FORCE_REPLAY"  # set, it means force=True everywhere
+FORCE = "RLPYT_FORCE_REPLAY"  # environment variable with the effect of force=True
 ALIGNMENT = 64  # bytes, a cache line
 
 
 class ReplayTooLarge(RlpytError, MemoryError):
-    """The replay would not fit into the memory that is free."""
+    """Raised if the replay does not fit into the available memory."""
 
 
 class Part:
-    """Owns arrays that may be shared.
+    """Base of objects that own arrays, which may be in shared memory.
 
-    Arrays asked for with ``memory.request(self, name, ...)`` become attributes when the memory is
-    committed. Pickled, they are places in the shared memory, or copies; what ``_derive`` makes of
-    them (views, mostly) is made anew on the other side.
+    Arrays requested with ``memory.request(self, name, ...)`` become attributes when the memory is
+    committed. They are pickled as references into shared memory, or as copies; what ``_derive``
+    makes of them (views, mostly) is derived again after unpickling.
     """
 
     _owned: dict[str, NDArray[Any]]
 
     def _derive(self) -> None:
-        """Set attributes that follow from the arrays; called when they are there."""
+        """Set attributes that follow from the arrays; called once these are allocated."""
 
     def _take(self, name: str, array: NDArray[Any]) -> None:
         self.__dict__.setdefault("_owned", {})[name] = array
-        setattr(self, name, array.view(np.ndarray))  # the plain kind is the fast one
+        setattr(self, name, array.view(np.ndarray))  # plain arrays are faster than subclasses
 
     def __getstate__(self) -> dict[str, Any]:
         owned = self.__dict__.get("_owned", {})
@@ -58,10 +58,10 @@ class Part:
 
 
 class Memory:
-    """Collects what parts need, then allocates it.
+    """Collects the requests of all parts, then allocates them together.
 
     Args:
-        shared: several processes are to see it; it then travels to them while they are started.
+        shared: allocate memory that child processes inherit when they are started.
     """
 
     def __init__(self, shared: bool = False) -> None:
@@ -71,25 +71,26 @@ class Memory:
     def request(
         self, part: Part, name: str, shape: tuple[int, ...], dtype: DTypeLike, fill: Any = 0
     ) -> None:
-        """Ask for an array, to become ``part.<name>``, filled with ``fill``."""
+        """Request an array, which becomes ``part.<name>``, filled with ``fill``."""
         self._requests.append((part, name, shape, np.dtype(dtype), fill))
 
     @property
     def nbytes(self) -> int:
-        """What has been asked for, in bytes."""
+        """Return the number of bytes requested."""
         return sum(_aligned(shape, dtype) for _, _, shape, dtype, _ in self._requests)
 
     def commit(self, force: bool = False, size: int = 0) -> int:
-        """Allocate everything and hand it out; returns its size in bytes.
+        """Allocate all requested arrays, set them on their parts, and return their bytes.
 
         Args:
-            force: do not compare with what is free (nor with RLPYT_FORCE_REPLAY set). Memory of
+            force: skip the comparison with available memory (as RLPYT_FORCE_REPLAY does). Memory of
                 one process is taken from the machine only as rows are written; shared memory is
                 always reserved at once.
-            size: transitions that are asked for; the error says how many would fit.
+            size: transitions, for the error message, which says how many would fit.
 
         Raises:
-            ReplayTooLarge, SharedMemoryError: it does not fit.
+            ReplayTooLarge: the arrays exceed the available memory.
+            SharedMemoryError: shared memory cannot be reserved.
         """
         need = self.nbytes
         have = available_memory()
@@ -97,7 +98,7 @@ class Memory:
             raise ReplayTooLarge(
                 f"the replay needs {need / 1e6:,.0f} MB for {size:,} transitions, and "
                 f"{have / 1e6:,.0f} MB are free; a size of {_fitting(size, have / need):,} fits "
-                f"({FORCE}=1 in the environment, or force=True, tries anyway)."
+                f"({FORCE}=1 in the environment, or force=True, skips this check)."
             )
         block = SharedBlock(need) if self.shared else None
         used = 0
@@ -114,19 +115,19 @@ class Memory:
 
 
 def _fitting(size: int, share: float) -> int:
-    """Two leading digits of a size of which nearly a share of memory remains free."""
+    """Return a size, rounded to two digits, that takes nearly this share of ``size``."""
     fitting = int(size * share * 0.95)
     digits = 10 ** max(0, len(str(fitting)) - 2)
     return int(fitting // digits * digits)
 
 
 def _aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
-    """Bytes of an array, rounded up to where the next one may begin."""
+    """Return the bytes of an array, rounded up to the alignment."""
     return -(-math.prod(map(int, shape)) * dtype.itemsize // ALIGNMENT) * ALIGNMENT
 
 
 def _zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Zeros that begin with a cache line."""
+    """Return zeros aligned to cache lines."""
     raw = np.zeros(_aligned(shape, dtype) + ALIGNMENT, np.uint8)
     start = -raw.__array_interface__["data"][0] % ALIGNMENT
     return np.ndarray(shape, dtype, raw, start)

@@ -1,13 +1,13 @@
-"""Which rows a replay holds, and at which of them something can be cut out.
+"""Cursor of the replay: which rows are stored, and which of them can be sampled.
 
-Rows are counted from the first one ever written ("absolute" rows); row a lies at a mod T. The
-ring holds the newest T of them. What is cut out at a row needs some rows before it (the previous
-action, older frames) and some after it (n-step rewards, the next observation, the rest of a
-sequence): it is valid while all of these are held.
+Rows are numbered from the first one ever written ("absolute" rows); absolute row a is stored at
+a mod T, so that the newest T rows are kept. A sample needs some rows before its first row (the
+previous action, older frames) and some after it (n-step rewards, the next observation, the rest of
+a sequence). A row is valid while all of these are stored.
 
-Where environments wait for a reset until a batch ends, the rows between an environment's done and
-the end of the batch are void. They stay in the ring, so that the rows of all environments remain
-aligned. No window reaches past them, because the row before them is done.
+If the sampler delays resets until the end of a batch, the rows between an environment's done and
+the end of the batch are void. They are stored, so that the rows of all environments stay aligned,
+but are never sampled; the done before them ends every window.
 """
 
 from typing import Any
@@ -19,10 +19,10 @@ from rlpyt.replays.memory import Memory, Part
 
 
 class Ring(Part):
-    """Cursor over T rows of B environments; one writer, any number of readers.
+    """Cursor over T rows of B environments, with one writer and any number of readers.
 
     Attributes:
-        void: [T, B] bool, rows in which nothing was sampled.
+        void: [T, B] bool, rows in which the environment waited for its reset.
     """
 
     _count: NDArray[np.int64]
@@ -31,26 +31,32 @@ class Ring(Part):
 
     def __init__(self, T: int, B: int, memory: Memory) -> None:
         self.T, self.B = T, B
-        memory.request(self, "_count", (2,), np.int64)  # rows written, the oldest still held
+        memory.request(self, "_count", (2,), np.int64)  # rows written, oldest row stored
         memory.request(self, "_any_void", (1,), np.bool_)
         memory.request(self, "void", (T, B), np.bool_)
 
     @property
     def written(self) -> int:
-        """Rows written since the beginning."""
+        """Return the number of rows written since the beginning."""
         return int(self._count[0])
 
     @property
     def oldest(self) -> int:
-        """The oldest row still held."""
+        """Return the oldest row that is still stored."""
         return int(self._count[1])
 
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """Return (oldest, written): absolute rows [oldest, written) are stored."""
+        written, oldest = self._count.tolist()
+        return oldest, written
+
     def move(self, written: int) -> None:
-        """Stand behind ``written`` rows; if these are fewer than before, the newest are gone."""
-        self._count[:] = written, max(self.oldest, written - self.T)
+        """Set the number of rows written; a smaller one than before drops the newest rows."""
+        self._count[:] = written, max(self._count[1], written - self.T)
 
     def load(self, written: int, oldest: int) -> None:
-        """Stand where a saved ring stood."""
+        """Set the cursor to that of a saved ring."""
         self._count[:] = written, oldest
 
     @property
@@ -59,15 +65,15 @@ class Ring(Part):
         return bool(self._any_void[0])
 
     def write_void(self, start: int, rows: int, void: NDArray[np.bool_] | None) -> None:
-        """Record which rows from absolute row ``start`` on are void, [rows, B]; ``None``: none."""
+        """Mark void rows, [rows, B] from absolute row ``start``; None: there are none."""
         if void is not None and void.any():
             self._any_void[0] = True
         if self.has_void:
-            for place, part in self.places(start, rows):
-                self.void[place] = False if void is None else void[part]
+            for stored, given in self.slices(start, rows):
+                self.void[stored] = False if void is None else void[given]
 
     def load_void(self, void: NDArray[np.bool_] | None) -> None:
-        """Restore the void marks of the first rows from a saved replay; ``None``: it has none."""
+        """Load the marks of the first rows of a saved replay; None: it had no void rows."""
         self._any_void[0] = void is not None
         self.void[:] = False
         if void is not None:
@@ -75,28 +81,26 @@ class Ring(Part):
 
     @property
     def t(self) -> int:
-        """Where the next row goes."""
+        """Return where the next row is written."""
         return self.written % self.T
 
     value = t  # rlpyt's name in asynchronous replays: ``replay.async_t.value``
 
     @property
     def full(self) -> bool:
-        """Whether every row has been written."""
+        """Return True if every row has been written."""
         return self.written >= self.T
 
-    def valid(self, before: int, after: int) -> tuple[int, int]:
-        """Absolute rows [low, high) with ``before`` older and ``after`` newer rows still held."""
-        low = self.oldest + before
-        return low, max(low, self.written - after)
-
     def absolute(self, T_idxs: NDArray[Any]) -> NDArray[Any]:
-        """Absolute numbers of the rows that now lie at these places."""
+        """Return the absolute rows that are stored at ``T_idxs`` now."""
         newest = self.written - 1
         return newest - (newest - T_idxs) % self.T
 
-    def places(self, start: int, rows: int) -> list[tuple[slice, slice]]:
-        """(place, which of the rows) for ``rows`` rows from absolute row ``start``: one or two."""
+    def slices(self, start: int, rows: int) -> list[tuple[slice, slice]]:
+        """Return [(where stored, which of the rows)] of ``rows`` rows from absolute row ``start``.
+
+        There are two pairs where the rows wrap around the end, otherwise one.
+        """
         t = start % self.T
         if t + rows <= self.T:
             return [(slice(t, t + rows), slice(0, rows))]

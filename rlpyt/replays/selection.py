@@ -1,13 +1,15 @@
-"""Which rows to replay, and with what weight."""
+"""Selection of the rows to replay, and their importance-sampling weights."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from rlpyt.errors import ReplayNotReady
+from rlpyt.replays.batch import with_is_weights
 from rlpyt.replays.memory import Memory
 from rlpyt.replays.ring import Ring
 from rlpyt.replays.sum_tree import SumTree
@@ -15,19 +17,19 @@ from rlpyt.utils.checks import check_range
 
 Array = NDArray[Any]
 
-REDRAWS = 32  # before rows are drawn from a list of the valid ones
+REDRAWS = 32  # of void rows, before all others are listed
 
 
 @dataclass(frozen=True)
 class PrioritySettings:
-    """Prioritised replay (Schaul et al. 2016, section 3.3)."""
+    """Settings of prioritized replay (Schaul et al. 2016, section 3.3)."""
 
     alpha: float = 0.6  # how much priorities matter; 0 is uniform
     beta: float = 0.4  # how much importance weights correct; 1 is fully
-    default_priority: float = 1.0  # of new samples; the greatest that the loss gives, usually
-    unique: bool = False  # a batch holds no row twice
-    input_priorities: bool = False  # new samples bring priorities
-    input_priority_shift: int = 0  # ... which are those of rows so much older
+    default_priority: float = 1.0  # of new samples; usually the largest that the loss returns
+    unique: bool = False  # draw no row twice in a batch
+    input_priorities: bool = False  # new samples come with priorities
+    input_priority_shift: int = 0  # ... of rows that are so much older
 
     def __post_init__(self) -> None:
         check_range("alpha", self.alpha, 0.0)
@@ -35,25 +37,14 @@ class PrioritySettings:
         check_range("default_priority", self.default_priority, 0.0, open_low=True)
 
 
-class Pick(NamedTuple):
-    """Chosen rows; with priorities, what names them, and their weights.
-
-    ``idxs`` [N] are t * B + b, and wrap: beyond the ring's end it begins anew.
-    """
-
-    idxs: Array
-    ticket: Any = None
-    is_weights: Array | None = None
-
-
 class UniformSelection:
-    """Every valid row is as likely as any other; void ones are never chosen.
+    """Uniform selection of valid rows, with replacement; void rows are never drawn.
 
     Args:
-        ring: the rows.
-        every: begin at each such row only (where recurrent states are stored).
-        settings: none are needed.
-        memory: none is needed.
+        ring: cursor of the replay.
+        every: draw multiples of it only (the rows with a recurrent state).
+        settings: not used.
+        memory: not used.
     """
 
     bytes_per_row = 0.0
@@ -68,64 +59,72 @@ class UniformSelection:
             TypeError: there are any.
         """
         if priorities is not None:
-            raise TypeError("a uniform replay takes no priorities; use a prioritised one.")
+            raise TypeError("a uniform replay takes no priorities. Use a prioritized one.")
 
     def advance(self, valid: Callable[[], tuple[int, int]], n: int, priorities: Any) -> None:
-        """``n`` rows have been written; rows ``valid()`` can be chosen now."""
+        """Account for ``n`` rows written; rows ``valid()`` can be drawn now."""
 
     def retreat(self, valid: Callable[[], tuple[int, int]]) -> None:
-        """The newest rows are gone; rows ``valid()`` can be chosen now."""
+        """Account for the newest rows dropped; rows ``valid()`` can be drawn now."""
 
-    def pick(self, n: int, valid: tuple[int, int], rng: np.random.Generator) -> Pick:
-        """Choose ``n`` rows with replacement.
+    def draw(self, n: int, valid: tuple[int, int], rng: np.random.Generator) -> Array:
+        """Draw ``n`` rows.
+
+        Returns:
+            [n] integers, t * B + b; they wrap beyond the end of the ring.
 
         Raises:
             ReplayNotReady: there is no valid row.
         """
         every, ring = self.every, self.ring
-        low, high = beginnings(valid, every)
+        low, high = multiples(valid, every)
         if high <= low:
             raise not_ready(ring)
         B, first = ring.B, low * every % ring.T
         size = (high - low) * B
-        chosen = (rng.random(n) * size).astype(np.int64)  # a third of rng.integers
-        idxs: Array = _spread(chosen, B, every) + first * B
+        chosen = (rng.random(n) * size).astype(np.int64)  # takes a third of rng.integers' time
+        idxs = _spread(chosen, B, every)
+        idxs += first * B
         if not ring.has_void:
-            return Pick(idxs)
+            return idxs
         void = ring.void.reshape(-1)
         for _ in range(REDRAWS):
             again = void[idxs % void.size].nonzero()[0]
             if not len(again):
-                return Pick(idxs)
+                return idxs
             chosen = (rng.random(len(again)) * size).astype(np.int64)
             idxs[again] = _spread(chosen, B, every) + first * B
         left = np.flatnonzero(~ring.void[np.arange(low, high) * every % ring.T])
         if not len(left):
             raise not_ready(ring)
         chosen = left[(rng.random(n) * len(left)).astype(np.int64)]
-        return Pick(_spread(chosen, B, every) + first * B)
+        return _spread(chosen, B, every) + first * B
+
+    def weigh(self, batch: Any, T_idxs: Array, B_idxs: Array) -> Any:
+        """Return the batch of these rows unchanged: uniform draws need no weights."""
+        return batch
 
     def update(self, priorities: Any, ticket: Any) -> None:
-        """There are no priorities here.
+        """Refuse priorities.
 
         Raises:
             TypeError: always.
         """
-        raise TypeError("a uniform replay has no priorities to update; use a prioritised one.")
+        raise TypeError("a uniform replay has no priorities to update. Use a prioritized one.")
 
     def state(self) -> dict[str, Any]:
-        """Nothing."""
+        """Return an empty state."""
         return {}
 
     def load(self, state: dict[str, Any]) -> None:
-        """Nothing."""
+        """Load nothing."""
 
 
 class PrioritizedSelection:
-    """Rows are drawn in proportion to priority ** alpha, and weighted against it by beta.
+    """Selection in proportion to priority ** alpha, with importance weights of exponent beta.
 
-    Arguments are those of ``UniformSelection``; the tree has one row of leaves for every
-    ``every``-th row.
+    Arguments are those of ``UniformSelection``, with settings. The sum tree has one row of leaves
+    for every ``every``-th row.
     """
 
     def __init__(self, ring: Ring, every: int, settings: PrioritySettings, memory: Memory) -> None:
@@ -144,71 +143,80 @@ class PrioritizedSelection:
 
     @property
     def bytes_per_row(self) -> float:
-        """What one transition takes."""
+        """Return the bytes of priorities per transition."""
         return self.tree.bytes_per_leaf / self.every
 
-    def prepare(self, n: int, priorities: Any) -> Array | None:
-        """Leaves for the priorities that came with ``n`` rows of new samples, None for none.
+    @property
+    def void(self) -> Array | None:
+        """Return the leaves [T / every, B] whose priority stays zero; None if there are none."""
+        return self.ring.void[:: self.every] if self.ring.has_void else None
 
-        Of priorities [n, B], those of the rows that can be chosen are taken.
+    def prepare(self, n: int, priorities: Any) -> Array | None:
+        """Return leaves for the priorities that came with ``n`` rows of new samples, or None.
+
+        Of priorities [n, B], those of the rows that can be drawn are taken.
 
         Raises:
-            TypeError: they were not announced.
-            ValueError: they are not finite, or negative, or of another shape than [n, B] and [B].
+            TypeError: the replay was constructed without ``input_priorities``.
+            ValueError: priorities are not finite, negative, or of another shape than [n, B], [B].
         """
         if priorities is None:
             return None
         if not self.settings.input_priorities:
             raise TypeError(
-                "samples came with priorities; construct the replay with input_priorities=True."
+                "samples came with priorities. Construct the replay with input_priorities=True."
             )
         leaves, B = self._leaves(priorities), self.ring.B
         if leaves.shape not in ((), (B,), (n, B)):
             raise ValueError(
-                f"priorities of new samples are {list(leaves.shape)}; due are [T, B] = [{n}, {B}] "
-                f"or [B] = [{B}]."
+                f"priorities of new samples must be [T, B] = [{n}, {B}] or [B] = [{B}], got "
+                f"{list(leaves.shape)}."
             )
         return leaves[-self.ring.written % self.every :: self.every] if leaves.ndim > 1 else leaves
 
     def advance(self, valid: Callable[[], tuple[int, int]], n: int, priorities: Any) -> None:
-        """``n`` rows have been written; rows ``valid()`` can be chosen now."""
+        """Account for ``n`` rows written; rows ``valid()`` can be drawn now."""
         every, written = self.every, self.ring.written
         rows = -(-written // every) - -(-(written - n) // every)
-        self.tree.move(rows, *beginnings(valid(), every), priorities, self.void)
-
-    @property
-    def void(self) -> Array | None:
-        """Return the leaves whose priority stays zero, [T / every, B]; ``None``: none."""
-        return self.ring.void[:: self.every] if self.ring.has_void else None
+        self.tree.move(rows, *multiples(valid(), every), priorities, self.void)
 
     def retreat(self, valid: Callable[[], tuple[int, int]]) -> None:
-        """The newest rows are gone; rows ``valid()`` can be chosen now."""
-        _, high = beginnings(valid(), self.every)
+        """Account for the newest rows dropped; rows ``valid()`` can be drawn now."""
+        _, high = multiples(valid(), self.every)
         self.tree.retreat(-(-self.ring.written // self.every), high)
 
-    def pick(self, n: int, valid: tuple[int, int], rng: np.random.Generator) -> Pick:
-        """Draw ``n`` rows.
+    def draw(self, n: int, valid: tuple[int, int], rng: np.random.Generator) -> Array:
+        """Draw ``n`` rows, [n] integers t * B + b.
 
         Raises:
             ReplayNotReady: there is no row to draw, or too few for a batch without repetition.
         """
-        tree = self.tree
-        low, high = beginnings(valid, self.every)
+        low, high = multiples(valid, self.every)
         if high <= low:
             raise not_ready(self.ring)
-        leaves, priorities = tree.draw(n, self.settings.unique, rng)
+        leaves = self.tree.draw(n, self.settings.unique, rng)
+        return _spread(leaves, self.tree.B, self.every)
+
+    def weigh(self, batch: Any, T_idxs: Array, B_idxs: Array) -> Any:
+        """Return the batch of these rows with importance weights and a ticket.
+
+        w_i = (p_i / min_j p_j)^-beta
+        """
+        leaves = (T_idxs if self.every == 1 else T_idxs // self.every) * self.tree.B
+        leaves += B_idxs
+        priorities = self.tree.leaves.take(leaves, mode="wrap")
         weights = (priorities / priorities.min()) ** -self.beta
-        idxs = _spread(leaves, tree.B, self.every)
-        return Pick(idxs, tree.ticket(leaves), weights.astype(np.float32))
+        weights = torch.from_numpy(weights.astype(np.float32))
+        return with_is_weights(batch, weights, self.tree.ticket(leaves))
 
     def update(self, priorities: Any, ticket: Any) -> None:
-        """Set the priorities [B] of the rows that the ticket names, as far as still held."""
+        """Set the priorities [B] of the rows of a ticket (None: the latest), where still stored."""
         self.tree.update_batch_priorities(self._leaves(priorities), ticket)
 
     def _leaves(self, priorities: Any) -> Array:
-        """Priorities to the alpha, checked."""
+        """Return priorities to the alpha, checked."""
         array = np.asarray(priorities, np.float64)
-        if array.size and not (array.min() >= 0 and array.max() < np.inf):  # NaN is in neither
+        if array.size and not (array.min() >= 0 and array.max() < np.inf):  # false for NaN too
             wrong = array[~((array >= 0) & (array < np.inf))]
             raise ValueError(
                 f"priorities must be finite and not negative; {wrong.size} of {array.size} are "
@@ -217,29 +225,29 @@ class PrioritizedSelection:
         return np.asarray(array**self.settings.alpha)
 
     def state(self) -> dict[str, Any]:
-        """Priorities and beta."""
+        """Return priorities and beta."""
         return {"tree": self.tree.state(), "beta": self.beta}
 
     def load(self, state: dict[str, Any]) -> None:
-        """Go on with what ``state`` gave."""
+        """Load priorities and beta saved by ``state``."""
         self.tree.load(state["tree"])
         self.beta = state["beta"]
 
 
-def beginnings(valid: tuple[int, int], every: int) -> tuple[int, int]:
-    """Rows [low, high) that are multiples of ``every``, counted in such."""
-    return -(-valid[0] // every), -(-valid[1] // every)
+def multiples(rows: tuple[int, int], every: int) -> tuple[int, int]:
+    """Return the multiples of ``every`` in rows [low, high), as a range of quotients."""
+    return -(-rows[0] // every), -(-rows[1] // every)
 
 
 def _spread(idxs: Array, B: int, every: int) -> Array:
-    """From places j * B + b among every ``every``-th rows to places t * B + b among all."""
+    """Turn indices j * B + b of every ``every``-th row into indices t * B + b of all rows."""
     return idxs if every == 1 else idxs + (every - 1) * B * (idxs // B)
 
 
 def not_ready(ring: Ring) -> ReplayNotReady:
-    """The error when nothing can be chosen."""
+    """Return the error for a replay from which nothing can be drawn."""
     return ReplayNotReady(
         f"{ring.written} rows of {ring.B} environments have been written, of which {ring.T} can be "
-        "held, and none has all that a sample needs before and after it yet; sample later "
-        "(min_steps_learn), or shorter sequences."
+        "stored, and none has all rows before and after it that a sample needs. Sample later "
+        "(min_steps_learn), or sample shorter sequences."
     )

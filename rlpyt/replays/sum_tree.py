@@ -1,15 +1,17 @@
-"""Sampling in proportion to priorities that change: a sum tree over [T, B] leaves.
+"""Sum tree over [T, B] leaves, to sample in proportion to priorities that change.
 
 Every inner node holds the sum of its ``FANOUT`` children, up to a top level of at most ``TOP``
 nodes. Few, wide levels suit array code: a batch of draws descends a level with a handful of
 operations on short contiguous rows. Sums are always recomputed from the children, so that rounding
-errors do not pile up.
+errors do not accumulate.
 
-Which library does an operation is measured: torch sums along short rows and searches them several
-times as fast as numpy, and numpy is faster in all else. Compiled loops (``replays.compiled``) are
-several times as fast as either.
+The library of each operation was chosen by measurement: torch sums along short rows and searches
+them several times as fast as numpy, and numpy is faster in all else. Loops compiled by numba, where
+it is installed, are several times as fast as either.
 """
 
+import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,17 +19,18 @@ import torch
 from numpy.typing import NDArray
 
 from rlpyt.errors import ReplayNotReady
-from rlpyt.replays.compiled import FANOUT, UNDER_ONE, loops
 from rlpyt.replays.memory import Memory, Part
 from rlpyt.utils.checks import check_range, whole_number
 
 Array = NDArray[Any]
 
-TOP = 4096  # nodes of the highest level, searched by halving
+FANOUT = 16  # children of a node
+TOP = 4096  # largest number of nodes of the highest level, which is searched by bisection
+UNDER_ONE = 1 - 2.0**-53
 
 
 class Ticket(NamedTuple):
-    """Names leaves [n] that were drawn, the rows written by then, and the oldest that was on."""
+    """Leaves [n] that were drawn, the rows written by then, and the oldest row that was on."""
 
     leaves: Array
     written: int
@@ -35,17 +38,17 @@ class Ticket(NamedTuple):
 
 
 class SumTree(Part):
-    """Priorities of rows [T, B] in a ring, of which some are switched on.
+    """Priorities of rows [T, B] in a ring, of which some are on (can be drawn).
 
     Args:
         T, B: rows and environments.
-        off_backward: newest rows that are off, because what follows them is not there yet.
-        off_forward: oldest rows that are off once the ring is full, because what was before them
-            is overwritten.
-        default_value: of new rows.
+        off_backward: number of newest rows that are off, because the rows after them are missing.
+        off_forward: number of oldest rows that are off once the ring is full, because the rows
+            before them are overwritten.
+        default_value: priority of new rows.
         enable_input_priorities: ``advance`` may be given values for new rows.
-        input_priority_shift: ... which are those of rows so much older.
-        memory: where to allocate, with other parts; None: at once, in this process.
+        input_priority_shift: number of rows by which the rows of these values are older.
+        memory: allocates the arrays with other parts; None: allocate them now, in this process.
     """
 
     async_ = False
@@ -105,7 +108,7 @@ class SumTree(Part):
 
     @property
     def default_value(self) -> float:
-        """Of new rows; may be set, and is the same in all processes that share the tree."""
+        """Return the priority of new rows; it can be set, for all processes that share the tree."""
         return float(self._default[0])
 
     @default_value.setter
@@ -115,32 +118,32 @@ class SumTree(Part):
 
     @property
     def priorities(self) -> Array:
-        """[T, B] values of all leaves; zero where they are off."""
+        """Return the values of all leaves [T, B]; zero where they are off."""
         return np.asarray(self.leaves.reshape(self.T, self.B))
 
     @property
     def input_priorities(self) -> Array:
-        """[T, B] values that rows have, or will have, when they are switched on."""
+        """Return the values [T, B] that rows have when they are switched on."""
         return self._input
 
     @property
     def t(self) -> int:
-        """Where the next row goes."""
+        """Return where the next row is written."""
         return int(self._place[0]) % self.T
 
     @property
     def total(self) -> float:
-        """Sum of all leaves."""
+        """Return the sum of all leaves."""
         return float(self._top.sum())
 
     @property
     def bytes_per_leaf(self) -> float:
-        """Memory for one leaf, with its share of the sums."""
+        """Return the bytes per leaf, including its share of the sums."""
         own = float(sum(level.nbytes for level in (*self._levels, self._top)))
         return (own + (self._input.nbytes if self.enable_input_priorities else 0)) / self.size
 
     def reset(self) -> None:
-        """Forget everything."""
+        """Reset the tree to that of an empty ring."""
         self._place[:] = 0
         for level in (*self._levels, self._top):
             level[:] = 0
@@ -149,13 +152,13 @@ class SumTree(Part):
         self._latest = None
 
     def advance(self, T: int, priorities: Any = None) -> None:
-        """Go on by ``T`` rows: switch on those that became complete, and off what was overwritten.
+        """Account for ``T`` rows written: switch complete rows on, and overwritten ones off.
 
         Args:
             T: rows written.
-            priorities: [T, B], [B] or a number, of the rows now written (of
-                ``input_priority_shift`` rows before them each); None: the default value. They
-                count once the rows are switched on.
+            priorities: [T, B], [B] or a number: values of the rows written, or of those
+                ``input_priority_shift`` rows before; None: the default value. They take effect
+                when the rows are switched on.
 
         Raises:
             ValueError: T exceeds the ring's rows; priorities came without
@@ -168,14 +171,14 @@ class SumTree(Part):
     def move(
         self, n: int, low: int, high: int, priorities: Any = None, void: Array | None = None
     ) -> None:
-        """Advance by ``n`` rows; the absolute rows [low, high) are on afterwards.
+        """Account for ``n`` rows written, after which absolute rows [low, high) are on.
 
-        Leaves where ``void`` [T, B] is True stay zero.
+        Leaves where ``void`` [T, B] stay zero.
         """
         if n > self.T:
-            raise ValueError(f"{n} rows at once do not fit into a ring of {self.T}.")
+            raise ValueError(f"at most {self.T} rows fit into a ring of {self.T}, got {n}.")
         written, old_low, old_high = (int(x) for x in self._place)
-        given = written  # from this row on, and for n rows
+        given = written  # first of the n rows that the values belong to
         if self.enable_input_priorities:
             oldest = written + n - self.T
             self._write_input(written, n, self.default_value, oldest)
@@ -183,7 +186,9 @@ class SumTree(Part):
                 given -= self.input_priority_shift
                 self._write_input(given, n, priorities, oldest)
         elif priorities is not None:
-            raise ValueError("priorities came; construct the tree with enable_input_priorities.")
+            raise ValueError(
+                "priorities need a tree constructed with enable_input_priorities=True."
+            )
         high = max(high, low)
         self._place[:] = written + n, low, high
         self._set_rows(old_low, min(low, old_high), on=False)
@@ -191,21 +196,21 @@ class SumTree(Part):
         self._set_rows(max(given, low), min(given + n, old_high), True, void)  # rows on before
 
     def retreat(self, written: int, high: int) -> None:
-        """Go back to ``written`` rows, of which those from absolute row ``high`` on are off."""
+        """Drop all rows but the first ``written``, and switch those from row ``high`` on off."""
         _, low, old_high = (int(x) for x in self._place)
         high = max(high, low)
         self._place[:] = written, low, high
         self._set_rows(high, old_high, on=False)
 
     def level(self, void: Array | None = None) -> None:
-        """Set all rows that are on to the default value, except those where ``void`` is True."""
+        """Set every row that is on to the default value; those where ``void`` [T, B] stay zero."""
         if self.enable_input_priorities:
             self._input[:] = self.default_value
         _, low, high = (int(x) for x in self._place)
         self._set_rows(low, high, True, void)
 
     def _write_input(self, start: int, n: int, values: Any, oldest: int) -> None:
-        """Values of absolute rows [start, start + n), as far as they are still held."""
+        """Write values of those absolute rows [start, start + n) that are still stored."""
         first = max(0, oldest, start)
         rows = np.arange(first, start + n)
         if isinstance(values, np.ndarray) and values.ndim == 2:
@@ -251,26 +256,25 @@ class SumTree(Part):
             parents[nodes] = np.einsum("ij->i", children.take(nodes, 0))
 
     def sample(self, n: int, unique: bool = False) -> tuple[tuple[Array, Array], Array]:
-        """Draw ``n`` leaves; returns ((T_idxs, B_idxs), priorities), each [n].
+        """Draw ``n`` leaves; return ((T_idxs, B_idxs), priorities), each [n].
 
         Args:
-            n: how many.
-            unique: without replacement; each next one in proportion among those left.
+            n: number of leaves.
+            unique: draw without replacement, each leaf in proportion among those left.
 
         Raises:
             ReplayNotReady: fewer leaves than that are above zero.
         """
-        leaves, priorities = self.draw(n, unique, self.rng)
-        return np.divmod(leaves, self.B), priorities
+        leaves = self.draw(n, unique, self.rng)
+        self.ticket(leaves)
+        return np.divmod(leaves, self.B), self.leaves.take(leaves)
 
-    def draw(self, n: int, unique: bool, rng: np.random.Generator) -> tuple[Array, Array]:
-        """As ``sample``, from a given stream; returns (leaves, their priorities)."""
-        leaves = self._draw_unique(n, rng) if unique else self.find(rng.random(n))
-        self._latest = self.ticket(leaves)
-        return leaves, self.leaves.take(leaves)
+    def draw(self, n: int, unique: bool, rng: np.random.Generator) -> Array:
+        """Draw leaves [n] as ``sample`` does, from a given random stream."""
+        return self._draw_unique(n, rng) if unique else self.find(rng.random(n))
 
     def _draw_unique(self, n: int, rng: np.random.Generator) -> Array:
-        """First occurrences in a sequence of draws: successive sampling without replacement."""
+        """Draw without replacement: take the first occurrences in a sequence of draws."""
         drawn = np.empty(0, np.int64)
         for _ in range(4):
             drawn = np.concatenate([drawn, self.find(rng.random(2 * n))])
@@ -278,25 +282,25 @@ class SumTree(Part):
             drawn = drawn[np.sort(first)]
             if len(drawn) >= n:
                 return drawn[:n]
-        # Few leaves hold most of the sum. The sequence goes on among the others as a race of
-        # clocks, which looks at all leaves (Efraimidis & Spirakis 2006).
+        # Few leaves hold most of the sum. Continue the sequence among the others by exponential
+        # arrival times, which needs all leaves (Efraimidis & Spirakis 2006).
         others = np.setdiff1d(np.flatnonzero(self.leaves), drawn, assume_unique=True)
         if len(drawn) + len(others) < n:
             raise ReplayNotReady(
-                f"{len(drawn) + len(others)} leaves are above zero, {n} different ones wanted."
+                f"{len(drawn) + len(others)} leaves are above zero, fewer than the {n} to be drawn."
             )
         arrival = rng.exponential(size=len(others)) / self.leaves[others]
         return np.concatenate([drawn, others[np.argsort(arrival)[: n - len(drawn)]]])
 
     def find(self, random_values: Array) -> Array:
-        """Leaves under fractions [n] in [0, 1) of the total; never one that is zero.
+        """Return the leaves at fractions [n] in [0, 1) of the total; never one that is zero.
 
         Raises:
             ReplayNotReady: all are zero.
         """
         ends = torch.cumsum(self._torch_top, 0).numpy()  # of the nodes' shares of the total
         if not ends[-1] > 0:
-            zero = "all rows that could be drawn have priority zero; let new ones be 1e-6 or more."
+            zero = "all rows that can be drawn have priority zero. Use priorities of 1e-6 or more."
             raise ReplayNotReady(zero)
         rest = random_values * (ends[-1] * UNDER_ONE)
         node = ends.searchsorted(rest, "right")
@@ -309,7 +313,7 @@ class SumTree(Part):
         return np.asarray(node)
 
     def _descend(self, node: Array, rest: Array) -> Array:
-        """From nodes [n] of the top to leaves, by array operations."""
+        """Return leaves below nodes [n] of the top level, by array operations."""
         rows = np.arange(0, len(rest) * FANOUT, FANOUT)
         for children in reversed(self._children):
             shares = torch.cumsum(torch.from_numpy(children.take(node, 0)), 1)
@@ -323,28 +327,31 @@ class SumTree(Part):
         return np.asarray(node)
 
     def ticket(self, leaves: Array) -> Ticket:
-        """Name these leaves for an update later."""
-        return Ticket(leaves, int(self._place[0]), int(self._place[1]))
+        """Return a ticket for a later update of these leaves, which is the latest one from now."""
+        self._latest = Ticket(leaves, int(self._place[0]), int(self._place[1]))
+        return self._latest
 
     def update_batch_priorities(self, priorities: Any, ticket: Ticket | None = None) -> None:
         """Set the leaves that were drawn.
 
         Args:
             priorities: [n] or a number.
-            ticket: of the leaves; None: of the latest draw in this process. Leaves that have been
-                overwritten since, or switched off, are passed over.
+            ticket: of the leaves; None: the latest one in this process. Leaves that have been
+                overwritten or switched off since are skipped.
 
         Raises:
             RuntimeError: nothing has been drawn.
-            ValueError: there are other than n priorities.
+            ValueError: the number of priorities is not n.
         """
         ticket = ticket or self._latest
         if ticket is None:
-            raise RuntimeError("nothing has been sampled whose priorities could be updated.")
+            raise RuntimeError("nothing has been sampled, so there are no priorities to update.")
         leaves = ticket.leaves
         values = np.asarray(priorities, np.float64)
         if values.ndim and values.shape != leaves.shape:
-            raise ValueError(f"{values.shape} priorities came for {leaves.shape} samples.")
+            raise ValueError(
+                f"priorities must be {leaves.shape}, one per sample, got {values.shape}."
+            )
         written, low, high = self._place
         if (ticket.written, ticket.low) != (written, low):
             rows = ticket.written - 1 - (ticket.written - 1 - leaves // self.B) % self.T
@@ -378,14 +385,14 @@ class SumTree(Part):
                 print(number, values)
 
     def state(self) -> dict[str, Any]:
-        """All that it holds, as arrays."""
+        """Return the whole tree as arrays."""
         state = {"place": self._place, "top": self._top, "levels": list(self._levels)}
         if self.enable_input_priorities:
             state["input"] = self.input_priorities
         return state
 
     def load(self, state: dict[str, Any]) -> None:
-        """Hold what ``state`` gave."""
+        """Load a tree saved by ``state``."""
         self._place[:], self._top[:] = state["place"], state["top"]
         for level, saved in zip(self._levels, state["levels"], strict=True):
             level[:] = saved
@@ -395,23 +402,73 @@ class SumTree(Part):
 
 
 class AsyncSumTree(SumTree):
-    """A tree in shared memory: all processes see its leaves, sums and cursor.
+    """Sum tree in shared memory: all processes see its leaves, sums and cursor.
 
-    Whoever writes (``advance``, ``update_batch_priorities``) must be alone, whoever samples must
-    not be disturbed: the lock is the replay's.
+    A process that writes (``advance``, ``update_batch_priorities``) must be alone, and none may
+    write while another samples; the lock is the replay's.
     """
 
     async_ = True
 
-    def reset(self) -> None:
-        """Forget everything, in all processes."""
-        super().reset()
-
-    def advance(self, *args: Any, **kwargs: Any) -> None:
-        """Go on, in all processes."""
-        super().advance(*args, **kwargs)
-
 
 def _start(ends: Array, place: Array, number: Array) -> Array:
-    """Where shares begin: at the end of the one before, or at zero for the first."""
+    """Return where shares begin: at the end of the one before, or at zero for the first."""
     return np.asarray(ends.take(place - 1) * (number > 0))
+
+
+class Loops(NamedTuple):
+    """Inner loops of the tree, compiled by numba; they compute what the array operations do.
+
+    Attributes:
+        descend: (level, node, rest): replace nodes [n] by those of their children, on the level
+            below, under which ``rest`` [n] falls, and ``rest`` by what is left of it there.
+        sum_above: (level, node, parents): replace nodes [n] of a level by their parents, and
+            recompute the sums of these.
+    """
+
+    descend: Callable[[Any, Any, Any], None]
+    sum_above: Callable[[Any, Any, Any], None]
+
+
+@functools.cache
+def loops() -> Loops | None:
+    """Return the compiled loops, or None without numba (``rlpyt[fast]``).
+
+    Compiling takes seconds, once per machine.
+    """
+    try:
+        from numba import njit
+    except ImportError:
+        return None
+    compile_ = njit(cache=True, nogil=True)
+    return Loops(compile_(_descend_loop), compile_(_sum_above_loop))
+
+
+def _descend_loop(level: Any, node: Any, rest: Any) -> None:
+    for i in range(len(node)):
+        base, sought = node[i] * FANOUT, rest[i]
+        start, child = 0.0, -1
+        while child < 0:
+            start = 0.0
+            for k in range(FANOUT):
+                end = start + level[base + k]
+                if sought < end:
+                    child = k
+                    break
+                start = end
+            if child < 0:  # a rounding beyond the last end
+                if not start > 0:
+                    child = 0
+                sought = start * UNDER_ONE
+        node[i] = base + child
+        rest[i] = sought - start
+
+
+def _sum_above_loop(level: Any, node: Any, parents: Any) -> None:
+    for i in range(len(node)):
+        parent = node[i] // FANOUT
+        total = 0.0
+        for k in range(parent * FANOUT, (parent + 1) * FANOUT):
+            total += level[k]
+        parents[parent] = total
+        node[i] = parent

@@ -1,4 +1,4 @@
-"""n-step targets: what a transition's value is learnt towards, as pure functions and as a part."""
+"""n-step targets of stored rows, as pure functions and as a part of the replay."""
 
 from typing import Any, NamedTuple
 
@@ -13,16 +13,16 @@ Array = NDArray[Any]
 
 
 class NStepTargets(NamedTuple):
-    """Targets of rows [N, B].
+    """n-step targets of rows [N, B].
 
-    The target of row t is ``return_ + discount_n * value`` with the value of what follows the
-    window: the row t + n, or the final observation of the episode where it was cut off before.
+    The target of row t is ``return_ + discount_n * value``, with the value of row t + n, or of the
+    final observation if the episode is truncated before.
     """
 
     return_: Array  # float, sum of gamma^k r_{t+k} over the window, up to and with its first done
-    done_n: Array  # bool, the window meets a terminal state: nothing is to be bootstrapped
+    done_n: Array  # bool, the window meets a terminal state, so nothing is bootstrapped
     discount_n: Array  # float, gamma^(number of rewards in return_), zero where done_n
-    cut_after: Array  # uint16, steps after which the window meets a truncation; 0 where it does not
+    cut_after: Array  # uint16, steps until the window meets a truncation, 0 if it meets none
     timeout_n: Array | None  # bool, the first done in the window is a time limit's
 
 
@@ -34,21 +34,21 @@ def n_step_targets(
     discount: float,
     timeout: Array | None = None,
 ) -> NStepTargets:
-    """Targets of all rows whose window of ``n`` rewards is given.
+    """Return the n-step targets of all rows whose window of ``n`` rewards is given.
 
         return_t = sum_{k <= K} gamma^k r_{t+k},    K = first k with d_{t+k}, else n - 1
 
     Args:
         reward: [T, B], r_t received after a_t.
         done: [T, B] bool, the episode ended with step t.
-        truncated: [T, B] bool, it was cut off there and the true final observation is known; only
-            where done.
+        truncated: [T, B] bool, it was truncated there and its true final observation is known;
+            false where not done.
         n: rewards in a window, 1 <= n <= T.
         discount: gamma.
-        timeout: [T, B] bool, it ended by a time limit; None if nobody asks.
+        timeout: [T, B] bool, the episode ended by a time limit; None: omit ``timeout_n``.
 
     Returns:
-        [T - n + 1, B] each, in the dtype of ``reward`` (at least float32).
+        Arrays [T - n + 1, B]; ``return_`` has the dtype of ``reward``, or at least float32.
     """
     rows = len(reward) - n + 1
     dtype = np.result_type(reward.dtype, np.float32)
@@ -75,21 +75,26 @@ def n_step_targets(
     return NStepTargets(return_, done_n, discount_n, cut_after, timeout_n)
 
 
-def one_step(done: Array, truncated: Array, discount: np.float32) -> tuple[Array, Array]:
-    """(done_n, discount_n) of one-step targets; arguments as for ``n_step_targets``."""
-    done_n = done & ~truncated
-    return done_n, np.multiply(~done_n, discount)
+def one_step(done: Array, truncated: Array, discounts: Array) -> tuple[Array, Array]:
+    """Return (done_n, discount_n) of one-step targets.
+
+    Args:
+        done, truncated: bool, as for ``n_step_targets``.
+        discounts: [2] float32, gamma and zero.
+    """
+    done_n = done > truncated
+    return done_n, discounts.take(done_n)
 
 
 class NStep:
-    """Keeps the targets of a replay's rows up to date.
+    """Keeps the n-step targets of stored rows up to date.
 
-    With n = 1 they are read off the rows; with more steps they lie beside them.
+    For n = 1 targets follow from the rows themselves; for n > 1 they are stored with the rows.
 
     Args:
         n: rewards in a return.
         discount: gamma.
-        time_limits: samples have the field ``timeout``, and ``timeout_n`` is wanted.
+        time_limits: store ``timeout_n`` too; samples have the field ``timeout``.
     """
 
     def __init__(self, n: int, discount: float, time_limits: bool) -> None:
@@ -99,7 +104,7 @@ class NStep:
         self.time_limits = time_limits
 
     def extra(self, reward: Any) -> Any:
-        """Example of what is kept with every row; ``reward`` is an example reward."""
+        """Return an example of what is stored with every row, given an example reward."""
         fields: dict[str, Any] = {"truncated": np.bool_(False)}
         if self.n > 1:
             dtype = np.result_type(np.asarray(reward).dtype, np.float32)
@@ -113,9 +118,9 @@ class NStep:
         """Complete the windows that end in the ``rows`` newest rows, already written.
 
         Args:
-            ring: stands before these rows.
+            ring: cursor, before these rows.
             samples, extra: trees [T, B] of the storage.
-            rows: how many.
+            rows: number of rows written.
         """
         if self.n == 1:
             return
@@ -132,7 +137,7 @@ class NStep:
             self.discount,
             samples.timeout[T_idxs] if self.time_limits else None,
         )
-        places = T_idxs[: span - self.n + 1]
+        complete = T_idxs[: span - self.n + 1]
         for name in extra._fields:
             if name != "truncated":
-                getattr(extra, name)[places] = getattr(targets, name)
+                getattr(extra, name)[complete] = getattr(targets, name)

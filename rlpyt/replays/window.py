@@ -1,85 +1,96 @@
-"""What is cut out of a replay around the chosen rows: single transitions, or sequences."""
+"""Windows: what a batch holds around the drawn rows, either single transitions or sequences."""
 
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
+from torch import from_numpy
 
 from rlpyt.agents.base import AgentInputs
 from rlpyt.replays.batch import FinalObservations, Sequences, TimeLimitTransitions, Transitions
-from rlpyt.replays.records import example_array
+from rlpyt.replays.rows import RowBatch, example_array
 from rlpyt.replays.targets import one_step
 from rlpyt.utils.buffer import buffer_func, leaves_of, numpify_buffer, torchify_buffer
 
 Array = NDArray[Any]
 
+# Planes of a transition's rows: the step before, the step, the one n later and, unless n = 1, the
+# last step of the window.
+BEFORE, NOW, AFTER, LAST = 0, 1, 2, 3
+
 
 class TransitionWindow:
-    """Cuts out step t, what the agent saw before it, and what it sees n steps later.
+    """Window of step t, the agent's previous action and reward, and what it sees n steps later.
 
     Args:
         n: rewards in a return.
         discount: gamma.
         B: environments.
-        nulls: the previous action where an episode begins; leaves in the order of the action's.
+        nulls: previous action where an episode begins; leaves in the order of the action's.
     """
 
     sequences = False
 
     def __init__(self, n: int, discount: float, B: int, nulls: list[Array]) -> None:
-        self.n, self.discount, self.nulls = n, np.float32(discount), nulls
-        # The step before, the step, the one n later and, if it is another, the window's last.
-        rows = (-1, 0, 1) if n == 1 else (-1, 0, n, n - 1)
-        self._offsets = np.array(rows)[:, None] * B
+        self.n, self.nulls = n, nulls
+        self._discounts = np.array([discount, 0], np.float32)  # not done, done
+        planes = (-1, 0, 1) if n == 1 else (-1, 0, n, n - 1)
+        self._offsets = np.array(planes)[:, None] * B
 
     def rows_after(self, replay: Any, T: int | None) -> int:
-        """Newer rows that a window needs."""
+        """Return the number of rows after its first that a window needs."""
         return int(replay.off_backward)
 
-    def cut(self, replay: Any, idxs: Array, T: int | None = None) -> Any:
-        """The batch [N] of windows around the rows at ``idxs`` [N], torch tensors."""
+    def read(self, replay: Any, T_idxs: Array, B_idxs: Array, T: int | None) -> RowBatch:
+        """Read the rows that the windows around rows [N] need."""
+        idxs = T_idxs * replay.B
+        idxs += B_idxs
+        rows: RowBatch = replay.storage.rows.read(idxs + self._offsets)
+        next_T_idxs = T_idxs + self.n
+        next_T_idxs %= replay.T
+        rows.planes = (T_idxs, B_idxs, None, NOW), (next_T_idxs, B_idxs, None, AFTER)
+        rows.adjacent = (NOW, AFTER) if self.n == 1 else ()
+        return rows
+
+    def extract(self, replay: Any, rows: RowBatch) -> Any:
+        """Return the batch [N] of windows in these rows, as torch tensors."""
         n, storage = self.n, replay.storage
         fields, extra = storage.fields, storage.extra_fields
-        before, now, after, last = 0, 1, 2, 1 if n == 1 else 3
-        cut = storage.rows.cut(idxs + self._offsets)
-        done = cut(fields.done, now)
+        before, now = BEFORE, NOW
+        done = rows(fields.done, now)
         if n == 1:
-            return_, cut_after = cut(fields.reward, now), cut(extra.truncated, now)
-            done_n, discount_n = one_step(done, cut_after, self.discount)
+            return_ = rows(fields.reward, now)
+            done_n, discount_n = one_step(done, rows(extra.truncated, now), self._discounts)
         else:
-            return_, cut_after = cut(extra.return_, now), cut(extra.cut_after, now)
-            done_n, discount_n = cut(extra.done_n, now), cut(extra.discount_n, now)
-        prev_action, prev_reward = cut(fields.action, before), cut(fields.reward, before)
-        _null(prev_action, prev_reward, cut(fields.done, before), self.nulls)
-        observation, next_observation = replay.observe_pair(cut, now, after)
-        target = AgentInputs(next_observation, cut(fields.action, last), cut(fields.reward, last))
+            return_ = rows(extra.return_, now)
+            done_n, discount_n = rows(extra.done_n, now), rows(extra.discount_n, now)
+        prev_action, prev_reward = rows(fields.action, before), rows(fields.reward, before)
+        _null(prev_action, prev_reward, rows(fields.done, before), self.nulls)
+        (T_idxs, B_idxs, _, _), (next_T_idxs, *_) = rows.planes
+        observation = replay.extract_observation(T_idxs, B_idxs)
+        next_observation = replay.extract_observation(next_T_idxs, B_idxs)
+        inputs = AgentInputs(_tensors(observation), _tensors(prev_action), from_numpy(prev_reward))
+        action, return_ = _tensors(rows(fields.action, now)), from_numpy(return_)
+        if n == 1:  # the last step of the window is the step itself
+            last_action, last_reward = action, return_
+        else:
+            last_action = _tensors(rows(fields.action, LAST))
+            last_reward = from_numpy(rows(fields.reward, LAST))
+        target = AgentInputs(_tensors(next_observation), last_action, last_reward)
         if len(storage.finals):
-            _cross_truncations(replay, target, cut_after, idxs)
-        values = [
-            AgentInputs(
-                _tensors(observation),
-                _tensors(prev_action),
-                _tensors(prev_reward),
-            ),
-            _tensors(cut(fields.action, now)),
-            _tensors(return_),
-            _tensors(done),
-            _tensors(done_n),
-            AgentInputs._make(_tensors(part) for part in tuple(target)),
-        ]
+            _cross_truncations(replay, target, rows)
+        values = [inputs, action, return_, from_numpy(done), from_numpy(done_n), target]
         if replay.time_limits:
-            timeout = cut(fields.timeout, now)
-            timeout_n = timeout & done if n == 1 else cut(extra.timeout_n, now)
-            values += [_tensors(timeout), _tensors(timeout_n)]
-        cls = TimeLimitTransitions if replay.time_limits else Transitions
-        batch = cls._make(values)
-        batch.discount_n, batch.ticket = _tensors(discount_n), None
+            timeout = rows(fields.timeout, now)
+            timeout_n = timeout & done if n == 1 else rows(extra.timeout_n, now)
+            values += [from_numpy(timeout), from_numpy(timeout_n)]
+        batch = (TimeLimitTransitions if replay.time_limits else Transitions)(*values)
+        batch.discount_n, batch.ticket = from_numpy(discount_n), None
         return batch
 
 
 class SequenceWindow:
-    """Cuts out T steps in a row, and the n further ones that their targets need.
+    """Window of T successive steps, and the n further ones that their targets need.
 
     Arguments are those of ``TransitionWindow``.
     """
@@ -87,80 +98,91 @@ class SequenceWindow:
     sequences = True
 
     def __init__(self, n: int, discount: float, B: int, nulls: list[Array]) -> None:
-        self.n, self.discount, self.B, self.nulls = n, np.float32(discount), B, nulls
+        self.n, self.B, self.nulls = n, B, nulls
+        self._discounts = np.array([discount, 0], np.float32)  # not done, done
 
     def rows_after(self, replay: Any, T: int | None) -> int:
-        """Newer rows that a window of ``T`` steps needs."""
+        """Return the number of rows after its first that a window of ``T`` steps needs."""
         T = replay.batch_T if T is None else T
         if T is None:
-            raise ValueError("batch_T is not set: give it to sample_batch, or at construction.")
+            raise ValueError("batch_T must be given to sample_batch or at construction, got None.")
         return int(replay.off_backward) + T - 1
 
-    def cut(self, replay: Any, idxs: Array, T: int | None = None) -> Any:
-        """The batch [T, N] of sequences that begin at the rows at ``idxs`` [N], torch tensors."""
-        T = replay.batch_T if T is None else T
-        n, storage = self.n, replay.storage
+    def read(self, replay: Any, T_idxs: Array, B_idxs: Array, T: int | None) -> RowBatch:
+        """Read the rows of sequences that start at rows [N], and the row before."""
+        length = (replay.batch_T if T is None else T) + self.n
+        offsets = np.arange(-1, length)[:, None]
+        rows: RowBatch = replay.storage.rows.read(T_idxs * self.B + B_idxs + offsets * self.B)
+        rows.planes = ((T_idxs, B_idxs, length, slice(1, None)),)
+        return rows
+
+    def extract(self, replay: Any, rows: RowBatch) -> Any:
+        """Return the batch [T, N] of sequences in these rows, as torch tensors."""
+        ((T_idxs, B_idxs, length, whole),) = rows.planes
+        n, storage, T = self.n, replay.storage, length - self.n
         fields, extra = storage.fields, storage.extra_fields
-        rows = np.arange(-1, T + n)[:, None]  # the row before comes first
-        cut = storage.rows.cut(idxs + rows * self.B)
-        shifted, whole, main = slice(0, -1), slice(1, None), slice(1, T + 1)
-        all_done, truncated = cut(fields.done, whole), cut(extra.truncated, whole)
+        shifted, main = slice(0, -1), slice(1, T + 1)
+        all_done, truncated = rows(fields.done, whole), rows(extra.truncated, whole)
         if n == 1:
-            return_ = cut(fields.reward, main)
-            done_n, discount_n = one_step(all_done[:T], truncated[:T], self.discount)
+            return_ = rows(fields.reward, main)
+            done_n, discount_n = one_step(all_done[:T], truncated[:T], self._discounts)
         else:
-            return_, done_n = cut(extra.return_, main), cut(extra.done_n, main)
-            discount_n = cut(extra.discount_n, main)
-        all_action, all_reward = cut(fields.action, shifted), cut(fields.reward, shifted)
+            return_, done_n = rows(extra.return_, main), rows(extra.done_n, main)
+            discount_n = rows(extra.discount_n, main)
+        all_action, all_reward = rows(fields.action, shifted), rows(fields.reward, shifted)
         first_action = buffer_func(all_action, lambda leaf: leaf[0])
-        _null(first_action, all_reward[0], cut(fields.done, 0), self.nulls)
+        _null(first_action, all_reward[0], rows(fields.done, 0), self.nulls)
         batch = Sequences(
-            all_observation=_tensors(replay.observe(cut, whole)),
+            all_observation=_tensors(replay.extract_observation(T_idxs, B_idxs, length)),
             all_action=_tensors(all_action),
             all_reward=_tensors(all_reward),
             return_=_tensors(return_),
             done=_tensors(all_done[:T]),
             done_n=_tensors(done_n),
-            init_rnn_state=_tensors(replay.rnn_states.at(idxs)),
+            init_rnn_state=_tensors(replay.rnn_states.at(T_idxs, B_idxs)),
         )
         batch.discount_n, batch.all_done = _tensors(discount_n), _tensors(all_done)
-        batch.final = self._finals(replay, cut, truncated) if len(storage.finals) else None
+        batch.final = _final_observations(replay, rows, truncated) if len(storage.finals) else None
         ring = replay.ring
-        void = ring.void.reshape(-1).take(cut.idxs[whole], mode="wrap") if ring.has_void else None
+        void = ring.void.reshape(-1).take(rows.idxs[whole], mode="wrap") if ring.has_void else None
         batch.void = None if void is None else _tensors(void)
         batch.ticket = None
         return batch
 
-    def _finals(self, replay: Any, cut: Any, truncated: Array) -> Any:
-        """Final observations of the episodes that were cut off in these rows."""
-        T_idxs, B_idxs = np.nonzero(truncated[:-1])
-        if not len(T_idxs):
-            return None
-        where = replay.unplace(cut.idxs[1:][T_idxs, B_idxs])
-        observation = numpify_buffer(replay.extract_final_observation(*where))
-        return _tensors(FinalObservations(T_idxs, B_idxs, observation))
+
+def _final_observations(replay: Any, rows: RowBatch, truncated: Array) -> Any:
+    """Return ``FinalObservations`` of episodes truncated in [T + n - 1, N], or None."""
+    T_idxs, B_idxs = np.nonzero(truncated[:-1])
+    if not len(T_idxs):
+        return None
+    where = replay.T_B_idxs(rows.idxs[1:][T_idxs, B_idxs])
+    return _tensors(
+        FinalObservations(T_idxs, B_idxs, numpify_buffer(replay.extract_final_observation(*where)))
+    )
 
 
-def _cross_truncations(replay: Any, target: Any, cut_after: Array, idxs: Array) -> None:
-    """Where a window ends with a truncation, its target is what was seen there."""
+def _cross_truncations(replay: Any, target: Any, rows: RowBatch) -> None:
+    """Replace the target inputs of windows that end with a truncation by what was seen there."""
+    extra, idxs = replay.storage.extra_fields, rows.idxs[NOW]
+    cut_after = rows(extra.truncated if replay.n_step_return == 1 else extra.cut_after, NOW)
     if not np.count_nonzero(cut_after):
         return
     crossing = cut_after.nonzero()[0]
-    steps = cut_after[crossing].astype(np.int64) - 1
-    ends = idxs[crossing] + steps * replay.B
-    finals = numpify_buffer(replay.extract_final_observation(*replay.unplace(ends)))
+    ends = idxs[crossing] + (cut_after[crossing].astype(np.int64) - 1) * replay.B
+    finals = numpify_buffer(replay.extract_final_observation(*replay.T_B_idxs(ends)))
+    target = numpify_buffer(target)  # over the same memory
     for leaf, final in zip(leaves_of(target.observation), leaves_of(finals)):
         leaf[crossing] = final
-    if replay.n_step_return > 1:  # with one step these are the step's own
+    if replay.n_step_return > 1:  # with one step, these are the step's own
         fields = replay.storage.fields
-        cut = replay.storage.rows.cut(ends[None])
-        kept = leaves_of((target.prev_action, target.prev_reward))
-        for leaf, own in zip(kept, leaves_of((cut(fields.action, 0), cut(fields.reward, 0)))):
-            leaf[crossing] = own
+        steps = replay.storage.rows.read(ends[None])
+        own = leaves_of((steps(fields.action, 0), steps(fields.reward, 0)))
+        for leaf, last in zip(leaves_of((target.prev_action, target.prev_reward)), own):
+            leaf[crossing] = last
 
 
 def _null(action: Any, reward: Array, begins: Array, nulls: list[Array]) -> None:
-    """Null previous actions and rewards [B, ...] where an episode begins."""
+    """Set previous actions and rewards [B, ...] to null where an episode begins."""
     if np.count_nonzero(begins):
         where = begins.nonzero()[0]
         reward[where] = 0
@@ -169,14 +191,14 @@ def _null(action: Any, reward: Array, begins: Array, nulls: list[Array]) -> None
 
 
 def null_leaves(action: Any, null: Any) -> list[Array]:
-    """What stands for "no action yet", for every leaf of an example action.
+    """Return the null value of every leaf of an example action.
 
     Args:
         action: the example.
         null: one value, or a tree like the action.
 
     Raises:
-        ValueError: it does not fit the action.
+        ValueError: the shapes of ``null`` do not fit the action.
     """
     leaves = [example_array(leaf) for leaf in leaves_of(action)]
     given = [example_array(leaf) for leaf in leaves_of(null)]
@@ -186,11 +208,11 @@ def null_leaves(action: Any, null: Any) -> list[Array]:
         return [np.broadcast_to(value, leaf.shape).astype(leaf.dtype) for value, leaf in pairs]
     except ValueError:
         raise ValueError(
-            f"null_action has the shapes {[value.shape for value in given]}; the example's action "
-            f"has {[leaf.shape for leaf in leaves]}."
+            f"null_action must have the shapes {[leaf.shape for leaf in leaves]} of the example's "
+            f"action, got {[value.shape for value in given]}."
         ) from None
 
 
 def _tensors(tree: Any) -> Any:
-    """``torchify_buffer``, with a short way for single arrays."""
-    return torch.from_numpy(tree) if type(tree) is np.ndarray else torchify_buffer(tree)
+    """Return the tree as tensors over the same memory, with a shortcut for single arrays."""
+    return from_numpy(tree) if type(tree) is np.ndarray else torchify_buffer(tree)

@@ -44,7 +44,7 @@ def append_rows(replay, observation, done=None, batch_T=1):
 @pytest.mark.parametrize("batch_T", [1, 2, 5])
 def test_pictures_in_colours_are_refused_however_short_batches_are(batch_T):
     replay = make()
-    with pytest.raises(ValueError, match="no stacks of frames"):
+    with pytest.raises(ValueError, match="must be stacks of frames"):
         append_rows(replay, pictures(10), batch_T=batch_T)
     assert replay.ring.written < C + batch_T
 
@@ -52,13 +52,14 @@ def test_pictures_in_colours_are_refused_however_short_batches_are(batch_T):
 @pytest.mark.parametrize("batch_T", [1, 4])
 def test_a_uniform_beginning_proves_nothing(batch_T):
     replay = make()
-    append_rows(replay, np.full((frame_storage.PROOF, B, C, H, W), 7, np.uint8), batch_T=batch_T)
-    with pytest.raises(ValueError, match="no stacks of frames"):
+    uniform = np.full((frame_storage.STEPS_TO_CHECK, B, C, H, W), 7, np.uint8)
+    append_rows(replay, uniform, batch_T=batch_T)
+    with pytest.raises(ValueError, match="must be stacks of frames"):
         append_rows(replay, pictures(8), batch_T=batch_T)
 
 
 def test_a_still_picture_in_colours_is_refused():
-    with pytest.raises(ValueError, match="no stacks of frames"):
+    with pytest.raises(ValueError, match="must be stacks of frames"):
         append_rows(make(), np.repeat(pictures(1), 10, 0))
 
 
@@ -75,8 +76,8 @@ def test_stacks_are_taken_and_given_back(batch_T):
 
 def test_checking_ends_once_it_is_proved():
     replay = make()
-    append_rows(replay, stacks(frame_storage.PROOF // B + C))
-    assert replay.storage._shown >= frame_storage.PROOF
+    append_rows(replay, stacks(frame_storage.STEPS_TO_CHECK // B + C))
+    assert replay.storage._steps_checked >= frame_storage.STEPS_TO_CHECK
     append_rows(replay, pictures(1))  # nobody looks any more
 
 

@@ -39,13 +39,13 @@ def seen(*shape):
 @pytest.mark.parametrize(
     "final,error,message",
     [
-        (FinalObservations([1, 2], [0, 1], seen(1)), ValueError, r"T_idxs is \[2\], beside obser"),
+        (FinalObservations([1, 2], [0, 1], seen(1)), ValueError, r"T_idxs is \[2\] and the obser"),
         (FinalObservations([1], [0, 1], seen(1)), ValueError, r"B_idxs is \[2\]"),
-        (FinalObservations([-1], [0], seen(1)), ValueError, "T_idxs has -1; .* 0 to 9"),
-        (FinalObservations([10], [0], seen(1)), ValueError, "T_idxs has 10; .* 0 to 9"),
-        (FinalObservations([1], [2], seen(1)), ValueError, "B_idxs has 2; .* 0 to 1"),
-        (FinalObservations([1.5], [0], seen(1)), TypeError, "T_idxs is float64"),
-        (([1], [0], seen(1)), TypeError, "give FinalObservations"),
+        (FinalObservations([-1], [0], seen(1)), ValueError, "T_idxs must be .* 0 to 9, got -1"),
+        (FinalObservations([10], [0], seen(1)), ValueError, "T_idxs must be .* 0 to 9, got 10"),
+        (FinalObservations([1], [2], seen(1)), ValueError, "B_idxs must be .* 0 to 1, got 2"),
+        (FinalObservations([1.5], [0], seen(1)), TypeError, "T_idxs must be integers"),
+        (([1], [0], seen(1)), TypeError, "must be FinalObservations"),
     ],
 )
 def test_final_observations_of_other_steps_are_refused_before_rows_are_written(
@@ -69,7 +69,7 @@ def test_there_may_be_no_final_observations(none):
 
 @pytest.mark.parametrize("samples", [tuple(steps()), dict(steps().items())])
 def test_samples_are_named_tuples(samples):
-    with pytest.raises(TypeError, match="give a named tuple with the fields of the example"):
+    with pytest.raises(TypeError, match="must be a named tuple with the fields of the example"):
         empty().append_samples(samples)
 
 
@@ -94,7 +94,7 @@ def test_priorities_are_described_by_what_is_wrong():
         replay.update_batch_priorities(np.zeros(50), batch.ticket)
         if not replay.priority_tree.leaves.any():
             break
-    with pytest.raises(ReplayNotReady, match="have priority zero; let new ones be"):
+    with pytest.raises(ReplayNotReady, match="have priority zero. Use"):
         replay.sample_batch(1)
 
 
@@ -108,7 +108,7 @@ def test_beta_lies_between_none_and_full():
 def test_a_ticket_is_that_of_the_batch_as_it_was_drawn():
     batch = filled().sample_batch(8)
     for derived in (batch[0:3], batch._replace(done=batch.done)):
-        with pytest.raises(AttributeError, match="no 'ticket': .* made anew from a batch"):
+        with pytest.raises(AttributeError, match="no 'ticket', .* derived from a batch"):
             _ = derived.ticket
     assert filled(UniformReplayBuffer).sample_batch(8).ticket is None
 

@@ -6,9 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlpyt.errors import ReplayNotReady
-from rlpyt.replays import compiled, sum_tree
-from rlpyt.replays.compiled import loops
-from rlpyt.replays.sum_tree import AsyncSumTree, SumTree
+from rlpyt.replays import sum_tree
+from rlpyt.replays.sum_tree import AsyncSumTree, SumTree, loops
 
 
 @pytest.fixture(scope="module", autouse=True, params=["compiled", "arrays"])
@@ -258,7 +257,7 @@ def test_both_forms_draw_the_same_leaves(n_leaves, form, monkeypatch):
     tree.reconstruct(np.array([n_leaves // 2]), 1.0)  # so that one is above zero
     fractions = np.concatenate([rng.random(500), [0, 1 - 2**-53]])
     drawn = tree.find(fractions)
-    other = None if form == "compiled" else compiled.loops
+    other = None if form == "compiled" else sum_tree.loops
     monkeypatch.setattr(sum_tree, "loops", other or (lambda: None))
     np.testing.assert_array_equal(drawn, tree.find(fractions))
     assert (tree.leaves[drawn] > 0).all()

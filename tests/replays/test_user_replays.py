@@ -4,14 +4,24 @@ import numpy as np
 import pytest
 import torch
 
+from rlpyt.errors import RlpytError
 from rlpyt.replays.async_ import AsyncReplayBufferMixin
 from rlpyt.replays.frame import FrameBufferMixin
 from rlpyt.replays.n_step import BaseNStepReturnBuffer
-from rlpyt.replays.non_sequence.frame import NStepFrameBuffer, UniformReplayFrameBuffer
+from rlpyt.replays.non_sequence.frame import (
+    NStepFrameBuffer,
+    PrioritizedReplayFrameBuffer,
+    UniformReplayFrameBuffer,
+)
 from rlpyt.replays.non_sequence.n_step import NStepReturnBuffer, SamplesFromReplay
 from rlpyt.replays.non_sequence.prioritized import PrioritizedReplay, PrioritizedReplayBuffer
-from rlpyt.replays.non_sequence.uniform import UniformReplay, UniformReplayBuffer
+from rlpyt.replays.non_sequence.uniform import (
+    AsyncUniformReplayBuffer,
+    UniformReplay,
+    UniformReplayBuffer,
+)
 from rlpyt.replays.sequence.n_step import SequenceNStepReturnBuffer
+from rlpyt.replays.sequence.prioritized import PrioritizedSequenceReplayBuffer
 from rlpyt.replays.sequence.uniform import UniformSequenceReplay, UniformSequenceReplayBuffer
 from rlpyt.testing.plain_replay import Episodes
 from rlpyt.utils.collections import namedarraytuple
@@ -180,3 +190,83 @@ def test_one_frame_and_one_step_are_no_special_case(batch_T):
     alive = ~batch.done
     step = batch.target_inputs.observation[alive] - batch.agent_inputs.observation[alive]
     assert (step == 100).all()
+
+
+def test_rows_chosen_by_a_subclass_have_weights_and_a_ticket():
+    class Oldest(PrioritizedReplayBuffer):
+        def sample_idxs(self, batch_B):
+            return np.full(batch_B, 3), np.arange(batch_B) % self.B
+
+    replay = filled(Oldest, alpha=1.0, beta=1.0)
+    first = replay.sample_batch(2)
+    assert first.is_weights.tolist() == [1, 1]
+    replay.update_batch_priorities(np.array([1.0, 4.0]), first.ticket)
+    assert replay.priority_tree.priorities[3].tolist() == [1, 4]
+    assert replay.sample_batch(2).is_weights.tolist() == [1, 0.25]
+
+
+def test_observations_can_be_asked_for_while_a_batch_is_extracted():
+    """Of rows that the batch has read already, and of others."""
+
+    class Differences(UniformReplayBuffer):
+        def extract_observation(self, T_idxs, B_idxs):
+            before = super().extract_observation((T_idxs - 1) % self.T, B_idxs)
+            return super().extract_observation(T_idxs, B_idxs) - before
+
+    batch = filled(Differences).sample_batch(50)
+    assert (batch.agent_inputs.observation[:, -1] == 100).all()
+    assert (batch.target_inputs.observation[~batch.done][:, -1] == 100).all()
+
+
+def test_replays_count_as_subclasses_of_the_mixins_whose_parts_they_have():
+    replay = filled(PrioritizedReplayFrameBuffer)
+    for cls in (PrioritizedReplay, FrameBufferMixin, NStepFrameBuffer, NStepReturnBuffer):
+        assert isinstance(replay, cls)
+    for cls in (UniformReplay, AsyncReplayBufferMixin, SequenceNStepReturnBuffer):
+        assert not isinstance(replay, cls)
+    assert issubclass(AsyncUniformReplayBuffer, AsyncReplayBufferMixin)
+    assert not issubclass(PrioritizedReplayFrameBuffer, UniformReplayFrameBuffer)
+    assert not issubclass(PrioritizedReplayBuffer, FrameBufferMixin)
+    assert not issubclass(dict, UniformReplay)
+
+    class Mine(UniformReplay):
+        pass
+
+    assert not isinstance(filled(UniformReplayBuffer), Mine)
+
+
+def test_a_mixin_locks_methods_that_do_not_call_the_replays():
+    class Counting(UniformReplayBuffer):
+        def sample_batch(self, batch_B):
+            seen.append(self.rw_lock.acquire_write(timeout=0.0))
+            return self.extract_batch(*self.sample_idxs(batch_B))
+
+    class Shared(AsyncReplayBufferMixin, Counting):
+        pass
+
+    seen = []
+    replay = filled(Shared)
+    assert len(replay.sample_batch(3).done) == 3
+    assert seen == [False]
+    assert replay.rw_lock.acquire_write(timeout=0.0)  # nobody holds it any more
+
+
+def test_a_method_that_samples_cannot_write():
+    class Confused(AsyncUniformReplayBuffer):
+        def extract_batch(self, T_idxs, B_idxs):
+            self.append_samples(Episodes(B=2, C=3).steps(2)[0])
+
+    replay = filled(Confused)
+    with pytest.raises(RlpytError, match="cannot be written to"):
+        replay.sample_batch(3)
+    replay.append_samples(Episodes(B=2, C=3).steps(2)[0])
+
+
+def test_priorities_belong_to_sequences_of_one_length():
+    kwargs = dict(rnn_state_interval=0, batch_T=2)
+    with pytest.raises(TypeError, match="batch_T of a PrioritizedSequenceReplayBuffer"):
+        filled(PrioritizedSequenceReplayBuffer, **kwargs).set_batch_T(3)
+    with pytest.raises(ValueError, match="batch_T must be 2"):
+        filled(PrioritizedSequenceReplayBuffer, **kwargs).sample_batch(4, 3)
+    with pytest.raises(TypeError, match="batch_T of a UniformReplayBuffer"):
+        filled(UniformReplayBuffer).set_batch_T(3)

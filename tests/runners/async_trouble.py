@@ -131,10 +131,11 @@ class DiesWriting(AsyncUniformReplayBuffer):
 
     written = 0
 
-    def _async_push(self):
+    def compute_returns(self, T):
         self.written += 1
         if self.written == 6:
             os.kill(os.getpid(), signal.SIGKILL)
+        super().compute_returns(T)
 
 
 class DiesWaiting(AsyncUniformReplayBuffer):

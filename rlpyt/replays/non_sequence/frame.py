@@ -1,27 +1,34 @@
-"""Single transitions of stacked frames, each frame kept once."""
+"""Replays of single transitions with stacked frames, each of which is stored once."""
 
-from rlpyt.replays.async_ import AsyncReplayBufferMixin
-from rlpyt.replays.frame import FrameBufferMixin
+from rlpyt.replays.frame_storage import FrameStorage
 from rlpyt.replays.non_sequence.n_step import NStepReturnBuffer
 from rlpyt.replays.non_sequence.prioritized import PrioritizedReplay
-from rlpyt.replays.non_sequence.uniform import UniformReplay
 
 
-class NStepFrameBuffer(FrameBufferMixin, NStepReturnBuffer):
-    """Gives out single steps [B] with observations put together from frames."""
+class NStepFrameBuffer(NStepReturnBuffer):
+    """Replay that returns single steps [B] with observations rebuilt from frames."""
+
+    Storage = FrameStorage
+    stands_for = "Window Storage"
 
 
-class UniformReplayFrameBuffer(UniformReplay, NStepFrameBuffer):
+class UniformReplayFrameBuffer(NStepFrameBuffer):
     """Uniform replay of frames."""
 
 
-class PrioritizedReplayFrameBuffer(PrioritizedReplay, NStepFrameBuffer):
-    """Prioritised replay of frames."""
+class PrioritizedReplayFrameBuffer(PrioritizedReplay):
+    """Prioritized replay of frames."""
+
+    Storage = FrameStorage
 
 
-class AsyncUniformReplayFrameBuffer(AsyncReplayBufferMixin, UniformReplayFrameBuffer):
+class AsyncUniformReplayFrameBuffer(UniformReplayFrameBuffer):
     """Uniform replay of frames in shared memory."""
 
+    async_ = True
 
-class AsyncPrioritizedReplayFrameBuffer(AsyncReplayBufferMixin, PrioritizedReplayFrameBuffer):
-    """Prioritised replay of frames in shared memory."""
+
+class AsyncPrioritizedReplayFrameBuffer(PrioritizedReplayFrameBuffer):
+    """Prioritized replay of frames in shared memory."""
+
+    async_ = True

@@ -1,29 +1,27 @@
-"""Single transitions, drawn by priority."""
+"""Prioritized replays of single transitions."""
 
 from typing import Any
 
-from rlpyt.replays.async_ import AsyncReplayBufferMixin
 from rlpyt.replays.batch import PrioritiesSamplesToBuffer  # noqa: F401
 from rlpyt.replays.batch import PrioritizedTransitions as SamplesFromReplayPri  # noqa: F401
 from rlpyt.replays.buffer import ReplayBuffer
-from rlpyt.replays.non_sequence.n_step import NStepReturnBuffer
 from rlpyt.replays.selection import PrioritizedSelection, PrioritySettings
 from rlpyt.replays.sum_tree import SumTree
 
-EPS = 1e-6  # rlpyt added it to priorities before dividing; leaves of zero are never drawn here
+EPS = 1e-6  # rlpyt added it to priorities before dividing; rows of priority zero are never drawn
 
 
 class PrioritizedReplay(ReplayBuffer):
-    """Draws rows in proportion to priority ** alpha (Schaul et al. 2016).
+    """Replay that draws rows in proportion to priority ** alpha (Schaul et al. 2016).
 
     Args:
         alpha: how much priorities matter; 0 is uniform.
         beta: exponent of importance weights; see ``set_beta``.
-        default_priority: of new samples.
-        unique: a batch holds no row twice.
-        input_priorities: new samples may bring priorities, in ``PrioritiesSamplesToBuffer``.
-        input_priority_shift: ... which are those of rows so much older (in multiples of
-            ``rnn_state_interval``, for sequences).
+        default_priority: priority of new samples.
+        unique: draw no row twice in a batch.
+        input_priorities: new samples may come with priorities, in ``PrioritiesSamplesToBuffer``.
+        input_priority_shift: number of rows (for sequences, of multiples of ``rnn_state_interval``)
+            by which the rows of these priorities are older.
         kwargs: as for ``ReplayBuffer``.
     """
 
@@ -48,31 +46,33 @@ class PrioritizedReplay(ReplayBuffer):
 
     @property
     def beta(self) -> float:
-        """Exponent of importance weights."""
+        """Return the exponent of importance weights."""
         return float(self.selection.beta)
 
     def set_default_priority(self, priority: float) -> None:
-        """Set the priority of samples to come that bring none.
+        """Set the priority of future samples that come without one.
 
         Raises:
-            ValueError: it is not above zero.
+            ValueError: ``priority`` is not above zero.
         """
         self.priority_tree.default_value = priority**self.alpha
         self.default_priority = priority
 
     @property
     def priority_tree(self) -> SumTree:
-        """The tree of priorities."""
+        """Return the sum tree of priorities."""
         return self.selection.tree  # type: ignore[no-any-return]
 
     def init_priority_tree(self) -> None:
-        """Give all rows the default priority anew; construction has made the tree."""
+        """Reset the priorities of all rows to the default; the constructor has made the tree."""
         self.priority_tree.level(self.selection.void)
 
 
-class PrioritizedReplayBuffer(PrioritizedReplay, NStepReturnBuffer):
-    """Prioritised replay of whole observations."""
+class PrioritizedReplayBuffer(PrioritizedReplay):
+    """Prioritized replay of whole observations."""
 
 
-class AsyncPrioritizedReplayBuffer(AsyncReplayBufferMixin, PrioritizedReplayBuffer):
-    """The same in shared memory."""
+class AsyncPrioritizedReplayBuffer(PrioritizedReplayBuffer):
+    """Prioritized replay of whole observations in shared memory."""
+
+    async_ = True

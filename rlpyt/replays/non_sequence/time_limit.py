@@ -1,29 +1,34 @@
-"""Single transitions that say which episodes ended by a time limit."""
+"""Replays of single transitions that say which episodes ended by a time limit."""
 
-from rlpyt.replays.async_ import AsyncReplayBufferMixin
 from rlpyt.replays.batch import TimeLimitTransitions as SamplesFromReplayTL  # noqa: F401
 from rlpyt.replays.non_sequence.n_step import NStepReturnBuffer
 from rlpyt.replays.non_sequence.prioritized import PrioritizedReplay
-from rlpyt.replays.non_sequence.uniform import UniformReplay
 
 
 class NStepTimeLimitBuffer(NStepReturnBuffer):
-    """Samples bring ``timeout``; batches have it, and ``timeout_n``: the window ended by one."""
+    """Replay with ``timeout`` in samples; batches have it too, and ``timeout_n`` of windows."""
+
+    time_limits = True
+    stands_for = "Window time_limits"
+
+
+class TlUniformReplayBuffer(NStepTimeLimitBuffer):
+    """Uniform replay with time limits."""
+
+
+class TlPrioritizedReplayBuffer(PrioritizedReplay):
+    """Prioritized replay with time limits."""
 
     time_limits = True
 
 
-class TlUniformReplayBuffer(UniformReplay, NStepTimeLimitBuffer):
-    """Uniform replay with time limits."""
-
-
-class TlPrioritizedReplayBuffer(PrioritizedReplay, NStepTimeLimitBuffer):
-    """Prioritised replay with time limits."""
-
-
-class AsyncTlUniformReplayBuffer(AsyncReplayBufferMixin, TlUniformReplayBuffer):
+class AsyncTlUniformReplayBuffer(TlUniformReplayBuffer):
     """Uniform replay with time limits in shared memory."""
 
+    async_ = True
 
-class AsyncTlPrioritizedReplayBuffer(AsyncReplayBufferMixin, TlPrioritizedReplayBuffer):
-    """Prioritised replay with time limits in shared memory."""
+
+class AsyncTlPrioritizedReplayBuffer(TlPrioritizedReplayBuffer):
+    """Prioritized replay with time limits in shared memory."""
+
+    async_ = True

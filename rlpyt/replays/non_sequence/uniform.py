@@ -1,20 +1,22 @@
-"""Single transitions, all as likely."""
+"""Uniform replays of single transitions."""
 
-from rlpyt.replays.async_ import AsyncReplayBufferMixin
 from rlpyt.replays.buffer import ReplayBuffer
 from rlpyt.replays.non_sequence.n_step import NStepReturnBuffer
 from rlpyt.replays.selection import UniformSelection
 
 
 class UniformReplay(ReplayBuffer):
-    """Chooses all valid rows with the same probability."""
+    """Replay that draws all valid rows with the same probability."""
 
     Selection = UniformSelection
+    stands_for = "Selection"
 
 
-class UniformReplayBuffer(UniformReplay, NStepReturnBuffer):
+class UniformReplayBuffer(NStepReturnBuffer):
     """Uniform replay of whole observations."""
 
 
-class AsyncUniformReplayBuffer(AsyncReplayBufferMixin, UniformReplayBuffer):
-    """The same in shared memory."""
+class AsyncUniformReplayBuffer(UniformReplayBuffer):
+    """Uniform replay of whole observations in shared memory."""
+
+    async_ = True

@@ -1,31 +1,34 @@
-"""Sequences of stacked frames, each frame kept once."""
+"""Replays of sequences with stacked frames, each of which is stored once."""
 
-from rlpyt.replays.async_ import AsyncReplayBufferMixin
-from rlpyt.replays.frame import FrameBufferMixin
+from rlpyt.replays.frame_storage import FrameStorage
 from rlpyt.replays.sequence.n_step import SequenceNStepReturnBuffer
 from rlpyt.replays.sequence.prioritized import PrioritizedSequenceReplay
-from rlpyt.replays.sequence.uniform import UniformSequenceReplay
 
 
-class SequenceNStepFrameBuffer(FrameBufferMixin, SequenceNStepReturnBuffer):
-    """Gives out sequences [T, B] with observations put together from frames."""
+class SequenceNStepFrameBuffer(SequenceNStepReturnBuffer):
+    """Replay that returns sequences [T, B] with observations rebuilt from frames."""
+
+    Storage = FrameStorage
+    stands_for = "Window Storage"
 
 
-class UniformSequenceReplayFrameBuffer(UniformSequenceReplay, SequenceNStepFrameBuffer):
+class UniformSequenceReplayFrameBuffer(SequenceNStepFrameBuffer):
     """Uniform replay of sequences of frames."""
 
 
-class PrioritizedSequenceReplayFrameBuffer(PrioritizedSequenceReplay, SequenceNStepFrameBuffer):
-    """Prioritised replay of sequences of frames."""
+class PrioritizedSequenceReplayFrameBuffer(PrioritizedSequenceReplay):
+    """Prioritized replay of sequences of frames."""
+
+    Storage = FrameStorage
 
 
-class AsyncUniformSequenceReplayFrameBuffer(
-    AsyncReplayBufferMixin, UniformSequenceReplayFrameBuffer
-):
+class AsyncUniformSequenceReplayFrameBuffer(UniformSequenceReplayFrameBuffer):
     """Uniform replay of sequences of frames in shared memory."""
 
+    async_ = True
 
-class AsyncPrioritizedSequenceReplayFrameBuffer(
-    AsyncReplayBufferMixin, PrioritizedSequenceReplayFrameBuffer
-):
-    """Prioritised replay of sequences of frames in shared memory."""
+
+class AsyncPrioritizedSequenceReplayFrameBuffer(PrioritizedSequenceReplayFrameBuffer):
+    """Prioritized replay of sequences of frames in shared memory."""
+
+    async_ = True

@@ -1,34 +1,42 @@
-"""Sequences, drawn by priority."""
+"""Prioritized replays of sequences."""
 
 from typing import Any
 
-from rlpyt.replays.async_ import AsyncReplayBufferMixin
 from rlpyt.replays.batch import PrioritiesSamplesToBuffer  # noqa: F401
 from rlpyt.replays.batch import PrioritizedSequences as SamplesFromReplayPri  # noqa: F401
 from rlpyt.replays.non_sequence.prioritized import PrioritizedReplay
-from rlpyt.replays.sequence.n_step import SequenceNStepReturnBuffer
+from rlpyt.replays.window import SequenceWindow
 
 
 class PrioritizedSequenceReplay(PrioritizedReplay):
-    """Draws beginnings of sequences by priority; ``batch_T`` is set at construction."""
+    """Replay that draws starts of sequences by priority; ``batch_T`` is set at construction.
+
+    Raises:
+        ValueError: ``batch_T`` is None.
+    """
+
+    Window = SequenceWindow
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if self.batch_T is None:
-            raise ValueError("a prioritised replay of sequences needs batch_T at construction.")
+            raise ValueError("batch_T must be set for a prioritized replay of sequences, got None.")
 
     def sample_batch(self, batch_B: int, batch_T: int | None = None) -> Any:
-        """Draw ``batch_B`` sequences of the length that was set."""
+        """Draw ``batch_B`` sequences of ``batch_T`` steps."""
         if batch_T not in (None, self.batch_T):
             raise ValueError(
-                f"batch_T={batch_T}: priorities are those of sequences of {self.batch_T} steps."
+                f"batch_T must be {self.batch_T}, the length that priorities belong to, got "
+                f"{batch_T}."
             )
         return super().sample_batch(batch_B)
 
 
-class PrioritizedSequenceReplayBuffer(PrioritizedSequenceReplay, SequenceNStepReturnBuffer):
-    """Prioritised replay of sequences."""
+class PrioritizedSequenceReplayBuffer(PrioritizedSequenceReplay):
+    """Prioritized replay of sequences."""
 
 
-class AsyncPrioritizedSequenceReplayBuffer(AsyncReplayBufferMixin, PrioritizedSequenceReplayBuffer):
-    """The same in shared memory."""
+class AsyncPrioritizedSequenceReplayBuffer(PrioritizedSequenceReplayBuffer):
+    """Prioritized replay of sequences in shared memory."""
+
+    async_ = True

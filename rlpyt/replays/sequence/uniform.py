@@ -1,28 +1,22 @@
-"""Sequences, all as likely."""
+"""Uniform replays of sequences."""
 
-from rlpyt.replays.async_ import AsyncReplayBufferMixin
 from rlpyt.replays.non_sequence.uniform import UniformReplay
 from rlpyt.replays.sequence.n_step import SequenceNStepReturnBuffer
-from rlpyt.utils.checks import whole_number
+from rlpyt.replays.window import SequenceWindow
 
 
 class UniformSequenceReplay(UniformReplay):
-    """Chooses all valid beginnings with the same probability."""
+    """Replay of sequences that draws all valid starts with the same probability."""
 
-    def set_batch_T(self, batch_T: int) -> None:
-        """Set the steps of a sequence.
-
-        Raises:
-            ValueError: the replay has too few rows for such.
-        """
-        batch_T = whole_number("batch_T", batch_T, 1)
-        self._check_room(batch_T)
-        self.batch_T = batch_T
+    Window = SequenceWindow
+    stands_for = "Selection Window"
 
 
-class UniformSequenceReplayBuffer(UniformSequenceReplay, SequenceNStepReturnBuffer):
+class UniformSequenceReplayBuffer(SequenceNStepReturnBuffer):
     """Uniform replay of sequences."""
 
 
-class AsyncUniformSequenceReplayBuffer(AsyncReplayBufferMixin, UniformSequenceReplayBuffer):
-    """The same in shared memory."""
+class AsyncUniformSequenceReplayBuffer(UniformSequenceReplayBuffer):
+    """Uniform replay of sequences in shared memory."""
+
+    async_ = True

@@ -1,0 +1,218 @@
+"""Rows [T, B] of a tree of arrays, laid out so that reading a row touches memory once.
+
+Small leaves (numbers, short vectors) are stored side by side in one record per row, so that a batch
+of random rows costs one cache miss per row instead of one per row and leaf. Large leaves (images)
+have arrays of their own, and are read only when they are needed.
+"""
+
+import os
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from rlpyt.replays.memory import Memory, Part
+from rlpyt.utils.buffer import buffer_func, leaves_of
+from rlpyt.utils.collections import is_namedarraytuple, is_namedtuple, namedarraytuple_like
+
+SMALL_BYTES = 512  # largest leaf that is stored in the record
+WORD = 8  # bytes; records are aligned to words, so that torch accepts every view of them
+
+
+class RowStore(Part):
+    """Rows [T, B] of a tree of arrays.
+
+    Args:
+        example: one row, a tree of arrays or numbers without leading dimensions.
+        T, B: rows and environments.
+        memory: allocates the arrays.
+
+    Attributes:
+        tree: the tree with leaves [T, B, ...], views that can be read and written.
+        numbers: the same tree with the number of each leaf, which selects leaves of a ``RowBatch``.
+        row_bytes: bytes per row of one environment.
+    """
+
+    block: NDArray[np.uint8]
+
+    def __init__(self, example: Any, T: int, B: int, memory: Memory) -> None:
+        leaves = [example_array(leaf) for leaf in leaves_of(example)]
+        counter = iter(range(len(leaves)))
+        self.numbers = _number(example, counter)
+        self.T, self.B = T, B
+        self.specs = [(leaf.dtype.str, leaf.shape) for leaf in leaves]
+        self.small = [i for i, leaf in enumerate(leaves) if leaf.nbytes <= SMALL_BYTES]
+        self.names = [str(i) if i in self.small else None for i in range(len(leaves))]
+        # The widest first, so that every leaf is aligned to its dtype.
+        order = sorted(self.small, key=lambda i: -leaves[i].dtype.itemsize)
+        offsets, end = {}, 0
+        for i in order:
+            offsets[i], end = end, end + leaves[i].nbytes
+        self.record = np.dtype(
+            {
+                "names": [name for name in self.names if name],
+                "formats": [self.specs[i] for i in self.small],
+                "offsets": [offsets[i] for i in self.small],
+                "itemsize": max(WORD, -(-end // WORD) * WORD),
+            }
+        )
+        memory.request(self, "block", (T, B, self.record.itemsize), np.uint8)
+        large = [i for i in range(len(leaves)) if i not in self.small]
+        for i in large:
+            memory.request(self, f"large_{i}", (T, B, *leaves[i].shape), leaves[i].dtype)
+        self.row_bytes = self.record.itemsize + sum(leaves[i].nbytes for i in large)
+
+    def _derive(self) -> None:
+        records = self.block.view(self.record)[..., 0]  # [T, B]
+        self.leaves = [
+            records[str(i)] if i in self.small else getattr(self, f"large_{i}")
+            for i in range(len(self.specs))
+        ]
+        self.flat_records = self.block.reshape(-1, self.record.itemsize)
+        self.flat_leaves = {
+            i: self.leaves[i].reshape(-1, *self.specs[i][1])
+            for i in range(len(self.specs))
+            if i not in self.small
+        }
+        self.tree = buffer_func(self.numbers, self.leaves.__getitem__)
+        if os.environ.get("RLPYT_DEBUG"):
+            self._poison_unwritten()
+
+    def _poison_unwritten(self) -> None:
+        """Fill new memory with NaN and extreme values, so that unwritten rows are noticed."""
+        if self.block.any():
+            return
+        for leaf in self.leaves:
+            if leaf.dtype.kind == "f":
+                leaf[...] = np.nan
+            elif leaf.dtype.kind in "iu":
+                leaf[...] = np.iinfo(leaf.dtype).max
+
+    def read(self, idxs: NDArray[Any]) -> "RowBatch":
+        """Copy the rows at ``idxs`` (t * B + b, of any shape; wrapped beyond the ends)."""
+        return RowBatch(self, idxs)
+
+    def state(self, rows: int) -> dict[str, Any]:
+        """Return the first ``rows`` rows, without copying them."""
+        n = rows * self.B
+        large = {str(i): leaf[:n] for i, leaf in self.flat_leaves.items()}
+        return {"records": self.flat_records[:n], "large": large}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Load rows saved by ``state``."""
+        self.flat_records[: len(state["records"])] = state["records"]
+        for i, leaf in state["large"].items():
+            self.flat_leaves[int(i)][: len(leaf)] = leaf
+
+
+class RowBatch:
+    """Copies of some rows, read together.
+
+    Args:
+        store: the rows.
+        idxs: [K, ...] integers, t * B + b; plane k of the batch has the rows ``idxs[k]``.
+
+    Attributes:
+        planes: (T_idxs, B_idxs, T, k) of planes whose observations ``extract_observation`` is
+            asked for, by these very index arrays.
+        adjacent: two planes, of which the second has the rows right after those of the first.
+        stacks: frame storage's observations of the ``adjacent`` planes.
+    """
+
+    planes: tuple[tuple[Any, Any, Any, Any], ...] = ()
+    adjacent: tuple[int, ...] = ()
+    stacks: tuple[Any, Any] | None = None
+
+    def __init__(self, store: RowStore, idxs: NDArray[Any]) -> None:
+        self.store, self.idxs = store, idxs
+        taken = store.flat_records.take(idxs, 0, mode="wrap")  # idxs.shape + (record,)
+        self.records = np.ndarray(idxs.shape, store.record, taken)  # faster than view()
+
+    def __call__(self, numbers: Any, k: Any) -> Any:
+        """Return plane k (or planes, for a slice) of the leaves in ``numbers``, numpy arrays.
+
+        ``numbers`` is a part of ``RowStore.numbers``. Small leaves are views that can be written
+        to; those of different planes do not overlap.
+        """
+        if type(numbers) is not int:
+            return buffer_func(numbers, self, k)
+        name = self.store.names[numbers]
+        if name is None:
+            return self.store.flat_leaves[numbers].take(self.idxs[k], 0, mode="wrap")
+        return self.records[name][k]
+
+    def find(self, T_idxs: Any, B_idxs: Any, T: int | None) -> Any:
+        """Return the plane that was read for these index arrays, or None."""
+        for plane in self.planes:
+            if T_idxs is plane[0] and B_idxs is plane[1] and plane[2] == T:
+                return plane[3]
+        return None
+
+
+def example_array(leaf: Any) -> NDArray[Any]:
+    """Return a leaf of an example as an array.
+
+    Raises:
+        TypeError: the leaf is not numeric.
+    """
+    array = leaf.detach().cpu().numpy() if isinstance(leaf, torch.Tensor) else np.asarray(leaf)
+    if array.dtype.kind not in "biufc":
+        raise TypeError(
+            f"leaves of the example must be numbers, booleans or arrays of them, got {leaf!r} "
+            f"(dtype {array.dtype})."
+        )
+    return array
+
+
+def _number(example: Any, counter: Any) -> Any:
+    """Return the example with a number for each leaf, and namedarraytuples for named tuples."""
+    if example is None:
+        return None
+    if is_namedtuple(example) or is_namedarraytuple(example):
+        cls = namedarraytuple_like(example)
+        return cls._make(_number(field, counter) for field in tuple(example))
+    return next(counter)
+
+
+Structure = list[tuple[str, tuple[int, ...], Any]]
+
+
+def describe(tree: Any, skip: int = 0, path: str = "") -> Structure:
+    """Return (path, shape without ``skip`` leading dimensions, dtype) of every leaf, in order."""
+    if tree is None:
+        return []
+    if is_namedtuple(tree) or is_namedarraytuple(tree):
+        pairs = zip(tree._fields, tuple(tree))
+        return [x for name, f in pairs for x in describe(f, skip, f"{path}.{name}".lstrip("."))]
+    array = example_array(tree)
+    return [(path, array.shape[skip:], array.dtype)]
+
+
+def check_alike(
+    tree: Any, structure: Structure, name: str, leading: tuple[str, ...] = ("T", "B")
+) -> None:
+    """Compare a tree, which has ``leading`` dimensions, with the structure of an example.
+
+    Raises:
+        TypeError: leaves or dtypes differ; the message names the leaf.
+        ValueError: a shape differs.
+    """
+    given = describe(tree, skip=len(leading))
+    if [path for path, _, _ in given] != [path for path, _, _ in structure]:
+        raise TypeError(
+            f"{name} must have the leaves {[path for path, _, _ in structure]} of the example, "
+            f"got {[path for path, _, _ in given]}."
+        )
+    for (path, shape, dtype), (_, own_shape, own_dtype) in zip(given, structure):
+        leaf = f"{name}.{path}".rstrip(".")
+        if shape != own_shape:
+            raise ValueError(
+                f"{leaf} must be {[*leading, *own_shape]}, as in the example, got "
+                f"{[*leading, *shape]}."
+            )
+        if not np.can_cast(dtype, own_dtype, "same_kind"):
+            raise TypeError(
+                f"{leaf} is {dtype}, which cannot be stored as the {own_dtype} of the example. "
+                "Give an example as the sampler records it."
+            )
