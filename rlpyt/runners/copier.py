@@ -7,7 +7,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from rlpyt.samplers import place
-from rlpyt.samplers.assembly import progress_of
+from rlpyt.samplers.place import progress_of
 from rlpyt.samplers.pool import Limits, Pool
 from rlpyt.samplers.workers import obey
 from rlpyt.utils import serialize

@@ -16,8 +16,8 @@ from rlpyt.models.utils import bare
 from rlpyt.runners.distributed import Ranks, common_backend, join_store, serve_store
 from rlpyt.runners.run_state import random_state, set_random_state
 from rlpyt.samplers import place
-from rlpyt.samplers.assembly import progress_of
 from rlpyt.samplers.layout import Hardware
+from rlpyt.samplers.place import progress_of
 from rlpyt.samplers.pool import Limits, Pool
 from rlpyt.samplers.workers import obey
 from rlpyt.utils import serialize

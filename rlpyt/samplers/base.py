@@ -1,13 +1,27 @@
 """What every sampler is to its users: arguments, and the four calls."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rlpyt.agents.base import BaseAgent
+from rlpyt.agents.weights import share_weights
 from rlpyt.curricula.base import Curriculum
 from rlpyt.curricula.env import TaskEnvs
+from rlpyt.samplers.buffer import agent_examples, allocate_samples
 from rlpyt.samplers.collections import BatchSpec, TrajInfo
+from rlpyt.samplers.environments import try_environment
 from rlpyt.utils.checks import check_range, whole_number
-from rlpyt.utils.completion import warn_of_lost_state
+from rlpyt.utils.completion import completed, warn_of_lost_state
+from rlpyt.utils.shared import Arena
+
+# Methods that rlpyt's samplers with worker processes called, and that ours do not.
+UNCALLED_HOOKS: tuple[str, ...] = (
+    *("_get_n_envs_list", "_get_n_envs_lists", "_make_alternating_pairs", "_agent_init"),
+    *("_build_buffers", "_build_parallel_ctrl", "_assemble_common_kwargs"),
+    *("_assemble_workers_kwargs", "_assemble_servers_kwargs", "action_server_process"),
+    *("launch_workers", "shutdown_workers", "serve_actions_evaluation"),
+)
 
 EnvKwargs = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
@@ -53,6 +67,10 @@ class BaseSampler:
             environments wait for the end of the batch.
     """
 
+    agent: Any
+    examples: Any  # of one step
+    layout: Any  # a ``SamplerLayout``, of the samplers in this package
+    start_timeout_s = 300.0  # for starting a process and making its environments
     alternating = False
     start_method: str | None = None
     mid_batch_reset: bool = True
@@ -164,3 +182,148 @@ class BaseSampler:
     def batch_size(self) -> int:
         """Environment steps per batch."""
         return self.batch_spec.size
+
+    # For the samplers of this package.
+
+    def _check_arguments(self) -> None:
+        """Check what a sampler was constructed with, before it is used.
+
+        A subclass with its own ``initialize`` may give these arguments any meaning.
+
+        Raises:
+            TypeError, ValueError: an argument is of the wrong kind, or one is missing.
+        """
+        EnvCls, CollectorCls = self.EnvCls, self.CollectorCls
+        if not callable(EnvCls):
+            raise TypeError(
+                "EnvCls must be callable: the environment's class or a function that makes one, "
+                f"got {EnvCls!r:.100}. An environment's arguments go into env_kwargs."
+            )
+        if not callable(self.TrajInfoCls):
+            raise TypeError(
+                f"TrajInfoCls must be a class such as TrajInfo, got {self.TrajInfoCls}."
+            )
+        if not hasattr(CollectorCls, "collect_batch"):
+            raise TypeError(
+                "CollectorCls must be a class with a method collect_batch, got "
+                f"{CollectorCls!r:.100}. Derive it from "
+                "rlpyt.samplers.collectors.DecorrelatingStartCollector."
+            )
+        self._warn_of_uncalled_hooks()
+        if self.eval_n_envs and self.eval_max_steps is None:
+            raise ValueError("eval_max_steps is needed with eval_n_envs: evaluation must end.")
+        kwargs_by_env("env_kwargs", self.env_kwargs, self.batch_spec.B, "batch_B")
+        if self.eval_n_envs and self.eval_env_kwargs is not None:
+            kwargs_by_env("eval_env_kwargs", self.eval_env_kwargs, self.eval_n_envs, "eval_n_envs")
+
+    def _warn_of_uncalled_hooks(self) -> None:
+        """Warn of a subclass's methods that rlpyt's samplers called and ours do not."""
+        if not self.layout.processes:
+            return
+        cls, names, remedy = type(self), UNCALLED_HOOKS, "Use affinity, the agent and the collector"
+        if hasattr(cls, "SamplerCls"):  # an asynchronous sampler, whose hosts run this class
+            names, remedy = (*names, "serve_actions"), "Set SamplerCls to a synchronous sampler"
+        methods = {name: getattr(cls, name, None) for name in names}
+        own = [n for n, m in methods.items() if m and not m.__module__.startswith("rlpyt.")]
+        if own:
+            warnings.warn(
+                f"{', '.join(f'{cls.__name__}.{name}' for name in own)} "
+                f"{'is' if len(own) == 1 else 'are'} not called: {cls.__name__} starts and serves "
+                f"its workers in another way. {remedy}, or derive the class from BaseSampler and "
+                "define initialize, obtain_samples and evaluate_agent."
+            )
+
+    def _eval_kwargs_by_env(self, n: int) -> list[dict[str, Any]]:
+        """Return the keyword arguments of ``n`` evaluation environments.
+
+        ``n`` exceeds ``eval_n_envs`` where each worker needs an environment; then they repeat.
+        Without ``eval_env_kwargs`` the arguments are those of the training environments.
+        """
+        if not n:
+            return []
+        if self.eval_env_kwargs is None:
+            own = kwargs_by_env("env_kwargs", self.env_kwargs, self.batch_spec.B, "batch_B")
+        else:
+            own = kwargs_by_env(
+                "eval_env_kwargs", self.eval_env_kwargs, self.eval_n_envs, "eval_n_envs"
+            )
+        return [own[b % len(own)] for b in range(n)]
+
+    def _try_environment(self, in_child: bool) -> Any:
+        """Step one environment, in a child process or here; return the examples."""
+        kwargs = kwargs_by_env("env_kwargs", self.env_kwargs, self.batch_spec.B, "batch_B")
+        return try_environment(
+            self.EnvCls,
+            kwargs[0],
+            in_child,
+            self.start_method,
+            self.start_timeout_s,
+        )
+
+    def _initialize_agent(self, share_memory: bool, rank: int = 0, world_size: int = 1) -> None:
+        """Initialize the agent's model and clear its recurrent state."""
+        B = self.batch_spec.B
+        if share_memory:
+            self.agent.shared_weights = None  # not those of an earlier run
+        self.agent.initialize(
+            self.examples.spaces,
+            share_memory=share_memory,
+            global_B=B * world_size,
+            env_ranks=list(range(rank * B, (rank + 1) * B)),
+        )
+        if share_memory:
+            share_weights(self.agent)
+        if hasattr(self.agent, "memory"):
+            self.agent.memory.forget()
+
+    def _allocate_batch(
+        self, memory: Arena | bool, bootstrap_value: bool, final_observation: bool
+    ) -> Any:
+        """Allocate a batch [T, B]; add the agent's outputs to the examples."""
+        if "agent_info" not in self.examples:
+            agent_examples(self.agent, self.examples)
+        recorded = getattr(self.CollectorCls, "records_final_observations", False)
+        T, B = self.batch_spec
+        final = final_observation and recorded
+        return allocate_samples(self.examples, T, B, bootstrap_value, memory, final)
+
+
+def kwargs_by_env(named: str, kwargs: Any, n: int, n_named: str) -> list[dict[str, Any]]:
+    """Return the keyword arguments of each of ``n`` environments.
+
+    Args:
+        named: name of the argument, for messages.
+        kwargs: a dictionary for all environments, or a list with one for each.
+        n: number of environments.
+        n_named: name of the argument that gives this number, for messages.
+
+    Raises:
+        TypeError: ``kwargs`` is neither a dictionary nor a list of dictionaries.
+        ValueError: the length of the list is not ``n``.
+    """
+    if isinstance(kwargs, Mapping):
+        return [dict(kwargs)] * n
+    if not isinstance(kwargs, list | tuple) or not all(isinstance(k, Mapping) for k in kwargs):
+        raise TypeError(
+            f"{named} must be a dictionary, or a list of dictionaries, one for each environment, "
+            f"got {kwargs!r:.100}."
+        )
+    if len(kwargs) != n:
+        raise ValueError(
+            f"{named} must have one dictionary for each environment, {n_named}={n}, got "
+            f"{len(kwargs)}."
+        )
+    return [dict(own) for own in kwargs]
+
+
+def checked_agent(agent: Any) -> Any:
+    """Return the agent, with the attributes of ``BaseAgent`` that it lacks.
+
+    Raises:
+        TypeError: `agent` has no ``initialize``, or is a class.
+    """
+    if not hasattr(agent, "initialize") or isinstance(agent, type):
+        raise TypeError(
+            f"agent={agent!r:.100} must be an agent as constructed, such as CategoricalMlpAgent()."
+        )
+    return completed(agent, BaseAgent, BaseAgent())

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from rlpyt.utils.seed import env_seed
+from rlpyt.utils.shared import Arena
 
 # The numbers: row among the process's environments, time step in the batch, iteration, activity,
 # whether the environment is one of those for evaluation, which batch is written, and how often the
@@ -32,6 +33,13 @@ MOST_SETTINGS = 200  # characters
 def fresh_progress() -> list[int]:
     """Of a process that has not begun."""
     return [-1, -1, -1, BUILDING, 0, 0, 0]
+
+
+def progress_of(n: int) -> Any:
+    """Return the numbers of n processes, [n, N_NUMBERS] int64 in shared memory."""
+    progress = Arena().allocate((n, N_NUMBERS), np.int64)
+    progress[...] = fresh_progress()
+    return progress
 
 
 @dataclass(frozen=True)

@@ -87,7 +87,7 @@ class RaySampler(Sampler):
         self._breaks = Breaks()
         return super().initialize(agent, hardware, *args, **kwargs)
 
-    def _start_pool(
+    def _start_workers(
         self, specs: list[StationSpec], recipe_agent: bytes, hardware: Hardware
     ) -> Any:  # an ActorPool, which takes the calls of a WorkerPool
         agent = serialize.loads(recipe_agent)

@@ -1,5 +1,6 @@
 """The sampler: builds stations from a layout, in this process or in workers, and commands them."""
 
+import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -7,30 +8,23 @@ from typing import Any
 
 from rlpyt.curricula.flow import TaskFlow
 from rlpyt.errors import WorkerError
-from rlpyt.samplers.assembly import (
-    allocate_batch,
-    build_server,
-    check_arguments,
-    checked_agent,
-    initialize_agent,
-    start_workers,
-    station_specs,
-    try_out,
-)
-from rlpyt.samplers.base import BaseSampler
+from rlpyt.samplers.base import BaseSampler, checked_agent, kwargs_by_env
 from rlpyt.samplers.collections import TrajInfo
 from rlpyt.samplers.evaluation import EvalCollector
 from rlpyt.samplers.layout import Hardware, SamplerLayout, rows_per_worker
-from rlpyt.samplers.pool import WorkerPool
+from rlpyt.samplers.place import BEAT, progress_of
+from rlpyt.samplers.pool import Limits, WorkerPool
 from rlpyt.samplers.serving import ActionServer
-from rlpyt.samplers.station import Station, StationSpec, runs_in_chunks
+from rlpyt.samplers.station import Station, StationSpec, quotas, runs_in_chunks
 from rlpyt.samplers.tiles import warn_if_untiled
+from rlpyt.samplers.workers import WorkerSpec
 from rlpyt.utils import serialize
 from rlpyt.utils.buffer import torchify_buffer
 from rlpyt.utils.completion import warn_of_lost_state
-from rlpyt.utils.processes import raised_by_signal, summary_of
+from rlpyt.utils.processes import raised_by_signal, start_context, starter_lasts, summary_of
 from rlpyt.utils.seed import check_seed, make_seed, undisturbed
 from rlpyt.utils.shared import Arena
+from rlpyt.utils.stacks import StackFile
 
 
 class _Default:
@@ -53,7 +47,6 @@ class Sampler(BaseSampler):
     """
 
     layout = SamplerLayout()
-    start_timeout_s = 300.0  # for starting a worker and making its environments
     examples: Any = None
     slots: Sequence[Any] = ()
     progress: Any = None  # where this process notes where it stands, if others look (``place``)
@@ -107,7 +100,7 @@ class Sampler(BaseSampler):
             ValueError, TypeError: the parts do not fit together.
         """
         self.shutdown()  # if this is not the first time
-        check_arguments(self)
+        self._check_arguments()
         self.begun = False
         self.agent = checked_agent(agent)
         if self.deterministic_acting and not slots:  # else the asynchronous sampler warns
@@ -143,23 +136,23 @@ class Sampler(BaseSampler):
         in_workers = self.layout.processes and self.layout.agent == "local"
         recipe_agent = serialize.dumps(self.agent if in_workers else None)
         if self.examples is None:
-            self.examples = try_out(self, self.layout.processes)
-        initialize_agent(self, in_workers, rank, world_size)
+            self.examples = self._try_environment(self.layout.processes)
+        self._initialize_agent(in_workers, rank, world_size)
         if not self.slots:
             memory = Arena() if self.layout.processes else False
-            self.slots = [allocate_batch(self, memory, bootstrap_value, final_observation)]
+            self.slots = [self._allocate_batch(memory, bootstrap_value, final_observation)]
         self.samples_np = self.slots[0]
         self.samples_pyt = torchify_buffer(self.samples_np)
         tasks = None
         if self.curriculum is not None:
             self._flow = TaskFlow(self.curriculum, self.batch_spec.B, self.seed, rank)
             tasks = self._flow.choose()
-        specs = station_specs(self, n_stations, rank, world_size, traj_info_kwargs, tasks)
+        specs = self._station_specs(n_stations, rank, world_size, traj_info_kwargs, tasks)
         self._eval_max_T = specs[0].eval_max_T
         if self.layout.agent == "served":
-            self._server = build_server(self, specs, self.progress)
+            self._server = self._build_server(specs)
         if self.layout.processes:
-            self._pool = self._start_pool(specs, recipe_agent, hardware)
+            self._pool = self._start_workers(specs, recipe_agent, hardware)
             self._finalizer = weakref.finalize(self, self._pool.shutdown)
             self._finalizer.atexit = False  # at exit the pool looks after itself
         else:
@@ -167,10 +160,126 @@ class Sampler(BaseSampler):
             with undisturbed():  # as where environments are built in workers
                 self._station.start()
 
-    def _start_pool(
-        self, specs: list[StationSpec], recipe_agent: bytes, hardware: Hardware
+    def _station_specs(
+        self,
+        n_stations: int,
+        rank: int,
+        world_size: int,
+        traj_info_kwargs: dict[str, Any],
+        tasks: list[Any] | None = None,
+    ) -> list[StationSpec]:
+        """The recipe of each station.
+
+        Args:
+            n_stations: among which its environments are shared out.
+            rank, world_size: which of how many samplers of one run it is.
+            traj_info_kwargs: settings of the ``TrajInfo``.
+            tasks: of each environment's first episodes, where a curriculum chooses them.
+        """
+        B = self.batch_spec.B
+        rows = rows_per_worker(B, n_stations, self.layout.groups)
+        n_eval = -(-self.eval_n_envs // n_stations)  # at least one each, as documented
+        quota = quotas(self.eval_max_trajectories, n_eval * n_stations)
+        kwargs = kwargs_by_env("env_kwargs", self.env_kwargs, B, "batch_B")
+        eval_kwargs = self._eval_kwargs_by_env(n_eval * n_stations)
+        first = _first_of_their_kind([*kwargs, *eval_kwargs])
+        # Rank 0 shows the warnings of environments that are made alike everywhere.
+        warns = [own and (rank == 0 or sum(first[:B]) > 1) for own in first[:B]]
+        eval_warns = [own and rank == 0 for own in first[B:]]
+
+        def spec(i: int) -> StationSpec:
+            mine = slice(i * n_eval, (i + 1) * n_eval)
+            first = rank * B + i * rows
+            return StationSpec(
+                rank=i,
+                EnvCls=self.EnvCls,
+                env_kwargs=kwargs[i * rows : (i + 1) * rows],
+                env_warns=warns[i * rows : (i + 1) * rows],
+                CollectorCls=self.CollectorCls,
+                TrajInfoCls=self.TrajInfoCls,
+                traj_info_kwargs=traj_info_kwargs,
+                batch_T=self.batch_spec.T,
+                env_ranks=list(range(first, first + rows)),
+                global_B=B * world_size,
+                seed=self.seed,
+                max_decorrelation_steps=self.max_decorrelation_steps,
+                examples=self.examples,
+                eval_CollectorCls=self.eval_CollectorCls,
+                eval_env_kwargs=eval_kwargs[mine],
+                eval_env_warns=eval_warns[mine],
+                eval_env_ranks=list(range(i * n_eval, (i + 1) * n_eval)),
+                eval_max_T=self._eval_steps_per_env(n_stations),
+                eval_quota=None if quota is None else quota[mine],
+                eval_deterministic=self.eval_deterministic,
+                tasks=None if tasks is None else tasks[i * rows : (i + 1) * rows],
+                deterministic_acting=self.deterministic_acting,
+            )
+
+        return [spec(i) for i in range(n_stations)]
+
+    def _eval_steps_per_env(self, n_stations: int) -> int:
+        """Steps of each evaluation environment at the most; 0 if there are none."""
+        n_envs = -(-self.eval_n_envs // n_stations) * n_stations
+        return self.eval_max_steps // n_envs if self.eval_max_steps and n_envs else 0
+
+    def _build_server(self, specs: list[StationSpec]) -> ActionServer:
+        """The server that answers these stations."""
+        return ActionServer(
+            agent=self.agent,
+            examples=self.examples,
+            slots=self.slots,
+            env_ranks=[spec.env_ranks for spec in specs],
+            eval_env_ranks=[spec.eval_env_ranks for spec in specs],
+            n_groups=self.layout.groups,
+            overlap=self.layout.overlap,
+            seed=self.seed,
+            global_B=specs[0].global_B,
+            eval_deterministic=self.eval_deterministic,
+            context=start_context(self.start_method),
+            progress=self.progress,
+            deterministic_acting=self.deterministic_acting,
+        )
+
+    def _start_workers(
+        self,
+        specs: list[StationSpec],
+        recipe_agent: bytes,
+        hardware: Hardware,
     ) -> WorkerPool:
-        return start_workers(self, specs, self._server, recipe_agent, hardware)
+        """Start a worker for each station.
+
+        Raises:
+            WorkerError: one cannot be started, or its station not be built.
+        """
+        context = start_context(self.start_method)
+        torch_threads = hardware.worker_torch_threads
+        if torch_threads > 1 and context.get_start_method() == "fork":
+            torch_threads = 1
+            warnings.warn(
+                f"worker_torch_threads={hardware.worker_torch_threads} is taken for 1: threads "
+                "of a process do not survive a fork. Start workers by forkserver or spawn."
+            )
+        rows = self.batch_spec.B // len(specs)
+        agent = serialize.loads(recipe_agent)
+        progress = progress_of(len(specs))
+        worker_specs = [
+            WorkerSpec(
+                rank=i,
+                recipe=serialize.dumps((spec, agent)),
+                slots=[slot[:, i * rows : (i + 1) * rows] for slot in self.slots],
+                weights=self.agent.shared_weights,
+                exchange=None if self._server is None else self._server.exchanges[i],
+                progress=progress[i],
+                stacks=StackFile(),
+                cpus=hardware.workers_cpus[i],
+                torch_threads=torch_threads,
+                starter_lasts=starter_lasts(context),
+            )
+            for i, spec in enumerate(specs)
+        ]
+        limits = Limits(self.env_timeout, self.reset_timeout, self.start_timeout_s)
+        beat = None if self.progress is None else partial(_beat, self.progress)
+        return WorkerPool(worker_specs, specs, limits, self.start_method, beat)
 
     def _call(self, method: str, *args: Any, meanwhile: Any = None) -> list[Any]:
         """Run a method of every station; returns the results in order."""
@@ -376,3 +485,26 @@ class Sampler(BaseSampler):
         if self._station is not None:
             self._station.close()
             self._station = None
+
+
+def _first_of_their_kind(kwargs: list[dict[str, Any]]) -> list[bool]:
+    """Return for each dictionary whether it equals none of those before it."""
+    distinct: list[dict[str, Any]] = []
+    first = []
+    for own in kwargs:
+        first.append(not any(_equal(own, other) for other in distinct))
+        if first[-1]:
+            distinct.append(own)
+    return first
+
+
+def _equal(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    try:
+        return one is other or bool(one == other)
+    except Exception:  # arrays among them have no single truth value
+        return False
+
+
+def _beat(progress: Any) -> None:
+    """Note that this process looks after its workers."""
+    progress[BEAT] += 1

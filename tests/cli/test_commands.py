@@ -404,7 +404,7 @@ def test_a_run_that_ended_before_its_first_checkpoint_has_a_way_out(trained, tmp
 @pytest.mark.parametrize(
     "flags",
     [
-        ["--sampler.batch-B", "7", "--sampler.n-workers", "2"],
+        ["--sampler.kind", "alternating", "--sampler.batch-B", "7"],
         ["--sampler.n-workers", "0"],
         ["--sampler.kind", "serial", "--device", "cuda:99"],
     ],

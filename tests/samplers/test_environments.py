@@ -9,7 +9,6 @@ from rlpyt.agents.pg.mujoco import MujocoFfAgent
 from rlpyt.agents.pg.vector import CategoricalMlpAgent
 from rlpyt.envs.gym import make
 from rlpyt.envs.toy import CountEnv
-from rlpyt.samplers.assembly import station_specs
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 
@@ -63,7 +62,7 @@ def test_environments_with_other_arguments_warn_too():
 def station_warnings(rank, env_kwargs, **kwargs):
     sampler = SerialSampler(CountEnv, env_kwargs, batch_T=2, batch_B=4, **kwargs)
     sampler.seed, sampler.examples = 0, None
-    specs = station_specs(sampler, 2, rank, world_size=2, traj_info_kwargs={})
+    specs = sampler._station_specs(2, rank, world_size=2, traj_info_kwargs={})
     return [own for spec in specs for own in spec.env_warns]
 
 

@@ -7,19 +7,10 @@ from typing import Any
 import numpy as np
 
 from rlpyt.errors import WorkerError
-from rlpyt.samplers.assembly import (
-    allocate_batch,
-    check_arguments,
-    checked_agent,
-    eval_kwargs_by_env,
-    initialize_agent,
-    kwargs_by_env,
-    progress_of,
-    try_out,
-)
-from rlpyt.samplers.base import BaseSampler
+from rlpyt.samplers.base import BaseSampler, checked_agent, kwargs_by_env
 from rlpyt.samplers.host import HostEnvs, HostPool, HostSpec
 from rlpyt.samplers.layout import Hardware, SamplerLayout
+from rlpyt.samplers.place import progress_of
 from rlpyt.samplers.pool import Limits
 from rlpyt.samplers.tiles import warn_if_untiled
 from rlpyt.utils import serialize
@@ -48,7 +39,6 @@ class AsyncSamplerMixin(BaseSampler):
 
     SamplerCls: Any
     n_slots = 2
-    start_timeout_s = 300.0  # for starting a process and making its environments
     _hosts: HostPool | None = None
     _statistics: dict[str, float] | None = None  # the newest, of all hosts together
 
@@ -76,7 +66,7 @@ class AsyncSamplerMixin(BaseSampler):
             (the batches, numpy trees in shared memory; examples of one step).
         """
         self.shutdown()
-        check_arguments(self)
+        self._check_arguments()
         self.agent = agent = checked_agent(agent)
         if self.deterministic_acting:
             warn_if_untiled(agent)
@@ -88,11 +78,11 @@ class AsyncSamplerMixin(BaseSampler):
             final_observation=final_observation,
         )
         self._recipe_agent = serialize.dumps(agent)
-        self.examples = try_out(self, in_child=True)
-        initialize_agent(self, share_memory=False)
+        self.examples = self._try_environment(in_child=True)
+        self._initialize_agent(share_memory=False)
         arena = Arena(onward=True)  # hosts hand columns to their workers
         self.slots = [
-            allocate_batch(self, arena, bootstrap_value, final_observation)
+            self._allocate_batch(arena, bootstrap_value, final_observation)
             for _ in range(self.n_slots)
         ]
         self.slots_pyt = [torchify_buffer(slot) for slot in self.slots]
@@ -165,7 +155,7 @@ class AsyncSamplerMixin(BaseSampler):
             EnvCls=self.EnvCls,
             env_kwargs=self._kwargs_of(rank, batch_B),
             env_ranks=range(rank * batch_B, (rank + 1) * batch_B),
-            eval_env_kwargs=eval_kwargs_by_env(self, len(eval_ranks)),
+            eval_env_kwargs=self._eval_kwargs_by_env(len(eval_ranks)),
             eval_env_ranks=eval_ranks,
             seed=self.seed,
         )
@@ -187,7 +177,7 @@ class AsyncSamplerMixin(BaseSampler):
             TrajInfoCls=self.TrajInfoCls,
             eval_n_envs=0 if rank else self.eval_n_envs,
             eval_CollectorCls=self.eval_CollectorCls,
-            eval_env_kwargs=None if rank else eval_kwargs_by_env(self, self.eval_n_envs) or None,
+            eval_env_kwargs=None if rank else self._eval_kwargs_by_env(self.eval_n_envs) or None,
             eval_max_steps=self.eval_max_steps,
             eval_max_trajectories=self.eval_max_trajectories,
             eval_deterministic=self.eval_deterministic,

@@ -6,9 +6,9 @@ import warnings
 import pytest
 
 from rlpyt.envs.toy import CountEnv
-from rlpyt.samplers.assembly import UNCALLED_HOOKS, check_arguments
 from rlpyt.samplers.async_.cpu_sampler import AsyncCpuSampler
 from rlpyt.samplers.async_.gpu_sampler import AsyncGpuSampler
+from rlpyt.samplers.base import UNCALLED_HOOKS
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSampler
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
@@ -19,7 +19,7 @@ SAMPLERS = (CpuSampler, GpuSampler, AlternatingSampler, AsyncCpuSampler, AsyncGp
 def warnings_of(SamplerCls):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        check_arguments(SamplerCls(CountEnv, {}, batch_T=2, batch_B=2))
+        SamplerCls(CountEnv, {}, batch_T=2, batch_B=2)._check_arguments()
     return [str(warning.message) for warning in caught]
 
 
