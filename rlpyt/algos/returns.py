@@ -170,22 +170,20 @@ def discount_return_n_step(
     Raises:
         ValueError: shapes differ; n_step is below 1, or above T without ``do_truncated``.
     """
+    from rlpyt.replays.targets import n_step_targets  # on-policy algorithms need no replay
+
     discount = float(discount)  # a numpy number would widen float32
     r, d, _ = _inputs(reward, done, 0.0)
     T = len(r)
     if n_step < 1 or (n_step > T and not do_truncated):
         raise ValueError(f"n_step={n_step} must be at least 1 and at most the {T} rows of reward.")
-    base = _follow_timeout(r, d, timeout_value, discount)
-    rows = T if do_truncated else T - n_step + 1
-    return_ = base[:rows].copy()
-    alive = 1 - d[:rows]
-    for k in range(1, min(n_step, T)):
-        window = base[k : k + rows]
-        n = len(window)  # fewer than rows at the end, if truncated
-        return_[:n] += discount**k * alive[:n] * window
-        alive[:n] *= 1 - d[k : k + rows]
-    done_n = (alive == 0).astype(_to_numpy(done).dtype)
-    return _like(reward, return_, return_dest), _like(done, done_n, done_n_dest)
+    base, ends, n = _follow_timeout(r, d, timeout_value, discount), d > 0, min(n_step, T)
+    if do_truncated:  # by n - 1 further rows without reward
+        further = np.zeros((n - 1, *base.shape[1:]), base.dtype)
+        base, ends = np.concatenate([base, further]), np.concatenate([ends, further > 0])
+    targets = n_step_targets(base, ends, np.zeros_like(ends), n, discount)
+    done_n = targets.done_n.astype(_to_numpy(done).dtype)
+    return _like(reward, targets.return_, return_dest), _like(done, done_n, done_n_dest)
 
 
 def vtrace_return(
