@@ -1,4 +1,4 @@
-"""The leaf classes of rlpyt's replay chapter, and how each is made for a test."""
+"""All replays of rlpyt's documentation, and how to construct each in a test."""
 
 from rlpyt.replays.non_sequence import frame, prioritized, time_limit, uniform
 from rlpyt.replays.sequence import frame as seq_frame

@@ -1,4 +1,4 @@
-"""``interrupt``: what is written next does not follow. Plain lists say so too, elsewhere."""
+"""``interrupt``: episodes that the next samples do not continue."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What replays refuse: named at once, and nothing has changed by then."""
+"""Errors of replays: they name the argument, and leave the replay unchanged."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The page about replays says what its program prints."""
+"""Numbers and programs of docs/replay.md."""
 
 import contextlib
 import io

@@ -1,4 +1,4 @@
-"""Priorities that go through a replay: intervals, shifts, wraps, late updates, interruptions."""
+"""Priorities in a replay of sequences: intervals, shifts, late updates, interruptions."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Replays of sequences against plain lists."""
+"""Replays of sequences, compared with plain lists."""
 
 import numpy as np
 import pytest

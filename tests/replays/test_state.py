@@ -1,4 +1,4 @@
-"""Saved and loaded replays go on exactly; memory is refused with the numbers."""
+"""Saving and loading of replays, and their memory."""
 
 import numpy as np
 import pytest

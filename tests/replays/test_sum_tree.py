@@ -1,4 +1,4 @@
-"""The sum tree against a plain table of priorities."""
+"""The sum tree, compared with a plain table of priorities."""
 
 import numpy as np
 import pytest

@@ -1,8 +1,13 @@
-"""What people build on the replays: subclasses with methods of their own, and mixins."""
+"""Users' subclasses of replays: overridden methods and combined mixins."""
+
+import ast
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+
+import rlpyt.replays
 
 from rlpyt.errors import RlpytError
 from rlpyt.replays.async_ import AsyncReplayBufferMixin
@@ -38,7 +43,7 @@ def rows_of(batch):
     return (batch.agent_inputs.observation[:, -1].numpy().astype(int) - 1) // 100
 
 
-def test_a_choice_of_ones_own():
+def test_overridden_sample_idxs_chooses_the_rows():
     class Oldest(UniformReplayBuffer):
         def sample_idxs(self, batch_B):
             return np.full(batch_B, 3), np.arange(batch_B) % self.B
@@ -47,7 +52,7 @@ def test_a_choice_of_ones_own():
     np.testing.assert_array_equal(batch.agent_inputs.observation[:, -1], [301, 302, 301, 302])
 
 
-def test_observations_of_ones_own():
+def test_overridden_observations_are_in_the_batch():
     class Negative(UniformReplay, NStepFrameBuffer):
         def extract_observation(self, T_idxs, B_idxs):
             return -super().extract_observation(T_idxs, B_idxs)
@@ -67,7 +72,7 @@ def test_observations_of_ones_own():
     assert torch.equal(same.all_observation, -plain.sample_batch(5).all_observation)
 
 
-def test_a_batch_with_a_field_of_ones_own():
+def test_overridden_extract_batch_can_add_a_field():
     """As written for rlpyt: the field names of the stock batch, and one more."""
     Mine = namedarraytuple("Mine", (*SamplesFromReplay._fields, "age"))
 
@@ -114,7 +119,7 @@ def test_mixins_set_their_part_wherever_they_are_combined():
     assert replay.sample_batch(3).all_reward.shape == (3, 3)
 
 
-def test_returns_of_ones_own():
+def test_overridden_compute_returns_sets_the_returns():
     class Doubled(UniformReplayBuffer):
         def compute_returns(self, T):
             super().compute_returns(T)
@@ -180,7 +185,7 @@ def test_return_value_of_append_says_where_the_rows_went():
 
 
 @pytest.mark.parametrize("batch_T", [1, 3])
-def test_one_frame_and_one_step_are_no_special_case(batch_T):
+def test_one_frame_and_one_step(batch_T):
     episodes = Episodes(B=2, C=1)
     replay = UniformReplayFrameBuffer(example=episodes.example, size=24, B=2)
     for _ in range(30):
@@ -270,3 +275,13 @@ def test_priorities_belong_to_sequences_of_one_length():
         filled(PrioritizedSequenceReplayBuffer, **kwargs).sample_batch(4, 3)
     with pytest.raises(TypeError, match="batch_T of a UniformReplayBuffer"):
         filled(UniformReplayBuffer).set_batch_T(3)
+
+
+def test_classes_have_one_parent_each():
+    several = {
+        cls.name
+        for path in Path(rlpyt.replays.__file__).parent.rglob("*.py")
+        for cls in ast.walk(ast.parse(path.read_text()))
+        if isinstance(cls, ast.ClassDef) and len(cls.bases) > 1
+    }
+    assert several == {"ReplayTooLarge"}  # an error of rlpyt's, and a MemoryError

@@ -1,4 +1,4 @@
-"""What goes into a replay: structures of all kinds, and errors at the door."""
+"""Samples that replays accept and refuse, of all structures."""
 
 import pickle
 import warnings

@@ -1,4 +1,4 @@
-"""Prioritised replay: weights, tickets, priorities of new samples."""
+"""Prioritized replay: weights, tickets, priorities of new samples."""
 
 import numpy as np
 import pytest

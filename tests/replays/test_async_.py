@@ -1,4 +1,4 @@
-"""Replays in shared memory: equal to local ones, and used by several real processes."""
+"""Replays in shared memory: equality with local ones, and use by several processes."""
 
 import os
 import pickle

@@ -1,4 +1,4 @@
-"""Rows in which the sampler waits with a reset are stored in line, and never given out."""
+"""Void rows are stored in line with the others, and never drawn."""
 
 import numpy as np
 import pytest

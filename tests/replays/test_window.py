@@ -1,4 +1,4 @@
-"""Replays of single transitions against plain lists."""
+"""Replays of single transitions, compared with plain lists."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Replays of frames take stacks of frames, and refuse whatever else comes, whenever it comes."""
+"""Replays of frames: stacks are accepted, other observations refused."""
 
 import numpy as np
 import pytest
