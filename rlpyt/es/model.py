@@ -10,9 +10,9 @@ from torch.func import functional_call, vmap
 from torch.nn.utils import parameters_to_vector
 
 from rlpyt.models.mlp import MlpModel
+from rlpyt.models.network import VectorModel
 from rlpyt.models.numpy_forward import ACTIVATIONS
 from rlpyt.models.observation import flatten_numpy
-from rlpyt.models.vector_model import VectorModel
 from rlpyt.utils.buffer import buffer_func, leaves_of
 
 Array = np.ndarray[Any, Any]
@@ -31,8 +31,6 @@ class EsPolicyModel(VectorModel):
         **reading: of `VectorModel`: ``normalize_observation`` and its limits.
     """
 
-    observation_only = True  # previous action and reward are not looked at
-
     def __init__(
         self,
         observation_shape: Any,
@@ -44,11 +42,9 @@ class EsPolicyModel(VectorModel):
         super().__init__(observation_shape, **reading)
         self.mlp = MlpModel(self.observation_size, hidden_sizes, output_size, nonlinearity)
 
-    def forward(
-        self, observation: Any, prev_action: Tensor | None = None, prev_reward: Tensor | None = None
-    ) -> Tensor:
-        """[*lead, A] float32: a score for each action, or the action where a bound is +-1."""
-        return self.mlp(self.read(observation))  # type: ignore[no-any-return]
+    def heads(self, features: Tensor) -> Tensor:
+        """Return [*lead, A] float32: scores of actions, or actions in units of [-1, 1]."""
+        return self.mlp(features)  # type: ignore[no-any-return]
 
 
 class Population(nn.Module):

@@ -1,4 +1,4 @@
-"""The recurrent part that all LSTM models share."""
+"""The recurrent part of LSTM models."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -9,18 +9,17 @@ from torch import Tensor, nn
 from rlpyt.models.mlp import MlpModel
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.collections import namedarraytuple
-from rlpyt.utils.tensor import infer_leading_dims
 
 RnnState = namedarraytuple("RnnState", ["h", "c"])  # each [N, B, H] float32, N layers
 
 
 class LstmCore(nn.Module):
-    """A perceptron into an LSTM, which also sees previous action and reward.
+    """An MLP and the LSTM after it, which also reads previous action and reward.
 
     Args:
-        input_size: of the perceptron.
-        action_size: numbers of a previous action, as ``forward`` gets it.
-        hidden_sizes, nonlinearity: of the perceptron.
+        input_size: of the MLP.
+        action_size: components of a previous action, as ``forward`` of the model gets it.
+        hidden_sizes, nonlinearity: of the MLP.
         lstm_size: H.
     """
 
@@ -42,21 +41,6 @@ class LstmCore(nn.Module):
             else:
                 nn.init.zeros_(parameter)
 
-    def forward(
-        self, x: Tensor, prev_action: Tensor, prev_reward: Tensor, init_rnn_state: Any
-    ) -> tuple[Tensor, Any, tuple[int, int, int]]:
-        """Run over x [*lead, input_size], with the arguments of ``run_lstm``.
-
-        Returns:
-            LSTM outputs [T * B, H], next ``RnnState``, and (lead_dim, T, B).
-        """
-        lead_dim, T, B, _ = infer_leading_dims(x, 1)
-        features = self.mlp(x.reshape(T * B, -1))
-        out, rnn_state = run_lstm(
-            self.lstm, features, prev_action, prev_reward, init_rnn_state, T, B
-        )
-        return out, rnn_state, (lead_dim, T, B)
-
 
 def run_lstm(
     lstm: nn.LSTM,
@@ -67,10 +51,10 @@ def run_lstm(
     T: int,
     B: int,
 ) -> tuple[Tensor, Any]:
-    """Run T steps over features, previous action and previous reward side by side.
+    """Run T steps over concatenated features, previous action and previous reward.
 
     Args:
-        lstm: with input size F + A + 1.
+        lstm: an LSTM, or a module with its interface, of input size F + A + 1.
         features: [T * B, F].
         prev_action: T * B * A numbers in any shape; one-hot if discrete.
         prev_reward: T * B numbers in any shape.
@@ -88,6 +72,6 @@ def run_lstm(
     state = None
     if init_rnn_state is not None:
         h, c = tuple(init_rnn_state)
-        state = (h.contiguous(), c.contiguous())  # asked for by cuDNN; often a transposed record
+        state = (h.contiguous(), c.contiguous())  # cuDNN needs that; often a transposed record
     outputs, next_state = lstm(torch.cat(inputs, dim=2), state)
     return outputs.flatten(0, 1), RnnState(*next_state)

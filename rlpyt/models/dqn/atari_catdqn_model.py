@@ -1,4 +1,4 @@
-"""Distributions of returns from Atari images, over fixed atoms (Bellemare et al. 2017)."""
+"""Distributions of returns over fixed atoms, from Atari images (Bellemare et al. 2017)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,7 +8,7 @@ from rlpyt.models.dqn.heads import DistributionalHeadModel as DistributionalHead
 
 
 class AtariCatDqnModel(AtariDqnModel):
-    """The probabilities of P atoms for each action, [*lead, A, P], from images.
+    """Probabilities of P atoms for each action, [*lead, A, P], from images.
 
     Args:
         image_shape, output_size, fc_sizes, dueling, **kwargs: of `AtariDqnModel`.

@@ -1,22 +1,25 @@
 """Implicit quantiles of returns from Atari images (Dabney et al. 2018)."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from torch import Tensor
 
-from rlpyt.models.dqn.atari_dqn_model import AtariDqnTorso
+from rlpyt.models.dqn.atari_dqn_model import DQN_CONVOLUTIONS
 from rlpyt.models.dqn.implicit_quantile import N_COSINES, ImplicitQuantileHeadModel
+from rlpyt.models.network import ImageModel
 from rlpyt.utils.tensor import restore_leading_dims
 
 
-class AtariIqnModel(AtariDqnTorso):
-    """Convolutions, and a head that gives each action's return at any quantile fraction.
+class AtariIqnModel(ImageModel):
+    """Convolutions, and a head that returns each action's return at any quantile fraction.
 
     Args:
-        image_shape, output_size, fc_sizes, dueling, use_maxpool, channels, kernel_sizes, strides,
-            paddings, noisy: of `AtariDqnModel`.
+        image_shape, output_size, fc_sizes, dueling, noisy, **convolutions: of `AtariDqnModel`.
         n_cosines: of `ImplicitQuantileHeadModel`.
     """
+
+    convolutions = DQN_CONVOLUTIONS
 
     def __init__(
         self,
@@ -24,34 +27,27 @@ class AtariIqnModel(AtariDqnTorso):
         output_size: int,
         fc_sizes: int | Sequence[int] = 512,
         dueling: bool = False,
-        use_maxpool: bool = False,
-        channels: Sequence[int] | None = None,
-        kernel_sizes: Sequence[int] | None = None,
-        strides: Sequence[int] | None = None,
-        paddings: Sequence[int] | None = None,
+        *args: Any,
         noisy: bool = False,
         n_cosines: int = N_COSINES,
+        **convolutions: Any,
     ) -> None:
-        super().__init__(image_shape, use_maxpool, channels, kernel_sizes, strides, paddings)
+        super().__init__(image_shape, None, *args, **convolutions)
         self.head = ImplicitQuantileHeadModel(
             self.conv.output_size, fc_sizes, output_size, n_cosines, dueling, noisy
         )
 
-    def forward(
-        self,
-        observation: Tensor,
-        prev_action: Tensor | None,
-        prev_reward: Tensor | None,
-        tau: Tensor,
+    def forward(  # type: ignore[override]
+        self, observation: Tensor, prev_action: Any, prev_reward: Any, tau: Tensor
     ) -> Tensor:
-        """Quantiles [*lead, A, N] float32.
+        """Return quantiles [*lead, A, N] float32.
 
         Args:
             observation: [*lead, C, H, W] uint8, leading dimensions [], [B] or [T, B].
             prev_action, prev_reward: not used.
-            tau: fractions [*lead, N] in [0, 1], or [N] for all rows alike.
+            tau: fractions [*lead, N] in [0, 1], or [N] for all rows.
         """
-        features, lead = self.features(observation)
+        features, lead = self.encode(observation)
         rows = tau if tau.dim() == 1 else tau.reshape(-1, tau.shape[-1])
-        quantiles: Tensor = restore_leading_dims(self.head(features, rows).float(), *lead)
+        quantiles: Tensor = restore_leading_dims(self.head(features, rows).float(), *lead)  # type: ignore[misc]
         return quantiles

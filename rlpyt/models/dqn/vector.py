@@ -1,4 +1,4 @@
-"""Ready models of action values for plain vector observations: perceptrons, or one with an LSTM."""
+"""Ready models of action values for vectors: MLPs, or an MLP with an LSTM."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -8,29 +8,28 @@ from torch import Tensor, nn
 from rlpyt.models.dqn.atari_dqn_model import probabilities
 from rlpyt.models.dqn.heads import build_head, head_outputs, towers_of
 from rlpyt.models.dqn.implicit_quantile import N_COSINES, ImplicitQuantileHeadModel
-from rlpyt.models.lstm import LstmCore
 from rlpyt.models.mlp import MlpModel, size_list
+from rlpyt.models.network import LstmVectorModel, VectorModel
 from rlpyt.models.numpy_forward import NumpyParts
-from rlpyt.models.vector_model import VectorModel
-from rlpyt.utils.tensor import restore_leading_dims
 
 
 class DqnMlpModel(VectorModel):
-    """The value of each action, from a perceptron.
+    """The value of each action, from an MLP.
+
+    Returns Q [*lead, A], or [*lead, A, P] with ``n_atoms``.
 
     Args:
-        observation_shape: of one observation; a named tuple of shapes for composite ones.
+        observation_shape: of one observation; a named tuple of shapes for nested spaces.
         output_size: A, number of actions.
         hidden_sizes: hidden layers; the last is the head's, so that a dueling one has it twice.
         nonlinearity: class of the nonlinearity.
-        dueling: value and advantage apart.
+        dueling: separate branches for value and advantage.
         noisy: noisy layers in the head.
         n_atoms: P outputs for each action; ``None``: one, and no dimension for it.
         **reading: of `VectorModel`: ``normalize_observation`` and its limits.
     """
 
-    observation_only = True  # previous action and reward are not looked at
-    softmax = False  # whether a subclass's outputs for each action are probabilities
+    softmax = False  # turn the outputs for each action into probabilities
 
     def __init__(
         self,
@@ -50,27 +49,14 @@ class DqnMlpModel(VectorModel):
             n_features, sizes, output_size, n_atoms, dueling, noisy, nonlinearity
         )
 
-    def forward(
-        self, observation: Any, prev_action: Tensor | None = None, prev_reward: Tensor | None = None
-    ) -> Tensor:
-        """Action values, with the observation's leading dimensions.
-
-        Args:
-            observation: [*lead, *observation_shape] of any number type, leading dimensions [],
-                [B] or [T, B]; or a named tuple of them.
-            prev_action, prev_reward: not used.
-
-        Returns:
-            Q [*lead, A] float32, or [*lead, A, P].
-        """
-        x = self.read(observation)
-        if self.trunk is not None:
-            x = self.trunk(x)
+    def heads(self, features: Tensor) -> Tensor:
+        """Return action values, or P outputs for each action."""
+        x = features if self.trunk is None else self.trunk(features)
         out: Tensor = self.head(x)
         return probabilities(out) if self.softmax else out.float()
 
     def numpy_parts(self) -> NumpyParts:
-        """What ``forward`` evaluates, for its twin in numpy."""
+        """Return the parts of ``forward`` for acting in numpy."""
         return NumpyParts(
             towers_of(self.head),
             head_outputs(self.output_size, self.n_atoms, self.softmax),
@@ -79,7 +65,7 @@ class DqnMlpModel(VectorModel):
 
 
 class CatDqnMlpModel(DqnMlpModel):
-    """The probabilities of P atoms for each action, [*lead, A, P], from a perceptron.
+    """Probabilities of P atoms for each action, [*lead, A, P], from an MLP.
 
     Args:
         observation_shape, output_size, **kwargs: of `DqnMlpModel`.
@@ -95,7 +81,7 @@ class CatDqnMlpModel(DqnMlpModel):
 
 
 class QrDqnMlpModel(DqnMlpModel):
-    """N quantiles of each action's return, [*lead, A, N], from a perceptron.
+    """N quantiles of each action's return, [*lead, A, N], from an MLP.
 
     Args:
         observation_shape, output_size, **kwargs: of `DqnMlpModel`.
@@ -109,17 +95,15 @@ class QrDqnMlpModel(DqnMlpModel):
 
 
 class IqnMlpModel(VectorModel):
-    """Each action's return at any quantile fraction, from a perceptron.
+    """Each action's return at any quantile fraction, from an MLP.
 
     Args:
-        observation_shape: of one observation; a named tuple of shapes for composite ones.
+        observation_shape: of one observation; a named tuple of shapes for nested spaces.
         output_size: A, number of actions.
         hidden_sizes: hidden layers, at least one; the last is the head's.
         nonlinearity, dueling, noisy, **reading: of `DqnMlpModel`.
         n_cosines: of `ImplicitQuantileHeadModel`.
     """
-
-    observation_only = True
 
     def __init__(
         self,
@@ -138,15 +122,15 @@ class IqnMlpModel(VectorModel):
             n_features, sizes, output_size, n_cosines, dueling, noisy, nonlinearity
         )
 
-    def forward(
-        self, observation: Any, prev_action: Tensor | None, prev_reward: Tensor | None, tau: Tensor
+    def forward(  # type: ignore[override]
+        self, observation: Any, prev_action: Any, prev_reward: Any, tau: Tensor
     ) -> Tensor:
-        """Quantiles [*lead, A, N] float32.
+        """Return quantiles [*lead, A, N] float32.
 
         Args:
             observation: [*lead, *observation_shape], leading dimensions [], [B] or [T, B].
             prev_action, prev_reward: not used.
-            tau: fractions [*lead, N] in [0, 1], or [N] for all rows alike.
+            tau: fractions [*lead, N] in [0, 1], or [N] for all rows.
         """
         x = self.read(observation)
         if self.trunk is not None:
@@ -155,17 +139,19 @@ class IqnMlpModel(VectorModel):
         return quantiles.float()
 
 
-class R2d1LstmModel(VectorModel):
-    """The value of each action, with memory: a perceptron into an LSTM into a head.
+class R2d1LstmModel(LstmVectorModel):
+    """The value of each action, with memory: an MLP into an LSTM into a head.
+
+    Returns Q [*lead, A] and the ``RnnState``.
 
     Args:
-        observation_shape: of one observation; a named tuple of shapes for composite ones.
+        observation_shape: of one observation; a named tuple of shapes for nested spaces.
         output_size: A, number of actions.
-        hidden_sizes: of the perceptron.
+        hidden_sizes: of the MLP.
         lstm_size: H, size of the LSTM.
         head_size: hidden layer(s) of the head; ``None``: none.
-        nonlinearity: class of the nonlinearity of perceptron and head.
-        dueling: value and advantage apart.
+        nonlinearity: class of the nonlinearity of MLP and head.
+        dueling: separate branches for value and advantage.
         **reading: of `VectorModel`: ``normalize_observation`` and its limits.
     """
 
@@ -180,45 +166,22 @@ class R2d1LstmModel(VectorModel):
         dueling: bool = False,
         **reading: Any,
     ) -> None:
-        super().__init__(observation_shape, **reading)
-        n_in = self.observation_size
-        self.core = LstmCore(n_in, output_size, hidden_sizes, lstm_size, nonlinearity)
+        sizes = (output_size, hidden_sizes, lstm_size)
+        super().__init__(observation_shape, *sizes, nonlinearity, **reading)
+        H = self.core.lstm.hidden_size
         self.head = build_head(
-            self.core.lstm.hidden_size,
-            head_size,
-            output_size,
-            dueling=dueling,
-            nonlinearity=nonlinearity,
+            H, head_size, output_size, dueling=dueling, nonlinearity=nonlinearity
         )
 
-    def forward(
-        self,
-        observation: Any,
-        prev_action: Tensor,
-        prev_reward: Tensor,
-        init_rnn_state: Any = None,
-    ) -> tuple[Tensor, Any]:
-        """Action values and the next recurrent state.
-
-        Args:
-            observation: [*lead, *observation_shape], leading dimensions [], [B] or [T, B].
-            prev_action: [*lead, A], one-hot.
-            prev_reward: [*lead].
-            init_rnn_state: ``RnnState`` of [N, B, H] before the first step; ``None``: zeros.
-
-        Returns:
-            Q [*lead, A] float32, and the ``RnnState`` [N, B, H] after the last step.
-        """
-        x = self.read(observation)
-        out, rnn_state, lead = self.core(x, prev_action, prev_reward, init_rnn_state)
-        q: Tensor = restore_leading_dims(self.head(out).float(), *lead)
-        return q, rnn_state
+    def heads(self, features: Tensor) -> Tensor:
+        """Return action values."""
+        return self.head(features).float()  # type: ignore[no-any-return]
 
 
 def trunk_of(
     n_in: int, hidden_sizes: int | Sequence[int], nonlinearity: Callable[[], nn.Module]
 ) -> tuple[MlpModel | None, int, list[int]]:
-    """All hidden layers but the last, how many features come out of them, and the last's sizes."""
+    """Return all hidden layers but the last, their number of features, and the last's sizes."""
     sizes = size_list(hidden_sizes)
     if len(sizes) < 2:
         return None, n_in, sizes

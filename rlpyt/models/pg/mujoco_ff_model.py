@@ -1,4 +1,4 @@
-"""Feed-forward actor-critic for continuous control: two perceptrons, and a free log_std."""
+"""Feed-forward actor-critic for continuous control: two MLPs and a free log_std."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -7,25 +7,25 @@ import torch
 from torch import Tensor, nn
 
 from rlpyt.models.mlp import MlpModel
+from rlpyt.models.network import VectorModel
 from rlpyt.models.numpy_forward import NumpyParts, gaussian_outputs
-from rlpyt.models.vector_model import VectorModel
 
 
 class MujocoFfModel(VectorModel):
-    """One perceptron for the mean, one for the value; log_std does not depend on the observation.
+    """One MLP for the mean, one for the value; log_std does not depend on the observation.
+
+    Returns mu [*lead, A], log_std [*lead, A] and value [*lead].
 
     Args:
         observation_shape: of one observation.
         action_size: A, number of action components.
-        hidden_sizes: of both perceptrons; ``None``: 64, 64.
+        hidden_sizes: of both MLPs; ``None``: 64, 64.
         hidden_nonlinearity: class of the nonlinearity between layers.
         mu_nonlinearity: class of the one after the mean, which tanh keeps within [-1, 1];
             ``None`` for none.
         init_log_std: initial log standard deviation of every component.
         normalize_observation, norm_obs_clip, norm_obs_var_clip: of `VectorModel`.
     """
-
-    observation_only = True  # previous action and reward are not looked at
 
     def __init__(
         self,
@@ -47,24 +47,12 @@ class MujocoFfModel(VectorModel):
         self.v = MlpModel(size, hidden_sizes, 1, hidden_nonlinearity)
         self.log_std = nn.Parameter(torch.full((action_size,), float(init_log_std)))
 
-    def forward(
-        self, observation: Any, prev_action: Tensor | None = None, prev_reward: Tensor | None = None
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Mean, log standard deviation and value, with the observation's leading dimensions.
-
-        Args:
-            observation: [*lead, *observation_shape] of any number type, leading dimensions [],
-                [B] or [T, B]; or a named tuple of them.
-            prev_action, prev_reward: not used.
-
-        Returns:
-            mu [*lead, A], log_std [*lead, A], value [*lead], float32.
-        """
-        x = self.read(observation)
-        mu = self.mu(x).float()
+    def heads(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return mean, log standard deviation and value."""
+        mu = self.mu(features).float()
         # A copy: a record of the distribution must not follow the parameter's later updates.
-        return mu, self.log_std.expand_as(mu).clone(), self.v(x).squeeze(-1).float()
+        return mu, self.log_std.expand_as(mu).clone(), self.v(features).squeeze(-1).float()
 
     def numpy_parts(self) -> NumpyParts:
-        """What ``forward`` evaluates, for its twin in numpy."""
+        """Return the parts of ``forward`` for acting in numpy."""
         return NumpyParts((self.mu, self.v), gaussian_outputs(self.log_std))

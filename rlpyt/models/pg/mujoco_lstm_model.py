@@ -1,27 +1,28 @@
-"""Recurrent actor-critic for continuous control: a perceptron, an LSTM, one head."""
+"""Recurrent actor-critic for continuous control: an MLP, an LSTM, one head."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from rlpyt.models.lstm import RnnState as RnnState  # noqa: PLC0414 (rlpyt's home of it)
-from rlpyt.models.lstm import run_lstm
 from rlpyt.models.mlp import MlpModel
-from rlpyt.models.vector_model import VectorModel
+from rlpyt.models.network import Lead, VectorModel, encode_rows
 from rlpyt.utils.checks import whole_number
-from rlpyt.utils.tensor import infer_leading_dims, restore_leading_dims
 
 
 class MujocoLstmModel(VectorModel):
-    """A perceptron into an LSTM, which also sees previous action and reward, into one linear head.
+    """An MLP into an LSTM, which also reads previous action and reward, into one linear head.
+
+    Returns mu [*lead, A], log_std [*lead, A], value [*lead] and the ``RnnState``.
 
     Args:
         observation_shape: of one observation.
         action_size: A, number of action components.
-        hidden_sizes: of the perceptron; ``None``: 256, 256.
+        hidden_sizes: of the MLP; ``None``: 256, 256.
         lstm_size: H, size of the LSTM.
-        nonlinearity: class of the perceptron's nonlinearity.
+        nonlinearity: class of the MLP's nonlinearity.
         normalize_observation, norm_obs_clip, norm_obs_var_clip: of `VectorModel`.
     """
 
@@ -44,33 +45,17 @@ class MujocoLstmModel(VectorModel):
         self.lstm = nn.LSTM(self.mlp.output_size + action_size + 1, lstm_size)
         self.head = nn.Linear(lstm_size, action_size * 2 + 1)
 
-    def forward(
-        self,
-        observation: Any,
-        prev_action: Tensor,
-        prev_reward: Tensor,
-        init_rnn_state: Any = None,
-    ) -> tuple[Tensor, Tensor, Tensor, Any]:
-        """Mean, log standard deviation, value and the next recurrent state.
+    @property
+    def recurrent_layer(self) -> nn.LSTM:
+        """The LSTM."""
+        return self.lstm
 
-        Args:
-            observation: [*lead, *observation_shape] of any number type, leading dimensions [],
-                [B] or [T, B]; or a named tuple of them.
-            prev_action: [*lead, A].
-            prev_reward: [*lead].
-            init_rnn_state: ``RnnState`` of [N, B, H] before the first step; ``None``: zeros.
+    def encode(self, observation: Any) -> tuple[Tensor, Lead | None]:
+        """Return the MLP's features [T * B, F]."""
+        return encode_rows(self.mlp, self.read(observation))
 
-        Returns:
-            mu [*lead, A], log_std [*lead, A], value [*lead], float32, and the ``RnnState``
-            [N, B, H] after the last step (B is 1 where the input has no leading dimension).
-        """
-        x = self.read(observation)
-        lead_dim, T, B, _ = infer_leading_dims(x, 1)
-        features = self.mlp(x.reshape(T * B, -1))
-        out, rnn_state = run_lstm(
-            self.lstm, features, prev_action, prev_reward, init_rnn_state, T, B
-        )
+    def heads(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return mean, log standard deviation and value."""
         sizes = [self._action_size, self._action_size, 1]
-        mu, log_std, value = self.head(out).float().split(sizes, dim=-1)
-        outputs = restore_leading_dims((mu, log_std, value.squeeze(-1)), lead_dim, T, B)
-        return (*outputs, rnn_state)
+        mu, log_std, value = torch.split(self.head(features).float(), sizes, dim=-1)
+        return mu, log_std, value.squeeze(-1)

@@ -1,6 +1,6 @@
-"""Perceptrons for continuous control: a policy, deterministic or Gaussian, and its critics.
+"""MLPs for continuous control: a policy, deterministic or Gaussian, and its critics.
 
-Actions are in units in which the action space is [-1, 1] (agents convert).
+Actions are in units in which the action space is [-1, 1]; agents convert them.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from rlpyt.models.ensemble import EnsembleMlp
 from rlpyt.models.mlp import MlpModel, size_list
+from rlpyt.models.network import VectorModel
 from rlpyt.models.numpy_forward import NumpyParts, mean_and_log_std_outputs, tanh_outputs
-from rlpyt.models.vector_model import VectorModel
 from rlpyt.utils.checks import check_range, whole_number
 
 Nonlinearity = Callable[[], nn.Module]
@@ -20,18 +20,16 @@ Sizes = int | Sequence[int]
 
 
 class MuMlpModel(VectorModel):
-    """A deterministic policy.
+    """A deterministic policy. Returns actions [*lead, A], ``output_max * tanh(...)``.
 
     Args:
-        observation_shape: of one observation; a named tuple of shapes for composite ones.
-        hidden_sizes: of the perceptron.
+        observation_shape: of one observation; a named tuple of shapes for nested spaces.
+        hidden_sizes: of the MLP.
         action_size: A, number of action components.
         output_max: the largest action, in units where the space is [-1, 1].
         nonlinearity: class of the nonlinearity between layers.
         **reading: of `VectorModel`: ``normalize_observation`` and its limits.
     """
-
-    observation_only = True  # previous action and reward are not looked at
 
     def __init__(
         self,
@@ -46,31 +44,21 @@ class MuMlpModel(VectorModel):
         self.output_max = output_max
         self.mlp = MlpModel(self.observation_size, hidden_sizes, action_size, nonlinearity)
 
-    def forward(
-        self, observation: Any, prev_action: Tensor | None = None, prev_reward: Tensor | None = None
-    ) -> Tensor:
-        """Actions [*lead, A] float32, ``output_max * tanh(...)``.
-
-        Args:
-            observation: [*lead, *observation_shape] of any number type, leading dimensions [],
-                [B] or [T, B]; or a named tuple of them.
-            prev_action, prev_reward: not used.
-        """
-        return self.output_max * torch.tanh(self.mlp(self.read(observation)).float())
+    def heads(self, features: Tensor) -> Tensor:
+        """Return actions."""
+        return self.output_max * torch.tanh(self.mlp(features).float())
 
     def numpy_parts(self) -> NumpyParts:
-        """What ``forward`` evaluates, for its twin in numpy."""
+        """Return the parts of ``forward`` for acting in numpy."""
         return NumpyParts((self.mlp,), tanh_outputs(self.output_max))
 
 
 class PiMlpModel(VectorModel):
-    """A Gaussian policy: mean and log standard deviation from one perceptron.
+    """A Gaussian policy. Returns mean and log std before squashing, each [*lead, A].
 
     Args:
         observation_shape, hidden_sizes, action_size, nonlinearity, **reading: of `MuMlpModel`.
     """
-
-    observation_only = True
 
     def __init__(
         self,
@@ -84,20 +72,13 @@ class PiMlpModel(VectorModel):
         self.action_size = action_size
         self.mlp = MlpModel(self.observation_size, hidden_sizes, 2 * action_size, nonlinearity)
 
-    def forward(
-        self, observation: Any, prev_action: Tensor | None = None, prev_reward: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """Mean and log standard deviation before squashing, each [*lead, A] float32.
-
-        Args:
-            observation, prev_action, prev_reward: of `MuMlpModel`.
-        """
-        out = self.mlp(self.read(observation)).float()
-        mean, log_std = out.split(self.action_size, dim=-1)
+    def heads(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        """Return mean and log standard deviation."""
+        mean, log_std = torch.split(self.mlp(features).float(), self.action_size, dim=-1)
         return mean, log_std
 
     def numpy_parts(self) -> NumpyParts:
-        """What ``forward`` evaluates, for its twin in numpy."""
+        """Return the parts of ``forward`` for acting in numpy."""
         return NumpyParts((self.mlp,), mean_and_log_std_outputs(self.action_size))
 
 
@@ -105,18 +86,16 @@ class QofMuMlpModel(VectorModel):
     """The value of actions, or several critics' estimates of it, evaluated as one.
 
     Args:
-        observation_shape: of one observation; a named tuple of shapes for composite ones.
-        hidden_sizes: of each perceptron.
+        observation_shape: of one observation; a named tuple of shapes for nested spaces.
+        hidden_sizes: of each MLP.
         action_size: A, number of action components.
-        n_critics: E perceptrons; ``None``: one, and no dimension for them.
+        n_critics: E MLPs; ``None``: one, and no dimension for them.
         n_quantiles: N outputs of each, quantiles of the return; ``None``: one, its mean.
         layer_norm: normalise hidden layers (Hiraoka et al. 2022, with ``dropout``: DroQ).
         dropout: share of hidden outputs dropped in training, below 1.
         nonlinearity: class of the nonlinearity; it must act on every number by itself.
         **reading: of `VectorModel`: ``normalize_observation`` and its limits.
     """
-
-    observation_only = True
 
     def __init__(
         self,
@@ -147,22 +126,21 @@ class QofMuMlpModel(VectorModel):
             dropout,
         )
 
-    def forward(
+    def forward(  # type: ignore[override]
         self,
         observation: Any,
-        prev_action: Tensor | None,
-        prev_reward: Tensor | None,
+        prev_action: Any,
+        prev_reward: Any,
         action: Tensor,
         member: int | None = None,
     ) -> Tensor:
-        """Values [*lead] float32; [E, *lead] of E critics; with N quantiles behind all these.
+        """Return values [*lead] float32, or [E, *lead] of E critics; with quantiles [..., N].
 
         Args:
-            observation: [*lead, *observation_shape] of any number type, leading dimensions [],
-                [B] or [T, B]; or a named tuple of them.
+            observation: of `Network.forward`.
             prev_action, prev_reward: not used.
             action: [*lead, A], in units where the space is [-1, 1].
-            member: of E critics, ask only this one.
+            member: evaluate only this one of E critics.
         """
         x = torch.cat([self.read(observation), action.float()], dim=-1)
         lead = x.shape[:-1]
@@ -175,14 +153,12 @@ class QofMuMlpModel(VectorModel):
 
 
 class VMlpModel(VectorModel):
-    """The value of states.
+    """The value of states. Returns values [*lead].
 
     Args:
         observation_shape, hidden_sizes, nonlinearity, **reading: of `MuMlpModel`.
         action_size: not used.
     """
-
-    observation_only = True
 
     def __init__(
         self,
@@ -195,13 +171,6 @@ class VMlpModel(VectorModel):
         super().__init__(observation_shape, **reading)
         self.mlp = MlpModel(self.observation_size, hidden_sizes, 1, nonlinearity)
 
-    def forward(
-        self, observation: Any, prev_action: Tensor | None = None, prev_reward: Tensor | None = None
-    ) -> Tensor:
-        """Values [*lead] float32.
-
-        Args:
-            observation, prev_action, prev_reward: of `MuMlpModel`.
-        """
-        value: Tensor = self.mlp(self.read(observation)).squeeze(-1).float()
-        return value
+    def heads(self, features: Tensor) -> Tensor:
+        """Return values."""
+        return self.mlp(features).squeeze(-1).float()  # type: ignore[no-any-return]

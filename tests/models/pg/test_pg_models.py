@@ -8,8 +8,9 @@ import torch
 from torch import nn
 
 from rlpyt.models.lstm import RnnState
+from rlpyt.models.network import to_unit_floats
 from rlpyt.models.pg import atari_lstm_model, mujoco_lstm_model
-from rlpyt.models.pg.atari_ff_model import AtariFfModel, to_unit_floats
+from rlpyt.models.pg.atari_ff_model import AtariFfModel
 from rlpyt.models.pg.atari_lstm_model import AtariLstmModel
 from rlpyt.models.pg.mujoco_ff_model import MujocoFfModel
 from rlpyt.models.pg.mujoco_lstm_model import MujocoLstmModel

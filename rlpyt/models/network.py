@@ -1,0 +1,242 @@
+"""A model is an encoder of observations, a recurrent layer or none, and heads."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from rlpyt.models.conv2d import Conv2dHeadModel
+from rlpyt.models.lstm import LstmCore, run_lstm
+from rlpyt.models.numpy_forward import NumpyForward, NumpyParts, numpy_forward_of
+from rlpyt.models.observation import flatten_observation, observation_size
+from rlpyt.models.running_mean_std import RunningMeanStdModel
+from rlpyt.utils.tensor import infer_leading_dims, restore_leading_dims
+
+IMAGE_DIM = 3
+Lead = tuple[int, int, int]  # number of leading dimensions, T, B
+
+
+class Network(nn.Module):
+    """Base of all models: ``heads(recurrent_layer(encode(observation)))``.
+
+    Subclasses build the parts. `VectorModel` and `ImageModel` implement ``encode``; a model
+    implements ``heads``, and a recurrent one names its ``recurrent_layer``.
+    """
+
+    @property
+    def recurrent_layer(self) -> Any:
+        """An LSTM, or a module with its interface; ``None`` in feed-forward models.
+
+        ``encode`` of a recurrent model returns features [T * B, F].
+        """
+        return None
+
+    @property
+    def observation_only(self) -> bool:
+        """True if the previous action and reward are not read."""
+        return self.recurrent_layer is None
+
+    def encode(self, observation: Any) -> tuple[Tensor, Lead | None]:
+        """Return features, and the leading dimensions if the features are [T * B, F].
+
+        Leading dimensions of ``None`` say that the features have those of the observation.
+        """
+        raise NotImplementedError
+
+    def heads(self, features: Tensor) -> Any:
+        """Return the outputs for features [.., F]: a tensor [.., ...], or a tuple of them."""
+        raise NotImplementedError
+
+    def forward(
+        self,
+        observation: Any,
+        prev_action: Any = None,
+        prev_reward: Any = None,
+        init_rnn_state: Any = None,
+    ) -> Any:
+        """Evaluate the model.
+
+        Args:
+            observation: [*lead, *observation_shape] of any number type, leading dimensions [],
+                [B] or [T, B]; or a named tuple of such tensors.
+            prev_action: [*lead, A], one-hot if discrete; read by recurrent models only.
+            prev_reward: [*lead]; read by recurrent models only.
+            init_rnn_state: of recurrent models, the ``RnnState`` [N, B, H] before the first step;
+                ``None``: zeros.
+
+        Returns:
+            the model's outputs, float32 [*lead, ...]. Recurrent models return the ``RnnState``
+            [N, B, H] after the last step as well (B is 1 without leading dimensions).
+        """
+        features, lead = self.encode(observation)
+        layer = self.recurrent_layer
+        if layer is None:
+            outputs = self.heads(features)
+            return outputs if lead is None else restore_leading_dims(outputs, *lead)
+        assert lead is not None  # see recurrent_layer
+        features, rnn_state = run_lstm(
+            layer, features, prev_action, prev_reward, init_rnn_state, *lead[1:]
+        )
+        outputs = restore_leading_dims(self.heads(features), *lead)
+        return (*outputs, rnn_state) if isinstance(outputs, tuple) else (outputs, rnn_state)
+
+
+class VectorModel(Network):
+    """Encodes vectors, and nested spaces of vectors, which are concatenated.
+
+    Args:
+        observation_shape: of one observation; a named tuple of shapes for nested spaces.
+        normalize_observation: subtract the running mean, divide by the running standard deviation.
+        norm_obs_clip: normalized observations are limited to +- this.
+        norm_obs_var_clip: smallest variance to divide by.
+
+    Attributes:
+        obs_rms: the running statistics, if observations are normalized; algorithms update them
+            through ``update_obs_rms``.
+    """
+
+    def __init__(
+        self,
+        observation_shape: Any,
+        normalize_observation: bool = False,
+        norm_obs_clip: float = 10,
+        norm_obs_var_clip: float = 1e-6,
+    ) -> None:
+        super().__init__()
+        self._observation_shape = observation_shape
+        self.normalize_observation = normalize_observation
+        self.norm_obs_clip = norm_obs_clip
+        self.norm_obs_var_clip = norm_obs_var_clip
+        if normalize_observation:
+            self.obs_rms = RunningMeanStdModel((self.observation_size,))
+
+    @property
+    def observation_size(self) -> int:
+        """Number of components of an observation."""
+        return observation_size(self._observation_shape)
+
+    def read(self, observation: Any) -> Tensor:
+        """Return observations [*lead, *observation_shape] as [*lead, observation_size] float32."""
+        x = flatten_observation(observation, self._observation_shape)
+        if self.normalize_observation:
+            x = self.obs_rms.normalize(x, self.norm_obs_clip, self.norm_obs_var_clip)
+        return x
+
+    def encode(self, observation: Any) -> tuple[Tensor, Lead | None]:
+        """Return the concatenated vectors, [*lead, observation_size]."""
+        return self.read(observation), None
+
+    def update_obs_rms(self, observation: Any) -> None:
+        """Update the running statistics with a batch [*lead, *observation_shape]."""
+        if self.normalize_observation:
+            self.obs_rms.update(flatten_observation(observation, self._observation_shape))
+
+    def numpy_parts(self) -> NumpyParts | None:
+        """Return the parts of ``forward`` for acting in numpy; ``None`` if that is not possible."""
+        return None
+
+    def numpy_forward(self, live: bool = True) -> NumpyForward | None:
+        """Return ``forward`` over numpy arrays [B, ...]; see `rlpyt.models.numpy_forward`.
+
+        ``None`` if there are no ``numpy_parts``, or a subclass has replaced what they describe.
+        """
+        cls: Any = type(self)
+        definer: Any = next(c for c in cls.__mro__ if "numpy_parts" in vars(c))
+        described = ("forward", "encode", "read", "heads")
+        parts = self.numpy_parts()
+        if parts is None or any(getattr(cls, f) is not getattr(definer, f) for f in described):
+            return None
+        return numpy_forward_of(self, parts, self._observation_shape, self.normalization, live)
+
+    @property
+    def normalization(self) -> tuple[RunningMeanStdModel, float, float] | None:
+        """Statistics, clip and smallest variance; ``None`` without normalization."""
+        if not self.normalize_observation:
+            return None
+        return self.obs_rms, self.norm_obs_clip, self.norm_obs_var_clip
+
+
+class LstmVectorModel(VectorModel):
+    """Encodes vectors by an MLP, for the LSTM after it.
+
+    Args:
+        observation_shape, **normalization: of `VectorModel`.
+        action_size, hidden_sizes, lstm_size, nonlinearity: of `LstmCore`.
+    """
+
+    def __init__(
+        self,
+        observation_shape: Any,
+        action_size: int,
+        hidden_sizes: int | Sequence[int],
+        lstm_size: int,
+        nonlinearity: Callable[[], nn.Module],
+        **normalization: Any,
+    ) -> None:
+        super().__init__(observation_shape, **normalization)
+        sizes = (self.observation_size, action_size, hidden_sizes, lstm_size)
+        self.core = LstmCore(*sizes, nonlinearity)
+
+    @property
+    def recurrent_layer(self) -> Any:
+        """The LSTM."""
+        return self.core.lstm
+
+    def encode(self, observation: Any) -> tuple[Tensor, Lead | None]:
+        """Return the MLP's features [T * B, F]."""
+        return encode_rows(self.core.mlp, self.read(observation))
+
+
+def encode_rows(mlp: nn.Module, x: Tensor) -> tuple[Tensor, Lead]:
+    """Return an MLP's features [T * B, F] of vectors [*lead, D], and the leading dimensions."""
+    lead_dim, T, B, _ = infer_leading_dims(x, 1)
+    return mlp(x.reshape(T * B, -1)), (lead_dim, T, B)
+
+
+class ImageModel(Network):
+    """Encodes images by convolutions and, optionally, hidden layers.
+
+    Args:
+        image_shape: (C, H, W).
+        hidden_sizes: hidden layer(s) after the convolutions; ``None``: none.
+        use_maxpool: downsample by max-pooling instead of strides.
+        channels, kernel_sizes, strides, paddings: of the convolutions; ``None``: those of the
+            class, ``convolutions``.
+    """
+
+    convolutions: ClassVar[dict[str, Sequence[int]]]
+
+    def __init__(
+        self,
+        image_shape: Sequence[int],
+        hidden_sizes: int | Sequence[int] | None = None,
+        use_maxpool: bool = False,
+        channels: Sequence[int] | None = None,
+        kernel_sizes: Sequence[int] | None = None,
+        strides: Sequence[int] | None = None,
+        paddings: Sequence[int] | None = None,
+    ) -> None:
+        super().__init__()
+        default = self.convolutions
+        self.conv = Conv2dHeadModel(
+            image_shape=image_shape,
+            channels=channels or default["channels"],
+            kernel_sizes=kernel_sizes or default["kernel_sizes"],
+            strides=strides or default["strides"],
+            paddings=paddings or default["paddings"],
+            use_maxpool=use_maxpool,
+            hidden_sizes=hidden_sizes,
+        )
+
+    def encode(self, observation: Tensor) -> tuple[Tensor, Lead | None]:
+        """Return features [T * B, F] of images [*lead, C, H, W], usually of bytes."""
+        lead_dim, T, B, shape = infer_leading_dims(observation, IMAGE_DIM)
+        return self.conv(to_unit_floats(observation.reshape(T * B, *shape))), (lead_dim, T, B)
+
+
+def to_unit_floats(image: Tensor) -> Tensor:
+    """Return images of bytes 0..255, or of booleans, as a new float32 tensor in [0, 1]."""
+    if image.dtype == torch.bool:
+        return image.float()
+    return image.float().mul_(1.0 / 255) if not image.is_floating_point() else image * (1.0 / 255)
