@@ -59,7 +59,7 @@ class BaseAgent:
 
     ModelCls: Any = None
     space_arguments: tuple[str, ...] = ()  # arguments of the model, keys of SPACE_ARGUMENTS
-    AgentInfo: Any = None  # record of what ``choose`` returns beside the action
+    AgentInfo: Any = None  # record of what ``choose`` returns in addition to the action
     AgentInfoRnn: Any = None  # the same of a recurrent agent, ``prev_rnn_state`` last
     recurrent = False  # whether the model takes a recurrent state last and returns the next one
     alternating = False

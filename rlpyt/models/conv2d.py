@@ -23,7 +23,7 @@ class Conv2dModel(nn.Module):
         paddings: of each layer; ``None`` is 0 everywhere.
         nonlinearity: class of the nonlinearity.
         use_maxpool: convolve with stride 1, then downsample by max-pooling with the given stride.
-        head_sizes: ignored, with a warning; use `Conv2dHeadModel`.
+        head_sizes: ignored with a warning; use `Conv2dHeadModel`.
 
     Raises:
         ValueError: the lists differ in length.
@@ -65,24 +65,25 @@ class Conv2dModel(nn.Module):
         self.conv = nn.Sequential(*layers)
 
     def forward(self, input: Tensor) -> Tensor:
-        """[B, C, H, W] float -> [B, C', H', W'].
+        """Return features, [B, C, H, W] float -> [B, C', H', W'].
 
-        In training on the CPU the channels are laid out last: the same values, and the forward
-        and backward pass of 256 frames is 1.3 to 1.5 times as fast. Forward alone gains nothing.
+        In training on the CPU memory is laid out with channels last: the same values, with the
+        forward and backward pass of 256 frames 1.3 to 1.5 times as fast. Forward alone gains
+        nothing.
         """
         if input.device.type == "cpu" and torch.is_grad_enabled():
             input = input.contiguous(memory_format=torch.channels_last)
         return self.conv(input)  # type: ignore[no-any-return]
 
     def conv_out_size(self, h: int, w: int, c: int | None = None) -> int:
-        """Number of outputs, C' * H' * W', for an image of height ``h`` and width ``w``.
+        """Return the number of outputs, C' * H' * W', for an image of height ``h`` and width ``w``.
 
         Args:
             h, w: of the image, in pixels.
-            c: C of the image, as the constructor knows it; kept for rlpyt's sake.
+            c: C of the image; not needed, rlpyt's argument.
 
         Raises:
-            ValueError: nothing is left of the image after some layer.
+            ValueError: the image is too small for some layer.
         """
         image = (h, w)
         c = self.in_channels if c is None else c
@@ -92,7 +93,7 @@ class Conv2dModel(nn.Module):
                 h, w = conv2d_output_shape(h, w, *shape)  # type: ignore[arg-type]
                 if h <= 0 or w <= 0:
                     raise ValueError(
-                        f"an image of height and width {image} is too small for {layer}; use "
+                        f"an image of height and width {image} is too small for {layer}. Use "
                         "smaller kernels or strides, or larger images."
                     )
             c = getattr(layer, "out_channels", c)
@@ -100,13 +101,13 @@ class Conv2dModel(nn.Module):
 
 
 class Conv2dHeadModel(nn.Module):
-    """Convolutions, then a multilayer perceptron on their flattened output.
+    """Convolutions, then an MLP on their flattened output.
 
     Args:
         image_shape: (C, H, W) of the input.
         channels, kernel_sizes, strides, paddings, nonlinearity, use_maxpool: of `Conv2dModel`.
-        hidden_sizes: of the perceptron; one number is one layer; ``None`` or empty together with
-            ``output_size=None`` leaves the flattened convolution output.
+        hidden_sizes: of the MLP; one number is one layer; ``None`` or empty together with
+            ``output_size=None``: no MLP.
         output_size: linear output layer, or ``None`` for none.
 
     Raises:
@@ -127,7 +128,9 @@ class Conv2dHeadModel(nn.Module):
     ) -> None:
         super().__init__()
         if len(image_shape) != 3:
-            raise ValueError(f"image_shape={tuple(image_shape)} must be (channels, height, width).")
+            raise ValueError(
+                f"image_shape must be (channels, height, width), got {tuple(image_shape)}."
+            )
         c, h, w = image_shape
         self.conv = Conv2dModel(
             c, channels, kernel_sizes, strides, paddings, nonlinearity, use_maxpool
@@ -141,7 +144,7 @@ class Conv2dHeadModel(nn.Module):
             self._output_size = n_features
 
     def forward(self, input: Tensor) -> Tensor:
-        """[B, C, H, W] float -> [B, output_size]."""
+        """Return features, [B, C, H, W] float -> [B, output_size]."""
         return self.head(self.conv(input).flatten(1))  # type: ignore[no-any-return]
 
     @property

@@ -1,10 +1,10 @@
 """Several networks of one structure, evaluated as one: a batched matrix product for each layer.
 
-Between layers samples are columns, [E, features, N]: then all factors of all products, gradients'
-included, lie in memory as they are used. For two networks of 256 x 256 and 256 samples, forward and
-backward took 2.5 ms; with samples as rows, whose weights' gradients have to be transposed, 3.0 ms,
-and one network after the other 2.8 ms. Layer normalisation wants the features of a sample side by
-side, and has rows: 3.9 ms instead of 7.8.
+Between layers samples are columns, [E, features, N]: then all factors of all products, including
+gradients, are contiguous. For two networks of 256 x 256 and 256 samples, forward and backward took
+2.5 ms; with samples as rows, whose weight gradients must be transposed, 3.0 ms; one network after
+the other, 2.8 ms. Layer normalisation needs the features of a sample to be adjacent, so it uses
+rows: 3.9 ms instead of 7.8.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ State = dict[str, Tensor]
 
 
 class EnsembleLinear(nn.Module):
-    """E linear layers side by side; each begins as a ``torch.nn.Linear`` does.
+    """E linear layers in one, each initialized as ``torch.nn.Linear``.
 
     Args:
         n_members: E.
@@ -28,7 +28,7 @@ class EnsembleLinear(nn.Module):
         rows: samples are rows, [E, N, features]; else columns, [E, features, N].
     """
 
-    has_members = True  # outputs share no memory with inputs, and are needed by nobody
+    has_members = True  # outputs are new memory that no backward pass needs
 
     def __init__(
         self, n_members: int, in_features: int, out_features: int, rows: bool = False
@@ -40,9 +40,9 @@ class EnsembleLinear(nn.Module):
         self.bias = nn.Parameter(torch.stack([m.bias.detach() for m in members]))
 
     def forward(self, x: Tensor, member: int | None = None) -> Tensor:
-        """[in, N], the same for all, or [E, in, N] -> [E, out, N]; with rows, transposed.
+        """Return [E, out, N] for [E, in, N] or a common [in, N]; transposed with ``rows``.
 
-        Of one member alone [N, in] -> [N, out].
+        Of one ``member`` alone, [N, in] -> [N, out].
         """
         if member is not None:
             return F.linear(x, self.weight[member], self.bias[member])
@@ -53,12 +53,12 @@ class EnsembleLinear(nn.Module):
         return torch.baddbmm(self.bias.unsqueeze(-1), self.weight, x)
 
     def extra_repr(self) -> str:
-        """Shown in the module's representation."""
+        """Return the sizes, for ``print(model)``."""
         return f"{len(self.weight)} x ({self.weight.shape[2]} -> {self.weight.shape[1]})"
 
 
 class EnsembleLayerNorm(nn.Module):
-    """E layer normalisations side by side (Ba et al. 2016).
+    """E layer normalisations in one (Ba et al. 2016).
 
     Args:
         n_members: E.
@@ -81,9 +81,9 @@ class EnsembleLayerNorm(nn.Module):
 
 
 class Dropout(nn.Dropout):
-    """As torch's; on a CPU its mask takes 16 random bits a number, and a third of the time.
+    """Dropout that takes 16 random bits per number on a CPU, and a third of torch's time.
 
-    The share that is dropped is therefore a multiple of 2**-16; what is kept is scaled by it.
+    The dropped share is therefore a multiple of 2**-16; kept numbers are scaled accordingly.
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -98,12 +98,12 @@ class Dropout(nn.Dropout):
 
 
 class Ensemble(nn.Module):
-    """Separate models of any class, called one after the other; their outputs are stacked.
+    """Separate models of any class, called in turn, with stacked outputs.
 
-    For models that cannot be evaluated as one.
+    Used for models that cannot be evaluated as one.
 
     Args:
-        make: builds one of them.
+        make: builds one model.
         n_members: E.
     """
 
@@ -112,22 +112,22 @@ class Ensemble(nn.Module):
         self.members = nn.ModuleList(make() for _ in range(n_members))
 
     def forward(self, *inputs: Any, member: int | None = None) -> Tensor:
-        """[E, ...], of the outputs [...]; or the output of one member."""
+        """Return stacked outputs [E, ...], or the output [...] of one member."""
         if member is not None:
             return self.members[member](*inputs)  # type: ignore[no-any-return]
         return torch.stack([member(*inputs) for member in self.members])
 
 
 class EnsembleMlp(nn.Module):
-    """A perceptron, or E of them: linear layers, each but the last with what follows it.
+    """An MLP, or E of them in one.
 
     Args:
         n_in, hidden_sizes, n_out: sizes of input, hidden layers and output.
-        n_members: E; ``None``: one perceptron, without a dimension for members. The names of
-            parameters are the same.
+        n_members: E; ``None``: one MLP, without a dimension for members. Parameter names are the
+            same.
         nonlinearity: class of the nonlinearity.
         layer_norm: normalise each hidden layer before its nonlinearity.
-        dropout: share of each hidden layer's outputs that training drops, before all that.
+        dropout: share of each hidden layer's outputs dropped in training, before normalisation.
     """
 
     def __init__(
@@ -159,18 +159,18 @@ class EnsembleMlp(nn.Module):
         self.model = nn.Sequential(*layers)
 
     def forward(self, x: Tensor, member: int | None = None) -> Tensor:
-        """[N, in] -> [N, out], or [E, N, out]; of one ``member`` alone [N, out]."""
+        """Return [N, out] or [E, N, out] for [N, in]; of one ``member`` alone [N, out]."""
         if member is None and self.columns:
             return run_layers(self.model, x.mT).mT
         return run_layers(self.model, x, member)
 
 
 def split_members(model: nn.Module, n_members: int) -> list[State]:
-    """The state of each member, as that of a model of its own.
+    """Return the state of each member, as that of a separate model.
 
     Args:
-        model: an `Ensemble`, or one whose every parameter has a leading dimension of members;
-            buffers are those of all alike.
+        model: an `Ensemble`, or a model whose parameters all have a first dimension of members;
+            buffers are common to all.
         n_members: E.
     """
     if isinstance(model, Ensemble):
@@ -183,7 +183,7 @@ def split_members(model: nn.Module, n_members: int) -> list[State]:
 
 
 def join_members(model: nn.Module, states: Sequence[State]) -> None:
-    """Load what ``split_members`` gave."""
+    """Load states from ``split_members``."""
     if isinstance(model, Ensemble):
         for member, state in zip(model.members, states, strict=True):
             member.load_state_dict(state)

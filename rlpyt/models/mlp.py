@@ -1,4 +1,4 @@
-"""Multilayer perceptrons."""
+"""Multilayer perceptrons (MLPs)."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from rlpyt.utils.checks import whole_number
 
-# Stock nonlinearities as functions, for the shortcut of ``run_layers``: (in place, anew).
+# Nonlinearities as functions, for the shortcut of ``run_layers``: (in place, out of place).
 FUNCTIONS: dict[type[nn.Module], tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]] = {
     nn.Tanh: (torch.tanh_, torch.tanh),
     nn.ReLU: (torch.relu_, torch.relu),
@@ -18,7 +18,7 @@ FUNCTIONS: dict[type[nn.Module], tuple[Callable[[Tensor], Tensor], Callable[[Ten
 }
 
 
-HIDDEN_GAIN = 2**0.5  # keeps variance through layers with rectifiers
+HIDDEN_GAIN = 2**0.5  # keeps variance through ReLU layers
 POLICY_GAIN = 0.01  # the policy is nearly uniform at first
 VALUE_GAIN = 1.0
 
@@ -53,7 +53,7 @@ class MlpModel(nn.Module):
         sizes = size_list(hidden_sizes)
         if not sizes and output_size is None:
             raise ValueError(
-                f"hidden_sizes={hidden_sizes!r} and output_size=None leave no layer; give either."
+                f"hidden_sizes={hidden_sizes!r} and output_size=None leave no layer; set either."
             )
         layers: list[nn.Module] = []
         for n_in, n_out in zip([input_size, *sizes], sizes):
@@ -68,7 +68,7 @@ class MlpModel(nn.Module):
                 init_orthogonal(layers[-1], orthogonal_gain)
 
     def forward(self, input: Tensor) -> Tensor:
-        """[*lead, input_size] -> [*lead, output_size], for any leading dimensions."""
+        """Return [*lead, output_size] for [*lead, input_size], with any leading dimensions."""
         return run_layers(self.model, input)
 
     @property
@@ -78,10 +78,10 @@ class MlpModel(nn.Module):
 
 
 def size_list(sizes: int | Sequence[int] | None) -> list[int]:
-    """Layer sizes as a list; one number is one layer, ``None`` none.
+    """Return layer sizes as a list; one number is one layer, ``None`` none.
 
     Raises:
-        TypeError, ValueError: a size is no whole number, or below 1.
+        TypeError, ValueError: a size is not an integer, or below 1.
     """
     if sizes is None:
         return []
@@ -92,8 +92,8 @@ def size_list(sizes: int | Sequence[int] | None) -> list[int]:
 def init_orthogonal(module: nn.Module, gain: float) -> None:
     """Draw orthogonal weights and zero biases in linear and convolution layers.
 
-    (Saxe et al. 2014.) Torch's own draws halve a signal's variation layer by layer, which leaves
-    deep image networks with the same output for every state at first.
+    (Saxe et al. 2014.) Torch's default halves the variation of a signal in each layer, so deep
+    image networks start with nearly the same output for every state.
     """
     for layer in module.modules():
         if isinstance(layer, nn.Linear | nn.Conv2d) and layer.bias is not None:
@@ -104,14 +104,14 @@ def init_orthogonal(module: nn.Module, gain: float) -> None:
 def run_layers(model: nn.Sequential, x: Tensor, member: int | None = None) -> Tensor:
     """Apply layers in order, as ``model(x)`` would.
 
-    Small networks spend half of their time in ``nn.Module.__call__`` (two towers of 64 x 64 at
-    8 rows: 110 us, so 75 us). Stock linear layers and nonlinearities without hooks are
-    therefore called as plain functions, anything else as a module.
+    Small networks spend much of their time in ``nn.Module.__call__`` (two towers of 64 x 64 at
+    8 rows take 110 us with it, 75 us without). Linear layers and known nonlinearities without
+    hooks are therefore called as functions, everything else as modules.
 
     Args:
         model: the layers.
         x: their input.
-        member: which one to apply of layers that are several side by side (``has_members``).
+        member: index of the member to apply, of layers that have members (``has_members``).
     """
 
     def called(layer: nn.Module, x: Tensor) -> Tensor:
@@ -123,7 +123,7 @@ def run_layers(model: nn.Sequential, x: Tensor, member: int | None = None) -> Te
         for layer in model:
             x = _compiled_relu(x) if type(layer) is nn.ReLU else called(layer, x)  # type: ignore[no-untyped-call]
         return x
-    own = False  # whether nobody else has seen x, so that it may be written over
+    own = False  # True if x is not referenced elsewhere and may be overwritten
     layers: Iterable[nn.Module] = model._modules.values()  # type: ignore[assignment]
     for layer in layers:
         functions = FUNCTIONS.get(type(layer))
@@ -135,15 +135,15 @@ def run_layers(model: nn.Sequential, x: Tensor, member: int | None = None) -> Te
             parameters = layer._parameters
             x, own = F.linear(x, parameters["weight"], parameters["bias"]), True  # type: ignore[arg-type]
         else:
-            x, own = called(layer, x), hasattr(layer, "has_members")  # those give new memory
+            x, own = called(layer, x), hasattr(layer, "has_members")  # their output is new memory
     return x
 
 
 class _Relu(torch.autograd.Function):
-    """A rectifier whose slope is computed from its output, as a float.
+    """ReLU whose slope is computed from its output, as a float.
 
-    Compiled, torch's own keeps a mask of bools for the backward pass where nothing else needs the
-    output, which torch 2.13's CPU code writes one by one: 3.4 ms for 2 x 256 x 256 of them.
+    When compiled, torch's ReLU stores a mask of bools for the backward pass, which torch 2.13's CPU
+    code writes one by one: 3.4 ms for 2 x 256 x 256 of them.
     """
 
     @staticmethod

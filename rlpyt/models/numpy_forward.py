@@ -1,13 +1,13 @@
-"""Plain perceptrons evaluated in numpy: for a few rows, several times faster than through torch.
+"""MLPs evaluated in numpy: for a few rows, several times faster than in torch.
 
-A torch operation on eight rows costs more in dispatch than in arithmetic. `NumpyForward` lays the
-weights out once as numpy's matrix product likes them (transposed copies) and evaluates towers
-side by side into preallocated buffers: per layer one ``dot`` for each tower, then one addition
-of all biases and one call of the nonlinearity for all of them together.
+A torch operation on eight rows costs more in dispatch than in arithmetic. `NumpyForward` copies the
+weights once in the layout that is fastest for numpy (transposed) and evaluates all towers layer by
+layer into preallocated buffers: one ``dot`` for each tower, then one addition of all biases and one
+call of the nonlinearity for all towers.
 
 CartPole's two towers of 64 x 64 with softmax take, on one core and for 4 / 8 / 32 rows, 12 / 13 /
-20 us, and 6 to 9 more if the parameters are read in every call; written down plainly in numpy
-24 / 28 / 43, in torch under inference_mode 73 / 77 / 86.
+20 us, and 6 to 9 more if the parameters are read in every call; plain numpy takes 24 / 28 / 43,
+torch under inference_mode 73 / 77 / 86.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ Array = NDArray[np.float32]
 Activation = Callable[[Array, Array], Any]  # (input, output)
 Finish = Callable[[], tuple[Array, ...]]
 Outputs = Callable[[list[Array]], Finish]  # from the towers' output buffers
-FEW = 4  # columns up to which a loop over them beats a reduction along rows
+FEW = 4  # number of columns up to which a loop is faster than a reduction along rows
 
 _ZERO = np.zeros((), np.float32)
 
@@ -50,27 +50,27 @@ ACTIVATIONS: dict[type[nn.Module], Activation] = {
 
 
 class Layer(NamedTuple):
-    """A linear layer with what follows it; arrays are views of the parameters."""
+    """A linear layer and its nonlinearity; arrays are views of the parameters."""
 
     weight: Array  # [n_out, n_in]
     bias: Array  # [n_out]
     activation: Activation | None
 
 
-Stages = list[list[tuple[int, Layer]]]  # by depth: (which output of the depth before, layer)
+Stages = list[list[tuple[int, Layer]]]  # by depth: (index of the input in the last depth, layer)
 
 
 class NumpyForward:
     """A model's forward pass over numpy arrays, made by the model's ``numpy_forward``.
 
-    Call it with observations [B, ...]; it returns what the model's ``forward`` does for those (to
-    1e-6), as arrays that are overwritten by its next call. It belongs to one process: copies and
-    pickles of it are ``None``.
+    Called with observations [B, ...], it returns the results of the model's ``forward`` (to 1e-6)
+    as arrays that the next call overwrites. It belongs to one process: copies and pickles of it are
+    ``None``.
 
     Attributes:
-        live: read the parameters in every call, so that updates in place, or in shared memory,
-            show at once. Without it only ``refresh`` reads them, which saves a third of the
-            time; call it when they may have changed, e.g. once per batch.
+        live: read the parameters in every call, so that updates in place, or in shared memory, take
+            effect at once. Otherwise only ``refresh`` reads them, which saves a third of the time;
+            call it when they may have changed, e.g. once per batch.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class NumpyForward:
         self.refresh()
 
     def __call__(self, observation: Any) -> tuple[Array, ...]:
-        """Evaluate [B, *observation_shape], or a named tuple of them; results are [B, ...]."""
+        """Evaluate observations [B, *observation_shape], or a named tuple of them."""
         if self.live:
             self.refresh()
         x = observation
@@ -129,9 +129,9 @@ class NumpyForward:
             self._std = rms.std(min_var).numpy()
 
     def _allocate(self, B: int) -> tuple[list[Any], Finish]:
-        """Buffers and steps for B rows; a step is dots, all outputs, all biases, activations."""
+        """Allocate buffers for B rows; return the steps (dots, outputs, biases, activations)."""
         steps = []
-        regions: list[Any] = [None]  # of the stage before; None stands for the input
+        regions: list[Any] = [None]  # outputs of the last stage; None is the input
         for stage, weights in zip(self._stages, self._weights):
             widths = [len(layer.bias) for _, layer in stage]
             flat, bias = (
@@ -152,7 +152,7 @@ class NumpyForward:
 
 
 def _split(flat: Array, B: int, widths: Sequence[int]) -> list[Array]:
-    """One buffer as consecutive arrays [B, width]."""
+    """Return views of one buffer as consecutive arrays [B, width]."""
     ends = np.cumsum([B * n for n in widths])
     return [flat[end - B * n : end].reshape(B, n) for n, end in zip(widths, ends)]
 
@@ -160,7 +160,7 @@ def _split(flat: Array, B: int, widths: Sequence[int]) -> list[Array]:
 def _merge_activations(
     stage: list[tuple[int, Layer]], outs: list[Array], flat: Array
 ) -> list[tuple[Activation, Array]]:
-    """One call over all outputs where all towers have the same nonlinearity."""
+    """Return the calls of nonlinearities, a single one if all towers have the same."""
     functions = [layer.activation for _, layer in stage]
     if all(f is functions[0] for f in functions):
         return [] if functions[0] is None else [(functions[0], flat)]
@@ -168,12 +168,12 @@ def _merge_activations(
 
 
 class NumpyParts(NamedTuple):
-    """What a model of perceptrons evaluates.
+    """The parts of a model of MLPs.
 
     Args:
         towers: of equal depth; each reads the trunk's output, or the observation.
-        outputs: what to make of the towers' outputs, e.g. `categorical_outputs`.
-        trunk: layers before the towers, if they share some.
+        outputs: the operations on the towers' outputs, e.g. `categorical_outputs`.
+        trunk: layers before the towers, if there are any.
     """
 
     towers: Sequence[nn.Module]
@@ -188,18 +188,18 @@ def numpy_forward_of(
     normalize: tuple[RunningMeanStdModel, float, float] | None = None,
     live: bool = True,
 ) -> NumpyForward | None:
-    """Compile a model of perceptrons, or reuse what was compiled if nothing has moved since.
+    """Build the numpy function of a model of MLPs, or return the last one if it is still valid.
 
     Args:
-        model: whose forward pass it is; it keeps the result, and must be on the CPU in float32.
+        model: the model, on the CPU in float32; it keeps the function.
         evaluated: its parts.
         observation_shape: of one observation.
         normalize: running mean and variance of observations, clip and smallest variance.
         live: see `NumpyForward`.
 
     Returns:
-        A function, refreshed; ``None`` where it cannot be had: another device or dtype, hooks, or
-        modules other than linear layers and the stock nonlinearities.
+        The function, refreshed; ``None`` for other devices or dtypes, hooks, or modules other than
+        linear layers and known nonlinearities.
     """
     towers, outputs, trunk = evaluated
     parts = [_parts_of(module) for module in ((trunk, *towers) if trunk else towers)]
@@ -227,7 +227,7 @@ def _unfit(model: nn.Module) -> bool:
 
 
 def _plan(parts: list[list[nn.Module]], with_trunk: bool) -> Stages | None:
-    """What each depth computes, and from which output of the depth before."""
+    """Return what each depth computes, and from which output of the last depth."""
     branches = [_layers_of(branch) for branch in parts]
     if any(not branch for branch in branches):
         return None
@@ -241,7 +241,7 @@ def _plan(parts: list[list[nn.Module]], with_trunk: bool) -> Stages | None:
 
 
 def _layers_of(parts: list[nn.Module]) -> list[Layer] | None:
-    """Linear layers with their nonlinearities; ``None`` if there is anything else."""
+    """Return linear layers with their nonlinearities; ``None`` if there is another module."""
     layers: list[Layer] = []
     for part in parts:
         if _has_hooks(part):
@@ -257,7 +257,7 @@ def _layers_of(parts: list[nn.Module]) -> list[Layer] | None:
 
 
 def _parts_of(module: nn.Module) -> list[nn.Module]:
-    """Modules that are no mere containers, in order."""
+    """Return a module's parts that are not containers, in order."""
     if type(module) in (MlpModel, nn.Sequential) and not _has_hooks(module):
         children: Any = module._modules.values()
         return [part for child in children for part in _parts_of(child)]
@@ -269,7 +269,7 @@ def _has_hooks(module: nn.Module) -> bool:
 
 
 def categorical_outputs(dims: Sequence[int]) -> Outputs:
-    """(pi [B, sum(dims)], value [B]) from logits and value; a softmax over each part of a row."""
+    """Return (pi [B, sum(dims)], value [B]) from logits and value, with a softmax for each part."""
 
     def bind(regions: list[Array]) -> Finish:
         logits, value = regions
@@ -291,7 +291,7 @@ def categorical_outputs(dims: Sequence[int]) -> Outputs:
 
 
 def gaussian_outputs(log_std: Tensor) -> Outputs:
-    """(mu [B, A], log_std [B, A], value [B]) from mean and value and a free ``log_std`` [A]."""
+    """Return (mu [B, A], log_std [B, A], value [B]) from mean, value and a free ``log_std`` [A]."""
 
     def bind(regions: list[Array]) -> Finish:
         mu, value = regions
@@ -302,7 +302,7 @@ def gaussian_outputs(log_std: Tensor) -> Outputs:
 
 
 def tanh_outputs(scale: float) -> Outputs:
-    """(scale * tanh(x) [B, A],) from one tower."""
+    """Return (scale * tanh(x) [B, A],) from one tower."""
 
     def bind(regions: list[Array]) -> Finish:
         (x,) = regions
@@ -319,7 +319,7 @@ def tanh_outputs(scale: float) -> Outputs:
 
 
 def mean_and_log_std_outputs(size: int) -> Outputs:
-    """(mean [B, A], log_std [B, A]) from one tower of 2 A outputs."""
+    """Return (mean [B, A], log_std [B, A]) from one tower of 2 A outputs."""
 
     def bind(regions: list[Array]) -> Finish:
         result = (regions[0][:, :size], regions[0][:, size:])
@@ -329,7 +329,7 @@ def mean_and_log_std_outputs(size: int) -> Outputs:
 
 
 def softmax_in_place(x: Array) -> Callable[[], None]:
-    """A function that replaces each row of ``x`` [N, A] by its softmax."""
+    """Return a function that replaces each row of ``x`` [N, A] by its softmax."""
     columns = list(x.T)
     peak = np.empty((len(x), 1), np.float32)
     peak_1d = peak[:, 0]
@@ -345,7 +345,7 @@ def softmax_in_place(x: Array) -> Callable[[], None]:
             np.maximum.reduce(x, 1, out=peak_1d)
         np.subtract(x, peak, x)
         np.exp(x, x)
-        x.dot(ones, total)  # every row's sum, once per column: faster than to reduce and broadcast
+        x.dot(ones, total)  # each row's sum in every column: faster than reducing and broadcasting
         np.divide(x, total, x)
 
     return softmax

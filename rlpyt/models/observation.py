@@ -1,4 +1,4 @@
-"""Vector observations of any structure, as one float vector."""
+"""Conversion of vector observations of any structure to one float vector."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -12,11 +12,11 @@ from rlpyt.utils.buffer import leaves_of
 
 
 def observation_size(shape: Any) -> int:
-    """How many numbers there are in an observation.
+    """Return the number of components of an observation.
 
     Args:
-        shape: of an observation space: a tuple of integers, or for composite (Dict, Tuple) spaces
-            a named tuple of shapes.
+        shape: of an observation space: a tuple of integers, or for nested (Dict, Tuple) spaces a
+            named tuple of shapes.
     """
     if hasattr(shape, "_fields"):
         return sum(observation_size(part) for part in tuple(shape))
@@ -24,7 +24,7 @@ def observation_size(shape: Any) -> int:
 
 
 def flatten_observation(observation: Any, shape: Any) -> Tensor:
-    """Put all numbers of an observation side by side.
+    """Concatenate all components of an observation.
 
     Args:
         observation: tensor [*lead, *shape] of any number type, or a named tuple of them.
@@ -48,7 +48,7 @@ def flatten_observation(observation: Any, shape: Any) -> Tensor:
 
 
 def flatten_numpy(observation: Any, shape: Any) -> NDArray[np.float32]:
-    """``flatten_observation`` for numpy arrays [B, *shape]; [B, size], not copied if it is that."""
+    """Concatenate numpy arrays [B, *shape] to [B, size]; without a copy if possible."""
     if hasattr(shape, "_fields"):
         parts = zip(tuple(observation), tuple(shape), strict=True)
         return np.concatenate([flatten_numpy(*part) for part in parts], axis=1)
@@ -56,12 +56,12 @@ def flatten_numpy(observation: Any, shape: Any) -> NDArray[np.float32]:
 
 
 def check_normalized(models: Iterable[Any], observation_space: Any) -> None:
-    """Refuse models that normalize observations other than real numbers.
+    """Check that models normalize floating-point observations only.
 
-    Running means and deviations of numbers of categories, or of switches, say little.
+    Running statistics of category numbers or switches are not meaningful.
 
     Raises:
-        ValueError: one has ``normalize_observation``, and there are such.
+        ValueError: a model has ``normalize_observation``, and observations are not floating point.
     """
     if not any(getattr(model, "normalize_observation", False) for model in models):
         return
@@ -69,8 +69,8 @@ def check_normalized(models: Iterable[Any], observation_space: Any) -> None:
     others = sorted({str(x.dtype) for x in map(np.asarray, leaves) if x.dtype.kind != "f"})
     if others:
         raise ValueError(
-            f"normalize_observation is for real numbers, and observations, {observation_space}, "
-            f"have entries of {', '.join(others)}; leave it out (normalize_observation=False, or "
+            f"normalize_observation is for real numbers, but observations, {observation_space}, "
+            f"have entries of {', '.join(others)}. Turn it off (normalize_observation=False, or "
             "--agent.no-normalize-observation)."
         )
 

@@ -1,4 +1,4 @@
-"""Running mean and variance of what a model observes."""
+"""Running mean and variance of observations."""
 
 from collections.abc import Sequence
 
@@ -8,18 +8,18 @@ from torch import Tensor, nn
 
 
 class RunningMeanStdModel(nn.Module):
-    """Mean and population variance of everything given to ``update``, kept in buffers.
+    """Mean and population variance of all data passed to ``update``, kept in buffers.
 
     Batches are merged exactly (Chan, Golub & LeVeque 1979, eq. 2.1), in float64, so the result
     is that of one pass over all data, in any order and split. Where torch.distributed is
-    initialised, ``update`` takes in the batches of all ranks (all must call it), and all ranks
-    hold the same numbers.
+    initialised, ``update`` includes the batches of all ranks (all must call it), and all ranks
+    hold the same statistics.
 
     Args:
         shape: of one datum.
 
     Attributes:
-        count: [] float64, number of data taken in.
+        count: [] float64, number of data so far.
     """
 
     count: Tensor
@@ -27,14 +27,14 @@ class RunningMeanStdModel(nn.Module):
     def __init__(self, shape: Sequence[int]) -> None:
         super().__init__()
         shape = tuple(shape)
-        # The buffers are float64; the properties of the same names give them in float32.
+        # The buffers are float64; the properties of the same names return float32.
         self._buffers["mean"] = torch.zeros(shape, dtype=torch.float64)
         self._buffers["var"] = torch.ones(shape, dtype=torch.float64)
         self.register_buffer("count", torch.zeros((), dtype=torch.float64))
 
     @property
     def mean(self) -> Tensor:
-        """Mean, [*shape] float32 as models compute; zero before any data."""
+        """Mean, [*shape] float32; zero before any data."""
         return self._exact("mean").float()
 
     @property
@@ -49,7 +49,7 @@ class RunningMeanStdModel(nn.Module):
 
     @torch.no_grad()
     def update(self, x: Tensor) -> None:
-        """Take in a batch [*lead, *shape] of any number type, with any leading dimensions.
+        """Include a batch [*lead, *shape] of any number type, with any leading dimensions.
 
         Raises:
             ValueError: the trailing dimensions of ``x`` are not ``shape``.
@@ -63,7 +63,7 @@ class RunningMeanStdModel(nn.Module):
         data = x.reshape(-1, *own.shape).to(own)
         if len(data):
             var, mean = torch.var_mean(data, dim=0, correction=0)
-        else:  # this rank has none, but others wait for it
+        else:  # this rank has no data, but must take part in the exchange
             var, mean = torch.zeros_like(own), torch.zeros_like(own)
         for batch in _of_all_ranks(len(data), mean, var):
             self._merge(*batch)
@@ -78,7 +78,7 @@ class RunningMeanStdModel(nn.Module):
         self.count.copy_(total)
 
     def normalize(self, x: Tensor, clip: float, min_var: float) -> Tensor:
-        """(x - mean) / sqrt(max(var, min_var)) in float32, limited to [-clip, clip]."""
+        """Return (x - mean) / sqrt(max(var, min_var)) in float32, limited to [-clip, clip]."""
         return ((x - self.mean) / self.std(min_var)).clamp(-clip, clip)
 
     def std(self, min_var: float) -> Tensor:
@@ -87,7 +87,7 @@ class RunningMeanStdModel(nn.Module):
 
 
 def _of_all_ranks(count: int, mean: Tensor, var: Tensor) -> list[tuple[Tensor, Tensor, Tensor]]:
-    """This batch's statistics, followed or preceded by those of the other ranks, in rank order."""
+    """Return the statistics of all ranks' batches, in rank order."""
     number = mean.new_tensor(count)
     if not (dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1):
         return [(number, mean, var)]

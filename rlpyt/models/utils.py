@@ -1,4 +1,4 @@
-"""Small tools for building and copying models."""
+"""Helpers for building and copying models."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,7 +17,7 @@ def conv2d_output_shape(
     padding: int | tuple[int, int] = 0,
     dilation: int = 1,
 ) -> tuple[int, int]:
-    """Height and width after a convolution or pooling over an ``h`` x ``w`` image.
+    """Return height and width after a convolution or pooling over an ``h`` x ``w`` image.
 
     Args:
         h, w: of the input, in pixels.
@@ -39,8 +39,8 @@ def _pair(value: int | tuple[int, int]) -> tuple[int, int]:
 class ScaleGrad(torch.autograd.Function):
     """Identity forward, gradient times ``scale`` backward; use it as ``scale_grad(x, scale)``.
 
-    Dueling heads balance with it how much the value and the advantage branch move the layers
-    they share (Wang et al. 2016, section 4.2).
+    Dueling heads use it to balance the gradients of the value and the advantage branch in the
+    layers they share (Wang et al. 2016, section 4.2).
     """
 
     @staticmethod
@@ -65,7 +65,7 @@ def update_state_dict(
     """Move a model's parameters and buffers towards ``state_dict``, in place.
 
     Args:
-        model: whose tensors become ``tau * new + (1 - tau) * old``.
+        model: its tensors become ``tau * new + (1 - tau) * old``.
         state_dict: of a model of the same structure.
         tau: in (0, 1]; 1 copies. Integer buffers (counters) are copied with any tau.
         strip_ddp: accept keys as ``DistributedDataParallel`` writes them.
@@ -75,7 +75,7 @@ def update_state_dict(
         RuntimeError: the keys differ (from ``load_state_dict`` where tau is 1).
     """
     if not 0 < tau <= 1:
-        raise ValueError(f"tau={tau} must be above 0 and at most 1 (1 copies).")
+        raise ValueError(f"tau must be above 0 and at most 1 (1 copies), got {tau}.")
     new = strip_ddp_state_dict(state_dict) if strip_ddp else state_dict
     if tau == 1:
         model.load_state_dict(new)
@@ -92,13 +92,13 @@ def update_state_dict(
 
 
 def bare(network: Any) -> Any:
-    """The network without ``DistributedDataParallel`` around it."""
+    """Return the network without its ``DistributedDataParallel`` wrapper, if there is one."""
     wrapped = isinstance(network, nn.parallel.DistributedDataParallel)
     return network.module if wrapped else network
 
 
 def keeps_statistics(model: nn.Module) -> bool:
-    """Whether a model learns what observations are like, by its method ``update_obs_rms``."""
+    """Return True if the model keeps observation statistics, by its method ``update_obs_rms``."""
     return hasattr(model, "update_obs_rms") and getattr(model, "normalize_observation", True)
 
 

@@ -64,7 +64,7 @@ def test_presets_make_an_algorithm_and_its_agent(algo_name, env):
 def test_continuous_actions_are_refused():
     with pytest.raises(UnknownName, match="preset 'mujoco': 'dqn'. Known: a2c, cem, cmaes, ddpg"):
         preset("dqn", "HalfCheetah-v5")
-    with pytest.raises(TypeError, match="one discrete action"):
+    with pytest.raises(TypeError, match="needs a Discrete action space"):
         build_agent(preset("dqn", "Pendulum-v1"), env_spaces(env_recipe("Pendulum-v1")))
 
 

@@ -47,7 +47,7 @@ def test_update_refuses_other_structures_and_bad_tau():
     with pytest.raises(RuntimeError, match="keys"):
         update_state_dict(model, nn.Linear(3, 2).state_dict(), tau=0.5)
     for tau in (0, 1.5):
-        with pytest.raises(ValueError, match="tau="):
+        with pytest.raises(ValueError, match="tau must be above 0"):
             update_state_dict(model, model.state_dict(), tau=tau)
 
 

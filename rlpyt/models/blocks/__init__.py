@@ -1,4 +1,4 @@
-"""Parts to build models of, for any agent: layers, memory, heads, parameters as one vector."""
+"""Building blocks of models: layers, LSTMs, heads, conversion of parameters to a vector."""
 
 from rlpyt.models.blocks.heads import CategoricalHead, DiagGaussianHead  # noqa: F401
 from rlpyt.models.blocks.layers import (  # noqa: F401

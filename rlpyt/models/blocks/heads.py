@@ -1,7 +1,7 @@
-"""Last layers of a policy: what a policy-gradient agent's model returns of the distribution.
+"""Last layers of a policy, which return the parameters of an action distribution.
 
-Called, a head gives parameters, as the agents' own distributions want them; its ``distribution``
-gives those of ``torch.distributions``, for loops of your own.
+A head's ``forward`` returns parameters as the agents' distributions take them. Its
+``distribution`` returns an object of ``torch.distributions``, for custom training loops.
 """
 
 import math
@@ -46,7 +46,7 @@ class DiagGaussianHead(nn.Module):
         feature_dim: number of inputs.
         action_dim: A.
         device: of the parameters.
-        std0: initial standard deviation; its logarithm is what is learnt.
+        std0: initial standard deviation; its logarithm is trained.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class DiagGaussianHead(nn.Module):
         self.log_std = nn.Parameter(torch.full((action_dim,), math.log(std0), device=device))
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """[*lead, feature_dim] -> mean and log of the deviation, each [*lead, A] float32."""
+        """[*lead, feature_dim] -> mean and log standard deviation, each [*lead, A] float32."""
         mean = self.mean(x).float()
         return mean, self.log_std.expand_as(mean).clone()
 

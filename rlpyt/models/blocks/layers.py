@@ -1,4 +1,4 @@
-"""Bare layers in a list, for models that say themselves what is between them, and their weights.
+"""Lists of layers without nonlinearities, and their initial weights.
 
 `rlpyt.models.mlp.MlpModel` and `rlpyt.models.conv2d.Conv2dModel` are the same with nonlinearities.
 """

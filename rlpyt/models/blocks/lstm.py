@@ -1,7 +1,7 @@
 """Layer-normalised LSTMs, which take and give states as ``torch.nn.LSTM`` does.
 
-What does not depend on the state is computed for all time steps at once, so a step is left with
-one product and two normalisations.
+Everything that does not depend on the state is computed for all time steps at once, which leaves
+one matrix product and two normalisations per step.
 """
 
 from collections.abc import Sequence
@@ -20,8 +20,8 @@ class LayerNormLSTMCell(nn.Module):
         (f, i, o, g) = LN(W_h h_{t-1}) + LN(W_x x_t) + b
         c_t = sigmoid(f) c_{t-1} + sigmoid(i) tanh(g),    h_t = sigmoid(o) tanh(LN(c_t))
 
-    LN brings a row to mean 0 and variance 1, then scales each component by a learnt weight. Weight
-    matrices are orthogonal at first.
+    LN brings a row to mean 0 and variance 1, then scales each component by a trained weight. The
+    initial weight matrices are orthogonal.
 
     Args:
         input_size: components of x.
@@ -52,11 +52,11 @@ class LayerNormLSTMCell(nn.Module):
         return self.step(self.project(input), state)
 
     def project(self, input: Tensor) -> Tensor:
-        """The part of the sums that depends on the input: [*lead, input_size] -> [*lead, 4 H]."""
+        """Return the sums' input part, [*lead, input_size] -> [*lead, 4 H]."""
         return self.norm_ih(F.linear(input, self.weight_ih))  # type: ignore[no-any-return]
 
     def step(self, projected: Tensor, state: State) -> tuple[Tensor, State]:
-        """As ``forward``, from what ``project`` gave [B, 4 H]."""
+        """Take one step, given the result of ``project`` [B, 4 H]."""
         h, c = state
         sums = projected + self.norm_hh(F.linear(h, self.weight_hh))
         gates, new = sums.split((3 * self.hidden_size, self.hidden_size), 1)
@@ -99,7 +99,7 @@ class LSTMLayer(nn.Module):
 
 
 class StackedLSTM(nn.Module):
-    """Layers over one another. It can stand where an ``nn.LSTM`` does, e.g. in `run_lstm`.
+    """Several layers, with the interface of ``nn.LSTM``, e.g. for `run_lstm`.
 
     Args:
         num_layers: N.
@@ -107,7 +107,7 @@ class StackedLSTM(nn.Module):
         first_layer_args, other_layer_args: its arguments, in the first layer and the others.
 
     Raises:
-        ValueError: there is no layer.
+        ValueError: ``num_layers`` is below 1.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class StackedLSTM(nn.Module):
     ) -> None:
         super().__init__()
         if num_layers < 1:
-            raise ValueError(f"num_layers={num_layers} must be at least 1.")
+            raise ValueError(f"num_layers must be at least 1, got {num_layers}.")
         others = (layer(*other_layer_args) for _ in range(num_layers - 1))
         self.layers = nn.ModuleList([layer(*first_layer_args), *others])
 
@@ -134,12 +134,14 @@ class StackedLSTM(nn.Module):
             outputs of the last layer [T, B, H], and the states after the last step.
 
         Raises:
-            ValueError: the states are of another number of layers.
+            ValueError: the states are not those of N layers.
         """
         N = len(self.layers)
         if states is not None and {len(leaf) for leaf in states} != {N}:
             shapes = [tuple(leaf.shape) for leaf in states]
-            raise ValueError(f"states of shapes {shapes} must be those of {N} layers, [{N}, B, H].")
+            raise ValueError(
+                f"states must be those of {N} layers, [{N}, B, H], got shapes {shapes}."
+            )
         before = [None] * len(self.layers) if states is None else list(zip(*states, strict=True))
         after = []
         output = input
@@ -151,7 +153,7 @@ class StackedLSTM(nn.Module):
 
 
 def make_lnlstm(input_size: int, hidden_size: int, num_layers: int = 1) -> StackedLSTM:
-    """Layer-normalised LSTM of ``num_layers`` layers of ``hidden_size`` each."""
+    """Return a layer-normalised LSTM of ``num_layers`` layers of ``hidden_size`` each."""
     return StackedLSTM(
         num_layers,
         LSTMLayer,

@@ -1,4 +1,4 @@
-"""A model's parameters as one vector, as numbers to count, and as a file."""
+"""Convert a model's parameters to a vector and back, count them, save and load them."""
 
 import os
 from typing import Any
@@ -11,23 +11,23 @@ from torch import Tensor, nn
 
 
 def to_vec(module: nn.Module) -> Tensor:
-    """All parameters side by side, a copy without gradient: [n]."""
+    """Return a concatenated copy of all parameters, without gradient: [n]."""
     return torch.cat([parameter.detach().reshape(-1) for parameter in module.parameters()])
 
 
 @torch.no_grad()
 def from_vec(module: nn.Module, x: Tensor | np.ndarray[Any, Any]) -> None:
-    """Set all parameters from one vector, in place: where they are shared, all see it.
+    """Set all parameters from one vector, in place, so that shared parameters stay shared.
 
-    (``torch.nn.utils.vector_to_parameters`` puts new memory in their place, which sampling workers
-    would not see.)
+    (``torch.nn.utils.vector_to_parameters`` allocates new memory, which sampling workers would not
+    see.)
 
     Args:
-        module: whose parameters are set.
+        module: the module to change.
         x: [n], in the order of ``to_vec``; any device and floating dtype, or a numpy array.
 
     Raises:
-        ValueError: n is another number.
+        ValueError: n is not the number of parameters.
     """
     parameters, x = list(module.parameters()), torch.as_tensor(x)
     sizes = [parameter.numel() for parameter in parameters]
@@ -40,10 +40,10 @@ def from_vec(module: nn.Module, x: Tensor | np.ndarray[Any, Any]) -> None:
 
 
 def count_parameters(module: nn.Module, trainable: bool | None = None) -> int:
-    """How many numbers the parameters have.
+    """Return the number of parameters, counted by component.
 
     Args:
-        module: whose.
+        module: the module.
         trainable: only those that require a gradient (True) or do not (False); ``None``: all.
     """
     counted = (p for p in module.parameters() if trainable in (None, p.requires_grad))
@@ -51,17 +51,17 @@ def count_parameters(module: nn.Module, trainable: bool | None = None) -> int:
 
 
 def save(module: nn.Module, path: str | os.PathLike[str]) -> None:
-    """Write parameters and buffers into a safetensors file."""
+    """Save parameters and buffers to a safetensors file."""
     safetensors.torch.save_model(module, os.fspath(path))
 
 
 def load(module: nn.Module, path: str | os.PathLike[str]) -> None:
-    """Read what ``save`` wrote into a module of the same structure, on whatever device it is.
+    """Load a file from ``save`` into a module of the same structure, on any device.
 
     Raises:
         RuntimeError: names or shapes differ.
-        ValueError: the file is no safetensors file, or damaged.
-        FileNotFoundError: there is no such file.
+        ValueError: the file is not a valid safetensors file.
+        FileNotFoundError: the file does not exist.
     """
     try:
         safetensors.torch.load_model(module, os.fspath(path))

@@ -1,1 +1,1 @@
-"""Networks of action values: for images and vectors, dueling, distributional, noisy, recurrent."""
+"""Models of action values: for images and vectors, dueling, distributional, noisy, recurrent."""

@@ -1,4 +1,4 @@
-"""Dueling heads: the value of a state, and how much better each action is than the others.
+"""Dueling heads: the value of a state, and the advantage of each action.
 
 (Wang et al. 2016, eq. 9.)
 """
@@ -15,14 +15,13 @@ GRAD_SCALE = 2 ** (-1 / 2)  # two branches feed gradients into the layers before
 
 
 class DuelingHeadModel(nn.Module):
-    """Q(s, a) = V(s) + A(s, a) - mean of A(s, .), from one perceptron for V and one for A.
+    """Q(s, a) = V(s) + A(s, a) - mean of A(s, .), from one MLP for V and one for A.
 
     Args:
         input_size: number of inputs.
-        hidden_sizes: hidden layers of each perceptron; one number is one layer.
+        hidden_sizes: hidden layers of each MLP; one number is one layer.
         output_size: number of actions.
-        grad_scale: factor on the gradient that goes on to the layers before the head; the paper
-            takes 1/sqrt(2).
+        grad_scale: factor on the gradient for the layers before the head; 1/sqrt(2) in the paper.
         nonlinearity: class of the nonlinearity.
     """
 
@@ -43,14 +42,14 @@ class DuelingHeadModel(nn.Module):
         self.value = MlpModel(input_size, hidden_sizes, 1, nonlinearity)
 
     def forward(self, input: Tensor) -> Tensor:
-        """[*lead, input_size] -> Q [*lead, output_size]."""
+        """Return Q, [*lead, input_size] -> [*lead, output_size]."""
         x = _scaled(input, self._grad_scale)
         advantage = self.advantage(x)
         centred: Tensor = advantage - advantage.mean(-1, keepdim=True)
         return self.value(x) + centred  # type: ignore[no-any-return]
 
     def advantage(self, input: Tensor) -> Tensor:
-        """A(s, .), with one bias for all actions: [*lead, output_size]."""
+        """Return A(s, .), with one bias for all actions: [*lead, output_size]."""
         out: Tensor = self.advantage_out(self.advantage_hidden(input))
         return out + self.advantage_bias
 
@@ -82,14 +81,14 @@ class DistributionalDuelingHeadModel(nn.Module):
         self.value = MlpModel(input_size, hidden_sizes, n_atoms, nonlinearity)
 
     def forward(self, input: Tensor) -> Tensor:
-        """[*lead, input_size] -> [*lead, output_size, n_atoms]."""
+        """Return outputs, [*lead, input_size] -> [*lead, output_size, n_atoms]."""
         x = _scaled(input, self._grad_scale)
         advantage = self.advantage(x)
         centred: Tensor = advantage - advantage.mean(-2, keepdim=True)
         return self.value(x).unsqueeze(-2) + centred  # type: ignore[no-any-return]
 
     def advantage(self, input: Tensor) -> Tensor:
-        """A(s, .) of each atom, with one bias for all actions: [*lead, output_size, n_atoms]."""
+        """Return A(s, .) of each atom, with a common bias: [*lead, output_size, n_atoms]."""
         out: Tensor = self.advantage_out(self.advantage_hidden(input))
         return out.reshape(*out.shape[:-1], *self._shape) + self.advantage_bias
 
@@ -100,7 +99,7 @@ def _branch(
     output_size: int,
     nonlinearity: Callable[[], nn.Module],
 ) -> tuple[nn.Module, nn.Linear]:
-    """Hidden layers, and the output layer without bias."""
+    """Return hidden layers, and an output layer without bias."""
     sizes = size_list(hidden_sizes)
     hidden = MlpModel(input_size, sizes, None, nonlinearity) if sizes else nn.Identity()
     return hidden, nn.Linear(sizes[-1] if sizes else input_size, output_size, bias=False)

@@ -14,7 +14,7 @@ Sizes = int | Sequence[int] | None
 
 
 class DistributionalHeadModel(nn.Module):
-    """A perceptron with P outputs (atoms, or quantiles) for each action.
+    """An MLP with P outputs (atoms, or quantiles) for each action.
 
     Args:
         input_size: number of inputs.
@@ -37,7 +37,7 @@ class DistributionalHeadModel(nn.Module):
         self._shape = (output_size, n_atoms)
 
     def forward(self, input: Tensor) -> Tensor:
-        """[*lead, input_size] -> [*lead, output_size, n_atoms]."""
+        """Return outputs, [*lead, input_size] -> [*lead, output_size, n_atoms]."""
         out: Tensor = self.mlp(input)
         return out.reshape(*out.shape[:-1], *self._shape)
 
@@ -51,14 +51,14 @@ def build_head(
     noisy: bool = False,
     nonlinearity: Callable[[], nn.Module] = nn.ReLU,
 ) -> nn.Module:
-    """The head of a model of action values.
+    """Build the head of a model of action values.
 
     Args:
         input_size: number of inputs.
         hidden_sizes: its hidden layers; a dueling head has them twice.
         output_size: A, number of actions.
         n_atoms: P outputs for each action; ``None``: one, and no dimension for it.
-        dueling: value and advantage apart.
+        dueling: separate branches for value and advantage.
         noisy: all its layers are noisy.
         nonlinearity: class of the nonlinearity.
 
@@ -80,7 +80,7 @@ def build_head(
 
 
 def towers_of(head: nn.Module) -> list[nn.Module]:
-    """A head's perceptrons, for ``numpy_forward_of``: of advantages or values, then of V."""
+    """Return a head's MLPs for ``numpy_forward_of``: first of Q or A, then of V if dueling."""
     if isinstance(head, DuelingHeadModel | DistributionalDuelingHeadModel):
         hidden, out = head.advantage_hidden, head.advantage_out
         advantage = out if isinstance(hidden, nn.Identity) else nn.Sequential(hidden, out)
@@ -89,9 +89,9 @@ def towers_of(head: nn.Module) -> list[nn.Module]:
 
 
 def head_outputs(output_size: int, n_atoms: int | None, softmax: bool = False) -> Outputs:
-    """What ``build_head``'s modules make of their towers, over numpy arrays.
+    """Return the last operations of ``build_head``'s modules, over numpy arrays.
 
-    The one bias of all advantages is left out; it cancels.
+    The common bias of all advantages is left out, as it cancels.
 
     Args:
         output_size, n_atoms: A and P.

@@ -1,4 +1,4 @@
-"""The head of implicit quantile networks: quantiles at whichever fractions are asked for."""
+"""The head of implicit quantile networks: quantiles at any fractions."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -20,8 +20,8 @@ class ImplicitQuantileHeadModel(nn.Module):
         input_size: F, size of psi(s).
         hidden_sizes: hidden layers of f.
         output_size: A, number of actions.
-        n_cosines: how many cosines a fraction is expanded into.
-        dueling, noisy, nonlinearity: of ``build_head``, which f is.
+        n_cosines: number of cosines that represent a fraction.
+        dueling, noisy, nonlinearity: of ``build_head``, which builds f.
     """
 
     def __init__(
@@ -47,11 +47,11 @@ class ImplicitQuantileHeadModel(nn.Module):
         )
 
     def forward(self, features: Tensor, tau: Tensor) -> Tensor:
-        """Quantiles at the fractions ``tau``.
+        """Return quantiles at the fractions ``tau``.
 
         Args:
             features: psi(s), [*lead, F].
-            tau: [*lead, N] in [0, 1], or [N] for all rows alike.
+            tau: [*lead, N] in [0, 1], or [N] for all rows.
 
         Returns:
             [*lead, A, N].
@@ -63,5 +63,5 @@ class ImplicitQuantileHeadModel(nn.Module):
 
 
 def midpoints(n: int) -> Tensor:
-    """The middles of n equal parts of [0, 1], [n] float32: (i + 1/2) / n."""
+    """Return the middles of n equal parts of [0, 1], [n] float32: (i + 1/2) / n."""
     return (torch.arange(n) + 0.5) / n

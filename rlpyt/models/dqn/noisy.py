@@ -1,4 +1,4 @@
-"""Linear layers with learned noise in their weights, which explore in place of epsilon-greedy."""
+"""Linear layers with learned noise in their weights, an alternative to epsilon-greedy."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 SIGMA = 0.5  # initial noise, relative to the range of initial weights (Fortunato et al. 2018)
-SEEDS = 2**24  # as many as float32 tells apart in [0, 1)
+SEEDS = 2**24  # distinct float32 numbers in [0, 1)
 
 
 class NoisyLinear(nn.Module):
@@ -19,12 +19,12 @@ class NoisyLinear(nn.Module):
 
         W x + b = M x + m + f(e_out) * (S (f(e_in) * x) + s),
 
-    so every row of a batch may have noise of its own, and no noisy weights are laid out.
+    so every row of a batch may have its own noise, and no noisy weights are stored.
 
-    In training (``model.train()``) each call draws one noise for all its rows, so that online and
-    target network, and the one that selects actions, are perturbed independently, as the paper
-    asks. Otherwise the mean is used, unless ``set_row_noise`` was called: acting has noise that
-    belongs to each environment.
+    In training (``model.train()``) each call draws one noise for all its rows, so that online
+    network, target network and action selection are perturbed independently, as in the paper.
+    Otherwise the mean is used, unless ``set_row_noise`` was called: when acting, each environment
+    has its own noise.
 
     Args:
         in_features, out_features: sizes.
@@ -50,7 +50,7 @@ class NoisyLinear(nn.Module):
         self.row_noise: tuple[Tensor, Tensor] | None = None  # f(e) [B, in], [B, out]
 
     def forward(self, input: Tensor) -> Tensor:
-        """[*lead, in_features] -> [*lead, out_features]; row noise goes by the first dimension."""
+        """Return [*lead, out_features] for [*lead, in_features]; row noise is per first index."""
         mean = F.linear(input, self.weight, self.bias)
         noise = self.row_noise
         if self.training:
@@ -63,17 +63,17 @@ class NoisyLinear(nn.Module):
         return mean + f_out * F.linear(input * f_in, self.weight_sigma, self.bias_sigma)
 
     def extra_repr(self) -> str:
-        """Sizes, for ``print(model)``."""
+        """Return the sizes, for ``print(model)``."""
         return f"{self.in_features}, {self.out_features}, bias={self.bias is not None}"
 
 
 def signed_sqrt(x: Tensor) -> Tensor:
-    """sign(x) sqrt(|x|), which keeps the variance of a product of two of them at bay."""
+    """Return sign(x) sqrt(|x|), applied to both factors of factorised noise."""
     return x.sign() * x.abs().sqrt()
 
 
 def _spread(noise: Tensor, n_dim: int) -> Tensor:
-    """[B, n] as [B, 1, ..., n] of so many dimensions."""
+    """Reshape [B, n] to [B, 1, ..., n] with ``n_dim`` dimensions."""
     return noise.reshape(len(noise), *(1,) * (n_dim - 2), noise.shape[1])
 
 
@@ -89,20 +89,20 @@ def make_noisy(module: nn.Module) -> nn.Module:
 
 
 def noisy_layers(model: Any) -> list[NoisyLinear]:
-    """The noisy layers of a model, in order; none if it is no module."""
+    """Return the noisy layers of a model, in order; none if it is not a module."""
     modules = model.modules() if isinstance(model, nn.Module) else ()
     return [module for module in modules if isinstance(module, NoisyLinear)]
 
 
 def set_row_noise(layers: list[NoisyLinear], uniform: Tensor | None) -> None:
-    """Give every row of the next batches noise of its own, decided by one number each.
+    """Set the noise of each row of the next batches, determined by one number each.
 
-    The same number gives the same noise, whatever other rows there are; so acting does not
-    depend on how environments are shared out over processes.
+    The same number gives the same noise, whatever the other rows; so acting does not depend on how
+    environments are distributed over processes.
 
     Args:
         layers: of one model, in order.
-        uniform: [B], in [0, 1); ``None`` takes the noise away.
+        uniform: [B], in [0, 1); ``None`` removes the noise.
     """
     if uniform is None:
         for layer in layers:

@@ -109,7 +109,7 @@ def test_a_stack_takes_other_cells():
 
 
 def test_no_layers_are_refused():
-    with pytest.raises(ValueError, match="num_layers=0"):
+    with pytest.raises(ValueError, match="num_layers must be at least 1, got 0"):
         make_lnlstm(I, H, 0)
 
 
