@@ -270,7 +270,9 @@ class BaseAgent:
             *outputs, rnn_state = model(*inputs, buffer_to(rnn_state, self.device))
             return tuple(outputs), rnn_state
         output = model(*inputs)
-        return (tuple(output) if isinstance(output, tuple | list) else (output,)), None
+        if isinstance(output, tuple):
+            return output, None
+        return (tuple(output) if isinstance(output, list) else (output,)), None
 
     # Acting.
 
@@ -335,8 +337,14 @@ class BaseAgent:
 
         def policy(observation: Any, noise: Any) -> tuple[Any, tuple[Any, ...], Any]:
             action, parts = choose(forward(observation), lambda dist_info: draw(dist_info, noise))
-            *first, last = _leaves(parts)
-            return action, tuple(first), last
+            leaves: list[Any] = []
+            for part in parts:
+                if isinstance(part, tuple):
+                    leaves += part
+                else:
+                    leaves.append(part)
+            last = leaves.pop()
+            return action, tuple(leaves), last
 
         return policy
 
@@ -499,15 +507,6 @@ def numpy_forward(model: Any) -> Any:
         return make(live=False)
     except TypeError:  # a user's model, always live
         return make()
-
-
-def _leaves(parts: Any) -> Iterator[Any]:
-    """Iterate over the fields of the records among ``parts``, and the other parts themselves."""
-    for part in parts:
-        if isinstance(part, tuple):
-            yield from part
-        else:
-            yield part
 
 
 # rlpyt's mixins, for ``class MyLstmAgent(RecurrentAgentMixin, MyAgent)``; BaseAgent does the work.

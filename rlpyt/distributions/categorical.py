@@ -31,13 +31,16 @@ class Categorical(DiscreteMixin):
         """Draw actions [*lead] of ``dtype`` (int64 by default)."""
         prob = dist_info.prob
         noise = self._take_noise(prob.shape[:-1], prob.device)
-        return self.draw(dist_info, noise).to(self.dtype)  # type: ignore[no-any-return]
+        action: Tensor = self.draw(dist_info, noise)
+        return action if self.dtype is torch.long else action.to(self.dtype)
 
     def draw(self, dist_info: Any, noise: Any) -> Any:
         """Return the actions [*lead] that ``sample`` draws from this noise [*lead], int64."""
         cumulative = cumulative_sum(dist_info.prob)
-        x = noise * cumulative[..., -1]
-        return (cumulative <= x[..., None]).sum(-1)
+        x = noise[..., None] * cumulative[..., -1:]
+        if isinstance(x, np.ndarray):
+            return np.add.reduce(cumulative <= x, -1)
+        return torch.searchsorted(cumulative, x, right=True).squeeze(-1)
 
     def mode(self, dist_info: Any) -> Tensor:
         """Return the most likely actions [*lead]."""

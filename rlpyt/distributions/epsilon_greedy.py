@@ -28,7 +28,6 @@ class EpsilonGreedy(DiscreteMixin):
 
     def __init__(self, epsilon: Any = 1, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self._float_dim = np.float32(self.dim)  # float32 times this stays float32
         self._epsilon: Any = None
         self.set_epsilon(epsilon)
 
@@ -77,7 +76,7 @@ class EpsilonGreedy(DiscreteMixin):
         if epsilon is None:
             epsilon = self._epsilon_numpy if xp is np else self._epsilon_tensor.to(q.device)
         explore = noise[..., 0] < epsilon
-        return xp.where(explore, as_int(noise[..., 1] * self._float_dim), q.argmax(-1))
+        return xp.where(explore, as_int(noise[..., 1] * self._dim), q.argmax(-1))
 
     def mode(self, q: Tensor) -> Tensor:
         """Return the actions of highest value, for q as in ``sample``."""

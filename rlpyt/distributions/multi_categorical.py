@@ -51,7 +51,8 @@ class MultiCategorical(Categorical):
         """Draw actions [*lead, P] of ``dtype`` (int64 by default)."""
         prob = dist_info.prob
         noise = self._take_noise(prob.shape[:-1], prob.device)
-        return self.draw(dist_info, noise).to(self.dtype)  # type: ignore[no-any-return]
+        action: Tensor = self.draw(dist_info, noise)
+        return action if self.dtype is torch.long else action.to(self.dtype)
 
     def draw(self, dist_info: Any, noise: Any) -> Any:
         """Return the actions [*lead, P] that ``sample`` draws from this noise [*lead, P], int64."""
@@ -59,9 +60,9 @@ class MultiCategorical(Categorical):
         high = cumulative[..., self._ends]
         low = namespace(high).zeros_like(high)
         low[..., 1:] = high[..., :-1]
+        starts = self._starts if isinstance(high, np.ndarray) else self._starts_on(high.device)
         x = low + noise * (high - low)
         below = cumulative[..., None, :] <= x[..., :, None]  # [*lead, P, sum(dims)]
-        starts = self._starts if isinstance(high, np.ndarray) else self._starts_on(high.device)
         return below.sum(-1) - starts
 
     def mode(self, dist_info: Any) -> Tensor:
