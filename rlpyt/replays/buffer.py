@@ -504,11 +504,11 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
         """Unlink the lock's semaphores; call once all processes that need the lock have it."""
         forget_names(self.rw_lock.parts)
 
-    def give_up(self) -> None:
+    def abort_waiters(self) -> None:
         """Make all processes that wait for the lock raise, since its holder has died."""
-        self.rw_lock.give_up()
+        self.rw_lock.abort_waiters()
 
-    def take_from_the_dead(self) -> bool:
+    def recover_after_crash(self) -> bool:
         """Release the lock after processes that used the replay have died.
 
         No living process may use the replay meanwhile.
@@ -516,7 +516,7 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
         Returns:
             True if a process died while it was writing; the rows are then unreliable.
         """
-        return self.rw_lock.take_from_the_dead()
+        return self.rw_lock.recover_after_crash()
 
     def _reading(self) -> AbstractContextManager[None]:
         """Return a context in which no other process writes."""
@@ -548,7 +548,7 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
 
     def _wait(self, acquire: Callable[[float | None], bool]) -> None:
         while not acquire(1.0):
-            if self.rw_lock.given_up:
+            if self.rw_lock.aborted:
                 raise RlpytError("the replay is locked by a process that has died.")
             if self.while_waiting is not None:
                 self.while_waiting()

@@ -336,7 +336,7 @@ class AsyncRlBase(MinibatchRlBase):
             return None
         ranks_gone = self.optimizers is not None and self.optimizers.gone
         if ranks_gone and self.replay is not None:
-            self.replay.give_up()  # the copier may wait for a lock that one of them held
+            self.replay.abort_waiters()  # the copier may wait for a lock that one of them held
         with self.feed.paused(ranks_gone):
             self.state.owes_evaluation = self.state.owes_evaluation or self.feed.owes_evaluation
             if self.replay is not None and (self.feed.failed or ranks_gone):
@@ -348,7 +348,7 @@ class AsyncRlBase(MinibatchRlBase):
 
         If one died while it wrote, the replay is not saved with a checkpoint.
         """
-        if self.replay.take_from_the_dead():
+        if self.replay.recover_after_crash():
             self.algo.save_replay = False
             logger.log(
                 "A process died while it wrote to the replay: the checkpoint is without it, and a "

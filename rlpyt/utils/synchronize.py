@@ -52,74 +52,74 @@ def remove_semaphores(prefix: str) -> None:
 class RWLock:
     """Many readers at the same time, or one writer; shared by passing it to a process's arguments.
 
-    A waiting writer holds the door, so that readers cannot overtake it for ever. As a context
-    manager the lock is held for reading. It is not re-entrant, and a process that is killed while
-    it holds the lock, or takes or opens it, keeps it: who must survive that gives every call a
-    timeout, and looks after the other processes in between.
+    A waiting writer holds the turnstile, so that readers cannot overtake it forever. As a context
+    manager the lock is held for reading. It is not re-entrant. A process that is killed while it
+    holds, acquires or releases the lock keeps it: to survive that, pass a timeout to every call,
+    and check the other processes in between.
     """
 
     def __init__(self) -> None:
         context = get_context("spawn")  # its primitives can be inherited by fork, too
-        self._door = context.Lock()  # passed by readers, held by the writer
-        self._room = context.Lock()  # held by the writer, or by all readers together
+        self._turnstile = context.Lock()  # passed by readers, held by the writer
+        self._resource = context.Lock()  # held by the writer, or by all readers together
         self._counting = context.Lock()
-        # readers, whether somebody writes, whether those who wait are to give up
+        # number of readers, whether a process writes, whether waiting processes are to stop
         self._noted = SharedBlock(24).array(0, (3,), np.int64)
 
     @property
     def parts(self) -> list[Any]:
-        """The semaphores it is made of."""
-        return [self._door, self._room, self._counting]
+        """Return the semaphores of the lock."""
+        return [self._turnstile, self._resource, self._counting]
 
     def acquire_read(self, timeout: float | None = None) -> bool:
-        """Wait until nobody writes, at most ``timeout`` seconds (None: for ever).
+        """Wait until no process writes, at most ``timeout`` seconds (None: without limit).
 
         Returns:
-            Whether the lock is held now.
+            True if the lock has been acquired.
         """
         left = _time_left(timeout)
-        if not self._door.acquire(timeout=left()):
+        if not self._turnstile.acquire(timeout=left()):
             return False
         try:
             if not self._counting.acquire(timeout=left()):
                 return False
             try:
                 if self._noted[0] == 0:
-                    self._room.acquire()  # at once: no writer is inside while we hold the door
+                    self._resource.acquire()  # at once: no writer has passed the turnstile
                 self._noted[0] += 1
             finally:
                 self._counting.release()
         finally:
-            self._door.release()
+            self._turnstile.release()
         return True
 
     def release_read(self, timeout: float | None = None) -> bool:
         """Stop reading; the last reader lets a writer in.
 
         Returns:
-            Whether that could be done within ``timeout`` seconds (None: there is no limit).
+            True if that was possible within ``timeout`` seconds (None: without limit).
         """
         if not self._counting.acquire(timeout=timeout):
             return False
         try:
             self._noted[0] -= 1
             if self._noted[0] == 0:
-                self._room.release()
+                self._resource.release()
         finally:
             self._counting.release()
         return True
 
     def acquire_write(self, timeout: float | None = None) -> bool:
-        """Wait until nobody reads or writes, at most ``timeout`` seconds (None: for ever).
+        """Wait until no process reads or writes, at most ``timeout`` seconds (None: without limit).
 
         Returns:
-            Whether the lock is held now.
+            True if the lock has been acquired.
         """
         left = _time_left(timeout)
-        if not self._door.acquire(timeout=left()):
+        if not self._turnstile.acquire(timeout=left()):
             return False
-        if not self._room.acquire(timeout=left()):
-            self._door.release()
+        if not self._resource.acquire(timeout=left()):
+            self._turnstile.release()
             return False
         self._noted[1] = 1
         return True
@@ -127,25 +127,25 @@ class RWLock:
     def release_write(self) -> None:
         """Stop writing."""
         self._noted[1] = 0
-        self._room.release()
-        self._door.release()
+        self._resource.release()
+        self._turnstile.release()
 
     @property
-    def given_up(self) -> bool:
-        """Whether who waits for the lock should do so no longer: who holds it has died."""
+    def aborted(self) -> bool:
+        """Return True if processes should stop waiting for the lock, since its holder has died."""
         return bool(self._noted[2])
 
-    def give_up(self) -> None:
-        """Have all who wait for the lock, and look at ``given_up``, do so no longer."""
+    def abort_waiters(self) -> None:
+        """Set ``aborted``, which waiting processes check between timeouts."""
         self._noted[2] = 1
 
-    def take_from_the_dead(self) -> bool:
-        """Open the lock again after processes have died that may have held it.
+    def recover_after_crash(self) -> bool:
+        """Release the lock after processes that may have held it have died.
 
-        Nobody alive may hold it or wait for it.
+        No living process may hold it or wait for it.
 
         Returns:
-            Whether one of them was writing; what the lock protects may then be torn.
+            True if one of them was writing; the protected data may then be inconsistent.
         """
         torn = bool(self._noted[1])
         for part in self.parts:
@@ -180,7 +180,7 @@ class RWLock:
 
 
 def _time_left(timeout: float | None) -> Callable[[], float | None]:
-    """What is left of so many seconds, whenever it is asked for."""
+    """Return a function that returns the seconds left until the timeout."""
     end = None if timeout is None else time.monotonic() + timeout
     return lambda: None if end is None else max(0.0, end - time.monotonic())
 

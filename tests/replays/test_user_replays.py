@@ -8,7 +8,6 @@ import pytest
 import torch
 
 import rlpyt.replays
-
 from rlpyt.errors import RlpytError
 from rlpyt.replays.async_ import AsyncReplayBufferMixin
 from rlpyt.replays.frame import FrameBufferMixin

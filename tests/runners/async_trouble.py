@@ -139,14 +139,14 @@ class DiesWriting(AsyncUniformReplayBuffer):
 
 
 class DiesWaiting(AsyncUniformReplayBuffer):
-    """A replay whose copier is killed at the lock's door, before the sixth batch."""
+    """A replay whose copier is killed while it acquires the lock, before the sixth batch."""
 
     written = 0
 
     def append_samples(self, *args, **kwargs):
         self.written += 1
         if self.written == 6:
-            assert self.rw_lock._door.acquire()
+            assert self.rw_lock._turnstile.acquire()
             os.kill(os.getpid(), signal.SIGKILL)
         return super().append_samples(*args, **kwargs)
 

@@ -191,8 +191,8 @@ class Locked(AsyncUniformReplayBuffer):
                 if self.what == "the counter":
                     assert self.rw_lock._counting.acquire()
                 deadline = time.monotonic() + 10
-                while self.rw_lock._door.acquire(block=False):
-                    self.rw_lock._door.release()
+                while self.rw_lock._turnstile.acquire(block=False):
+                    self.rw_lock._turnstile.release()
                     assert time.monotonic() < deadline
                     time.sleep(0.01)
                 os.kill(os.getpid(), signal.SIGKILL)

@@ -46,7 +46,7 @@ def test_a_waiting_writer_is_not_overtaken_by_new_readers():
     writer = threading.Thread(target=write)
     writer.start()
     deadline = time.monotonic() + 5
-    while lock.acquire_read(timeout=0.01):  # until the writer stands in the door
+    while lock.acquire_read(timeout=0.01):  # until the writer waits at the turnstile
         lock.release_read()
         assert time.monotonic() < deadline
     assert not wrote.is_set()
@@ -111,10 +111,10 @@ def test_a_lock_whose_holder_is_dead_can_be_waited_for_with_a_limit_and_opened(w
         assert not lock.release_read(timeout=0.02)
     else:
         assert not lock.acquire_write(timeout=0.02)
-    lock.give_up()
-    assert lock.given_up
-    assert lock.take_from_the_dead() is (what == "write")
-    assert not lock.given_up
+    lock.abort_waiters()
+    assert lock.aborted
+    assert lock.recover_after_crash() is (what == "write")
+    assert not lock.aborted
     for _ in range(2):
         assert lock.acquire_write(timeout=0.02)
         assert not lock.acquire_read(timeout=0.02)
