@@ -118,7 +118,8 @@ class BaseAgent:
             sample: draws actions from the distribution's parameters.
 
         Returns:
-            actions [B, ...], and a tuple of what is recorded, the fields of ``AgentInfo``.
+            actions [B, ...], and a tuple of what is recorded, the fields of ``AgentInfo``. Only the
+            first may be a record of several arrays.
         """
         raise NotImplementedError(f"{type(self).__name__} must implement step.")
 
@@ -337,14 +338,9 @@ class BaseAgent:
 
         def policy(observation: Any, noise: Any) -> tuple[Any, tuple[Any, ...], Any]:
             action, parts = choose(forward(observation), lambda dist_info: draw(dist_info, noise))
-            leaves: list[Any] = []
-            for part in parts:
-                if isinstance(part, tuple):
-                    leaves += part
-                else:
-                    leaves.append(part)
-            last = leaves.pop()
-            return action, tuple(leaves), last
+            if isinstance(parts[0], tuple):  # a record of parameters
+                parts = (*parts[0], *parts[1:])
+            return action, parts[:-1], parts[-1]
 
         return policy
 

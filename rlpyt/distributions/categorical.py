@@ -37,7 +37,7 @@ class Categorical(DiscreteMixin):
     def draw(self, dist_info: Any, noise: Any) -> Any:
         """Return the actions [*lead] that ``sample`` draws from this noise [*lead], int64."""
         cumulative = cumulative_sum(dist_info.prob)
-        x = noise[..., None] * cumulative[..., -1:]
+        x = (noise * cumulative[..., -1])[..., None]
         if isinstance(x, np.ndarray):
             return np.add.reduce(cumulative <= x, -1)
         return torch.searchsorted(cumulative, x, right=True).squeeze(-1)
