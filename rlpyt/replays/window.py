@@ -1,6 +1,6 @@
 """Windows: what a batch holds around the drawn rows, either single transitions or sequences."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,9 @@ from rlpyt.replays.batch import FinalObservations, Sequences, TimeLimitTransitio
 from rlpyt.replays.rows import RowBatch, example_array
 from rlpyt.replays.targets import one_step
 from rlpyt.utils.buffer import buffer_func, leaves_of, numpify_buffer, torchify_buffer
+
+if TYPE_CHECKING:
+    from rlpyt.replays.buffer import ReplayBuffer
 
 Array = NDArray[Any]
 
@@ -37,11 +40,11 @@ class TransitionWindow:
         planes = (-1, 0, 1) if n == 1 else (-1, 0, n, n - 1)
         self._offsets = np.array(planes)[:, None] * B
 
-    def rows_after(self, replay: Any, T: int | None) -> int:
+    def rows_after(self, replay: "ReplayBuffer", T: int | None) -> int:
         """Return the number of rows after its first that a window needs."""
         return int(replay.off_backward)
 
-    def read(self, replay: Any, T_idxs: Array, B_idxs: Array, T: int | None) -> RowBatch:
+    def read(self, replay: "ReplayBuffer", T_idxs: Array, B_idxs: Array, T: int | None) -> RowBatch:
         """Read the rows that the windows around rows [N] need."""
         idxs = T_idxs * replay.B
         idxs += B_idxs
@@ -52,25 +55,24 @@ class TransitionWindow:
         rows.adjacent = (NOW, AFTER) if self.n == 1 else ()
         return rows
 
-    def extract(self, replay: Any, rows: RowBatch) -> Any:
+    def extract(self, replay: "ReplayBuffer", rows: RowBatch) -> Any:
         """Return the batch [N] of windows in these rows, as torch tensors."""
         n, storage = self.n, replay.storage
         fields, extra = storage.fields, storage.extra_fields
-        before, now = BEFORE, NOW
-        done = rows(fields.done, now)
+        done = rows(fields.done, NOW)
         if n == 1:
-            return_ = rows(fields.reward, now)
-            done_n, discount_n = one_step(done, rows(extra.truncated, now), self._discounts)
+            return_ = rows(fields.reward, NOW)
+            done_n, discount_n = one_step(done, rows(extra.truncated, NOW), self._discounts)
         else:
-            return_ = rows(extra.return_, now)
-            done_n, discount_n = rows(extra.done_n, now), rows(extra.discount_n, now)
-        prev_action, prev_reward = rows(fields.action, before), rows(fields.reward, before)
-        _null(prev_action, prev_reward, rows(fields.done, before), self.nulls)
+            return_ = rows(extra.return_, NOW)
+            done_n, discount_n = rows(extra.done_n, NOW), rows(extra.discount_n, NOW)
+        prev_action, prev_reward = rows(fields.action, BEFORE), rows(fields.reward, BEFORE)
+        _null(prev_action, prev_reward, rows(fields.done, BEFORE), self.nulls)
         (T_idxs, B_idxs, _, _), (next_T_idxs, *_) = rows.planes
         observation = replay.extract_observation(T_idxs, B_idxs)
         next_observation = replay.extract_observation(next_T_idxs, B_idxs)
         inputs = AgentInputs(_tensors(observation), _tensors(prev_action), from_numpy(prev_reward))
-        action, return_ = _tensors(rows(fields.action, now)), from_numpy(return_)
+        action, return_ = _tensors(rows(fields.action, NOW)), from_numpy(return_)
         if n == 1:  # the last step of the window is the step itself
             last_action, last_reward = action, return_
         else:
@@ -78,15 +80,34 @@ class TransitionWindow:
             last_reward = from_numpy(rows(fields.reward, LAST))
         target = AgentInputs(_tensors(next_observation), last_action, last_reward)
         if len(storage.finals):
-            _cross_truncations(replay, target, rows)
+            self._cross_truncations(replay, target, rows)
         values = [inputs, action, return_, from_numpy(done), from_numpy(done_n), target]
         if replay.time_limits:
-            timeout = rows(fields.timeout, now)
-            timeout_n = timeout & done if n == 1 else rows(extra.timeout_n, now)
+            timeout = rows(fields.timeout, NOW)
+            timeout_n = timeout & done if n == 1 else rows(extra.timeout_n, NOW)
             values += [from_numpy(timeout), from_numpy(timeout_n)]
         batch = (TimeLimitTransitions if replay.time_limits else Transitions)(*values)
         batch.discount_n, batch.ticket = from_numpy(discount_n), None
         return batch
+
+    def _cross_truncations(self, replay: "ReplayBuffer", target: Any, rows: RowBatch) -> None:
+        """Replace the target inputs of truncated windows by what the agent saw last."""
+        extra, idxs = replay.storage.extra_fields, rows.idxs[NOW]
+        cut_after = rows(extra.truncated if self.n == 1 else extra.cut_after, NOW)
+        if not np.count_nonzero(cut_after):
+            return
+        crossing = cut_after.nonzero()[0]
+        ends = idxs[crossing] + (cut_after[crossing].astype(np.int64) - 1) * replay.B
+        finals = numpify_buffer(replay.extract_final_observation(*replay.T_B_idxs(ends)))
+        target = numpify_buffer(target)  # over the same memory
+        for leaf, final in zip(leaves_of(target.observation), leaves_of(finals)):
+            leaf[crossing] = final
+        if self.n > 1:  # with one step, these are the step's own
+            fields = replay.storage.fields
+            steps = replay.storage.rows.read(ends[None])
+            own = leaves_of((steps(fields.action, 0), steps(fields.reward, 0)))
+            for leaf, last in zip(leaves_of((target.prev_action, target.prev_reward)), own):
+                leaf[crossing] = last
 
 
 class SequenceWindow:
@@ -101,22 +122,25 @@ class SequenceWindow:
         self.n, self.B, self.nulls = n, B, nulls
         self._discounts = np.array([discount, 0], np.float32)  # not done, done
 
-    def rows_after(self, replay: Any, T: int | None) -> int:
+    def rows_after(self, replay: "ReplayBuffer", T: int | None) -> int:
         """Return the number of rows after its first that a window of ``T`` steps needs."""
+        return int(replay.off_backward) + self._length(replay, T) - 1
+
+    def _length(self, replay: "ReplayBuffer", T: int | None) -> int:
         T = replay.batch_T if T is None else T
         if T is None:
             raise ValueError("batch_T must be given to sample_batch or at construction, got None.")
-        return int(replay.off_backward) + T - 1
+        return T
 
-    def read(self, replay: Any, T_idxs: Array, B_idxs: Array, T: int | None) -> RowBatch:
+    def read(self, replay: "ReplayBuffer", T_idxs: Array, B_idxs: Array, T: int | None) -> RowBatch:
         """Read the rows of sequences that start at rows [N], and the row before."""
-        length = (replay.batch_T if T is None else T) + self.n
+        length = self._length(replay, T) + self.n
         offsets = np.arange(-1, length)[:, None]
         rows: RowBatch = replay.storage.rows.read(T_idxs * self.B + B_idxs + offsets * self.B)
         rows.planes = ((T_idxs, B_idxs, length, slice(1, None)),)
         return rows
 
-    def extract(self, replay: Any, rows: RowBatch) -> Any:
+    def extract(self, replay: "ReplayBuffer", rows: RowBatch) -> Any:
         """Return the batch [T, N] of sequences in these rows, as torch tensors."""
         ((T_idxs, B_idxs, length, whole),) = rows.planes
         n, storage, T = self.n, replay.storage, length - self.n
@@ -142,43 +166,26 @@ class SequenceWindow:
             init_rnn_state=_tensors(replay.rnn_states.at(T_idxs, B_idxs)),
         )
         batch.discount_n, batch.all_done = _tensors(discount_n), _tensors(all_done)
-        batch.final = _final_observations(replay, rows, truncated) if len(storage.finals) else None
+        batch.final = (
+            self._final_observations(replay, rows, truncated) if len(storage.finals) else None
+        )
         ring = replay.ring
         void = ring.void.reshape(-1).take(rows.idxs[whole], mode="wrap") if ring.has_void else None
         batch.void = None if void is None else _tensors(void)
         batch.ticket = None
         return batch
 
-
-def _final_observations(replay: Any, rows: RowBatch, truncated: Array) -> Any:
-    """Return ``FinalObservations`` of episodes truncated in [T + n - 1, N], or None."""
-    T_idxs, B_idxs = np.nonzero(truncated[:-1])
-    if not len(T_idxs):
-        return None
-    where = replay.T_B_idxs(rows.idxs[1:][T_idxs, B_idxs])
-    return _tensors(
-        FinalObservations(T_idxs, B_idxs, numpify_buffer(replay.extract_final_observation(*where)))
-    )
-
-
-def _cross_truncations(replay: Any, target: Any, rows: RowBatch) -> None:
-    """Replace the target inputs of windows that end with a truncation by what was seen there."""
-    extra, idxs = replay.storage.extra_fields, rows.idxs[NOW]
-    cut_after = rows(extra.truncated if replay.n_step_return == 1 else extra.cut_after, NOW)
-    if not np.count_nonzero(cut_after):
-        return
-    crossing = cut_after.nonzero()[0]
-    ends = idxs[crossing] + (cut_after[crossing].astype(np.int64) - 1) * replay.B
-    finals = numpify_buffer(replay.extract_final_observation(*replay.T_B_idxs(ends)))
-    target = numpify_buffer(target)  # over the same memory
-    for leaf, final in zip(leaves_of(target.observation), leaves_of(finals)):
-        leaf[crossing] = final
-    if replay.n_step_return > 1:  # with one step, these are the step's own
-        fields = replay.storage.fields
-        steps = replay.storage.rows.read(ends[None])
-        own = leaves_of((steps(fields.action, 0), steps(fields.reward, 0)))
-        for leaf, last in zip(leaves_of((target.prev_action, target.prev_reward)), own):
-            leaf[crossing] = last
+    def _final_observations(self, replay: "ReplayBuffer", rows: RowBatch, truncated: Array) -> Any:
+        """Return ``FinalObservations`` of episodes truncated in [T + n - 1, N], or None."""
+        T_idxs, B_idxs = np.nonzero(truncated[:-1])
+        if not len(T_idxs):
+            return None
+        where = replay.T_B_idxs(rows.idxs[1:][T_idxs, B_idxs])
+        return _tensors(
+            FinalObservations(
+                T_idxs, B_idxs, numpify_buffer(replay.extract_final_observation(*where))
+            )
+        )
 
 
 def _null(action: Any, reward: Array, begins: Array, nulls: list[Array]) -> None:
