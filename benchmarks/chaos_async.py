@@ -207,7 +207,7 @@ class Strike(Hook):
         self.began = time.monotonic()
         victim = self.trial.victim
         if self.trial.whom == "copier":
-            (target,) = runner._copier.processes
+            (target,) = runner._replay_writer.processes
         elif self.trial.whom == "rank":
             (target,) = runner.optimizers._pool.processes
         else:

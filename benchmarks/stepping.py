@@ -124,13 +124,13 @@ def block(source: str, env: str, n_envs: int) -> Workload:
 
     from rlpyt.envs.vector.base import adapt
     from rlpyt.samplers.actions import StepRecord
-    from rlpyt.samplers.blocks import make_block
-    from rlpyt.samplers.place import fresh_progress
+    from rlpyt.samplers.env_batch import make_env_batch
+    from rlpyt.samplers.status import fresh_progress
     from rlpyt.utils.buffer import buffer_from_example, buffer_func
 
     envs = adapt(_native(source, env, n_envs))
     try:
-        rows = make_block([envs], fresh_progress())
+        rows = make_env_batch([envs], fresh_progress())
         first = envs.reset()
         example = envs.step(_actions(envs.action_space, n_envs)[0])
         step = StepRecord(

@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from rlpyt.samplers.blocks import clipped, is_batch, null_rows
 from rlpyt.samplers.collections import TrajInfo
 from rlpyt.samplers.collectors import Collector
-from rlpyt.samplers.place import ACTING, DOING, STEP
+from rlpyt.samplers.env_batch import clipped, is_batch, null_rows
+from rlpyt.samplers.status import ACTING, DOING, STEP
 from rlpyt.samplers.traj_stats import BatchTrajStats
 from rlpyt.utils.buffer import leaves_of
 
@@ -52,9 +52,9 @@ class PopulationCollector(Collector):
         self, agent_inputs: Any, traj_infos: list[Any], itr: int
     ) -> tuple[Any, list[Any], list[Any]]:
         """Run an episode of at most T steps in every environment."""
-        step, block, actions = self.step, self.block, self.actions
-        progress, clip, watch = self.surroundings.progress, self._clip, self._watch
-        length = np.full(block.B, self.batch_T)
+        step, env_batch, actions = self.step, self.env_batch, self.actions
+        progress, clip, watch = self.context.progress, self._clip, self._watch
+        length = np.full(env_batch.B, self.batch_T)
         self._begin_episodes()
         actions.begin(self.batch_T)
         for batch, record in self._write_first:
@@ -67,30 +67,30 @@ class PopulationCollector(Collector):
             for batch, record in self._write_agent:
                 batch[t] = record
             action = step.action if clip is None else clipped(step.action, *clip)
-            ended = block.advance(step, action, watch)
+            ended = env_batch.advance(step, action, watch)
             for batch, record in self._write_env:
                 batch[t] = record
             if ended:
                 length[ended] = t + 1
-                block.rest(ended)
-                if len(block.resting) == block.B:
+                env_batch.rest(ended)
+                if len(env_batch.resting) == env_batch.B:
                     break
         progress[STEP], progress[DOING] = -1, ACTING
         self._blank_after(length)
         return agent_inputs, self.traj_infos, self._finished(length)
 
     def _begin_episodes(self) -> None:
-        step, block = self.step, self.block
-        block.wake()
-        block.forget_infos()
+        step, env_batch = self.step, self.env_batch
+        env_batch.wake()
+        env_batch.forget_infos()
         self._seed_envs()
-        block.reset(step.observation, range(block.B))
-        null_rows(step.action, step.reward, self._null_action, range(block.B))
+        env_batch.reset(step.observation, range(env_batch.B))
+        null_rows(step.action, step.reward, self._null_action, range(env_batch.B))
         step.done[:] = False
 
     def _seed_envs(self) -> None:
         seeds, first = self.agent.settings["seeds"][self.env_ranks].tolist(), 0
-        for env in self.block.envs:
+        for env in self.env_batch.envs:
             n = env.n if is_batch(env) else 1
             own = seeds[first : first + n]
             if min(own) >= 0 and hasattr(env, "seed"):
@@ -109,7 +109,7 @@ class PopulationCollector(Collector):
 
     def _finished(self, length: Any) -> list[Any]:
         """The trajectories of all environments; new ones are begun."""
-        infos, B = self.traj_infos, self.block.B
+        infos, B = self.traj_infos, self.env_batch.B
         self.traj_infos = [self.TrajInfoCls() for _ in range(B)]
         if self._watch is not None:
             return [info.terminate(self.step.observation[b]) for b, info in enumerate(infos)]

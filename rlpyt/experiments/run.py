@@ -17,7 +17,7 @@ from rlpyt.experiments.curriculum import with_tasks
 from rlpyt.experiments.hardware import with_ranks_of_torchrun
 from rlpyt.experiments.options import CONFIG, RunOptions, read_options
 from rlpyt.runners.hooks import Hook
-from rlpyt.samplers.blocks import bounds_of
+from rlpyt.samplers.env_batch import bounds_of
 from rlpyt.utils import torchrun
 from rlpyt.utils.buffer import buffer_func, numpify_buffer
 from rlpyt.utils.checkpoint import load_checkpoint

@@ -7,9 +7,7 @@ from typing import Any
 
 from rlpyt.algos.base import RlAlgorithm
 from rlpyt.errors import WorkerError
-from rlpyt.runners.copier import CopierPool
-from rlpyt.runners.due import Due, joined
-from rlpyt.runners.feed import Batch, Feed
+from rlpyt.runners.batch_pipeline import Batch, BatchPipeline
 from rlpyt.runners.hooks import EvalHook, Hook, ProgressBar
 from rlpyt.runners.optimizers import Optimizers
 from rlpyt.runners.replaced import (  # noqa: F401  (rlpyt had them here)
@@ -19,7 +17,9 @@ from rlpyt.runners.replaced import (  # noqa: F401  (rlpyt had them here)
     run_async_sampler,
     run_async_sampler_eval,
 )
+from rlpyt.runners.replay_writer import ReplayWriterPool
 from rlpyt.runners.runner import MinibatchRlBase
+from rlpyt.runners.update_schedule import UpdateSchedule, joined
 from rlpyt.samplers.async_.base import AsyncSamplerMixin
 from rlpyt.samplers.layout import Hardware, split_affinity
 from rlpyt.utils.checks import check_range, whole_number
@@ -97,8 +97,8 @@ class AsyncRlBase(MinibatchRlBase):
         check_range("rank_timeout_s", rank_timeout_s, 0, open_low=True)
         self.rank_timeout_s = rank_timeout_s
         self.max_lead = None if max_lead is None else whole_number("max_lead", max_lead, 0)
-        self.feed: Feed | None = None
-        self._copier: CopierPool | None = None
+        self.pipeline: BatchPipeline | None = None
+        self._replay_writer: ReplayWriterPool | None = None
         self.optimizers: Optimizers | None = None
         self.opt_itr = 0  # calls of ``optimize_agent``
         self._behind = 0  # batches to be taken in before the next one
@@ -111,7 +111,7 @@ class AsyncRlBase(MinibatchRlBase):
         """Start sampler and copier; get ready to optimize. Returns the number of iterations."""
         affinity = split_affinity(self.affinity)
         hardware = [Hardware.of(own) for own in affinity["optimizer"]]
-        self._hosts_hardware = self.sampler.hosts_hardware(affinity["sampler"])
+        self._sampler_hardware = self.sampler.sampler_hardware(affinity["sampler"])
         self.settle(hardware[0])  # from here on this process may use only its own cores
         self.world_size = len(hardware)
         self.optimizers = Optimizers(self.algo, self.agent, hardware)
@@ -136,11 +136,11 @@ class AsyncRlBase(MinibatchRlBase):
         self.agent.to_device(hardware[0].cuda_idx)
         self.optim_startup()
         self.initialize_logging()
-        self.feed = self.build_ctrl(self.world_size)
+        self.pipeline = self.build_ctrl(self.world_size)
         if self.resume_from is not None:
             self.resume()
         self._send_parameters()
-        self.feed.start()
+        self.pipeline.start()
         return n_itr
 
     def launch_workers(self, n_itr: int, double_buffer: Any, replay_buffer: Any) -> None:
@@ -156,15 +156,15 @@ class AsyncRlBase(MinibatchRlBase):
         self.launch_optimizer_workers(n_itr)
 
     def launch_sampler(self, n_itr: int) -> None:
-        """Start the sampler's processes; they collect when ``Feed`` tells them to."""
-        self.sampler.initialize(self._hosts_hardware)
+        """Start the sampler's processes; they collect when ``BatchPipeline`` tells them to."""
+        self.sampler.initialize(self._sampler_hardware)
         self.agent.mailbox.while_waiting = self._look_after_others
 
     def launch_memcpy(self, sample_buffers: Any, replay_buffer: Any) -> None:
         """Start the process that copies batches to the replay, if there is one."""
         if replay_buffer is None:
             return
-        self._copier = CopierPool(
+        self._replay_writer = ReplayWriterPool(
             self.algo,
             sample_buffers,
             self.sampler.env_timeout,
@@ -200,28 +200,30 @@ class AsyncRlBase(MinibatchRlBase):
             self.optimizers.connect(self.agent)
         self.algo.optim_initialize(self.rank)
         self.min_itr_learn = self.algo.min_itr_learn
-        self.due = Due(self.algo, self.itr_batch_size) if self.replay is not None else None
+        self.update_schedule = (
+            UpdateSchedule(self.algo, self.itr_batch_size) if self.replay is not None else None
+        )
 
-    def build_ctrl(self, world_size: int) -> Feed:
+    def build_ctrl(self, world_size: int) -> BatchPipeline:
         """What controls sampler and copier; ranks of the optimizer follow this one."""
-        store = None if self._copier is None else self._store
+        store = None if self._replay_writer is None else self._store
         observes = hasattr(self.agent, "update_obs_rms")
         hold = observes and getattr(self.agent, "keeps_statistics", True)  # it sees every batch
-        return Feed(self.sampler, 0, self.n_itr, store, hold, self.max_lead)
+        return BatchPipeline(self.sampler, 0, self.n_itr, store, hold, self.max_lead)
 
     def _store(self, batch: Batch) -> None:
-        assert self._copier is not None
+        assert self._replay_writer is not None
         priority = getattr(self.algo, "new_priority", 1.0)
-        (batch.n_void,) = self._copier.call("store", batch.slot, batch.itr, priority)
+        (batch.n_void,) = self._replay_writer.call("store", batch.slot, batch.itr, priority)
 
     def _look_after_others(self) -> None:
-        for others in (self.feed, self.optimizers):
+        for others in (self.pipeline, self.optimizers):
             if others is not None:
                 others.check()
 
     def _raise_if_stopped(self) -> None:
-        if self.feed is not None:
-            self.feed.raise_if_stopped()
+        if self.pipeline is not None:
+            self.pipeline.raise_if_stopped()
 
     def _send_parameters(self) -> None:
         self.agent.mailbox.updates = self.algo.update_counter
@@ -231,11 +233,11 @@ class AsyncRlBase(MinibatchRlBase):
 
     def run_iteration(self, itr: int) -> None:
         """Take in a batch and make the updates that are due."""
-        assert self.feed is not None
-        self.feed.allow(itr)
-        batch = self.feed.next()
+        assert self.pipeline is not None
+        self.pipeline.allow(itr)
+        batch = self.pipeline.next()
         self.agent.train_mode(itr)
-        learn = self._learn if self.due is None else self._learn_from_replay
+        learn = self._learn if self.update_schedule is None else self._learn_from_replay
         opt_infos: list[Any] = []
         self.updating, failure = True, None
         try:
@@ -251,36 +253,40 @@ class AsyncRlBase(MinibatchRlBase):
 
     def _learn(self, batch: Batch) -> Iterator[Any]:
         """Once, from the batch itself."""
-        assert self.feed is not None
+        assert self.pipeline is not None
         self._note_lag(batch)
         samples = self.sampler.slots_pyt[batch.slot]
         yield self.algo.optimize_agent(batch.itr, samples, batch.itr)
-        self.feed.release(batch)
+        self.pipeline.release(batch)
         self.opt_itr += 1
         self._send_parameters()
 
     def _learn_from_replay(self, batch: Batch) -> Iterator[Any]:
         """As often as is due; if the sampler never waits, once for all that has come."""
-        assert self.feed is not None and self.due is not None and self.optimizers is not None
+        assert (
+            self.pipeline is not None
+            and self.update_schedule is not None
+            and self.optimizers is not None
+        )
         self.algo.batches_in_replay += 1
-        self.due.leave_out(batch.itr, batch.n_void)
+        self.update_schedule.leave_out(batch.itr, batch.n_void)
         self._note_lag(batch)
         if batch.slot is not None:
             observe = partial(self.algo.update_obs_rms, self.sampler.slots_pyt[batch.slot])
             self.optimizers.together(observe, "observe")
             self._send_parameters()
-        self.feed.release(batch)
+        self.pipeline.release(batch)
         last = batch.itr + 1 == self.n_itr
         if self._behind and not last:  # another has come, too
             self._behind -= 1
             return
-        while self.opt_itr < self.due.after(batch.itr + 1):
+        while self.opt_itr < self.update_schedule.after(batch.itr + 1):
             optimize = partial(self.algo.optimize_agent, self.opt_itr, sampler_itr=batch.itr)
             yield self.optimizers.together(optimize, "optimize", self.opt_itr, batch.itr)
             self.opt_itr += 1
             self._send_parameters()
             if self.max_lead is None:
-                self._behind = max(0, (n_ready := self.feed.n_ready) - 1)
+                self._behind = max(0, (n_ready := self.pipeline.n_ready) - 1)
                 if n_ready or last:
                     break
 
@@ -290,13 +296,13 @@ class AsyncRlBase(MinibatchRlBase):
     def shutdown(self) -> None:
         """End the threads, then release processes and environments."""
         try:
-            if self.feed is not None:
-                self.feed.stop()
+            if self.pipeline is not None:
+                self.pipeline.stop()
         finally:  # also if a second signal comes
             super().shutdown()
-            if self._copier is not None:
-                self._copier.shutdown()
-                self._copier = None
+            if self._replay_writer is not None:
+                self._replay_writer.shutdown()
+                self._replay_writer = None
             if self.optimizers is not None:
                 self.agent.end_data_parallel()
                 self.optimizers.shutdown()
@@ -332,14 +338,14 @@ class AsyncRlBase(MinibatchRlBase):
 
         If a process died while it wrote to the replay, this is without it.
         """
-        if self.feed is None:
+        if self.pipeline is None:
             return None
         ranks_gone = self.optimizers is not None and self.optimizers.gone
         if ranks_gone and self.replay is not None:
             self.replay.abort_waiters()  # the copier may wait for a lock that one of them held
-        with self.feed.paused(ranks_gone):
-            self.state.owes_evaluation = self.state.owes_evaluation or self.feed.owes_evaluation
-            if self.replay is not None and (self.feed.failed or ranks_gone):
+        with self.pipeline.paused(ranks_gone):
+            self.state.owes_evaluation = self.state.owes_evaluation or self.pipeline.owes_evaluation
+            if self.replay is not None and (self.pipeline.failed or ranks_gone):
                 self._recover_replay()
             return super().save_checkpoint(itr)
 
@@ -357,25 +363,29 @@ class AsyncRlBase(MinibatchRlBase):
 
     def counters(self) -> dict[str, Any]:
         """Statistics in progress, and what is on its way between sampler and optimizer."""
-        assert self.feed is not None
-        own = {"opt_itr": self.opt_itr, "lags": list(self._lags), "feed": self.feed.state_dict()}
-        if self.due is not None:
-            own["void"] = self.due.void
+        assert self.pipeline is not None
+        own = {
+            "opt_itr": self.opt_itr,
+            "lags": list(self._lags),
+            "feed": self.pipeline.state_dict(),
+        }
+        if self.update_schedule is not None:
+            own["void"] = self.update_schedule.void
         if self.optimizers is not None:
             own["streams"] = self.optimizers.streams()
         return {**super().counters(), "async": own}
 
     def load_counters(self, saved: dict[str, Any]) -> None:
         """Go on counting from a checkpoint."""
-        assert self.feed is not None
+        assert self.pipeline is not None
         super().load_counters(saved)
         own = saved["async"]
         self.opt_itr, self._lags = own["opt_itr"], list(own["lags"])
-        self.feed.load_state_dict(own["feed"])
-        if self.due is not None:
-            self.due.void = own.get("void", 0)
+        self.pipeline.load_state_dict(own["feed"])
+        if self.update_schedule is not None:
+            self.update_schedule.void = own.get("void", 0)
             if not self.algo.batches_in_replay:
-                self.due.restart(own["feed"]["next_itr"], self.opt_itr)
+                self.update_schedule.restart(own["feed"]["next_itr"], self.opt_itr)
         if self.optimizers is not None:
             self.optimizers.load(self.agent, self.algo, own.get("streams", []))
 
@@ -425,23 +435,25 @@ class AsyncRlBase(MinibatchRlBase):
             itr: the sampler's last iteration, -1 before the first.
             evaluation: its trajectories, and the seconds that training waited for it.
         """
-        assert self.feed is not None
+        assert self.pipeline is not None
         self._evaluation = evaluation
-        self.log_diagnostics(self.opt_itr, itr, self.feed.learner_waited_s - self._waited_at_row[0])
+        self.log_diagnostics(
+            self.opt_itr, itr, self.pipeline.learner_waited_s - self._waited_at_row[0]
+        )
         self._tell("on_log", dict(self._last_row))
 
     def log_iteration(self, itr: int) -> None:
         """Record how far optimizer and sampler are, and which of them waits for the other."""
-        assert self.feed is not None
+        assert self.pipeline is not None
         elapsed = max(time.monotonic() - self.state.last_time, 1e-9)
-        sampler_waited = self.feed.sampler_waited_s - self._waited_at_row[1]
-        self._waited_at_row = self.feed.learner_waited_s, self.feed.sampler_waited_s
+        sampler_waited = self.pipeline.sampler_waited_s - self._waited_at_row[1]
+        self._waited_at_row = self.pipeline.learner_waited_s, self.pipeline.sampler_waited_s
         logger.record_tabular("Iteration", self.opt_itr)
         logger.record_tabular("SamplerIteration", max(itr, 0))
         logger.record_tabular("OptThrottle", min(1.0, self._throttle_time / elapsed))
         logger.record_tabular("SamplerThrottle", min(1.0, sampler_waited / elapsed))
-        if self.due is not None:
-            self.due.warn_if_starved(itr + 1, self.opt_itr)
+        if self.update_schedule is not None:
+            self.update_schedule.warn_if_starved(itr + 1, self.opt_itr)
 
     def _log_infos(self, traj_infos: Any = None) -> None:
         logger.record_tabular_misc_stat("PolicyLag", self._lags)
@@ -482,12 +494,12 @@ class AsyncRlEval(AsyncRlBase):
         Args:
             wait: for the one that was requested.
         """
-        assert self.feed is not None
+        assert self.pipeline is not None
         started = time.monotonic()
-        traj_infos = self.feed.take_evaluation(wait)
+        traj_infos = self.pipeline.take_evaluation(wait)
         waited = time.monotonic() - started
         self.state.owes_evaluation = self._signals.has_come() and (
-            traj_infos is not None or self.feed.evaluating
+            traj_infos is not None or self.pipeline.evaluating
         )
         if traj_infos is None or self.state.owes_evaluation:
             return
@@ -508,7 +520,7 @@ class AsyncEvalHook(EvalHook):
         runner.begun = True
         runner.write_evaluation(wait=True)
         if itr >= runner.min_itr_learn - 1 or itr <= 0:
-            runner.feed.request_evaluation(itr)
+            runner.pipeline.request_evaluation(itr)
             runner.write_evaluation(wait=itr < 0 or itr + 1 == runner.n_itr or runner.max_lead == 0)
         else:
             runner.write_row(itr, ([], 0.0))

@@ -15,11 +15,11 @@ from rlpyt.errors import RlpytError
 from rlpyt.models.utils import bare
 from rlpyt.runners.distributed import Ranks, common_backend, join_store, serve_store
 from rlpyt.runners.run_state import random_state, set_random_state
-from rlpyt.samplers import place
+from rlpyt.samplers import status
 from rlpyt.samplers.layout import Hardware
-from rlpyt.samplers.place import progress_of
 from rlpyt.samplers.pool import Limits, Pool
-from rlpyt.samplers.workers import obey
+from rlpyt.samplers.status import allocate_progress
+from rlpyt.samplers.workers import command_loop
 from rlpyt.utils import serialize
 from rlpyt.utils.buffer import buffer_from_example, torchify_buffer
 from rlpyt.utils.processes import start_context, starter_lasts
@@ -42,7 +42,7 @@ class OptimizerSpec:
     seed: int  # of the run
     port: int  # of the store
     backend: str
-    progress: Any  # numbers of ``samplers.place``, int64, shared with the parent
+    progress: Any  # numbers of ``samplers.status``, int64, shared with the parent
     stacks: StackFile
     hardware: Hardware
     starter_lasts: bool
@@ -60,7 +60,7 @@ class OptimizerSpec:
 
 def optimizer_main(spec: OptimizerSpec, pipe: Connection) -> None:
     """Optimize when told to."""
-    obey(spec, pipe, Optimizer)
+    command_loop(spec, pipe, Optimizer)
 
 
 class Optimizer:
@@ -83,7 +83,7 @@ class Optimizer:
         self.agent.to_device(self.spec.hardware.cuda_idx)
 
     def _note(self, doing: int, itr: int = -1) -> None:
-        self.spec.progress[[place.ITR, place.DOING]] = itr, doing
+        self.spec.progress[[status.ITR, status.DOING]] = itr, doing
 
     def connect(self) -> None:
         """Join the others; all begin with the parameters of rank 0."""
@@ -95,14 +95,14 @@ class Optimizer:
         self.algo.rank = spec.rank
         self.algo.async_initialize(agent=self.agent, **self._arguments, **replay)
         self.algo.optim_initialize(spec.rank)
-        self._note(place.IDLE)
+        self._note(status.IDLE)
 
     def optimize(self, itr: int, sampler_itr: int) -> None:
         """What rank 0 does at the same time."""
-        self._note(place.COLLECTING, itr)
+        self._note(status.COLLECTING, itr)
         self.agent.train_mode(itr)
         self.algo.optimize_agent(itr, sampler_itr=sampler_itr)
-        self._note(place.IDLE, itr)
+        self._note(status.IDLE, itr)
 
     def observe(self) -> None:
         """Take part in learning observation statistics, with no observations of its own."""
@@ -130,9 +130,9 @@ class Optimizer:
             name: x.numpy(force=True) for name, x in bare(self.agent.model).state_dict().items()
         }
 
-    def where(self) -> place.Place:
+    def where(self) -> status.WorkerStatus:
         """What the process is occupied with."""
-        return place_of_optimizer(self.spec)
+        return optimizer_status(self.spec)
 
     def close(self) -> None:
         """Leave the others."""
@@ -140,27 +140,27 @@ class Optimizer:
         self.ranks.leave()
 
 
-class OptimizerPlace(place.Place):
+class OptimizerStatus(status.WorkerStatus):
     """What a rank is occupied with; ``itr`` counts calls of ``optimize_agent``."""
 
     def __str__(self) -> str:
-        if self.doing == place.BUILDING:
+        if self.doing == status.BUILDING:
             return "while joining the other ranks"
-        return f"{'in' if self.doing == place.COLLECTING else 'after'} optimize_agent({self.itr})"
+        return f"{'in' if self.doing == status.COLLECTING else 'after'} optimize_agent({self.itr})"
 
 
-def place_of_optimizer(spec: OptimizerSpec) -> place.Place:
+def optimizer_status(spec: OptimizerSpec) -> status.WorkerStatus:
     """What a rank is, or was, occupied with."""
-    doing, itr = int(spec.progress[place.DOING]), int(spec.progress[place.ITR])
-    return OptimizerPlace(doing, -1, False, itr, -1, "", None)
+    doing, itr = int(spec.progress[status.DOING]), int(spec.progress[status.ITR])
+    return OptimizerStatus(doing, -1, False, itr, -1, "", None)
 
 
 class RankLimits(Limits):
     """How long a rank may take, under the runner's names."""
 
     def of(self, doing: int) -> tuple[str, float]:
-        """(name of the setting, seconds) for an activity of ``samplers.place``."""
-        if doing == place.BUILDING:
+        """(name of the setting, seconds) for an activity of ``samplers.status``."""
+        if doing == status.BUILDING:
             return "time to join", self.start_s
         return "rank_timeout_s", self.step_s
 
@@ -177,8 +177,8 @@ class OptimizerPool(Pool):
         world_size = len(self._specs) + self.others
         return f"{self.who} {number} of {world_size} (pid {pid} on {socket.gethostname()})"
 
-    def _place_of(self, rank: int, action: Any = None) -> place.Place:
-        return place_of_optimizer(self._specs[rank])
+    def _status_of(self, rank: int, action: Any = None) -> status.WorkerStatus:
+        return optimizer_status(self._specs[rank])
 
 
 class Optimizers:
@@ -232,7 +232,7 @@ class Optimizers:
                 seed=seed,
                 port=store.port,
                 backend=backend,
-                progress=progress_of(1)[0],
+                progress=allocate_progress(1)[0],
                 stacks=StackFile(),
                 hardware=own,
                 starter_lasts=starter_lasts(context),

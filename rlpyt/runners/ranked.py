@@ -110,7 +110,7 @@ class Ranked(MinibatchRlBase):
             self.ranks.store,
             self.rank_timeout_s,
             self.start_timeout_s,
-            partial(progress_of, self),
+            partial(allocate_progress, self),
             **self.how_to_watch(),
         )
 
@@ -263,7 +263,7 @@ class _Alone:
             self.watch.alone = self.before
 
 
-def progress_of(runner: Any) -> tuple[int, ...]:
+def allocate_progress(runner: Any) -> tuple[int, ...]:
     """Numbers that change as a run goes on; the first is the iteration."""
     return runner.itr, runner.trained_itr, getattr(runner.algo, "update_counter", 0)
 

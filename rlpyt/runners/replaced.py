@@ -9,8 +9,7 @@ def run_async_sampler(
     """rlpyt's loop of the sampler's process.
 
     Raises:
-        NotImplementedError: always; ``samplers.host.Host`` samples, ``runners.feed.Feed`` tells it
-            when.
+        NotImplementedError: always; ``samplers.sampler_process`` does it.
     """
     raise NotImplementedError(
         "run_async_sampler is not used any more: give an asynchronous sampler to AsyncRl. In a "
@@ -37,10 +36,10 @@ def memory_copier(
     """rlpyt's loop of the process that copies batches into the replay.
 
     Raises:
-        NotImplementedError: always; ``runners.copier.Copier`` does it.
+        NotImplementedError: always; ``runners.replay_writer.ReplayWriter`` does it.
     """
     raise NotImplementedError(
-        "memory_copier is not used any more: rlpyt.runners.copier.CopierPool starts a process that "
+        "memory_copier is not used any more: rlpyt.runners.replay_writer starts a process that "
         "stores batches by the algorithm's samples_to_buffer."
     )
 

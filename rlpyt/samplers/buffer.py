@@ -9,7 +9,6 @@ import torch
 from rlpyt.agents.base import AgentInputs, BaseAgent
 from rlpyt.envs.base import EnvSpaces, EnvStep
 from rlpyt.errors import NonFiniteError
-from rlpyt.samplers.blocks import is_batch
 from rlpyt.samplers.collections import (
     AgentSamples,
     AgentSamplesTlv,
@@ -17,6 +16,7 @@ from rlpyt.samplers.collections import (
     EnvSamplesFinal,
     Samples,
 )
+from rlpyt.samplers.env_batch import is_batch
 from rlpyt.samplers.step_checks import (
     FINITE_REMEDY,
     all_finite,

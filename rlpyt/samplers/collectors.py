@@ -13,20 +13,20 @@ import numpy as np
 from rlpyt.agents.base import AgentInputs
 from rlpyt.errors import NonFiniteError
 from rlpyt.samplers.actions import ActionNoise, LocalActions, ServedActions, StepRecord
-from rlpyt.samplers.blocks import (
-    Block,
+from rlpyt.samplers.collections import TrajInfo
+from rlpyt.samplers.context import CollectorContext
+from rlpyt.samplers.env_batch import (
+    EnvBatch,
     bounds_of,
     clipped,
     copy_rows,
     like_row,
-    make_block,
+    make_env_batch,
     null_rows,
 )
-from rlpyt.samplers.collections import TrajInfo
 from rlpyt.samplers.evaluation import BaseEvalCollector  # noqa: F401  (rlpyt had it here)
-from rlpyt.samplers.place import ACTING, DOING, ROW, STEP
+from rlpyt.samplers.status import ACTING, DOING, ROW, STEP
 from rlpyt.samplers.step_checks import FINITE_REMEDY, all_finite, float_leaves
-from rlpyt.samplers.surroundings import Surroundings
 from rlpyt.samplers.traj_stats import BatchTrajStats, plain_entries
 from rlpyt.utils.buffer import buffer_func, leaves_of
 from rlpyt.utils.seed import stream
@@ -91,25 +91,25 @@ class BaseCollector:
         self.step_buffer_np = step_buffer_np
         self.global_B = global_B
         self.env_ranks = list(range(len(envs))) if env_ranks is None else list(env_ranks)
-        self.surroundings = Surroundings()
-        self._block: Block | None = None
+        self.context = CollectorContext()
+        self._env_batch: EnvBatch | None = None
 
     def write_into(self, samples_np: Any) -> None:
         """From the next batch on, write into these columns; asynchronous samplers have several."""
         self.samples_np = samples_np
 
     @property
-    def block(self) -> Block:
+    def env_batch(self) -> EnvBatch:
         """The environments as a block; made when first asked for."""
-        if self._block is None:
-            self._block = make_block(self.envs, self.surroundings.progress)
-        return self._block
+        if self._env_batch is None:
+            self._env_batch = make_env_batch(self.envs, self.context.progress)
+        return self._env_batch
 
     def start_envs(self, max_decorrelation_steps: int = 0) -> tuple[Any, list[Any]]:
         """Reset every environment; returns (agent_inputs, traj_infos)."""
         inputs = self._empty_inputs()
-        self.block.reset(inputs.observation, range(self.block.B))
-        return inputs, [self.TrajInfoCls() for _ in range(self.block.B)]
+        self.env_batch.reset(inputs.observation, range(self.env_batch.B))
+        return inputs, [self.TrajInfoCls() for _ in range(self.env_batch.B)]
 
     def start_agent(self) -> None:
         """Prepare the agent for acting in this process."""
@@ -129,15 +129,15 @@ class BaseCollector:
 
     def _empty_inputs(self) -> Any:
         """Null observation, previous action and previous reward [B]; a server's, if there is."""
-        null_action = self.block.spaces.action.null_value()
+        null_action = self.env_batch.spaces.action.null_value()
         if self.step_buffer_np is not None:
             step = self.step_buffer_np
             inputs = AgentInputs(step.observation, step.action, step.reward)
         else:
             observation = like_row(self.samples_np.env.observation)
             action = like_row(self.samples_np.agent.action)
-            inputs = AgentInputs(observation, action, np.zeros(self.block.B, np.float32))
-        null_rows(inputs.prev_action, inputs.prev_reward, null_action, range(self.block.B))
+            inputs = AgentInputs(observation, action, np.zeros(self.env_batch.B, np.float32))
+        null_rows(inputs.prev_action, inputs.prev_reward, null_action, range(self.env_batch.B))
         return inputs
 
 
@@ -152,19 +152,19 @@ class DecorrelatingStartCollector(BaseCollector):
         inputs, traj_infos = super().start_envs()
         if max_decorrelation_steps < 1:
             return inputs, traj_infos
-        seed = self.surroundings.seed
+        seed = self.context.seed
         rngs = [stream(seed, "decorrelation", rank) for rank in self.env_ranks]
         numbers = [int(rng.integers(max_decorrelation_steps + 1)) for rng in rngs]
-        most = max(numbers) if self.block.can_hold else max_decorrelation_steps
+        most = max(numbers) if self.env_batch.can_hold else max_decorrelation_steps
         self._take_random_steps(inputs, traj_infos, numbers, most)
         return inputs, traj_infos
 
     def _take_random_steps(
         self, inputs: Any, traj_infos: list[Any], numbers: list[int], most: int
     ) -> None:
-        block, spaces = self.block, self.block.spaces
+        env_batch, spaces = self.env_batch, self.env_batch.spaces
         env_info = like_row(self.samples_np.env.env_info)
-        done = np.zeros(block.B, bool)
+        done = np.zeros(env_batch.B, bool)
         action, clip = buffer_func(inputs.prev_action, np.copy), bounds_of(spaces.action)
         step = StepRecord(
             inputs.observation, inputs.prev_action, inputs.prev_reward, done, env_info, None
@@ -174,34 +174,34 @@ class DecorrelatingStartCollector(BaseCollector):
             traj_infos[b].step(buffer_func(step.observation[b], np.copy), a, r, d, None, info)
 
         for t in range(most):
-            self.surroundings.progress[STEP] = t
-            block.wake()
-            block.rest(b for b, n in enumerate(numbers) if not self._is_due(t, n, most))
-            if not block.can_hold:  # those who begin now
+            self.context.progress[STEP] = t
+            env_batch.wake()
+            env_batch.rest(b for b, n in enumerate(numbers) if not self._is_due(t, n, most))
+            if not env_batch.can_hold:  # those who begin now
                 begin = [b for b, n in enumerate(numbers) if t == most - n]
-                block.reset(step.observation, begin)
-            for b in set(range(block.B)) - block.resting:
-                action[b] = block.sample_action(b, self.surroundings.seed, self.env_ranks[b])
+                env_batch.reset(step.observation, begin)
+            for b in set(range(env_batch.B)) - env_batch.resting:
+                action[b] = env_batch.sample_action(b, self.context.seed, self.env_ranks[b])
                 step.action[b] = action[b]
             taken = action if clip is None else clipped(action, *clip)
-            ended = block.advance(step, taken, watch)
+            ended = env_batch.advance(step, taken, watch)
             for b in ended:
                 if has_ended(step, b):
-                    block.reset(step.observation, [b])
+                    env_batch.reset(step.observation, [b])
                     traj_infos[b] = self.TrajInfoCls()
             null_rows(step.action, step.reward, spaces.action.null_value(), ended)
-        if not block.can_hold:  # those who take none
-            block.reset(step.observation, [b for b, n in enumerate(numbers) if n == 0])
-        self.surroundings.progress[STEP] = -1
-        block.wake()
-        block.forget_infos()
+        if not env_batch.can_hold:  # those who take none
+            env_batch.reset(step.observation, [b for b, n in enumerate(numbers) if n == 0])
+        self.context.progress[STEP] = -1
+        env_batch.wake()
+        env_batch.forget_infos()
 
     def _is_due(self, t: int, n: int, most: int) -> bool:
         """Whether an environment that takes n of at most ``most`` steps takes one at t.
 
         Single ones take the first n. A batch cannot be held, so its rows begin late instead.
         """
-        return t < n if self.block.can_hold else t >= most - n
+        return t < n if self.env_batch.can_hold else t >= most - n
 
 
 def has_ended(step: Any, b: int) -> bool:
@@ -226,7 +226,7 @@ class Collector(DecorrelatingStartCollector):
             observation=inputs.observation,
             action=inputs.prev_action,
             reward=inputs.prev_reward,
-            done=np.zeros(self.block.B, bool) if served is None else served.done,
+            done=np.zeros(self.env_batch.B, bool) if served is None else served.done,
             env_info=like_row(self.samples_np.env.env_info),
             agent_info=like_row(self.samples_np.agent.agent_info)
             if served is None
@@ -237,10 +237,10 @@ class Collector(DecorrelatingStartCollector):
         if self.sync is not None:
             self.actions = ServedActions(self.sync)
         else:
-            noise = ActionNoise(self.surroundings.seed, "action", self.env_ranks)
+            noise = ActionNoise(self.context.seed, "action", self.env_ranks)
             self.actions = LocalActions(self.agent, step, noise, self.samples_np)
-        self._null_action = self.block.spaces.action.null_value()
-        self._clip = bounds_of(self.block.spaces.action)
+        self._null_action = self.env_batch.spaces.action.null_value()
+        self._clip = bounds_of(self.env_batch.spaces.action)
         self._resting: dict[int, Any] = {}  # row -> observation to go on from; None: reset first
         self._lay_out_writes()
         self._watch_trajectories(traj_infos)
@@ -292,8 +292,8 @@ class Collector(DecorrelatingStartCollector):
         self, agent_inputs: Any, traj_infos: list[Any], itr: int
     ) -> tuple[Any, list[Any], list[Any]]:
         """Fill one batch with T steps of every environment."""
-        step, block, actions = self.step, self.block, self.actions
-        progress, clip, watch = self.surroundings.progress, self._clip, self._watch
+        step, env_batch, actions = self.step, self.env_batch, self.actions
+        progress, clip, watch = self.context.progress, self._clip, self._watch
         completed: list[Any] = []
         self._ended[...] = False
         actions.begin(self.batch_T)
@@ -309,7 +309,7 @@ class Collector(DecorrelatingStartCollector):
             for batch, record in self._write_agent:
                 batch[t] = record
             action = step.action if clip is None else clipped(step.action, *clip)
-            ended = block.advance(step, action, watch)
+            ended = env_batch.advance(step, action, watch)
             if self._resting:
                 self._blank_resting()
             for batch, record in self._write_env:
@@ -324,7 +324,7 @@ class Collector(DecorrelatingStartCollector):
 
     def _after_done(self, t: int, rows: list[int], completed: list[Any]) -> None:
         """Hand on final observations, count trajectories, reset; null the next step's inputs."""
-        step, block = self.step, self.block
+        step, env_batch = self.step, self.env_batch
         if hasattr(step.env_info, "timeout"):
             timed_out = [b for b in rows if step.env_info.timeout[b]]
             if timed_out and self.check_finite:
@@ -341,10 +341,10 @@ class Collector(DecorrelatingStartCollector):
         null_rows(step.action, step.reward, self._null_action, rows)
         step.done[rows] = True  # whoever acts clears its memory of these
         if self.mid_batch_reset:
-            block.reset(step.observation, over)
+            env_batch.reset(step.observation, over)
             return
         held = set(rows) - set(over)
-        if held and not block.can_hold:
+        if held and not env_batch.can_hold:
             raise ValueError(
                 f"{type(self).__name__} lets rows wait for the end of the batch, and row "
                 f"{min(held)} of a vector environment lost a life: a game cannot be held there. "
@@ -352,7 +352,7 @@ class Collector(DecorrelatingStartCollector):
                 "(life_loss=False)."
             )
         self._resting.update({**dict.fromkeys(rows), **copy_rows(step.observation, held)})
-        block.rest(rows)
+        env_batch.rest(rows)
         self._blank_resting()
 
     def _check_finals(self, observation: Any, rows: list[int]) -> None:
@@ -365,7 +365,7 @@ class Collector(DecorrelatingStartCollector):
             return
         for i, b in enumerate(rows):
             if not all_finite(float_leaves(observation[i])):
-                self.surroundings.progress[ROW] = b
+                self.context.progress[ROW] = b
                 raise NonFiniteError(
                     "the final observation of a truncated episode must be finite, got "
                     f"{observation[i]}. {FINITE_REMEDY}"
@@ -386,11 +386,13 @@ class Collector(DecorrelatingStartCollector):
         for b, kept in self._resting.items():
             if kept is not None:
                 step.observation[b] = kept
-        self.block.reset(step.observation, [b for b, kept in self._resting.items() if kept is None])
+        self.env_batch.reset(
+            step.observation, [b for b, kept in self._resting.items() if kept is None]
+        )
         null_rows(step.action, step.reward, self._null_action, self._resting)
         self._resting = {}
-        self.block.wake()
-        self.block.forget_infos()
+        self.env_batch.wake()
+        self.env_batch.forget_infos()
 
     def state_dict(self) -> dict[str, Any]:
         """Where collection stands, beside the environments: for exact resumption."""
@@ -416,9 +418,9 @@ class Collector(DecorrelatingStartCollector):
             b: None if kept is None else self._like_observation(kept)
             for b, kept in state["resting"].items()
         }
-        self.block.wake()
-        self.block.rest(self._resting)
-        self.block.forget_infos()
+        self.env_batch.wake()
+        self.env_batch.rest(self._resting)
+        self.env_batch.forget_infos()
         if self._stats is not None:
             self._stats.load_state_dict(state["stats"])
         else:

@@ -13,11 +13,11 @@ from rlpyt.samplers.actions import (
     StepBuffer,
     StepRecord,
 )
-from rlpyt.samplers.blocks import bounds_of, is_batch, make_block, null_rows
 from rlpyt.samplers.buffer import agent_examples, env_examples
-from rlpyt.samplers.place import ACTING, DOING, ROW, STEP
+from rlpyt.samplers.context import CollectorContext
+from rlpyt.samplers.env_batch import bounds_of, is_batch, make_env_batch, null_rows
+from rlpyt.samplers.status import ACTING, DOING, ROW, STEP
 from rlpyt.samplers.step_checks import FINITE_REMEDY
-from rlpyt.samplers.surroundings import Surroundings
 from rlpyt.utils.buffer import buffer_from_example, buffer_func
 
 
@@ -61,7 +61,7 @@ class BaseEvalCollector:
         self.agent = agent
         self.sync = sync
         self.step_buffer_np = step_buffer_np
-        self.surroundings = Surroundings()
+        self.context = CollectorContext()
         self.quota: list[int] | None = None
         self.env_ranks = list(range(len(envs)))
         self.example_step: Any = None
@@ -105,29 +105,29 @@ class EvalCollector(BaseEvalCollector):
         if self.example_step is None:  # it was not made by one of our samplers
             self.example_step = self._make_example_step()
         if not hasattr(self, "_block"):
-            self._block = make_block(self.envs, self.surroundings.progress)
-            self._spaces = self._block.spaces
+            self._env_batch = make_env_batch(self.envs, self.context.progress)
+            self._spaces = self._env_batch.spaces
             self._step = buffer_func(self.example_step, np.zeros_like)
             if self.step_buffer_np is not None:
                 fields = {name: getattr(self.step_buffer_np, name) for name in StepBuffer._fields}
                 self._step = self._step._replace(**fields)
-        block, step = self._block, self._step
+        env_batch, step = self._env_batch, self._step
         self.evaluations += 1
         self._actions: Any
         if self.sync is not None:
             self._actions = ServedActions(self.sync, evaluation=True)
         else:
-            noise = eval_noise(self.surroundings.seed, self.evaluations, self.env_ranks)
+            noise = eval_noise(self.context.seed, self.evaluations, self.env_ranks)
             self._actions = LocalActions(self.agent, step, noise)
-        block.wake()
-        block.forget_infos()
-        block.reset(step.observation, range(block.B))
-        null_rows(step.action, step.reward, self._spaces.action.null_value(), range(block.B))
+        env_batch.wake()
+        env_batch.forget_infos()
+        env_batch.reset(step.observation, range(env_batch.B))
+        null_rows(step.action, step.reward, self._spaces.action.null_value(), range(env_batch.B))
         step.done[:] = False
         self._t = 0
-        self._infos = [self.TrajInfoCls() for _ in range(block.B)]
-        self._due: list[float] = [*self.quota] if self.quota else [np.inf] * block.B
-        block.rest(b for b, due in enumerate(self._due) if due <= 0)
+        self._infos = [self.TrajInfoCls() for _ in range(env_batch.B)]
+        self._due: list[float] = [*self.quota] if self.quota else [np.inf] * env_batch.B
+        env_batch.rest(b for b, due in enumerate(self._due) if due <= 0)
 
     def _make_example_step(self) -> Any:
         """Return a step record [B], after trying out the agent in the first environment."""
@@ -143,7 +143,7 @@ class EvalCollector(BaseEvalCollector):
     @property
     def satisfied(self) -> bool:
         """Whether every environment has run its quota."""
-        return len(self._block.resting) == self._block.B
+        return len(self._env_batch.resting) == self._env_batch.B
 
     def run(self, n: int) -> list[Any]:
         """Continue for n steps; return the ``TrajInfo`` of episodes that ended.
@@ -151,9 +151,9 @@ class EvalCollector(BaseEvalCollector):
         Raises:
             NonFiniteError: the ``Return`` of an episode is NaN or infinite.
         """
-        block, step, actions = self._block, self._step, self._actions
+        env_batch, step, actions = self._env_batch, self._step, self._actions
         clip, null_action = bounds_of(self._spaces.action), self._spaces.action.null_value()
-        progress = self.surroundings.progress
+        progress = self.context.progress
         finished: list[Any] = []
 
         def watch(b: int, a: Any, r: Any, d: Any, info: Any) -> None:
@@ -166,7 +166,7 @@ class EvalCollector(BaseEvalCollector):
             if self.sync is not None and actions.stopped:
                 return finished
             action = step.action if clip is None else np.clip(step.action, *clip)
-            ended = block.advance(step, action, watch)
+            ended = env_batch.advance(step, action, watch)
             for b in [b for b in ended if getattr(step.env_info, "traj_done", step.done)[b]]:
                 finished.append(self._infos[b].terminate(step.observation[b]))
                 if self.check_finite:
@@ -176,9 +176,9 @@ class EvalCollector(BaseEvalCollector):
                 self._infos[b] = self.TrajInfoCls()
                 self._due[b] -= 1
                 if self._due[b] > 0:
-                    block.reset(step.observation, [b])
+                    env_batch.reset(step.observation, [b])
                 else:
-                    block.rest([b])
+                    env_batch.rest([b])
             null_rows(step.action, step.reward, null_action, ended)
             step.done[ended] = True
             if self.satisfied and self.sync is None:
@@ -196,7 +196,7 @@ class EvalCollector(BaseEvalCollector):
         """
         return_ = getattr(info, "Return", None)
         if isinstance(return_, float | np.floating) and not np.isfinite(return_):
-            self.surroundings.progress[ROW] = b
+            self.context.progress[ROW] = b
             raise NonFiniteError(
                 "the Return of an evaluation episode, which ended in this step, must be finite, "
                 f"got {return_}. {FINITE_REMEDY}"

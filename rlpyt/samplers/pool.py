@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from rlpyt.errors import WorkerError, WorkerTimeout
 from rlpyt.samplers.actions import GLANCE_S
-from rlpyt.samplers.place import BUILDING, DOING, EVAL, ITR, RESETTING, ROW, SLOT, STEP, place_of
+from rlpyt.samplers.status import BUILDING, DOING, EVAL, ITR, RESETTING, ROW, SLOT, STEP, status_of
 from rlpyt.samplers.workers import WorkerSpec, packed, worker_main
 from rlpyt.utils import processes, serialize
 from rlpyt.utils.synchronize import forget_names
@@ -27,7 +27,7 @@ class Limits(NamedTuple):
     start_s: float = 300.0  # while it starts and makes its environments
 
     def of(self, doing: int) -> tuple[str, float]:
-        """(name of the setting, seconds) for an activity of ``samplers.place``."""
+        """(name of the setting, seconds) for an activity of ``samplers.status``."""
         if doing == BUILDING:
             return "start_timeout_s", self.start_s
         if doing == RESETTING:
@@ -40,13 +40,13 @@ class Pool:
 
     Args:
         specs: one per process, what it is started with: ``rank``, ``progress`` (numbers of
-            ``samplers.place``), ``stacks`` and whatever else ``target`` needs.
+            ``samplers.status``), ``stacks`` and whatever else ``target`` needs.
         limits: for progress.
         start_method: of processes.
         beat: called at least every ``GLANCE_S`` while it waits.
 
     Attributes:
-        target: what they run, see ``samplers.workers.obey``.
+        target: what they run, see ``samplers.workers.command_loop``.
         who: what they are called.
         daemon: ``False`` where they start processes themselves.
         others: how many more of the kind there are, not among the children.
@@ -107,7 +107,7 @@ class Pool:
         """Have every process run a method of what it has built; returns the results by process.
 
         Args:
-            method: of ``Station``, in workers.
+            method: of ``EnvWorker``, in workers.
             arguments: its arguments.
             meanwhile: called while they work, with ``replied``; an action server.
 
@@ -194,7 +194,7 @@ class Pool:
                 raise self._hung(rank, setting, limit)
             if self._still_s[rank] > SLOW * limit and not self._warned:
                 self._warned = True
-                still_s, place = self._still_s[rank], self._place_of(rank)
+                still_s, place = self._still_s[rank], self._status_of(rank)
                 warnings.warn(
                     f"{self.who} {self._specs[rank].rank} has made no progress for {still_s:.3g} "
                     f"s, {place}; after {setting}={limit:g} the run ends. Raise it if that is no "
@@ -243,7 +243,7 @@ class Pool:
         action: Any = None,
         cls: type[WorkerError] = WorkerError,
     ) -> WorkerError:
-        pid, place = self.processes[rank].pid, self._place_of(rank, action)
+        pid, place = self.processes[rank].pid, self._status_of(rank, action)
         said = f"{self._named(rank)} {what}"
         worker = self._specs[rank].rank
         return failure(said, place, self.who, text, stacks, cls, worker=worker, pid=pid)
@@ -252,8 +252,8 @@ class Pool:
         number, pid = self._specs[rank].rank, self.processes[rank].pid
         return f"{self.who} {number} (pid {pid} on {socket.gethostname()})"
 
-    def _place_of(self, rank: int, action: Any = None) -> Any:
-        """A ``samplers.place.Place``: what a process was doing."""
+    def _status_of(self, rank: int, action: Any = None) -> Any:
+        """A ``samplers.status.WorkerStatus``: what a process was doing."""
         raise NotImplementedError
 
     def shutdown(self, patience_s: float = 2.0) -> None:
@@ -287,7 +287,7 @@ def failure(
 
     Args:
         said: who it is and what became of it.
-        place: what it was occupied with, a ``samplers.place.Place``.
+        place: what it was occupied with, a ``samplers.status.WorkerStatus``.
         who: what such a process is called.
         text, stacks: its traceback and its Python stacks, empty if there are none.
         cls: of the error.
@@ -312,11 +312,11 @@ def failure(
 
 
 class WorkerPool(Pool):
-    """The workers of a sampler, each with a ``Station``.
+    """The workers of a sampler, each with a ``EnvWorker``.
 
     Args:
         specs: one per worker.
-        stations: the ``StationSpec`` of each, for messages.
+        environment workers: the ``EnvWorkerSpec`` of each, for messages.
         limits, start_method, beat: of ``Pool``.
     """
 
@@ -326,23 +326,23 @@ class WorkerPool(Pool):
     def __init__(
         self,
         specs: Sequence[WorkerSpec],
-        stations: Sequence[Any],
+        env_workers: Sequence[Any],
         limits: Limits | None = None,
         start_method: str | None = None,
         beat: Callable[[], None] | None = None,
     ) -> None:
-        self._stations = stations
+        self._env_workers = env_workers
         super().__init__(specs, limits, start_method, beat)
 
     @property
     def _exchanges(self) -> list[Any]:
         return [spec.exchange for spec in self._specs if spec.exchange is not None]
 
-    def _place_of(self, rank: int, action: Any = None) -> Any:
-        progress, station = self._specs[rank].progress, self._stations[rank]
+    def _status_of(self, rank: int, action: Any = None) -> Any:
+        progress, env_worker = self._specs[rank].progress, self._env_workers[rank]
         if action is None:
             action = recorded_action(self._specs[rank])
-        return place_of(progress, station, action)
+        return status_of(progress, env_worker, action)
 
 
 def recorded_action(spec: Any) -> Any:

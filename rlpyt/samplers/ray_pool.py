@@ -1,4 +1,4 @@
-"""The master's side of stations in Ray actors: commands and watches them, names failures.
+"""The master's side of Ray actors: commands and watches them, names failures.
 
 What ``samplers.pool`` is to worker processes, over a cluster. Ray starts actors, starts them again
 where they die, and carries weights and batches; what that means for the data is decided here.
@@ -16,10 +16,10 @@ import numpy as np
 from rlpyt.agents.weights import SharedWeights
 from rlpyt.errors import RlpytError, WorkerError, WorkerTimeout
 from rlpyt.samplers.actions import GLANCE_S
-from rlpyt.samplers.place import DOING, fresh_progress, place_of
 from rlpyt.samplers.pool import SLOW, Limits, failure
 from rlpyt.samplers.ray_cluster import Cluster
-from rlpyt.samplers.ray_station import RemoteSpec, RemoteStation, Reply, in_life
+from rlpyt.samplers.ray_env_worker import RemoteEnvWorker, RemoteSpec, Reply, in_life
+from rlpyt.samplers.status import DOING, fresh_progress, status_of
 from rlpyt.utils import serialize
 from rlpyt.utils.buffer import leaves_of
 from rlpyt.utils.logging import logger
@@ -55,7 +55,7 @@ class RemoteProcess:
     Attributes:
         actor: Ray's handle.
         pid, host: of its process.
-        progress: its numbers of ``samplers.place``.
+        progress: its numbers of ``samplers.status``.
     """
 
     actor: Any
@@ -85,7 +85,7 @@ class ActorPool:
         breaks: where restarts are counted.
 
     Raises:
-        WorkerError: an actor could not be started, or its station not be built.
+        WorkerError: an actor could not be started, or its environment worker not be built.
     """
 
     def __init__(
@@ -100,8 +100,8 @@ class ActorPool:
         breaks: Breaks,
     ) -> None:
         self._ray, self._cluster = cluster.ray, cluster
-        self._specs, self._stations = specs, [spec.station for spec in specs]
-        rows = len(self._stations[0].env_ranks)
+        self._specs, self._env_workers = specs, [spec.env_worker for spec in specs]
+        rows = len(self._env_workers[0].env_ranks)
         columns = [slice(i * rows, (i + 1) * rows) for i in range(len(specs))]
         self._slots = [[leaves_of(slot[:, own]) for own in columns] for slot in slots]
         self._weights, self._limits, self._breaks = weights, limits, breaks
@@ -111,7 +111,7 @@ class ActorPool:
         self._number, self._warned = 0, False
         options = {"num_cpus": 1, **options}
         options |= dict(max_restarts=max_restarts, max_task_retries=-1)
-        actor_class = self._ray.remote(concurrency_groups={WATCH: 1})(RemoteStation)
+        actor_class = self._ray.remote(concurrency_groups={WATCH: 1})(RemoteEnvWorker)
         self.processes: list[RemoteProcess] = []
         try:
             for spec in specs:
@@ -123,10 +123,10 @@ class ActorPool:
             raise
 
     def call(self, method: str, *arguments: Any, meanwhile: None = None) -> list[Any]:
-        """Have every station run a method; returns the results by actor.
+        """Have every environment worker run a method; returns the results by actor.
 
         Args:
-            method: of ``Station``. After "collect" the batch holds what was collected.
+            method: of ``EnvWorker``. After "collect" the batch holds what was collected.
             arguments: its arguments.
             meanwhile: nothing; actors act for themselves.
 
@@ -236,19 +236,19 @@ class ActorPool:
 
     def _note_restart(self, rank: int) -> int:
         """An actor is a new one, in which nothing runs; returns the number of its life."""
-        rows = len(self._stations[rank].env_ranks)
+        rows = len(self._env_workers[rank].env_ranks)
         self._breaks.restarts += 1
         self._breaks.dropped_episodes += rows
         self._breaks.pending = True
         logger.log(
-            f"{self._who(rank)} died, last seen {self._place_of(rank)}; Ray has restarted it, and "
+            f"{self._who(rank)} died, last seen {self._status_of(rank)}; Ray has restarted it, and "
             f"its {rows} environments begin new episodes. Restarts so far: "
             f"{self._breaks.restarts}, episodes dropped: {self._breaks.dropped_episodes}."
         )
         process = self.processes[rank]
         process.progress, process.look = (), None
         life = self._breaks.restarts
-        self._stations[rank] = in_life(self._specs[rank].station, life)
+        self._env_workers[rank] = in_life(self._specs[rank].env_worker, life)
         return life
 
     # Watching.
@@ -275,7 +275,7 @@ class ActorPool:
                 self._warned = True
                 warnings.warn(
                     f"{self._who(rank)} has made no progress for {process.still_s:.3g} s, "
-                    f"{self._place_of(rank)}; after {setting}={limit_s:g} the run ends. Raise it "
+                    f"{self._status_of(rank)}; after {setting}={limit_s:g} the run ends. Raise it "
                     "if that is no fault."
                 )
 
@@ -329,7 +329,7 @@ class ActorPool:
         action: Any = None,
         cls: type[WorkerError] = WorkerError,
     ) -> WorkerError:
-        place, pid = self._place_of(rank, action), self.processes[rank].pid
+        place, pid = self._status_of(rank, action), self.processes[rank].pid
         said = f"{self._who(rank)} {what}"
         return failure(said, place, "actor", text, stacks, cls, worker=rank, pid=pid)
 
@@ -337,9 +337,9 @@ class ActorPool:
         process = self.processes[rank]
         return f"worker {rank} (a Ray actor, pid {process.pid} on {process.host})"
 
-    def _place_of(self, rank: int, action: Any = None) -> Any:
+    def _status_of(self, rank: int, action: Any = None) -> Any:
         progress = self.processes[rank].progress or fresh_progress()
-        return place_of(progress, self._stations[rank], action)
+        return status_of(progress, self._env_workers[rank], action)
 
     def shutdown(self) -> None:
         """Close environments, end all actors, leave the cluster. Can be called again."""

@@ -4,14 +4,14 @@ import contextlib
 from dataclasses import replace
 from typing import Any
 
+from rlpyt.samplers.env_worker import EnvWorkerSpec
 from rlpyt.samplers.layout import Hardware, SamplerLayout
 from rlpyt.samplers.parallel.cpu.collectors import CpuEvalCollector, CpuResetCollector
 from rlpyt.samplers.pool import Limits
 from rlpyt.samplers.ray_cluster import Cluster
+from rlpyt.samplers.ray_env_worker import RemoteSpec
 from rlpyt.samplers.ray_pool import ActorPool, Breaks, EvaluationBroken
-from rlpyt.samplers.ray_station import RemoteSpec
 from rlpyt.samplers.sampler import Sampler
-from rlpyt.samplers.station import StationSpec
 from rlpyt.utils import serialize
 from rlpyt.utils.checks import whole_number
 
@@ -19,9 +19,9 @@ from rlpyt.utils.checks import whole_number
 class RaySampler(Sampler):
     """Each Ray actor steps its environments and acts for them on the CPU.
 
-    What ``CpuSampler`` is to the cores of one machine, over a cluster: the same stations, so the
+    Corresponds to ``CpuSampler`` over a cluster: with the same environment workers, so with the
     same batches for any number of actors (docs/sampling.md). Actors fetch the weights before every
-    batch, if they have changed, and their columns come back; both go through Ray's object store.
+    batch, if they have changed, and return their columns; both go through Ray's object store.
 
     An actor that dies is restarted by Ray, somewhere, and begins new episodes. The batch in which
     it died is then collected anew in its columns, by the same weights, so every batch is whole;
@@ -88,13 +88,13 @@ class RaySampler(Sampler):
         return super().initialize(agent, hardware, *args, **kwargs)
 
     def _start_workers(
-        self, specs: list[StationSpec], recipe_agent: bytes, hardware: Hardware
+        self, specs: list[EnvWorkerSpec], recipe_agent: bytes, hardware: Hardware
     ) -> Any:  # an ActorPool, which takes the calls of a WorkerPool
         agent = serialize.loads(recipe_agent)
         agent_fields, env_fields = self.samples_np.agent._fields, self.samples_np.env._fields
         remote_specs = [
             RemoteSpec(
-                station=spec,
+                env_worker=spec,
                 agent=agent,
                 torch_threads=hardware.worker_torch_threads,
                 bootstrap_value="bootstrap_value" in agent_fields,
@@ -133,7 +133,7 @@ class RaySampler(Sampler):
         }
 
     def state_dict(self) -> dict[str, Any]:
-        """State of all stations, and what restarts have cost."""
+        """State of all environment workers, and what restarts have cost."""
         state = super().state_dict()
         state["breaks"] = vars(self._breaks).copy()
         return state

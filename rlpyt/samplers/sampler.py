@@ -1,4 +1,4 @@
-"""The sampler: builds stations from a layout, in this process or in workers, and commands them."""
+"""The sampler: builds environment workers, here or in processes as its layout says."""
 
 import warnings
 import weakref
@@ -10,12 +10,12 @@ from rlpyt.curricula.flow import TaskFlow
 from rlpyt.errors import WorkerError
 from rlpyt.samplers.base import BaseSampler, checked_agent, kwargs_by_env
 from rlpyt.samplers.collections import TrajInfo
+from rlpyt.samplers.env_worker import EnvWorker, EnvWorkerSpec, quotas, runs_in_chunks
 from rlpyt.samplers.evaluation import EvalCollector
 from rlpyt.samplers.layout import Hardware, SamplerLayout, rows_per_worker
-from rlpyt.samplers.place import BEAT, progress_of
 from rlpyt.samplers.pool import Limits, WorkerPool
 from rlpyt.samplers.serving import ActionServer
-from rlpyt.samplers.station import Station, StationSpec, quotas, runs_in_chunks
+from rlpyt.samplers.status import BEAT, allocate_progress
 from rlpyt.samplers.tiles import warn_if_untiled
 from rlpyt.samplers.workers import WorkerSpec
 from rlpyt.utils import serialize
@@ -39,7 +39,7 @@ class _Default:
 
 
 class Sampler(BaseSampler):
-    """A sampler with stations where its ``layout`` says.
+    """A sampler with environment workers where its ``layout`` says.
 
     Attributes (after ``initialize``):
         samples_np, samples_pyt: the batch, over the same memory as numpy and torch trees.
@@ -50,7 +50,7 @@ class Sampler(BaseSampler):
     examples: Any = None
     slots: Sequence[Any] = ()
     progress: Any = None  # where this process notes where it stands, if others look (``place``)
-    _station: Station | None = None
+    _env_worker: EnvWorker | None = None
     _pool: WorkerPool | None = None
     _server: ActionServer | None = None
     _batch_served: tuple[Any, ...] = ()  # slot, and a function that tells if workers have replied
@@ -76,7 +76,7 @@ class Sampler(BaseSampler):
         examples: Any = None,
         slots: Sequence[Any] = (),
     ) -> Any:
-        """Initialize the agent, allocate the batch, start the stations.
+        """Initialize the agent, allocate the batch, start the environment workers.
 
         Args:
             agent: as constructed.
@@ -131,8 +131,8 @@ class Sampler(BaseSampler):
         world_size: int,
     ) -> None:
         self._acquired = True
-        n_stations = hardware.n_workers if self.layout.processes else 1
-        rows_per_worker(self.batch_spec.B, n_stations, self.layout.groups)  # or it is refused
+        n_env_workers = hardware.n_workers if self.layout.processes else 1
+        rows_per_worker(self.batch_spec.B, n_env_workers, self.layout.groups)  # or it is refused
         in_workers = self.layout.processes and self.layout.agent == "local"
         recipe_agent = serialize.dumps(self.agent if in_workers else None)
         if self.examples is None:
@@ -147,7 +147,7 @@ class Sampler(BaseSampler):
         if self.curriculum is not None:
             self._flow = TaskFlow(self.curriculum, self.batch_spec.B, self.seed, rank)
             tasks = self._flow.choose()
-        specs = self._station_specs(n_stations, rank, world_size, traj_info_kwargs, tasks)
+        specs = self._env_worker_specs(n_env_workers, rank, world_size, traj_info_kwargs, tasks)
         self._eval_max_T = specs[0].eval_max_T
         if self.layout.agent == "served":
             self._server = self._build_server(specs)
@@ -156,41 +156,41 @@ class Sampler(BaseSampler):
             self._finalizer = weakref.finalize(self, self._pool.shutdown)
             self._finalizer.atexit = False  # at exit the pool looks after itself
         else:
-            self._station = Station(specs[0], self.agent, self.slots, self.progress)
+            self._env_worker = EnvWorker(specs[0], self.agent, self.slots, self.progress)
             with undisturbed():  # as where environments are built in workers
-                self._station.start()
+                self._env_worker.start()
 
-    def _station_specs(
+    def _env_worker_specs(
         self,
-        n_stations: int,
+        n_env_workers: int,
         rank: int,
         world_size: int,
         traj_info_kwargs: dict[str, Any],
         tasks: list[Any] | None = None,
-    ) -> list[StationSpec]:
-        """The recipe of each station.
+    ) -> list[EnvWorkerSpec]:
+        """The recipe of each environment worker.
 
         Args:
-            n_stations: among which its environments are shared out.
+            n_env_workers: among which its environments are shared out.
             rank, world_size: which of how many samplers of one run it is.
             traj_info_kwargs: settings of the ``TrajInfo``.
             tasks: of each environment's first episodes, where a curriculum chooses them.
         """
         B = self.batch_spec.B
-        rows = rows_per_worker(B, n_stations, self.layout.groups)
-        n_eval = -(-self.eval_n_envs // n_stations)  # at least one each, as documented
-        quota = quotas(self.eval_max_trajectories, n_eval * n_stations)
+        rows = rows_per_worker(B, n_env_workers, self.layout.groups)
+        n_eval = -(-self.eval_n_envs // n_env_workers)  # at least one each, as documented
+        quota = quotas(self.eval_max_trajectories, n_eval * n_env_workers)
         kwargs = kwargs_by_env("env_kwargs", self.env_kwargs, B, "batch_B")
-        eval_kwargs = self._eval_kwargs_by_env(n_eval * n_stations)
+        eval_kwargs = self._eval_kwargs_by_env(n_eval * n_env_workers)
         first = _first_of_their_kind([*kwargs, *eval_kwargs])
         # Rank 0 shows the warnings of environments that are made alike everywhere.
         warns = [own and (rank == 0 or sum(first[:B]) > 1) for own in first[:B]]
         eval_warns = [own and rank == 0 for own in first[B:]]
 
-        def spec(i: int) -> StationSpec:
+        def spec(i: int) -> EnvWorkerSpec:
             mine = slice(i * n_eval, (i + 1) * n_eval)
             first = rank * B + i * rows
-            return StationSpec(
+            return EnvWorkerSpec(
                 rank=i,
                 EnvCls=self.EnvCls,
                 env_kwargs=kwargs[i * rows : (i + 1) * rows],
@@ -208,22 +208,22 @@ class Sampler(BaseSampler):
                 eval_env_kwargs=eval_kwargs[mine],
                 eval_env_warns=eval_warns[mine],
                 eval_env_ranks=list(range(i * n_eval, (i + 1) * n_eval)),
-                eval_max_T=self._eval_steps_per_env(n_stations),
+                eval_max_T=self._eval_steps_per_env(n_env_workers),
                 eval_quota=None if quota is None else quota[mine],
                 eval_deterministic=self.eval_deterministic,
                 tasks=None if tasks is None else tasks[i * rows : (i + 1) * rows],
                 deterministic_acting=self.deterministic_acting,
             )
 
-        return [spec(i) for i in range(n_stations)]
+        return [spec(i) for i in range(n_env_workers)]
 
-    def _eval_steps_per_env(self, n_stations: int) -> int:
+    def _eval_steps_per_env(self, n_env_workers: int) -> int:
         """Steps of each evaluation environment at the most; 0 if there are none."""
-        n_envs = -(-self.eval_n_envs // n_stations) * n_stations
+        n_envs = -(-self.eval_n_envs // n_env_workers) * n_env_workers
         return self.eval_max_steps // n_envs if self.eval_max_steps and n_envs else 0
 
-    def _build_server(self, specs: list[StationSpec]) -> ActionServer:
-        """The server that answers these stations."""
+    def _build_server(self, specs: list[EnvWorkerSpec]) -> ActionServer:
+        """The server that answers these environment workers."""
         return ActionServer(
             agent=self.agent,
             examples=self.examples,
@@ -242,14 +242,14 @@ class Sampler(BaseSampler):
 
     def _start_workers(
         self,
-        specs: list[StationSpec],
+        specs: list[EnvWorkerSpec],
         recipe_agent: bytes,
         hardware: Hardware,
     ) -> WorkerPool:
-        """Start a worker for each station.
+        """Start a worker for each environment worker.
 
         Raises:
-            WorkerError: one cannot be started, or its station not be built.
+            WorkerError: one cannot be started, or its environment worker not be built.
         """
         context = start_context(self.start_method)
         torch_threads = hardware.worker_torch_threads
@@ -261,7 +261,7 @@ class Sampler(BaseSampler):
             )
         rows = self.batch_spec.B // len(specs)
         agent = serialize.loads(recipe_agent)
-        progress = progress_of(len(specs))
+        progress = allocate_progress(len(specs))
         worker_specs = [
             WorkerSpec(
                 rank=i,
@@ -282,23 +282,23 @@ class Sampler(BaseSampler):
         return WorkerPool(worker_specs, specs, limits, self.start_method, beat)
 
     def _call(self, method: str, *args: Any, meanwhile: Any = None) -> list[Any]:
-        """Run a method of every station; returns the results in order."""
+        """Run a method of every environment worker; returns the results in order."""
         if self._pool is not None:
             results = self._pool.call(method, *args, meanwhile=meanwhile)
             if self._server is not None:
                 self._server.drain()
             return results
         self._check_ready()
-        assert self._station is not None
+        assert self._env_worker is not None
         try:
-            return [getattr(self._station, method)(*args)]
+            return [getattr(self._env_worker, method)(*args)]
         except (SystemExit, GeneratorExit) as error:
             if raised_by_signal(error):
                 raise
-            said = f"raised {summary_of(error).rstrip('.')}, {self._station.where()}"
+            said = f"raised {summary_of(error).rstrip('.')}, {self._env_worker.where()}"
             raise WorkerError(f"the environment or agent {said}.") from error
         except Exception as error:
-            error.add_note(f"({self._station.where()})")
+            error.add_note(f"({self._env_worker.where()})")
             raise
 
     def _call_each(self, method: str, rows: list[Any]) -> list[Any]:
@@ -310,7 +310,7 @@ class Sampler(BaseSampler):
         return [one for reply in self._pool.call_each(method, parts) for one in reply]
 
     def _check_ready(self) -> None:
-        if self._pool is None and self._station is None:
+        if self._pool is None and self._env_worker is None:
             raise RuntimeError("the sampler is not initialized, or was shut down.")
 
     def obtain_samples(self, itr: int) -> tuple[Any, list[Any]]:
@@ -388,11 +388,11 @@ class Sampler(BaseSampler):
         return finished
 
     def state_dict(self) -> dict[str, Any]:
-        """State of all stations, by station: environments, random streams, sums in progress."""
-        if self._pool is None and self._station is None and not self._acquired:
+        """Return the state of every environment worker: environments, random streams, sums."""
+        if self._pool is None and self._env_worker is None and not self._acquired:
             return super().state_dict()  # a subclass has an ``initialize`` of its own
         state: dict[str, Any] = {"stations": self._call("state_dict"), "kind": self._kind()}
-        if any("collector" not in station for station in state["stations"]):
+        if any("collector" not in env_worker for env_worker in state["stations"]):
             warn_of_lost_state(self.CollectorCls, "A resumed run starts new episodes.")
         state.update(self.lasting_state())
         if self._server is not None:
@@ -400,7 +400,7 @@ class Sampler(BaseSampler):
         return state
 
     def lasting_state(self) -> dict[str, Any]:
-        """That part of the state which is known even when the stations are gone."""
+        """That part of the state which is known even when the environment workers are gone."""
         return {} if self._flow is None else {"curriculum": self._flow.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> bool:
@@ -416,16 +416,16 @@ class Sampler(BaseSampler):
         return exact
 
     def _load_stations(self, state: dict[str, Any]) -> bool:
-        stations = state.get("stations")
-        if stations is None:
+        env_workers = state.get("stations")
+        if env_workers is None:
             return False
         if state["kind"] != self._kind():
-            learnt = [own for station in stations for own in station["statistics"]]
+            learnt = [own for env_worker in env_workers for own in env_worker["statistics"]]
             self._call("load_statistics", learnt)
             return False
         if self._pool is None:
-            return bool(self._call("load_state_dict", stations[0])[0])
-        exact = all(self._pool.call_each("load_state_dict", [(s,) for s in stations]))
+            return bool(self._call("load_state_dict", env_workers[0])[0])
+        exact = all(self._pool.call_each("load_state_dict", [(s,) for s in env_workers]))
         if exact and self._server is not None:
             self._server.load_state_dict(state["server"])
         return exact
@@ -437,8 +437,8 @@ class Sampler(BaseSampler):
     def _kind(self) -> list[Any]:
         """What must be the same for a state to be of use."""
         stock_infos = self.TrajInfoCls is TrajInfo
-        n_stations = 1 if self._pool is None else len(self._pool.processes)
-        parts = (self.layout.processes, self.layout.agent, self.layout.groups, n_stations)
+        n_env_workers = 1 if self._pool is None else len(self._pool.processes)
+        parts = (self.layout.processes, self.layout.agent, self.layout.groups, n_env_workers)
         return [*parts, self.mid_batch_reset, stock_infos]
 
     ctrl: Any = None  # rlpyt's barriers and flags; nothing of the kind is left
@@ -457,22 +457,22 @@ class Sampler(BaseSampler):
     @_Default
     def collector(self) -> Any:
         """The collector, where it is in this process."""
-        return getattr(self._station, "collector", None)
+        return getattr(self._env_worker, "collector", None)
 
     @_Default
     def eval_collector(self) -> Any:
         """The evaluation collector, where it is in this process."""
-        return getattr(self._station, "eval_collector", None)
+        return getattr(self._env_worker, "eval_collector", None)
 
     @_Default
     def agent_inputs(self) -> Any:
         """The collector's next inputs, where it is in this process."""
-        return getattr(self._station, "agent_inputs", None)
+        return getattr(self._env_worker, "agent_inputs", None)
 
     @_Default
     def traj_infos(self) -> Any:
         """Trajectories in progress, where the collector is in this process."""
-        return getattr(self._station, "traj_infos", None)
+        return getattr(self._env_worker, "traj_infos", None)
 
     def shutdown(self) -> None:
         """Close environments and stop workers; can be called again."""
@@ -482,9 +482,9 @@ class Sampler(BaseSampler):
         if self._server is not None:
             self._server.close()
             self._server = None
-        if self._station is not None:
-            self._station.close()
-            self._station = None
+        if self._env_worker is not None:
+            self._env_worker.close()
+            self._env_worker = None
 
 
 def _first_of_their_kind(kwargs: list[dict[str, Any]]) -> list[bool]:

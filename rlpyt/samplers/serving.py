@@ -19,10 +19,10 @@ from rlpyt.samplers.actions import (
     StepBuffer,
     StepRecord,
 )
-from rlpyt.samplers.blocks import null_rows
+from rlpyt.samplers.env_batch import null_rows
+from rlpyt.samplers.env_worker import agent_memory, load_agent_memory
 from rlpyt.samplers.evaluation import eval_noise
-from rlpyt.samplers.place import STEP, fresh_progress
-from rlpyt.samplers.station import agent_memory, load_agent_memory
+from rlpyt.samplers.status import STEP, fresh_progress
 from rlpyt.samplers.tiles import tiled
 from rlpyt.utils.buffer import buffer_from_example, torchify_buffer
 from rlpyt.utils.processes import refused_clearly
@@ -61,7 +61,7 @@ class ActionServer:
         seed: of the actions' noise.
         global_B: environments in the whole run.
         context: multiprocessing context in which the workers will be started.
-        progress: where to note the step that is served (``samplers.place``).
+        progress: where to note the step that is served (``samplers.status``).
         deterministic_acting: act in tiles (``samplers.tiles``).
     """
 

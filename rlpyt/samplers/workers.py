@@ -19,7 +19,7 @@ class WorkerSpec:
     """All that a worker is started with; travels by pickle."""
 
     rank: int
-    recipe: bytes  # (StationSpec, agent as constructed or None), by value
+    recipe: bytes  # (EnvWorkerSpec, agent as constructed or None), by value
     slots: list[Any]  # the worker's columns of the batch, or of several
     weights: SharedWeights | None
     exchange: Any  # what is shared with an action server, or None
@@ -31,11 +31,11 @@ class WorkerSpec:
 
 
 def worker_main(spec: WorkerSpec, pipe: Connection) -> None:
-    """Build a station, and collect with it."""
-    obey(spec, pipe, _build_station)
+    """Build an environment worker, and collect with it."""
+    command_loop(spec, pipe, _build_env_worker)
 
 
-def obey(spec: Any, pipe: Connection, build: Callable[[Any], Any]) -> None:
+def command_loop(spec: Any, pipe: Connection, build: Callable[[Any], Any]) -> None:
     """Build something and run its methods as told, until told to exit or the parent is gone.
 
     Commands are (number, method, arguments); replies (number, kind, result) with the kinds "ok",
@@ -84,23 +84,23 @@ def obey(spec: Any, pipe: Connection, build: Callable[[Any], Any]) -> None:
         processes.end_descendants()
 
 
-def _build_station(spec: WorkerSpec) -> Any:
-    from rlpyt.samplers.station import Station
+def _build_env_worker(spec: WorkerSpec) -> Any:
+    from rlpyt.samplers.env_worker import EnvWorker
 
-    station_spec, agent = serialize.loads(spec.recipe)
-    own = station_spec.env_ranks
-    set_seed(env_seed(station_spec.seed, own[0] // len(own), "worker"))  # of all ranks' workers
+    env_worker_spec, agent = serialize.loads(spec.recipe)
+    own = env_worker_spec.env_ranks
+    set_seed(env_seed(env_worker_spec.seed, own[0] // len(own), "worker"))  # of all ranks' workers
     if agent is not None:
         agent.initialize(
-            station_spec.examples.spaces,
+            env_worker_spec.examples.spaces,
             share_memory=False,
-            global_B=station_spec.global_B,
-            env_ranks=station_spec.env_ranks,
+            global_B=env_worker_spec.global_B,
+            env_ranks=env_worker_spec.env_ranks,
         )
         if spec.weights is not None:
             agent.bind_shared_memory(spec.weights)
     progress = spec.progress.data  # a memoryview: written several times faster than an array
-    return Station(station_spec, agent, spec.slots, progress, spec.exchange)
+    return EnvWorker(env_worker_spec, agent, spec.slots, progress, spec.exchange)
 
 
 def packed(arguments: tuple[Any, ...]) -> bytes:

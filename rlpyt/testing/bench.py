@@ -8,7 +8,7 @@ import numpy as np
 from rlpyt.envs.base import build_env
 from rlpyt.envs.gym import GymEnvWrapper
 from rlpyt.envs.vector.base import UnsupportedVectorEnv
-from rlpyt.samplers.blocks import is_batch
+from rlpyt.samplers.env_batch import is_batch
 from rlpyt.samplers.environments import with_rows
 from rlpyt.testing.inspect_batch import BatchInspector
 from rlpyt.testing.inspect_single import SingleInspector

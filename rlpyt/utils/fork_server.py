@@ -18,7 +18,12 @@ import warnings
 import psutil
 
 # Imported once, shared by all children.
-MODULES = ["rlpyt.samplers.workers", "rlpyt.samplers.station", "rlpyt.utils.in_child", "numpy.ma"]
+MODULES = [
+    "rlpyt.samplers.workers",
+    "rlpyt.samplers.env_worker",
+    "rlpyt.utils.in_child",
+    "numpy.ma",
+]
 ENV_STARTED_BY = "RLPYT_STARTED_BY"  # pid of the process that starts a fork server
 TITLE = "rlpyt-"  # begins the name of every child of ours, and of what such a child forks
 END_S = 2.0  # for killed programs to be gone

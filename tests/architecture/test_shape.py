@@ -71,9 +71,9 @@ def found_in(source, pattern, but=lambda node: False):
 
 def test_environments_are_stepped_in_one_place():
     assert files_with(r"\benvs?\.step$", "rlpyt/samplers") == [
-        "samplers/blocks.py",
+        "samplers/env_batch.py",
         "samplers/buffer.py",  # the one example step
-        "samplers/foreign_loops.py",  # wraps the method for collectors that users write
+        "samplers/custom_collectors.py",  # wraps the method for collectors that users write
     ]
 
 
@@ -107,9 +107,14 @@ UNPICKLERS = (
 BETWEEN_PARENT_AND_CHILD = {
     "experiments/experiment.py",  # a call's result, in the file that its process wrote
     "sweeps/call.py",  # the function to call, in the file that the launching process wrote
-    *("runners/copier.py", "runners/optimizers.py", "runners/rank_processes.py"),
-    *("samplers/host.py", "samplers/pool.py", "samplers/workers.py", "utils/in_child.py"),
-    *("samplers/ray_pool.py", "samplers/ray_station.py"),  # of actors, by Ray's connections
+    *("runners/replay_writer.py", "runners/optimizers.py", "runners/rank_processes.py"),
+    *(
+        "samplers/sampler_process.py",
+        "samplers/pool.py",
+        "samplers/workers.py",
+        "utils/in_child.py",
+    ),
+    *("samplers/ray_pool.py", "samplers/ray_env_worker.py"),  # of actors, by Ray's connections
 }
 # Bytes that this process has made itself: copies of agents and the like.
 OWN_BYTES = {

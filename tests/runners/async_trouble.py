@@ -85,7 +85,7 @@ def worker(runner, i=0):
 
 def copier(runner):
     """The pid of the memory copier."""
-    return runner._copier.processes[0].pid
+    return runner._replay_writer.processes[0].pid
 
 
 def send(number, whom):
@@ -259,7 +259,7 @@ class Tell(Hook):
     def on_iteration(self, runner, itr):
         if itr == 5:
             print("learning", flush=True)
-        if itr > 5 and runner.feed.evaluating:
+        if itr > 5 and runner.pipeline.evaluating:
             print("evaluating", flush=True)
 
 

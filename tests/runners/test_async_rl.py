@@ -19,7 +19,7 @@ from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.dqn.r2d1 import R2D1
 from rlpyt.envs.gym import make
 from rlpyt.envs.toy import CountEnv
-from rlpyt.runners.async_rl import AsyncRl, AsyncRlEval, Due
+from rlpyt.runners.async_rl import AsyncRl, AsyncRlEval, UpdateSchedule
 from rlpyt.runners.hooks import Hook
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.samplers.async_.alternating_sampler import (
@@ -177,7 +177,7 @@ def test_resumed_anywhere_it_goes_on_with_what_was_on_its_way(max_lead, tmp_path
     first = run(
         "dqn", AsyncRl, AsyncSerialSampler, checkpoint_dir=tmp_path, hooks=[StopAfter(9)], **kwargs
     )
-    collected = first.feed.next_itr
+    collected = first.pipeline.next_itr
     assert collected > 9
     second = run(
         "dqn", AsyncRl, AsyncSerialSampler, resume_from=tmp_path,
@@ -256,7 +256,7 @@ def count_freely(Sampler, affinity, n_steps, normalize=False):
         algo, agent, sampler, n_steps, affinity=affinity, seed=1, log_interval_steps=10_000
     )
     runner.train()
-    assert runner.feed._hold is normalize
+    assert runner.pipeline._hold is normalize
     if normalize:
         assert agent.model.obs_rms.count == n_steps
     assert algo.update_counter > 0
@@ -269,7 +269,7 @@ def test_the_sampler_may_lead_by_so_many_batches():
     class Lead(Hook):
         def on_iteration(self, runner, itr):
             time.sleep(0.02)
-            led.append(runner.feed.next_itr - itr)
+            led.append(runner.pipeline.next_itr - itr)
 
     runner = run("dqn", AsyncRl, AsyncSerialSampler, affinity=ONE, max_lead=2, hooks=[Lead()])
     # All is learnt of batch i; i + 1 follows, two more may lead, the next to begin is i + 4 then.
@@ -321,7 +321,7 @@ def test_the_ratio_is_an_upper_bound_and_reached_where_the_sampler_waits():
     runner.train()
     # 32 samples may be used in each iteration from the fifth on, 48 at a time.
     assert algo.update_counter == 32 * (N_ITR - 4) // 48
-    due = Due(algo, T * B)
+    due = UpdateSchedule(algo, T * B)
     assert [due.after(n) for n in (0, 4, 5, 6, 7, 8)] == [0, 0, 0, 1, 2, 2]
 
 

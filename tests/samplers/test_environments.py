@@ -62,7 +62,7 @@ def test_environments_with_other_arguments_warn_too():
 def station_warnings(rank, env_kwargs, **kwargs):
     sampler = SerialSampler(CountEnv, env_kwargs, batch_T=2, batch_B=4, **kwargs)
     sampler.seed, sampler.examples = 0, None
-    specs = sampler._station_specs(2, rank, world_size=2, traj_info_kwargs={})
+    specs = sampler._env_worker_specs(2, rank, world_size=2, traj_info_kwargs={})
     return [own for spec in specs for own in spec.env_warns]
 
 

@@ -179,7 +179,7 @@ def test_loops_that_do_not_fit_are_told_what_would(SamplerCls, CollectorCls, mes
 
 def test_the_collector_of_the_page_is_right():
     scope = {}
-    for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL):
-        exec(compile(block, PAGE.name, "exec"), scope)
+    for env_batch in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL):
+        exec(compile(env_batch, PAGE.name, "exec"), scope)
     report = check_sampler(CpuSampler, CountEnv, {}, CollectorCls=scope["PlainCollector"])
     assert "same-as-serial" in report.passed

@@ -200,7 +200,7 @@ class Broken(SerialSampler):
 
     def fill(self, itr, slot):
         if itr == 2:
-            self.collector.block.reset(self.agent_inputs.observation, range(B))
+            self.collector.env_batch.reset(self.agent_inputs.observation, range(B))
         return super().fill(itr, slot)
 
     def _note_interruption(self):

@@ -159,6 +159,6 @@ class LeavesFiles(SerialSampler):
 
 class ShutsDownOnce(SerialSampler):
     def shutdown(self):
-        if self._station is None and hasattr(self, "agent"):
+        if self._env_worker is None and hasattr(self, "agent"):
             raise OSError("already down")
         super().shutdown()

@@ -8,10 +8,14 @@ import numpy as np
 
 from rlpyt.errors import WorkerError
 from rlpyt.samplers.base import BaseSampler, checked_agent, kwargs_by_env
-from rlpyt.samplers.host import HostEnvs, HostPool, HostSpec
 from rlpyt.samplers.layout import Hardware, SamplerLayout
-from rlpyt.samplers.place import progress_of
 from rlpyt.samplers.pool import Limits
+from rlpyt.samplers.sampler_process import (
+    SamplerProcessEnvs,
+    SamplerProcessPool,
+    SamplerProcessSpec,
+)
+from rlpyt.samplers.status import allocate_progress
 from rlpyt.samplers.tiles import warn_if_untiled
 from rlpyt.utils import serialize
 from rlpyt.utils.buffer import torchify_buffer
@@ -39,7 +43,7 @@ class AsyncSamplerMixin(BaseSampler):
 
     SamplerCls: Any
     n_slots = 2
-    _hosts: HostPool | None = None
+    _sampler_processes: SamplerProcessPool | None = None
     _statistics: dict[str, float] | None = None  # the newest, of all hosts together
 
     @property
@@ -90,7 +94,7 @@ class AsyncSamplerMixin(BaseSampler):
         self._mailbox = agent.open_mailbox()
         return self.slots, self.examples
 
-    def hosts_hardware(self, affinity: Any = None) -> list[Hardware]:
+    def sampler_hardware(self, affinity: Any = None) -> list[Hardware]:
         """What each host may use.
 
         Args:
@@ -118,12 +122,12 @@ class AsyncSamplerMixin(BaseSampler):
             WorkerError: a process or environment failed to start.
             ValueError: the environments cannot be shared out evenly.
         """
-        hardware = self.hosts_hardware(affinity)
+        hardware = self.sampler_hardware(affinity)
         n, each = len(hardware), self.batch_spec.B // len(hardware)
         context = start_context(self.start_method)
-        progress = progress_of(n)
+        progress = allocate_progress(n)
         specs = [
-            HostSpec(
+            SamplerProcessSpec(
                 rank=i,
                 world_size=n,
                 recipe=serialize.dumps(self._recipe(i, each)),
@@ -144,14 +148,16 @@ class AsyncSamplerMixin(BaseSampler):
         if self.layout.processes:  # they look after their workers, and say so before we do
             limits = Limits(limits.step_s * 1.5, limits.reset_s * 1.5, limits.start_s * 1.5)
         envs = [self._envs_of(i, each) for i in range(n)]
-        self._hosts = HostPool(specs, envs, limits, self.start_method, self._wait)
+        self._sampler_processes = SamplerProcessPool(
+            specs, envs, limits, self.start_method, self._wait
+        )
         forget_names([self._mailbox.lock])
         self._note_statistics(self._call("statistics"))
 
-    def _envs_of(self, rank: int, batch_B: int) -> HostEnvs:
+    def _envs_of(self, rank: int, batch_B: int) -> SamplerProcessEnvs:
         """The environments of a host."""
         eval_ranks = range(0 if rank else self.eval_n_envs)
-        return HostEnvs(
+        return SamplerProcessEnvs(
             EnvCls=self.EnvCls,
             env_kwargs=self._kwargs_of(rank, batch_B),
             env_ranks=range(rank * batch_B, (rank + 1) * batch_B),
@@ -203,9 +209,9 @@ class AsyncSamplerMixin(BaseSampler):
         """Asked while hosts are waited for; replace it by what raises to give up."""
 
     def _call(self, method: str, *args: Any) -> list[Any]:
-        if self._hosts is None:
+        if self._sampler_processes is None:
             raise WorkerError("the sampler is not initialized, or was shut down.")
-        return self._hosts.call(method, *args)
+        return self._sampler_processes.call(method, *args)
 
     def obtain_samples(self, itr: int, db_idx: int = 0) -> list[Any]:
         """Fill a batch with the newest policy.
@@ -256,23 +262,23 @@ class AsyncSamplerMixin(BaseSampler):
 
     def load_state_dict(self, state: dict[str, Any]) -> bool:
         """Go on from a saved state; returns whether exactly, see ``Sampler.load_state_dict``."""
-        if self._hosts is None:
+        if self._sampler_processes is None:
             raise WorkerError("the sampler is not initialized, or was shut down.")
         hosts = state.get("hosts", [])
-        if len(hosts) != len(self._hosts.processes):
+        if len(hosts) != len(self._sampler_processes.processes):
             return False
-        return all(self._hosts.call_each("load_state_dict", [(one,) for one in hosts]))
+        return all(self._sampler_processes.call_each("load_state_dict", [(one,) for one in hosts]))
 
     @property
     def processes(self) -> list[Any]:
         """The hosts."""
-        return [] if self._hosts is None else self._hosts.processes
+        return [] if self._sampler_processes is None else self._sampler_processes.processes
 
     def shutdown(self) -> None:
         """Stop the hosts, and all that they started; can be called again."""
-        if self._hosts is not None:
-            self._hosts.shutdown()
-            self._hosts = None
+        if self._sampler_processes is not None:
+            self._sampler_processes.shutdown()
+            self._sampler_processes = None
 
 
 class AsyncParallelSamplerMixin(AsyncSamplerMixin):

@@ -39,11 +39,12 @@ class AsyncGpuSamplerBase(AsyncParallelSamplerMixin):
         """rlpyt's loop of a server's process.
 
         Raises:
-            NotImplementedError: always; ``samplers.host.Host`` runs ``SamplerCls`` in the process.
+            NotImplementedError: always; ``samplers.sampler_process`` runs ``SamplerCls``.
         """
         raise NotImplementedError(
             "action_server_process is not used any more: a server's process runs SamplerCls "
-            "(rlpyt.samplers.host.Host). Set SamplerCls to a subclass of GpuSampler to change it."
+            "(rlpyt.samplers.sampler_process). Set SamplerCls to a subclass of GpuSampler to "
+            "change it."
         )
 
     def launch_workers(

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from rlpyt.samplers.station import Station
+from rlpyt.samplers.env_worker import EnvWorker
 from rlpyt.utils.processes import pin
 from rlpyt.utils.seed import set_seed
 
@@ -20,9 +20,9 @@ def initialize_worker(
         set_seed(seed)
 
 
-def sampling_process(common_kwargs: Any, worker_kwargs: Any) -> Station:
-    """Build a station from the two sets of keyword arguments: shared by all workers, and its own.
+def sampling_process(common_kwargs: Any, worker_kwargs: Any) -> EnvWorker:
+    """Build an environment worker from the arguments of all workers and its own.
 
     rlpyt forked this function; workers now run ``samplers.workers.worker_main``.
     """
-    return Station(**{**common_kwargs, **worker_kwargs})
+    return EnvWorker(**{**common_kwargs, **worker_kwargs})

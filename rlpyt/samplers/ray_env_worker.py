@@ -1,4 +1,4 @@
-"""The far end of a remote sampler: a station inside a Ray actor. ``samplers.ray_pool`` has them.
+"""An environment worker inside a Ray actor; ``samplers.ray_pool`` starts and commands it.
 
 Nothing here imports ray; the pool makes an actor of the class.
 """
@@ -15,8 +15,8 @@ import torch
 
 from rlpyt.agents.weights import share_weights
 from rlpyt.samplers.buffer import allocate_samples
-from rlpyt.samplers.place import fresh_progress
-from rlpyt.samplers.station import Station, StationSpec
+from rlpyt.samplers.env_worker import EnvWorker, EnvWorkerSpec
+from rlpyt.samplers.status import fresh_progress
 from rlpyt.utils import processes, serialize
 from rlpyt.utils.buffer import leaves_of
 from rlpyt.utils.seed import env_seed, set_seed
@@ -24,17 +24,17 @@ from rlpyt.utils.seed import env_seed, set_seed
 
 @dataclass(frozen=True)
 class RemoteSpec:
-    """All that a remote station is made of."""
+    """All that a remote environment worker is made of."""
 
-    station: StationSpec
+    env_worker: EnvWorkerSpec
     agent: Any  # as constructed
     torch_threads: int
     bootstrap_value: bool  # whether the batch has room for it
     final_observation: bool  # likewise
 
 
-def in_life(spec: StationSpec, life: int) -> StationSpec:
-    """The recipe of a station that replaces one which has died.
+def in_life(spec: EnvWorkerSpec, life: int) -> EnvWorkerSpec:
+    """The recipe of an environment worker that replaces one which has died.
 
     Its seeds are its own, since the same episodes might end in the same way, and it begins with
     whole episodes.
@@ -56,7 +56,7 @@ class Reply(NamedTuple):
         kind: "ok"; "fresh" if the process is a new one, in which nothing was started; "error".
         result: serialised; of an error (summary, traceback, last action), all as text.
         leaves: arrays of the batch [T, rows, ...] after ``collect``, in the order of its tree.
-        progress: the numbers of ``samplers.place``.
+        progress: the numbers of ``samplers.status``.
         pid, host: of the process.
     """
 
@@ -68,8 +68,8 @@ class Reply(NamedTuple):
     host: str = ""
 
 
-class RemoteStation:
-    """Builds a station when told to, and runs its methods: one command at a time, in order.
+class RemoteEnvWorker:
+    """Builds an environment worker when told to, and runs its methods in order.
 
     Construction only remembers, since Ray constructs it again in a new process where the old one
     has died. Commands that Ray then repeats find nothing started, and say so; the pool decides
@@ -82,7 +82,7 @@ class RemoteStation:
     def __init__(self, recipe: bytes) -> None:
         self._recipe = recipe
         self._progress = fresh_progress()
-        self._station: Station | None = None
+        self._env_worker: EnvWorker | None = None
         self._samples: Any = None  # [T, rows]
         self._weights: Any = None  # the agent's, shared with nobody
         self._version = 0  # of these
@@ -91,11 +91,11 @@ class RemoteStation:
     def run(
         self, number: int, method: str, arguments: bytes, version: int = 0, weights: Any = None
     ) -> Reply:
-        """Run a method of the station, or ``start`` it.
+        """Run a method of the environment worker, or ``start`` it.
 
         Args:
             number: of the command; the one run last is not run again, its reply is.
-            method: of ``Station``; "start" builds a new one.
+            method: of ``EnvWorker``; "start" builds a new one.
             arguments: serialised; those of "start" are those of ``_start``.
             version: of the weights, counted from 1.
             weights: what ``SharedWeights.values`` gave; ``None`` leaves them as they are.
@@ -105,7 +105,7 @@ class RemoteStation:
         try:
             reply = self._run(method, serialize.loads(arguments), version, weights)
         except BaseException as error:  # whatever it is, the master hears of it and decides
-            action = None if self._station is None else self._station.where().action
+            action = None if self._env_worker is None else self._env_worker.where().action
             told = processes.summary_of(error), processes.traceback_text(error), action
             reply = Reply("error", serialize.dumps(told))
         reply = reply._replace(
@@ -118,23 +118,23 @@ class RemoteStation:
         if method == "start":
             self._start(*arguments)
             return Reply("ok", serialize.dumps(None))
-        if self._station is None:
+        if self._env_worker is None:
             return Reply("fresh")
         if weights is not None and version != self._version:
             self._weights.load(weights)
             self._version = version
-        result = serialize.dumps(getattr(self._station, method)(*arguments))
+        result = serialize.dumps(getattr(self._env_worker, method)(*arguments))
         leaves = tuple(leaves_of(self._samples)) if method == "collect" else ()
         return Reply("ok", result, leaves)
 
     def _start(self, life: int) -> None:
-        """Build and start the station.
+        """Build and start the environment worker.
 
         Args:
             life: see ``in_life``.
         """
         remote: RemoteSpec = serialize.loads(self._recipe)
-        spec, agent = in_life(remote.station, life), remote.agent
+        spec, agent = in_life(remote.env_worker, life), remote.agent
         torch.set_num_threads(remote.torch_threads)
         set_seed(env_seed(spec.seed, spec.rank, "worker"))
         agent.initialize(
@@ -153,11 +153,11 @@ class RemoteStation:
             False,
             remote.final_observation,
         )
-        self._station = Station(spec, agent, [self._samples], self._progress)
-        self._station.start()
+        self._env_worker = EnvWorker(spec, agent, [self._samples], self._progress)
+        self._env_worker.start()
 
     def look(self) -> tuple[int, ...]:
-        """The numbers of ``samplers.place``; from another thread, while a command runs."""
+        """The numbers of ``samplers.status``; from another thread, while a command runs."""
         return tuple(self._progress)
 
     def stacks(self) -> str:
@@ -168,6 +168,6 @@ class RemoteStation:
 
     def close(self) -> None:
         """Close the environments."""
-        if self._station is not None:
-            self._station.close()
-            self._station = None
+        if self._env_worker is not None:
+            self._env_worker.close()
+            self._env_worker = None

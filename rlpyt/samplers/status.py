@@ -19,7 +19,7 @@ from rlpyt.utils.shared import Arena
 # process has looked after others.
 ROW, STEP, ITR, DOING, EVAL, SLOT, BEAT = range(7)
 N_NUMBERS = 7
-# Activities. A worker is building until its station stands.
+# Activities. A worker is building until its environment worker stands.
 BUILDING, RESETTING, STEPPING, ACTING, IDLE, COLLECTING = range(6)
 WORDS = {BUILDING: "building", RESETTING: "resetting", STEPPING: "stepping"}
 WORDS_FOR_ALL = {
@@ -35,7 +35,7 @@ def fresh_progress() -> list[int]:
     return [-1, -1, -1, BUILDING, 0, 0, 0]
 
 
-def progress_of(n: int) -> Any:
+def allocate_progress(n: int) -> Any:
     """Return the numbers of n processes, [n, N_NUMBERS] int64 in shared memory."""
     progress = Arena().allocate((n, N_NUMBERS), np.int64)
     progress[...] = fresh_progress()
@@ -43,7 +43,7 @@ def progress_of(n: int) -> Any:
 
 
 @dataclass(frozen=True)
-class Place:
+class WorkerStatus:
     """An environment and what is being done with it; as text, the middle of a sentence.
 
     Attributes:
@@ -87,8 +87,8 @@ class Place:
         return f"while {WORDS.get(self.doing, 'occupied with')} {kind} {self.env_index},"
 
 
-def place_of(progress: Any, spec: Any, action: Any = None) -> Place:
-    """The place that progress numbers mean in the process of this ``StationSpec``.
+def status_of(progress: Any, spec: Any, action: Any = None) -> WorkerStatus:
+    """The place that progress numbers mean in the process of this ``EnvWorkerSpec``.
 
     Args:
         progress: the numbers.
@@ -100,7 +100,7 @@ def place_of(progress: Any, spec: Any, action: Any = None) -> Place:
     kwargs = spec.eval_env_kwargs if evaluation else spec.env_kwargs
     known = doing in WORDS and 0 <= row < len(ranks)
     purpose = "eval env" if evaluation else "env"
-    return Place(
+    return WorkerStatus(
         doing=doing,
         env_index=ranks[row] if known else -1,
         evaluation=bool(evaluation),

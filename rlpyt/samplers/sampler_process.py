@@ -6,10 +6,10 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from rlpyt.agents.weights import WeightMailbox
-from rlpyt.samplers import place
+from rlpyt.samplers import status
 from rlpyt.samplers.layout import Hardware
 from rlpyt.samplers.pool import Limits, Pool, recorded_action
-from rlpyt.samplers.workers import obey
+from rlpyt.samplers.workers import command_loop
 from rlpyt.utils import serialize
 from rlpyt.utils.seed import env_seed, set_seed
 from rlpyt.utils.stacks import StackFile
@@ -17,7 +17,7 @@ from rlpyt.utils.synchronize import name_semaphores, remove_semaphores
 
 
 @dataclass(frozen=True)
-class HostSpec:
+class SamplerProcessSpec:
     """All that a host is started with; travels by pickle."""
 
     rank: int
@@ -26,7 +26,7 @@ class HostSpec:
     examples: bytes  # of one step, by value
     slots: list[Any]  # its columns of the batches that are filled in turn
     mailbox: WeightMailbox  # where new parameters come from
-    progress: Any  # numbers of ``samplers.place``, int64, shared with the parent
+    progress: Any  # numbers of ``samplers.status``, int64, shared with the parent
     stop: Any  # [1] uint8, shared: the parent wants an evaluation to end early
     semaphores: str  # with what the names of its semaphores begin
     stacks: StackFile
@@ -40,19 +40,19 @@ class HostSpec:
         return self.hardware.master_cpus
 
 
-def host_main(spec: HostSpec, pipe: Connection) -> None:
+def sampler_process_main(spec: SamplerProcessSpec, pipe: Connection) -> None:
     """Build a sampler, and sample with it."""
-    obey(spec, pipe, Host)
+    command_loop(spec, pipe, SamplerProcess)
 
 
-class Host:
+class SamplerProcess:
     """A sampler in a process of its own: what its parent commands.
 
     Args:
         spec: what it is started with.
     """
 
-    def __init__(self, spec: HostSpec) -> None:
+    def __init__(self, spec: SamplerProcessSpec) -> None:
         name_semaphores(spec.semaphores)
         self.spec = spec
         self.sampler, self.agent, self._settings = serialize.loads(spec.recipe)
@@ -78,11 +78,11 @@ class Host:
         self.agent.to_device(spec.hardware.cuda_idx)
         self.agent.async_cpu()
         self.agent.mailbox = spec.mailbox
-        self._note(place.IDLE)
+        self._note(status.IDLE)
 
     def _note(self, doing: int) -> None:
-        if self.sampler.layout.processes:  # else the station notes it
-            self.spec.progress[place.DOING] = doing
+        if self.sampler.layout.processes:  # else the environment worker notes it
+            self.spec.progress[status.DOING] = doing
 
     def collect(self, itr: int, slot: int) -> tuple[list[Any], int, dict[str, float]]:
         """Fill a slot.
@@ -90,11 +90,11 @@ class Host:
         Returns:
             (finished trajectories, updates that the policy had had, ``statistics``).
         """
-        self._note(place.COLLECTING)
-        self.spec.progress[place.ITR] = itr
+        self._note(status.COLLECTING)
+        self.spec.progress[status.ITR] = itr
         self.agent.recv_shared_memory()
         finished = self.sampler.fill(itr, slot)
-        self._note(place.IDLE)
+        self._note(status.IDLE)
         return finished, self.agent.policy_updates, self.statistics()
 
     def statistics(self) -> dict[str, float]:
@@ -106,10 +106,10 @@ class Host:
         """Evaluate the newest policy; the first host does it alone."""
         if self.spec.rank:
             return []
-        self._note(place.COLLECTING)
+        self._note(status.COLLECTING)
         self.agent.recv_shared_memory()
         finished: list[Any] = self.sampler.evaluate_agent(itr)
-        self._note(place.IDLE)
+        self._note(status.IDLE)
         return finished
 
     def state_dict(self) -> dict[str, Any]:
@@ -121,12 +121,12 @@ class Host:
         """Go on from a saved state; returns whether exactly."""
         return bool(self.sampler.load_state_dict(state))
 
-    def where(self) -> place.Place:
+    def where(self) -> status.WorkerStatus:
         """What the process is occupied with, if it has environments itself."""
-        station = self.sampler._station
-        if station is None:
-            return place.Place(place.IDLE, -1, False, -1, -1, "", None)
-        where: place.Place = station.where()
+        env_worker = self.sampler._env_worker
+        if env_worker is None:
+            return status.WorkerStatus(status.IDLE, -1, False, -1, -1, "", None)
+        where: status.WorkerStatus = env_worker.where()
         return where
 
     def close(self) -> None:
@@ -135,8 +135,8 @@ class Host:
 
 
 @dataclass(frozen=True)
-class HostEnvs:
-    """A host's environments; ``samplers.place`` asks for them by these names."""
+class SamplerProcessEnvs:
+    """A host's environments; ``samplers.status`` asks for them by these names."""
 
     EnvCls: Any
     env_kwargs: Sequence[Mapping[str, Any]]  # of each environment
@@ -146,7 +146,7 @@ class HostEnvs:
     seed: int
 
 
-class HostPool(Pool):
+class SamplerProcessPool(Pool):
     """The hosts of an asynchronous sampler.
 
     Args:
@@ -155,14 +155,14 @@ class HostPool(Pool):
         limits, start_method, beat: of ``Pool``.
     """
 
-    target = host_main
+    target = sampler_process_main
     who = "sampler process"
     daemon = False
 
     def __init__(
         self,
-        specs: Sequence[HostSpec],
-        envs: Sequence[HostEnvs],
+        specs: Sequence[SamplerProcessSpec],
+        envs: Sequence[SamplerProcessEnvs],
         limits: Limits | None = None,
         start_method: str | None = None,
         beat: Callable[[], None] | None = None,
@@ -170,10 +170,10 @@ class HostPool(Pool):
         self._envs = envs
         super().__init__(specs, limits, start_method, beat)
 
-    def _place_of(self, rank: int, action: Any = None) -> place.Place:
+    def _status_of(self, rank: int, action: Any = None) -> status.WorkerStatus:
         spec = self._specs[rank]
         action = recorded_action(spec) if action is None else action
-        return place.place_of(spec.progress, self._envs[rank], action)
+        return status.status_of(spec.progress, self._envs[rank], action)
 
     def shutdown(self, patience_s: float = 2.0) -> None:
         """Stop all hosts, however they are. Can be called again."""

@@ -34,7 +34,7 @@ class Batch:
     n_void: int = 0
 
 
-class Feed:
+class BatchPipeline:
     """Drives an asynchronous sampler: one thread has it collect, another one stores.
 
     Both threads only wait for processes; the optimizer's thread, which owns the feed, waits for

@@ -10,7 +10,7 @@ STARVED = 0.8  # of the updates that are due; fewer are worth a warning
 FEW = 100  # calls; where fewer are due, chance decides how many are made
 
 
-class Due:
+class UpdateSchedule:
     """How many calls of ``optimize_agent`` are due, by the algorithm's replay ratio.
 
     Args:

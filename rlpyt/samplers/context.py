@@ -3,13 +3,13 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from rlpyt.samplers.place import fresh_progress
+from rlpyt.samplers.status import fresh_progress
 
 
 @dataclass
-class Surroundings:
+class CollectorContext:
     """What a process knows beside the documented arguments of a collector."""
 
     seed: int = 0
-    # Where the process stands (``samplers.place``), read by the parent after a failure.
+    # Where the process stands (``samplers.status``), read by the parent after a failure.
     progress: Any = field(default_factory=fresh_progress)

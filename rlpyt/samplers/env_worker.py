@@ -13,10 +13,11 @@ import torch
 from rlpyt.envs.base import build_env
 from rlpyt.envs.vector.wrappers.standardize import merge_statistics
 from rlpyt.errors import NonFiniteError
-from rlpyt.samplers import foreign_loops, place
+from rlpyt.samplers import custom_collectors, status
 from rlpyt.samplers.actions import Abandoned, Exchange, StepRecord
-from rlpyt.samplers.blocks import is_batch
 from rlpyt.samplers.collectors import BaseCollector, Collector
+from rlpyt.samplers.context import CollectorContext
+from rlpyt.samplers.env_batch import is_batch
 from rlpyt.samplers.environments import check_spaces, close_quietly, with_rows
 from rlpyt.samplers.evaluation import EvalCollector
 from rlpyt.samplers.step_checks import (
@@ -25,7 +26,6 @@ from rlpyt.samplers.step_checks import (
     first_not_finite,
     float_leaves,
 )
-from rlpyt.samplers.surroundings import Surroundings
 from rlpyt.samplers.tiles import tiled
 from rlpyt.utils.buffer import buffer_from_example, buffer_func
 from rlpyt.utils.collections import AttrDict
@@ -34,8 +34,8 @@ from rlpyt.utils.seed import env_seed
 
 
 @dataclass(frozen=True)
-class StationSpec:
-    """The recipe of a station; plain data and classes, nothing alive."""
+class EnvWorkerSpec:
+    """The recipe of an environment worker; plain data and classes, nothing alive."""
 
     rank: int
     EnvCls: Any
@@ -61,20 +61,20 @@ class StationSpec:
     deterministic_acting: bool = False
 
 
-class Station:
+class EnvWorker:
     """Environments, agent and collectors of one process, ready to collect and to evaluate.
 
     Args:
         spec: the recipe.
         agent: the agent, or ``None`` where an action server has it.
         slots: columns of the batch, or of several that are filled in turn.
-        progress: where to note what the process is occupied with (``samplers.place``).
+        progress: where to note what the process is occupied with (``samplers.status``).
         exchange: what is shared with the action server.
     """
 
     def __init__(
         self,
-        spec: StationSpec,
+        spec: EnvWorkerSpec,
         agent: Any,
         slots: Sequence[Any],
         progress: Any = None,
@@ -84,9 +84,9 @@ class Station:
         self.slots = [buffer_func(slot, np.asarray) for slot in slots]  # plain: faster in loops
         self.agent = agent
         self.exchange = exchange
-        self.surroundings = Surroundings(seed=spec.seed)
+        self.context = CollectorContext(seed=spec.seed)
         if progress is not None:
-            self.surroundings.progress = progress
+            self.context.progress = progress
         self._bootstraps = "bootstrap_value" in self.slots[0].agent._fields
         self._floats: dict[int, Any] = {}  # slot -> (following observations, leaves to check)
         self.envs: list[Any] = []
@@ -104,10 +104,10 @@ class Station:
         self._make_envs(self.envs, spec.env_kwargs, spec.env_warns, spec.env_ranks, "env")
         if spec.tasks is not None:  # one each; random steps, which nobody hears of, repeat it
             self.assign_tasks([own[:1] for own in spec.tasks])
-        self._note(place.DOING, place.BUILDING, evaluation=True)
+        self._note(status.DOING, status.BUILDING, evaluation=True)
         kwargs_of, warns = spec.eval_env_kwargs, spec.eval_env_warns
         self._make_envs(self.eval_envs, kwargs_of, warns, spec.eval_env_ranks, "eval env")
-        self._note(place.DOING, place.BUILDING)
+        self._note(status.DOING, status.BUILDING)
         collector = spec.CollectorCls(
             rank=spec.rank,
             envs=self.envs,
@@ -120,12 +120,12 @@ class Station:
             env_ranks=spec.env_ranks,
         )
         self.collector = completed(collector, BaseCollector)
-        self.collector.surroundings = self.surroundings
+        self.collector.context = self.context
         self.agent_inputs: Any = None
         self.traj_infos: list[Any] = []
         if self.eval_envs:
             self.eval_collector = self._make_eval_collector()
-        self._count_steps_of_foreign_loops()
+        self._count_steps_of_custom_loops()
 
     def _acting(self, env_ranks: list[int]) -> Any:
         """Return the agent for collectors of these environments, in tiles if so set."""
@@ -134,16 +134,16 @@ class Station:
         return tiled(self.agent, env_ranks)
 
     def _note(self, number: int, value: int, evaluation: bool = False) -> None:
-        """Note a number of ``samplers.place``, and which environments it is about."""
-        self.surroundings.progress[number] = value
-        self.surroundings.progress[place.EVAL] = int(evaluation)
+        """Note a number of ``samplers.status``, and which environments it is about."""
+        self.context.progress[number] = value
+        self.context.progress[status.EVAL] = int(evaluation)
 
     def _note_begin(self, itr: int, evaluation: bool = False) -> None:
         """Note that a batch begins, or a part of an evaluation; the loops note the rest."""
         self._n_steps.clear()
-        self.surroundings.progress[place.STEP] = -1
-        self.surroundings.progress[place.DOING] = place.COLLECTING
-        self._note(place.ITR, itr, evaluation)
+        self.context.progress[status.STEP] = -1
+        self.context.progress[status.DOING] = status.COLLECTING
+        self._note(status.ITR, itr, evaluation)
 
     def _make_envs(
         self,
@@ -158,7 +158,7 @@ class Station:
         todo = list(ranks)
         while todo:
             row = len(ranks) - len(todo)
-            self.surroundings.progress[place.ROW] = row
+            self.context.progress[status.ROW] = row
             kwargs = kwargs_of[row]
             by_rows = getattr(make, "batched", False) and "num_envs" not in kwargs
             where = f"worker {self.spec.rank}, {purpose} {todo[0]}"
@@ -212,7 +212,7 @@ class Station:
                 agent=agent,
                 **shared,
             )
-        collector.surroundings = self.surroundings
+        collector.context = self.context
         collector.env_ranks = spec.eval_env_ranks
         collector.quota = spec.eval_quota
         if not getattr(self.collector, "check_finite", True):
@@ -221,7 +221,7 @@ class Station:
         collector.example_step = buffer_from_example(example, len(spec.eval_env_ranks))
         return collector
 
-    def _count_steps_of_foreign_loops(self) -> None:
+    def _count_steps_of_custom_loops(self) -> None:
         """Let loops of the user's show progress, which ours note themselves."""
         self._n_steps: dict[Any, int] = {}  # since the batch began, of each environment
         for envs, loop, ours in (
@@ -231,44 +231,44 @@ class Station:
             if loop is not None and not isinstance(loop, ours):
                 first_rows = np.cumsum([0, *(env.n if is_batch(env) else 1 for env in envs)])
                 for b, env in zip(first_rows.tolist(), envs):
-                    foreign_loops.watch(env, self.surroundings.progress, b, self._n_steps)
+                    custom_collectors.watch(env, self.context.progress, b, self._n_steps)
 
     def start(self) -> None:
-        """Start environments and agent; afterwards the station can collect."""
+        """Start environments and agent; afterwards the environment worker can collect."""
         with torch.inference_mode():
             self.collector.start_agent()
             started = self.collector.start_envs(self.spec.max_decorrelation_steps)
-        self.agent_inputs, self.traj_infos = foreign_loops.results_of(
+        self.agent_inputs, self.traj_infos = custom_collectors.results_of(
             self.collector, "start_envs", started, "(agent_inputs, traj_infos)"
         )
         if self.spec.tasks is not None:
             self.assign_tasks([own[1:] for own in self.spec.tasks])
-        self._note(place.DOING, place.IDLE)
+        self._note(status.DOING, status.IDLE)
 
     def collect(self, itr: int, slot: int = 0) -> list[Any]:
         """Fill a batch; returns finished trajectories."""
         self._note_begin(itr)
-        if slot != self.surroundings.progress[place.SLOT]:
+        if slot != self.context.progress[status.SLOT]:
             self.collector.write_into(self.slots[slot])
-            self.surroundings.progress[place.SLOT] = slot
+            self.context.progress[status.SLOT] = slot
         if self.agent is not None:
             self.agent.sample_mode(itr)
         with torch.inference_mode():
             self.collector.reset_if_needed(self.agent_inputs)
             try:
-                with foreign_loops.explaining_absence(self.collector, self.agent):
+                with custom_collectors.explaining_absence(self.collector, self.agent):
                     results = self.collector.collect_batch(self.agent_inputs, self.traj_infos, itr)
             except Exception as error:
                 if not isinstance(error, Abandoned):
                     self._blame_not_finite(slot, error)
                 raise
         expected = "(agent_inputs, traj_infos, completed traj_infos)"
-        self.agent_inputs, self.traj_infos, completed = foreign_loops.results_of(
+        self.agent_inputs, self.traj_infos, completed = custom_collectors.results_of(
             self.collector, "collect_batch", results, expected
         )
         if getattr(self.collector, "check_finite", True):
             self._check_finite(slot)
-        self._note(place.DOING, place.IDLE)
+        self._note(status.DOING, status.IDLE)
         return list(completed)
 
     def _check_finite(self, slot: int) -> None:
@@ -301,7 +301,7 @@ class Station:
         Raises:
             NonFiniteError: the batch has NaN or infinite numbers in the steps before the error.
         """
-        t = self.surroundings.progress[place.STEP]
+        t = self.context.progress[status.STEP]
         env = self.slots[slot].env
         leaves = float_leaves(env.observation[: t + 1], env.reward[:t])
         if t >= 0 and getattr(self.collector, "check_finite", True) and not all_finite(leaves):
@@ -312,11 +312,11 @@ class Station:
         t, b, said = first_not_finite(samples.env, following)
         traj_done = getattr(samples.env.env_info, "traj_done", samples.env.done)
         by_reset = said.startswith("observation") and (t < 0 or traj_done[t, b])
-        progress = self.surroundings.progress
-        progress[place.ROW], progress[place.STEP] = b, t
-        progress[place.DOING] = place.RESETTING if by_reset else place.STEPPING
+        progress = self.context.progress
+        progress[status.ROW], progress[status.STEP] = b, t
+        progress[status.DOING] = status.RESETTING if by_reset else status.STEPPING
         if getattr(self.collector, "_block", None) is not None:
-            self.collector.block.action = samples.agent.action[t]
+            self.collector.env_batch.action = samples.agent.action[t]
         return NonFiniteError(f"{said}. {FINITE_REMEDY}")
 
     def assign_tasks(self, tasks: list[Any]) -> list[int]:
@@ -332,11 +332,11 @@ class Station:
             first: whether it begins.
 
         Returns:
-            (finished trajectories, whether this station has nothing left to evaluate).
+            (finished trajectories, whether this environment worker has nothing left to evaluate).
         """
         self._note_begin(itr, evaluation=True)
         result = self._evaluate(itr, n_steps, first)
-        self._note(place.DOING, place.IDLE)
+        self._note(status.DOING, status.IDLE)
         return result
 
     def _evaluate(self, itr: int, n_steps: int, first: bool) -> tuple[list[Any], bool]:
@@ -363,13 +363,13 @@ class Station:
                 env.load_statistics(learnt)
                 env.freeze()
 
-    def where(self) -> place.Place:
+    def where(self) -> status.WorkerStatus:
         """What the process is, or was, occupied with."""
-        progress = self.surroundings.progress
-        collector = self.eval_collector if progress[place.EVAL] else self.collector
+        progress = self.context.progress
+        collector = self.eval_collector if progress[status.EVAL] else self.collector
         actions = getattr(getattr(collector, "_block", None), "action", None)
-        action = None if actions is None else actions[progress[place.ROW]]
-        return place.place_of(progress, self.spec, action)
+        action = None if actions is None else actions[progress[status.ROW]]
+        return status.status_of(progress, self.spec, action)
 
     def state_dict(self) -> dict[str, Any]:
         """Environments, streams, sums in progress; exact where ``Env.get_state`` is."""
@@ -381,7 +381,7 @@ class Station:
         if self.agent is not None:
             state["agent"] = agent_memory(self.agent)
         state["evaluations"] = getattr(self.eval_collector, "evaluations", 0)
-        state["seed"] = self.surroundings.seed
+        state["seed"] = self.context.seed
         return state
 
     def load_statistics(self, learnt: list[Any]) -> None:
@@ -408,7 +408,7 @@ class Station:
             load_agent_memory(self.agent, state["agent"])
         if hasattr(self.eval_collector, "evaluations"):
             self.eval_collector.evaluations = state["evaluations"]
-        self.surroundings.seed = state["seed"]  # streams yet to begin are those of the saved run
+        self.context.seed = state["seed"]  # streams yet to begin are those of the saved run
         return True
 
     def close(self) -> None:

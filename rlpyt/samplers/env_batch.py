@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from rlpyt.envs.base import EnvSpaces
-from rlpyt.samplers.place import DOING, RESETTING, ROW, STEPPING
+from rlpyt.samplers.status import DOING, RESETTING, ROW, STEPPING
 from rlpyt.samplers.step_checks import (
     check_batch,
     check_batched,
@@ -30,12 +30,12 @@ Array = np.ndarray[Any, Any]
 Watch = Callable[[int, Any, Any, Any, Any], None]
 
 
-class Block:
+class EnvBatch:
     """Rows [B] of environments behind one interface.
 
     Args:
         envs: the environments; for a batched kind, the batches in order.
-        progress: what the process is occupied with (``samplers.place``); row and activity are
+        progress: what the process is occupied with (``samplers.status``); row and activity are
             written here.
 
     Attributes:
@@ -106,7 +106,7 @@ class _Looks:
         return True
 
 
-class EnvBlock(Block):
+class ListEnvBatch(EnvBatch):
     """Single environments, stepped one after another."""
 
     def __init__(self, envs: Sequence[Any], progress: Any) -> None:
@@ -207,7 +207,7 @@ class EnvBlock(Block):
         self._seen_infos: list[Any] = [None] * self.B
 
 
-class VectorBlock(Block):
+class VectorEnvBatch(EnvBatch):
     """Natively batched environments (``rlpyt.envs.vector``), each stepping its range of rows.
 
     A resting row moves on with the others, unseen, and is reset when it wakes.
@@ -314,9 +314,9 @@ def _fits(given: Any, shape: Any, n: int) -> bool:
         return False
 
 
-def make_block(envs: Sequence[Any], progress: Any) -> Block:
+def make_env_batch(envs: Sequence[Any], progress: Any) -> EnvBatch:
     """The block for these environments."""
-    return (VectorBlock if is_batch(envs[0]) else EnvBlock)(envs, progress)
+    return (VectorEnvBatch if is_batch(envs[0]) else ListEnvBatch)(envs, progress)
 
 
 def is_batch(env: Any) -> bool:

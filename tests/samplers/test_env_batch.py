@@ -1,4 +1,4 @@
-"""Blocks check the shape of every observation before numpy can broadcast it."""
+"""Env batches check the shape of every observation before numpy can broadcast it."""
 
 from collections import namedtuple
 
@@ -8,8 +8,8 @@ import pytest
 from rlpyt.envs.base import EnvStep
 from rlpyt.envs.vector.base import vector_info
 from rlpyt.samplers.actions import StepRecord
-from rlpyt.samplers.blocks import EnvBlock, VectorBlock
-from rlpyt.samplers.place import fresh_progress
+from rlpyt.samplers.env_batch import ListEnvBatch, VectorEnvBatch
+from rlpyt.samplers.status import fresh_progress
 from rlpyt.utils.buffer import buffer_from_example
 
 Outer, Inner = namedtuple("Outer", ["left", "inner"]), namedtuple("Inner", ["a", "b"])
@@ -47,17 +47,17 @@ class FixedBatch(Fixed):
 
 @pytest.mark.parametrize("n_later", [1, 3])
 @pytest.mark.parametrize("make,path", [(plain, "observation"), (nested, "observation.inner.a")])
-@pytest.mark.parametrize("Block,Env", [(EnvBlock, Fixed), (VectorBlock, FixedBatch)])
-def test_the_shape_of_every_leaf_is_checked_in_every_step(Block, Env, make, path, n_later):
+@pytest.mark.parametrize("Batch,Env", [(ListEnvBatch, Fixed), (VectorEnvBatch, FixedBatch)])
+def test_the_shape_of_every_leaf_is_checked_in_every_step(Batch, Env, make, path, n_later):
     envs = [Env(make, n_later)] + ([Env(make, 2) for _ in range(B - 1)] if Env is Fixed else [])
-    block = Block(envs, fresh_progress())
+    env_batch = Batch(envs, fresh_progress())
     info = None if Env is Fixed else vector_info()(np.bool_(0), np.bool_(0))
     step = buffer_from_example(
         StepRecord(make(2), np.int64(0), np.float32(0), np.bool_(0), info, None), B
     )
     for _ in range(2):
-        block.advance(step, step.action)
-    block._looks._steps_left = 10  # everything else is checked at some steps only
+        env_batch.advance(step, step.action)
+    env_batch._looks._steps_left = 10  # everything else is checked at some steps only
     message = rf"{path} has shape \((3, )?{n_later},?\), expected \((3, )?2,?\)"
     with pytest.raises(ValueError, match=message):
-        block.advance(step, step.action)
+        env_batch.advance(step, step.action)

@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pytest
 
-from rlpyt.runners.feed import Feed
+from rlpyt.runners.batch_pipeline import BatchPipeline
 
 N_SLOTS = 4
 
@@ -34,7 +34,7 @@ def test_a_pause_ends_at_a_whole_batch(after_failure, in_replay):
         may_store.wait()
         stored.append(batch.itr)
 
-    feed = Feed(Sampler(), 0, 100, store, hold=True)
+    feed = BatchPipeline(Sampler(), 0, 100, store, hold=True)
     feed.start()
     try:
         while feed.next_itr < N_SLOTS:
