@@ -71,9 +71,9 @@ def found_in(source, pattern, but=lambda node: False):
 
 def test_environments_are_stepped_in_one_place():
     assert files_with(r"\benvs?\.step$", "rlpyt/samplers") == [
-        "samplers/env_batch.py",
         "samplers/buffer.py",  # the one example step
         "samplers/custom_collectors.py",  # wraps the method for collectors that users write
+        "samplers/env_batch.py",
     ]
 
 
