@@ -17,7 +17,7 @@ class CatDqnAgent(DqnAgent):
     """Acts on the means of the distributions [.., A, P] that the model gives.
 
     Args:
-        n_atoms: P, also passed to the model.
+        n_atoms: P, also passed to the model; may come first, as in rlpyt.
         *args, **kwargs: of `DqnAgent`.
     """
 
@@ -25,6 +25,8 @@ class CatDqnAgent(DqnAgent):
     AgentInfo = AgentInfo
 
     def __init__(self, *args: Any, n_atoms: int = 51, **kwargs: Any) -> None:
+        if args and not callable(args[0]):
+            n_atoms, *args = args  # type: ignore[assignment]
         super().__init__(*args, **kwargs)
         self.n_atoms = self.model_kwargs["n_atoms"] = whole_number("n_atoms", n_atoms, 2)
         self.settings["V_min_max"] = np.array([-1.0, 1.0])

@@ -92,6 +92,11 @@ class Forgetful(torch.nn.Module):
         return self.layers(observation)
 
 
+def test_the_number_of_atoms_may_come_first():
+    assert CatDqnMlpAgent(11).n_atoms == 11
+    assert CatDqnMlpAgent(CatDqnMlpAgent.ModelCls, n_atoms=5).n_atoms == 5
+
+
 def test_targets_have_no_dropout_and_do_not_depend_on_the_batch():
     agent = DqnMlpAgent(ModelCls=Forgetful)
     agent.initialize(SPACES)
