@@ -109,7 +109,7 @@ def _name_of(pid: int, runner: Any) -> str:
     hosts = [process.pid for process in getattr(runner.sampler, "processes", [])]
     if pid in hosts:
         return f"sampler {hosts.index(pid)}"
-    copier = getattr(runner, "_copier", None)
+    copier = getattr(runner, "_replay_writer", None)
     if copier is not None and pid in [process.pid for process in copier.processes]:
         return "memory copier"
     return f"process {pid}"

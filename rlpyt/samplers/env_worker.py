@@ -315,7 +315,7 @@ class EnvWorker:
         progress = self.context.progress
         progress[status.ROW], progress[status.STEP] = b, t
         progress[status.DOING] = status.RESETTING if by_reset else status.STEPPING
-        if getattr(self.collector, "_block", None) is not None:
+        if getattr(self.collector, "_env_batch", None) is not None:
             self.collector.env_batch.action = samples.agent.action[t]
         return NonFiniteError(f"{said}. {FINITE_REMEDY}")
 
@@ -367,7 +367,7 @@ class EnvWorker:
         """What the process is, or was, occupied with."""
         progress = self.context.progress
         collector = self.eval_collector if progress[status.EVAL] else self.collector
-        actions = getattr(getattr(collector, "_block", None), "action", None)
+        actions = getattr(getattr(collector, "_env_batch", None), "action", None)
         action = None if actions is None else actions[progress[status.ROW]]
         return status.status_of(progress, self.spec, action)
 

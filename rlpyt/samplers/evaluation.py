@@ -104,7 +104,7 @@ class EvalCollector(BaseEvalCollector):
         """Reset the environments; every evaluation has its own streams of noise."""
         if self.example_step is None:  # it was not made by one of our samplers
             self.example_step = self._make_example_step()
-        if not hasattr(self, "_block"):
+        if not hasattr(self, "_env_batch"):
             self._env_batch = make_env_batch(self.envs, self.context.progress)
             self._spaces = self._env_batch.spaces
             self._step = buffer_func(self.example_step, np.zeros_like)
