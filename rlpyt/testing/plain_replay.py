@@ -157,7 +157,7 @@ class PlainReplay:
                 step["done"], step["timeout"] = True, True
                 self.finals[cut - 1, b] = after[b]["observation"]
 
-    def status_of(self, observation: Any) -> tuple[int, int]:
+    def place_of(self, observation: Any) -> tuple[int, int]:
         """(row, environment) that an observation is from, which its last frame says."""
         places = range(len(self.rows)), range(self.B)
         number = float(np.asarray(observation)[-1])
