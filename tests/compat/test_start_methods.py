@@ -42,14 +42,19 @@ for seed in range(2):
     "when,how,method,process",
     [
         ("after", "script", "fork", "ForkProcess"),
-        ("after", "script", "spawn", "SpawnProcess"),
-        ("after", "argument", "fork", "ForkProcess"),
-        ("after", "none", "none", "ForkServerProcess"),
         ("after", "queue", "none", "ForkServerProcess"),
         ("before", "queue", "none", "ForkServerProcess"),
-        ("before", "script", "fork", "ForkServerProcess"),
-        ("before", "script", "spawn", "SpawnProcess"),
         ("both", "script", "fork", "ForkProcess"),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in [
+                ("after", "script", "spawn", "SpawnProcess"),
+                ("after", "argument", "fork", "ForkProcess"),
+                ("after", "none", "none", "ForkServerProcess"),
+                ("before", "script", "fork", "ForkServerProcess"),
+                ("before", "script", "spawn", "SpawnProcess"),
+            ]
+        ),
     ],
 )
 def test_workers_start_as_the_script_asks(when, how, method, process, tmp_path):
