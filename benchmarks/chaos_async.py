@@ -90,7 +90,7 @@ class AsyncTrial:
 
     @property
     def still(self) -> bool:
-        """Whether somebody stands still, which shows only after a while."""
+        """Return True if somebody stands still, which shows only after a while."""
         return self.fault in (*STANDSTILLS, "SIGSTOP")
 
     def run(self) -> Found:
@@ -281,7 +281,7 @@ def _run_here(trial: AsyncTrial, directory: Path) -> Found:
 
 
 def _complaint(trial: AsyncTrial, error: BaseException | None, who: str) -> str:
-    """What is wrong with the error, if anything."""
+    """Return what is wrong with the error, or an empty text."""
     if trial.fault in IGNORED or trial.kind == "async start":
         fine = error is None or (trial.kind == "async start" and isinstance(error, WorkerError))
         return "" if fine else f"unexpected: {error!r:.300}"

@@ -224,7 +224,7 @@ class OffPolicyAlgo(ReplayAlgo):
             )
 
     def may_learn(self, itr: int, sampler_itr: int | None) -> bool:
-        """Whether it is time to, and there is enough to learn from."""
+        """Return True if learning may begin: late enough, with enough data in the replay."""
         if itr < self.min_itr_learn:
             return False
         # Without a replay in the checkpoint, a resumed run has to fill it again.

@@ -178,5 +178,5 @@ def build_env(EnvCls: Callable[..., Any], env_kwargs: Mapping[str, Any], where: 
 
 
 def is_gym_env(env: Any, packages: tuple[str, ...] = ("gymnasium", "gym")) -> bool:
-    """Whether a class of ``env`` comes from one of the packages, without importing any."""
+    """Return True if a class of ``env`` comes from one of the packages, without importing any."""
     return any(cls.__module__.partition(".")[0] in packages for cls in type(env).__mro__)

@@ -37,7 +37,7 @@ class Batch:
 class BatchPipeline:
     """Drives an asynchronous sampler: one thread has it collect, another one stores.
 
-    Both threads only wait for processes; the optimizer's thread, which owns the feed, waits for
+    Both threads only wait for processes; the optimizer's thread, which owns the pipeline, waits for
     batches. What they share is behind one condition.
 
     Args:
@@ -145,12 +145,12 @@ class BatchPipeline:
 
     @property
     def evaluating(self) -> bool:
-        """Whether an evaluation was requested that has not ended."""
+        """Return True if an evaluation was requested that has not ended."""
         return self._to_evaluate is not None
 
     @property
     def owes_evaluation(self) -> bool:
-        """Whether an evaluation was requested whose result has not been taken."""
+        """Return True if an evaluation was requested whose result has not been taken."""
         return self._to_evaluate is not None or self._evaluation is not None
 
     @property
@@ -353,4 +353,4 @@ class BatchPipeline:
 
 
 class Stopped(RlpytError):
-    """The feed ends; what its threads were doing does not matter any more."""
+    """The pipeline was stopped; its threads need not finish their work."""

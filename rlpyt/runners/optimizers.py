@@ -49,7 +49,7 @@ class OptimizerSpec:
 
     @property
     def cpus(self) -> list[int] | None:
-        """Where it runs."""
+        """CPUs that the rank may use."""
         return self.hardware.master_cpus
 
     @property

@@ -176,7 +176,7 @@ class RankWatch:
         return found
 
     def _look(self) -> bool:
-        """Whether something has failed; then it is decided what the cause is."""
+        """Return True if something has failed; then it is decided what the cause is."""
         found = self._reports_and_deaths()
         if found:
             time.sleep(SETTLE_S)

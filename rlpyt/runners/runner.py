@@ -455,7 +455,7 @@ class MinibatchRlBase(BaseRunner):
         }
 
     def checkpoint_place(self) -> Any:
-        """Where checkpoints go; ``None``: nowhere."""
+        """Return the directory of the checkpoints, or ``None`` if there is none."""
         run_dir = logger.get_snapshot_dir()
         return self.checkpoint_dir or (os.path.join(run_dir, "checkpoint") if run_dir else None)
 

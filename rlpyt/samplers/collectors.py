@@ -197,7 +197,7 @@ class DecorrelatingStartCollector(BaseCollector):
         env_batch.forget_infos()
 
     def _is_due(self, t: int, n: int, most: int) -> bool:
-        """Whether an environment that takes n of at most ``most`` steps takes one at t.
+        """Return True if an environment that takes n of at most ``most`` steps takes one at t.
 
         Single ones take the first n. A batch cannot be held, so its rows begin late instead.
         """
@@ -205,7 +205,7 @@ class DecorrelatingStartCollector(BaseCollector):
 
 
 def has_ended(step: Any, b: int) -> bool:
-    """Whether row b of a record, of which an episode is done, needs a reset."""
+    """Return True if row b of a record, of which an episode is done, needs a reset."""
     return bool(getattr(step.env_info, "traj_done", step.done)[b])
 
 

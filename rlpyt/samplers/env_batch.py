@@ -97,7 +97,7 @@ class _Looks:
         self._n = self._steps_left = 0
 
     def due(self) -> bool:
-        """Whether at this step; asked at each."""
+        """Return True if this step's outputs should be fully validated."""
         self._steps_left -= 1
         if self._steps_left >= 0:
             return False
@@ -320,7 +320,7 @@ def make_env_batch(envs: Sequence[Any], progress: Any) -> EnvBatch:
 
 
 def is_batch(env: Any) -> bool:
-    """Whether this is a ``VectorEnv``: several rows rather than one environment."""
+    """Return True if this is a ``VectorEnv``: several rows rather than one environment."""
     return hasattr(env, "reset_rows")
 
 

@@ -442,7 +442,7 @@ def _parameters_of(cls: Any) -> set[str]:
 
 
 def runs_in_chunks(eval_CollectorCls: Any) -> bool:
-    """Whether the evaluation loop is ours, which can be interrupted."""
+    """Return True if the evaluation loop is ours, which can be interrupted."""
     return getattr(eval_CollectorCls, "collect_evaluation", None) is (
         EvalCollector.collect_evaluation
     )

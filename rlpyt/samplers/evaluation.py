@@ -142,7 +142,7 @@ class EvalCollector(BaseEvalCollector):
 
     @property
     def satisfied(self) -> bool:
-        """Whether every environment has run its quota."""
+        """Return True if every environment has run its quota."""
         return len(self._env_batch.resting) == self._env_batch.B
 
     def run(self, n: int) -> list[Any]:

@@ -231,7 +231,7 @@ def _listed(name: str, cpus: Any) -> list[int]:
 
 
 def _may_use(cpus: list[list[int]]) -> bool:
-    """Whether all of these processors may be used; if not, says so."""
+    """Return True if all of these processors may be used; if not, says so."""
     allowed = available_cpus()
     others = {cpu for own in cpus for cpu in own} - set(allowed)
     if others:

@@ -149,7 +149,7 @@ class Pool:
         self._looked = time.monotonic()
 
     def replied(self, rank: int) -> bool:
-        """Whether this process has ended its command; while it has not, it is watched.
+        """Return True if this process has ended its command; while it has not, it is watched.
 
         Raises:
             WorkerError: some process failed, or this one makes no progress.

@@ -258,7 +258,7 @@ class Group:
 
     @property
     def ended(self) -> bool:
-        """Whether every worker of the group has ended its command early."""
+        """Return True if every worker of the group has ended its command early."""
         return len(self._ended) == len(self._gates)
 
     def answer(self, t: int) -> None:

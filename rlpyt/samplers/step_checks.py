@@ -218,7 +218,7 @@ def _is_scalar(x: Any, kinds: tuple[type, ...]) -> bool:
 
 
 def _kind_of(x: Any) -> str:
-    """What something is, in a few words."""
+    """Describe a value in a few words."""
     if isinstance(x, np.ndarray):
         return f"an array of shape {x.shape} and dtype {x.dtype}"
     if x is None:

@@ -53,7 +53,7 @@ class IntBox(Space):
         return np.full(self.shape, self._null_value, dtype=self.dtype)[()]
 
     def contains(self, x: Any) -> bool:
-        """Whether ``x`` holds integers of the right shape in [low, high)."""
+        """Return True if ``x`` holds integers of the right shape in [low, high)."""
         return within(x, self.low, self.high - 1, self.shape, self.dtype)
 
     @property

@@ -77,12 +77,12 @@ class Bench:
 
     @property
     def open_rows(self) -> bool:
-        """Whether the factory is told how many rows to make."""
+        """Return True if the factory is told how many rows to make."""
         return bool(getattr(self.make_env, "batched", False)) and "num_envs" not in self.env_kwargs
 
     @property
     def seeds_at_construction(self) -> bool:
-        """Whether the factory takes the rows' seeds."""
+        """Return True if the factory takes the rows' seeds."""
         return self.open_rows and "seeds" in with_rows(self.make_env, self.env_kwargs, [0])
 
     def adopt(self, env: Any) -> None:

@@ -213,7 +213,7 @@ def refused_clearly(what: str) -> Iterator[None]:
 
 
 def starter_lasts(context: Any) -> bool:
-    """Whether the thread that children will have to thank for their life lives as long as we do.
+    """Return True if the thread that starts children outlives them.
 
     Linux ends a child together with the *thread* that started it, see ``be_a_child``.
     """
@@ -356,7 +356,7 @@ def bound_waits(connection: Any, timeout_s: float) -> None:
 
 
 def raised_by_signal(error: BaseException) -> bool:
-    """Whether a handler of a signal raised this, rather than what it interrupted."""
+    """Return True if a handler of a signal raised this, rather than what it interrupted."""
     handlers = [signal.getsignal(number) for number in signal.valid_signals()]
     codes = {getattr(getattr(h, "__func__", h), "__code__", None) for h in handlers} - {None}
     frames = traceback.walk_tb(error.__traceback__)

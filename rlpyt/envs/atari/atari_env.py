@@ -344,7 +344,7 @@ class AtariEnv(Env):
         self._update_obs()
 
     def _check_life(self) -> bool:
-        """Whether a life, and not the last one, was lost since the last call."""
+        """Return True if a life, and not the last one, was lost since the last call."""
         lives: int = self.ale.lives()
         lost = 0 < lives < self._lives
         self._lives = lives
@@ -379,7 +379,7 @@ class AtariEnv(Env):
 
     @property
     def clip_reward(self) -> bool:
-        """Whether rewards are signs."""
+        """Return True if rewards are signs."""
         return self._clip_reward
 
     @property
@@ -389,7 +389,7 @@ class AtariEnv(Env):
 
     @property
     def episodic_lives(self) -> bool:
-        """Whether a lost life ends the return."""
+        """Return True if a lost life ends the return."""
         return self._episodic_lives
 
     @property

@@ -211,7 +211,7 @@ def _log_end(error: BaseException) -> None:
 
 
 def begun_by_this_job(run_dir: PathLike) -> bool:
-    """Whether torchrun has started these processes before, and they have begun this run."""
+    """Return True if torchrun has started these processes before, and they have begun this run."""
     here, params = torchrun.place(), Path(run_dir, "params.json")
     if here is None or not params.exists():
         return False

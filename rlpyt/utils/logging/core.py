@@ -92,7 +92,7 @@ class Logger:
         self._disable_prefix = disable_prefix
 
     def get_disable_prefix(self) -> bool:
-        """Whether text lines go without prefixes."""
+        """Return True if text lines go without prefixes."""
         return self._disable_prefix
 
     # Table rows
@@ -247,7 +247,7 @@ class Logger:
         self._log_tabular_only = log_tabular_only
 
     def get_log_tabular_only(self) -> bool:
-        """Whether the terminal shows only the table."""
+        """Return True if the terminal shows only the table."""
         return self._log_tabular_only
 
     def set_tf_summary_dir(self, dir_name: PathLike | None) -> None:
