@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from rlpyt.runners.hooks import EvalHook, Hook, ProgressBar
 from rlpyt.runners.runner import MinibatchRlBase
 from rlpyt.utils.checks import whole_number
 
@@ -28,7 +27,3 @@ class MinibatchRlEval(MinibatchRlBase):
     """
 
     _eval = True
-
-    def own_hooks(self) -> list[Hook]:
-        """Return the hooks that evaluate, log and show progress."""
-        return [ProgressBar(), EvalHook()]

@@ -14,7 +14,7 @@ from rlpyt.agents.base import BaseAgent
 from rlpyt.algos.base import RlAlgorithm
 from rlpyt.errors import NonFiniteError, RlpytError, WorkerError, itr_of
 from rlpyt.runners.base import BaseRunner
-from rlpyt.runners.hooks import CheckpointHook, Hook, LogHook, ProgressBar, StopSignals
+from rlpyt.runners.hooks import CheckpointHook, EvalHook, Hook, LogHook, ProgressBar, StopSignals
 from rlpyt.runners.run_state import RunState, random_state, set_random_state
 from rlpyt.samplers.base import BaseSampler
 from rlpyt.samplers.layout import Hardware, decoded
@@ -126,7 +126,7 @@ class MinibatchRlBase(BaseRunner):
 
     def own_hooks(self) -> list[Hook]:
         """Return the hooks that log and show progress."""
-        return [ProgressBar(), LogHook()]
+        return [ProgressBar(), EvalHook() if self._eval else LogHook()]
 
     # Set-up.
 

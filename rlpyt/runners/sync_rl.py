@@ -10,7 +10,6 @@ from typing import Any
 import torch
 
 from rlpyt.runners.distributed import join_store, serve_store, torchrun_store
-from rlpyt.runners.hooks import EvalHook, Hook, ProgressBar
 from rlpyt.runners.rank_failures import Failure
 from rlpyt.runners.rank_processes import RankProcesses
 from rlpyt.runners.ranked import Ranked
@@ -270,10 +269,6 @@ class SyncRlEval(SyncRlMixin):
 
     WorkerCls = SyncWorkerEval
     _eval = True
-
-    def own_hooks(self) -> list[Hook]:
-        """Return the hooks that evaluate, log and show progress."""
-        return [ProgressBar(), EvalHook()]
 
 
 def ranks_affinities(affinity: Any, sampler: Any) -> list[Any]:
