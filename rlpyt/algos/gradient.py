@@ -1,7 +1,5 @@
 """What algorithms that descend losses have in common."""
 
-import dataclasses
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +12,7 @@ from rlpyt.algos.returns import valid_from_done
 from rlpyt.algos.untrained import warn_of_untrained
 from rlpyt.models.utils import bare
 from rlpyt.utils.buffer import buffer_func
-from rlpyt.utils.checks import check_range, check_switches
+from rlpyt.utils.checks import check_settings
 
 
 class GradientAlgo(RlAlgorithm):
@@ -33,17 +31,12 @@ class GradientAlgo(RlAlgorithm):
     initial_optim_state_dict: Any
     compile_loss = False  # of those that offer it
     mixed_precision = False  # likewise
-    learning_rate_is = "learning_rate"  # the name that it was given by
     rank = 0  # of this process, among those that train together
 
     def __post_init__(self) -> None:
         self._losses: dict[str, Any] = {}  # compiled
-        check_learning_rate(self.learning_rate_is, self.learning_rate)
-        if self.clip_grad_norm is not None:
-            check_range("clip_grad_norm", self.clip_grad_norm, 0, open_low=True)
+        check_settings(self)
         checked_arguments(self.OptimCls, self.optim_kwargs)
-        if dataclasses.is_dataclass(self):
-            check_switches(self)
 
     def optimizer_arguments(self) -> dict[str, Any]:
         """What the optimizer is built with, beside its learning rate."""
@@ -109,13 +102,6 @@ class GradientAlgo(RlAlgorithm):
             "for a learning rate that is too large, and for rewards or observations that are not "
             "finite or badly scaled."
         )
-
-
-def check_learning_rate(name: str, value: Any) -> None:
-    """Raise TypeError or ValueError if it is none; warn where it is hardly meant."""
-    check_range(name, value, 0, 100, open_low=True)
-    if value > 1:
-        warnings.warn(f"{name}={value} is unusually large.")
 
 
 def mean_over_ranks(number: torch.Tensor, world_size: int) -> torch.Tensor:

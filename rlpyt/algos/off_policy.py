@@ -13,11 +13,8 @@ from rlpyt.algos.replay_choice import rows_to_begin
 from rlpyt.algos.replaying import ReplayAlgo
 from rlpyt.errors import ReplayNotReady
 from rlpyt.utils.buffer import buffer_method
-from rlpyt.utils.checks import check_range, whole_number
 from rlpyt.utils.logging import logger
 from rlpyt.utils.seed import get_seed
-
-MOST_REPLAYS = 1e6  # samples trained on per sample collected; beyond is a slip
 
 
 class OffPolicyAlgo(ReplayAlgo):
@@ -40,15 +37,8 @@ class OffPolicyAlgo(ReplayAlgo):
     batch_size_is: ClassVar[str] = "batch_size"  # in terms of arguments
 
     def __post_init__(self) -> None:
-        self._batch_size = self.batch_size = whole_number("batch_size", self.batch_size, 1)
         super().__post_init__()
-        check_range("replay_ratio", self.replay_ratio, 0, MOST_REPLAYS, open_low=True)
-        self.min_steps_learn = whole_number("min_steps_learn", self.min_steps_learn, 0)
-        self.updates_per_sync = whole_number("updates_per_sync", self.updates_per_sync, 1)
-        self.target_update_interval = whole_number(
-            "target_update_interval", self.target_update_interval, 1
-        )
-        check_range("target_update_tau", self.target_update_tau, 0, 1, open_low=True)
+        self._batch_size = self.batch_size
         for name, least in (
             (self.batch_size_is, self.batch_size),
             ("n_step_return", self.n_step_return),

@@ -14,7 +14,6 @@ from rlpyt.replays.batch import FinalObservations, ReplayBatch
 from rlpyt.replays.buffer import ReplayBuffer
 from rlpyt.replays.frame import FrameBufferMixin
 from rlpyt.utils.buffer import buffer_to
-from rlpyt.utils.checks import check_range, true_or_false, whole_number
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.logging import logger
 
@@ -56,26 +55,7 @@ class ReplayAlgo(GradientAlgo):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_range("discount", self.discount, 0, 1)
-        self.replay_size = whole_number("replay_size", self.replay_size, 1)
-        self.n_step_return = whole_number("n_step_return", self.n_step_return, 1)
-        check_range("pri_alpha", self.pri_alpha, 0, finite=True)
-        check_range("pri_beta_init", self.pri_beta_init, 0, 1)
-        check_range("pri_beta_final", self.pri_beta_final, 0, 1)
-        if self.pri_beta_steps is not None:
-            self.pri_beta_steps = whole_number("pri_beta_steps", self.pri_beta_steps, 1)
-        if self.default_priority is not None:
-            check_range("default_priority", self.default_priority, 0, open_low=True, finite=True)
         self.new_priority = float(self.default_priority or 1)
-        if self.save_replay is not None:
-            self.save_replay = true_or_false("save_replay", self.save_replay)
-        for name in (
-            "prioritized_replay",
-            "bootstrap_timelimit",
-            "mixed_precision",
-            "compile_loss",
-        ):
-            setattr(self, name, true_or_false(name, getattr(self, name)))
 
     # The replay itself.
 

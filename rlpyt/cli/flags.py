@@ -4,11 +4,9 @@ import ast
 import contextlib
 import copy
 import dataclasses
-import inspect
 import io
 import json
 import re
-import tokenize
 import types
 import typing
 from collections.abc import Mapping, Sequence
@@ -59,7 +57,9 @@ def parse(cls: type[T], argv: Sequence[str], *, prog: str, description: str) -> 
 
 
 def settings_class(cls: type, name: str) -> type:
-    """A dataclass of the fields of ``cls`` that fit on a command line, with their comments as help.
+    """Return a dataclass of the fields of ``cls`` that fit on a command line.
+
+    The help of each is the documentation and range that `rlpyt.utils.checks.setting` declares.
 
     Args:
         cls: a dataclass, for example an algorithm. Fields for a class (``type[Optimizer]``) take
@@ -67,31 +67,15 @@ def settings_class(cls: type, name: str) -> type:
             that ``cls`` gives them.
         name: of the new class; shows in the help as the title of the group.
     """
-    comments = field_comments(cls)
+    limits = {item.name: item.metadata.get("limits") for item in dataclasses.fields(cls)}
     chosen = []
     for field, (hint, default, is_class) in plain_fields(cls).items():
-        described: dict[str, Any] = {"help": comments.get(field, "")}
+        described: dict[str, Any] = {"help": getattr(limits[field], "help", "")}
         if is_class:
             described |= {"name": _hyphenated(field), "metavar": "NAME"}
         value = dataclasses.field(default_factory=partial(copy.copy, default))
         chosen.append((field, Annotated[hint, tyro.conf.arg(**described)], value))
     return dataclasses.make_dataclass(name, chosen, frozen=True)
-
-
-def field_comments(cls: type) -> dict[str, str]:
-    """Trailing comments of a dataclass's fields: ``{"ratio_clip": "epsilon, PPO eq. 7; 0.1-0.3"}``.
-
-    Bases come first, so that a field declared again is described by its last declaration.
-    """
-    comments: dict[str, str] = {}
-    for base in reversed(cls.__mro__):
-        if not dataclasses.is_dataclass(base):
-            continue
-        for token in tokenize.generate_tokens(io.StringIO(inspect.getsource(base)).readline):
-            declared = re.match(r"\s+(\w+)\s*:", token.line)
-            if token.type == tokenize.COMMENT and declared:
-                comments[declared.group(1)] = token.string.lstrip("# ")
-    return comments
 
 
 def _refuse_slips(argv: Sequence[str], aliases: Mapping[str, str]) -> None:

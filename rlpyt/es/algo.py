@@ -14,7 +14,7 @@ from rlpyt.es.cem import CEM
 from rlpyt.es.cmaes import CMAES
 from rlpyt.es.openai_es import OpenAIES
 from rlpyt.utils.buffer import buffer_func
-from rlpyt.utils.checks import check_range, check_switches, whole_number
+from rlpyt.utils.checks import check_settings, setting
 from rlpyt.utils.seed import env_seed, get_seed, make_seed
 
 # candidateReturn: mean return of each candidate, over its episodes. searchStd: mean deviation of
@@ -38,20 +38,16 @@ class EvolutionAlgo(RlAlgorithm):
         TypeError, ValueError: a setting is of the wrong kind or out of range.
     """
 
-    sigma0: float = 0.5  # deviation of the first candidates in each parameter; 0.05 to 1
-    popsize: int | None = None  # candidates per generation; None: one batch of them
-    episodes: int = 1  # of each candidate; more where returns are noisy
-    common_random_numbers: bool = True  # the same starts for all candidates of a generation
+    sigma0: float = setting(0.5, gt=0, doc="initial std of parameters; 0.05 to 1")
+    popsize: int | None = setting(None, ge=2, doc="candidates per generation; None: one batch")
+    episodes: int = setting(1, ge=1, doc="episodes per candidate; more for noisy returns")
+    common_random_numbers: bool = setting(True, doc="same episode starts for all candidates")
 
     opt_info_fields: ClassVar[tuple[str, ...]] = OptInfo._fields
     discount = 1.0
 
     def __post_init__(self) -> None:
-        check_range("sigma0", self.sigma0, 0, open_low=True)
-        check_switches(self)
-        self.episodes = whole_number("episodes", self.episodes, 1)
-        if self.popsize is not None:
-            self.popsize = whole_number("popsize", self.popsize, 2)
+        check_settings(self)
         self.make_strategy(np.zeros(2), 4, 0)  # refuses settings that no strategy has
 
     def make_strategy(self, x0: Array, popsize: int, seed: int) -> BaseES:
@@ -219,7 +215,7 @@ class EvolutionAlgo(RlAlgorithm):
 class CmaesAlgo(EvolutionAlgo):
     """CMA-ES: `rlpyt.es.CMAES`."""
 
-    diagonal: bool = False  # a deviation for each parameter, no correlations; from about 300 on
+    diagonal: bool = setting(False, doc="diagonal covariance; for more than 300 parameters")
 
     def make_strategy(self, x0: Array, popsize: int, seed: int) -> BaseES:
         """See `EvolutionAlgo`."""
@@ -230,9 +226,9 @@ class CmaesAlgo(EvolutionAlgo):
 class CemAlgo(EvolutionAlgo):
     """The cross-entropy method: `rlpyt.es.CEM`."""
 
-    elite_frac: float = 0.2  # share of candidates that the next ones are fitted to; 0.1 to 0.5
-    extra_std: float = 0.25  # noise added at first, in units of sigma0; against early convergence
-    extra_itrs: int = 50  # generations until it is zero
+    elite_frac: float = setting(0.2, gt=0, le=1, doc="fraction of candidates to fit; 0.1 to 0.5")
+    extra_std: float = setting(0.25, ge=0, finite=True, doc="initial added noise, in sigma0")
+    extra_itrs: int = setting(50, ge=1, doc="generations until the added noise is zero")
 
     def make_strategy(self, x0: Array, popsize: int, seed: int) -> BaseES:
         """See `EvolutionAlgo`."""
@@ -248,11 +244,11 @@ class CemAlgo(EvolutionAlgo):
 class OpenaiEsAlgo(EvolutionAlgo):
     """The strategy of Salimans et al. 2017: `rlpyt.es.OpenAIES`."""
 
-    sigma0: float = 0.1  # deviation of candidates in each parameter, fixed; 0.02 to 0.2
-    learning_rate: float = 0.02  # of Adam; 0.005 to 0.1
-    weight_decay: float = 0.0  # pulls parameters towards zero; 0 to 0.01
-    learning_rate_decay: float = 1.0  # factor per generation
-    sigma_decay: float = 1.0  # factor per generation
+    sigma0: float = setting(0.1, gt=0, doc="std of parameters; 0.02 to 0.2")
+    learning_rate: float = setting(0.02, gt=0, finite=True, doc="of Adam; 0.005 to 0.1")
+    weight_decay: float = setting(0.0, ge=0, finite=True, doc="0 to 0.01")
+    learning_rate_decay: float = setting(1.0, gt=0, le=1, doc="factor per generation")
+    sigma_decay: float = setting(1.0, gt=0, le=1, doc="factor per generation")
 
     def make_strategy(self, x0: Array, popsize: int, seed: int) -> BaseES:
         """See `EvolutionAlgo`."""

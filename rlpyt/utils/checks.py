@@ -1,9 +1,15 @@
-"""Checks of numeric and boolean arguments."""
+"""Checks of arguments, and dataclass fields that declare their allowed values."""
 
 import dataclasses
 import math
 import numbers
-from typing import Any
+import types
+import typing
+import warnings
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 MOST = 2**64 - 1  # of any count; greater ones are mistakes
 
@@ -71,12 +77,87 @@ def true_or_false(name: str, value: Any) -> bool:
     return bool(value)
 
 
-def check_switches(settings: Any) -> None:
-    """Check the boolean fields of a dataclass, and store them as bools.
+@dataclass(frozen=True)
+class Limits:
+    """Documentation and allowed values of a dataclass field, see `setting`."""
+
+    doc: str
+    gt: float | None = None
+    ge: float | None = None
+    le: float | None = None
+    finite: bool = False
+    warn_above: float | None = None
+
+    @property
+    def help(self) -> str:
+        """Return the documentation with the range: ``gamma, per environment step [>= 0, <= 1]``."""
+        bounds = ((">", self.gt), (">=", self.ge), ("<=", self.le))
+        given = [f"{sign} {bound:g}" for sign, bound in bounds if bound is not None]
+        return f"{self.doc} [{', '.join(given)}]".strip() if given else self.doc
+
+
+def setting(
+    default: T,
+    *,
+    gt: float | None = None,
+    ge: float | None = None,
+    le: float | None = None,
+    finite: bool = False,
+    warn_above: float | None = None,
+    doc: str,
+) -> T:
+    """Declare a dataclass field with its allowed values, which `check_settings` checks.
+
+    Args:
+        default: its default.
+        gt, ge, le: numbers must be greater than, at least, at most this.
+        finite: infinite numbers are refused.
+        warn_above: greater numbers are warned of as unusually large.
+        doc: effect and usual range, as ``rlpyt train --help`` prints it.
+    """
+    limits = Limits(doc, gt, ge, le, finite, warn_above)
+    return dataclasses.field(default=default, metadata={"limits": limits})  # type: ignore[no-any-return]
+
+
+def check_settings(settings: Any) -> None:
+    """Check the fields of a dataclass that are declared by `setting`, and all boolean ones.
+
+    Counts and switches are stored as int and bool: 1e6 and 1 are accepted for 1000000 and True.
 
     Raises:
-        TypeError: a field is none of True, False, 1 and 0.
+        TypeError: a value does not have its field's type.
+        ValueError: a value is outside its field's range.
     """
     for item in dataclasses.fields(settings):
-        if item.type in (bool, "bool"):
-            setattr(settings, item.name, true_or_false(item.name, getattr(settings, item.name)))
+        limits = item.metadata.get("limits")
+        if limits is not None or item.type in (bool, "bool"):
+            value = getattr(settings, item.name)
+            setattr(settings, item.name, _checked(item, value, limits or Limits("")))
+
+
+def _checked(item: "dataclasses.Field[Any]", value: Any, limits: Limits) -> Any:
+    union = typing.get_origin(item.type) in (types.UnionType, typing.Union)
+    kinds = list(typing.get_args(item.type)) if union else [item.type]
+    literals = [kind for kind in kinds if typing.get_origin(kind) is typing.Literal]
+    choices = [choice for literal in literals for choice in typing.get_args(literal)]
+    if (value is None and types.NoneType in kinds) or (isinstance(value, str) and value in choices):
+        return value
+    if bool in kinds or "bool" in kinds:
+        return true_or_false(item.name, value)
+    if int in kinds:
+        return whole_number(item.name, value, -MOST if limits.ge is None else int(limits.ge))
+    if float in kinds:
+        low, high = limits.ge if limits.gt is None else limits.gt, limits.le
+        check_range(
+            item.name,
+            value,
+            -math.inf if low is None else low,
+            math.inf if high is None else high,
+            open_low=limits.gt is not None,
+            finite=limits.finite,
+        )
+        if limits.warn_above is not None and value > limits.warn_above:
+            warnings.warn(f"{item.name}={value} is unusually large.")
+    elif choices:
+        raise ValueError(f"{item.name}={value!r} must be {' or '.join(map(str, choices))}.")
+    return value

@@ -1,39 +1,39 @@
-"""The command line's machinery: dataclasses to flags, comments to help, errors to one line."""
+"""Flags of the command line from dataclasses, their help, and errors in one line."""
 
 import collections
 import dataclasses
 import io
 import sys
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_type_hints
 
 import pytest
 import tyro
 
-from rlpyt.cli.flags import UsageError, field_comments, parse, settings_class
+from rlpyt.cli.flags import UsageError, parse, settings_class
 from rlpyt.cli.train import read_flags
 from rlpyt.experiments.build import ALGORITHMS, algorithm_class
 from rlpyt.experiments.options import Settings
-from rlpyt.experiments.settings import plain_fields
+from rlpyt.utils.checks import setting
 
 
 @dataclasses.dataclass(eq=False)
 class Base:
-    discount: float = 0.99  # gamma, per environment step
-    epochs: int = 4  # passes over each batch
+    discount: float = setting(0.99, ge=0, le=1, doc="gamma, per environment step")
+    epochs: int = setting(4, doc="passes over each batch")
 
 
 @dataclasses.dataclass(eq=False)
 class Algo(Base):
     """An algorithm; a docstring: with a colon."""
 
-    epochs: int = 10  # passes, 3-10 # usually
-    OptimCls: type[dict] = collections.OrderedDict  # given by its name
+    epochs: int = setting(10, ge=1, doc="passes, 3-10")
+    OptimCls: type[dict] = setting(collections.OrderedDict, doc="given by its name")
     optim_kwargs: dict[str, Any] | None = None
-    state: Any = dict  # not for a command line
-    name: str = "a # b"
-    kind: Literal["x", "y"] = "x"  # one of two
-    clip: float | None = None  # off by default
-    schedule: bool = True  # fall linearly
+    state: Any = setting(dict, doc="not for a command line")
+    name: str = "undocumented"
+    kind: Literal["x", "y"] = setting("x", doc="one of two")
+    clip: float | None = setting(None, gt=0, doc="off by default")
+    schedule: bool = setting(True, doc="fall linearly")
 
 
 AlgoFlags = settings_class(Algo, "AlgoFlags")
@@ -51,23 +51,27 @@ def read(*argv):
     return parse(Command, argv, prog="prog", description="What it does.")
 
 
-def test_comments_of_bases_are_found_and_overridden():
-    assert field_comments(Algo) == {
-        "discount": "gamma, per environment step",
-        "epochs": "passes, 3-10 # usually",
+def help_of(cls):
+    hints = get_type_hints(cls, include_extras=True)
+    return {name: hint.__metadata__[0].help for name, hint in hints.items()}
+
+
+def test_help_has_documentation_and_range():
+    assert help_of(AlgoFlags) == {
+        "discount": "gamma, per environment step [>= 0, <= 1]",
+        "epochs": "passes, 3-10 [>= 1]",
         "OptimCls": "given by its name",
-        "state": "not for a command line",
+        "optim_kwargs": "",
+        "name": "",
         "kind": "one of two",
-        "clip": "off by default",
+        "clip": "off by default [> 0]",
         "schedule": "fall linearly",
     }
 
 
 @pytest.mark.parametrize("algo_name", ALGORITHMS)
 def test_every_flag_of_every_algorithm_has_help(algo_name):
-    cls = algorithm_class(algo_name)
-    comments = field_comments(cls)
-    assert [name for name in plain_fields(cls) if not comments.get(name)] == []
+    assert all(help_of(settings_class(algorithm_class(algo_name), "AlgoFlags")).values())
 
 
 def test_settings_class_keeps_what_fits_on_a_line_in_order():
@@ -125,13 +129,13 @@ def test_words_with_dashes_and_flags_as_values_are_taken_as_they_are():
     assert read("--output", "\u2013 b").output == "\u2013 b"
 
 
-def test_help_shows_comments_and_defaults(capsys):
+def test_help_shows_documentation_ranges_and_defaults(capsys):
     with pytest.raises(SystemExit) as stop:
         read("--help")
     assert stop.value.code == 0
     shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
     assert "What it does." in shown
-    assert "--algo.discount FLOAT gamma, per environment step (default: 0.99)" in shown
+    assert "--algo.discount FLOAT gamma, per environment step [>= 0, <= 1] (default: 0.99)" in shown
     assert "time steps per batch and environment (default: 128)" in shown
 
 

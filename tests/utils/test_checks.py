@@ -1,8 +1,12 @@
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
 import numpy as np
 import pytest
 import torch
 
-from rlpyt.utils.checks import check_range, true_or_false, whole_number
+from rlpyt.utils.checks import check_range, check_settings, setting, true_or_false, whole_number
 
 NO_NUMBERS = ["5", None, True, np.bool_(True), [5], np.array([5]), torch.tensor([5])]
 
@@ -85,3 +89,64 @@ def test_counts_beyond_64_bits_are_refused():
     assert whole_number("epochs", 2**64 - 1, 1) == 2**64 - 1
     with pytest.raises(ValueError, match="epochs=1e[+]30 must be at most"):
         whole_number("epochs", 1e30, 1)
+
+
+@dataclass
+class Settings:
+    rate: float = setting(0.1, gt=0, le=100, warn_above=1, doc="step size; 1e-4 to 1e-2")
+    share: float = setting(0.5, ge=0, le=1, doc="weight")
+    coefficient: float = setting(1.0, finite=True, doc="any finite number")
+    steps: int = setting(4, ge=1, doc="count")
+    limit: int | None = setting(None, ge=2, doc="count, or none")
+    entropy: float | Literal["auto"] = setting("auto", finite=True, doc="number or auto")
+    kind: Literal["a", "b"] = setting("a", doc="one of two")
+    other: Any = setting(None, doc="anything")
+    switch: bool = False
+    undeclared: float = 1.0
+
+    def __post_init__(self):
+        check_settings(self)
+
+
+def test_settings_are_ordinary_fields_with_defaults():
+    assert Settings() == Settings(0.1, 0.5, 1.0, 4, None, "auto", "a", None, False, 1.0)
+    assert Settings.rate == 0.1
+
+
+def test_counts_and_switches_are_stored_as_such():
+    made = Settings(steps=3.0, limit=np.int64(5), switch=1, entropy=2)
+    assert (made.steps, made.limit, made.switch, made.entropy) == (3, 5, True, 2)
+    assert type(made.steps) is type(made.limit) is int and made.switch is True
+
+
+@pytest.mark.parametrize(
+    ("bad", "error", "message"),
+    [
+        (dict(rate=0), ValueError, r"rate=0 must lie in \(0, 100\]"),
+        (dict(rate=101), ValueError, "rate=101"),
+        (dict(rate=None), TypeError, "rate=None must be a number"),
+        (dict(share=1.5), ValueError, r"share=1.5 must lie in \[0, 1\]"),
+        (dict(share=math.nan), ValueError, "share=nan"),
+        (dict(coefficient=math.inf), ValueError, "coefficient=inf must be finite"),
+        (dict(steps=0), ValueError, "steps=0 must be at least 1"),
+        (dict(steps=1.5), TypeError, "steps=1.5 must be a whole number of at least 1"),
+        (dict(steps=None), TypeError, "steps=None"),
+        (dict(limit=1), ValueError, "limit=1 must be at least 2"),
+        (dict(entropy="none"), TypeError, "entropy='none' must be a number"),
+        (dict(entropy=-math.inf), ValueError, "entropy=-inf must be finite"),
+        (dict(kind="c"), ValueError, "kind='c' must be a or b"),
+        (dict(switch="no"), TypeError, "switch='no' must be True or False"),
+    ],
+)
+def test_settings_outside_their_range_are_refused(bad, error, message):
+    with pytest.raises(error, match=message):
+        Settings(**bad)
+
+
+def test_unusually_large_settings_are_warned_of():
+    with pytest.warns(UserWarning, match="rate=2 is unusually large"):
+        Settings(rate=2)
+
+
+def test_undeclared_settings_are_left_alone():
+    assert Settings(undeclared="x", other=object).undeclared == "x"

@@ -12,7 +12,7 @@ import torch
 from rlpyt.algos.arguments import own_fields_first
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.dqn.losses import categorical_loss, greedy_row, project_onto_atoms
-from rlpyt.utils.checks import check_range
+from rlpyt.utils.checks import check_range, setting
 from rlpyt.utils.tensor import select_at_indexes
 
 EPS = 1e-6  # the least probability in priorities
@@ -23,15 +23,14 @@ EPS = 1e-6  # the least probability in priorities
 class CategoricalDQN(DQN):
     """DQN that learns distributions; the agent says over how many atoms."""
 
-    V_min: float = -10  # value of the first atom: the least discounted return
-    V_max: float = 10  # of the last: the greatest
+    V_min: float = setting(-10, finite=True, doc="value of the first atom, the lowest return")
+    V_max: float = setting(10, finite=True, doc="value of the last atom, the highest return")
 
     learns: ClassVar[str] = "probabilities of atoms"
     ready_agents: ClassVar[str] = "CatDqnMlpAgent or AtariCatDqnAgent"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_range("V_min", self.V_min, finite=True)
         check_range("V_max", self.V_max, self.V_min, open_low=True, finite=True)
 
     def initialize(self, *args: Any, **kwargs: Any) -> None:

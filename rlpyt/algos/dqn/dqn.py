@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
+from torch.optim import Adam, Optimizer
 
 from rlpyt.algos.dqn.losses import greedy_value, huber
 from rlpyt.algos.off_policy import OffPolicyAlgo
 from rlpyt.algos.optim import is_optimizer
 from rlpyt.algos.replaying import SamplesToBuffer, thinned  # noqa: F401 (rlpyt's place for it)
 from rlpyt.errors import NonFiniteError
-from rlpyt.utils.checks import check_range, true_or_false, whole_number
+from rlpyt.utils.checks import setting
 from rlpyt.utils.tensor import select_at_indexes
 
 OptInfo = namedtuple("OptInfo", ["loss", "gradNorm", "tdAbsErr"])
@@ -21,33 +22,41 @@ OptInfo = namedtuple("OptInfo", ["loss", "gradNorm", "tdAbsErr"])
 class DQN(OffPolicyAlgo):
     """Q-learning from replay, towards a target network that follows at intervals."""
 
-    discount: float = 0.99  # gamma, per environment step
-    batch_size: int = 32  # transitions per update; 32-256
-    min_steps_learn: int = int(5e4)  # environment steps before learning begins
-    delta_clip: float | None = 1.0  # TD errors beyond it count linearly (Huber); None: squared
-    replay_size: int = int(1e6)  # transitions kept
-    replay_ratio: float = 8  # samples trained on per sample collected; Mnih et al.: 8
-    target_update_tau: float = 1  # share of the model in the target at each update; 1 copies
-    target_update_interval: int = 312  # updates between those of the target network
-    n_step_return: int = 1  # rewards in a target before it bootstraps; Rainbow: 3
-    learning_rate: float = 2.5e-4  # of the optimizer; 5e-5 to 1e-3
-    OptimCls: type[torch.optim.Optimizer] = torch.optim.Adam  # of torch.optim: RMSprop, SGD, ...
-    optim_kwargs: dict[str, Any] | None = None  # the optimizer's; Adam's eps: 0.01 / batch_size
-    initial_optim_state_dict: Any = None  # state of the optimizer to start from
-    clip_grad_norm: float | None = 10.0  # largest gradient norm, None: no limit
-    eps_steps: int | None = int(1e6)  # environment steps until epsilon is final; None: the agent's
-    double_dqn: bool = False  # the online network selects the target's action
-    prioritized_replay: bool = False  # draw transitions by their TD error
-    pri_alpha: float = 0.6  # how much priorities matter; 0 is uniform
-    pri_beta_init: float = 0.4  # how much importance weights correct, at first
-    pri_beta_final: float = 1.0  # and in the end
-    pri_beta_steps: int | None = int(50e6)  # environment steps until then; None: the whole run
-    default_priority: float | None = None  # of new samples; None: the greatest so far, at first 1
-    ReplayBufferCls: Any = None  # to use in place of the one these settings ask for
-    updates_per_sync: int = 1  # updates between hand-overs of parameters, in asynchronous runs
-    save_replay: bool | None = None  # keep the replay in checkpoints; None: if below 200 MB
-    mixed_precision: bool = False  # forward passes of training in bfloat16
-    compile_loss: bool = False  # compile the loss with torch.compile (needs a C++ compiler)
+    discount: float = setting(0.99, ge=0, le=1, doc="gamma, per environment step")
+    batch_size: int = setting(32, ge=1, doc="transitions per update; 32-256")
+    min_steps_learn: int = setting(int(5e4), ge=0, doc="environment steps before learning begins")
+    delta_clip: float | None = setting(1.0, gt=0, doc="Huber loss threshold; None: squared errors")
+    replay_size: int = setting(int(1e6), ge=1, doc="transitions kept")
+    replay_ratio: float = setting(8, gt=0, le=1e6, doc="samples trained on per sample collected")
+    target_update_tau: float = setting(1, gt=0, le=1, doc="weight of new parameters in targets")
+    target_update_interval: int = setting(312, ge=1, doc="updates between target updates")
+    n_step_return: int = setting(1, ge=1, doc="rewards in a target before it bootstraps; 1-5")
+    learning_rate: float = setting(2.5e-4, gt=0, le=100, warn_above=1, doc="usually 5e-5 to 1e-3")
+    OptimCls: type[Optimizer] = setting(Adam, doc="optimizer, a class of torch.optim")
+    optim_kwargs: dict[str, Any] | None = setting(
+        None, doc="optimizer arguments; Adam has eps=0.01 / batch_size"
+    )
+    initial_optim_state_dict: Any = setting(None, doc="initial state of the optimizer")
+    clip_grad_norm: float | None = setting(10.0, gt=0, doc="largest gradient norm; None: no limit")
+    eps_steps: int | None = setting(
+        int(1e6), ge=1, doc="environment steps until epsilon is final; None: the agent decides"
+    )
+    double_dqn: bool = setting(False, doc="select target actions by the online network")
+    prioritized_replay: bool = setting(False, doc="draw transitions by TD error")
+    pri_alpha: float = setting(0.6, ge=0, finite=True, doc="exponent of priorities; 0: uniform")
+    pri_beta_init: float = setting(0.4, ge=0, le=1, doc="initial exponent of importance weights")
+    pri_beta_final: float = setting(1.0, ge=0, le=1, doc="final exponent of importance weights")
+    pri_beta_steps: int | None = setting(
+        int(50e6), ge=1, doc="steps until pri_beta_final; None: whole run"
+    )
+    default_priority: float | None = setting(
+        None, gt=0, finite=True, doc="priority of new samples; None: the largest so far"
+    )
+    ReplayBufferCls: Any = setting(None, doc="replaces the replay class that settings imply")
+    updates_per_sync: int = setting(1, ge=1, doc="(async) updates per transfer of parameters")
+    save_replay: bool | None = setting(None, doc="keep replay in checkpoints; None: below 200 MB")
+    mixed_precision: bool = setting(False, doc="forward passes of training in bfloat16")
+    compile_loss: bool = setting(False, doc="compile losses by torch.compile; needs a C++ compiler")
 
     learns: ClassVar[str] = "action values"  # what the agent must give
     ready_agents: ClassVar[str] = "DqnMlpAgent or AtariDqnAgent"  # that give it
@@ -55,11 +64,6 @@ class DQN(OffPolicyAlgo):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.double_dqn = true_or_false("double_dqn", self.double_dqn)
-        if self.eps_steps is not None:
-            self.eps_steps = whole_number("eps_steps", self.eps_steps, 1)
-        if self.delta_clip is not None:
-            check_range("delta_clip", self.delta_clip, 0, open_low=True)
         self.new_priority = float(self.default_priority or self.delta_clip or 1)
 
     def optimizer_arguments(self) -> dict[str, Any]:

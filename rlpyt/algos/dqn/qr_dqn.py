@@ -9,7 +9,7 @@ from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.dqn.losses import greedy_row
 from rlpyt.algos.dqn.quantile_loss import quantile_huber_loss
 from rlpyt.models.dqn.implicit_quantile import midpoints
-from rlpyt.utils.checks import whole_number
+from rlpyt.utils.checks import setting
 from rlpyt.utils.tensor import select_at_indexes
 
 
@@ -68,16 +68,11 @@ class QRDQN(DQN):
 class IQN(QRDQN):
     """DQN that learns quantiles of returns at fractions drawn anew for every update."""
 
-    n_tau: int = 64  # N, fractions per predicted return; 8-64
-    n_tau_target: int = 64  # N', fractions per target; 8-64
+    n_tau: int = setting(64, ge=1, doc="N, fractions per predicted return; 8-64")
+    n_tau_target: int = setting(64, ge=1, doc="N', fractions per target; 8-64")
 
     learns: ClassVar[str] = "quantiles of any fractions"
     ready_agents: ClassVar[str] = "IqnMlpAgent or AtariIqnAgent"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.n_tau = whole_number("n_tau", self.n_tau, 1)
-        self.n_tau_target = whole_number("n_tau_target", self.n_tau_target, 1)
 
     def loss(self, samples: Any) -> tuple[torch.Tensor, torch.Tensor]:
         """As for QR-DQN, at uniformly drawn fractions; actions are selected as in acting.

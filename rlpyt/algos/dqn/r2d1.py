@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import torch
+from torch.optim import Adam, Optimizer
 
 from rlpyt.agents.base import AgentInputs
 from rlpyt.algos.arguments import own_fields_first
@@ -45,7 +46,7 @@ from rlpyt.replays.sequence.uniform import (
 )
 from rlpyt.replays.targets import n_step_targets
 from rlpyt.utils.buffer import buffer_method
-from rlpyt.utils.checks import check_range, true_or_false, whole_number
+from rlpyt.utils.checks import check_settings, setting
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.tensor import select_at_indexes, valid_mean
 
@@ -74,36 +75,46 @@ class R2D1(DQN):
     and begin anywhere in a sequence; the memory is cleared there as it was in acting.
     """
 
-    discount: float = 0.997  # gamma, per environment step
-    batch_T: int = 80  # steps of a sequence that are trained on
-    batch_B: int = 64  # sequences per update; 16-64
-    warmup_T: int = 40  # steps before them, for burn-in; 0-40
-    store_rnn_state_interval: int = 40  # steps between recorded states, where sequences begin
-    min_steps_learn: int = int(1e5)  # environment steps before learning begins
-    delta_clip: float | None = None  # TD errors beyond it count linearly (Huber); None: squared
-    replay_size: int = int(1e6)  # transitions kept
-    replay_ratio: float = 1  # samples trained on, burn-in included, per sample collected
-    target_update_interval: int = 2500  # updates between those of the target network
-    n_step_return: int = 5  # rewards in a target before it bootstraps
-    learning_rate: float = 1e-4  # of the optimizer
-    OptimCls: type[torch.optim.Optimizer] = torch.optim.Adam  # of torch.optim: RMSprop, SGD, ...
-    optim_kwargs: dict[str, Any] | None = None  # the optimizer's; Adam's eps: 1e-3
-    initial_optim_state_dict: Any = None  # state of the optimizer to start from
-    clip_grad_norm: float | None = 80.0  # largest gradient norm, None: no limit; 40-80
-    eps_steps: int | None = int(1e6)  # environment steps until epsilon is final; None: the agent's
-    double_dqn: bool = True  # the online network selects the target's action
-    prioritized_replay: bool = True  # draw sequences by their TD errors
-    pri_alpha: float = 0.6  # how much priorities matter; 0 is uniform
-    pri_beta_init: float = 0.9  # how much importance weights correct, at first
-    pri_beta_final: float = 0.9  # and in the end
-    pri_beta_steps: int | None = int(50e6)  # environment steps until then; None: the whole run
-    pri_eta: float = 0.9  # share of the greatest TD error in a sequence's priority; rest: the mean
-    default_priority: float | None = None  # of new samples; None: the greatest so far, at first 1
-    input_priorities: bool = True  # new samples get the priority of their own TD errors
-    input_priority_shift: int | None = None  # states by which those are older; None: by burn-in
-    value_scale_eps: float = 1e-3  # of the rescaling of values, h(x); 1e-3
-    ReplayBufferCls: Any = None  # to use in place of the one these settings ask for
-    updates_per_sync: int = 1  # updates between hand-overs of parameters, in asynchronous runs
+    discount: float = setting(0.997, ge=0, le=1, doc="gamma, per environment step")
+    batch_T: int = setting(80, ge=1, doc="trained steps of a sequence")
+    batch_B: int = setting(64, ge=1, doc="sequences per update; 16-64")
+    warmup_T: int = setting(40, ge=0, doc="burn-in steps before them; 0-40")
+    store_rnn_state_interval: int = setting(40, ge=0, doc="steps between stored states; 1-40")
+    min_steps_learn: int = setting(int(1e5), ge=0, doc="environment steps before learning begins")
+    delta_clip: float | None = setting(None, gt=0, doc="Huber loss threshold; None: squared errors")
+    replay_size: int = setting(int(1e6), ge=1, doc="transitions kept")
+    replay_ratio: float = setting(1, gt=0, le=1e6, doc="samples trained on per sample collected")
+    target_update_interval: int = setting(2500, ge=1, doc="updates between target updates")
+    n_step_return: int = setting(5, ge=1, doc="rewards in a target before it bootstraps")
+    learning_rate: float = setting(1e-4, gt=0, le=100, warn_above=1, doc="usually 1e-4")
+    OptimCls: type[Optimizer] = setting(Adam, doc="optimizer, a class of torch.optim")
+    optim_kwargs: dict[str, Any] | None = setting(
+        None, doc="optimizer arguments; Adam has eps=1e-3"
+    )
+    initial_optim_state_dict: Any = setting(None, doc="initial state of the optimizer")
+    clip_grad_norm: float | None = setting(80.0, gt=0, doc="gradient norm limit or None; 40-80")
+    eps_steps: int | None = setting(
+        int(1e6), ge=1, doc="environment steps until epsilon is final; None: the agent decides"
+    )
+    double_dqn: bool = setting(True, doc="select target actions by the online network")
+    prioritized_replay: bool = setting(True, doc="draw sequences by TD error")
+    pri_alpha: float = setting(0.6, ge=0, finite=True, doc="exponent of priorities; 0: uniform")
+    pri_beta_init: float = setting(0.9, ge=0, le=1, doc="initial exponent of importance weights")
+    pri_beta_final: float = setting(0.9, ge=0, le=1, doc="final exponent of importance weights")
+    pri_beta_steps: int | None = setting(
+        int(50e6), ge=1, doc="steps until pri_beta_final; None: whole run"
+    )
+    pri_eta: float = setting(0.9, ge=0, le=1, doc="weight of the largest TD error against the mean")
+    default_priority: float | None = setting(
+        None, gt=0, finite=True, doc="priority of new samples; None: the largest so far"
+    )
+    input_priorities: bool = setting(True, doc="compute priorities of new samples")
+    input_priority_shift: int | None = setting(
+        None, ge=0, doc="stored states by which priorities are shifted; None: those of the burn-in"
+    )
+    value_scale_eps: float = setting(1e-3, ge=0, finite=True, doc="epsilon of the value scale h(x)")
+    ReplayBufferCls: Any = setting(None, doc="replaces the replay class that settings imply")
+    updates_per_sync: int = setting(1, ge=1, doc="(async) updates per transfer of parameters")
     batch_size: int = field(init=False, default=0)  # follows from the lengths above
     compile_loss: bool = field(init=False, default=False)  # sequences are cut anew in every batch
 
@@ -113,20 +124,11 @@ class R2D1(DQN):
     replays: ClassVar[Replays] = SEQUENCES
 
     def __post_init__(self) -> None:
-        for name in ("batch_T", "batch_B"):
-            setattr(self, name, whole_number(name, getattr(self, name), 1))
-        for name in ("warmup_T", "store_rnn_state_interval"):
-            setattr(self, name, whole_number(name, getattr(self, name), 0))
+        check_settings(self)
         self.batch_size = (self.batch_T + self.warmup_T) * self.batch_B
         super().__post_init__()
-        check_range("pri_eta", self.pri_eta, 0, 1)
-        check_range("value_scale_eps", self.value_scale_eps, 0, finite=True)
-        self.input_priorities = true_or_false("input_priorities", self.input_priorities)
         if self.input_priority_shift is None:
             self.input_priority_shift = self.warmup_T // max(1, self.store_rnn_state_interval)
-        self.input_priority_shift = whole_number(
-            "input_priority_shift", self.input_priority_shift, 0
-        )
 
     @property
     def adam_eps(self) -> float:

@@ -4,9 +4,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.optim import Adam, Optimizer
 
 from rlpyt.algos.pg.base import OptInfo, PolicyGradientAlgo
 from rlpyt.errors import NonFiniteError
+from rlpyt.utils.checks import setting
 from rlpyt.utils.tensor import valid_mean
 
 
@@ -14,16 +16,16 @@ from rlpyt.utils.tensor import valid_mean
 class A2C(PolicyGradientAlgo):
     """One gradient step per batch of samples."""
 
-    discount: float = 0.99  # gamma, per environment step
-    learning_rate: float = 0.001  # of the optimizer; 1e-4 to 1e-2
-    value_loss_coeff: float = 0.5  # weight of the value loss
-    entropy_loss_coeff: float = 0.01  # weight of the entropy bonus; 0 to 0.05
-    OptimCls: type[torch.optim.Optimizer] = torch.optim.Adam  # of torch.optim: RMSprop, SGD, ...
-    optim_kwargs: dict[str, Any] | None = None  # the optimizer's further arguments: {"eps": 1e-5}
-    clip_grad_norm: float | None = 1.0  # largest gradient norm, None: no limit
-    initial_optim_state_dict: Any = None  # state of the optimizer to start from
-    gae_lambda: float = 1  # lambda of GAE; 1: plain discounted returns; 0.9-1
-    normalize_advantage: bool = False  # scale advantages to unit deviation in each batch
+    discount: float = setting(0.99, ge=0, le=1, doc="gamma, per environment step")
+    learning_rate: float = setting(0.001, gt=0, le=100, warn_above=1, doc="usually 1e-4 to 1e-2")
+    value_loss_coeff: float = setting(0.5, ge=0, finite=True, doc="weight of the value loss")
+    entropy_loss_coeff: float = setting(0.01, finite=True, doc="weight of the entropy; 0 to 0.05")
+    OptimCls: type[Optimizer] = setting(Adam, doc="optimizer, a class of torch.optim")
+    optim_kwargs: dict[str, Any] | None = setting(None, doc='optimizer arguments: {"eps": 1e-5}')
+    clip_grad_norm: float | None = setting(1.0, gt=0, doc="largest gradient norm; None: no limit")
+    initial_optim_state_dict: Any = setting(None, doc="initial state of the optimizer")
+    gae_lambda: float = setting(1, ge=0, le=1, doc="lambda of GAE, 0.9-1; 1: discounted returns")
+    normalize_advantage: bool = setting(False, doc="normalize advantages in each batch")
 
     def optimize_agent(self, itr: int, samples: Any = None, sampler_itr: int | None = None) -> Any:
         """Take one gradient step on the samples."""

@@ -1,6 +1,5 @@
 """What policy-gradient algorithms share: returns and advantages, agent inputs."""
 
-import math
 from collections import namedtuple
 from typing import Any, ClassVar
 
@@ -16,7 +15,6 @@ from rlpyt.algos.returns import (
     valid_from_done,
 )
 from rlpyt.utils.buffer import buffer_method, buffer_to
-from rlpyt.utils.checks import check_range
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.tensor import valid_mean
 
@@ -42,14 +40,6 @@ class PolicyGradientAlgo(GradientAlgo):
     discount: float
     gae_lambda: float
     normalize_advantage: bool
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range("discount", self.discount, 0, 1)
-        check_range("gae_lambda", self.gae_lambda, 0, 1)
-        for name, least in (("value_loss_coeff", 0), ("entropy_loss_coeff", -math.inf)):
-            if hasattr(self, name):  # custom classes may lack it
-                check_range(name, getattr(self, name), least, finite=True)
 
     def initialize(
         self,

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.optim import Adam, Optimizer
 
 from rlpyt.algos.pg.base import OptInfo, PolicyGradientAlgo
 from rlpyt.errors import NonFiniteError
 from rlpyt.utils.buffer import buffer_func
-from rlpyt.utils.checks import check_range, whole_number
+from rlpyt.utils.checks import setting
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.misc import iterate_mb_idxs
 from rlpyt.utils.tensor import valid_mean
@@ -26,28 +27,22 @@ LossInputs = namedarraytuple(
 class PPO(PolicyGradientAlgo):
     """Several epochs of minibatch gradient steps per batch of samples."""
 
-    discount: float = 0.99  # gamma, per environment step
-    learning_rate: float = 0.001  # of the optimizer; 1e-4 to 1e-3
-    value_loss_coeff: float = 1.0  # weight of the value loss; 0.5-1
-    entropy_loss_coeff: float = 0.01  # weight of the entropy bonus; 0 to 0.05
-    OptimCls: type[torch.optim.Optimizer] = torch.optim.Adam  # of torch.optim: RMSprop, SGD, ...
-    optim_kwargs: dict[str, Any] | None = None  # the optimizer's further arguments: {"eps": 1e-5}
-    clip_grad_norm: float | None = 1.0  # largest gradient norm, None: no limit; 0.5-1
-    initial_optim_state_dict: Any = None  # state of the optimizer to start from
-    gae_lambda: float = 1  # lambda of GAE; 0.9-1
-    minibatches: int = 4  # minibatches per epoch; recurrent agents: over environments
-    epochs: int = 4  # passes over each batch; 3-10
-    ratio_clip: float = 0.1  # epsilon, PPO eq. 7; 0.1-0.3
-    linear_lr_schedule: bool = True  # learning rate and ratio_clip fall linearly to 0 over the run
-    normalize_advantage: bool = False  # scale advantages to unit deviation in each batch
-    mixed_precision: bool = False  # forward passes of training in bfloat16
-    compile_loss: bool = False  # compile the loss with torch.compile (needs a C++ compiler)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range("ratio_clip", self.ratio_clip, 0, open_low=True)
-        self.minibatches = whole_number("minibatches", self.minibatches, 1)
-        self.epochs = whole_number("epochs", self.epochs, 1)
+    discount: float = setting(0.99, ge=0, le=1, doc="gamma, per environment step")
+    learning_rate: float = setting(0.001, gt=0, le=100, warn_above=1, doc="usually 1e-4 to 1e-3")
+    value_loss_coeff: float = setting(1.0, ge=0, finite=True, doc="weight of the value loss; 0.5-1")
+    entropy_loss_coeff: float = setting(0.01, finite=True, doc="weight of the entropy; 0 to 0.05")
+    OptimCls: type[Optimizer] = setting(Adam, doc="optimizer, a class of torch.optim")
+    optim_kwargs: dict[str, Any] | None = setting(None, doc='optimizer arguments: {"eps": 1e-5}')
+    clip_grad_norm: float | None = setting(1.0, gt=0, doc="gradient norm limit or None; 0.5-1")
+    initial_optim_state_dict: Any = setting(None, doc="initial state of the optimizer")
+    gae_lambda: float = setting(1, ge=0, le=1, doc="lambda of GAE; 0.9-1")
+    minibatches: int = setting(4, ge=1, doc="per epoch; of whole environments if recurrent")
+    epochs: int = setting(4, ge=1, doc="passes over each batch; 3-10")
+    ratio_clip: float = setting(0.1, gt=0, doc="epsilon, PPO eq. 7; 0.1-0.3")
+    linear_lr_schedule: bool = setting(True, doc="decay learning rate and ratio_clip linearly to 0")
+    normalize_advantage: bool = setting(False, doc="normalize advantages in each batch")
+    mixed_precision: bool = setting(False, doc="forward passes of training in bfloat16")
+    compile_loss: bool = setting(False, doc="compile losses by torch.compile; needs a C++ compiler")
 
     def initialize(self, *args: Any, **kwargs: Any) -> None:
         """Build the optimizer and check that minibatches fit the batch.

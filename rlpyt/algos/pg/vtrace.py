@@ -11,13 +11,14 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
+from torch.optim import Adam, Optimizer
 
 from rlpyt.algos.episodes import EpisodePacking
 from rlpyt.algos.pg.base import PolicyGradientAlgo, normalize
 from rlpyt.algos.returns import Array, importance_weight, valid_from_done, vtrace_return
 from rlpyt.errors import NonFiniteError
 from rlpyt.utils.buffer import buffer_func, numpify_buffer
-from rlpyt.utils.checks import check_range
+from rlpyt.utils.checks import check_range, setting
 from rlpyt.utils.tensor import select_at_indexes, valid_mean
 
 VTraceOptInfo = namedtuple("VTraceOptInfo", ["loss", "gradNorm", "entropy", "perplexity", "rho"])
@@ -34,25 +35,21 @@ class VTrace(PolicyGradientAlgo):
     What follows the last row, and what a time limit cut off, has the value that was recorded.
     """
 
-    discount: float = 0.99  # gamma, per environment step
-    learning_rate: float = 0.001  # of the optimizer; 1e-4 to 1e-2
-    value_loss_coeff: float = 0.5  # weight of the value loss
-    entropy_loss_coeff: float = 0.01  # weight of the entropy bonus; 0 to 0.05
-    OptimCls: type[torch.optim.Optimizer] = torch.optim.Adam  # of torch.optim; the paper's: RMSprop
-    optim_kwargs: dict[str, Any] | None = None  # the optimizer's further arguments: {"eps": 1e-5}
-    clip_grad_norm: float | None = 1.0  # largest gradient norm, None: no limit
-    initial_optim_state_dict: Any = None  # state of the optimizer to start from
-    gae_lambda: float = 1  # lambda of the traces, as of GAE; 0.9-1
-    linear_lr_schedule: bool = False  # learning rate falls linearly to 0 over the run
-    normalize_advantage: bool = False  # scale advantages to unit deviation in each batch
-    clip_rho_threshold: float | None = 1.0  # rho_bar: largest weight in targets; None: no limit
-    clip_pg_rho_threshold: float | None = 1.0  # largest weight of the policy gradient
+    discount: float = setting(0.99, ge=0, le=1, doc="gamma, per environment step")
+    learning_rate: float = setting(0.001, gt=0, le=100, warn_above=1, doc="usually 1e-4 to 1e-2")
+    value_loss_coeff: float = setting(0.5, ge=0, finite=True, doc="weight of the value loss")
+    entropy_loss_coeff: float = setting(0.01, finite=True, doc="weight of the entropy; 0 to 0.05")
+    OptimCls: type[Optimizer] = setting(Adam, doc="class of torch.optim; the paper: RMSprop")
+    optim_kwargs: dict[str, Any] | None = setting(None, doc='optimizer arguments: {"eps": 1e-5}')
+    clip_grad_norm: float | None = setting(1.0, gt=0, doc="largest gradient norm; None: no limit")
+    initial_optim_state_dict: Any = setting(None, doc="initial state of the optimizer")
+    gae_lambda: float = setting(1, ge=0, le=1, doc="lambda of the traces, as of GAE; 0.9-1")
+    linear_lr_schedule: bool = setting(False, doc="decay the learning rate linearly to 0")
+    normalize_advantage: bool = setting(False, doc="normalize advantages in each batch")
+    clip_rho_threshold: float | None = setting(1.0, gt=0, doc="rho_bar, limit in targets")
+    clip_pg_rho_threshold: float | None = setting(1.0, gt=0, doc="rho limit in the gradient")
 
     opt_info_fields: ClassVar[tuple[str, ...]] = VTraceOptInfo._fields
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_clips(self.clip_rho_threshold, self.clip_pg_rho_threshold)
 
     def async_initialize(
         self,

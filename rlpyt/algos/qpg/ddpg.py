@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
+from torch.optim import Adam, Optimizer
 
-from rlpyt.algos.gradient import check_learning_rate
 from rlpyt.algos.qpg.base import QpgAlgo, frozen
 from rlpyt.algos.qpg.losses import check_values, least, squared_errors
 from rlpyt.algos.replaying import SamplesToBuffer  # noqa: F401 (rlpyt's place for it)
-from rlpyt.utils.checks import check_range, whole_number
+from rlpyt.utils.checks import setting
 from rlpyt.utils.tensor import valid_mean
 
 OptInfo = namedtuple("OptInfo", ["muLoss", "qLoss", "muGradNorm", "qGradNorm"])
@@ -20,46 +20,44 @@ OptInfo = namedtuple("OptInfo", ["muLoss", "qLoss", "muGradNorm", "qGradNorm"])
 class DDPG(QpgAlgo):
     """A deterministic policy that climbs its critic, both followed slowly by targets."""
 
-    discount: float = 0.99  # gamma, per environment step
-    batch_size: int = 64  # transitions per update; 64-256
-    min_steps_learn: int = int(1e4)  # environment steps before learning begins
-    replay_size: int = int(1e6)  # transitions kept
-    replay_ratio: float = 64  # samples trained on per sample collected; batch_size: 1 update a step
-    target_update_tau: float = 0.01  # share of the networks in the targets at each update
-    target_update_interval: int = 1  # updates between those of the targets
-    policy_update_interval: int = 1  # updates of the critic for one of the policy
-    learning_rate: float = 1e-4  # of the policy's optimizer; 1e-4 to 1e-3
-    q_learning_rate: float = 1e-3  # of the critic's
-    OptimCls: type[torch.optim.Optimizer] = torch.optim.Adam  # of torch.optim: RMSprop, SGD, ...
-    optim_kwargs: dict[str, Any] | None = None  # the optimizers' further arguments: {"eps": 1e-5}
-    initial_optim_state_dict: Any = None  # states of the optimizers to start from
-    clip_grad_norm: float | None = 1e8  # largest gradient norm, None: no limit
-    q_target_clip: float = 1e6  # largest target, in absolute value
-    n_step_return: int = 1  # rewards in a target before it bootstraps
-    updates_per_sync: int = 1  # updates between hand-overs of parameters, in asynchronous runs
-    bootstrap_timelimit: bool = True  # else what a time limit ends counts as ended
-    ReplayBufferCls: Any = None  # to use in place of the one these settings ask for
-    prioritized_replay: bool = False  # draw transitions by their TD error
-    pri_alpha: float = 0.6  # how much priorities matter; 0 is uniform
-    pri_beta_init: float = 0.4  # how much importance weights correct, at first
-    pri_beta_final: float = 1.0  # and in the end
-    pri_beta_steps: int | None = None  # environment steps until then; None: the whole run
-    default_priority: float | None = None  # of new samples; None: the greatest so far, at first 1
-    save_replay: bool | None = None  # keep the replay in checkpoints; None: if below 200 MB
-    mixed_precision: bool = False  # forward passes of training in bfloat16
-    compile_loss: bool = False  # compile the losses with torch.compile (needs a C++ compiler)
+    discount: float = setting(0.99, ge=0, le=1, doc="gamma, per environment step")
+    batch_size: int = setting(64, ge=1, doc="transitions per update; 64-256")
+    min_steps_learn: int = setting(int(1e4), ge=0, doc="environment steps before learning begins")
+    replay_size: int = setting(int(1e6), ge=1, doc="transitions kept")
+    replay_ratio: float = setting(64, gt=0, le=1e6, doc="samples trained on per sample collected")
+    target_update_tau: float = setting(0.01, gt=0, le=1, doc="weight of new parameters in targets")
+    target_update_interval: int = setting(1, ge=1, doc="updates between target updates")
+    policy_update_interval: int = setting(1, ge=1, doc="critic updates per policy update")
+    learning_rate: float = setting(
+        1e-4, gt=0, le=100, warn_above=1, doc="of the policy; 1e-4 to 1e-3"
+    )
+    q_learning_rate: float = setting(1e-3, gt=0, le=100, warn_above=1, doc="of the critic; 1e-3")
+    OptimCls: type[Optimizer] = setting(Adam, doc="optimizer, a class of torch.optim")
+    optim_kwargs: dict[str, Any] | None = setting(None, doc='optimizer arguments: {"eps": 1e-5}')
+    initial_optim_state_dict: Any = setting(None, doc="initial states of the optimizers")
+    clip_grad_norm: float | None = setting(1e8, gt=0, doc="largest gradient norm; None: no limit")
+    q_target_clip: float = setting(1e6, gt=0, doc="largest absolute value of a target")
+    n_step_return: int = setting(1, ge=1, doc="rewards in a target before it bootstraps")
+    updates_per_sync: int = setting(1, ge=1, doc="(async) updates per transfer of parameters")
+    bootstrap_timelimit: bool = setting(True, doc="bootstrap where a time limit ends an episode")
+    ReplayBufferCls: Any = setting(None, doc="replaces the replay class that settings imply")
+    prioritized_replay: bool = setting(False, doc="draw transitions by TD error")
+    pri_alpha: float = setting(0.6, ge=0, finite=True, doc="exponent of priorities; 0: uniform")
+    pri_beta_init: float = setting(0.4, ge=0, le=1, doc="initial exponent of importance weights")
+    pri_beta_final: float = setting(1.0, ge=0, le=1, doc="final exponent of importance weights")
+    pri_beta_steps: int | None = setting(
+        None, ge=1, doc="steps until pri_beta_final; None: whole run"
+    )
+    default_priority: float | None = setting(
+        None, gt=0, finite=True, doc="priority of new samples; None: the largest so far"
+    )
+    save_replay: bool | None = setting(None, doc="keep replay in checkpoints; None: below 200 MB")
+    mixed_precision: bool = setting(False, doc="forward passes of training in bfloat16")
+    compile_loss: bool = setting(False, doc="compile losses by torch.compile; needs a C++ compiler")
 
     learns: ClassVar[str] = "a deterministic policy and its critic"  # what the agent must give
     ready_agents: ClassVar[str] = "DdpgAgent"  # that gives it
     opt_info_fields: ClassVar[tuple[str, ...]] = OptInfo._fields
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_learning_rate("q_learning_rate", self.q_learning_rate)
-        check_range("q_target_clip", self.q_target_clip, 0, open_low=True)
-        self.policy_update_interval = whole_number(
-            "policy_update_interval", self.policy_update_interval, 1
-        )
 
     def _add_steps(self) -> None:
         agent = self.agent

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import torch
+from torch.optim import Adam, Optimizer
 
 from rlpyt.algos.gradient import mean_over_ranks
 from rlpyt.algos.optim import Network
@@ -21,7 +22,7 @@ from rlpyt.algos.qpg.losses import (
 from rlpyt.algos.replaying import SamplesToBuffer, thinned
 from rlpyt.models.ensemble import Ensemble
 from rlpyt.models.utils import bare
-from rlpyt.utils.checks import check_range, true_or_false, whole_number
+from rlpyt.utils.checks import setting
 from rlpyt.utils.collections import namedarraytuple
 
 OptInfo = namedtuple(
@@ -41,62 +42,53 @@ class SAC(QpgAlgo):
     the agent's critics DroQ (Hiraoka et al. 2022), with quantiles TQC (Kuznetsov et al. 2020).
     """
 
-    discount: float = 0.99  # gamma, per environment step
-    batch_size: int = 256  # transitions per update
-    min_steps_learn: int = int(1e4)  # environment steps before learning begins
-    replay_size: int = int(1e6)  # transitions kept
-    replay_ratio: float = 256  # samples trained on per one collected; batch_size: 1 update a step
-    target_update_tau: float = 0.005  # share of the critics in the targets at each update
-    target_update_interval: int = 1  # updates between those of the targets
-    learning_rate: float = 3e-4  # of all optimizers; 3e-4 to 1e-3
-    fixed_alpha: float | None = None  # temperature, weight of the entropy; None: learned
-    OptimCls: type[torch.optim.Optimizer] = torch.optim.Adam  # of torch.optim: RMSprop, SGD, ...
-    optim_kwargs: dict[str, Any] | None = None  # the optimizers' further arguments: {"eps": 1e-5}
-    initial_optim_state_dict: Any = None  # states of the optimizers to start from
-    action_prior: Literal["uniform", "gaussian"] = "uniform"  # what the policy is drawn towards
-    reward_scale: float = 1  # rewards are multiplied by this
-    target_entropy: float | Literal["auto"] = "auto"  # nats; auto: -1 per component of the action
-    reparameterize: bool = True  # differentiate through samples; else by their likelihood
-    clip_grad_norm: float | None = 1e9  # largest gradient norm, None: no limit
-    n_step_return: int = 1  # rewards in a target before it bootstraps
-    updates_per_sync: int = 1  # updates between hand-overs of parameters, in asynchronous runs
-    bootstrap_timelimit: bool = True  # else what a time limit ends counts as ended
-    ReplayBufferCls: Any = None  # to use in place of the one these settings ask for
-    n_target_critics: int | None = None  # drawn for each target (REDQ: 2 of 10); None: all
-    n_drop_quantiles: int = 0  # of each critic, the top ones, left out of targets (TQC: 2 of 25)
-    policy_update_interval: int = 1  # updates of the critics for one of policy and temperature
-    prioritized_replay: bool = False  # draw transitions by their TD error
-    pri_alpha: float = 0.6  # how much priorities matter; 0 is uniform
-    pri_beta_init: float = 0.4  # how much importance weights correct, at first
-    pri_beta_final: float = 1.0  # and in the end
-    pri_beta_steps: int | None = None  # environment steps until then; None: the whole run
-    default_priority: float | None = None  # of new samples; None: the greatest so far, at first 1
-    save_replay: bool | None = None  # keep the replay in checkpoints; None: if below 200 MB
-    mixed_precision: bool = False  # forward passes of training in bfloat16
-    compile_loss: bool = False  # compile the losses with torch.compile (needs a C++ compiler)
+    discount: float = setting(0.99, ge=0, le=1, doc="gamma, per environment step")
+    batch_size: int = setting(256, ge=1, doc="transitions per update")
+    min_steps_learn: int = setting(int(1e4), ge=0, doc="environment steps before learning begins")
+    replay_size: int = setting(int(1e6), ge=1, doc="transitions kept")
+    replay_ratio: float = setting(256, gt=0, le=1e6, doc="samples trained on per sample collected")
+    target_update_tau: float = setting(0.005, gt=0, le=1, doc="weight of new parameters in targets")
+    target_update_interval: int = setting(1, ge=1, doc="updates between target updates")
+    learning_rate: float = setting(3e-4, gt=0, le=100, warn_above=1, doc="usually 3e-4 to 1e-3")
+    fixed_alpha: float | None = setting(
+        None, ge=0, finite=True, doc="temperature, the weight of the entropy; None: learned"
+    )
+    OptimCls: type[Optimizer] = setting(Adam, doc="optimizer, a class of torch.optim")
+    optim_kwargs: dict[str, Any] | None = setting(None, doc='optimizer arguments: {"eps": 1e-5}')
+    initial_optim_state_dict: Any = setting(None, doc="initial states of the optimizers")
+    action_prior: Literal["uniform", "gaussian"] = setting("uniform", doc="prior of the policy")
+    reward_scale: float = setting(1, gt=0, finite=True, doc="rewards are multiplied by this")
+    target_entropy: float | Literal["auto"] = setting(
+        "auto", finite=True, doc="in nats; auto: -1 per action dimension"
+    )
+    reparameterize: bool = setting(True, doc="differentiate through sampled actions")
+    clip_grad_norm: float | None = setting(1e9, gt=0, doc="largest gradient norm; None: no limit")
+    n_step_return: int = setting(1, ge=1, doc="rewards in a target before it bootstraps")
+    updates_per_sync: int = setting(1, ge=1, doc="(async) updates per transfer of parameters")
+    bootstrap_timelimit: bool = setting(True, doc="bootstrap where a time limit ends an episode")
+    ReplayBufferCls: Any = setting(None, doc="replaces the replay class that settings imply")
+    n_target_critics: int | None = setting(None, ge=1, doc="critics per target, REDQ: 2; None: all")
+    n_drop_quantiles: int = setting(0, ge=0, doc="largest quantiles dropped per critic; TQC: 2")
+    policy_update_interval: int = setting(1, ge=1, doc="critic updates per policy update")
+    prioritized_replay: bool = setting(False, doc="draw transitions by TD error")
+    pri_alpha: float = setting(0.6, ge=0, finite=True, doc="exponent of priorities; 0: uniform")
+    pri_beta_init: float = setting(0.4, ge=0, le=1, doc="initial exponent of importance weights")
+    pri_beta_final: float = setting(1.0, ge=0, le=1, doc="final exponent of importance weights")
+    pri_beta_steps: int | None = setting(
+        None, ge=1, doc="steps until pri_beta_final; None: whole run"
+    )
+    default_priority: float | None = setting(
+        None, gt=0, finite=True, doc="priority of new samples; None: the largest so far"
+    )
+    save_replay: bool | None = setting(None, doc="keep replay in checkpoints; None: below 200 MB")
+    mixed_precision: bool = setting(False, doc="forward passes of training in bfloat16")
+    compile_loss: bool = setting(False, doc="compile losses by torch.compile; needs a C++ compiler")
 
     learns: ClassVar[str] = "a squashed Gaussian policy and critics"  # what the agent must give
     # that gives it
     ready_agents: ClassVar[str] = "SacAgent of rlpyt.agents.qpg.sac_agent (sac_v_agent's: SAC_V)"
     opt_info_fields: ClassVar[tuple[str, ...]] = OptInfo._fields
     learns_quantiles = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.fixed_alpha is not None:
-            check_range("fixed_alpha", self.fixed_alpha, 0, finite=True)
-        check_range("reward_scale", self.reward_scale, 0, open_low=True, finite=True)
-        if self.target_entropy != "auto":
-            check_range("target_entropy", self.target_entropy, finite=True)
-        self.reparameterize = true_or_false("reparameterize", self.reparameterize)
-        if self.action_prior not in ("uniform", "gaussian"):
-            raise ValueError(f"action_prior={self.action_prior!r} must be uniform or gaussian.")
-        if self.n_target_critics is not None:
-            self.n_target_critics = whole_number("n_target_critics", self.n_target_critics, 1)
-        self.n_drop_quantiles = whole_number("n_drop_quantiles", self.n_drop_quantiles, 0)
-        self.policy_update_interval = whole_number(
-            "policy_update_interval", self.policy_update_interval, 1
-        )
 
     def check_agent(self, agent: Any) -> None:
         """Raise ValueError if the agent has not what is learned, or not enough of it."""

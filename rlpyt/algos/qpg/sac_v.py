@@ -11,7 +11,7 @@ from rlpyt.algos.qpg.base import frozen
 from rlpyt.algos.qpg.losses import check_values
 from rlpyt.algos.qpg.sac import SAC, add_to
 from rlpyt.algos.replaying import SamplesToBuffer  # noqa: F401 (rlpyt's place for it)
-from rlpyt.utils.checks import check_range
+from rlpyt.utils.checks import setting
 
 OptInfo = namedtuple(
     "OptInfo",
@@ -28,7 +28,9 @@ class SAC_V(SAC):
     The temperature is one; ``reward_scale`` takes its place.
     """
 
-    policy_output_regularization: float = 1e-3  # weight of squared means and log deviations
+    policy_output_regularization: float = setting(
+        1e-3, ge=0, finite=True, doc="weight of squared means and log_stds"
+    )
     fixed_alpha: float | None = field(init=False, default=1.0)
     target_entropy: float | Literal["auto"] = field(init=False, default="auto")
     n_target_critics: int | None = field(init=False, default=None)
@@ -38,12 +40,6 @@ class SAC_V(SAC):
     ready_agents: ClassVar[str] = "SacAgent of rlpyt.agents.qpg.sac_v_agent"
     opt_info_fields: ClassVar[tuple[str, ...]] = OptInfo._fields
     learns_quantiles = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range(
-            "policy_output_regularization", self.policy_output_regularization, 0, finite=True
-        )
 
     def _trained(self) -> list[Network]:
         """Everything, with one optimizer: all losses are taken at the same parameters."""

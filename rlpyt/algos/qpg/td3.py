@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from rlpyt.algos.arguments import own_fields_first
 from rlpyt.algos.qpg.ddpg import DDPG
+from rlpyt.utils.checks import setting
 
 
 @own_fields_first
@@ -15,22 +16,24 @@ class TD3(DDPG):
     The target policy's actions are smoothed by noise (of the agent's).
     """
 
-    batch_size: int = 100  # transitions per update; 100-256
-    replay_ratio: float = 100  # samples trained on per one collected; batch_size: 1 update a step
-    target_update_tau: float = 0.005  # share of the networks in the targets at each update
-    target_update_interval: int = 2  # updates between those of the targets
-    policy_update_interval: int = 2  # updates of the critics for one of the policy
-    mu_learning_rate: float | None = None  # of the policy's optimizer; None: learning_rate
-    q_learning_rate: float = 1e-3  # of the critics'
-    learning_rate: float = 1e-3  # of the policy's optimizer; 3e-4 to 1e-3
+    batch_size: int = setting(100, ge=1, doc="transitions per update; 100-256")
+    replay_ratio: float = setting(100, gt=0, le=1e6, doc="samples trained on per sample collected")
+    target_update_tau: float = setting(0.005, gt=0, le=1, doc="weight of new parameters in targets")
+    target_update_interval: int = setting(2, ge=1, doc="updates between target updates")
+    policy_update_interval: int = setting(2, ge=1, doc="critic updates per policy update")
+    mu_learning_rate: float | None = setting(None, gt=0, le=100, warn_above=1, doc="learning_rate")
+    q_learning_rate: float = setting(1e-3, gt=0, le=100, warn_above=1, doc="of the critics; 1e-3")
+    learning_rate: float = setting(
+        1e-3, gt=0, le=100, warn_above=1, doc="of the policy; 3e-4 to 1e-3"
+    )
 
     learns: ClassVar[str] = "a deterministic policy and several critics"
     ready_agents: ClassVar[str] = "Td3Agent"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.mu_learning_rate is not None:
             self._take_mu_learning_rate()
-        super().__post_init__()
 
     def _take_mu_learning_rate(self) -> None:
         """Let it be the learning rate; ValueError if another one was given by that name."""
@@ -41,4 +44,3 @@ class TD3(DDPG):
                 "before a preset's)."
             )
         self.learning_rate = self.mu_learning_rate  # type: ignore[assignment]
-        self.learning_rate_is = "mu_learning_rate"
