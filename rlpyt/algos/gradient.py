@@ -95,14 +95,6 @@ class GradientAlgo(RlAlgorithm):
             seen = buffer_func(seen, lambda leaf: leaf[valid])
         self.agent.update_obs_rms(seen)
 
-    def stop_if_not_finite(self, itr: int, error: Exception) -> Exception:
-        """The error, with the iteration and update it happened in."""
-        return type(error)(
-            f"{type(self).__name__}, iteration {itr}, update {self.update_counter}: {error}. Look "
-            "for a learning rate that is too large, and for rewards or observations that are not "
-            "finite or badly scaled."
-        )
-
 
 def mean_over_ranks(number: torch.Tensor, world_size: int) -> torch.Tensor:
     """Return the mean of a number without gradient over the processes that train together."""

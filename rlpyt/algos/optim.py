@@ -3,7 +3,7 @@
 import copy
 import inspect
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,10 @@ UNUSABLE = {
     torch.optim.LBFGS: "evaluates the loss several times a step",
     torch.optim.SparseAdam: "wants sparse gradients, and those of networks are dense",
 }
+FINITE_REMEDY = (
+    "Look for a learning rate that is too large, and for rewards or observations that are not "
+    "finite or badly scaled."
+)
 FEW_NUMBERS = 100_000  # in a model; below, an operation costs more to call than to compute
 
 
@@ -132,11 +136,25 @@ class GradientStep:
         (norms,) = self.descend(loss).values()
         return norms[0] if self.networks[0].n_members is None else norms
 
-    def descend(self, loss: torch.Tensor) -> dict[str, torch.Tensor]:
-        """As a call; returns norms by networks' names, [1] or [E], or [0] of one without gradient.
+    def descend(self, losses: torch.Tensor | Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Take one step down the gradient of a loss, or of the sum of several.
 
-        What has no gradient stays as it is.
+        Parameters without gradient are left as they are.
+
+        Args:
+            losses: a scalar, or scalars by names, for the message if one is not finite.
+
+        Returns:
+            gradient norms before clipping by names of networks: [1], [E] of a network with
+            members, or [0] of a network without gradient.
+
+        Raises:
+            NonFiniteError, ValueError: as for a call.
         """
+        parts = losses if isinstance(losses, Mapping) else {"": losses}
+        loss, *others = parts.values()
+        for other in others:
+            loss = loss + other
         if not loss.requires_grad:
             raise ValueError(
                 "the loss depends on no parameter: look in the model's forward for detach(), "
@@ -154,7 +172,7 @@ class GradientStep:
         # Both: where errors are clipped, an infinite loss has a finite gradient.
         known = torch.cat((*found, loss.detach().to(found[0]).reshape(1))).tolist()
         if not math.isfinite(sum(known)):
-            raise NonFiniteError(self._diagnose(loss))
+            raise NonFiniteError(f"{self._diagnose(loss, parts)}. {FINITE_REMEDY}")
         if self.clip_grad_norm is not None and max(known[:-1]) > self.clip_grad_norm:
             for network, own in zip(self.networks, norms):
                 if own is not None:
@@ -196,9 +214,10 @@ class GradientStep:
         self.optimizer.load_state_dict(copy.deepcopy(state))
         self.scale_learning_rate(1.0)  # schedules set theirs before the next step
 
-    def _diagnose(self, loss: torch.Tensor) -> str:
+    def _diagnose(self, loss: torch.Tensor, parts: Mapping[str, torch.Tensor]) -> str:
         if not torch.isfinite(loss):
-            return f"the loss is {loss.item()}"
+            bad = [name for name, part in parts.items() if name and not torch.isfinite(part)]
+            return f"the loss is {loss.item()}" + (f" ({' and '.join(bad)})" if bad else "")
         bad = [
             self._name(p)
             for p in self.parameters

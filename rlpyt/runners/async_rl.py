@@ -256,7 +256,7 @@ class AsyncRlBase(MinibatchRlBase):
         assert self.pipeline is not None
         self._note_lag(batch)
         samples = self.sampler.slots_pyt[batch.slot]
-        yield self.algo.optimize_agent(batch.itr, samples, batch.itr)
+        yield self._optimize_agent(batch.itr, samples, batch.itr)
         self.pipeline.release(batch)
         self.opt_itr += 1
         self._send_parameters()
@@ -281,7 +281,7 @@ class AsyncRlBase(MinibatchRlBase):
             self._behind -= 1
             return
         while self.opt_itr < self.update_schedule.after(batch.itr + 1):
-            optimize = partial(self.algo.optimize_agent, self.opt_itr, sampler_itr=batch.itr)
+            optimize = partial(self._optimize_agent, self.opt_itr, sampler_itr=batch.itr)
             yield self.optimizers.together(optimize, "optimize", self.opt_itr, batch.itr)
             self.opt_itr += 1
             self._send_parameters()

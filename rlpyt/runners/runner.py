@@ -269,9 +269,18 @@ class MinibatchRlBase(BaseRunner):
             self.algo.interrupt()
         self.agent.train_mode(itr)
         self.updating = True
-        opt_info = self.algo.optimize_agent(itr, samples)
+        opt_info = self._optimize_agent(itr, samples)
         self.store_diagnostics(itr, traj_infos, opt_info)
         self.state.itr, self.updating = itr, False
+
+    def _optimize_agent(self, itr: int, *args: Any, **kwargs: Any) -> Any:
+        """Call the algorithm, and add the iteration to the message of a `NonFiniteError`."""
+        try:
+            return self.algo.optimize_agent(itr, *args, **kwargs)
+        except NonFiniteError as error:
+            where = f"iteration {itr}, update {self.algo.update_counter}"
+            error.args = (f"{type(self.algo).__name__}, {where}: {error}",)
+            raise
 
     @property
     def cum_steps(self) -> int:

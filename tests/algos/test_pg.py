@@ -260,11 +260,11 @@ def test_a_single_valid_advantage_is_left_unscaled(valid):
 
 
 @pytest.mark.parametrize("algo", [A2C(), PPO(minibatches=1)], ids=["a2c", "ppo"])
-def test_not_finite_loss_stops_with_iteration_and_source(algo):
+def test_a_loss_that_is_not_finite_moves_nothing(algo):
     sampler, samples = sample(CategoricalPgAgent, TinyModel, algo)
     before = [p.detach().clone() for p in sampler.agent.parameters()]
     samples.env.reward[2, 1] = float("nan")
-    with pytest.raises(NonFiniteError, match="iteration 3, update 0: the loss is nan"):
+    with pytest.raises(NonFiniteError, match=r"^the loss is nan\. Look for a learning rate"):
         algo.optimize_agent(3, samples)
     assert all(torch.equal(a, b) for a, b in zip(before, sampler.agent.parameters()))
 
@@ -274,7 +274,7 @@ def test_not_finite_gradient_names_the_parameter():
 
     a, b = torch.nn.Parameter(torch.zeros(2)), torch.nn.Parameter(torch.ones(3))
     step = GradientStep([a, b], torch.optim.Adam, 0.1, None, 1.0, names={a: "pi.0.weight"})
-    with pytest.raises(NonFiniteError, match=r"gradient is not finite in pi\.0\.weight$"):
+    with pytest.raises(NonFiniteError, match=r"gradient is not finite in pi\.0\.weight\. Look"):
         step(a.abs().sqrt().sum() + b.sum())
 
 

@@ -269,12 +269,12 @@ def test_bad_hyperparameters_are_refused(kwargs, error, message):
         VTrace(**kwargs)
 
 
-def test_not_finite_loss_stops_with_iteration_and_source():
+def test_a_loss_that_is_not_finite_moves_nothing():
     algo = VTrace()
     sampler, samples = sample(CategoricalPgAgent, TinyModel, algo)
     before = [p.detach().clone() for p in sampler.agent.parameters()]
     samples.env.reward[2, 1] = float("nan")
-    with pytest.raises(NonFiniteError, match="VTrace, iteration 3, update 0: the loss is nan"):
+    with pytest.raises(NonFiniteError, match="^the loss is nan"):
         algo.optimize_agent(3, samples)
     assert all(torch.equal(a, b) for a, b in zip(before, sampler.agent.parameters()))
 

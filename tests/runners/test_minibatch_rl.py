@@ -19,6 +19,7 @@ from rlpyt.agents.pg.vector import CategoricalLstmAgent
 from rlpyt.algos.pg.ppo import PPO
 from rlpyt.envs.gym import make
 from rlpyt.envs.toy import CountEnv
+from rlpyt.errors import NonFiniteError, itr_of
 from rlpyt.runners.hooks import Hook
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
@@ -173,6 +174,20 @@ def test_training_needs_no_logger_directory(tmp_path):
     runner = runner_for(n_itr=2, checkpoint_dir=tmp_path / "c")
     runner.train()
     assert [p.name for p in (tmp_path / "c").iterdir()]
+
+
+class Diverges(PPO):
+    def loss(self, *inputs):
+        loss, *others = super().loss(*inputs)
+        return loss * float("nan" if self.update_counter == 19 else 1), *others
+
+
+def test_a_loss_that_is_not_finite_names_algorithm_iteration_and_update():
+    runner = runner_for(algo=Diverges(minibatches=4, epochs=2))
+    message = "^Diverges, iteration 2, update 19: the loss is nan. Look for a learning rate"
+    with pytest.raises(NonFiniteError, match=message) as caught:
+        runner.train()
+    assert itr_of(caught.value) == 2 and caught.value.__cause__ is None
 
 
 def test_subclass_hooks_of_old_code_are_called(tmp_path):

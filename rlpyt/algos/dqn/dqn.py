@@ -11,7 +11,6 @@ from rlpyt.algos.dqn.losses import greedy_value, huber
 from rlpyt.algos.off_policy import OffPolicyAlgo
 from rlpyt.algos.optim import is_optimizer
 from rlpyt.algos.replaying import SamplesToBuffer, thinned  # noqa: F401 (rlpyt's place for it)
-from rlpyt.errors import NonFiniteError
 from rlpyt.utils.checks import setting
 from rlpyt.utils.tensor import select_at_indexes
 
@@ -95,18 +94,10 @@ class DQN(OffPolicyAlgo):
         """Take one gradient step on a batch; returns values for each field of ``OptInfo``."""
         batch = self.replay_buffer.sample_batch(self.batch_size)
         loss, td_abs_errors = self.compiled(self.loss)(batch)
-        grad_norm = self._descend(loss, itr)
+        grad_norm = self.gradient_step(loss)
+        self.count_update()
         self._prioritize(batch, td_abs_errors)
         return [loss.item()], [grad_norm.item()], thinned(td_abs_errors)
-
-    def _descend(self, loss: torch.Tensor, itr: int) -> torch.Tensor:
-        """Step, count, and let the target network follow when it is due."""
-        try:
-            grad_norm = self.gradient_step(loss)
-        except NonFiniteError as error:
-            raise self.stop_if_not_finite(itr, error) from None
-        self.count_update()
-        return grad_norm
 
     def loss(self, samples: Any) -> tuple[torch.Tensor, torch.Tensor]:
         """Squared or Huber loss of the TD errors of a batch [B].

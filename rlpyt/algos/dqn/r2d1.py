@@ -245,7 +245,8 @@ class R2D1(DQN):
         """Take one gradient step on a batch; returns values for each field of ``OptInfo``."""
         batch = self.replay_buffer.sample_batch(self.batch_B)
         loss, td_abs_errors, priorities = self.loss(batch)
-        grad_norm = self._descend(loss, itr)
+        grad_norm = self.gradient_step(loss)
+        self.count_update()
         self._prioritize(batch, priorities)
         return [loss.item()], [grad_norm.item()], thinned(td_abs_errors), thinned(priorities)
 

@@ -7,7 +7,6 @@ import torch
 from torch.optim import Adam, Optimizer
 
 from rlpyt.algos.pg.base import OptInfo, PolicyGradientAlgo
-from rlpyt.errors import NonFiniteError
 from rlpyt.utils.checks import setting
 from rlpyt.utils.tensor import valid_mean
 
@@ -30,10 +29,7 @@ class A2C(PolicyGradientAlgo):
     def optimize_agent(self, itr: int, samples: Any = None, sampler_itr: int | None = None) -> Any:
         """Take one gradient step on the samples."""
         loss, entropy, perplexity = self.loss(samples)
-        try:
-            grad_norm = self.gradient_step(loss)
-        except NonFiniteError as error:
-            raise self.stop_if_not_finite(itr, error) from None
+        grad_norm = self.gradient_step(loss)
         self.update_counter += 1
         self.update_obs_rms(samples)
         return OptInfo([loss.item()], [grad_norm.item()], [entropy.item()], [perplexity.item()])

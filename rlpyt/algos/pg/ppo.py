@@ -10,7 +10,6 @@ import torch
 from torch.optim import Adam, Optimizer
 
 from rlpyt.algos.pg.base import OptInfo, PolicyGradientAlgo
-from rlpyt.errors import NonFiniteError
 from rlpyt.utils.buffer import buffer_func
 from rlpyt.utils.checks import setting
 from rlpyt.utils.collections import namedarraytuple
@@ -90,10 +89,7 @@ class PPO(PolicyGradientAlgo):
                     self.agent.device.type, torch.bfloat16, enabled=self.mixed_precision
                 ):
                     loss, entropy, perplexity = loss_of(*tuple(inputs), init_rnn_state)
-                try:
-                    grad_norm = self.gradient_step(loss)
-                except NonFiniteError as error:
-                    raise self.stop_if_not_finite(itr, error) from None
+                grad_norm = self.gradient_step(loss)
                 self.update_counter += 1
                 stats.append((loss.detach(), grad_norm, entropy.detach(), perplexity))
         self.update_obs_rms(samples)

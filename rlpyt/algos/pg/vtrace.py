@@ -16,7 +16,6 @@ from torch.optim import Adam, Optimizer
 from rlpyt.algos.episodes import EpisodePacking
 from rlpyt.algos.pg.base import PolicyGradientAlgo, normalize
 from rlpyt.algos.returns import Array, importance_weight, valid_from_done, vtrace_return
-from rlpyt.errors import NonFiniteError
 from rlpyt.utils.buffer import buffer_func, numpify_buffer
 from rlpyt.utils.checks import check_range, setting
 from rlpyt.utils.tensor import select_at_indexes, valid_mean
@@ -75,10 +74,7 @@ class VTrace(PolicyGradientAlgo):
             progress = itr if sampler_itr is None else sampler_itr
             self.gradient_step.scale_learning_rate(max(0.0, 1 - progress / self.n_itr))
         loss, *others = self.loss(samples)
-        try:
-            grad_norm = self.gradient_step(loss)
-        except NonFiniteError as error:
-            raise self.stop_if_not_finite(itr, error) from None
+        grad_norm = self.gradient_step(loss)
         self.update_counter += 1
         self.update_obs_rms(samples)
         known = torch.stack([loss.detach(), grad_norm, *(x.detach() for x in others)]).tolist()

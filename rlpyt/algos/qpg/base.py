@@ -1,6 +1,6 @@
 """What algorithms of continuous control share: critics and a policy, each with an optimizer."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
@@ -9,7 +9,6 @@ import torch
 from rlpyt.algos.off_policy import OffPolicyAlgo
 from rlpyt.algos.optim import GradientStep, Network
 from rlpyt.algos.untrained import warn_of_untrained
-from rlpyt.errors import NonFiniteError
 from rlpyt.models.utils import bare
 
 
@@ -96,28 +95,6 @@ class QpgAlgo(OffPolicyAlgo):
     def policy_rests(self) -> bool:
         """Whether the update under way leaves the policy as it is."""
         return (self.update_counter + 1) % self.policy_update_interval != 0
-
-    def descend(
-        self, name: str, losses: Mapping[str, torch.Tensor], itr: int
-    ) -> dict[str, torch.Tensor]:
-        """Take a step with one optimizer down the sum of losses.
-
-        Returns:
-            gradient norms, as `GradientStep.descend` does.
-
-        Raises:
-            NonFiniteError: a loss or gradient is not finite; the message says which.
-        """
-        total, *others = losses.values()
-        for loss in others:
-            total = total + loss
-        try:
-            return self.steps[name].descend(total)
-        except NonFiniteError as error:
-            bad = [part for part, loss in losses.items() if not torch.isfinite(loss)]
-            if len(losses) > 1 and bad:
-                error = NonFiniteError(f"{error} ({' and '.join(bad)})")
-            raise self.stop_if_not_finite(itr, error) from None
 
     # State.
 

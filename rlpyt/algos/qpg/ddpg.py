@@ -74,13 +74,13 @@ class DDPG(QpgAlgo):
         batch = self.replay_buffer.sample_batch(self.batch_size)
         samples = self.on_device(batch)
         q_loss, td_abs_errors = self.compiled(self._q_loss)(samples)
-        q_grad_norm = self.descend("q", {"q": q_loss}, itr)["q"]
+        q_grad_norm = self.steps["q"](q_loss)
         self._prioritize(batch, td_abs_errors)
         mu: tuple[list[float], list[float]] = ([], [])
         if not self.policy_rests:
             with frozen(self.agent.q_model):
                 mu_loss = self.compiled(self.mu_loss)(samples)
-            mu_grad_norm = self.descend("mu", {"mu": mu_loss}, itr)["mu"]
+            mu_grad_norm = self.steps["mu"](mu_loss)
             mu = ([mu_loss.item()], [mu_grad_norm.item()])
         self.count_update()
         return mu[0], [q_loss.item()], mu[1], [q_grad_norm.item()]

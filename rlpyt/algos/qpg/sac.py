@@ -145,7 +145,7 @@ class SAC(QpgAlgo):
         """Take one step with every part, from losses at the same parameters."""
         batch = self.replay_buffer.sample_batch(self.batch_size)
         losses, values = self.loss(self.on_device(batch))
-        grad_norms = self.descend("all", self.trained(losses), itr)
+        grad_norms = self.steps["all"].descend(self.trained(losses))
         self._prioritize(batch, values[-1])
         self.count_update()
         opt_info = self._opt_info(tuple([] for _ in self.opt_info_fields))

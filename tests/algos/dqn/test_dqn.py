@@ -385,7 +385,7 @@ def test_a_loss_that_is_not_finite_ends_the_run():
     samples = fill(algo, sampler)
     with torch.no_grad():
         algo.agent.target_model.linear.bias.fill_(float("inf"))
-    with pytest.raises(NonFiniteError, match="DQN, iteration 9, update 0"):
+    with pytest.raises(NonFiniteError, match="^the loss is (nan|inf)"):
         algo.optimize_agent(9, samples)
 
 
