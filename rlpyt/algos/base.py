@@ -1,15 +1,33 @@
-"""What a runner asks of an algorithm."""
+"""Base class of algorithms: what a runner calls, and one optimizer over the agent's parameters."""
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
+import torch
+
+from rlpyt.algos.optim import GradientStep, checked_arguments
+from rlpyt.algos.precision import warn_of_slow_precision
+from rlpyt.algos.returns import valid_from_done
+from rlpyt.algos.untrained import warn_of_untrained
+from rlpyt.models.utils import bare
+from rlpyt.utils.buffer import buffer_func
+from rlpyt.utils.checks import check_settings
 from rlpyt.utils.completion import warn_of_lost_state
 
 
 class RlAlgorithm:
-    """Turns samples into better agent parameters.
+    """Base class of algorithms, which turn samples into better agent parameters.
 
-    Construction only remembers the hyperparameters; ``initialize`` builds the optimizer (and a
-    replay buffer, where there is one).
+    Algorithms are dataclasses, whose fields are hyperparameters (`rlpyt.utils.checks.setting`).
+    Construction only remembers and checks them; ``initialize`` builds the optimizer, and a replay
+    buffer where there is one. Custom classes may be written in any other way.
+
+    Attributes:
+        agent: the agent that is trained.
+        mid_batch_reset: whether environments are reset within a batch.
+        gradient_step: takes the gradient steps, see `GradientStep`.
+        update_counter: updates so far.
+        rank: of this process, among those that train together.
     """
 
     opt_info_fields: ClassVar[tuple[str, ...]] = ()
@@ -17,6 +35,27 @@ class RlAlgorithm:
     final_observation = False  # whether they record the last observations of truncated episodes
     update_counter = 0
     min_itr_learn = 0  # iterations of sampling before learning begins
+    rank = 0
+
+    agent: Any
+    mid_batch_reset: bool
+    gradient_step: Any = None
+    optimizer: Any = None  # that of ``gradient_step``, or a custom one
+
+    # Hyperparameters of algorithms that use ``optim_initialize``, and of those that offer the rest.
+    learning_rate: float
+    OptimCls: Any = torch.optim.Adam
+    optim_kwargs: dict[str, Any] | None = None
+    clip_grad_norm: float | None = None
+    initial_optim_state_dict: Any = None
+    compile_loss = False
+    mixed_precision = False
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        checked_arguments(self.OptimCls, self.optim_kwargs)
+
+    # Life cycle.
 
     def initialize(
         self,
@@ -50,44 +89,100 @@ class RlAlgorithm:
         examples: Any,
         world_size: int = 1,
     ) -> Any:
-        """For asynchronous runners: as ``initialize`` without the optimizer; returns the replay."""
+        """Get ready to train in an asynchronous run, without the optimizer; return the replay."""
         raise NotImplementedError(f"{type(self).__name__} does not run asynchronously.")
 
+    def optimizer_arguments(self) -> dict[str, Any]:
+        """Return the optimizer's arguments, but for its learning rate."""
+        return dict(self.optim_kwargs or {})
+
     def optim_initialize(self, rank: int = 0) -> None:
-        """Build the optimizer."""
-        raise NotImplementedError(f"{type(self).__name__} must implement optim_initialize.")
+        """Build the optimizer, from its initial state if one was given."""
+        self.rank = rank
+        model = bare(self.agent.model)
+        if rank == 0:
+            warn_of_untrained(model)
+            self.warn_of_slow_precision()
+        names = {p: name for name, p in model.named_parameters()}
+        self.gradient_step = GradientStep(
+            self.agent.parameters(),
+            self.OptimCls,
+            self.learning_rate,
+            self.optimizer_arguments(),
+            self.clip_grad_norm,
+            names,
+        )
+        self.optimizer = self.gradient_step.optimizer
+        if self.initial_optim_state_dict is not None:
+            self.load_optim_state_dict(self.initial_optim_state_dict)
+
+    def warn_of_slow_precision(self) -> None:
+        """Warn if reduced precision was asked for and costs time on this machine."""
+        if self.mixed_precision:
+            warn_of_slow_precision(self.agent.device)
+
+    # Training.
 
     def optimize_agent(self, itr: int, samples: Any = None, sampler_itr: int | None = None) -> Any:
-        """Train on new samples or from replay; returns a named tuple of lists to log."""
+        """Train on new samples or from replay; return a named tuple of lists to log."""
         raise NotImplementedError(f"{type(self).__name__} must implement optimize_agent.")
 
     def statistics(self) -> dict[str, float]:
-        """What a row of progress.csv says of the algorithm, always under the same names."""
+        """Return columns of progress.csv, always under the same names."""
         return {}
 
+    def compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the method, compiled if ``compile_loss`` asks for it."""
+        if not self.compile_loss:
+            return function
+        compiled = self.__dict__.setdefault("_compiled", {})
+        if function.__name__ not in compiled:
+            # Random numbers as without compilation: its own are drawn one by one on the CPU.
+            own = torch.compile(function, options={"fallback_random": True})
+            compiled[function.__name__] = own
+        return compiled[function.__name__]  # type: ignore[no-any-return]
+
+    def update_obs_rms(self, samples: Any) -> None:
+        """Let the agent's observation statistics, if it keeps any, take in a batch [T, B].
+
+        On-policy algorithms do it once they have trained on it: until then the agent computes the
+        likelihoods and values that were recorded, and PPO's ratios begin at one.
+        """
+        if not hasattr(self.agent, "update_obs_rms"):
+            return
+        seen = samples.env.observation
+        if not self.mid_batch_reset:  # what was recorded while waiting is void: [N, ...] remain
+            valid = valid_from_done(samples.env.done) > 0
+            seen = buffer_func(seen, lambda leaf: leaf[valid])
+        self.agent.update_obs_rms(seen)
+
+    # State.
+
     def optim_state_dict(self) -> Any:
-        """State of the optimizer, or of several by name."""
-        if not hasattr(self, "optimizer"):
+        """Return the state of the optimizer, or of several by name."""
+        if self.optimizer is None:
             warn_of_lost_state(self, "A resumed run has the algorithm as it was constructed.")
             return {}
         return self.optimizer.state_dict()
 
     def load_optim_state_dict(self, state_dict: Any) -> None:
-        """Load what ``optim_state_dict`` gave."""
-        if hasattr(self, "optimizer"):
+        """Load the optimizer's state; a learning rate that `GradientStep` has set stays."""
+        if self.gradient_step is not None:
+            self.gradient_step.load_state_dict(state_dict)
+        elif self.optimizer is not None:
             self.optimizer.load_state_dict(state_dict)
 
     def state_dict(self) -> dict[str, Any]:
-        """All that a resumed run needs beside the agent."""
+        """Return all that a resumed run needs beside the agent."""
         return {"optimizer": self.optim_state_dict(), "update_counter": self.update_counter}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a saved state."""
+        """Load what ``state_dict`` returned."""
         self.load_optim_state_dict(state["optimizer"])
         self.update_counter = state["update_counter"]
 
     def interrupt(self) -> None:
-        """What is sampled next does not follow what was sampled last: environments began anew.
+        """Note that the next batch does not continue the last one: environments started again.
 
         Called when a resumed run could not restore them, and when a sampler says so of a batch
         (``BaseSampler.interrupted``), before the algorithm is given it.
@@ -95,7 +190,7 @@ class RlAlgorithm:
 
     @property
     def batch_size(self) -> int:
-        """Samples in one training batch."""
+        """Return the number of samples in one training batch."""
         return int(self._batch_size)  # type: ignore[attr-defined]
 
     @batch_size.setter

@@ -124,6 +124,13 @@ def zeroed(state: Any, where: torch.Tensor) -> Any:
     return buffer_func(state, lambda leaf: leaf.masked_fill(where[None, :, None], 0))
 
 
+def null_action_of(agent: Any) -> Any:
+    """Return the previous action of an episode's first step."""
+    action_space = getattr(agent.env_spaces, "action", None)
+    null = getattr(action_space, "null_value", None)
+    return null() if callable(null) else 0
+
+
 def null_after_done(prev: Any, done: torch.Tensor, null: Any = 0) -> Any:
     """Previous actions or rewards as the agent saw them: null in the row after a done.
 

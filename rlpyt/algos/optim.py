@@ -237,6 +237,14 @@ def n_ranks() -> int:
     return torch.distributed.get_world_size() if together else 1
 
 
+def mean_over_ranks(number: torch.Tensor, world_size: int) -> torch.Tensor:
+    """Return the mean of a number without gradient over the processes that train together."""
+    if world_size > 1:
+        torch.distributed.all_reduce(number)
+        number = number / world_size
+    return number
+
+
 def total_norm(gradients: list[torch.Tensor]) -> torch.Tensor:
     """The norm of all gradients together; of few numbers, by one operation on a copy of all."""
     few = 0 < sum(g.numel() for g in gradients) <= FEW_NUMBERS

@@ -232,7 +232,7 @@ def test_an_asynchronous_runner_initializes_in_two_steps():
         examples=None,
         world_size=2,
     )
-    assert begun is None and not hasattr(algo, "optimizer") and algo.batch_size == T * B
+    assert begun is None and algo.optimizer is None and algo.batch_size == T * B
     algo.optim_initialize(rank=0)
     for sampler_itr, share in ((5, 0.75), (20, 0.0), (22, 0.0)):  # rows may be left over
         algo.optimize_agent(99, samples, sampler_itr)

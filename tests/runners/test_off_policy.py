@@ -125,13 +125,13 @@ def test_without_a_saved_replay_a_new_one_is_filled_before_learning_goes_on(name
 
 
 def test_large_replays_are_left_out_unless_asked_for(monkeypatch):
-    from rlpyt.algos import replaying
+    from rlpyt.algos import replay
 
     runner = run("dqn", train=False)
     runner.startup()
     try:
         assert runner.algo.state_dict()["replay"] is not None
-        monkeypatch.setattr(replaying, "SMALL_REPLAY", 1000)
+        monkeypatch.setattr(replay, "SMALL_REPLAY", 1000)
         assert runner.algo.state_dict()["replay"] is None
         runner.algo.save_replay = True
         assert runner.algo.state_dict()["replay"] is not None

@@ -8,9 +8,8 @@ import torch
 from torch.optim import Adam, Optimizer
 
 from rlpyt.algos.dqn.losses import greedy_value, huber
-from rlpyt.algos.off_policy import OffPolicyAlgo
 from rlpyt.algos.optim import is_optimizer
-from rlpyt.algos.replaying import SamplesToBuffer, thinned  # noqa: F401 (rlpyt's place for it)
+from rlpyt.algos.replay import ReplayAlgo, SamplesToBuffer, thinned  # noqa: F401 (rlpyt's place for it)
 from rlpyt.utils.checks import setting
 from rlpyt.utils.tensor import select_at_indexes
 
@@ -18,7 +17,7 @@ OptInfo = namedtuple("OptInfo", ["loss", "gradNorm", "tdAbsErr"])
 
 
 @dataclass(eq=False)
-class DQN(OffPolicyAlgo):
+class DQN(ReplayAlgo):
     """Q-learning from replay, towards a target network that follows at intervals."""
 
     discount: float = setting(0.99, ge=0, le=1, doc="gamma, per environment step")

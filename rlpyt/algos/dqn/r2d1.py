@@ -19,15 +19,14 @@ from rlpyt.algos.dqn.losses import (
     value_scale,
 )
 from rlpyt.algos.dqn.sequences import cross_truncations, tails_behind
-from rlpyt.algos.episodes import EpisodePacking, null_after_done, state_after
-from rlpyt.algos.replay_choice import Replays
-from rlpyt.algos.replaying import (
+from rlpyt.algos.episodes import EpisodePacking, null_action_of, null_after_done, state_after
+from rlpyt.algos.replay import (
     PRIORITY_EPS,
     SamplesToBuffer,
-    null_action_of,
     thinned,
     with_fields,
 )
+from rlpyt.algos.replay_choice import Replays
 from rlpyt.algos.returns import valid_from_done
 from rlpyt.replays.batch import PrioritiesSamplesToBuffer, ReplayBatch
 from rlpyt.replays.sequence.frame import (

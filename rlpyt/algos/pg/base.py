@@ -7,8 +7,8 @@ import numpy as np
 import torch
 
 from rlpyt.agents.base import AgentInputs
-from rlpyt.algos.episodes import EpisodePacking, null_after_done
-from rlpyt.algos.gradient import GradientAlgo
+from rlpyt.algos.base import RlAlgorithm
+from rlpyt.algos.episodes import EpisodePacking, null_action_of, null_after_done
 from rlpyt.algos.returns import (
     discount_return,
     generalized_advantage_estimation,
@@ -30,7 +30,7 @@ PgBatch = namedarraytuple(
 EPS = 1e-6  # below this a standard deviation is no scale
 
 
-class PolicyGradientAlgo(GradientAlgo):
+class PolicyGradientAlgo(RlAlgorithm):
     """Base of A2C, PPO and V-trace, whose hyperparameters it reads as attributes."""
 
     bootstrap_value = True
@@ -144,18 +144,13 @@ class PolicyGradientAlgo(GradientAlgo):
         env, prev_action = samples.env, samples.agent.prev_action
         prev_reward = env.prev_reward
         if not getattr(self.agent, "observation_only", False):
-            prev_action = null_after_done(prev_action, env.done, self._null_action())
+            prev_action = null_after_done(prev_action, env.done, null_action_of(self.agent))
             prev_reward = null_after_done(prev_reward, env.done)
         return AgentInputs(env.observation, prev_action, prev_reward)
 
     def to_device(self, tree: Any) -> Any:
         """The leaves of a tree on the agent's device."""
         return tree if self.agent.device.type == "cpu" else buffer_to(tree, self.agent.device)
-
-    def _null_action(self) -> Any:
-        spaces = self.agent.env_spaces
-        null = getattr(getattr(spaces, "action", None), "null_value", None)
-        return null() if callable(null) else 0
 
     def initial_rnn_state(self, samples: Any) -> Any:
         """Recurrent state before the batch's first row, [N, B, H]; ``None`` without memory."""

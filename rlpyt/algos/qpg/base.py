@@ -6,13 +6,13 @@ from typing import Any, ClassVar
 
 import torch
 
-from rlpyt.algos.off_policy import OffPolicyAlgo
 from rlpyt.algos.optim import GradientStep, Network
+from rlpyt.algos.replay import ReplayAlgo
 from rlpyt.algos.untrained import warn_of_untrained
 from rlpyt.models.utils import bare
 
 
-class QpgAlgo(OffPolicyAlgo):
+class QpgAlgo(ReplayAlgo):
     """Base of algorithms that regress critics, and let a policy climb them.
 
     Attributes:

@@ -9,7 +9,7 @@ from torch.optim import Adam, Optimizer
 
 from rlpyt.algos.qpg.base import QpgAlgo, frozen
 from rlpyt.algos.qpg.losses import check_values, least, squared_errors
-from rlpyt.algos.replaying import SamplesToBuffer  # noqa: F401 (rlpyt's place for it)
+from rlpyt.algos.replay import SamplesToBuffer  # noqa: F401 (rlpyt's place for it)
 from rlpyt.utils.checks import setting
 from rlpyt.utils.tensor import valid_mean
 

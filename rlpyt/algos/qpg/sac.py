@@ -7,8 +7,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch.optim import Adam, Optimizer
 
-from rlpyt.algos.gradient import mean_over_ranks
-from rlpyt.algos.optim import Network
+from rlpyt.algos.optim import Network, mean_over_ranks
 from rlpyt.algos.optim_state import join_members, split_members
 from rlpyt.algos.qpg.base import QpgAlgo, frozen
 from rlpyt.algos.qpg.losses import (
@@ -19,7 +18,7 @@ from rlpyt.algos.qpg.losses import (
     standard_normal_logli,
     truncated_target,
 )
-from rlpyt.algos.replaying import SamplesToBuffer, thinned
+from rlpyt.algos.replay import SamplesToBuffer, thinned
 from rlpyt.models.ensemble import Ensemble
 from rlpyt.models.utils import bare
 from rlpyt.utils.checks import setting

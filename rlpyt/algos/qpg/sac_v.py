@@ -10,7 +10,7 @@ from rlpyt.algos.optim import Network
 from rlpyt.algos.qpg.base import frozen
 from rlpyt.algos.qpg.losses import check_values
 from rlpyt.algos.qpg.sac import SAC, add_to
-from rlpyt.algos.replaying import SamplesToBuffer  # noqa: F401 (rlpyt's place for it)
+from rlpyt.algos.replay import SamplesToBuffer  # noqa: F401 (rlpyt's place for it)
 from rlpyt.utils.checks import setting
 
 OptInfo = namedtuple(

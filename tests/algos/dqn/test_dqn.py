@@ -331,7 +331,7 @@ def test_asynchronous_form_has_no_optimizer_and_shared_replay():
     sampler = prepared(CategoricalDQN(**SMALL), agent)
     replay = algo.async_initialize(agent, 50, BatchSpec(T, B), True, sampler.examples)
     assert type(replay) is AsyncUniformReplayBuffer and replay is algo.replay_buffer
-    assert algo.updates_per_optimize == 5 and not hasattr(algo, "optimizer")
+    assert algo.updates_per_optimize == 5 and algo.optimizer is None
     assert agent.distribution.z[-1] == 3
     samples, _ = sampler.obtain_samples(0)
     for _ in range(4):

@@ -1,0 +1,644 @@
+"""Base class of algorithms that learn from a replay: what they store, draw, and when they learn."""
+
+import math
+import re
+import warnings
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+
+from rlpyt.agents.exploration import annealed
+from rlpyt.algos.base import RlAlgorithm
+from rlpyt.algos.episodes import null_action_of
+from rlpyt.algos.optim import mean_over_ranks
+from rlpyt.algos.replay_choice import (
+    TRANSITIONS,
+    Replays,
+    check_suits,
+    is_frame_stack,
+    rows_to_begin,
+)
+from rlpyt.algos.returns import valid_from_done
+from rlpyt.errors import ReplayNotReady
+from rlpyt.replays.batch import FinalObservations, ReplayBatch
+from rlpyt.replays.buffer import ReplayBuffer
+from rlpyt.replays.frame import FrameBufferMixin
+from rlpyt.utils.buffer import buffer_method, buffer_to
+from rlpyt.utils.collections import namedarraytuple
+from rlpyt.utils.logging import logger
+from rlpyt.utils.seed import get_seed
+
+SamplesToBuffer = namedarraytuple("SamplesToBuffer", ["observation", "action", "reward", "done"])
+
+SMALL_REPLAY = 200e6  # bytes; checkpoints keep replays up to this size unless told otherwise
+PRIORITY_EPS = 1e-6  # so that nothing is out of reach for ever (Schaul et al. 2016, section 3.3)
+
+
+class ReplayAlgo(RlAlgorithm):
+    """Base class of algorithms that store each batch in a replay, and train on draws from it.
+
+    The sampler records final observations of truncated episodes, and the replay keeps them, so
+    that targets bootstrap from them. Subclasses implement ``update``, one gradient step.
+    """
+
+    final_observation = True
+
+    # Hyperparameters that every subclass declares.
+    discount: float
+    batch_size: int
+    min_steps_learn: int
+    replay_size: int
+    replay_ratio: float
+    n_step_return: int
+    target_update_tau: float
+    target_update_interval: int
+    updates_per_sync: int
+    prioritized_replay: bool
+    pri_alpha: float
+    pri_beta_init: float
+    pri_beta_final: float
+    pri_beta_steps: int | None
+    default_priority: float | None
+    ReplayBufferCls: Any
+    save_replay: bool | None
+
+    learns: ClassVar[str]  # outputs that the agent must have, its ``gives``
+    ready_agents: ClassVar[str]  # agents that have them
+    learns_memories: ClassVar[str] = "R2D1"  # algorithms that train recurrent agents instead
+    batch_size_is: ClassVar[str] = "batch_size"  # in terms of arguments, for messages
+    replays: ClassVar[Replays] = TRANSITIONS  # replay classes to choose from
+
+    bootstrap_timelimit = True  # whether a target bootstraps where a time limit ended the episode
+    batch_spec: Any
+    replay_buffer: Any = None
+    n_void = 0  # void rows in the batch stored last, in which environments waited for a reset
+    batches_in_replay = 0  # of this run; since the resume, where a checkpoint held no replay
+    _told_of_missing_finals = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._batch_size = self.batch_size
+        self.new_priority = float(self.default_priority or 1)
+        for name, least in (
+            (self.batch_size_is, self.batch_size),
+            ("n_step_return", self.n_step_return),
+            ("min_steps_learn", self.min_steps_learn),
+        ):
+            if self.replay_size < least:
+                warnings.warn(
+                    f"replay_size={self.replay_size:,} is below {name}={least:,}: the replay "
+                    f"cannot hold that many samples. Raise replay_size, or lower {name}."
+                )
+
+    # Life cycle.
+
+    def initialize(
+        self,
+        agent: Any,
+        n_itr: int,
+        batch_spec: Any,
+        mid_batch_reset: bool,
+        examples: Any,
+        world_size: int = 1,
+        rank: int = 0,
+    ) -> None:
+        """Build replay and optimizer; set the schedules.
+
+        Raises:
+            ValueError: the algorithm does not learn from what the agent returns, or the replay
+                does not record what the algorithm needs.
+        """
+        self.rank = rank
+        self.check_parts(agent)
+        self.plan(agent, n_itr, batch_spec, mid_batch_reset, world_size)
+        self.initialize_replay_buffer(examples, batch_spec)
+        self._check_replay_and_plan()
+        self.optim_initialize(rank)
+
+    def async_initialize(
+        self,
+        agent: Any,
+        sampler_n_itr: int,
+        batch_spec: Any,
+        mid_batch_reset: bool,
+        examples: Any,
+        world_size: int = 1,
+        replay_buffer: Any = None,
+    ) -> Any:
+        """Get ready to train in an asynchronous run, without the optimizer.
+
+        Several processes that optimize together are given one ``replay_buffer``.
+
+        Returns:
+            the replay, in shared memory.
+        """
+        self.check_parts(agent)
+        updates = self.updates_per_sync
+        self.plan(agent, sampler_n_itr, batch_spec, mid_batch_reset, world_size, updates)
+        if replay_buffer is None:
+            self.initialize_replay_buffer(examples, batch_spec, async_=True)
+        else:
+            self.replay_buffer = replay_buffer
+        self._check_replay_and_plan()
+        return self.replay_buffer
+
+    def check_parts(self, agent: Any) -> None:
+        """Raise ValueError if the algorithm cannot train this agent."""
+        self.check_agent(agent)
+        if agent.recurrent:
+            raise ValueError(
+                f"{type(self).__name__} learns from single transitions, and "
+                f"{type(agent).__name__} has a memory; use {self.learns_memories}, or an agent "
+                "without."
+            )
+
+    def check_agent(self, agent: Any) -> None:
+        """Raise ValueError if the algorithm does not learn from what the agent returns.
+
+        An agent that does not declare what it returns (``gives``) only needs a target network.
+        Custom algorithms accept any agent.
+        """
+        if not type(self).__module__.startswith("rlpyt."):
+            return
+        gives = getattr(agent, "gives", None)
+        if gives != self.learns and (gives is not None or not hasattr(agent, "target")):
+            name = type(agent).__name__
+            if name in re.findall(r"\w+", self.ready_agents):  # there are several of this name
+                name += f" of {type(agent).__module__}"
+            raise ValueError(
+                f"{type(self).__name__} learns {self.learns}, and {name} gives "
+                f"{gives or 'no such thing'}; use {self.ready_agents}. (An agent of "
+                "your own says by its class attribute `gives` what its model gives.)"
+            )
+
+    def _check_replay_and_plan(self) -> None:
+        self.check_replay()
+        self.plan_beginning()
+        self._set_schedules()
+
+    def _set_schedules(self) -> None:
+        last_itr = self.n_itr - 1
+        if self.pri_beta_steps is not None:
+            last_itr = max(1, self.pri_beta_steps // self.itr_steps)
+        self.pri_beta_itr = last_itr
+
+    def optim_initialize(self, rank: int = 0) -> None:
+        """Build the optimizer; let each of several processes draw from replay on its own."""
+        super().optim_initialize(rank)
+        self._seed_replay(rank)
+
+    def _seed_replay(self, rank: int) -> None:
+        if rank and hasattr(self.replay_buffer, "set_seed"):
+            self.replay_buffer.set_seed(get_seed(), rank)
+
+    # Replay.
+
+    def initialize_replay_buffer(
+        self, examples: Any, batch_spec: Any, async_: bool = False
+    ) -> None:
+        """Allocate the replay: of frames if observations are stacks of them (uint8 [C, H, W]).
+
+        Args:
+            examples: one step of everything.
+            batch_spec: T and B of the sampler's batches.
+            async_: in shared memory.
+
+        Raises:
+            ValueError: the user's class of replay contradicts other settings.
+        """
+        example = self.examples_to_buffer(examples)
+        cls = self.choose_replay(self.replays[self.prioritized_replay, async_], example)
+        self.replay_buffer = cls(example=example, **self.replay_arguments(batch_spec))
+
+    def replay_arguments(self, batch_spec: Any) -> dict[str, Any]:
+        """Return the replay's arguments, but for its example."""
+        kwargs = dict(
+            size=self.replay_size,
+            B=batch_spec.B,
+            discount=self.discount,
+            n_step_return=self.n_step_return,
+            **self.null_action(),
+        )
+        if self.prioritized_replay:
+            kwargs |= dict(
+                alpha=self.pri_alpha,
+                beta=self.pri_beta_init,
+                default_priority=self.new_priority,
+            )
+        return kwargs
+
+    def choose_replay(self, chosen: Any, example: Any) -> Any:
+        """Return the replay class: the user's, or of two the one that fits the observations.
+
+        Args:
+            chosen: (for stacks of frames, for anything else).
+            example: one step, to look at its observation.
+
+        Raises:
+            TypeError: what the user gave is no class.
+            ValueError: it contradicts other arguments.
+        """
+        own = self.ReplayBufferCls
+        if own is None:
+            return chosen[0] if is_frame_stack(example.observation) else chosen[1]
+        if not callable(own):
+            raise TypeError(
+                f"ReplayBufferCls={own!r:.80} must be a class of replay, such as "
+                f"{chosen[1].__name__}."
+            )
+        if isinstance(own, type) and issubclass(own, ReplayBuffer):
+            check_suits(type(self).__name__, own, chosen[1], example.observation)
+        logger.log(
+            f"{type(self).__name__}: ReplayBufferCls={getattr(own, '__name__', own)} was given, "
+            f"and is used in place of {chosen[1].__name__}."
+        )
+        return own
+
+    def null_action(self) -> dict[str, Any]:
+        """Return the replay's ``null_action``, if an episode's first previous action is not 0."""
+        null = null_action_of(self.agent)
+        return {"null_action": null} if np.any(null) else {}
+
+    def check_replay(self) -> None:
+        """Warn if the replay keeps void rows, or cannot be saved although it should be."""
+        if not self.mid_batch_reset and not self._is_ours():
+            warnings.warn(
+                f"{type(self.replay_buffer).__name__} is not a ReplayBuffer of rlpyt, so rows in "
+                "which environments wait for a reset are learnt from. Use a CollectorCls "
+                "with mid_batch_reset, such as CpuResetCollector."
+            )
+        if self.save_replay and not self._can_be_saved():
+            warnings.warn(
+                f"save_replay=True, but {type(self.replay_buffer).__name__} has no state_dict() "
+                "and load_state_dict(state): checkpoints do not contain the replay."
+            )
+
+    # What to store.
+
+    def examples_to_buffer(self, examples: Any) -> Any:
+        """Return one step as the replay keeps it.
+
+        Raises:
+            ValueError: the replay needs to know of time limits, and the environment does not tell.
+        """
+        example = SamplesToBuffer(
+            observation=examples["observation"],
+            action=examples["action"],
+            reward=examples["reward"],
+            done=examples["done"],
+        )
+        if not self.needs_timeout():
+            return example
+        env_info = examples["env_info"]
+        if not hasattr(env_info, "timeout"):
+            raise ValueError(
+                f"{self.ReplayBufferCls.__name__} needs `timeout` in env_info, true where a time "
+                f"limit ended the episode; the environment gives {env_info._fields}."
+            )
+        return with_fields(example, timeout=env_info.timeout)
+
+    def samples_to_buffer(self, samples: Any) -> Any:
+        """Return a batch [T, B] as the replay takes it, with final observations if any."""
+        to_buffer = SamplesToBuffer(
+            observation=samples.env.observation,
+            action=samples.agent.action,
+            reward=samples.env.reward,
+            done=samples.env.done,
+        )
+        if self.needs_timeout():
+            to_buffer = with_fields(to_buffer, timeout=samples.env.env_info.timeout)
+        return self.with_finals(to_buffer, samples)
+
+    def store(self, samples: Any) -> None:
+        """Put a batch [T, B] of the sampler's into the replay."""
+        self.n_void = 0
+        to_buffer = self.with_void(self.samples_to_buffer(samples), samples)
+        try:
+            self.replay_buffer.append_samples(to_buffer)
+        except ValueError as error:
+            if isinstance(self.replay_buffer, FrameBufferMixin):
+                error.add_note(
+                    f"({type(self).__name__} keeps observations frame by frame. If they are no "
+                    "stacks of frames, give it a ReplayBufferCls that keeps them whole: "
+                    f"{type(self.replay_buffer).__name__.replace('Frame', '')}.)"
+                )
+            raise
+        self.batches_in_replay += 1
+        self.update_obs_rms(samples)
+
+    def needs_timeout(self) -> bool:
+        """Return True if the user's class of replay wants a field ``timeout``."""
+        return bool(getattr(self.ReplayBufferCls, "time_limits", False))
+
+    def with_finals(self, to_buffer: Any, samples: Any) -> Any:
+        """Add a field ``final`` with the final observations of truncated episodes.
+
+        Args:
+            to_buffer: what goes into the replay, [T, B].
+            samples: the sampler's batch.
+        """
+        timeout = getattr(samples.env.env_info, "timeout", None)
+        if timeout is None or not self.bootstrap_timelimit or not self._is_ours():
+            return to_buffer
+        recorded = getattr(samples.env, "final_observation", None)
+        if recorded is None:
+            self._tell_of_missing_finals()
+            return to_buffer
+        where = (timeout.bool() & samples.env.done.bool()).numpy().nonzero()
+        if not len(where[0]):
+            return to_buffer
+        final = FinalObservations(*where, recorded[where])
+        return with_fields(to_buffer, final=final)
+
+    def with_void(self, to_buffer: Any, samples: Any) -> Any:
+        """Add a field ``void`` if environments wait for a reset until the batch ends.
+
+        Args:
+            to_buffer: samples for the replay, [T, B].
+            samples: the sampler's batch.
+        """
+        if self.mid_batch_reset or not self._is_ours():
+            return to_buffer
+        if "priorities" in to_buffer._fields:
+            return to_buffer._replace(samples=self.with_void(to_buffer.samples, samples))
+        void = valid_from_done(samples.env.done) == 0
+        self.n_void = int(void.sum())
+        return with_fields(to_buffer, void=void)
+
+    def _tell_of_missing_finals(self) -> None:
+        if not self._told_of_missing_finals:
+            self._told_of_missing_finals = True
+            logger.log(
+                f"{type(self).__name__}: the collector does not record final observations "
+                "(records_final_observations), so episodes cut off by a time limit count as ended."
+            )
+
+    def _is_ours(self) -> bool:
+        """Return True if the replay takes the fields ``final`` and ``void``."""
+        cls = self.ReplayBufferCls if self.replay_buffer is None else type(self.replay_buffer)
+        return cls is None or (isinstance(cls, type) and issubclass(cls, ReplayBuffer))
+
+    # When to learn.
+
+    def plan(
+        self,
+        agent: Any,
+        n_itr: int,
+        batch_spec: Any,
+        mid_batch_reset: bool,
+        world_size: int,
+        updates: int | None = None,
+    ) -> None:
+        """Turn steps into iterations, and the replay ratio into updates per iteration.
+
+        The ratio is kept exactly over the run: fractions of updates carry over, so the number of
+        updates may differ from one iteration to the next.
+
+        Args:
+            agent, n_itr, batch_spec, mid_batch_reset, world_size: of ``initialize``.
+            updates: per iteration, in the asynchronous form; ``None``: by the replay ratio.
+        """
+        self.agent, self.n_itr = agent, n_itr
+        self.batch_spec, self.mid_batch_reset = batch_spec, mid_batch_reset
+        self.world_size = world_size
+        self.sampler_bs = sampler_bs = int(batch_spec.T * batch_spec.B)
+        # Processes in step sample one batch each; asynchronous ones have one sampler for all.
+        self.itr_steps = sampler_bs * (world_size if updates is None else 1)
+        self._fixed_updates = updates
+        self.batches_in_replay = 0
+        self._steps_counted = 0.0
+        self._updates_postponed = 0  # by the replay ratio, while the replay had only void rows
+
+    def plan_beginning(self) -> None:
+        """Set the first iteration that learns: after ``min_steps_learn``, with a usable replay.
+
+        Warns if the run ends before that.
+        """
+        T, B = self.batch_spec
+        asked = int(self.min_steps_learn // self.itr_steps)
+        rows = rows_to_begin(self.replay_buffer)
+        self.min_itr_learn = max(asked, -(-rows // T) - 1)
+        late = self.min_itr_learn > asked
+        steps, why = self.min_itr_learn * self.itr_steps, "min_steps_learn"
+        if late:
+            why = f"the replay gives its first sample once it holds {rows} rows of {B} environments"
+        never = ""
+        if self.min_itr_learn >= self.n_itr:
+            never = (
+                f"learning begins after {steps:,} steps ({why}), which is not below the "
+                f"{self.n_itr * self.itr_steps:,} steps of the run. Run longer or begin earlier."
+            )
+        every = max(1, math.ceil(1 / self.updates_due(self.sampler_bs) - 1e-9))
+        if not never and self.min_itr_learn + every > self.n_itr:
+            never = (
+                f"replay_ratio={self.replay_ratio:g} asks for an update of {self.batch_size_is}="
+                f"{self.batch_size} every {every:,} iterations of {self.itr_steps:,} steps, and "
+                f"the run has {self.n_itr:,}. Raise replay_ratio, or run longer."
+            )
+        if never and self.rank == 0:
+            warnings.warn(f"{type(self).__name__} never learns in this run: {never}")
+        if late:
+            logger.log(
+                f"{type(self).__name__}: learning begins after {steps:,} steps, not after "
+                f"min_steps_learn={self.min_steps_learn:,}; {why}."
+            )
+
+    def may_learn(self, itr: int, sampler_itr: int | None) -> bool:
+        """Return True if learning may begin: late enough, with enough data in the replay."""
+        if itr < self.min_itr_learn:
+            return False
+        # Without a replay in the checkpoint, a resumed run has to fill it again.
+        return sampler_itr is not None or self.batches_in_replay > self.min_itr_learn
+
+    # Training.
+
+    def optimize_agent(self, itr: int, samples: Any = None, sampler_itr: int | None = None) -> Any:
+        """Store new samples, then train on batches from replay.
+
+        Args:
+            itr: iteration of the run, or of the optimizer where it runs asynchronously.
+            samples: the sampler's batch; ``None``: it is in the replay already.
+            sampler_itr: iteration of an asynchronous sampler.
+        """
+        progress = itr if sampler_itr is None else sampler_itr
+        if samples is not None:
+            self.store(samples)
+        columns: tuple[list[Any], ...] = tuple([] for _ in self.opt_info_fields)
+        if self.may_learn(progress, sampler_itr):
+            self.update_itr_hyperparams(progress)
+            n_updates = self._n_updates(self._new_steps())
+            for made in range(n_updates):
+                try:
+                    found = self.update(itr)
+                except ReplayNotReady:
+                    if self.mid_batch_reset or self.world_size > 1:
+                        raise
+                    if self._fixed_updates is None:
+                        self._updates_postponed = n_updates - made
+                    break  # all rows that could be drawn are void
+                for column, values in zip(columns, found):
+                    column.extend(values)
+        return self._opt_info(columns)
+
+    @property
+    def updates_per_optimize(self) -> int:
+        """Updates per iteration: the rounded mean, at least 1, or the number that was set.
+
+        If it is set after ``initialize``, every iteration makes that many.
+        """
+        mean = max(1, round(self.updates_due(self.sampler_bs)))
+        return mean if self._fixed_updates is None else self._fixed_updates
+
+    @updates_per_optimize.setter
+    def updates_per_optimize(self, updates: int) -> None:
+        self._fixed_updates = updates
+
+    def updates_due(self, n_steps: float) -> float:
+        """Return the updates, as a float, that the replay ratio asks for after ``n_steps``."""
+        return self.replay_ratio * n_steps / self.batch_size
+
+    def _new_steps(self) -> float:
+        """Return the number of valid steps in this iteration's batch, averaged over ranks."""
+        steps = float(self.sampler_bs - self.n_void)
+        if self.mid_batch_reset or self.world_size == 1 or self._fixed_updates is not None:
+            return steps
+        # Ranks must make as many updates as each other: they average gradients.
+        number = torch.tensor(steps, device=self.agent.device)
+        return float(mean_over_ranks(number, self.world_size))
+
+    def _n_updates(self, n_steps: float) -> int:
+        """Return how many updates to make now, and count ``n_steps`` of this iteration's batch."""
+        if self._fixed_updates is not None:
+            return self._fixed_updates
+        before = math.floor(self.updates_due(self._steps_counted) + 1e-6)  # floats may round down
+        self._steps_counted += n_steps
+        postponed, self._updates_postponed = self._updates_postponed, 0
+        return postponed + math.floor(self.updates_due(self._steps_counted) + 1e-6) - before
+
+    def _opt_info(self, columns: tuple[list[Any], ...]) -> Any:
+        """What ``optimize_agent`` returns, a named tuple, from its columns."""
+        raise NotImplementedError(f"{type(self).__name__} must implement _opt_info.")
+
+    def update(self, itr: int) -> tuple[Any, ...]:
+        """Take a step on a batch; returns a list of values for each of ``opt_info_fields``."""
+        raise NotImplementedError(f"{type(self).__name__} must implement update.")
+
+    def update_itr_hyperparams(self, itr: int) -> None:
+        """Set what depends on the iteration: beta of prioritised replay."""
+        if self.prioritized_replay:
+            ends = (self.pri_beta_init, self.pri_beta_final)
+            self.replay_buffer.set_beta(annealed(itr, self.min_itr_learn, self.pri_beta_itr, *ends))
+
+    def count_update(self) -> None:
+        """Count an update, and update the target networks if it is time."""
+        self.update_counter += 1
+        if self.update_counter % self.target_update_interval == 0:
+            self.agent.update_target(self.target_update_tau)
+
+    def on_device(self, samples: Any) -> Any:
+        """Return a batch from the replay on the agent's device."""
+        device = self.agent.device
+        return samples if device.type == "cpu" else buffer_to(samples, device)
+
+    def bootstrap_discount(self, samples: Any) -> torch.Tensor:
+        """Return the factor of the value of the target inputs, in the shape of ``return_``."""
+        if isinstance(samples, ReplayBatch):
+            return samples.discount_n  # type: ignore[no-any-return]
+        # A batch of a user's own replay: n rewards, and no time limits.
+        return torch.as_tensor(1 - samples.done_n.float()) * self.discount**self.n_step_return
+
+    def weighted(self, losses: torch.Tensor, samples: Any) -> torch.Tensor:
+        """Weight losses [.., B] by importance where replay is prioritised."""
+        return losses * samples.is_weights if self.prioritized_replay else losses
+
+    def weighted_mean(self, losses: torch.Tensor, samples: Any) -> torch.Tensor:
+        """Return the mean of losses [B], weighted by importance where replay is prioritised."""
+        return self.weighted(losses, samples).mean()
+
+    def forward(self, network: Any, *inputs: Any) -> Any:
+        """Return what ``self.agent`` or ``self.agent.target`` computes, always in float32.
+
+        With ``mixed_precision`` the network runs in bfloat16.
+        """
+        if not self.mixed_precision:
+            return network(*inputs)
+        with torch.autocast(self.agent.device.type, torch.bfloat16):
+            output = network(*inputs)
+        return buffer_method(output, "float")
+
+    # Priorities.
+
+    def _prioritize(self, batch: Any, priorities: torch.Tensor) -> None:
+        if not self.prioritized_replay:
+            return
+        priorities = priorities.cpu() + PRIORITY_EPS
+        ticket = getattr(batch, "ticket", None)
+        rows = () if ticket is None else (ticket,)
+        self.replay_buffer.update_batch_priorities(priorities, *rows)
+        greatest = priorities.max().item()
+        if self.default_priority is None and greatest > self.new_priority:
+            self._give_new_samples(greatest)
+
+    def _give_new_samples(self, priority: float) -> None:
+        """Set the priority of new samples, the largest so far (Schaul et al. 2016)."""
+        self.new_priority = priority
+        if hasattr(self.replay_buffer, "set_default_priority"):
+            self.replay_buffer.set_default_priority(priority)
+
+    # State.
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return optimizer, counters, the priority of new samples, and the replay if it is kept."""
+        state = super().state_dict()
+        state["new_priority"] = self.new_priority
+        state["batches_in_replay"] = self.batches_in_replay
+        state["replay"] = self.replay_buffer.state_dict() if self._keeps_replay() else None
+        state["steps_counted"] = self._steps_counted
+        state["updates_postponed"] = self._updates_postponed
+        return state
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Load a state; if it has no replay, fill one before learning continues."""
+        super().load_state_dict(state)
+        self.batches_in_replay = 0
+        if state["replay"] is not None:
+            self.replay_buffer.load_state_dict(state["replay"])
+            self.batches_in_replay = state["batches_in_replay"]
+        else:
+            logger.log(
+                f"The checkpoint holds no replay (save_replay); {self.min_steps_learn:,} steps are "
+                "collected before learning continues."
+            )
+        self._give_new_samples(state.get("new_priority", self.new_priority))
+        self._steps_counted = state.get("steps_counted", 0)
+        self._updates_postponed = state.get("updates_postponed", 0)
+
+    def interrupt(self) -> None:
+        """Tell the replay that the next batch does not continue the last one."""
+        if hasattr(self.replay_buffer, "interrupt"):
+            gone = self.replay_buffer.interrupt() or 0  # rows
+            self.batches_in_replay -= -(-gone // self.batch_spec.T)
+
+    def _can_be_saved(self) -> bool:
+        needed = ("state_dict", "load_state_dict")
+        return all(hasattr(self.replay_buffer, name) for name in needed)
+
+    def _keeps_replay(self) -> bool:
+        if self.save_replay is None:
+            size = getattr(self.replay_buffer, "nbytes", SMALL_REPLAY + 1)
+            return self._can_be_saved() and size <= SMALL_REPLAY
+        return bool(self.save_replay) and self._can_be_saved()
+
+
+def with_fields(samples: Any, **more: Any) -> Any:
+    """Return a named tuple with more fields."""
+    fields = {**dict(samples.items()), **more}
+    return namedarraytuple(type(samples).__name__, tuple(fields))(*fields.values())
+
+
+def thinned(values: torch.Tensor, most: int = 8) -> Sequence[float]:
+    """Return a few of many numbers, for statistics."""
+    flat = values.flatten()
+    return flat[:: max(1, len(flat) // most)].tolist()  # type: ignore[no-any-return]
