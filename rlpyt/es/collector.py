@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
+from rlpyt.processes.status import ACTING, DOING, STEP
 from rlpyt.samplers.collections import TrajInfo
 from rlpyt.samplers.collectors import Collector
 from rlpyt.samplers.env_batch import clipped, is_batch, null_rows
-from rlpyt.samplers.status import ACTING, DOING, STEP
 from rlpyt.samplers.traj_stats import BatchTrajStats
 from rlpyt.utils.buffer import leaves_of
 

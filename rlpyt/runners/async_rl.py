@@ -7,6 +7,7 @@ from typing import Any
 
 from rlpyt.algos.base import RlAlgorithm
 from rlpyt.errors import WorkerError
+from rlpyt.processes.group import ChildGroup
 from rlpyt.runners.batch_pipeline import Batch, BatchPipeline
 from rlpyt.runners.hooks import EvalHook, Hook, ProgressBar
 from rlpyt.runners.optimizers import Optimizers
@@ -17,7 +18,7 @@ from rlpyt.runners.replaced import (  # noqa: F401  (rlpyt had them here)
     run_async_sampler,
     run_async_sampler_eval,
 )
-from rlpyt.runners.replay_writer import ReplayWriterPool
+from rlpyt.runners.replay_writer import start_replay_writer
 from rlpyt.runners.runner import MinibatchRlBase
 from rlpyt.runners.update_schedule import UpdateSchedule, joined
 from rlpyt.samplers.async_.base import AsyncSamplerMixin
@@ -98,7 +99,7 @@ class AsyncRlBase(MinibatchRlBase):
         self.rank_timeout_s = rank_timeout_s
         self.max_lead = None if max_lead is None else whole_number("max_lead", max_lead, 0)
         self.pipeline: BatchPipeline | None = None
-        self._replay_writer: ReplayWriterPool | None = None
+        self._replay_writer: ChildGroup | None = None
         self.optimizers: Optimizers | None = None
         self.opt_itr = 0  # calls of ``optimize_agent``
         self._behind = 0  # batches to be taken in before the next one
@@ -164,7 +165,7 @@ class AsyncRlBase(MinibatchRlBase):
         """Start the process that copies batches to the replay, if there is one."""
         if replay_buffer is None:
             return
-        self._replay_writer = ReplayWriterPool(
+        self._replay_writer = start_replay_writer(
             self.algo,
             sample_buffers,
             self.sampler.env_timeout,

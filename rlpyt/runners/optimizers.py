@@ -4,97 +4,75 @@ Rank 0 is the runner's own process. The others draw from the same replay, in sha
 take every step with it; gradients are averaged.
 """
 
-import socket
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
 from typing import Any
 
 from rlpyt.errors import RlpytError
 from rlpyt.models.utils import bare
+from rlpyt.processes import status
+from rlpyt.processes.child import ChildSpec
+from rlpyt.processes.group import ChildGroup, Limits
+from rlpyt.processes.pipe import Pipes
 from rlpyt.runners.distributed import Ranks, common_backend, join_store, serve_store
 from rlpyt.runners.run_state import random_state, set_random_state
-from rlpyt.samplers import status
 from rlpyt.samplers.layout import Hardware
-from rlpyt.samplers.pool import Limits, Pool
-from rlpyt.samplers.status import allocate_progress
-from rlpyt.samplers.workers import command_loop
 from rlpyt.utils import serialize
 from rlpyt.utils.buffer import buffer_from_example, torchify_buffer
-from rlpyt.utils.processes import start_context, starter_lasts
 from rlpyt.utils.seed import set_seed
-from rlpyt.utils.stacks import StackFile
 
+NAME = "optimizer rank"
 CONNECT_S = 300.0  # for ranks to meet
 SETTLE_S = 15.0  # after a connection was lost, for the one who has lost it to be found
 
 
 @dataclass(frozen=True)
-class OptimizerSpec:
-    """All that a further rank is started with; travels by pickle."""
+class OptimizerPayload:
+    """Input of ``Optimizer``."""
 
-    rank: int
     world_size: int
-    recipe: bytes  # (algorithm, agent) as constructed, by value
-    arguments: bytes  # of ``async_initialize``, by value
-    replay: serialize.ByValue  # in shared memory
+    recipe: bytes  # (algorithm, agent) as constructed
+    arguments: dict[str, Any]  # of ``async_initialize``, but for agent and replay
+    replay: Any  # in shared memory
     seed: int  # of the run
     port: int  # of the store
     backend: str
-    progress: Any  # numbers of ``samplers.status``, int64, shared with the parent
-    stacks: StackFile
-    hardware: Hardware
-    starter_lasts: bool
-
-    @property
-    def cpus(self) -> list[int] | None:
-        """CPUs that the rank may use."""
-        return self.hardware.master_cpus
-
-    @property
-    def torch_threads(self) -> int:
-        """That it computes with."""
-        return self.hardware.master_torch_threads or 1
-
-
-def optimizer_main(spec: OptimizerSpec, pipe: Connection) -> None:
-    """Optimize when told to."""
-    command_loop(spec, pipe, Optimizer)
+    cuda_idx: int | None
 
 
 class Optimizer:
     """A further rank: what rank 0 commands.
 
     Args:
-        spec: what it is started with.
+        spec: of the process, with an ``OptimizerPayload``.
     """
 
-    def __init__(self, spec: OptimizerSpec) -> None:
+    def __init__(self, spec: ChildSpec) -> None:
         self.spec = spec
-        self.algo, self.agent = serialize.loads(spec.recipe)
-        self._arguments = serialize.loads(spec.arguments)
-        self.ranks = Ranks(spec.rank, spec.world_size)
+        self.own: OptimizerPayload = spec.payload.value
+        self.algo, self.agent = serialize.loads(self.own.recipe)
+        self.ranks = Ranks(spec.rank, self.own.world_size)
 
     def start(self) -> None:
         """Build the agent; it is ready to ``connect``."""
-        set_seed(self.spec.seed + self.spec.rank)
-        self.agent.initialize(self._arguments["examples"].spaces)
-        self.agent.to_device(self.spec.hardware.cuda_idx)
+        set_seed(self.own.seed + self.spec.rank)
+        self.agent.initialize(self.own.arguments["examples"].spaces)
+        self.agent.to_device(self.own.cuda_idx)
 
     def _note(self, doing: int, itr: int = -1) -> None:
         self.spec.progress[[status.ITR, status.DOING]] = itr, doing
 
     def connect(self) -> None:
         """Join the others; all begin with the parameters of rank 0."""
-        spec = self.spec
-        self.ranks.store = join_store(spec.port, spec.world_size, CONNECT_S)
-        self.ranks.connect(spec.backend, CONNECT_S, on_one_machine=True)
+        own, rank = self.own, self.spec.rank
+        self.ranks.store = join_store(own.port, own.world_size, CONNECT_S)
+        self.ranks.connect(own.backend, CONNECT_S, on_one_machine=True)
         self.agent.data_parallel()
-        replay = {"replay_buffer": spec.replay.carried}
-        self.algo.rank = spec.rank
-        self.algo.async_initialize(agent=self.agent, **self._arguments, **replay)
-        self.algo.optim_initialize(spec.rank)
+        self.algo.rank = rank
+        arguments = {**own.arguments, "replay_buffer": own.replay}
+        self.algo.async_initialize(agent=self.agent, **arguments)
+        self.algo.optim_initialize(rank)
         self._note(status.IDLE)
 
     def optimize(self, itr: int, sampler_itr: int) -> None:
@@ -106,7 +84,7 @@ class Optimizer:
 
     def observe(self) -> None:
         """Take part in learning observation statistics, with no observations of its own."""
-        example = self._arguments["examples"].observation
+        example = self.own.arguments["examples"].observation
         self.agent.update_obs_rms(torchify_buffer(buffer_from_example(example, 0)))
 
     def load(self, state: bytes) -> None:
@@ -140,45 +118,13 @@ class Optimizer:
         self.ranks.leave()
 
 
-class OptimizerStatus(status.WorkerStatus):
-    """What a rank is occupied with; ``itr`` counts calls of ``optimize_agent``."""
-
-    def __str__(self) -> str:
-        if self.doing == status.BUILDING:
-            return "while joining the other ranks"
-        return f"{'in' if self.doing == status.COLLECTING else 'after'} optimize_agent({self.itr})"
-
-
-def optimizer_status(spec: OptimizerSpec) -> status.WorkerStatus:
-    """What a rank is, or was, occupied with."""
+def optimizer_status(spec: ChildSpec) -> status.WorkerStatus:
+    """Describe a rank from its activity numbers; ``itr`` counts calls of ``optimize_agent``."""
     doing, itr = int(spec.progress[status.DOING]), int(spec.progress[status.ITR])
-    return OptimizerStatus(doing, -1, False, itr, -1, "", None)
-
-
-class RankLimits(Limits):
-    """How long a rank may take, under the runner's names."""
-
-    def of(self, doing: int) -> tuple[str, float]:
-        """(name of the setting, seconds) for an activity of ``samplers.status``."""
-        if doing == status.BUILDING:
-            return "time to join", self.start_s
-        return "rank_timeout_s", self.step_s
-
-
-class OptimizerPool(Pool):
-    """The further ranks' processes."""
-
-    target = optimizer_main
-    who = "optimizer rank"
-    others = 1  # rank 0 is the parent
-
-    def _named(self, rank: int) -> str:
-        number, pid = self._specs[rank].rank, self.processes[rank].pid
-        world_size = len(self._specs) + self.others
-        return f"{self.who} {number} of {world_size} (pid {pid} on {socket.gethostname()})"
-
-    def _status_of(self, rank: int, action: Any = None) -> status.WorkerStatus:
-        return optimizer_status(self._specs[rank])
+    text = f"{'in' if doing == status.COLLECTING else 'after'} optimize_agent({itr})"
+    if doing == status.BUILDING:
+        text = "while joining the other ranks"
+    return status.WorkerStatus(doing, itr, text=text)
 
 
 class Optimizers:
@@ -194,7 +140,7 @@ class Optimizers:
         self.world_size = len(hardware)
         self._recipe = serialize.dumps((algo, agent)) if self.world_size > 1 else b""
         self._ranks = Ranks(0, self.world_size)
-        self._pool: OptimizerPool | None = None
+        self._pool: ChildGroup | None = None
         self._given_up = False
         self._thread = ThreadPoolExecutor(1, "optimizer ranks")
         self._others: Future[Any] | None = None  # what the other ranks do now, or did last
@@ -221,28 +167,37 @@ class Optimizers:
         """
         store = self._ranks.store = serve_store(None, self.world_size, CONNECT_S)
         backend = common_backend([("here", own.cuda_idx) for own in self.hardware])
-        context = start_context(start_method)
-        specs = [
-            OptimizerSpec(
-                rank=rank,
+
+        def spec(rank: int, own: Hardware) -> ChildSpec:
+            payload = OptimizerPayload(
                 world_size=self.world_size,
                 recipe=self._recipe,
-                arguments=serialize.dumps(arguments),
-                replay=serialize.ByValue(replay),
+                arguments=arguments,
+                replay=replay,
                 seed=seed,
                 port=store.port,
                 backend=backend,
-                progress=allocate_progress(1)[0],
-                stacks=StackFile(),
-                hardware=own,
-                starter_lasts=starter_lasts(context),
+                cuda_idx=own.cuda_idx,
             )
-            for rank, own in enumerate(self.hardware)
-            if rank
-        ]
-        limits = RankLimits(step_s=timeout_s, start_s=CONNECT_S)
+            threads = own.master_torch_threads or 1
+            return ChildSpec(
+                rank,
+                Optimizer,
+                serialize.ByValue(payload),
+                cpus=own.master_cpus,
+                torch_threads=threads,
+            )
+
         self._backend = backend
-        self._pool = OptimizerPool(specs, limits, start_method, self._raise_if_given_up)
+        self._pool = ChildGroup(
+            NAME,
+            [spec(rank, own) for rank, own in enumerate(self.hardware) if rank],
+            optimizer_status,
+            Limits(timeout_s, 0, CONNECT_S, "rank_timeout_s", "time to join"),
+            Pipes(start_method),
+            poll=self._raise_if_given_up,
+            n_elsewhere=1,  # rank 0 is this process
+        )
 
     def connect(self, agent: Any) -> None:
         """Connect this rank's agent, on its device, with those of the others."""
@@ -270,7 +225,7 @@ class Optimizers:
                 self._raise_theirs(others, error)
             self._given_up = True
             wait([others])
-            error.add_note(f"(in {OptimizerPool.who} 0 of {self.world_size})")
+            error.add_note(f"(in {NAME} 0 of {self.world_size})")
             raise
         others.result()
         return result

@@ -21,7 +21,6 @@ class RankSpec:
 
     runner: bytes  # as constructed, by value
     stacks: StackFile
-    starter_lasts: bool
 
 
 class RankProcesses:
@@ -45,11 +44,10 @@ class RankProcesses:
         self._stacks = [StackFile() for _ in runners]
         # Before multiprocessing joins its children at exit, whatever was imported first.
         self._at_exit = Finalize(None, self.stop, exitpriority=10)
-        lasts = processes.starter_lasts(context)
         try:
             with processes.starting_children():
                 for i, (runner, stacks) in enumerate(zip(runners, self._stacks, strict=True)):
-                    spec = RankSpec(serialize.dumps(runner), stacks, lasts)
+                    spec = RankSpec(serialize.dumps(runner), stacks)
                     who = f"rank {i + 1} of {len(runners) + 1}"
                     process, pipe = processes.start_child(
                         context, rank_main, spec, who, daemon=False
@@ -104,7 +102,6 @@ def rank_main(spec: RankSpec, pipe: Connection) -> None:
 
     So what its settings deserve to be warned of, rank 0 says.
     """
-    processes.be_a_child(starter_lasts=spec.starter_lasts)
     spec.stacks.listen()
     warnings.simplefilter("ignore", UserWarning)
     try:

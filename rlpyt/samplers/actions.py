@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from rlpyt.agents.base import BaseAgent
+from rlpyt.processes.child import Abandoned
 from rlpyt.utils.buffer import leaves_of, torchify_buffer
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.seed import stream
@@ -22,9 +23,6 @@ StepRecord = namedarraytuple(
 StepBuffer = namedarraytuple(
     "StepBuffer", ["observation", "action", "reward", "done", "agent_info"]
 )
-
-
-GLANCE_S = 0.1  # the longest a wait goes without a look at who is waited for
 
 
 class ActionNoise:
@@ -173,10 +171,6 @@ class Exchange(NamedTuple):
 
 class _Never:
     value = False
-
-
-class Abandoned(Exception):
-    """The action server will not answer any more."""
 
 
 class ServedActions:

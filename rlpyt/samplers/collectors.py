@@ -12,6 +12,7 @@ import numpy as np
 
 from rlpyt.agents.base import AgentInputs
 from rlpyt.errors import NonFiniteError
+from rlpyt.processes.status import ACTING, DOING, ROW, STEP
 from rlpyt.samplers.actions import ActionNoise, LocalActions, ServedActions, StepRecord
 from rlpyt.samplers.collections import TrajInfo
 from rlpyt.samplers.context import CollectorContext
@@ -25,7 +26,6 @@ from rlpyt.samplers.env_batch import (
     null_rows,
 )
 from rlpyt.samplers.evaluation import BaseEvalCollector  # noqa: F401  (rlpyt had it here)
-from rlpyt.samplers.status import ACTING, DOING, ROW, STEP
 from rlpyt.samplers.step_checks import FINITE_REMEDY, all_finite, float_leaves
 from rlpyt.samplers.traj_stats import BatchTrajStats, plain_entries
 from rlpyt.utils.buffer import buffer_func, leaves_of

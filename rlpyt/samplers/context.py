@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from rlpyt.samplers.status import fresh_progress
+from rlpyt.processes.status import fresh_progress
 
 
 @dataclass
@@ -11,5 +11,5 @@ class CollectorContext:
     """What a process knows beside the documented arguments of a collector."""
 
     seed: int = 0
-    # Where the process stands (``samplers.status``), read by the parent after a failure.
+    # Where the process stands (``processes.status``), read by the parent after a failure.
     progress: Any = field(default_factory=fresh_progress)

@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from rlpyt.agents.base import BaseAgent
-from rlpyt.samplers.status import COLLECTING, DOING, RESETTING, ROW, STEP, STEPPING
+from rlpyt.processes.status import COLLECTING, DOING, RESETTING, ROW, STEP, STEPPING
 
 
 def watch(env: Any, progress: Any, b: int, n_steps: dict[int, int]) -> None:
-    """Let an environment note in ``progress`` (``samplers.status``) when it is stepped and reset.
+    """Let an environment note in ``progress`` (``processes.status``) when it is stepped and reset.
 
     Args:
         env: whose methods are replaced.

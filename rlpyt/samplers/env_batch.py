@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from rlpyt.envs.base import EnvSpaces
-from rlpyt.samplers.status import DOING, RESETTING, ROW, STEPPING
+from rlpyt.processes.status import DOING, RESETTING, ROW, STEPPING
 from rlpyt.samplers.step_checks import (
     check_batch,
     check_batched,
@@ -35,7 +35,7 @@ class EnvBatch:
 
     Args:
         envs: the environments; for a batched kind, the batches in order.
-        progress: what the process is occupied with (``samplers.status``); row and activity are
+        progress: what the process is occupied with (``processes.status``); row and activity are
             written here.
 
     Attributes:

@@ -10,11 +10,14 @@ from typing import Any
 import numpy as np
 import torch
 
+from rlpyt.agents.weights import SharedWeights
 from rlpyt.envs.base import build_env
 from rlpyt.envs.vector.wrappers.standardize import merge_statistics
 from rlpyt.errors import NonFiniteError
-from rlpyt.samplers import custom_collectors, status
-from rlpyt.samplers.actions import Abandoned, Exchange, StepRecord
+from rlpyt.processes import status
+from rlpyt.processes.child import Abandoned, ChildSpec
+from rlpyt.samplers import custom_collectors
+from rlpyt.samplers.actions import Exchange, StepRecord
 from rlpyt.samplers.collectors import BaseCollector, Collector
 from rlpyt.samplers.context import CollectorContext
 from rlpyt.samplers.env_batch import is_batch
@@ -30,7 +33,7 @@ from rlpyt.samplers.tiles import tiled
 from rlpyt.utils.buffer import buffer_from_example, buffer_func
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.completion import completed
-from rlpyt.utils.seed import env_seed
+from rlpyt.utils.seed import env_seed, set_seed
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,7 @@ class EnvWorker:
         spec: the recipe.
         agent: the agent, or ``None`` where an action server has it.
         slots: columns of the batch, or of several that are filled in turn.
-        progress: where to note what the process is occupied with (``samplers.status``).
+        progress: where to note what the process is occupied with (``processes.status``).
         exchange: what is shared with the action server.
     """
 
@@ -134,7 +137,7 @@ class EnvWorker:
         return tiled(self.agent, env_ranks)
 
     def _note(self, number: int, value: int, evaluation: bool = False) -> None:
-        """Note a number of ``samplers.status``, and which environments it is about."""
+        """Note a number of ``processes.status``, and which environments it is about."""
         self.context.progress[number] = value
         self.context.progress[status.EVAL] = int(evaluation)
 
@@ -369,7 +372,7 @@ class EnvWorker:
         collector = self.eval_collector if progress[status.EVAL] else self.collector
         actions = getattr(getattr(collector, "_env_batch", None), "action", None)
         action = None if actions is None else actions[progress[status.ROW]]
-        return status.status_of(progress, self.spec, action)
+        return status.environment_status(progress, self.spec, action)
 
     def state_dict(self) -> dict[str, Any]:
         """Environments, streams, sums in progress; exact where ``Env.get_state`` is."""
@@ -414,6 +417,62 @@ class EnvWorker:
     def close(self) -> None:
         """Close the environments."""
         close_quietly(self.envs + self.eval_envs)
+
+
+@dataclass(frozen=True)
+class WorkerPayload:
+    """Input of ``build_env_worker``."""
+
+    env_worker: EnvWorkerSpec
+    agent: Any  # as constructed; None if it is served
+    slots: Sequence[Any]  # the worker's columns of the batch, or of several
+    weights: SharedWeights | None = None
+    exchange: Exchange | None = None
+
+
+def build_env_worker(spec: ChildSpec) -> EnvWorker:
+    """Build the environment worker of a worker process."""
+    payload: WorkerPayload = spec.payload.value
+    own, agent = payload.env_worker, payload.agent
+    number = own.env_ranks[0] // len(own.env_ranks)  # among the workers of all ranks
+    set_seed(env_seed(own.seed, number, "worker"))
+    if agent is not None:
+        agent.initialize(
+            own.examples.spaces,
+            share_memory=False,
+            global_B=own.global_B,
+            env_ranks=own.env_ranks,
+        )
+        if payload.weights is not None:
+            agent.bind_shared_memory(payload.weights)
+    progress = spec.progress.data  # a memoryview: written several times faster than an array
+    return EnvWorker(own, agent, payload.slots, progress, payload.exchange)
+
+
+def worker_status(spec: ChildSpec) -> status.WorkerStatus:
+    """Describe a worker process from outside."""
+    payload: WorkerPayload = spec.payload.value
+    action = recorded_action(spec.progress, payload.slots, payload.exchange)
+    return status.environment_status(spec.progress, payload.env_worker, action)
+
+
+def recorded_action(progress: Any, slots: Sequence[Any], exchange: Exchange | None = None) -> Any:
+    """Return the action that an environment was last stepped with, None if memory does not show it.
+
+    Args:
+        progress: activity numbers of its process.
+        slots: the columns of that process in the batches.
+        exchange: what the process shares with an action server.
+    """
+    row, step = int(progress[status.ROW]), int(progress[status.STEP])
+    if row < 0 or step < 0 or progress[status.ITR] < 0:
+        return None
+    try:
+        if not progress[status.EVAL]:
+            return slots[progress[status.SLOT]].agent.action[step, row]
+        return None if exchange is None else exchange.eval_step.action[row]
+    except IndexError:  # a collector of the user's own may count in its own way
+        return None
 
 
 class _ListQueue:

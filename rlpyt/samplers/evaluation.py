@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from rlpyt.errors import NonFiniteError
+from rlpyt.processes.status import ACTING, DOING, ROW, STEP
 from rlpyt.samplers.actions import (
     ActionNoise,
     LocalActions,
@@ -16,7 +17,6 @@ from rlpyt.samplers.actions import (
 from rlpyt.samplers.buffer import agent_examples, env_examples
 from rlpyt.samplers.context import CollectorContext
 from rlpyt.samplers.env_batch import bounds_of, is_batch, make_env_batch, null_rows
-from rlpyt.samplers.status import ACTING, DOING, ROW, STEP
 from rlpyt.samplers.step_checks import FINITE_REMEDY
 from rlpyt.utils.buffer import buffer_from_example, buffer_func
 

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import torch
 
 from rlpyt.agents.weights import share_weights
+from rlpyt.processes.status import fresh_progress
 from rlpyt.samplers.buffer import allocate_samples
 from rlpyt.samplers.env_worker import EnvWorker, EnvWorkerSpec
-from rlpyt.samplers.status import fresh_progress
 from rlpyt.utils import processes, serialize
 from rlpyt.utils.buffer import leaves_of
 from rlpyt.utils.seed import env_seed, set_seed
@@ -56,7 +56,7 @@ class Reply(NamedTuple):
         kind: "ok"; "fresh" if the process is a new one, in which nothing was started; "error".
         result: serialised; of an error (summary, traceback, last action), all as text.
         leaves: arrays of the batch [T, rows, ...] after ``collect``, in the order of its tree.
-        progress: the numbers of ``samplers.status``.
+        progress: the numbers of ``processes.status``.
         pid, host: of the process.
     """
 
@@ -157,7 +157,7 @@ class RemoteEnvWorker:
         self._env_worker.start()
 
     def look(self) -> tuple[int, ...]:
-        """The numbers of ``samplers.status``; from another thread, while a command runs."""
+        """The numbers of ``processes.status``; from another thread, while a command runs."""
         return tuple(self._progress)
 
     def stacks(self) -> str:

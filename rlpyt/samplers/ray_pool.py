@@ -15,14 +15,14 @@ import numpy as np
 
 from rlpyt.agents.weights import SharedWeights
 from rlpyt.errors import RlpytError, WorkerError, WorkerTimeout
-from rlpyt.samplers.actions import GLANCE_S
-from rlpyt.samplers.pool import SLOW, Limits, failure
+from rlpyt.processes.group import GLANCE_S, SLOW, Limits
+from rlpyt.processes.status import DOING, environment_status, fresh_progress
 from rlpyt.samplers.ray_cluster import Cluster
 from rlpyt.samplers.ray_env_worker import RemoteEnvWorker, RemoteSpec, Reply, in_life
-from rlpyt.samplers.status import DOING, fresh_progress, status_of
 from rlpyt.utils import serialize
 from rlpyt.utils.buffer import leaves_of
 from rlpyt.utils.logging import logger
+from rlpyt.utils.processes import failure_text
 
 LOOK_S = 0.5  # how often an actor that takes its time is asked where it is
 PATIENCE_S = 2.0  # for closing environments, and for a hung actor's stacks
@@ -55,7 +55,7 @@ class RemoteProcess:
     Attributes:
         actor: Ray's handle.
         pid, host: of its process.
-        progress: its numbers of ``samplers.status``.
+        progress: its numbers of ``processes.status``.
     """
 
     actor: Any
@@ -331,7 +331,18 @@ class ActorPool:
     ) -> WorkerError:
         place, pid = self._status_of(rank, action), self.processes[rank].pid
         said = f"{self._who(rank)} {what}"
-        return failure(said, place, "actor", text, stacks, cls, worker=rank, pid=pid)
+        return cls(
+            failure_text(said, f"{place}", "the worker", text, stacks),
+            worker=rank,
+            pid=pid,
+            env_index=place.env_index,
+            step=place.step,
+            traceback=text,
+            itr=place.itr,
+            evaluation=place.evaluation,
+            seed=place.seed,
+            stacks=stacks,
+        )
 
     def _who(self, rank: int) -> str:
         process = self.processes[rank]
@@ -339,7 +350,7 @@ class ActorPool:
 
     def _status_of(self, rank: int, action: Any = None) -> Any:
         progress = self.processes[rank].progress or fresh_progress()
-        return status_of(progress, self._env_workers[rank], action)
+        return environment_status(progress, self._env_workers[rank], action)
 
     def shutdown(self) -> None:
         """Close environments, end all actors, leave the cluster. Can be called again."""

@@ -4,10 +4,10 @@ import contextlib
 from dataclasses import replace
 from typing import Any
 
+from rlpyt.processes.group import Limits
 from rlpyt.samplers.env_worker import EnvWorkerSpec
 from rlpyt.samplers.layout import Hardware, SamplerLayout
 from rlpyt.samplers.parallel.cpu.collectors import CpuEvalCollector, CpuResetCollector
-from rlpyt.samplers.pool import Limits
 from rlpyt.samplers.ray_cluster import Cluster
 from rlpyt.samplers.ray_env_worker import RemoteSpec
 from rlpyt.samplers.ray_pool import ActorPool, Breaks, EvaluationBroken

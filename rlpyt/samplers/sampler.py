@@ -8,23 +8,31 @@ from typing import Any
 
 from rlpyt.curricula.flow import TaskFlow
 from rlpyt.errors import WorkerError
+from rlpyt.processes.child import ChildSpec
+from rlpyt.processes.group import ChildGroup, Limits
+from rlpyt.processes.pipe import Pipes
+from rlpyt.processes.status import BEAT, allocate_progress
 from rlpyt.samplers.base import BaseSampler, checked_agent, kwargs_by_env
 from rlpyt.samplers.collections import TrajInfo
-from rlpyt.samplers.env_worker import EnvWorker, EnvWorkerSpec, quotas, runs_in_chunks
+from rlpyt.samplers.env_worker import (
+    EnvWorker,
+    EnvWorkerSpec,
+    WorkerPayload,
+    build_env_worker,
+    quotas,
+    runs_in_chunks,
+    worker_status,
+)
 from rlpyt.samplers.evaluation import EvalCollector
 from rlpyt.samplers.layout import Hardware, SamplerLayout, rows_per_worker
-from rlpyt.samplers.pool import Limits, WorkerPool
 from rlpyt.samplers.serving import ActionServer
-from rlpyt.samplers.status import BEAT, allocate_progress
 from rlpyt.samplers.tiles import warn_if_untiled
-from rlpyt.samplers.workers import WorkerSpec
 from rlpyt.utils import serialize
 from rlpyt.utils.buffer import torchify_buffer
 from rlpyt.utils.completion import warn_of_lost_state
-from rlpyt.utils.processes import raised_by_signal, start_context, starter_lasts, summary_of
+from rlpyt.utils.processes import raised_by_signal, start_context, summary_of
 from rlpyt.utils.seed import check_seed, make_seed, undisturbed
 from rlpyt.utils.shared import Arena
-from rlpyt.utils.stacks import StackFile
 
 
 class _Default:
@@ -51,7 +59,7 @@ class Sampler(BaseSampler):
     slots: Sequence[Any] = ()
     progress: Any = None  # where this process notes where it stands, if others look (``place``)
     _env_worker: EnvWorker | None = None
-    _pool: WorkerPool | None = None
+    _pool: ChildGroup | None = None
     _server: ActionServer | None = None
     _batch_served: tuple[Any, ...] = ()  # slot, and a function that tells if workers have replied
     _flow: TaskFlow | None = None  # of tasks, with a curriculum
@@ -245,7 +253,7 @@ class Sampler(BaseSampler):
         specs: list[EnvWorkerSpec],
         recipe_agent: bytes,
         hardware: Hardware,
-    ) -> WorkerPool:
+    ) -> ChildGroup:
         """Start a worker for each environment worker.
 
         Raises:
@@ -259,27 +267,41 @@ class Sampler(BaseSampler):
                 f"worker_torch_threads={hardware.worker_torch_threads} is taken for 1: threads "
                 "of a process do not survive a fork. Start workers by forkserver or spawn."
             )
-        rows = self.batch_spec.B // len(specs)
+        rows, server = self.batch_spec.B // len(specs), self._server
         agent = serialize.loads(recipe_agent)
         progress = allocate_progress(len(specs))
-        worker_specs = [
-            WorkerSpec(
-                rank=i,
-                recipe=serialize.dumps((spec, agent)),
+        payloads = [
+            WorkerPayload(
+                env_worker=spec,
+                agent=agent,
                 slots=[slot[:, i * rows : (i + 1) * rows] for slot in self.slots],
                 weights=self.agent.shared_weights,
-                exchange=None if self._server is None else self._server.exchanges[i],
-                progress=progress[i],
-                stacks=StackFile(),
-                cpus=hardware.workers_cpus[i],
-                torch_threads=torch_threads,
-                starter_lasts=starter_lasts(context),
+                exchange=None if server is None else server.exchanges[i],
             )
             for i, spec in enumerate(specs)
         ]
-        limits = Limits(self.env_timeout, self.reset_timeout, self.start_timeout_s)
-        beat = None if self.progress is None else partial(_beat, self.progress)
-        return WorkerPool(worker_specs, specs, limits, self.start_method, beat)
+        workers = ChildGroup(
+            "worker",
+            [
+                ChildSpec(
+                    rank=i,
+                    build=build_env_worker,
+                    payload=serialize.ByValue(payload),
+                    progress=progress[i],
+                    cpus=hardware.workers_cpus[i],
+                    torch_threads=torch_threads,
+                )
+                for i, payload in enumerate(payloads)
+            ],
+            worker_status,
+            Limits(self.env_timeout, self.reset_timeout, self.start_timeout_s),
+            Pipes(self.start_method),
+            poll=None if self.progress is None else partial(_beat, self.progress),
+            release=None if server is None else server.abandon,
+        )
+        if server is not None:
+            server.forget_names()
+        return workers
 
     def _call(self, method: str, *args: Any, meanwhile: Any = None) -> list[Any]:
         """Run a method of every environment worker; returns the results in order."""
@@ -480,7 +502,7 @@ class Sampler(BaseSampler):
             self._finalizer()
             self._pool = None
         if self._server is not None:
-            self._server.close()
+            self._server.forget_names()
             self._server = None
         if self._env_worker is not None:
             self._env_worker.close()

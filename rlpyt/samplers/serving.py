@@ -11,8 +11,9 @@ import numpy as np
 import torch
 
 from rlpyt.errors import WorkerError
+from rlpyt.processes.group import GLANCE_S
+from rlpyt.processes.status import STEP, fresh_progress
 from rlpyt.samplers.actions import (
-    GLANCE_S,
     ActionNoise,
     Exchange,
     LocalActions,
@@ -22,7 +23,6 @@ from rlpyt.samplers.actions import (
 from rlpyt.samplers.env_batch import null_rows
 from rlpyt.samplers.env_worker import agent_memory, load_agent_memory
 from rlpyt.samplers.evaluation import eval_noise
-from rlpyt.samplers.status import STEP, fresh_progress
 from rlpyt.samplers.tiles import tiled
 from rlpyt.utils.buffer import buffer_from_example, torchify_buffer
 from rlpyt.utils.processes import refused_clearly
@@ -61,7 +61,7 @@ class ActionServer:
         seed: of the actions' noise.
         global_B: environments in the whole run.
         context: multiprocessing context in which the workers will be started.
-        progress: where to note the step that is served (``samplers.status``).
+        progress: where to note the step that is served (``processes.status``).
         deterministic_acting: act in tiles (``samplers.tiles``).
     """
 
@@ -185,9 +185,15 @@ class ActionServer:
         for group in self.groups:
             group.drain()
 
-    def close(self) -> None:
-        """No worker will be served any more, or ever was."""
+    def forget_names(self) -> None:
+        """Remove the semaphores' names; call when all workers have them, or need them no more."""
         forget_names([gate for e in self.exchanges for gate in (e.obs_ready, e.act_ready)])
+
+    def abandon(self) -> None:
+        """Release the workers that wait for an answer: there will be none."""
+        for exchange in self.exchanges:
+            exchange.abandoned[0] = True
+            exchange.act_ready.release()
 
     def state_dict(self) -> dict[str, Any]:
         """Memory of the agent and streams of noise, for exact resumption."""

@@ -19,7 +19,7 @@ import psutil
 
 # Imported once, shared by all children.
 MODULES = [
-    "rlpyt.samplers.workers",
+    "rlpyt.processes.child",
     "rlpyt.samplers.env_worker",
     "rlpyt.utils.in_child",
     "numpy.ma",

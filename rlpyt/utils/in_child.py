@@ -16,7 +16,6 @@ PATIENCE_S = 10.0
 class _Call(NamedTuple):
     function_and_args: bytes
     stacks: StackFile
-    starter_lasts: bool
 
 
 def run_in_child(
@@ -46,7 +45,7 @@ def run_in_child(
     context = processes.start_context(start_method)
     processes.check_files_for(1)
     stacks = StackFile()
-    call = _Call(recipe, stacks, processes.starter_lasts(context))
+    call = _Call(recipe, stacks)
     with processes.starting_children():
         process, pipe = processes.start_child(
             context, _run_once, call, f"a process for {what}", daemon=not starts_others
@@ -79,15 +78,12 @@ def run_in_child(
 def _error(
     cls: type[WorkerError], what: str, process: Any, how: str, text: str = "", stacks: str = ""
 ) -> WorkerError:
-    message = f"{what} (pid {process.pid} on {socket.gethostname()}) {how.rstrip('.')}."
-    for title, block in (("There", text), ("Python stacks of the process", stacks)):
-        if block:
-            message += f"\n\n{title}:\n{block}"
+    said = f"{what} (pid {process.pid} on {socket.gethostname()}) {how}"
+    message = processes.failure_text(said, "", "the process", text, stacks)
     return cls(message, pid=process.pid, traceback=text, stacks=stacks)
 
 
 def _run_once(call: _Call, pipe: Connection) -> None:
-    processes.be_a_child(starter_lasts=call.starter_lasts)
     call.stacks.listen()
     rest = None
     try:

@@ -154,7 +154,7 @@ def check_files_for(n_children: int) -> None:
 def start_child(
     context: Any, target: Any, spec: Any, who: str, daemon: bool = True
 ) -> tuple[Any, Any]:
-    """Start a process that runs ``target(spec, pipe)``; call it within ``starting_children``.
+    """Start a child that runs ``target(spec, pipe)``; call it within ``starting_children``.
 
     Args:
         context: of multiprocessing.
@@ -173,8 +173,8 @@ def start_child(
     with refused_clearly(who):
         ours, theirs = context.Pipe()
         try:
-            args = (asked, target, spec, theirs)
-            process = context.Process(target=_run_asked, args=args, name=who, daemon=daemon)
+            args = (asked, starter_lasts(context), target, spec, theirs)
+            process = context.Process(target=_run_child, args=args, name=who, daemon=daemon)
             process.start()
         except BaseException:
             ours.close()
@@ -185,9 +185,10 @@ def start_child(
     return process, ours
 
 
-def _run_asked(asked: str | None, target: Any, spec: Any, pipe: Any) -> None:
+def _run_child(asked: str | None, lasts: bool, target: Any, spec: Any, pipe: Any) -> None:
     """Run a child's target with the start method that the parent's script asked for, if any."""
     mp.set_start_method(asked, force=True)
+    be_a_child(lasts)
     target(spec, pipe)
 
 
@@ -221,14 +222,13 @@ def starter_lasts(context: Any) -> bool:
     return by_server or threading.current_thread() is threading.main_thread()
 
 
-def be_a_child(cpus: Sequence[int] | None = None, starter_lasts: bool = True) -> None:
-    """Set up this process as a worker: named, deaf to Ctrl-C, gone when its parent is, pinned.
+def be_a_child(starter_lasts: bool = True) -> None:
+    """Set up this process as a child: named, deaf to Ctrl-C, gone when its parent is.
 
     Call first thing in the child. The child leads a process group, so that what its environments
     start can be ended with it (``stop``). The deafness is not inherited by such programs.
 
     Args:
-        cpus: to keep to.
         starter_lasts: see there; without it, only a thread here looks after the parent, which
             cannot run while foreign code holds the interpreter lock.
     """
@@ -251,8 +251,6 @@ def be_a_child(cpus: Sequence[int] | None = None, starter_lasts: bool = True) ->
     parent = mp.parent_process()
     if parent is not None:
         threading.Thread(target=_die_with, args=(parent,), daemon=True).start()
-    if cpus:
-        pin(cpus)
 
 
 def _release_fork_server() -> None:
@@ -339,6 +337,23 @@ def traceback_text(error: BaseException) -> str:
         half = LONGEST_TRACEBACK // 2
         text = f"{text[:half]}\n... ({len(text)} characters) ...\n{text[-half:]}"
     return text
+
+
+def failure_text(said: str, where: str, whose: str, traceback: str = "", stacks: str = "") -> str:
+    """Return the message of an error about another process.
+
+    Args:
+        said: which process, and what happened to it.
+        where: what it was doing; may be empty.
+        whose: the process, as a heading has it.
+        traceback, stacks: of the process; empty if there are none.
+    """
+    message = said.rstrip(".") + (f", {where}." if where else ".")
+    if traceback:
+        message += f"\n\nIn {whose}:\n{traceback}"
+    if stacks:
+        message += f"\n\nPython stacks of {whose}:\n{stacks}"
+    return message
 
 
 def bound_waits(connection: Any, timeout_s: float) -> None:

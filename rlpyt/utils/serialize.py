@@ -44,16 +44,27 @@ def loads(data: bytes) -> Any:
 class ByValue:
     """Carries an object to a child that may be of a class of the user's script.
 
+    It is rebuilt when it is first asked for, where an error in doing so can be reported.
+
     Args:
-        carried: the object; it may hold what travels only while the child is being started.
+        value: the object; it may hold what travels only while the child is being started.
     """
 
-    def __init__(self, carried: Any) -> None:
-        self.carried = carried
+    def __init__(self, value: Any) -> None:
+        self._value, self._dumped = value, b""
+
+    @property
+    def value(self) -> Any:
+        """The object, in a child its copy."""
+        if self._dumped:
+            self._value, self._dumped = loads(self._dumped), b""
+        return self._value
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _carried, (dumps(self.carried),)
+        return _received, (dumps(self.value),)
 
 
-def _carried(dumped: bytes) -> ByValue:
-    return ByValue(loads(dumped))
+def _received(dumped: bytes) -> ByValue:
+    received = ByValue(None)
+    received._dumped = dumped
+    return received

@@ -107,13 +107,8 @@ UNPICKLERS = (
 BETWEEN_PARENT_AND_CHILD = {
     "experiments/experiment.py",  # a call's result, in the file that its process wrote
     "sweeps/call.py",  # the function to call, in the file that the launching process wrote
-    *("runners/replay_writer.py", "runners/optimizers.py", "runners/rank_processes.py"),
-    *(
-        "samplers/sampler_process.py",
-        "samplers/pool.py",
-        "samplers/workers.py",
-        "utils/in_child.py",
-    ),
+    *("processes/child.py", "processes/group.py", "processes/pipe.py", "utils/in_child.py"),
+    *("runners/optimizers.py", "runners/rank_processes.py"),
     *("samplers/ray_pool.py", "samplers/ray_env_worker.py"),  # of actors, by Ray's connections
 }
 # Bytes that this process has made itself: copies of agents and the like.
@@ -137,8 +132,8 @@ def test_only_what_parents_and_children_send_each_other_is_unpickled():
 
 def test_unpickling_is_in_one_function_and_in_pipes():
     assert files_with(UNPICKLERS, but=is_safe) == [
-        "samplers/pool.py",  # replies of child processes
-        "samplers/workers.py",  # commands of the parent
+        "processes/child.py",  # commands of the parent
+        "processes/pipe.py",  # replies of child processes
         "utils/in_child.py",  # the reply of a child process
         "utils/serialize.py",
     ]

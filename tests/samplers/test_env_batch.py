@@ -7,9 +7,9 @@ import pytest
 
 from rlpyt.envs.base import EnvStep
 from rlpyt.envs.vector.base import vector_info
+from rlpyt.processes.status import fresh_progress
 from rlpyt.samplers.actions import StepRecord
 from rlpyt.samplers.env_batch import ListEnvBatch, VectorEnvBatch
-from rlpyt.samplers.status import fresh_progress
 from rlpyt.utils.buffer import buffer_from_example
 
 Outer, Inner = namedtuple("Outer", ["left", "inner"]), namedtuple("Inner", ["a", "b"])

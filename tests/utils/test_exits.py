@@ -49,7 +49,7 @@ import sys, time
 class Slow:
     @staticmethod
     def find_spec(name, path=None, target=None):
-        if name == "rlpyt.samplers.workers":
+        if name == "rlpyt.processes.child":
             open({marker!r}, "w").close()
             time.sleep(60)
 

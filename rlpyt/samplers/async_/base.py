@@ -7,23 +7,24 @@ from typing import Any
 import numpy as np
 
 from rlpyt.errors import WorkerError
+from rlpyt.processes.child import ChildSpec
+from rlpyt.processes.group import ChildGroup, Limits
+from rlpyt.processes.pipe import Pipes
+from rlpyt.processes.status import allocate_progress
 from rlpyt.samplers.base import BaseSampler, checked_agent, kwargs_by_env
 from rlpyt.samplers.layout import Hardware, SamplerLayout
-from rlpyt.samplers.pool import Limits
 from rlpyt.samplers.sampler_process import (
+    SamplerProcess,
     SamplerProcessEnvs,
-    SamplerProcessPool,
-    SamplerProcessSpec,
+    SamplerProcessPayload,
+    sampler_process_status,
 )
-from rlpyt.samplers.status import allocate_progress
 from rlpyt.samplers.tiles import warn_if_untiled
 from rlpyt.utils import serialize
 from rlpyt.utils.buffer import torchify_buffer
-from rlpyt.utils.processes import start_context, starter_lasts
 from rlpyt.utils.seed import check_seed, make_seed
 from rlpyt.utils.shared import Arena
-from rlpyt.utils.stacks import StackFile
-from rlpyt.utils.synchronize import forget_names
+from rlpyt.utils.synchronize import forget_names, remove_semaphores
 
 
 class AsyncSamplerMixin(BaseSampler):
@@ -43,7 +44,7 @@ class AsyncSamplerMixin(BaseSampler):
 
     SamplerCls: Any
     n_slots = 2
-    _sampler_processes: SamplerProcessPool | None = None
+    _sampler_processes: ChildGroup | None = None
     _statistics: dict[str, float] | None = None  # the newest, of all hosts together
 
     @property
@@ -124,32 +125,50 @@ class AsyncSamplerMixin(BaseSampler):
         """
         hardware = self.sampler_hardware(affinity)
         n, each = len(hardware), self.batch_spec.B // len(hardware)
-        context = start_context(self.start_method)
         progress = allocate_progress(n)
-        specs = [
-            SamplerProcessSpec(
-                rank=i,
+        payloads = [
+            SamplerProcessPayload(
                 world_size=n,
-                recipe=serialize.dumps(self._recipe(i, each)),
-                examples=serialize.dumps(self.examples),
+                sampler=self._sampler_of(i, each),
+                agent=serialize.loads(self._recipe_agent),
+                settings=self._settings,
+                examples=self.examples,
                 slots=[slot[:, i * each : (i + 1) * each] for slot in self.slots],
                 mailbox=self._mailbox,
-                progress=progress[i],
                 stop=self._stop,
                 semaphores=f"/mp{secrets.token_hex(4)}",
-                stacks=StackFile(),
                 hardware=own,
-                torch_threads=own.master_torch_threads or 1,
-                starter_lasts=starter_lasts(context),
+                envs=self._envs_of(i, each),
             )
             for i, own in enumerate(hardware)
+        ]
+        specs = [
+            ChildSpec(
+                rank=i,
+                build=SamplerProcess,
+                payload=serialize.ByValue(payload),
+                progress=progress[i],
+                cpus=payload.hardware.master_cpus,
+                torch_threads=payload.hardware.master_torch_threads or 1,
+            )
+            for i, payload in enumerate(payloads)
         ]
         limits = Limits(self.env_timeout, self.reset_timeout, self.start_timeout_s)
         if self.layout.processes:  # they look after their workers, and say so before we do
             limits = Limits(limits.step_s * 1.5, limits.reset_s * 1.5, limits.start_s * 1.5)
-        envs = [self._envs_of(i, each) for i in range(n)]
-        self._sampler_processes = SamplerProcessPool(
-            specs, envs, limits, self.start_method, self._wait
+
+        def remove_names() -> None:  # of one that was killed while it started workers
+            for payload in payloads:
+                remove_semaphores(payload.semaphores)
+
+        self._sampler_processes = ChildGroup(
+            "sampler process",
+            specs,
+            sampler_process_status,
+            limits,
+            Pipes(self.start_method, daemon=False),
+            poll=self._wait,
+            cleanup=remove_names,
         )
         forget_names([self._mailbox.lock])
         self._note_statistics(self._call("statistics"))
@@ -171,8 +190,8 @@ class AsyncSamplerMixin(BaseSampler):
         kwargs = kwargs_by_env("env_kwargs", self.env_kwargs, self.batch_spec.B, "batch_B")
         return kwargs[rank * batch_B : (rank + 1) * batch_B]
 
-    def _recipe(self, rank: int, batch_B: int) -> tuple[Any, Any, dict[str, Any]]:
-        """What a host runs: (sampler, agent, arguments of its ``initialize``)."""
+    def _sampler_of(self, rank: int, batch_B: int) -> Any:
+        """Construct the sampler of a sampler process."""
         sampler = self.SamplerCls(
             EnvCls=self.EnvCls,
             env_kwargs=self._kwargs_of(rank, batch_B),
@@ -194,7 +213,7 @@ class AsyncSamplerMixin(BaseSampler):
             deterministic_acting=self.deterministic_acting,
         )
         sampler.start_timeout_s = self.start_timeout_s
-        return sampler, serialize.loads(self._recipe_agent), self._settings
+        return sampler
 
     def _wait(self) -> None:
         self.interrupt()

@@ -1,4 +1,4 @@
-"""rlpyt's entry points of a worker; ``samplers.workers`` is what runs."""
+"""rlpyt's entry points of a worker; ``build_env_worker`` is what runs."""
 
 from typing import Any
 
@@ -23,6 +23,6 @@ def initialize_worker(
 def sampling_process(common_kwargs: Any, worker_kwargs: Any) -> EnvWorker:
     """Build an environment worker from the arguments of all workers and its own.
 
-    rlpyt forked this function; workers now run ``samplers.workers.worker_main``.
+    rlpyt forked this function; workers now run ``samplers.env_worker.build_env_worker``.
     """
     return EnvWorker(**{**common_kwargs, **worker_kwargs})

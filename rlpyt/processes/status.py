@@ -1,7 +1,7 @@
-"""Where a process stands: a few numbers that it keeps, and the words that others put them in.
+"""Status board of child processes: numbers that a child writes, and their description in words.
 
-A worker notes in ``progress``, which it shares with its parent, what it is occupied with; so the
-parent can tell that it moves, how long it may take, and, if it is killed, what it died of.
+A child notes in ``progress``, which it shares with its parent, what it is occupied with; so the
+parent can tell that it moves, how long it may take, and what it was doing when it was killed.
 """
 
 import reprlib
@@ -19,7 +19,7 @@ from rlpyt.utils.shared import Arena
 # process has looked after others.
 ROW, STEP, ITR, DOING, EVAL, SLOT, BEAT = range(7)
 N_NUMBERS = 7
-# Activities. A worker is building until its environment worker stands.
+# Activities. A child is building until it is ready for commands.
 BUILDING, RESETTING, STEPPING, ACTING, IDLE, COLLECTING = range(6)
 WORDS = {BUILDING: "building", RESETTING: "resetting", STEPPING: "stepping"}
 WORDS_FOR_ALL = {
@@ -31,7 +31,7 @@ MOST_SETTINGS = 200  # characters
 
 
 def fresh_progress() -> list[int]:
-    """Of a process that has not begun."""
+    """Return the numbers of a process that has not begun."""
     return [-1, -1, -1, BUILDING, 0, 0, 0]
 
 
@@ -44,29 +44,33 @@ def allocate_progress(n: int) -> Any:
 
 @dataclass(frozen=True)
 class WorkerStatus:
-    """An environment and what is being done with it; as text, the middle of a sentence.
+    """What a child is occupied with; as text, the middle of a sentence.
 
     Attributes:
         doing: one of the activities.
+        itr: iteration of the run, or -1 before the first.
         env_index: global index of the environment, or -1 if it is not about a single one.
         evaluation: whether it is one of those for evaluation, which count by themselves.
-        itr: iteration of the run, or -1 before the first.
         step: time step in the batch, evaluation, or decorrelation before both; -1 outside.
         env: how the environment is made.
         seed: the environment was given, or ``None``.
         action: it was stepped with, as text, or ``None`` if unknown.
+        text: the description of a child that has other things to do than with environments.
     """
 
     doing: int
-    env_index: int
-    evaluation: bool
-    itr: int
-    step: int
-    env: str
-    seed: int | None
+    itr: int = -1
+    env_index: int = -1
+    evaluation: bool = False
+    step: int = -1
+    env: str = ""
+    seed: int | None = None
     action: str | None = None
+    text: str = ""
 
     def __str__(self) -> str:
+        if self.text:
+            return self.text
         said = [f"{self._occupation()} {self.env}"]
         if self.doing in WORDS and self.seed is not None:
             said.append(f"seed {self.seed}")
@@ -87,13 +91,20 @@ class WorkerStatus:
         return f"while {WORDS.get(self.doing, 'occupied with')} {kind} {self.env_index},"
 
 
-def status_of(progress: Any, spec: Any, action: Any = None) -> WorkerStatus:
-    """The place that progress numbers mean in the process of this ``EnvWorkerSpec``.
+def activity(spec: Any) -> WorkerStatus:
+    """Describe the child of a ``ChildSpec`` as starting, idle or working."""
+    doing = int(spec.progress[DOING])
+    text = {BUILDING: "while starting", IDLE: "between two commands"}.get(doing, "while working")
+    return WorkerStatus(doing, text=text)
+
+
+def environment_status(progress: Any, spec: Any, action: Any = None) -> WorkerStatus:
+    """Describe a child that steps environments.
 
     Args:
-        progress: the numbers.
-        spec: says what environments there are.
-        action: of the last step, itself or as text already.
+        progress: its activity numbers.
+        spec: what environments there are, with the attributes of an ``EnvWorkerSpec``.
+        action: of the last step.
     """
     row, step, itr, doing, evaluation, *_ = (int(number) for number in progress)
     ranks = spec.eval_env_ranks if evaluation else spec.env_ranks

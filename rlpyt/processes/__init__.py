@@ -1,0 +1,1 @@
+"""Child processes: started from a specification, commanded, watched, named when they fail."""

@@ -1,0 +1,120 @@
+"""Children on this machine: started by multiprocessing, commanded over pipes."""
+
+import contextlib
+import pickle
+import socket
+from collections.abc import Collection, Sequence
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from rlpyt.processes.child import ChildSpec, Reply, command_loop
+from rlpyt.utils import processes, serialize
+
+
+class Pipes:
+    """Transport between a ``ChildGroup`` and processes of this machine.
+
+    Args:
+        start_method: of the processes, see ``utils.processes.start_context``.
+        daemon: False allows the children to start processes by multiprocessing themselves.
+
+    Attributes:
+        processes: of multiprocessing, in the order of their specifications.
+    """
+
+    def __init__(self, start_method: str | None = None, daemon: bool = True) -> None:
+        self._start_method, self._daemon = start_method, daemon
+        self.processes: list[Any] = []
+        self._pipes: list[Connection] = []
+        self._numbers: list[int] = []  # of the last command
+        self._specs: Sequence[ChildSpec] = ()
+
+    def start(self, specs: Sequence[ChildSpec], names: Sequence[str], longest_s: float) -> None:
+        """Start a process for each specification. The first reply of each says that it is ready.
+
+        Args:
+            specs: of the children.
+            names: of the processes.
+            longest_s: time limit of a single read from or write to a pipe.
+
+        Raises:
+            WorkerError: the operating system refuses.
+        """
+        context = processes.start_context(self._start_method)
+        processes.check_files_for(len(specs))
+        self._specs = specs
+        with processes.starting_children():
+            for spec, name in zip(specs, names, strict=True):
+                process, pipe = processes.start_child(
+                    context, command_loop, spec, name, self._daemon
+                )
+                processes.bound_waits(pipe, longest_s)
+                self.processes.append(process)
+                self._pipes.append(pipe)
+                self._numbers.append(0)
+
+    def send(self, child: int, method: str, arguments: tuple[Any, ...]) -> None:
+        """Send a command; a child that is gone is reported by ``receive``."""
+        self._numbers[child] += 1
+        with contextlib.suppress(OSError):
+            self._pipes[child].send((self._numbers[child], method, packed(arguments)))
+
+    def receive(self, children: Collection[int], timeout_s: float) -> list[tuple[int, Reply]]:
+        """Wait for replies of these children; return those that have come, with their children."""
+        ends: dict[Any, int] = {self._pipes[child]: child for child in children}
+        ends |= {self.processes[child].sentinel: child for child in children}
+        ready = {ends[end] for end in wait(list(ends), timeout_s)}
+        return [(child, self._reply_of(child)) for child in sorted(ready)]
+
+    def _reply_of(self, child: int) -> Reply:
+        pipe, process = self._pipes[child], self.processes[child]
+        try:
+            while pipe.poll(0) or process.is_alive():
+                number, reply = pipe.recv()
+                if number == self._numbers[child]:  # else a late answer to an abandoned command
+                    return Reply(*reply)
+        except BlockingIOError:
+            return Reply("stalled")
+        except (EOFError, OSError):
+            pass
+        process.join(1.0)
+        return Reply("ended", processes.describe_exit(process.exitcode))
+
+    def look(self, child: int) -> None:
+        """Update the activity numbers; shared memory always is up to date."""
+
+    def absence(self, child: int) -> str:
+        """Return why a child does not run though it should; empty, since it was started here."""
+        return ""
+
+    def identity(self, child: int) -> str:
+        """Return which process this is, for messages."""
+        return f"pid {self.processes[child].pid} on {socket.gethostname()}"
+
+    def stacks(self, child: int) -> str:
+        """Return the Python stacks of a child, as far as they can be had."""
+        process, stacks = self.processes[child], self._specs[child].stacks
+        return stacks.ask(process.pid) if process.exitcode is None else stacks.text()
+
+    def kill(self, child: int) -> None:
+        """Kill a process; ``stop`` kills what it has started."""
+        with contextlib.suppress(OSError):
+            self.processes[child].kill()
+
+    def stop(self, patience_s: float) -> None:
+        """Let all children exit, and kill those that do not. Can be called again."""
+        for pipe in self._pipes:
+            with contextlib.suppress(OSError):
+                pipe.send((0, "exit", b""))
+        try:
+            processes.stop(self.processes, patience_s)
+        finally:
+            for pipe in self._pipes:
+                pipe.close()
+            self.processes, self._pipes, self._numbers = [], [], []
+
+
+def packed(arguments: tuple[Any, ...]) -> bytes:
+    """Return arguments by value: a pipe would share a tensor's memory, and keep a socket."""
+    plain = all(isinstance(x, int | float | str | bytes | None) for x in arguments)
+    return pickle.dumps(arguments) if plain else serialize.dumps(arguments)
