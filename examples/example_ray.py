@@ -4,7 +4,7 @@ Nothing else changes: the same seed gives the same batches as with any other sam
 rounding (docs/sampling.md). Without an address a cluster is started on this machine, which is of
 use for trying things out only. Look at StepsPerSecond beside example_2.py's, which has workers on
 this machine: batches and weights take longer to come and go, so T should be large. Kill an actor
-(``ps ax | grep RemoteEnvWorker``) and look at ActorRestarts.
+(``ps ax | grep RayChild``) and look at ActorRestarts.
 
     pip install 'rlpyt[ray]'
     python examples/example_ray.py

@@ -39,6 +39,7 @@ class ChildSpec:
         stacks: file for the child's Python stacks.
         cpus: cores to run on; None: not pinned.
         torch_threads: of the child; None: torch's default.
+        life: 0; in a child that replaces one which has died, another number in every such case.
     """
 
     rank: int
@@ -48,6 +49,7 @@ class ChildSpec:
     stacks: StackFile = field(default_factory=StackFile)
     cpus: Sequence[int] | None = None
     torch_threads: int | None = 1
+    life: int = 0
 
 
 class Reply(NamedTuple):

@@ -128,6 +128,7 @@ class ChildGroup:
         self._poll, self._release, self._cleanup = poll, release, cleanup
         self._n_elsewhere = n_elsewhere
         self._warned = False
+        self._ends: dict[int, tuple[int, str, str]] = {}
         self._failed = ""  # the first line of the error after which all children were ended
         # Before multiprocessing joins its children at exit, whatever was imported first.
         self._at_exit = Finalize(None, self.shutdown, exitpriority=10)
@@ -313,13 +314,20 @@ class ChildGroup:
             stacks=stacks,
         )
 
-    def ended(self) -> list[tuple[int, str]]:
-        """Return (rank, how) of the processes of this machine that have ended."""
-        return [
-            (spec.rank, describe_exit(process.exitcode))
-            for spec, process in zip(self._specs, self.processes)
-            if process.exitcode is not None
-        ]
+    def ended(self) -> list[tuple[int, str, str]]:
+        """Return (rank, how, traceback) of the children that have ended after ``begin``.
+
+        The traceback is empty if the process ended without one.
+        """
+        for child, process in enumerate(self.processes):
+            if process.exitcode is not None and child not in self._ends:
+                how, traceback = describe_exit(process.exitcode), ""
+                for _, reply in self._transport.receive([child], 0):
+                    if reply.kind == "error":
+                        summary, traceback, _ = reply.result
+                        how = f"failed with {summary}"
+                self._ends[child] = self._specs[child].rank, how, traceback
+        return list(self._ends.values())
 
     def stacks_of(self, rank: int) -> str:
         """Return the Python stacks of the child with this rank; empty if it is no child."""

@@ -71,7 +71,8 @@ class Pipes:
         try:
             while pipe.poll(0) or process.is_alive():
                 number, reply = pipe.recv()
-                if number == self._numbers[child]:  # else a late answer to an abandoned command
+                # A late answer to an abandoned command is left out, unless the child failed.
+                if number == self._numbers[child] or reply.kind != "ok":
                     return Reply(*reply)
         except BlockingIOError:
             return Reply("stalled")

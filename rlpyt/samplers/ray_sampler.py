@@ -1,19 +1,47 @@
 """Sampling on the machines of a Ray cluster, with the same batches as on this one."""
 
 import contextlib
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from rlpyt.processes.group import Limits
-from rlpyt.samplers.env_worker import EnvWorkerSpec
+import numpy as np
+
+from rlpyt.agents.weights import share_weights
+from rlpyt.errors import RlpytError
+from rlpyt.processes.child import ChildSpec
+from rlpyt.processes.group import ChildGroup, Limits
+from rlpyt.processes.ray import Cluster, RayActors, WithArrays, import_ray
+from rlpyt.processes.status import WorkerStatus, environment_status, fresh_progress
+from rlpyt.samplers.buffer import allocate_samples
+from rlpyt.samplers.env_worker import EnvWorker, EnvWorkerSpec
 from rlpyt.samplers.layout import Hardware, SamplerLayout
 from rlpyt.samplers.parallel.cpu.collectors import CpuEvalCollector, CpuResetCollector
-from rlpyt.samplers.ray_cluster import Cluster
-from rlpyt.samplers.ray_env_worker import RemoteSpec
-from rlpyt.samplers.ray_pool import ActorPool, Breaks, EvaluationBroken
 from rlpyt.samplers.sampler import Sampler
 from rlpyt.utils import serialize
+from rlpyt.utils.buffer import leaves_of
 from rlpyt.utils.checks import whole_number
+from rlpyt.utils.logging import logger
+from rlpyt.utils.seed import env_seed, set_seed
+
+
+@dataclass
+class Breaks:
+    """What restarts of actors have cost, counted over a run.
+
+    Attributes:
+        restarts: of actors.
+        dropped_episodes: those in progress where an actor died; none is ever reported as complete.
+        pending: there was a break since the last batch.
+    """
+
+    restarts: int = 0
+    dropped_episodes: int = 0
+    pending: bool = False
+
+
+class EvaluationBroken(RlpytError):
+    """An actor died in an evaluation and has been restarted; the evaluation must start again."""
 
 
 class RaySampler(Sampler):
@@ -51,6 +79,8 @@ class RaySampler(Sampler):
     """
 
     layout = SamplerLayout(processes=True)
+    _version = 0  # of the weights
+    _published: tuple[dict[str, Any], Any] = ({}, None)  # weights, and Ray's reference to them
 
     def __init__(
         self,
@@ -89,37 +119,84 @@ class RaySampler(Sampler):
 
     def _start_workers(
         self, specs: list[EnvWorkerSpec], recipe_agent: bytes, hardware: Hardware
-    ) -> Any:  # an ActorPool, which takes the calls of a WorkerPool
+    ) -> ChildGroup:
         agent = serialize.loads(recipe_agent)
         agent_fields, env_fields = self.samples_np.agent._fields, self.samples_np.env._fields
-        remote_specs = [
-            RemoteSpec(
+        self._version, self._published = 0, ({}, None)
+        self._actors = ActorRecords(specs, self.slots, self._breaks)
+        payloads = [
+            RayPayload(
                 env_worker=spec,
                 agent=agent,
-                torch_threads=hardware.worker_torch_threads,
                 bootstrap_value="bootstrap_value" in agent_fields,
                 final_observation="final_observation" in env_fields,
             )
             for spec in specs
         ]
         cpus = self.actor_options.get("num_cpus", 1) * len(specs)
-        return ActorPool(
-            Cluster(self.address, self.ray_init_kwargs, cpus),
-            remote_specs,
-            self.slots,
-            self.agent.shared_weights,
+        return ChildGroup(
+            "worker",
+            [
+                ChildSpec(
+                    rank=i,
+                    build=build_ray_env_worker,
+                    payload=serialize.ByValue(payload),
+                    progress=fresh_progress(),
+                    torch_threads=hardware.worker_torch_threads,
+                )
+                for i, payload in enumerate(payloads)
+            ],
+            self._actors.status,
             Limits(self.env_timeout, self.reset_timeout, self.start_timeout_s),
-            self.actor_options,
-            self.max_restarts,
-            self._breaks,
+            RayActors(
+                Cluster(self.address, self.ray_init_kwargs, cpus),
+                self.actor_options,
+                self.max_restarts,
+                self._actors.note_restart,
+                self._actors.take_in,
+            ),
         )
+
+    def _call(self, method: str, *args: Any, meanwhile: Any = None) -> list[Any]:
+        """As ``Sampler._call``; actors get new weights before they act.
+
+        Raises:
+            EvaluationBroken: an actor died in an evaluation.
+        """
+        restarts = self._breaks.restarts
+        if method == "collect":
+            itr, self._actors.slot = args
+            args = (itr, *self._publish())
+        elif method == "evaluate":
+            args = (*args, *self._publish())
+        results = super()._call(method, *args, meanwhile=meanwhile)
+        if method == "evaluate" and self._breaks.restarts > restarts:
+            raise EvaluationBroken
+        return results
+
+    def _publish(self) -> tuple[int, Any]:
+        """Put the weights where actors fetch them, if they have changed.
+
+        Returns:
+            (version, reference); (0, None) if the agent has none.
+        """
+        if self.agent.shared_weights is None:
+            return 0, None
+        values, (before, reference) = self.agent.shared_weights.values(), self._published
+        same = reference is not None and all(
+            np.array_equal(value, before[name]) for name, value in values.items()
+        )
+        if not same:
+            self._version += 1
+            self._published = (values, import_ray().put(values))
+        return self._version, self._published[1]
 
     def _note_interruption(self) -> None:
         """See ``interrupted``."""
         self.interrupted, self._breaks.pending = self._breaks.pending, False
 
     def evaluate_agent(self, itr: int) -> list[Any]:
-        """As ``Sampler.evaluate_agent``; where an actor dies, the evaluation begins anew."""
+        """As ``Sampler.evaluate_agent``; where an actor dies, the evaluation starts again."""
         while True:
             with contextlib.suppress(EvaluationBroken):
                 return super().evaluate_agent(itr)
@@ -148,3 +225,130 @@ class RaySampler(Sampler):
         self._breaks.restarts += saved.restarts
         self._breaks.dropped_episodes += saved.dropped_episodes
         return exact and not saved.pending
+
+
+class ActorRecords:
+    """What is known of the environment workers in the actors, and where their batches go.
+
+    Args:
+        specs: of the environment workers, by actor.
+        slots: the batch [T, B], or several; actor i has the i-th columns.
+        breaks: where restarts are counted.
+
+    Attributes:
+        slot: index of the batch that is being collected.
+    """
+
+    def __init__(self, specs: list[EnvWorkerSpec], slots: Sequence[Any], breaks: Breaks) -> None:
+        self._specs, self._lives = specs, list(specs)  # as planned, and as in the actors now
+        self._slots, self._breaks = slots, breaks
+        self.slot = 0
+
+    def status(self, spec: ChildSpec) -> WorkerStatus:
+        """Describe an actor from its activity numbers."""
+        return environment_status(spec.progress, self._lives[spec.rank])
+
+    def note_restart(self, spec: ChildSpec, identity: str) -> int:
+        """Count the restart of an actor; return the number of its life."""
+        breaks, first = self._breaks, self._specs[spec.rank]
+        n = len(first.env_ranks)
+        breaks.restarts += 1
+        breaks.dropped_episodes += n
+        breaks.pending = True
+        logger.log(
+            f"worker {spec.rank} ({identity}) died, last seen {self.status(spec)}; Ray has "
+            f"restarted it, and its {n} environments begin new episodes. Restarts so far: "
+            f"{breaks.restarts}, episodes dropped: {breaks.dropped_episodes}."
+        )
+        self._lives[spec.rank] = in_life(first, breaks.restarts)
+        return breaks.restarts
+
+    def take_in(self, rank: int, arrays: Sequence[Any]) -> None:
+        """Write what an actor has collected into its columns of the batch."""
+        rows = len(self._specs[rank].env_ranks)
+        columns = self._slots[self.slot][:, rank * rows : (rank + 1) * rows]
+        for own, new in zip(leaves_of(columns), arrays, strict=True):
+            own[...] = new
+
+
+@dataclass(frozen=True)
+class RayPayload:
+    """Input of ``build_ray_env_worker``."""
+
+    env_worker: EnvWorkerSpec
+    agent: Any  # as constructed
+    bootstrap_value: bool  # whether the batch has room for it
+    final_observation: bool  # likewise
+
+
+class RayEnvWorker(EnvWorker):
+    """An environment worker whose batch and weights are shared with nobody."""
+
+    _weights_version = 0
+    _evaluating = False
+
+    def collect(self, itr: int, version: int = 0, weights: Any = None) -> Any:  # type: ignore[override]
+        """Collect a batch; return finished trajectories, with the batch's arrays.
+
+        Args:
+            itr: of the run.
+            version: of the weights, counted from 1; 0 if there are none.
+            weights: what ``SharedWeights.values`` gave.
+        """
+        self._load(version, weights)
+        finished = super().collect(itr)
+        return WithArrays(finished, tuple(leaves_of(self.slots[0])))
+
+    def evaluate(
+        self, itr: int, n_steps: int, first: bool, version: int = 0, weights: Any = None
+    ) -> tuple[list[Any], bool]:
+        """As ``EnvWorker.evaluate``; there is nothing to continue after a restart."""
+        self._evaluating = self._evaluating or first
+        if not self._evaluating:
+            return [], True
+        self._load(version, weights)
+        return super().evaluate(itr, n_steps, first)
+
+    def _load(self, version: int, weights: Any) -> None:
+        if version != self._weights_version:
+            self.agent.shared_weights.load(weights)
+            self._weights_version = version
+
+
+def build_ray_env_worker(spec: ChildSpec) -> RayEnvWorker:
+    """Build the environment worker of an actor."""
+    payload: RayPayload = spec.payload.value
+    own, agent = in_life(payload.env_worker, spec.life), payload.agent
+    set_seed(env_seed(own.seed, own.rank, "worker"))
+    agent.initialize(
+        own.examples.spaces,
+        share_memory=True,  # with nobody else: weights are written there
+        global_B=own.global_B,
+        env_ranks=own.env_ranks,
+    )
+    share_weights(agent)
+    samples = allocate_samples(
+        own.examples,
+        own.batch_T,
+        len(own.env_ranks),
+        payload.bootstrap_value,
+        False,
+        payload.final_observation,
+    )
+    return RayEnvWorker(own, agent, [samples], spec.progress)
+
+
+def in_life(spec: EnvWorkerSpec, life: int) -> EnvWorkerSpec:
+    """Return the recipe of an environment worker that replaces one which has died.
+
+    Its seeds differ, since the same episodes might end in the same way, and it begins with whole
+    episodes.
+
+    Args:
+        spec: of the first one.
+        life: 0 for that; every replacement in a run has another.
+    """
+    if life == 0:
+        return spec
+    seed = env_seed(spec.seed, spec.env_ranks[0], f"restart {life}")
+    return replace(spec, seed=seed, max_decorrelation_steps=0)
