@@ -173,7 +173,7 @@ class Strike(Hook):
         """Begin to count time."""
         self.began = time.monotonic()
         if self.trial.kind == "ranks signal":
-            pid = runner._processes.pids[self.trial.victim - 1]
+            pid = runner._processes.processes[self.trial.victim - 1].pid
             number = signal.Signals[self.trial.fault]
             threading.Timer(self.trial.delay_s, self._strike, (pid, number)).start()
 

@@ -9,7 +9,7 @@ from enum import IntEnum
 from typing import Any
 
 from rlpyt.errors import NonFiniteError, RankError, RankTimeout, RlpytError
-from rlpyt.utils.processes import summary_of, traceback_text
+from rlpyt.utils.processes import failure_text, summary_of, traceback_text
 
 # What gloo, NCCL and the store say where a peer has gone.
 _LOST = re.compile(r"connection|peer|nccl|gloo|timed? ?out|broken pipe|socket|recvvalue", re.I)
@@ -68,10 +68,8 @@ class Failure:
             who += f" (pid {self.pid} on {self.host})"
         when = f"in iteration {self.itr}" if self.itr >= 0 else "before the first iteration"
         last = "" if self.number else "last seen "
-        message = f"{who} {self.what.rstrip('.')}, {last}{when}. All ranks are stopped."
-        for title, text in (("In that rank", self.traceback), ("Its Python stacks", self.stacks)):
-            if text:
-                message += f"\n\n{title}:\n{text}"
+        said, where = f"{who} {self.what}", f"{last}{when}. All ranks are stopped"
+        message = failure_text(said, where, "that rank", self.traceback, self.stacks)
         cls = RankTimeout if self.standstill else RankError
         return cls(message, self.rank, self.pid, self.traceback, self.itr, self.stacks)
 

@@ -59,7 +59,7 @@ class RankWatch:
         progress: returns numbers that change as this rank's training goes on; the first is the
             iteration.
         on_failure: called from the thread with the cause; ``None``: this rank's parent judges.
-        died: returns (rank, how it ended) of child processes that ended.
+        died: returns (rank, how it ended, traceback) of child processes that ended.
         stacks_of: returns the Python stacks of a rank, as far as they can be had.
 
     Attributes:
@@ -76,7 +76,7 @@ class RankWatch:
         start_s: float,
         progress: Callable[[], tuple[int, ...]],
         on_failure: Callable[[Failure], None] | None = None,
-        died: Callable[[], list[tuple[int, str]]] = list,
+        died: Callable[[], list[tuple[int, str, str]]] = list,
         stacks_of: Callable[[int], str] = lambda rank: "",
     ) -> None:
         self.rank, self.world_size = rank, world_size
@@ -198,10 +198,10 @@ class RankWatch:
             for rank in range(self.world_size):
                 if self._store.check([f"failure/{rank}"]):
                     found[rank] = Failure.from_json(self._store.get(f"failure/{rank}"))
-        for rank, how in self._died():
+        for rank, how, traceback in self._died():
             if rank not in found and not self._left(rank):
                 stacks = self._stacks_of(rank)
-                found[rank] = self._failure(rank, how, stacks=stacks)
+                found[rank] = self._failure(rank, how, traceback=traceback, stacks=stacks)
         return list(found.values())
 
     def _left(self, rank: int) -> bool:

@@ -110,7 +110,7 @@ class Ranked(MinibatchRlBase):
             self.ranks.store,
             self.rank_timeout_s,
             self.start_timeout_s,
-            partial(allocate_progress, self),
+            partial(training_progress, self),
             **self.how_to_watch(),
         )
 
@@ -263,8 +263,8 @@ class _Alone:
             self.watch.alone = self.before
 
 
-def allocate_progress(runner: Any) -> tuple[int, ...]:
-    """Numbers that change as a run goes on; the first is the iteration."""
+def training_progress(runner: Any) -> tuple[int, ...]:
+    """Return numbers that change as a run goes on; the first is the iteration."""
     return runner.itr, runner.trained_itr, getattr(runner.algo, "update_counter", 0)
 
 

@@ -5,13 +5,17 @@ copies stay the same. Batch sizes are those of one rank, ``n_steps`` counts the 
 """
 
 import copy
+import warnings
 from typing import Any
 
 import torch
 
+from rlpyt.processes.child import ChildSpec
+from rlpyt.processes.group import ChildGroup
+from rlpyt.processes.pipe import Pipes
+from rlpyt.processes.status import WorkerStatus, activity
 from rlpyt.runners.distributed import join_store, serve_store, torchrun_store
 from rlpyt.runners.rank_failures import Failure
-from rlpyt.runners.rank_processes import RankProcesses
 from rlpyt.runners.ranked import Ranked
 from rlpyt.runners.run_state import to_plain
 from rlpyt.samplers.layout import check_n_processes, decoded
@@ -21,6 +25,7 @@ from rlpyt.utils.checks import check_range, whole_number
 from rlpyt.utils.launching.machine import n_granted_cpus
 from rlpyt.utils.logging import logger
 from rlpyt.utils.seed import make_seed
+from rlpyt.utils.serialize import ByValue
 
 LINGER_S = 3.0  # after a failure, where others may need the store in this process
 PATIENCE_S = 10.0  # for ranks to end by themselves, once all is done
@@ -69,7 +74,7 @@ class SyncRlMixin(Ranked):
         self.world_size = len(self.affinities)
         if torchrun.place() is None:
             check_n_processes("ranks", self.world_size, "ranks")
-        self._processes: RankProcesses | None = None
+        self._processes: ChildGroup | None = None
         self._store: Any = None  # if it is this process that keeps it
 
     def train(self) -> None:
@@ -91,7 +96,8 @@ class SyncRlMixin(Ranked):
         finally:
             processes, self._processes = self._processes, None
             if processes is not None:
-                processes.stop()
+                processes.kill()
+                processes.shutdown()
             self._store = None
 
     def startup(self) -> int:
@@ -105,8 +111,18 @@ class SyncRlMixin(Ranked):
     def launch_workers(self) -> None:
         """Start the other ranks on this machine."""
         self._store = serve_store(self.port, self.world_size, self.start_timeout_s)
-        workers = [self.worker(rank, self._store.port) for rank in range(1, self.world_size)]
-        self._processes = RankProcesses(workers)
+        runners = [self.worker(rank, self._store.port) for rank in range(1, self.world_size)]
+        self._processes = ChildGroup(
+            "rank",
+            [
+                ChildSpec(rank, RankProcess, ByValue(runner), torch_threads=None)
+                for rank, runner in enumerate(runners, 1)
+            ],
+            transport=Pipes(daemon=False),
+            n_elsewhere=1,  # rank 0 is this process
+            wait=False,  # they meet this rank when they are ready
+        )
+        self._processes.begin("train")
 
     def build_par_objs(self, world_size: int) -> None:
         """Nothing, and never called: rlpyt's ranks shared a barrier here, these a store."""
@@ -149,7 +165,7 @@ class SyncRlMixin(Ranked):
             return super().how_to_watch()
         return {
             "on_failure": self.interrupt,
-            "died": children.died,
+            "died": children.ended,
             "stacks_of": children.stacks_of,
         }
 
@@ -162,7 +178,7 @@ class SyncRlMixin(Ranked):
     def _part(self, failed: bool) -> None:
         super()._part(failed)
         if self._processes is not None and not failed:
-            self._processes.stop(PATIENCE_S)
+            self._processes.shutdown(PATIENCE_S)
 
     def _go_on_after_restart(self, restarts: int) -> None:
         """What torchrun has started anew goes on from the newest checkpoint of the same job."""
@@ -177,6 +193,35 @@ class SyncRlMixin(Ranked):
             return
         if restarts or (here.run_id and saved == here.run_id):
             self.resume_from = place
+
+
+class RankProcess:
+    """Another rank on this machine: a runner in a child of rank 0.
+
+    Rank 0 reads of its failure in the store. Its settings are those of rank 0, which warns of
+    them.
+
+    Args:
+        spec: of the process; the payload is the runner, as constructed.
+    """
+
+    def __init__(self, spec: ChildSpec) -> None:
+        warnings.simplefilter("ignore", UserWarning)
+        self.spec, self.runner = spec, spec.payload.value
+
+    def start(self) -> None:
+        """Acquire nothing; ``train`` does."""
+
+    def train(self) -> None:
+        """Run from start to end, with all ranks."""
+        self.runner.train()
+
+    def where(self) -> WorkerStatus:
+        """Return what the process is occupied with."""
+        return activity(self.spec)
+
+    def close(self) -> None:
+        """Release nothing; ``train`` does."""
 
 
 class SyncWorkerMixin(Ranked):

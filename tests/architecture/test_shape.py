@@ -108,8 +108,8 @@ BETWEEN_PARENT_AND_CHILD = {
     "experiments/experiment.py",  # a call's result, in the file that its process wrote
     "sweeps/call.py",  # the function to call, in the file that the launching process wrote
     *("processes/child.py", "processes/group.py", "processes/pipe.py", "utils/in_child.py"),
-    *("runners/optimizers.py", "runners/rank_processes.py"),
-    *("samplers/ray_pool.py", "samplers/ray_env_worker.py"),  # of actors, by Ray's connections
+    "runners/optimizers.py",
+    "processes/ray.py",  # of actors, by Ray's connections
 }
 # Bytes that this process has made itself: copies of agents and the like.
 OWN_BYTES = {

@@ -126,7 +126,7 @@ def test_a_death_is_noticed_while_rank_0_is_busy_elsewhere():
     class Busy(Hook):
         def on_iteration(self, runner, itr):
             if itr == 1:
-                os.kill(runner._processes.pids[0], signal.SIGKILL)
+                os.kill(runner._processes.processes[0].pid, signal.SIGKILL)
                 time.sleep(100)
 
     started = time.monotonic()
@@ -147,7 +147,7 @@ def test_a_rank_that_does_not_come_is_named():
     class Late(SyncRl):
         def launch_workers(self):
             super().launch_workers()
-            os.kill(self._processes.pids[0], signal.SIGSTOP)
+            os.kill(self._processes.processes[0].pid, signal.SIGSTOP)
 
     error = run_into(
         RankTimeout, r"rank 1 of 2 did not come within 3 s", Runner=Late, start_timeout_s=3.0
