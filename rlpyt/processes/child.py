@@ -4,25 +4,12 @@ import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from rlpyt.errors import WorkerError
 from rlpyt.processes.status import WorkerStatus, allocate_progress
 from rlpyt.utils import processes, serialize
 from rlpyt.utils.stacks import StackFile
-
-
-class Child(Protocol):
-    """Interface of what a child builds. Commands name further methods of it."""
-
-    def start(self) -> None:
-        """Acquire what is needed; afterwards the child runs commands."""
-
-    def where(self) -> WorkerStatus:
-        """Return what the child is, or was, occupied with."""
-
-    def close(self) -> None:
-        """Release everything."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +18,8 @@ class ChildSpec:
 
     Attributes:
         rank: index of the child, as messages show it.
-        build: a function of a module; called in the child with this specification.
+        build: a function or class of a module; called in the child with this specification, it
+            returns a ``Child`` or another object with its methods.
         payload: input of ``build``, which may contain classes of the user's script, and shared
             memory and semaphores.
         progress: activity numbers of ``processes.status``, written by the child, read by the
@@ -43,13 +31,34 @@ class ChildSpec:
     """
 
     rank: int
-    build: Callable[["ChildSpec"], Child]
+    build: Callable[["ChildSpec"], Any]
     payload: serialize.ByValue
     progress: Any = field(default_factory=lambda: allocate_progress(1)[0])
     stacks: StackFile = field(default_factory=StackFile)
     cpus: Sequence[int] | None = None
     torch_threads: int | None = 1
     life: int = 0
+
+
+class Child:
+    """Base class of what a child builds. Commands name further methods.
+
+    Args:
+        spec: of the child.
+    """
+
+    def __init__(self, spec: ChildSpec) -> None:
+        self.spec = spec
+
+    def start(self) -> None:
+        """Acquire what is needed; afterwards the child runs commands."""
+
+    def where(self) -> WorkerStatus | None:
+        """Return what the child was doing when a command raised; None: as its parent sees it."""
+        return None
+
+    def close(self) -> None:
+        """Release everything."""
 
 
 class Reply(NamedTuple):

@@ -12,10 +12,11 @@ from typing import Any
 from rlpyt.errors import RlpytError
 from rlpyt.models.utils import bare
 from rlpyt.processes import status
-from rlpyt.processes.child import ChildSpec
+from rlpyt.processes.child import Child, ChildSpec
 from rlpyt.processes.group import ChildGroup, Limits
 from rlpyt.processes.pipe import Pipes
 from rlpyt.runners.distributed import Ranks, common_backend, join_store, serve_store
+from rlpyt.runners.rank_failures import Kind, kind_of
 from rlpyt.runners.run_state import random_state, set_random_state
 from rlpyt.samplers.layout import Hardware
 from rlpyt.utils import serialize
@@ -41,7 +42,7 @@ class OptimizerPayload:
     cuda_idx: int | None
 
 
-class Optimizer:
+class Optimizer(Child):
     """A further rank: what rank 0 commands.
 
     Args:
@@ -49,7 +50,7 @@ class Optimizer:
     """
 
     def __init__(self, spec: ChildSpec) -> None:
-        self.spec = spec
+        super().__init__(spec)
         self.own: OptimizerPayload = spec.payload.value
         self.algo, self.agent = serialize.loads(self.own.recipe)
         self.ranks = Ranks(spec.rank, self.own.world_size)
@@ -107,10 +108,6 @@ class Optimizer:
         return {
             name: x.numpy(force=True) for name, x in bare(self.agent.model).state_dict().items()
         }
-
-    def where(self) -> status.WorkerStatus:
-        """What the process is occupied with."""
-        return optimizer_status(self.spec)
 
     def close(self) -> None:
         """Leave the others."""
@@ -220,8 +217,7 @@ class Optimizers:
         try:
             result = own()
         except BaseException as error:
-            # Where the connection to another rank is lost, its error matters, and will be here.
-            if isinstance(error, RuntimeError) and not isinstance(error, RlpytError):
+            if kind_of(error) is not Kind.OWN:  # the error of the rank that caused it will come
                 self._raise_theirs(others, error)
             self._given_up = True
             wait([others])

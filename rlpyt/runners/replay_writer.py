@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlpyt.processes import status
-from rlpyt.processes.child import ChildSpec
+from rlpyt.processes.child import Child, ChildSpec
 from rlpyt.processes.group import ChildGroup, Limits
 from rlpyt.processes.pipe import Pipes
 from rlpyt.utils.buffer import torchify_buffer
@@ -22,7 +22,7 @@ class ReplayWriterPayload:
     slots: Sequence[Any]  # the sampler's batches, in shared memory
 
 
-class ReplayWriter:
+class ReplayWriter(Child):
     """Stores batches as the algorithm's ``samples_to_buffer`` would have them.
 
     Args:
@@ -30,8 +30,9 @@ class ReplayWriter:
     """
 
     def __init__(self, spec: ChildSpec) -> None:
+        super().__init__(spec)
         own: ReplayWriterPayload = spec.payload.value
-        self.spec, self.algo = spec, own.algo
+        self.algo = own.algo
         self.algo.replay_buffer = own.replay
         self.slots = [torchify_buffer(slot) for slot in own.slots]
 
@@ -52,13 +53,6 @@ class ReplayWriter:
         self.algo.store(self.slots[slot])
         self.spec.progress[status.DOING] = status.IDLE
         return int(getattr(self.algo, "n_void", 0))
-
-    def where(self) -> status.WorkerStatus:
-        """Return what the process is occupied with."""
-        return replay_writer_status(self.spec)
-
-    def close(self) -> None:
-        """Release nothing."""
 
 
 def replay_writer_status(spec: ChildSpec) -> status.WorkerStatus:

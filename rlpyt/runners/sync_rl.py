@@ -10,10 +10,9 @@ from typing import Any
 
 import torch
 
-from rlpyt.processes.child import ChildSpec
+from rlpyt.processes.child import Child, ChildSpec
 from rlpyt.processes.group import ChildGroup
 from rlpyt.processes.pipe import Pipes
-from rlpyt.processes.status import WorkerStatus, activity
 from rlpyt.runners.distributed import join_store, serve_store, torchrun_store
 from rlpyt.runners.rank_failures import Failure
 from rlpyt.runners.ranked import Ranked
@@ -195,7 +194,7 @@ class SyncRlMixin(Ranked):
             self.resume_from = place
 
 
-class RankProcess:
+class RankProcess(Child):
     """Another rank on this machine: a runner in a child of rank 0.
 
     Rank 0 reads of its failure in the store. Its settings are those of rank 0, which warns of
@@ -206,22 +205,13 @@ class RankProcess:
     """
 
     def __init__(self, spec: ChildSpec) -> None:
+        super().__init__(spec)
         warnings.simplefilter("ignore", UserWarning)
-        self.spec, self.runner = spec, spec.payload.value
-
-    def start(self) -> None:
-        """Acquire nothing; ``train`` does."""
+        self.runner = spec.payload.value
 
     def train(self) -> None:
         """Run from start to end, with all ranks."""
         self.runner.train()
-
-    def where(self) -> WorkerStatus:
-        """Return what the process is occupied with."""
-        return activity(self.spec)
-
-    def close(self) -> None:
-        """Release nothing; ``train`` does."""
 
 
 class SyncWorkerMixin(Ranked):

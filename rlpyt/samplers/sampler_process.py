@@ -6,7 +6,7 @@ from typing import Any
 
 from rlpyt.agents.weights import WeightMailbox
 from rlpyt.processes import status
-from rlpyt.processes.child import ChildSpec
+from rlpyt.processes.child import Child, ChildSpec
 from rlpyt.samplers.env_worker import recorded_action
 from rlpyt.samplers.layout import Hardware
 from rlpyt.utils.seed import env_seed, set_seed
@@ -42,7 +42,7 @@ class SamplerProcessPayload:
     envs: SamplerProcessEnvs  # for messages
 
 
-class SamplerProcess:
+class SamplerProcess(Child):
     """A sampler in a process of its own: what its parent commands.
 
     Args:
@@ -50,7 +50,7 @@ class SamplerProcess:
     """
 
     def __init__(self, spec: ChildSpec) -> None:
-        self.spec = spec
+        super().__init__(spec)
         self.own: SamplerProcessPayload = spec.payload.value
         name_semaphores(self.own.semaphores)
         self.sampler, self.agent = self.own.sampler, self.own.agent
@@ -119,13 +119,10 @@ class SamplerProcess:
         """Go on from a saved state; returns whether exactly."""
         return bool(self.sampler.load_state_dict(state))
 
-    def where(self) -> status.WorkerStatus:
-        """Return what the process is occupied with."""
+    def where(self) -> status.WorkerStatus | None:
+        """Return what the process is occupied with, if it has environments itself."""
         env_worker = self.sampler._env_worker
-        if env_worker is None:
-            return sampler_process_status(self.spec)
-        where: status.WorkerStatus = env_worker.where()
-        return where
+        return None if env_worker is None else env_worker.where()
 
     def close(self) -> None:
         """Release the sampler."""
