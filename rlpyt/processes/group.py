@@ -173,7 +173,7 @@ class ChildGroup:
             why = self._failed or "they were shut down"
             raise WorkerError(f"the {plural} are gone: {why.rstrip('.')}. Initialize again.")
         try:
-            for child, own in enumerate(arguments):
+            for child, own in zip(range(len(self._specs)), arguments, strict=True):
                 self._transport.send(child, method, own)
             self._begin_waiting()
             if meanwhile is not None:
