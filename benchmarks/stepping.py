@@ -123,14 +123,14 @@ def block(source: str, env: str, n_envs: int) -> Workload:
     import torch  # noqa: F401  (rlpyt's buffers know tensors)
 
     from rlpyt.envs.vector.base import adapt
-    from rlpyt.processes.status import fresh_progress
     from rlpyt.samplers.actions import StepRecord
+    from rlpyt.samplers.context import CollectorContext
     from rlpyt.samplers.env_batch import make_env_batch
     from rlpyt.utils.buffer import buffer_from_example, buffer_func
 
     envs = adapt(_native(source, env, n_envs))
     try:
-        rows = make_env_batch([envs], fresh_progress())
+        rows = make_env_batch([envs], CollectorContext())
         first = envs.reset()
         example = envs.step(_actions(envs.action_space, n_envs)[0])
         step = StepRecord(

@@ -102,7 +102,7 @@ class BaseCollector:
     def env_batch(self) -> EnvBatch:
         """The environments as a block; made when first asked for."""
         if self._env_batch is None:
-            self._env_batch = make_env_batch(self.envs, self.context.progress)
+            self._env_batch = make_env_batch(self.envs, self.context)
         return self._env_batch
 
     def start_envs(self, max_decorrelation_steps: int = 0) -> tuple[Any, list[Any]]:

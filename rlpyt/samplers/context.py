@@ -1,4 +1,4 @@
-"""What the loops of a process know beside the documented arguments of a collector."""
+"""Per-process context of the collectors: random seed, activity numbers, last action."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,8 +8,14 @@ from rlpyt.processes.status import fresh_progress
 
 @dataclass
 class CollectorContext:
-    """What a process knows beside the documented arguments of a collector."""
+    """What the collectors of a process share beside their documented arguments.
+
+    Attributes:
+        seed: of the run.
+        progress: activity numbers of ``processes.status``; the parent reads them after a failure.
+        actions: actions that environments were last stepped with, by row; None before that.
+    """
 
     seed: int = 0
-    # Where the process stands (``processes.status``), read by the parent after a failure.
     progress: Any = field(default_factory=fresh_progress)
+    actions: Any = None

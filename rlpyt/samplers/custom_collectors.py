@@ -6,26 +6,34 @@ from typing import Any
 
 from rlpyt.agents.base import BaseAgent
 from rlpyt.processes.status import COLLECTING, DOING, RESETTING, ROW, STEP, STEPPING
+from rlpyt.samplers.context import CollectorContext
 
 
-def watch(env: Any, progress: Any, b: int, n_steps: dict[int, int]) -> None:
-    """Let an environment note in ``progress`` (``processes.status``) when it is stepped and reset.
+def watch(env: Any, context: CollectorContext, b: int, n_steps: dict[int, int]) -> None:
+    """Let an environment note in the context when it is stepped and reset.
 
     Args:
         env: whose methods are replaced.
-        progress: the numbers.
+        context: of the process.
         b: its row, or the first of its rows.
         n_steps: how many steps each row has taken, counted here; cleared when a batch begins.
     """
-    env.step = _noted(env.step, progress, b, STEPPING, n_steps)
-    env.reset = _noted(env.reset, progress, b, RESETTING, n_steps)
+    env.step = _noted(env.step, context, b, STEPPING, n_steps)
+    env.reset = _noted(env.reset, context, b, RESETTING, n_steps)
 
 
 def _noted(
-    method: Callable[..., Any], progress: Any, b: int, doing: int, n_steps: dict[int, int]
+    method: Callable[..., Any],
+    context: CollectorContext,
+    b: int,
+    doing: int,
+    n_steps: dict[int, int],
 ) -> Callable[..., Any]:
+    progress = context.progress
+
     def noted(*args: Any, **kwargs: Any) -> Any:
         if doing == STEPPING:
+            context.actions = {b: args[0]} if args else None
             progress[STEP] = n_steps.get(b, 0)
             n_steps[b] = n_steps.get(b, 0) + 1
         progress[ROW], progress[DOING] = b, doing

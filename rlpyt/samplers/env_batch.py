@@ -13,6 +13,7 @@ import numpy as np
 
 from rlpyt.envs.base import EnvSpaces
 from rlpyt.processes.status import DOING, RESETTING, ROW, STEPPING
+from rlpyt.samplers.context import CollectorContext
 from rlpyt.samplers.step_checks import (
     check_batch,
     check_batched,
@@ -35,21 +36,17 @@ class EnvBatch:
 
     Args:
         envs: the environments; for a batched kind, the batches in order.
-        progress: what the process is occupied with (``processes.status``); row and activity are
-            written here.
-
-    Attributes:
-        action: [B, ...] of the last step, as the environments took it.
+        context: of the process; row, activity and actions [B, ...], as the environments take
+            them, are noted in it.
     """
 
     B: int
     can_hold = True  # whether a resting row stays as it is
 
-    def __init__(self, envs: Sequence[Any], progress: Any) -> None:
-        self.envs = envs
-        self.progress = progress
+    def __init__(self, envs: Sequence[Any], context: CollectorContext) -> None:
+        self.envs, self.context = envs, context
+        self.progress = context.progress
         self.resting: set[int] = set()
-        self.action: Any = None
 
     @property
     def spaces(self) -> EnvSpaces:
@@ -109,8 +106,8 @@ class _Looks:
 class ListEnvBatch(EnvBatch):
     """Single environments, stepped one after another."""
 
-    def __init__(self, envs: Sequence[Any], progress: Any) -> None:
-        super().__init__(envs, progress)
+    def __init__(self, envs: Sequence[Any], context: CollectorContext) -> None:
+        super().__init__(envs, context)
         self.B = len(envs)
         self._record = self._shape = None
         self._all = [(b, env.step) for b, env in enumerate(envs)]
@@ -138,7 +135,7 @@ class ListEnvBatch(EnvBatch):
         if observation is not self._record:
             self._record, self._shape = observation, shapes_of(observation, 1)
         shape = self._shape
-        self.action = action
+        self.context.actions = action
         progress[DOING] = STEPPING
         look = self._looks.due()
         ended: list[int] = []
@@ -215,8 +212,8 @@ class VectorEnvBatch(EnvBatch):
 
     can_hold = False
 
-    def __init__(self, envs: Sequence[Any], progress: Any) -> None:
-        super().__init__(envs, progress)
+    def __init__(self, envs: Sequence[Any], context: CollectorContext) -> None:
+        super().__init__(envs, context)
         edges = np.cumsum([0, *(env.n for env in envs)])
         self.B = int(edges[-1])
         self._action_spaces: dict[int, Any] = {}
@@ -251,7 +248,7 @@ class VectorEnvBatch(EnvBatch):
         if step.observation is not self._record:
             self._record = step.observation
             self._shapes = [shapes_of(step.observation[own]) for _, own in self._ranges]
-        self.action = action
+        self.context.actions = action
         self.progress[DOING] = STEPPING
         look = self._looks.due()
         ended: list[int] = []
@@ -314,9 +311,9 @@ def _fits(given: Any, shape: Any, n: int) -> bool:
         return False
 
 
-def make_env_batch(envs: Sequence[Any], progress: Any) -> EnvBatch:
-    """The block for these environments."""
-    return (VectorEnvBatch if is_batch(envs[0]) else ListEnvBatch)(envs, progress)
+def make_env_batch(envs: Sequence[Any], context: CollectorContext) -> EnvBatch:
+    """Return these environments as one batch."""
+    return (VectorEnvBatch if is_batch(envs[0]) else ListEnvBatch)(envs, context)
 
 
 def is_batch(env: Any) -> bool:

@@ -234,7 +234,7 @@ class EnvWorker:
             if loop is not None and not isinstance(loop, ours):
                 first_rows = np.cumsum([0, *(env.n if is_batch(env) else 1 for env in envs)])
                 for b, env in zip(first_rows.tolist(), envs):
-                    custom_collectors.watch(env, self.context.progress, b, self._n_steps)
+                    custom_collectors.watch(env, self.context, b, self._n_steps)
 
     def start(self) -> None:
         """Start environments and agent; afterwards the environment worker can collect."""
@@ -318,8 +318,7 @@ class EnvWorker:
         progress = self.context.progress
         progress[status.ROW], progress[status.STEP] = b, t
         progress[status.DOING] = status.RESETTING if by_reset else status.STEPPING
-        if getattr(self.collector, "_env_batch", None) is not None:
-            self.collector.env_batch.action = samples.agent.action[t]
+        self.context.actions = samples.agent.action[t]
         return NonFiniteError(f"{said}. {FINITE_REMEDY}")
 
     def assign_tasks(self, tasks: list[Any]) -> list[int]:
@@ -368,10 +367,9 @@ class EnvWorker:
 
     def where(self) -> status.WorkerStatus:
         """What the process is, or was, occupied with."""
-        progress = self.context.progress
-        collector = self.eval_collector if progress[status.EVAL] else self.collector
-        actions = getattr(getattr(collector, "_env_batch", None), "action", None)
-        action = None if actions is None else actions[progress[status.ROW]]
+        progress, action = self.context.progress, None
+        if progress[status.DOING] == status.STEPPING and self.context.actions is not None:
+            action = self.context.actions[progress[status.ROW]]
         return status.environment_status(progress, self.spec, action)
 
     def state_dict(self) -> dict[str, Any]:

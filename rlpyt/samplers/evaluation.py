@@ -105,7 +105,7 @@ class EvalCollector(BaseEvalCollector):
         if self.example_step is None:  # it was not made by one of our samplers
             self.example_step = self._make_example_step()
         if not hasattr(self, "_env_batch"):
-            self._env_batch = make_env_batch(self.envs, self.context.progress)
+            self._env_batch = make_env_batch(self.envs, self.context)
             self._spaces = self._env_batch.spaces
             self._step = buffer_func(self.example_step, np.zeros_like)
             if self.step_buffer_np is not None:

@@ -7,8 +7,8 @@ import pytest
 
 from rlpyt.envs.base import EnvStep
 from rlpyt.envs.vector.base import vector_info
-from rlpyt.processes.status import fresh_progress
 from rlpyt.samplers.actions import StepRecord
+from rlpyt.samplers.context import CollectorContext
 from rlpyt.samplers.env_batch import ListEnvBatch, VectorEnvBatch
 from rlpyt.utils.buffer import buffer_from_example
 
@@ -50,7 +50,7 @@ class FixedBatch(Fixed):
 @pytest.mark.parametrize("Batch,Env", [(ListEnvBatch, Fixed), (VectorEnvBatch, FixedBatch)])
 def test_the_shape_of_every_leaf_is_checked_in_every_step(Batch, Env, make, path, n_later):
     envs = [Env(make, n_later)] + ([Env(make, 2) for _ in range(B - 1)] if Env is Fixed else [])
-    env_batch = Batch(envs, fresh_progress())
+    env_batch = Batch(envs, CollectorContext())
     info = None if Env is Fixed else vector_info()(np.bool_(0), np.bool_(0))
     step = buffer_from_example(
         StepRecord(make(2), np.int64(0), np.float32(0), np.bool_(0), info, None), B

@@ -29,7 +29,7 @@ T, B, SEED, VICTIM = 6, 4, 3, 2  # the victim is the first environment of the se
 
 
 class TroubledEnv(CountEnv):
-    """One environment of all is killed or hangs in its third step; or all are slow."""
+    """One environment of all fails in its third step, in some way; or all are slow."""
 
     def __init__(self, trouble, purpose="env"):
         super().__init__(fixed=True, length=100)
@@ -44,6 +44,8 @@ class TroubledEnv(CountEnv):
             os.kill(os.getpid(), signal.SIGKILL)
         if self.mine and self._t == 2 and self.trouble == "hang":
             time.sleep(1000)
+        if self.mine and self._t == 2 and self.trouble == "raise":
+            raise ArithmeticError("told to fail")
         if self.trouble == "slow":
             time.sleep(0.25)
         return super().step(action)
@@ -123,6 +125,12 @@ def test_many_slow_steps_are_no_standstill(purpose):
 def test_a_killed_evaluation_is_noticed():
     with pytest.raises(WorkerError, match="worker 1 .*SIGKILL"):
         run("kill", "eval env")
+
+
+def test_an_error_of_an_environment_is_told_with_the_action_that_it_took():
+    with pytest.raises(WorkerError, match="worker 1 .*told to fail.*; last action 0") as caught:
+        run("raise", "eval env")
+    assert (caught.value.env_index, caught.value.step) == (VICTIM, 2)
 
 
 class FailingLoop(OwnLoop):
