@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import torch
 
 from rlpyt.processes.child import ChildSpec, Reply, failure_reply
-from rlpyt.processes.status import fresh_progress
+from rlpyt.processes.status import BUILDING, DOING, fresh_progress
 from rlpyt.utils import serialize
 from rlpyt.utils.processes import available_cpus
 
@@ -137,6 +137,7 @@ class Actor:
         spec: its specification, with the activity numbers that were last seen.
         pid, host: of its process.
         runs: False before its process has been seen, and while it has none.
+        seen: activity numbers that its process had last, once it was ready.
         command: to run, as (method, arguments).
         reference: Ray's, to the reply that is waited for.
         starting: True if that is the reply to a start after a restart.
@@ -149,6 +150,7 @@ class Actor:
     pid: int = -1
     host: str = "a node not known yet"
     runs: bool = False
+    seen: tuple[int, ...] = tuple(fresh_progress())
     command: tuple[str, tuple[Any, ...]] = ("", ())
     reference: Any = None
     starting: bool = False
@@ -233,13 +235,14 @@ class RayActors:
         except self._ray.exceptions.RayError as error:
             return Reply("ended", self._end_of(error))
         if reply.kind == "fresh":
+            actor.spec.progress[:] = actor.seen
             life = self._on_restart(actor.spec, self.identity(child))
             self._note_absence(actor)
             actor.look, actor.starting = None, True
             self._submit(actor, "start", (life,))
             return None
         actor.pid, actor.host, actor.runs = reply.pid, reply.host, True
-        actor.spec.progress[:] = reply.progress
+        actor.spec.progress[:] = actor.seen = reply.progress
         if reply.kind != "ok":
             return Reply(reply.kind, serialize.loads(reply.result))
         if actor.starting:
@@ -269,7 +272,9 @@ class RayActors:
                 actor.look, actor.looked = ask.remote(), now
         elif self._ray.wait([actor.look], timeout=0)[0]:
             try:
-                actor.spec.progress[:] = self._ray.get(actor.look)
+                actor.spec.progress[:] = numbers = self._ray.get(actor.look)
+                if numbers[DOING] != BUILDING:  # else it may be a new process
+                    actor.seen = numbers
             except self._ray.exceptions.RayError:  # it is dead at the moment
                 self._note_absence(actor)
             actor.look = None

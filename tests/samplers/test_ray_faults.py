@@ -64,6 +64,7 @@ def test_a_killed_actor_begins_anew_and_its_episodes_are_dropped_and_counted(cap
         assert len(infos) == 2  # of the actor that lived
         said = capsys.readouterr().out
         assert "worker 0 (a Ray actor, pid " in said and "2 environments begin new episodes" in said
+        assert "died, last seen between batches with environments CountEnv(" in said
         second = copied(samples)
         samples, infos = sampler.obtain_samples(2)
         assert sampler.interrupted is False
