@@ -45,7 +45,7 @@ class Limits:
 
     @property
     def longest_s(self) -> float:
-        """The longest of them."""
+        """Return the longest of them."""
         return max(self.step_s, self.reset_s, self.start_s)
 
 

@@ -124,7 +124,7 @@ def environment_status(progress: Any, spec: Any, action: Any = None) -> WorkerSt
 
 
 def describe_env(EnvCls: Any, env_kwargs: Mapping[str, Any]) -> str:
-    """How an environment is made, such as ``make(id='CartPole-v1')``, in one line."""
+    """Return how an environment is made, such as ``make(id='CartPole-v1')``, in one line."""
     name = getattr(EnvCls, "__qualname__", None) or type(EnvCls).__qualname__
     settings = ", ".join(
         f"{key}={value!r}" if isinstance(value, str) else f"{key}={_short(value)}"
@@ -136,7 +136,7 @@ def describe_env(EnvCls: Any, env_kwargs: Mapping[str, Any]) -> str:
 
 
 def _short(value: Any) -> str:
-    """A few characters that show a value, whatever its own methods do; of text, the beginning."""
+    """Return a few characters that show a value, even if its ``__repr__`` raises."""
     if isinstance(value, str):
         return value[:MOST_SETTINGS]
     if isinstance(value, np.ndarray | np.generic):

@@ -1,4 +1,4 @@
-"""Ranks: the processes that train one agent together, and what they tell each other in turn."""
+"""Ranks: the processes that train one agent together, and their collective communication."""
 
 import ctypes
 import gc
@@ -123,7 +123,7 @@ class Ranks:
     # Talking in turn.
 
     def largest(self, numbers: Sequence[int]) -> list[int]:
-        """The largest of each of these numbers in any rank."""
+        """Return the largest of each of these numbers in any rank."""
         if self.world_size == 1:
             return list(numbers)
         tensor = torch.tensor(numbers, dtype=torch.int64)
@@ -131,7 +131,7 @@ class Ranks:
         return tensor.tolist()  # type: ignore[no-any-return]
 
     def gather(self, content: Any) -> list[Any]:
-        """What every rank has to say (in what JSON knows, or numpy's numbers), by rank."""
+        """Gather one object, of JSON's types and numpy numbers, from every rank."""
         if self.world_size == 1:
             return [content]
         text = json.dumps(content, default=lambda number: number.tolist()).encode()
@@ -144,7 +144,7 @@ class Ranks:
         return [json.loads(x[HEAD:size].tobytes()) for x, size in zip(first, sizes, strict=True)]
 
     def collect_states(self, state: dict[str, Any]) -> list[dict[str, Any]]:
-        """In rank 0, the states (of the kind that checkpoints hold) of ranks 1, 2, ..."""
+        """Return, in rank 0, the states (as checkpoints hold them) of ranks 1, 2, ..."""
         collected = []
         for rank in range(1, self.world_size):
             self.largest([0])  # wait for it without limit
@@ -155,7 +155,7 @@ class Ranks:
         return collected
 
     def hand_out_states(self, states: Sequence[dict[str, Any]]) -> dict[str, Any]:
-        """The state that rank 0 has for this rank; it gives one for each, its own among them."""
+        """Return the state that rank 0 has for this rank; rank 0 gives one for each."""
         own = states[0] if self.rank == 0 else {}
         for rank in range(1, self.world_size):
             self.largest([0])
@@ -181,7 +181,7 @@ class Ranks:
 
 
 def common_backend(devices: Sequence[Any]) -> str:
-    """The backend for ranks on these devices: "nccl" if each has a GPU of its own, else "gloo".
+    """Return the backend for ranks on these devices: "nccl" if each has its own GPU, else "gloo".
 
     Args:
         devices: by rank, (host, index of the CUDA device or ``None``).
@@ -219,7 +219,7 @@ def serve_store(port: int | None, world_size: int, timeout_s: float) -> Any:
 
 
 def join_store(port: int, world_size: int, timeout_s: float) -> Any:
-    """The store that rank 0 keeps on this machine."""
+    """Connect to the store that rank 0 keeps on this machine."""
     wait = timedelta(seconds=timeout_s)
     return TCPStore(LOCALHOST, port, world_size, timeout=wait, wait_for_workers=False)
 
@@ -309,7 +309,7 @@ def _check_patience(rank: int, world_size: int, deadline: float, timeout_s: floa
 
 
 def _all_of(own: Any, size: int, world_size: int) -> list[Any]:
-    """Bytes of every rank, each filled up to ``size``."""
+    """Gather the bytes of every rank, each filled up to ``size``."""
     mine = torch.zeros(size, dtype=torch.uint8)
     mine[: len(own)] = torch.from_numpy(own.copy())
     every = [torch.empty_like(mine) for _ in range(world_size)]

@@ -43,7 +43,7 @@ class OptimizerPayload:
 
 
 class Optimizer(Child):
-    """A further rank: what rank 0 commands.
+    """A further rank, commanded by rank 0.
 
     Args:
         spec: of the process, with an ``OptimizerPayload``.
@@ -77,7 +77,7 @@ class Optimizer(Child):
         self._note(status.IDLE)
 
     def optimize(self, itr: int, sampler_itr: int) -> None:
-        """What rank 0 does at the same time."""
+        """Make the updates that rank 0 makes at the same time."""
         self._note(status.COLLECTING, itr)
         self.agent.train_mode(itr)
         self.algo.optimize_agent(itr, sampler_itr=sampler_itr)
@@ -89,7 +89,7 @@ class Optimizer(Child):
         self.agent.update_obs_rms(torchify_buffer(buffer_from_example(example, 0)))
 
     def load(self, state: bytes) -> None:
-        """Go on from the state of rank 0, with streams of its own if they were saved."""
+        """Continue from the state of rank 0, with this rank's random streams if they were saved."""
         agent, optimizer, self.algo.update_counter, streams = serialize.loads(state)
         self.agent.load_state_dict(agent)
         self.algo.load_optim_state_dict(optimizer)
@@ -99,12 +99,12 @@ class Optimizer(Child):
                 self.algo.replay_buffer.rng.bit_generator.state = own["replay"]
 
     def streams(self) -> dict[str, Any]:
-        """States of its random generators, and of that by which it draws from the replay."""
+        """Return the states of its random generators, that of replay sampling included."""
         rng = getattr(self.algo.replay_buffer, "rng", None)
         return {"random": random_state(), "replay": rng and rng.bit_generator.state}
 
     def parameters(self) -> dict[str, Any]:
-        """The model's, as numpy arrays by name; those of all ranks are the same."""
+        """Return the model's parameters, numpy arrays by name; all ranks have the same."""
         return {
             name: x.numpy(force=True) for name, x in bare(self.agent.model).state_dict().items()
         }
@@ -206,10 +206,10 @@ class Optimizers:
         self.together(own, "connect")
 
     def together(self, own: Callable[[], Any], method: str, *arguments: Any) -> Any:
-        """Do something here while the other ranks run a method; what it gives here.
+        """Call a function here while the other ranks run a method; return its result.
 
         Raises:
-            WorkerError: a rank failed, or takes too long; this rank's own error otherwise.
+            WorkerError: another rank failed, or takes too long.
         """
         if self._pool is None:
             return own()
@@ -227,29 +227,29 @@ class Optimizers:
         return result
 
     def check(self) -> None:
-        """For this rank, where it waits for the others' doing: raise the error of one that failed.
+        """Raise the error of another rank, if one has failed.
 
         Raises:
-            WorkerError: that.
+            WorkerError: another rank has failed.
         """
         if self._others is not None and self._others.done():
             self._others.result()
 
     @property
     def gone(self) -> bool:
-        """Whether the other ranks have been ended, because one of them or this one failed."""
+        """Return True if the other ranks have been ended, because some rank failed."""
         return self._pool is not None and (self._given_up or not self._pool.processes)
 
     def ask(self, method: str, *arguments: Any) -> list[Any]:
-        """What a method of ``Optimizer`` gives in every other rank."""
+        """Return the results of a method of ``Optimizer`` in the other ranks."""
         return [] if self._pool is None else self._pool.call(method, *arguments)
 
     def streams(self) -> list[dict[str, Any]]:
-        """The random streams of the other ranks, for ``load``; none if a rank has failed."""
+        """Return the random streams of the other ranks for ``load``; none if a rank has failed."""
         return [] if self.gone else self.ask("streams")
 
     def load(self, agent: Any, algo: Any, streams: list[dict[str, Any]]) -> None:
-        """Let the others go on from the state of rank 0, which was loaded here.
+        """Let the others continue from the state of rank 0, which was loaded here.
 
         Args:
             agent, algo: of rank 0.
@@ -279,4 +279,4 @@ class Optimizers:
 
 
 class GivenUp(RlpytError):
-    """Rank 0 has failed; the others need not answer."""
+    """Rank 0 has failed; replies of the others are not needed."""

@@ -25,7 +25,7 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True)
 class Failure:
-    """One rank's failure, in what JSON knows."""
+    """One rank's failure, as JSON can hold it."""
 
     rank: int
     kind: int
@@ -40,7 +40,7 @@ class Failure:
 
     @classmethod
     def of(cls, error: BaseException, rank: int, itr: int, number: int = 0) -> "Failure":
-        """What a rank reports when its training raised this."""
+        """Return the report of a rank whose training raised this error."""
         return cls(
             rank=rank,
             kind=kind_of(error),
@@ -53,16 +53,16 @@ class Failure:
         )
 
     def to_json(self) -> str:
-        """As text."""
+        """Return the failure as text."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: Any) -> "Failure":
-        """From ``to_json``."""
+        """Read the result of ``to_json``."""
         return cls(**json.loads(text))
 
     def error(self, world_size: int) -> RankError:
-        """The error to raise in all ranks."""
+        """Return the error to raise in all ranks."""
         who = f"rank {self.rank} of {world_size}"
         if self.pid >= 0:
             who += f" (pid {self.pid} on {self.host})"
@@ -75,7 +75,7 @@ class Failure:
 
 
 def kind_of(error: BaseException) -> Kind:
-    """Whether an error is the rank's own, or the consequence of another's."""
+    """Return whether an error is the rank's own, or the consequence of another's."""
     if isinstance(error, NonFiniteError) and "but the gradient is not finite" in str(error):
         return Kind.SHARED
     if isinstance(error, RankError):

@@ -1,4 +1,4 @@
-"""The watch of a rank: a thread that says it lives, and notices when another does not.
+"""The watch of a rank: a thread that gives signs of life, and notices when another rank fails.
 
 It has a connection of its own to the store, because the main thread may be waiting in a collective
 operation, which nothing but the end of a connection interrupts.
@@ -45,7 +45,7 @@ class Sign(NamedTuple):
 
 
 class RankWatch:
-    """Looks after the ranks of a run, from a thread of one of them.
+    """Watches the ranks of a run, from a thread of one of them.
 
     Every rank writes a sign of life into the store four times a second, with what its main thread
     does: it works, it waits for others, or it does what only rank 0 does (evaluate, log, save),
@@ -105,7 +105,7 @@ class RankWatch:
             self._store.set(f"failure/{self.rank}", failure.to_json())
 
     def cause_of(self, error: BaseException) -> Failure | None:
-        """The failure of another rank that has led to this error; waits a little for its report."""
+        """Wait a little for the report of another rank's failure that led to this error."""
         self._heard.set()
         if self._on_failure is None:
             return None
@@ -132,7 +132,7 @@ class RankWatch:
                 time.sleep(PERIOD_S / 10)
 
     def forget(self) -> None:
-        """Let go of the store, after ``close``."""
+        """Release the store, after ``close``."""
         self._store = None
 
     # The thread.
@@ -166,7 +166,7 @@ class RankWatch:
         self._store.set(f"sign/{self.rank}", json.dumps(sign))
 
     def _frames(self) -> list[str]:
-        """The main thread's innermost frames, as "function in file:line"."""
+        """Return the main thread's innermost frames, as "function in file:line"."""
         frame = sys._current_frames().get(self._main or 0)
         found: list[str] = []
         while frame is not None and len(found) < 2 * _OWN_DEPTH:
@@ -208,7 +208,7 @@ class RankWatch:
         return bool(self._store.check([f"left/{rank}"]))
 
     def _read_signs(self) -> dict[int, tuple[Sign, float]]:
-        """The last sign of life of each rank that has not left, and its age in seconds."""
+        """Return the last sign of life of each rank that has not left, and its age in seconds."""
         read = {}
         for rank in range(self.world_size):
             key, now = f"sign/{rank}", time.monotonic()
@@ -221,7 +221,7 @@ class RankWatch:
         return read
 
     def _late(self) -> Failure | None:
-        """A rank that has kept others waiting for too long."""
+        """Return the failure of a rank that has kept others waiting for too long, if any."""
         signs = self._read_signs()
         begun = any(s.itr >= 1 for s, _ in signs.values())  # and so have all: they are in step
         limit_s = self._limit_s if begun else self._start_s
@@ -243,7 +243,7 @@ class RankWatch:
         return self._failure(self.rank, what, standstill=True)
 
     def _silent(self) -> Failure | None:
-        """After a lost connection: the rank that gives no sign of life any more."""
+        """Return the failure of the rank that gives no sign of life after a connection was lost."""
         deadline = time.monotonic() + STALE_S
         while time.monotonic() < deadline and not self._closed.is_set():
             self._beat()
@@ -255,7 +255,7 @@ class RankWatch:
         return None
 
     def _failure(self, rank: int, what: str, **more: Any) -> Failure:
-        """What this rank says of another."""
+        """Return a failure of another rank, with its process and iteration as last seen."""
         self._read_signs()
         known: dict[str, Any] = {}
         if rank in self._signs:

@@ -1,4 +1,4 @@
-"""What a runner does differently where it is one of several ranks."""
+"""The runner of one of several ranks: everything that differs from a run of one process."""
 
 import dataclasses
 import socket
@@ -73,7 +73,7 @@ class Ranked(MinibatchRlBase):
         return n_itr
 
     def open_store(self) -> Any:
-        """Where the ranks meet."""
+        """Return the store where the ranks meet."""
         raise NotImplementedError(f"{type(self).__name__} must implement open_store.")
 
     def _meet(self) -> None:
@@ -115,18 +115,18 @@ class Ranked(MinibatchRlBase):
         )
 
     def how_to_watch(self) -> dict[str, Any]:
-        """Further arguments of `RankWatch`."""
+        """Return further arguments of ``RankWatch``."""
         return {"on_failure": self.interrupt}
 
     def interrupt(self, cause: Failure) -> None:
-        """From the watch's thread: end this rank's training, another has failed."""
+        """End this rank's training, since another failed; called from the watch's thread."""
         self._signals.interrupt(cause.error(self.world_size))
 
     def _go_on_after_restart(self, restarts: int) -> None:
-        """Of rank 0: what torchrun has started anew goes on from its newest checkpoint."""
+        """Resume from the newest checkpoint if torchrun has restarted the job; in rank 0."""
 
     def settings(self) -> dict[str, Any]:
-        """What must be alike in all ranks, in what JSON knows."""
+        """Return the settings that must be the same in all ranks, as JSON can hold them."""
         T, B = self.sampler.batch_spec
         return {
             "runner": type(self).__name__.replace("SyncWorker", "SyncRl"),
@@ -152,7 +152,7 @@ class Ranked(MinibatchRlBase):
         super().shutdown()
 
     def _cause_of(self, error: BaseException) -> BaseException | None:
-        """What to raise instead of an error; ``None``: the error itself is the cause."""
+        """Return the error to raise instead; None if the error itself is the cause."""
         watch = self._watch
         if watch is None or self._ended_by(error):
             return None
@@ -190,7 +190,7 @@ class Ranked(MinibatchRlBase):
         super().store_diagnostics(itr, together, opt_info)
 
     def agree(self, itr: int) -> tuple[int | None, bool]:
-        """After an iteration: whether to stop, and to save; the same in all ranks."""
+        """Agree after an iteration whether to stop, and to save; the same in all ranks."""
         received, asked = super().agree(itr)
         has_place = self.rank == 0 and self.checkpoint_place() is not None
         own = [received or 0, asked, self._save_wanted, has_place]
@@ -222,7 +222,7 @@ class Ranked(MinibatchRlBase):
             return super().save_checkpoint(itr)
 
     def whole_state(self, itr: int) -> dict[str, Any]:
-        """All that a resumed run needs; in rank 0 with the parts of the others."""
+        """Return all that a resumed run needs; in rank 0 with the parts of the others."""
         state: dict[str, Any] = super().whole_state(itr)
         if self.rank == 0:
             state["ranks"], self._others_states = self._others_states, []
@@ -231,7 +231,7 @@ class Ranked(MinibatchRlBase):
         return state
 
     def saved_state(self) -> tuple[dict[str, Any], Any]:
-        """This rank's part of what ``resume_from`` holds, which rank 0 reads for all."""
+        """Return this rank's part of the checkpoint ``resume_from``, which rank 0 reads for all."""
         if self.rank:
             return self.ranks.hand_out_states([]), "what rank 0 has read"
         with self._alone():
@@ -269,7 +269,7 @@ def training_progress(runner: Any) -> tuple[int, ...]:
 
 
 def own_part(state: dict[str, Any]) -> dict[str, Any]:
-    """A rank's state without what is the same in all."""
+    """Return a rank's state without the parts that are the same in all ranks."""
     algo = {k: v for k, v in state["algo"].items() if k not in SHARED}
     return {**{k: v for k, v in state.items() if k not in SHARED}, "algo": algo}
 
@@ -282,7 +282,7 @@ def whole_of(part: dict[str, Any], first: dict[str, Any]) -> dict[str, Any]:
 
 
 def described(thing: Any) -> Any:
-    """What can be compared of a setting, in what JSON knows: classes and functions by name."""
+    """Return what can be compared of a setting, as JSON can hold it; classes by name."""
     if isinstance(thing, np.generic):
         thing = thing.item()
     if isinstance(thing, str | bool | int | float | None):
@@ -302,7 +302,7 @@ def described(thing: Any) -> Any:
 
 
 def _plain_attributes(thing: Any) -> dict[str, Any]:
-    """Numbers, texts and dictionaries that an agent, say, was constructed with."""
+    """Return the numbers, texts and dictionaries among an object's public attributes."""
     simple = (str, bool, int, float, dict, list, tuple)
     named = getattr(thing, "__dict__", {}).items()
     plain = {k: v for k, v in named if not k.startswith("_") and isinstance(v, simple)}

@@ -124,10 +124,10 @@ class SyncRlMixin(Ranked):
         self._processes.begin("train")
 
     def build_par_objs(self, world_size: int) -> None:
-        """Nothing, and never called: rlpyt's ranks shared a barrier here, these a store."""
+        """Do nothing; never called. rlpyt's ranks shared a barrier, these share a store."""
 
     def worker(self, rank: int, port: int | None = None) -> Any:
-        """The runner of another rank, with this one's settings.
+        """Return the runner of another rank, with this one's settings.
 
         Args:
             rank: of it.
@@ -152,13 +152,13 @@ class SyncRlMixin(Ranked):
         )
 
     def open_store(self) -> Any:
-        """The one this process keeps, or torchrun's."""
+        """Return the store that this process keeps, or torchrun's."""
         if self._processes is not None:
             return self._store
         return torchrun_store(self.rank, self.world_size, self.start_timeout_s)
 
     def how_to_watch(self) -> dict[str, Any]:
-        """Ranks on this machine are children."""
+        """Return further arguments of ``RankWatch``: ranks on this machine are children."""
         children = self._processes
         if children is None:
             return super().how_to_watch()
@@ -169,7 +169,7 @@ class SyncRlMixin(Ranked):
         }
 
     def interrupt(self, cause: Failure) -> None:
-        """From the watch's thread: end the children, and this rank's training."""
+        """End the children and this rank's training; called from the watch's thread."""
         if self._processes is not None:
             self._processes.kill()
         super().interrupt(cause)
@@ -180,7 +180,7 @@ class SyncRlMixin(Ranked):
             self._processes.shutdown(PATIENCE_S)
 
     def _go_on_after_restart(self, restarts: int) -> None:
-        """What torchrun has started anew goes on from the newest checkpoint of the same job."""
+        """Resume from the newest checkpoint of the same job if torchrun has restarted it."""
         here, place = torchrun.place(), self.checkpoint_place()
         if here is None or place is None or self.resume_from is not None:
             return
@@ -252,13 +252,13 @@ class SyncWorkerMixin(Ranked):
             super().train()
 
     def open_store(self) -> Any:
-        """Rank 0's, or torchrun's."""
+        """Return the store of rank 0, or torchrun's."""
         if self.port is None:
             return torchrun_store(self.rank, self.world_size, self.start_timeout_s)
         return join_store(self.port, self.world_size, self.start_timeout_s)
 
     def how_to_watch(self) -> dict[str, Any]:
-        """On one machine rank 0 looks after all."""
+        """Return further arguments of ``RankWatch``: on one machine rank 0 watches all."""
         return super().how_to_watch() if self.port is None else {}
 
     def store_diagnostics(self, itr: int, traj_infos: list[Any], opt_info: Any) -> None:
@@ -266,10 +266,10 @@ class SyncWorkerMixin(Ranked):
         self.ranks.gather(to_plain(traj_infos))
 
     def log_diagnostics(self, *args: Any, **kwargs: Any) -> None:
-        """Rank 0 does it."""
+        """Do nothing; rank 0 logs."""
 
     def evaluate_agent(self, itr: int) -> tuple[list[Any], float]:
-        """Rank 0 does it."""
+        """Return no trajectories; rank 0 evaluates."""
         return [], 0.0
 
 
@@ -307,7 +307,7 @@ class SyncRlEval(SyncRlMixin):
 
 
 def ranks_affinities(affinity: Any, sampler: Any) -> list[Any]:
-    """The hardware of every rank.
+    """Return the hardware of every rank.
 
     Args:
         affinity: see ``SyncRlMixin``.
@@ -351,7 +351,7 @@ def ranks_affinities(affinity: Any, sampler: Any) -> list[Any]:
 
 
 def shared_out(sampler: Any, n_ranks: int, rank: int) -> dict[str, Any]:
-    """One rank's share of this machine: cores, and a GPU if there is one for each."""
+    """Return one rank's share of this machine: cores, and a GPU if there is one for each."""
     cores = max(1, n_granted_cpus() // n_ranks)
     groups = getattr(getattr(sampler, "layout", None), "groups", 1)
     B = sampler.batch_spec.B

@@ -192,7 +192,7 @@ class RaySampler(Sampler):
         return self._version, self._published[1]
 
     def _note_interruption(self) -> None:
-        """See ``interrupted``."""
+        """Set ``interrupted``."""
         self.interrupted, self._breaks.pending = self._breaks.pending, False
 
     def evaluate_agent(self, itr: int) -> list[Any]:
@@ -202,7 +202,7 @@ class RaySampler(Sampler):
                 return super().evaluate_agent(itr)
 
     def statistics(self) -> dict[str, float]:
-        """What a row of progress.csv says about the sampler: restarts and episodes dropped."""
+        """Return the sampler's columns of progress.csv: restarts and dropped episodes."""
         return {
             **super().statistics(),
             "ActorRestarts": self._breaks.restarts,
@@ -210,13 +210,13 @@ class RaySampler(Sampler):
         }
 
     def state_dict(self) -> dict[str, Any]:
-        """State of all environment workers, and what restarts have cost."""
+        """Return the state of all environment workers, and what restarts have cost."""
         state = super().state_dict()
         state["breaks"] = vars(self._breaks).copy()
         return state
 
     def load_state_dict(self, state: dict[str, Any]) -> bool:
-        """Go on from a saved state; returns whether it could be done exactly.
+        """Continue from a saved state; return True if this is exact.
 
         It cannot where an actor had been restarted after the last batch, either.
         """

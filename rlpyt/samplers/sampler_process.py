@@ -1,4 +1,4 @@
-"""Samplers that run in processes of their own: hosts, each with some columns of the batches."""
+"""Samplers in child processes ("hosts"), each of which fills some columns of the batches."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class SamplerProcessPayload:
 
 
 class SamplerProcess(Child):
-    """A sampler in a process of its own: what its parent commands.
+    """A sampler in a child process.
 
     Args:
         spec: of the process, with a ``SamplerProcessPayload``.
@@ -96,9 +96,9 @@ class SamplerProcess(Child):
         return finished, self.agent.policy_updates, self.statistics()
 
     def statistics(self) -> dict[str, float]:
-        """What the sampler says of itself in a row of progress.csv."""
-        said: dict[str, float] = self.sampler.statistics()
-        return said
+        """Return the sampler's columns of progress.csv."""
+        columns: dict[str, float] = self.sampler.statistics()
+        return columns
 
     def evaluate(self, itr: int) -> list[Any]:
         """Evaluate the newest policy; the first host does it alone."""
@@ -111,12 +111,12 @@ class SamplerProcess(Child):
         return finished
 
     def state_dict(self) -> dict[str, Any]:
-        """State of the sampler."""
+        """Return the state of the sampler."""
         state: dict[str, Any] = self.sampler.state_dict()
         return state
 
     def load_state_dict(self, state: dict[str, Any]) -> bool:
-        """Go on from a saved state; returns whether exactly."""
+        """Continue from a saved state; return True if this is exact."""
         return bool(self.sampler.load_state_dict(state))
 
     def where(self) -> status.WorkerStatus | None:

@@ -266,7 +266,7 @@ def _release_fork_server() -> None:
 
 
 def title_of(name: str) -> str:
-    """What lists of processes (``ps -o comm``, ``top``) show of one of this name."""
+    """Return the title of a process of this name in ``ps -o comm`` and ``top``."""
     who = name.partition(" of ")[0].removeprefix("a ").removeprefix("optimizer ")
     return f"{fork_server.TITLE}{who}"
 
@@ -292,7 +292,7 @@ def pin(cpus: Sequence[int]) -> bool:
 
 
 def available_cpus() -> list[int]:
-    """The processors this process may really use (cgroups and containers included)."""
+    """Return the processors this process may really use (cgroups and containers included)."""
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
     return list(range(os.cpu_count() or 1))
@@ -317,7 +317,7 @@ def describe_exit(exitcode: int | None) -> str:
 
 
 def summary_of(error: BaseException, longest: int = 1000) -> str:
-    """Type and message in one line or so, whatever the exception's own methods do."""
+    """Return type and message in one line or so, even if the exception's own methods raise."""
     try:
         message = str(error)
     except BaseException as second:
@@ -328,7 +328,7 @@ def summary_of(error: BaseException, longest: int = 1000) -> str:
 
 
 def traceback_text(error: BaseException) -> str:
-    """The traceback as text, whatever the exception's own methods do."""
+    """Return the traceback as text, even if the exception's own methods raise."""
     try:
         text = "".join(traceback.format_exception(error))
     except BaseException as second:

@@ -1,4 +1,4 @@
-"""Bytes that cross to child processes: by value for what people define in scripts and notebooks."""
+"""Serialization for child processes, by value for what scripts and notebooks define."""
 
 import io
 import pickle
@@ -11,7 +11,7 @@ from rlpyt.utils import collections
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
     def reducer_override(self, obj: Any) -> Any:
-        """Memoised tuple types go as their structure, everything else as cloudpickle does it."""
+        """Reduce memoized tuple types to their structure, all else as cloudpickle does."""
         if isinstance(obj, collections._StructuralType):
             reduced = collections.reduce_structural_class(obj)
             if isinstance(reduced, tuple):
@@ -20,7 +20,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
 
 
 def dumps(obj: Any) -> bytes:
-    """Serialise; classes and functions of ``__main__``, lambdas and closures travel by value.
+    """Serialize; classes and functions of ``__main__``, lambdas and closures travel by value.
 
     Raises:
         TypeError: something inside cannot be pickled; the message says what.
@@ -37,7 +37,7 @@ def dumps(obj: Any) -> bytes:
 
 
 def loads(data: bytes) -> Any:
-    """Rebuild what ``dumps`` of the parent process wrote."""
+    """Rebuild what ``dumps`` wrote in the parent or a child of this process."""
     return pickle.loads(data)
 
 
@@ -55,7 +55,7 @@ class ByValue:
 
     @property
     def value(self) -> Any:
-        """The object, in a child its copy."""
+        """Return the object, in a child its copy."""
         if self._dumped:
             self._value, self._dumped = loads(self._dumped), b""
         return self._value

@@ -1,4 +1,4 @@
-"""What a process was doing when it died or stopped moving: its Python stacks, as text."""
+"""Python stacks of a process that died or stands still, as text."""
 
 import faulthandler
 import os
@@ -27,13 +27,13 @@ class StackFile:
         self._fd = anonymous_file()
 
     def listen(self) -> None:
-        """In the child: from now on write stacks here, after fatal signals and when asked."""
+        """Write stacks here from now on, after fatal signals and on request; for the child."""
         faulthandler.enable(self._fd, all_threads=True)
         if ASK is not None:
             faulthandler.register(ASK, self._fd, all_threads=True)
 
     def ask(self, pid: int, patience_s: float = 1.0) -> str:
-        """In the parent: have a live child write its stacks; empty if it does not.
+        """Have a live child write its stacks, and return them; empty if it does not.
 
         A child that does not ``listen`` yet is ended by being asked.
         """
@@ -54,7 +54,7 @@ class StackFile:
         return self.text()
 
     def text(self) -> str:
-        """What has been written so far, without what is the same in every child."""
+        """Return what has been written so far, without what is the same in every child."""
         written = os.pread(self._fd, self._size(), 0).decode(errors="replace")
         written = NOISE.sub("", written)
         threads = re.split(r"\n(?=(?:Current thread|Thread) 0x)", written)

@@ -49,7 +49,7 @@ class AsyncSamplerMixin(BaseSampler):
 
     @property
     def layout(self) -> SamplerLayout:
-        """That of the samplers in the hosts."""
+        """The layout of the samplers in the hosts."""
         layout: SamplerLayout = self.SamplerCls.layout
         return layout
 
@@ -96,7 +96,7 @@ class AsyncSamplerMixin(BaseSampler):
         return self.slots, self.examples
 
     def sampler_hardware(self, affinity: Any = None) -> list[Hardware]:
-        """What each host may use.
+        """Return the hardware of each host.
 
         Args:
             affinity: see ``initialize``.
@@ -174,7 +174,7 @@ class AsyncSamplerMixin(BaseSampler):
         self._note_statistics(self._call("statistics"))
 
     def _envs_of(self, rank: int, batch_B: int) -> SamplerProcessEnvs:
-        """The environments of a host."""
+        """Describe the environments of a host."""
         eval_ranks = range(0 if rank else self.eval_n_envs)
         return SamplerProcessEnvs(
             EnvCls=self.EnvCls,
@@ -186,7 +186,7 @@ class AsyncSamplerMixin(BaseSampler):
         )
 
     def _kwargs_of(self, rank: int, batch_B: int) -> list[dict[str, Any]]:
-        """Keyword arguments of each environment of a host."""
+        """Return the keyword arguments of each environment of a host."""
         kwargs = kwargs_by_env("env_kwargs", self.env_kwargs, self.batch_spec.B, "batch_B")
         return kwargs[rank * batch_B : (rank + 1) * batch_B]
 
@@ -220,12 +220,12 @@ class AsyncSamplerMixin(BaseSampler):
 
     @staticmethod
     def should_stop() -> bool:
-        """Asked while an evaluation is waited for; replace it to be able to end one early."""
+        """Return True to end an evaluation early; called while waiting for one. Replace it."""
         return False
 
     @staticmethod
     def interrupt() -> None:
-        """Asked while hosts are waited for; replace it by what raises to give up."""
+        """Raise to give up; called while waiting for hosts. Replace it."""
 
     def _call(self, method: str, *args: Any) -> list[Any]:
         if self._sampler_processes is None:
@@ -252,7 +252,7 @@ class AsyncSamplerMixin(BaseSampler):
         return [info for infos, *_ in replies for info in infos]
 
     def statistics(self) -> dict[str, float]:
-        """What the hosts' samplers say in a row of progress.csv, the mean over hosts."""
+        """Return the columns of progress.csv of the hosts' samplers, averaged over hosts."""
         return self._statistics or {}
 
     def _note_statistics(self, said: list[dict[str, float]]) -> None:
@@ -276,11 +276,11 @@ class AsyncSamplerMixin(BaseSampler):
         self._stop[0] = True
 
     def state_dict(self) -> dict[str, Any]:
-        """State of every host's sampler."""
+        """Return the state of every host's sampler."""
         return {"hosts": self._call("state_dict")}
 
     def load_state_dict(self, state: dict[str, Any]) -> bool:
-        """Go on from a saved state; returns whether exactly, see ``Sampler.load_state_dict``."""
+        """Continue from a saved state; return True if exact, see ``Sampler.load_state_dict``."""
         if self._sampler_processes is None:
             raise WorkerError("the sampler is not initialized, or was shut down.")
         hosts = state.get("hosts", [])
