@@ -1,13 +1,12 @@
-"""The collection loop of evolution strategies: a batch is one whole episode in each environment."""
+"""The collector of evolution strategies: a batch is one whole episode in each environment."""
 
 from typing import Any
 
 import numpy as np
 
-from rlpyt.processes.status import ACTING, DOING, STEP
 from rlpyt.samplers.collections import TrajInfo
 from rlpyt.samplers.collectors import Collector
-from rlpyt.samplers.env_batch import clipped, is_batch, null_rows
+from rlpyt.samplers.env_batch import is_batch
 from rlpyt.samplers.traj_stats import BatchTrajStats
 from rlpyt.utils.buffer import leaves_of
 
@@ -43,41 +42,27 @@ class PopulationCollector(Collector):
     def _watch_trajectories(self, traj_infos: list[Any]) -> None:
         """Whole batches at once for the stock TrajInfo, step by step for others."""
         self._stats = None
-        self._watch = None
-        if not all(type(info) is TrajInfo for info in traj_infos):
-            self._watch = self._watch_step
+        stock = all(type(info) is TrajInfo for info in traj_infos)
+        self.rollout.watch = None if stock else self._watch_step
         self.traj_infos = traj_infos
 
     def collect_batch(
         self, agent_inputs: Any, traj_infos: list[Any], itr: int
     ) -> tuple[Any, list[Any], list[Any]]:
         """Run an episode of at most T steps in every environment."""
-        step, env_batch, actions = self.step, self.env_batch, self.actions
-        progress, clip, watch = self.context.progress, self._clip, self._watch
-        length = np.full(env_batch.B, self.batch_T)
+        self._length = np.full(self.env_batch.B, self.batch_T)
         self._begin_episodes()
-        actions.begin(self.batch_T)
         for batch, record in self._write_first:
             batch[0] = record
-        for t in range(self.batch_T):
-            progress[STEP], progress[DOING] = t, ACTING
-            for batch, record in self._write_observation:
-                batch[t] = record
-            actions.act(t)
-            for batch, record in self._write_agent:
-                batch[t] = record
-            action = step.action if clip is None else clipped(step.action, *clip)
-            ended = env_batch.advance(step, action, watch)
-            for batch, record in self._write_env:
-                batch[t] = record
-            if ended:
-                length[ended] = t + 1
-                env_batch.rest(ended)
-                if len(env_batch.resting) == env_batch.B:
-                    break
-        progress[STEP], progress[DOING] = -1, ACTING
-        self._blank_after(length)
-        return agent_inputs, self.traj_infos, self._finished(length)
+        self.rollout.run(self.batch_T)
+        self._blank_after(self._length)
+        return agent_inputs, self.traj_infos, self._finished(self._length)
+
+    def _on_done(self, t: int, done: list[int], over: list[int]) -> bool:
+        """Let environments rest; the batch is complete when all do."""
+        self._length[done] = t + 1
+        self.env_batch.rest(done)
+        return len(self.env_batch.resting) == self.env_batch.B
 
     def _begin_episodes(self) -> None:
         step, env_batch = self.step, self.env_batch
@@ -85,7 +70,7 @@ class PopulationCollector(Collector):
         env_batch.forget_infos()
         self._seed_envs()
         env_batch.reset(step.observation, range(env_batch.B))
-        null_rows(step.action, step.reward, self._null_action, range(env_batch.B))
+        self.rollout.null(range(env_batch.B))
         step.done[:] = False
 
     def _seed_envs(self) -> None:
@@ -111,7 +96,7 @@ class PopulationCollector(Collector):
         """The trajectories of all environments; new ones are begun."""
         infos, B = self.traj_infos, self.env_batch.B
         self.traj_infos = [self.TrajInfoCls() for _ in range(B)]
-        if self._watch is not None:
+        if self.rollout.watch is not None:
             return [info.terminate(self.step.observation[b]) for b, info in enumerate(infos)]
         ended = np.zeros((self.batch_T, B), bool)
         ended[length - 1, np.arange(B)] = True

@@ -105,14 +105,14 @@ class LocalActions:
         if self._timeout_value is not None:
             self._timeout_value[...] = 0
 
-    def act(self, t: int) -> None:
-        """Fill in the record's action and agent_info for step t of the batch."""
+    def act(self, t: int) -> bool:
+        """Fill in the record's action and agent_info for step t of the batch; returns True."""
         if self._policy is not None:
             action, parameters, value = self._policy(self._step.observation, self._noise[t])  # type: ignore[index]
             self._action_leaves[0][...] = action
             for own, new in zip(self._info_leaves, (*parameters, value)):
                 own[...] = new
-            return
+            return True
         self.agent.attend(self.group)
         if self._remembers:
             for b in np.flatnonzero(self._step.done):
@@ -124,6 +124,7 @@ class LocalActions:
             own[...] = new.numpy()
         for own, new in zip(self._info_leaves, leaves_of(agent_info)):
             own[...] = new.numpy()
+        return True
 
     def truncated(self, t: int, rows: Sequence[int], observation: Any) -> None:
         """Record V of final observations of episodes that step t truncated.
@@ -188,6 +189,7 @@ class ServedActions:
         abandoned = getattr(exchange, "abandoned", None)
         # A memoryview: read faster than an array.
         self._abandoned: Any = (False,) if abandoned is None else abandoned.data
+        self._evaluation = evaluation
         stop_eval = getattr(exchange, "stop_eval", None)  # false itself, before it is set
         self._stop_eval = _Never() if stop_eval is None else stop_eval
 
@@ -197,17 +199,20 @@ class ServedActions:
     def begin(self, T: int) -> None:
         """Nothing to prepare here."""
 
-    def act(self, t: int) -> None:
-        """Have the record's action and agent_info filled in."""
+    def act(self, t: int) -> bool:
+        """Have the record's action and agent_info filled in.
+
+        Returns:
+            False if the server has ended the evaluation; its last answer has no actions.
+
+        Raises:
+            Abandoned: the server will not answer any more.
+        """
         self._post()
         self._wait()
         if self._abandoned[0]:
             raise Abandoned
-
-    @property
-    def stopped(self) -> bool:
-        """Return True if the server has ended the evaluation; its last answer has no actions."""
-        return bool(self._stop_eval.value)
+        return not (self._evaluation and self._stop_eval.value)
 
     def truncated(self, t: int, rows: Sequence[int], observation: Any) -> None:
         """Leave final observations for the server; it values them before it answers again."""

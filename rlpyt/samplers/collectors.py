@@ -1,8 +1,8 @@
-"""The only loop that collects batches for training.
+"""Collectors of batches for training.
 
 A collector owns the environments of one process and writes their steps into its columns of the
-batch. ``BaseCollector`` is what people subclass to write loops of their own; evaluation is in
-``samplers.evaluation``.
+batch. ``BaseCollector`` is what people subclass to write loops of their own. The loop of ours is
+in ``samplers.rollout``, evaluation in ``samplers.evaluation``.
 """
 
 from collections.abc import Sequence
@@ -12,20 +12,19 @@ import numpy as np
 
 from rlpyt.agents.base import AgentInputs
 from rlpyt.errors import NonFiniteError
-from rlpyt.processes.status import ACTING, DOING, ROW, STEP
+from rlpyt.processes.status import ROW
 from rlpyt.samplers.actions import ActionNoise, LocalActions, ServedActions, StepRecord
 from rlpyt.samplers.collections import TrajInfo
 from rlpyt.samplers.context import CollectorContext
 from rlpyt.samplers.env_batch import (
     EnvBatch,
-    bounds_of,
-    clipped,
     copy_rows,
     like_row,
     make_env_batch,
     null_rows,
 )
 from rlpyt.samplers.evaluation import BaseEvalCollector  # noqa: F401  (rlpyt had it here)
+from rlpyt.samplers.rollout import RandomActions, Rollout
 from rlpyt.samplers.step_checks import FINITE_REMEDY, all_finite, float_leaves
 from rlpyt.samplers.traj_stats import BatchTrajStats, plain_entries
 from rlpyt.utils.buffer import buffer_func, leaves_of
@@ -156,57 +155,29 @@ class DecorrelatingStartCollector(BaseCollector):
         rngs = [stream(seed, "decorrelation", rank) for rank in self.env_ranks]
         numbers = [int(rng.integers(max_decorrelation_steps + 1)) for rng in rngs]
         most = max(numbers) if self.env_batch.can_hold else max_decorrelation_steps
-        self._take_random_steps(inputs, traj_infos, numbers, most)
-        return inputs, traj_infos
-
-    def _take_random_steps(
-        self, inputs: Any, traj_infos: list[Any], numbers: list[int], most: int
-    ) -> None:
-        env_batch, spaces = self.env_batch, self.env_batch.spaces
-        env_info = like_row(self.samples_np.env.env_info)
-        done = np.zeros(env_batch.B, bool)
-        action, clip = buffer_func(inputs.prev_action, np.copy), bounds_of(spaces.action)
         step = StepRecord(
-            inputs.observation, inputs.prev_action, inputs.prev_reward, done, env_info, None
+            observation=inputs.observation,
+            action=inputs.prev_action,
+            reward=inputs.prev_reward,
+            done=np.zeros(self.env_batch.B, bool),
+            env_info=like_row(self.samples_np.env.env_info),
+            agent_info=None,
         )
+
+        def on_done(t: int, done: list[int], over: list[int]) -> None:
+            self.env_batch.reset(step.observation, over)
+            for b in over:
+                traj_infos[b] = self.TrajInfoCls()
 
         def watch(b: int, a: Any, r: Any, d: Any, info: Any) -> None:
             traj_infos[b].step(buffer_func(step.observation[b], np.copy), a, r, d, None, info)
 
-        for t in range(most):
-            self.context.progress[STEP] = t
-            env_batch.wake()
-            env_batch.rest(b for b, n in enumerate(numbers) if not self._is_due(t, n, most))
-            if not env_batch.can_hold:  # those who begin now
-                begin = [b for b, n in enumerate(numbers) if t == most - n]
-                env_batch.reset(step.observation, begin)
-            for b in set(range(env_batch.B)) - env_batch.resting:
-                action[b] = env_batch.sample_action(b, self.context.seed, self.env_ranks[b])
-                step.action[b] = action[b]
-            taken = action if clip is None else clipped(action, *clip)
-            ended = env_batch.advance(step, taken, watch)
-            for b in ended:
-                if has_ended(step, b):
-                    env_batch.reset(step.observation, [b])
-                    traj_infos[b] = self.TrajInfoCls()
-            null_rows(step.action, step.reward, spaces.action.null_value(), ended)
-        if not env_batch.can_hold:  # those who take none
-            env_batch.reset(step.observation, [b for b, n in enumerate(numbers) if n == 0])
-        self.context.progress[STEP] = -1
-        env_batch.wake()
-        env_batch.forget_infos()
-
-    def _is_due(self, t: int, n: int, most: int) -> bool:
-        """Return True if an environment that takes n of at most ``most`` steps takes one at t.
-
-        Single ones take the first n. A batch cannot be held, so its rows begin late instead.
-        """
-        return t < n if self.env_batch.can_hold else t >= most - n
-
-
-def has_ended(step: Any, b: int) -> bool:
-    """Return True if row b of a record, of which an episode is done, needs a reset."""
-    return bool(getattr(step.env_info, "traj_done", step.done)[b])
+        policy = RandomActions(self.env_batch, step, self.context.seed, self.env_ranks, numbers)
+        rollout = Rollout(self.env_batch, step, policy, on_done)
+        rollout.watch = watch
+        rollout.run(most)
+        self.env_batch.forget_infos()
+        return inputs, traj_infos
 
 
 class Collector(DecorrelatingStartCollector):
@@ -233,15 +204,15 @@ class Collector(DecorrelatingStartCollector):
             else served.agent_info,
         )
         self.step = step
-        self.actions: Any
+        self.actions: ServedActions | LocalActions
         if self.sync is not None:
             self.actions = ServedActions(self.sync)
         else:
             noise = ActionNoise(self.context.seed, "action", self.env_ranks)
             self.actions = LocalActions(self.agent, step, noise, self.samples_np)
-        self._null_action = self.env_batch.spaces.action.null_value()
-        self._clip = bounds_of(self.env_batch.spaces.action)
-        self._resting: dict[int, Any] = {}  # row -> observation to go on from; None: reset first
+        self.rollout = Rollout(self.env_batch, step, self.actions, self._on_done)
+        # Of rows that wait: the observation to go on from; None: they are reset first.
+        self._kept: dict[int, Any] = {}
         self._lay_out_writes()
         self._watch_trajectories(traj_infos)
         return inputs, traj_infos
@@ -259,11 +230,11 @@ class Collector(DecorrelatingStartCollector):
             return list(zip(leaves_of(batch), leaves_of(record), strict=True))
 
         step, agent_buf, env_buf = self.step, self.samples_np.agent, self.samples_np.env
-        self._write_observation = pairs(env_buf.observation, step.observation)
-        self._write_agent = pairs(
+        self.rollout.write_observation = pairs(env_buf.observation, step.observation)
+        self.rollout.write_action = pairs(
             (agent_buf.action, agent_buf.agent_info), (step.action, step.agent_info)
         )
-        self._write_env = pairs(
+        self.rollout.write_env = pairs(
             (env_buf.reward, env_buf.done, env_buf.env_info),
             (step.reward, step.done, step.env_info),
         )
@@ -271,7 +242,6 @@ class Collector(DecorrelatingStartCollector):
             (agent_buf.prev_action, env_buf.prev_reward), (step.action, step.reward)
         )
         self._final_observation = getattr(env_buf, "final_observation", None)
-        self._record_leaves = leaves_of(step)
         self._ended = np.zeros(env_buf.done.shape, bool)  # [T, B], trajectories' ends
 
     def _watch_trajectories(self, traj_infos: list[Any]) -> None:
@@ -281,7 +251,7 @@ class Collector(DecorrelatingStartCollector):
         stock = all(type(info) is TrajInfo for info in traj_infos)
         if self.mid_batch_reset and stock and not few:
             self._stats = BatchTrajStats(traj_infos, traj_infos[0]._discount)
-        self._watch = None if self._stats is not None else self._watch_step
+        self.rollout.watch = None if self._stats is not None else self._watch_step
         self.traj_infos = traj_infos
 
     def _watch_step(self, b: int, a: Any, r: Any, d: Any, info: Any) -> None:
@@ -292,68 +262,51 @@ class Collector(DecorrelatingStartCollector):
         self, agent_inputs: Any, traj_infos: list[Any], itr: int
     ) -> tuple[Any, list[Any], list[Any]]:
         """Fill one batch with T steps of every environment."""
-        step, env_batch, actions = self.step, self.env_batch, self.actions
-        progress, clip, watch = self.context.progress, self._clip, self._watch
-        completed: list[Any] = []
+        self._completed: list[Any] = []
         self._ended[...] = False
-        actions.begin(self.batch_T)
         for batch, record in self._write_first:
             batch[0] = record
-        for t in range(self.batch_T):
-            progress[STEP], progress[DOING] = t, ACTING
-            for batch, record in self._write_observation:
-                batch[t] = record
-            actions.act(t)
-            if self._resting:
-                self._blank_resting()
-            for batch, record in self._write_agent:
-                batch[t] = record
-            action = step.action if clip is None else clipped(step.action, *clip)
-            ended = env_batch.advance(step, action, watch)
-            if self._resting:
-                self._blank_resting()
-            for batch, record in self._write_env:
-                batch[t] = record
-            if ended:
-                self._after_done(t, ended, completed)
-        progress[STEP], progress[DOING] = -1, ACTING
-        actions.finish()
+        self.rollout.run(self.batch_T)
         if self._stats is not None:
-            completed = self._stats.add(self.samples_np.env.reward, self._ended, self.TrajInfoCls)
-        return agent_inputs, traj_infos, completed
+            reward = self.samples_np.env.reward
+            self._completed = self._stats.add(reward, self._ended, self.TrajInfoCls)
+        return agent_inputs, traj_infos, self._completed
 
-    def _after_done(self, t: int, rows: list[int], completed: list[Any]) -> None:
-        """Hand on final observations, count trajectories, reset; null the next step's inputs."""
+    def _on_done(self, t: int, done: list[int], over: list[int]) -> bool | None:
+        """Hand on final observations, count trajectories, and reset or wait."""
         step, env_batch = self.step, self.env_batch
         if hasattr(step.env_info, "timeout"):
-            timed_out = [b for b in rows if step.env_info.timeout[b]]
+            timed_out = [b for b in done if step.env_info.timeout[b]]
             if timed_out and self.check_finite:
                 self._check_finals(step.observation[timed_out], timed_out)
             self.actions.truncated(t, timed_out, step.observation)
             if self._final_observation is not None and timed_out:
                 self._final_observation[t, timed_out] = step.observation[timed_out]
-        over = [b for b in rows if has_ended(step, b)]
         self._ended[t, over] = True
         if self._stats is None:
             for b in over:
-                completed.append(self.traj_infos[b].terminate(step.observation[b]))
+                self._completed.append(self.traj_infos[b].terminate(step.observation[b]))
                 self.traj_infos[b] = self.TrajInfoCls()
-        null_rows(step.action, step.reward, self._null_action, rows)
-        step.done[rows] = True  # whoever acts clears its memory of these
         if self.mid_batch_reset:
             env_batch.reset(step.observation, over)
-            return
-        held = set(rows) - set(over)
-        if held and not env_batch.can_hold:
+        else:
+            self._wait(done, set(done) - set(over))
+        return False
+
+    def _wait(self, rows: list[int], lives_lost: set[int]) -> None:
+        """Let rows wait for the end of the batch; games in which a life was lost go on then."""
+        if lives_lost and not self.env_batch.can_hold:
             raise ValueError(
                 f"{type(self).__name__} lets rows wait for the end of the batch, and row "
-                f"{min(held)} of a vector environment lost a life: a game cannot be held there. "
-                "Take a collector that resets at once, or let lost lives not end returns "
+                f"{min(lives_lost)} of a vector environment lost a life: a game cannot be held "
+                "there. Take a collector that resets at once, or let lost lives not end returns "
                 "(life_loss=False)."
             )
-        self._resting.update({**dict.fromkeys(rows), **copy_rows(step.observation, held)})
-        env_batch.rest(rows)
-        self._blank_resting()
+        self._kept.update(dict.fromkeys(rows))
+        self._kept.update(copy_rows(self.step.observation, lives_lost))
+        self.env_batch.rest(rows)
+        self.rollout.waiting[:] = self._kept
+        self.rollout.blank()
 
     def _check_finals(self, observation: Any, rows: list[int]) -> None:
         """Check final observations of truncated episodes [len(rows), ...].
@@ -371,36 +324,33 @@ class Collector(DecorrelatingStartCollector):
                     f"{observation[i]}. {FINITE_REMEDY}"
                 )
 
-    def _blank_resting(self) -> None:
-        """What is recorded of environments that wait: zeros, and done."""
-        rows = list(self._resting)
-        for leaf in self._record_leaves:
-            leaf[rows] = 0
-        self.step.done[rows] = True
-
     def reset_if_needed(self, agent_inputs: Any) -> None:
         """Between batches: reset the environments that waited for it."""
-        if not self._resting:
+        if not self._kept:
             return
-        step = self.step
-        for b, kept in self._resting.items():
-            if kept is not None:
-                step.observation[b] = kept
-        self.env_batch.reset(
-            step.observation, [b for b, kept in self._resting.items() if kept is None]
-        )
-        null_rows(step.action, step.reward, self._null_action, self._resting)
-        self._resting = {}
+        step, waiting = self.step, self.rollout.waiting
+        for b, observation in self._kept.items():
+            if observation is not None:
+                step.observation[b] = observation
+        self.env_batch.reset(step.observation, [b for b in waiting if self._kept[b] is None])
+        self.rollout.null(waiting)
+        self._go_on_with({})
+
+    def _go_on_with(self, kept: dict[int, Any]) -> None:
+        """Let these rows wait, and no others."""
+        self._kept = kept
+        self.rollout.waiting[:] = kept
         self.env_batch.wake()
+        self.env_batch.rest(kept)
         self.env_batch.forget_infos()
 
     def state_dict(self) -> dict[str, Any]:
         """Where collection stands, beside the environments: for exact resumption."""
         state: dict[str, Any] = {"step": [leaf.copy() for leaf in leaves_of(self.step)]}
-        if self.sync is None:  # else the server has it
+        if isinstance(self.actions, LocalActions):  # else the server has it
             state["noise"] = self.actions.noise.state_dict()
         state["resting"] = {
-            b: None if kept is None else leaves_of(kept) for b, kept in self._resting.items()
+            b: None if kept is None else leaves_of(kept) for b, kept in self._kept.items()
         }
         if self._stats is not None:
             state["stats"] = self._stats.state_dict()
@@ -412,15 +362,14 @@ class Collector(DecorrelatingStartCollector):
         """Go on from a saved state."""
         for own, saved in zip(leaves_of(self.step), state["step"], strict=True):
             own[...] = saved
-        if self.sync is None:
+        if isinstance(self.actions, LocalActions):
             self.actions.noise.load_state_dict(state["noise"])
-        self._resting = {
-            b: None if kept is None else self._like_observation(kept)
-            for b, kept in state["resting"].items()
-        }
-        self.env_batch.wake()
-        self.env_batch.rest(self._resting)
-        self.env_batch.forget_infos()
+        self._go_on_with(
+            {
+                b: None if kept is None else self._like_observation(kept)
+                for b, kept in state["resting"].items()
+            }
+        )
         if self._stats is not None:
             self._stats.load_state_dict(state["stats"])
         else:

@@ -1,4 +1,4 @@
-"""The loop of evaluation."""
+"""Evaluation: whole episodes, of which only statistics are kept."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from rlpyt.errors import NonFiniteError
-from rlpyt.processes.status import ACTING, DOING, ROW, STEP
+from rlpyt.processes.status import ROW
 from rlpyt.samplers.actions import (
     ActionNoise,
     LocalActions,
@@ -16,7 +16,8 @@ from rlpyt.samplers.actions import (
 )
 from rlpyt.samplers.buffer import agent_examples, env_examples
 from rlpyt.samplers.context import CollectorContext
-from rlpyt.samplers.env_batch import bounds_of, is_batch, make_env_batch, null_rows
+from rlpyt.samplers.env_batch import is_batch, make_env_batch
+from rlpyt.samplers.rollout import Rollout
 from rlpyt.samplers.step_checks import FINITE_REMEDY
 from rlpyt.utils.buffer import buffer_from_example, buffer_func
 
@@ -72,7 +73,7 @@ class BaseEvalCollector:
 
 
 class EvalCollector(BaseEvalCollector):
-    """The evaluation loop, wherever the agent is; it runs in chunks of steps.
+    """Evaluates wherever the agent is, in chunks of steps.
 
     Each environment runs its ``quota`` of episodes, decided beforehand, so short episodes do not
     crowd out long ones; without a quota it runs ``max_T`` steps, and whatever ends within them
@@ -106,23 +107,24 @@ class EvalCollector(BaseEvalCollector):
             self.example_step = self._make_example_step()
         if not hasattr(self, "_env_batch"):
             self._env_batch = make_env_batch(self.envs, self.context)
-            self._spaces = self._env_batch.spaces
             self._step = buffer_func(self.example_step, np.zeros_like)
             if self.step_buffer_np is not None:
                 fields = {name: getattr(self.step_buffer_np, name) for name in StepBuffer._fields}
                 self._step = self._step._replace(**fields)
         env_batch, step = self._env_batch, self._step
         self.evaluations += 1
-        self._actions: Any
+        policy: ServedActions | LocalActions
         if self.sync is not None:
-            self._actions = ServedActions(self.sync, evaluation=True)
+            policy = ServedActions(self.sync, evaluation=True)
         else:
             noise = eval_noise(self.context.seed, self.evaluations, self.env_ranks)
-            self._actions = LocalActions(self.agent, step, noise)
+            policy = LocalActions(self.agent, step, noise)
+        self._rollout = Rollout(env_batch, step, policy, self._on_done)
+        self._rollout.watch = self._watch_step
         env_batch.wake()
         env_batch.forget_infos()
         env_batch.reset(step.observation, range(env_batch.B))
-        null_rows(step.action, step.reward, self._spaces.action.null_value(), range(env_batch.B))
+        self._rollout.null(range(env_batch.B))
         step.done[:] = False
         self._t = 0
         self._infos = [self.TrajInfoCls() for _ in range(env_batch.B)]
@@ -151,42 +153,34 @@ class EvalCollector(BaseEvalCollector):
         Raises:
             NonFiniteError: the ``Return`` of an episode is NaN or infinite.
         """
-        env_batch, step, actions = self._env_batch, self._step, self._actions
-        clip, null_action = bounds_of(self._spaces.action), self._spaces.action.null_value()
-        progress = self.context.progress
-        finished: list[Any] = []
-
-        def watch(b: int, a: Any, r: Any, d: Any, info: Any) -> None:
-            self._infos[b].step(step.observation[b], a, r, d, step.agent_info[b], info)
-
-        actions.begin(n)
-        for t in range(n):
-            progress[STEP], progress[DOING] = self._t + t, ACTING
-            actions.act(t)
-            if self.sync is not None and actions.stopped:
-                return finished
-            action = step.action if clip is None else np.clip(step.action, *clip)
-            ended = env_batch.advance(step, action, watch)
-            for b in [b for b in ended if getattr(step.env_info, "traj_done", step.done)[b]]:
-                finished.append(self._infos[b].terminate(step.observation[b]))
-                if self.check_finite:
-                    self._check_return(b, finished[-1])
-                if self._queue is not None:
-                    self._queue.put(finished[-1])
-                self._infos[b] = self.TrajInfoCls()
-                self._due[b] -= 1
-                if self._due[b] > 0:
-                    env_batch.reset(step.observation, [b])
-                else:
-                    env_batch.rest([b])
-            null_rows(step.action, step.reward, null_action, ended)
-            step.done[ended] = True
-            if self.satisfied and self.sync is None:
-                break
-        actions.finish()
+        self._finished: list[Any] = []
+        self._rollout.run(n, first=self._t)
         self._t += n
-        progress[STEP] = -1
-        return finished
+        return self._finished
+
+    def _watch_step(self, b: int, a: Any, r: Any, d: Any, info: Any) -> None:
+        step = self._step
+        self._infos[b].step(step.observation[b], a, r, d, step.agent_info[b], info)
+
+    def _on_done(self, t: int, done: list[int], over: list[int]) -> bool:
+        """Count the episodes; go on in environments whose quota is not reached.
+
+        Returns:
+            True if this evaluation is complete. A server says so itself.
+        """
+        env_batch, step = self._env_batch, self._step
+        for b in over:
+            info = self._infos[b].terminate(step.observation[b])
+            if self.check_finite:
+                self._check_return(b, info)
+            self._finished.append(info)
+            if self._queue is not None:
+                self._queue.put(info)
+            self._infos[b] = self.TrajInfoCls()
+            self._due[b] -= 1
+        env_batch.reset(step.observation, [b for b in over if self._due[b] > 0])
+        env_batch.rest(b for b in over if self._due[b] <= 0)
+        return self.satisfied and self.sync is None
 
     def _check_return(self, b: int, info: Any) -> None:
         """Check what an episode of row b gave.

@@ -77,6 +77,11 @@ def test_environments_are_stepped_in_one_place():
     ]
 
 
+def test_there_is_one_loop_over_steps():
+    advancing = r"\b(env_batch|\w*_env_batch)\.advance$"
+    assert files_with(advancing) == ["samplers/rollout.py"]
+
+
 def test_agents_are_asked_to_act_in_one_place():
     assert files_with(r"\bagent\.step$", "rlpyt/samplers") == [
         "samplers/actions.py",

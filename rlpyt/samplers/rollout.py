@@ -1,0 +1,169 @@
+"""The one loop that steps environments: training, decorrelation, evaluation and evolution."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from rlpyt.processes.status import ACTING, DOING, STEP
+from rlpyt.samplers.actions import LocalActions, ServedActions, StepRecord
+from rlpyt.samplers.env_batch import EnvBatch, Watch, bounds_of, clipped, null_rows
+from rlpyt.utils.buffer import leaves_of
+
+Array = np.ndarray[Any, Any]
+Writes = Sequence[tuple[Array, Array]]
+# Called with the step's index, the rows that are done, and those of them that need a reset.
+# Returns True to end the rollout.
+OnDone = Callable[[int, list[int], list[int]], "bool | None"]
+
+
+class Rollout:
+    """Steps a group of environments, T steps at a time.
+
+    Args:
+        env_batch: the environments [B].
+        step: the record [B] of the newest step, read and written by all.
+        policy: where actions come from.
+        on_done: decides what follows a done: a reset, a wait, the end. When it is called, the
+            record holds the final observations and its actions and rewards are null already.
+
+    Attributes:
+        watch: called for every step of every environment, for statistics; ``None``: nobody.
+        write_observation, write_action, write_env: pairs of a batch's leaf [T, B, ...] and the
+            record's leaf [B, ...] that is written into it before the agent acts, after it has
+            acted, and after the environments were stepped. Empty: nothing is recorded.
+        waiting: rows that wait to be reset, recorded as zeros, and done; changed in place.
+    """
+
+    def __init__(
+        self,
+        env_batch: EnvBatch,
+        step: StepRecord,
+        policy: "LocalActions | ServedActions | RandomActions",
+        on_done: OnDone,
+    ) -> None:
+        self.env_batch = env_batch
+        self.step = step
+        self.policy = policy
+        self.on_done = on_done
+        self.watch: Watch | None = None
+        self.write_observation: Writes = ()
+        self.write_action: Writes = ()
+        self.write_env: Writes = ()
+        self.waiting: list[int] = []
+        self._leaves = leaves_of(step)
+        self._bounds = bounds_of(env_batch.spaces.action)
+        self._null_action = env_batch.spaces.action.null_value()
+
+    def run(self, T: int, first: int = 0) -> int:
+        """Take up to T steps.
+
+        Args:
+            T: number of steps.
+            first: what the first one is called in error messages.
+
+        Returns:
+            How many were taken; fewer than T if ``on_done`` or the policy ended the rollout.
+        """
+        step, env_batch, policy = self.step, self.env_batch, self.policy
+        bounds, watch, progress = self._bounds, self.watch, env_batch.progress
+        write_observation, write_action = self.write_observation, self.write_action
+        write_env, waiting = self.write_env, self.waiting
+        policy.begin(T)
+        t = -1
+        for t in range(T):
+            progress[STEP], progress[DOING] = first + t, ACTING
+            for batch, record in write_observation:
+                batch[t] = record
+            if not policy.act(t):
+                return t
+            if waiting:
+                self.blank()
+            for batch, record in write_action:
+                batch[t] = record
+            action = step.action if bounds is None else clipped(step.action, *bounds)
+            done = env_batch.advance(step, action, watch)
+            if waiting:
+                self.blank()
+            for batch, record in write_env:
+                batch[t] = record
+            if done:
+                over = [b for b in done if has_ended(step, b)]
+                self.null(done)
+                if self.on_done(t, done, over):
+                    break
+        else:
+            policy.finish()
+        progress[STEP], progress[DOING] = -1, ACTING
+        return t + 1
+
+    def null(self, rows: Sequence[int]) -> None:
+        """Let episodes begin in these rows: null action and reward, and memory to be cleared."""
+        null_rows(self.step.action, self.step.reward, self._null_action, rows)
+        self.step.done[rows] = True
+
+    def blank(self) -> None:
+        """Have zeros, and done, recorded of the rows that wait."""
+        for leaf in self._leaves:
+            leaf[self.waiting] = 0
+        self.step.done[self.waiting] = True
+
+
+class RandomActions:
+    """Random actions, in each environment for a number of steps of its own.
+
+    Single environments take the first n of T steps and are held then. The rows of a vector
+    environment cannot be held, so they take the last n, after a reset.
+
+    Args:
+        env_batch: the environments [B].
+        step: the record [B] to write actions into.
+        seed: of the run.
+        env_ranks: global indices of the environments.
+        n_steps: number of steps of each environment [B].
+    """
+
+    def __init__(
+        self,
+        env_batch: EnvBatch,
+        step: StepRecord,
+        seed: int,
+        env_ranks: Sequence[int],
+        n_steps: Sequence[int],
+    ) -> None:
+        self._env_batch = env_batch
+        self._step = step
+        self._seed = seed
+        self._env_ranks = env_ranks
+        self._n_steps = np.asarray(n_steps)
+        self._T = 0
+
+    def begin(self, T: int) -> None:
+        """Before T steps, as many as any environment takes, or more."""
+        self._T = T
+
+    def act(self, t: int) -> bool:
+        """Fill in the record's action for step t."""
+        env_batch, begins_at = self._env_batch, self._T - self._n_steps
+        env_batch.wake()
+        if env_batch.can_hold:
+            env_batch.rest(np.flatnonzero(self._n_steps <= t).tolist())
+        else:
+            env_batch.rest(np.flatnonzero(begins_at > t).tolist())
+            env_batch.reset(self._step.observation, np.flatnonzero(begins_at == t).tolist())
+        for b in set(range(env_batch.B)) - env_batch.resting:
+            self._step.action[b] = env_batch.sample_action(b, self._seed, self._env_ranks[b])
+        return True
+
+    def finish(self) -> None:
+        """After the last step: begin an episode where no step was taken, and let all go on."""
+        if not self._env_batch.can_hold:
+            self._env_batch.reset(
+                self._step.observation, np.flatnonzero(self._n_steps == 0).tolist()
+            )
+        self._env_batch.wake()
+
+
+def has_ended(step: Any, b: int) -> bool:
+    """Return True if row b of a record, of which an episode is done, needs a reset."""
+    return bool(getattr(step.env_info, "traj_done", step.done)[b])
