@@ -3,6 +3,7 @@
 import math
 import re
 import warnings
+from collections import namedtuple
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -68,6 +69,7 @@ class ReplayAlgo(RlAlgorithm):
     ready_agents: ClassVar[str]  # agents that have them
     learns_memories: ClassVar[str] = "R2D1"  # algorithms that train recurrent agents instead
     batch_size_is: ClassVar[str] = "batch_size"  # in terms of arguments, for messages
+    OptInfo: ClassVar[Any]  # named tuple of ``opt_info_fields``
     replays: ClassVar[Replays] = TRANSITIONS  # replay classes to choose from
 
     bootstrap_timelimit = True  # whether a target bootstraps where a time limit ended the episode
@@ -465,22 +467,75 @@ class ReplayAlgo(RlAlgorithm):
         progress = itr if sampler_itr is None else sampler_itr
         if samples is not None:
             self.store(samples)
-        columns: tuple[list[Any], ...] = tuple([] for _ in self.opt_info_fields)
-        if self.may_learn(progress, sampler_itr):
-            self.update_itr_hyperparams(progress)
-            n_updates = self._n_updates(self._new_steps())
-            for made in range(n_updates):
-                try:
-                    found = self.update(itr)
-                except ReplayNotReady:
-                    if self.mid_batch_reset or self.world_size > 1:
-                        raise
-                    if self._fixed_updates is None:
-                        self._updates_postponed = n_updates - made
-                    break  # all rows that could be drawn are void
-                for column, values in zip(columns, found):
-                    column.extend(values)
-        return self._opt_info(columns)
+        opt_info = self.empty_opt_info()
+        if not self.may_learn(progress, sampler_itr):
+            return opt_info
+        self.update_itr_hyperparams(progress)
+        n_updates = self._n_updates(self._new_steps())
+        for made in range(n_updates):
+            try:
+                batch = self.draw_batch()
+            except ReplayNotReady:
+                if self.mid_batch_reset or self.world_size > 1:
+                    raise
+                if self._fixed_updates is None:
+                    self._updates_postponed = n_updates - made
+                break  # all rows that could be drawn are void
+            self.learn_from(batch, opt_info)
+        return opt_info
+
+    def draw_batch(self) -> Any:
+        """Draw the samples of one update from the replay.
+
+        Raises:
+            ReplayNotReady: it holds no samples yet, or only void ones.
+        """
+        return self.replay_buffer.sample_batch(self.batch_size)
+
+    def learn_from(self, batch: Any, opt_info: Any) -> None:
+        """Update on a batch; set its priorities, update targets, and add to the statistics.
+
+        Args:
+            batch: from the replay.
+            opt_info: named tuple of lists, of ``opt_info_fields``.
+        """
+        statistics, priorities = self.update(self.on_device(batch))
+        if self.prioritized_replay:
+            self._prioritize(batch, priorities)
+        self.count_update()
+        self.append_opt_info_(opt_info, *statistics)
+
+    def update(self, batch: Any) -> tuple[tuple[Any, ...], torch.Tensor]:
+        """Take the gradient steps of one update.
+
+        A function of the batch and the networks. It changes parameters and optimizers and nothing
+        else, so it can be compiled as a whole.
+
+        Args:
+            batch: from the replay, on the agent's device.
+
+        Returns:
+            statistics, tensors as ``append_opt_info_`` takes them; and what the priorities of these
+            samples follow, such as absolute TD errors: [B] without gradient.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must implement update.")
+
+    def empty_opt_info(self) -> Any:
+        """Return a named tuple of empty lists, for the statistics of updates."""
+        fields = tuple(self.opt_info_fields)
+        own = fields == self.OptInfo._fields
+        return (self.OptInfo if own else namedtuple("OptInfo", fields))(*([] for _ in fields))
+
+    def append_opt_info_(self, opt_info: Any, *statistics: Any) -> None:
+        """Add the statistics of an update to the lists of ``opt_info``, a few numbers of each.
+
+        Args:
+            opt_info: named tuple of lists.
+            statistics: a tensor for each of them; ``None``: nothing to add.
+        """
+        for column, values in zip(opt_info, statistics, strict=True):
+            if values is not None:
+                column.extend(thinned(values))
 
     @property
     def updates_per_optimize(self) -> int:
@@ -516,14 +571,6 @@ class ReplayAlgo(RlAlgorithm):
         self._steps_counted += n_steps
         postponed, self._updates_postponed = self._updates_postponed, 0
         return postponed + math.floor(self.updates_due(self._steps_counted) + 1e-6) - before
-
-    def _opt_info(self, columns: tuple[list[Any], ...]) -> Any:
-        """What ``optimize_agent`` returns, a named tuple, from its columns."""
-        raise NotImplementedError(f"{type(self).__name__} must implement _opt_info.")
-
-    def update(self, itr: int) -> tuple[Any, ...]:
-        """Take a step on a batch; returns a list of values for each of ``opt_info_fields``."""
-        raise NotImplementedError(f"{type(self).__name__} must implement update.")
 
     def update_itr_hyperparams(self, itr: int) -> None:
         """Set what depends on the iteration: beta of prioritised replay."""
@@ -571,8 +618,6 @@ class ReplayAlgo(RlAlgorithm):
     # Priorities.
 
     def _prioritize(self, batch: Any, priorities: torch.Tensor) -> None:
-        if not self.prioritized_replay:
-            return
         priorities = priorities.cpu() + PRIORITY_EPS
         ticket = getattr(batch, "ticket", None)
         rows = () if ticket is None else (ticket,)
@@ -640,5 +685,7 @@ def with_fields(samples: Any, **more: Any) -> Any:
 
 def thinned(values: torch.Tensor, most: int = 8) -> Sequence[float]:
     """Return a few of many numbers, for statistics."""
+    if values.dim() == 0:
+        return [values.item()]
     flat = values.flatten()
     return flat[:: max(1, len(flat) // most)].tolist()  # type: ignore[no-any-return]

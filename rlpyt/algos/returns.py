@@ -281,7 +281,7 @@ def _backward_sum(base: NDArray[Any], carry: NDArray[Any], last: NDArray[Any]) -
     shape = (len(base), last.size)  # there may be no rows
     x = last.reshape(-1)
     product = np.empty_like(x)
-    for row, weight in zip(base.reshape(shape)[::-1], carry.reshape(shape)[::-1]):
+    for row, weight in zip(reversed(base.reshape(shape)), reversed(carry.reshape(shape))):
         np.multiply(weight, x, out=product)
         np.add(row, product, out=row)
         x = row

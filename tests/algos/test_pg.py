@@ -239,26 +239,6 @@ def test_schedule_scales_learning_rate_and_clip():
     assert algo._clip == pytest.approx(0.1) and algo.ratio_clip == 0.2
 
 
-def test_normalized_advantages_have_unit_scale_over_valid_samples():
-    from rlpyt.algos.pg.base import normalize
-
-    x = torch.tensor([[1.0, 5.0], [3.0, 100.0]])
-    valid = torch.tensor([[1.0, 1.0], [1.0, 0.0]])
-    y = normalize(x, valid)[valid > 0]
-    assert y.mean().item() == pytest.approx(0, abs=1e-6)
-    assert y.pow(2).mean().item() == pytest.approx(1, rel=1e-5)
-
-
-@pytest.mark.parametrize(
-    "valid", [None, torch.tensor([[1.0], [0.0]])], ids=["all valid", "one valid"]
-)
-def test_a_single_valid_advantage_is_left_unscaled(valid):
-    from rlpyt.algos.pg.base import normalize
-
-    x = torch.tensor([[3.0], [7.0]]) if valid is not None else torch.tensor([[3.0]])
-    assert torch.equal(normalize(x, valid), x)
-
-
 @pytest.mark.parametrize("algo", [A2C(), PPO(minibatches=1)], ids=["a2c", "ppo"])
 def test_a_loss_that_is_not_finite_moves_nothing(algo):
     sampler, samples = sample(CategoricalPgAgent, TinyModel, algo)

@@ -96,6 +96,25 @@ def test_gradients_are_taken_in_one_place():
     ]
 
 
+def test_optimizers_are_stepped_in_one_place():
+    assert files_with(r"\boptim\w*\.step$") == ["algos/optim.py"]
+
+
+def test_algorithms_have_four_bases_and_one_parent_each():
+    parents = {}
+    for path in SOURCES:
+        if path.is_relative_to(ROOT / "rlpyt" / "algos"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.ClassDef):
+                    parents[node.name] = [ast.unparse(base) for base in node.bases]
+    algos = {"RlAlgorithm"}
+    while more := {n for n, own in parents.items() if algos & set(own)} - algos:
+        algos |= more
+    assert all(len(parents[name]) <= 1 for name in algos)
+    bases = {name for name in algos if name.endswith(("Algo", "Algorithm"))}
+    assert bases == {"RlAlgorithm", "PolicyGradientAlgo", "ReplayAlgo", "QpgAlgo"}
+
+
 def test_sampler_processes_start_in_one_place():
     started = r"(?<!psutil)\.Process$|\bos\.(fork|spawn\w+|posix_spawn\w*)$|ProcessPoolExecutor$"
     assert files_with(started) == ["utils/processes.py"]

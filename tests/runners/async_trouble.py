@@ -121,9 +121,9 @@ class DiesTaking(DqnMlpAgent):
 class SlowDQN(DQN):
     """Learns more slowly than any sampler samples."""
 
-    def update(self, itr):
+    def update(self, batch):
         time.sleep(0.005)
-        return super().update(itr)
+        return super().update(batch)
 
 
 class DiesWriting(AsyncUniformReplayBuffer):

@@ -201,14 +201,13 @@ def test_without_a_saved_replay_a_new_one_is_filled_before_learning_goes_on(tmp_
 class Watchful(DQN):
     """Checks every batch that it learns from: in CountEnv, one can tell what follows what."""
 
-    def update(self, itr):
-        batch = self.replay_buffer.sample_batch(64)
+    def update(self, batch):
         now, after = batch.agent_inputs.observation, batch.target_inputs.observation
         assert (now[:, 0] == after[:, 0]).all()
         on = ~batch.done.bool()
         assert (after[on, 2] == now[on, 2] + 1).all() and (after[on, 1] == now[on, 1]).all()
         assert (batch.return_ == 100 * now[:, 1] + now[:, 2] + 1).all()
-        return super().update(itr)
+        return super().update(batch)
 
 
 def check_counts(replay, T_all):
@@ -278,9 +277,9 @@ def test_the_sampler_may_lead_by_so_many_batches():
 
 def test_a_sampler_that_never_waits_is_followed_without_delay(tmp_path):
     class Slow(DQN):
-        def update(self, itr):
+        def update(self, batch):
             time.sleep(0.01)
-            return super().update(itr)
+            return super().update(batch)
 
     n_itr = 300
     algo = Slow(**{**SMALL, "replay_size": 20_000, "replay_ratio": 16})

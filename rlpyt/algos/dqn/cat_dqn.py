@@ -55,7 +55,6 @@ class CategoricalDQN(DQN):
         Returns:
             loss, a scalar; KL divergences of the same [B], for priorities, without gradient.
         """
-        samples = self.on_device(samples)
         p = select_at_indexes(samples.action, self.forward(self.agent, *samples.agent_inputs))
         with torch.no_grad():
             z = torch.linspace(self.V_min, self.V_max, self.agent.n_atoms, device=p.device)

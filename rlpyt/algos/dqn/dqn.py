@@ -58,6 +58,7 @@ class DQN(ReplayAlgo):
 
     learns: ClassVar[str] = "action values"  # what the agent must give
     ready_agents: ClassVar[str] = "DqnMlpAgent or AtariDqnAgent"  # that give it
+    OptInfo: ClassVar[Any] = OptInfo
     opt_info_fields: ClassVar[tuple[str, ...]] = OptInfo._fields
 
     def __post_init__(self) -> None:
@@ -86,17 +87,11 @@ class DQN(ReplayAlgo):
             last = max(self.min_itr_learn, self.eps_steps // self.itr_steps)
             self.agent.set_epsilon_itr_min_max(self.min_itr_learn, last)
 
-    def _opt_info(self, columns: tuple[list[Any], ...]) -> Any:
-        return OptInfo(*columns)
-
-    def update(self, itr: int) -> tuple[Any, ...]:
-        """Take one gradient step on a batch; returns values for each field of ``OptInfo``."""
-        batch = self.replay_buffer.sample_batch(self.batch_size)
-        loss, td_abs_errors = self.compiled(self.loss)(batch)
+    def update(self, batch: Any) -> tuple[tuple[Any, ...], torch.Tensor]:
+        """Take one gradient step; see `ReplayAlgo.update`."""
+        loss, *errors = self.compiled(self.loss)(batch)
         grad_norm = self.gradient_step(loss)
-        self.count_update()
-        self._prioritize(batch, td_abs_errors)
-        return [loss.item()], [grad_norm.item()], thinned(td_abs_errors)
+        return (loss.detach(), grad_norm, *errors), errors[-1]
 
     def loss(self, samples: Any) -> tuple[torch.Tensor, torch.Tensor]:
         """Squared or Huber loss of the TD errors of a batch [B].
@@ -112,7 +107,6 @@ class DQN(ReplayAlgo):
         Returns:
             loss, a scalar; absolute TD errors [B], at most ``delta_clip``, without gradient.
         """
-        samples = self.on_device(samples)
         q = select_at_indexes(samples.action, self.forward(self.agent, *samples.agent_inputs))
         with torch.no_grad():
             inputs = samples.target_inputs

@@ -32,7 +32,6 @@ class QRDQN(DQN):
         Returns:
             loss, a scalar; absolute differences of the means [B], without gradient.
         """
-        samples = self.on_device(samples)
         given = self.forward(self.agent, *samples.agent_inputs)
         quantiles = select_at_indexes(samples.action, given)
         tau = midpoints(quantiles.shape[-1]).to(quantiles.device)
@@ -83,7 +82,6 @@ class IQN(QRDQN):
         Returns:
             loss, a scalar; absolute differences of the means [B], without gradient.
         """
-        samples = self.on_device(samples)
         device, B = samples.return_.device, len(samples.return_)
         tau = torch.rand(B, self.n_tau, device=device)
         given = self.forward(self.agent, *samples.agent_inputs, tau)

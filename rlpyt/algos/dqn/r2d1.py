@@ -23,7 +23,6 @@ from rlpyt.algos.episodes import EpisodePacking, null_action_of, null_after_done
 from rlpyt.algos.replay import (
     PRIORITY_EPS,
     SamplesToBuffer,
-    thinned,
     with_fields,
 )
 from rlpyt.algos.replay_choice import Replays
@@ -118,6 +117,7 @@ class R2D1(DQN):
     compile_loss: bool = field(init=False, default=False)  # sequences are cut anew in every batch
 
     ready_agents: ClassVar[str] = "R2d1LstmAgent or AtariR2d1Agent"
+    OptInfo: ClassVar[Any] = OptInfo
     opt_info_fields: ClassVar[tuple[str, ...]] = OptInfo._fields
     batch_size_is: ClassVar[str] = "(batch_T + warmup_T) * batch_B"
     replays: ClassVar[Replays] = SEQUENCES
@@ -237,17 +237,9 @@ class R2D1(DQN):
 
     # Training.
 
-    def _opt_info(self, columns: tuple[list[Any], ...]) -> Any:
-        return OptInfo(*columns)
-
-    def update(self, itr: int) -> tuple[Any, ...]:
-        """Take one gradient step on a batch; returns values for each field of ``OptInfo``."""
-        batch = self.replay_buffer.sample_batch(self.batch_B)
-        loss, td_abs_errors, priorities = self.loss(batch)
-        grad_norm = self.gradient_step(loss)
-        self.count_update()
-        self._prioritize(batch, priorities)
-        return [loss.item()], [grad_norm.item()], thinned(td_abs_errors), thinned(priorities)
+    def draw_batch(self) -> Any:
+        """Draw the sequences of one update from the replay."""
+        return self.replay_buffer.sample_batch(self.batch_B)
 
     def loss(self, samples: Any) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # type: ignore[override]
         """Loss of the TD errors of sequences [T, B], behind their burn-in.
@@ -263,7 +255,6 @@ class R2D1(DQN):
         Returns:
             loss, a scalar; absolute TD errors [batch_T, B] and priorities [B], without gradient.
         """
-        samples = self.on_device(samples)
         wT, bT, n = self.warmup_T, self.batch_T, self.n_step_return
         done = samples.all_done
         inputs = AgentInputs(

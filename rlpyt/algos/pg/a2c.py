@@ -7,8 +7,8 @@ import torch
 from torch.optim import Adam, Optimizer
 
 from rlpyt.algos.pg.base import OptInfo, PolicyGradientAlgo
+from rlpyt.algos.pg.losses import policy_gradient_loss, value_loss
 from rlpyt.utils.checks import setting
-from rlpyt.utils.tensor import valid_mean
 
 
 @dataclass(eq=False)
@@ -28,11 +28,16 @@ class A2C(PolicyGradientAlgo):
 
     def optimize_agent(self, itr: int, samples: Any = None, sampler_itr: int | None = None) -> Any:
         """Take one gradient step on the samples."""
-        loss, entropy, perplexity = self.loss(samples)
-        grad_norm = self.gradient_step(loss)
+        statistics = self.update(samples)
         self.update_counter += 1
         self.update_obs_rms(samples)
-        return OptInfo([loss.item()], [grad_norm.item()], [entropy.item()], [perplexity.item()])
+        return OptInfo(*([x] for x in torch.stack(statistics).tolist()))
+
+    def update(self, samples: Any) -> tuple[torch.Tensor, ...]:
+        """Take one gradient step on a batch [T, B]; return a scalar for each statistic."""
+        loss, *others = self.loss(samples)
+        grad_norm = self.gradient_step(loss)
+        return loss.detach(), grad_norm, *(x.detach() for x in others)
 
     def loss(self, samples: Any) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Policy gradient, value and entropy losses over a batch [T, B].
@@ -50,10 +55,10 @@ class A2C(PolicyGradientAlgo):
             dist_info, value = self.agent(*batch.agent_inputs)
         dist, valid = self.agent.distribution, batch.valid
         log_likelihood = dist.log_likelihood(batch.action, dist_info)
-        pi_loss = -valid_mean(log_likelihood * batch.advantage, valid)
-        value_loss = self.value_loss_coeff * valid_mean(0.5 * (value - batch.return_) ** 2, valid)
+        pi_loss = policy_gradient_loss(log_likelihood, batch.advantage, valid)
+        v_loss = value_loss(value, batch.return_, valid)
         entropy = dist.mean_entropy(dist_info, valid)
-        loss = pi_loss + value_loss - self.entropy_loss_coeff * entropy
+        loss = pi_loss + self.value_loss_coeff * v_loss - self.entropy_loss_coeff * entropy
         with torch.no_grad():
             perplexity = dist.mean_perplexity(dist_info, valid)
         return loss, entropy, perplexity

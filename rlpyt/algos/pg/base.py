@@ -9,6 +9,7 @@ import torch
 from rlpyt.agents.base import AgentInputs
 from rlpyt.algos.base import RlAlgorithm
 from rlpyt.algos.episodes import EpisodePacking, null_action_of, null_after_done
+from rlpyt.algos.pg.losses import normalize
 from rlpyt.algos.returns import (
     discount_return,
     generalized_advantage_estimation,
@@ -16,7 +17,6 @@ from rlpyt.algos.returns import (
 )
 from rlpyt.utils.buffer import buffer_method, buffer_to
 from rlpyt.utils.collections import namedarraytuple
-from rlpyt.utils.tensor import valid_mean
 
 OptInfo = namedtuple("OptInfo", ["loss", "gradNorm", "entropy", "perplexity"])
 AgentTrain = namedtuple("AgentTrain", ["dist_info", "value"])
@@ -26,8 +26,6 @@ PgBatch = namedarraytuple(
     "PgBatch",
     ["agent_inputs", "action", "return_", "advantage", "valid", "old_dist_info", "done"],
 )
-
-EPS = 1e-6  # below this a standard deviation is no scale
 
 
 class PolicyGradientAlgo(RlAlgorithm):
@@ -167,17 +165,3 @@ class PolicyGradientAlgo(RlAlgorithm):
         packing = EpisodePacking(batch.done)
         packed = packing.pack(batch)._replace(valid=packing.valid.float())
         return packed, packing.pack_state(init_rnn_state)
-
-
-def normalize(advantage: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
-    """Shift and scale to mean 0 and standard deviation 1 over valid samples.
-
-    A single sample has no standard deviation and is returned unchanged.
-    """
-    if (advantage.numel() if valid is None else int(valid.sum())) < 2:
-        return advantage
-    if valid is None:
-        return (advantage - advantage.mean()) / torch.clamp(advantage.std(), min=EPS)
-    mean = valid_mean(advantage, valid)
-    std = valid_mean((advantage - mean) ** 2, valid).sqrt()
-    return (advantage - mean) / torch.clamp(std, min=EPS)

@@ -10,11 +10,11 @@ import torch
 from torch.optim import Adam, Optimizer
 
 from rlpyt.algos.pg.base import OptInfo, PolicyGradientAlgo
+from rlpyt.algos.pg.losses import clipped_surrogate_loss, value_loss
 from rlpyt.utils.buffer import buffer_func
 from rlpyt.utils.checks import setting
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.misc import iterate_mb_idxs
-from rlpyt.utils.tensor import valid_mean
 
 LossInputs = namedarraytuple(
     "LossInputs",
@@ -81,19 +81,26 @@ class PPO(PolicyGradientAlgo):
             self._clip = self.ratio_clip
         batch = self.make_batch(samples)
         state = self.initial_rnn_state(samples)
-        stats = []
-        loss_of = self.compiled(self.loss)
+        statistics = []
         for _ in range(self.epochs):
             for inputs, init_rnn_state in self._minibatches(batch, state):
-                with torch.autocast(
-                    self.agent.device.type, torch.bfloat16, enabled=self.mixed_precision
-                ):
-                    loss, entropy, perplexity = loss_of(*tuple(inputs), init_rnn_state)
-                grad_norm = self.gradient_step(loss)
+                statistics.append(self.update(inputs, init_rnn_state))
                 self.update_counter += 1
-                stats.append((loss.detach(), grad_norm, entropy.detach(), perplexity))
         self.update_obs_rms(samples)
-        return OptInfo(*(torch.stack(column).tolist() for column in zip(*stats)))
+        return OptInfo(*(torch.stack(column).tolist() for column in zip(*statistics)))
+
+    def update(self, inputs: Any, init_rnn_state: Any = None) -> tuple[torch.Tensor, ...]:
+        """Take one gradient step on a minibatch; return a scalar for each statistic.
+
+        Args:
+            inputs: ``LossInputs``, the arguments of ``loss``.
+            init_rnn_state: leaves [N, B, H], of recurrent agents.
+        """
+        device = self.agent.device.type
+        with torch.autocast(device, torch.bfloat16, enabled=self.mixed_precision):
+            loss, *others = self.compiled(self.loss)(*tuple(inputs), init_rnn_state)
+        grad_norm = self.gradient_step(loss)
+        return loss.detach(), grad_norm, *(x.detach() for x in others)
 
     def _minibatches(self, batch: Any, state: Any) -> Iterator[tuple[Any, Any]]:
         """Shuffle once per epoch, then cut; recurrent agents keep environments whole."""
@@ -145,11 +152,10 @@ class PPO(PolicyGradientAlgo):
             dist_info, value = self.agent(*agent_inputs)
         dist = self.agent.distribution
         ratio = dist.likelihood_ratio(action, old_dist_info, dist_info)
-        clipped = torch.clamp(ratio, 1.0 - self._clip, 1.0 + self._clip)
-        pi_loss = -valid_mean(torch.min(ratio * advantage, clipped * advantage), valid)
-        value_loss = self.value_loss_coeff * valid_mean(0.5 * (value - return_) ** 2, valid)
+        pi_loss = clipped_surrogate_loss(ratio, advantage, self._clip, valid)
+        v_loss = value_loss(value, return_, valid)
         entropy = dist.mean_entropy(dist_info, valid)
-        loss = pi_loss + value_loss - self.entropy_loss_coeff * entropy
+        loss = pi_loss + self.value_loss_coeff * v_loss - self.entropy_loss_coeff * entropy
         with torch.no_grad():
             perplexity = dist.mean_perplexity(dist_info, valid)
         return loss, entropy, perplexity

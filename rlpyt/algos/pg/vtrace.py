@@ -14,7 +14,8 @@ from torch import Tensor
 from torch.optim import Adam, Optimizer
 
 from rlpyt.algos.episodes import EpisodePacking
-from rlpyt.algos.pg.base import PolicyGradientAlgo, normalize
+from rlpyt.algos.pg.base import PolicyGradientAlgo
+from rlpyt.algos.pg.losses import normalize, policy_gradient_loss, value_loss
 from rlpyt.algos.returns import Array, importance_weight, valid_from_done, vtrace_return
 from rlpyt.utils.buffer import buffer_func, numpify_buffer
 from rlpyt.utils.checks import check_range, setting
@@ -73,12 +74,16 @@ class VTrace(PolicyGradientAlgo):
         if self.linear_lr_schedule:
             progress = itr if sampler_itr is None else sampler_itr
             self.gradient_step.scale_learning_rate(max(0.0, 1 - progress / self.n_itr))
-        loss, *others = self.loss(samples)
-        grad_norm = self.gradient_step(loss)
+        statistics = self.update(samples)
         self.update_counter += 1
         self.update_obs_rms(samples)
-        known = torch.stack([loss.detach(), grad_norm, *(x.detach() for x in others)]).tolist()
-        return VTraceOptInfo(*([x] for x in known))
+        return VTraceOptInfo(*([x] for x in torch.stack(statistics).tolist()))
+
+    def update(self, samples: Any) -> tuple[Tensor, ...]:
+        """Take one gradient step on a batch [T, B]; return a scalar for each statistic."""
+        loss, *others = self.loss(samples)
+        grad_norm = self.gradient_step(loss)
+        return loss.detach(), grad_norm, *(x.detach() for x in others)
 
     def loss(self, samples: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Policy gradient, value and entropy losses over a batch [T, B] (section 4.2).
@@ -97,10 +102,10 @@ class VTrace(PolicyGradientAlgo):
         log_ratio = self.log_ratio(samples, log_likelihood)
         return_, advantage, valid = self.to_device(self.process_returns(samples, value, log_ratio))
         pg_rho = importance_weight(log_ratio, self.clip_pg_rho_threshold)
-        pi_loss = -valid_mean(log_likelihood * pg_rho * advantage, valid)
-        value_loss = self.value_loss_coeff * valid_mean(0.5 * (value - return_) ** 2, valid)
+        pi_loss = policy_gradient_loss(log_likelihood, advantage, valid, pg_rho)
+        v_loss = value_loss(value, return_, valid)
         entropy = dist.mean_entropy(dist_info, valid)
-        loss = pi_loss + value_loss - self.entropy_loss_coeff * entropy
+        loss = pi_loss + self.value_loss_coeff * v_loss - self.entropy_loss_coeff * entropy
         with torch.no_grad():
             perplexity = dist.mean_perplexity(dist_info, valid)
         rho = valid_mean(importance_weight(log_ratio, self.clip_rho_threshold), valid)

@@ -57,6 +57,7 @@ class DDPG(QpgAlgo):
 
     learns: ClassVar[str] = "a deterministic policy and its critic"  # what the agent must give
     ready_agents: ClassVar[str] = "DdpgAgent"  # that gives it
+    OptInfo: ClassVar[Any] = OptInfo
     opt_info_fields: ClassVar[tuple[str, ...]] = OptInfo._fields
 
     def _add_steps(self) -> None:
@@ -66,24 +67,16 @@ class DDPG(QpgAlgo):
         self.add_step("mu", [mu], self.learning_rate)
         self.add_step("q", [q], self.q_learning_rate)
 
-    def _opt_info(self, columns: tuple[list[Any], ...]) -> Any:
-        return OptInfo(*columns)
-
-    def update(self, itr: int) -> tuple[Any, ...]:
-        """Move the critic, in turn the policy, then the targets; values for ``OptInfo``."""
-        batch = self.replay_buffer.sample_batch(self.batch_size)
-        samples = self.on_device(batch)
-        q_loss, td_abs_errors = self.compiled(self._q_loss)(samples)
+    def update(self, batch: Any) -> tuple[tuple[Any, ...], torch.Tensor]:
+        """Take a step with the critic, then with the policy; see `ReplayAlgo.update`."""
+        q_loss, td_abs_errors = self.compiled(self._q_loss)(batch)
         q_grad_norm = self.steps["q"](q_loss)
-        self._prioritize(batch, td_abs_errors)
-        mu: tuple[list[float], list[float]] = ([], [])
+        mu_loss = mu_grad_norm = None
         if not self.policy_rests:
             with frozen(self.agent.q_model):
-                mu_loss = self.compiled(self.mu_loss)(samples)
+                mu_loss = self.compiled(self.mu_loss)(batch)
             mu_grad_norm = self.steps["mu"](mu_loss)
-            mu = ([mu_loss.item()], [mu_grad_norm.item()])
-        self.count_update()
-        return mu[0], [q_loss.item()], mu[1], [q_grad_norm.item()]
+        return (mu_loss, q_loss, mu_grad_norm, q_grad_norm), td_abs_errors
 
     def mu_loss(self, samples: Any, valid: torch.Tensor | None = None) -> torch.Tensor:
         """The policy's loss, -E[Q(s, mu(s))]; to be called with a frozen critic.

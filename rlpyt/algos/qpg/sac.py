@@ -86,6 +86,7 @@ class SAC(QpgAlgo):
     learns: ClassVar[str] = "a squashed Gaussian policy and critics"  # what the agent must give
     # that gives it
     ready_agents: ClassVar[str] = "SacAgent of rlpyt.agents.qpg.sac_agent (sac_v_agent's: SAC_V)"
+    OptInfo: ClassVar[Any] = OptInfo
     opt_info_fields: ClassVar[tuple[str, ...]] = OptInfo._fields
     learns_quantiles = True
 
@@ -135,21 +136,13 @@ class SAC(QpgAlgo):
         """The temperature, without gradient."""
         return self.log_alpha.detach().exp()
 
-    def _opt_info(self, columns: tuple[list[Any], ...]) -> Any:
-        return OptInfo(*columns)
-
     # Training.
 
-    def update(self, itr: int) -> tuple[Any, ...]:
-        """Take one step with every part, from losses at the same parameters."""
-        batch = self.replay_buffer.sample_batch(self.batch_size)
-        losses, values = self.loss(self.on_device(batch))
+    def update(self, batch: Any) -> tuple[tuple[Any, ...], torch.Tensor]:
+        """Take one step with all networks, from losses at the same parameters."""
+        losses, values = self.loss(batch)
         grad_norms = self.steps["all"].descend(self.trained(losses))
-        self._prioritize(batch, values[-1])
-        self.count_update()
-        opt_info = self._opt_info(tuple([] for _ in self.opt_info_fields))
-        self.append_opt_info_(opt_info, losses, grad_norms, values)
-        return opt_info  # type: ignore[no-any-return]
+        return (losses, grad_norms, values), values[-1]
 
     def trained(self, losses: tuple[Any, ...]) -> dict[str, torch.Tensor]:
         """What this update descends, by names, of what ``loss`` gave."""

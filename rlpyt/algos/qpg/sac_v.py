@@ -38,6 +38,7 @@ class SAC_V(SAC):
 
     learns: ClassVar[str] = "a squashed Gaussian policy, critics and values of states"
     ready_agents: ClassVar[str] = "SacAgent of rlpyt.agents.qpg.sac_v_agent"
+    OptInfo: ClassVar[Any] = OptInfo
     opt_info_fields: ClassVar[tuple[str, ...]] = OptInfo._fields
     learns_quantiles = False
 
@@ -45,9 +46,6 @@ class SAC_V(SAC):
         """Everything, with one optimizer: all losses are taken at the same parameters."""
         agent = self.agent
         return [*super()._trained(), self.network("v", agent.v_model, agent.v_parameters())]
-
-    def _opt_info(self, columns: tuple[list[Any], ...]) -> Any:
-        return OptInfo(*columns)
 
     def trained(self, losses: tuple[Any, ...]) -> dict[str, torch.Tensor]:
         """What this update descends, by names, of what ``loss`` gave."""

@@ -475,14 +475,14 @@ def test_updates_that_void_rows_prevent_are_made_later():
     algo, resumed = DQN(**settings), DQN(**settings)
     sampler = prepared(algo, AGENTS["dqn"](), **wait)
     prepared(resumed, AGENTS["dqn"](), **wait)
-    update, last = algo.update, [2, 2, 3]  # update counts after which each iteration's draw fails
+    draw, last = algo.draw_batch, [2, 2, 3]  # update counts after which each iteration's draw fails
 
-    def update_until_last(itr):
+    def draw_until_last():
         if algo.update_counter == last[itr]:
             raise ReplayNotReady("all rows are void.")
-        return update(itr)
+        return draw()
 
-    algo.update = update_until_last
+    algo.draw_batch = draw_until_last
     for itr in range(3):
         algo.optimize_agent(itr, sampler.obtain_samples(itr)[0])
         assert algo.update_counter == last[itr]

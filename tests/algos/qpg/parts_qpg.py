@@ -126,6 +126,13 @@ def sampled(algo, agent, n=30, **kwargs):
     return algo.replay_buffer.sample_batch(n)
 
 
+def one_update(algo):
+    """Draw a batch and learn from it; return the statistics, a named tuple of lists."""
+    opt_info = algo.empty_opt_info()
+    algo.learn_from(algo.draw_batch(), opt_info)
+    return opt_info
+
+
 def ranked(algo, batch):
     """Give the batch's rows different priorities; another batch, of different weights."""
     algo.replay_buffer.update_batch_priorities(torch.linspace(0.1, 3, 30), batch.ticket)

@@ -23,6 +23,7 @@ from parts_qpg import (
     fill,
     level,
     mu_of,
+    one_update,
     prepared,
     q_of,
     ranked,
@@ -167,8 +168,8 @@ def test_updates_are_those_of_separate_optimizers(kind):
                         a.copy_(0.9 * a + 0.1 * b)
     feed(algo, batches)
     torch.manual_seed(0)
-    for itr in range(5):
-        algo.update(itr)
+    for _ in range(5):
+        one_update(algo)
     close = dict(rtol=1e-4, atol=2e-5)
     assert_same_state(dict(agent.model.state_dict()), dict(mu.state_dict()), **close)
     assert_same_state(dict(agent.q_model.state_dict()), dict(q.state_dict()), **close)
@@ -184,7 +185,7 @@ def test_policy_and_targets_move_at_their_own_intervals():
     before = agent.state_dict()
     before = {k: {n: v.clone() for n, v in s.items()} for k, s in before.items()}
     for itr in range(6):
-        info = algo.update(itr)
+        info = one_update(algo)
         after = agent.state_dict()
         changed = {
             k for k in after if any(not torch.equal(after[k][n], before[k][n]) for n in after[k])
@@ -201,14 +202,14 @@ def test_policys_step_leaves_the_critic_alone():
     algo = DDPG(**SMALL)
     agent = AGENTS["ddpg"]()
     fill(algo, prepared(algo, agent))
-    algo.update(0)
+    one_update(algo)
     assert all(p.requires_grad for p in agent.q_model.parameters())
     batch = algo.replay_buffer.sample_batch(16)
     algo.steps["q"].descend(algo.q_loss(batch))
     gradients = [p.grad.clone() for p in agent.q_model.parameters()]
     feed(algo, [batch])
     algo.steps["q"].descend = lambda loss: {"q": torch.zeros(1)}
-    algo.update(0)
+    one_update(algo)
     assert all(
         torch.equal(p.grad, g) for p, g in zip(agent.q_model.parameters(), gradients, strict=True)
     )
@@ -226,7 +227,7 @@ def test_priorities_are_mean_absolute_errors(kind):
     given = []
     algo.replay_buffer.update_batch_priorities = lambda p, ticket: given.append((p, ticket))
     torch.manual_seed(2)
-    algo.update(0)
+    one_update(algo)
     torch.testing.assert_close(given[0][0], apart + 1e-6)
     assert given[0][1] is batch.ticket
     assert algo.new_priority == pytest.approx(max(1.0, float(given[0][0].max())))
@@ -475,7 +476,7 @@ def test_critics_say_themselves_how_many_quantiles_they_give(kind):
         return
     algo = ALGOS[kind](n_drop_quantiles=2, **SMALL)
     fill(algo, prepared(algo, agent))
-    assert agent.n_quantiles == 5 and algo.update(0)
+    assert agent.n_quantiles == 5 and one_update(algo)
 
 
 def test_drift_env_is_what_it_says():

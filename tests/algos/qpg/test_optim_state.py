@@ -9,7 +9,7 @@ import pytest
 import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
-from parts_qpg import AGENTS, NARROW, SMALL, A, assert_same_state, feed, fill, prepared
+from parts_qpg import AGENTS, NARROW, SMALL, A, assert_same_state, feed, fill, one_update, prepared
 
 from rlpyt.algos.optim_state import join_members, part, split_members, whole
 from rlpyt.algos.qpg.ddpg import DDPG
@@ -95,7 +95,7 @@ def test_an_optimizer_that_would_mix_critics_is_refused_for_joined_ones():
     algo, agent = SAC(**settings), AGENTS["sac"]()
     agent.QModelCls = PlainCritic
     fill(algo, prepared(algo, agent))
-    assert algo.update(0)
+    assert one_update(algo)
 
 
 def test_an_untrained_state_survives_too():
@@ -120,16 +120,16 @@ def test_loaded_states_train_on_as_if_nothing_had_happened(kind):
     fill(algo, prepared(algo, agent))
     batches = [algo.replay_buffer.sample_batch(16) for _ in range(6)]
     feed(algo, batches[:3])
-    for itr in range(3):
-        algo.update(itr)
+    for _ in range(3):
+        one_update(algo)
     optim, parameters = algo.optim_state_dict(), agent.state_dict()
     assert optim.keys() == KEYS[kind]
     parameters = {k: {n: v.clone() for n, v in s.items()} for k, s in parameters.items()}
     optim = copy.deepcopy(optim)
     feed(algo, batches[3:])
     torch.manual_seed(8)
-    for itr in range(3):
-        algo.update(itr)
+    for _ in range(3):
+        one_update(algo)
     for initial in (True, False):
         more = dict(initial_optim_state_dict=copy.deepcopy(optim)) if initial else {}
         other, fresh = ALGOS[kind](**SMALL, **more), AGENTS[kind]()
@@ -140,8 +140,8 @@ def test_loaded_states_train_on_as_if_nothing_had_happened(kind):
         other.update_counter = 3
         feed(other, batches[3:])
         torch.manual_seed(8)
-        for itr in range(3):
-            other.update(itr)
+        for _ in range(3):
+            one_update(other)
         assert_same_state(fresh.state_dict(), agent.state_dict())
         again, now = other.optim_state_dict(), algo.optim_state_dict()
         for name in KEYS[kind] - {"log_alpha"}:
@@ -161,7 +161,7 @@ def test_fixed_alpha_has_no_optimizer():
 def test_a_fixed_alpha_is_not_overruled_by_a_state_to_begin_with():
     learnt = SAC(**SMALL)
     fill(learnt, prepared(learnt, AGENTS["sac"]()))
-    learnt.update(0)
+    one_update(learnt)
     state = copy.deepcopy(learnt.optim_state_dict())
     algo = SAC(fixed_alpha=0.2, initial_optim_state_dict=state, **SMALL)
     prepared(algo, AGENTS["sac"]())
@@ -191,8 +191,8 @@ def test_separate_critics_train_as_joined_ones(kind, limit):
         agent.load_state_dict(start)
         feed(algo, batches)
         torch.manual_seed(8)
-        for itr in range(5):
-            algo.update(itr)
+        for _ in range(5):
+            one_update(algo)
         found.append(agent.state_dict())
         assert agent.n_joined == (None if Model is PlainCritic else 2)
     assert_same_state(*found, rtol=1e-3, atol=1e-4)
@@ -202,11 +202,11 @@ def test_the_state_of_a_users_critics_goes_on_too():
     algo, agent = SAC(**SMALL), AGENTS["sac"]()
     agent.QModelCls = PlainCritic
     fill(algo, prepared(algo, agent))
-    algo.update(0)
+    one_update(algo)
     state = algo.optim_state_dict()
     assert {"pi_optimizer", "alpha_optimizer", "log_alpha"} < state.keys()
     algo.load_optim_state_dict(state)
-    assert A == 2 and algo.update(1)
+    assert A == 2 and one_update(algo)
 
 
 def test_an_optimizer_may_be_a_partial_or_a_function():

@@ -22,6 +22,7 @@ from parts_qpg import (
     feed,
     fill,
     level,
+    one_update,
     perceptron,
     pi_of,
     prepared,
@@ -141,7 +142,7 @@ def test_temperature_rises_where_entropy_is_below_its_target(target, up):
     agent = AGENTS["sac"]()
     fill(algo, prepared(algo, agent))
     assert float(algo.alpha) == 1
-    info = [algo.update(itr) for itr in range(5)]
+    info = [one_update(algo) for itr in range(5)]
     alphas = [x.alpha[0] for x in info]
     assert (sorted(alphas) == alphas) == up and (sorted(alphas, reverse=True) == alphas) != up
     assert len(set(alphas)) == 5 and float(algo.alpha) == alphas[-1]
@@ -156,7 +157,7 @@ def test_target_entropy_is_minus_one_per_component():
 def test_fixed_alpha_stays():
     algo = SAC(fixed_alpha=0.37, **SMALL)
     fill(algo, prepared(algo, AGENTS["sac"]()))
-    assert [algo.update(i).alpha[0] for i in range(3)] == pytest.approx([0.37] * 3)
+    assert [one_update(algo).alpha[0] for i in range(3)] == pytest.approx([0.37] * 3)
 
 
 @pytest.mark.parametrize("drop", [0, 1, 3])
@@ -301,8 +302,8 @@ def test_updates_are_those_of_separate_optimizers(interval):
     torch.manual_seed(0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # that the policy rests now and then is no mistake
-        for itr in range(5):
-            algo.update(itr)
+        for _ in range(5):
+            one_update(algo)
     close = dict(rtol=1e-4, atol=2e-5)
     own = agent.state_dict()
     assert_same_state(own["model"], dict(pi.state_dict()), **close)
@@ -406,7 +407,7 @@ def test_losses_with_a_value_network_are_their_definition(prior, reparameterize)
     torch.testing.assert_close(v_values.double(), v, rtol=1e-4, atol=1e-5)
     (v_loss + pi_loss).backward()
     assert all(p.grad is None for p in agent.q_model.parameters())
-    info = algo.update(0)
+    info = one_update(algo)
     assert len(info) == len(algo.opt_info_fields) and all(len(column) for column in info)
 
 
@@ -415,7 +416,7 @@ def test_a_value_networks_targets_follow_it():
     agent = AGENTS["sac_v"]()
     fill(algo, prepared(algo, agent))
     before = {k: v.clone() for k, v in agent.target_v_model.state_dict().items()}
-    algo.update(0)
+    one_update(algo)
     for k, v in agent.v_model.state_dict().items():
         expected = 0.75 * before[k] + 0.25 * v
         torch.testing.assert_close(agent.target_v_model.state_dict()[k], expected)
@@ -428,7 +429,7 @@ def test_a_value_networks_policy_may_rest_too():
     agent = AGENTS["sac_v"]()
     fill(algo, prepared(algo, agent))
     before = [p.detach().clone() for p in agent.model.parameters()]
-    algo.update(0)
+    one_update(algo)
     assert all(torch.equal(a, b) for a, b in zip(before, agent.model.parameters()))
 
 
@@ -520,7 +521,7 @@ def test_what_is_not_finite_names_the_loss(network, of):
     before = [p.detach().clone() for p in agent.model.parameters()]
     message = rf"^the loss is nan \({of}"
     with pytest.raises(NonFiniteError, match=message):
-        algo.update(7)
+        one_update(algo)
     assert all(torch.equal(a, b) for a, b in zip(before, agent.model.parameters()))
 
 
@@ -560,7 +561,7 @@ def test_mixed_precision_is_close(kind):
 def test_one_critic_is_enough(kind):
     algo, agent = ALGOS[kind](**SMALL), AGENTS[kind](n_critics=1)
     fill(algo, prepared(algo, agent))
-    info = algo._opt_info(algo.update(0))
+    info = one_update(algo)
     assert kind == "td3" or info.q1Loss == info.q2Loss
     assert agent.state_dict().keys() > {"model", "q1_model"}
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
-from parts_qpg import AGENTS, SMALL, fill, prepared
+from parts_qpg import AGENTS, SMALL, fill, one_update, prepared
 
 from rlpyt.algos.qpg.ddpg import DDPG
 from rlpyt.algos.qpg.sac import SAC
@@ -45,7 +45,7 @@ def train(rank, kind, results):
         fill(algo, sampler)
         torch.manual_seed(rank)
         for _ in range(UPDATES):
-            algo.update(0)
+            one_update(algo)
         state = {f"{a}.{b}": x for a, s in agent.state_dict().items() for b, x in s.items()}
         if hasattr(algo, "log_alpha"):
             state["log_alpha"] = algo.log_alpha.detach()

@@ -1,0 +1,112 @@
+"""One update is a function of a batch, which can be compiled as a whole."""
+
+import copy
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+sys.path[:0] = [str(Path(__file__).parent / family) for family in ("dqn", "qpg")]
+import parts_dqn
+import parts_qpg
+
+from rlpyt.agents.pg.vector import CategoricalLstmAgent, CategoricalMlpAgent
+from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
+from rlpyt.algos.dqn.dqn import DQN
+from rlpyt.algos.dqn.qr_dqn import QRDQN
+from rlpyt.algos.dqn.r2d1 import R2D1
+from rlpyt.algos.pg.a2c import A2C
+from rlpyt.algos.pg.ppo import PPO
+from rlpyt.algos.pg.vtrace import VTrace
+from rlpyt.algos.qpg.ddpg import DDPG
+from rlpyt.algos.qpg.sac import SAC
+from rlpyt.algos.qpg.sac_v import SAC_V
+from rlpyt.algos.qpg.td3 import TD3
+from rlpyt.envs.toy import DelayEnv
+from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.utils.seed import set_seed
+
+Q = dict(min_steps_learn=48, replay_size=180, batch_size=16, replay_ratio=2)
+SEQUENCES = dict(
+    batch_T=4, batch_B=3, warmup_T=2, store_rnn_state_interval=2, n_step_return=2,
+    min_steps_learn=1, replay_size=180,
+)  # fmt: skip
+ALGOS = {
+    "a2c": A2C,
+    "ppo": lambda: PPO(minibatches=2, epochs=2),
+    "ppo_lstm": lambda: PPO(minibatches=2, epochs=1),
+    "vtrace": VTrace,
+    "dqn": lambda: DQN(**Q, double_dqn=True, prioritized_replay=True),
+    "cat": lambda: CategoricalDQN(-3, 3, **Q),
+    "qr": lambda: QRDQN(**Q),
+    "r2d1": lambda: R2D1(**SEQUENCES),
+    "ddpg": lambda: DDPG(**Q),
+    "td3": lambda: TD3(**Q),
+    "sac": lambda: SAC(**Q),
+    "sac_v": lambda: SAC_V(**Q),
+}
+
+
+def ready(name):
+    """An algorithm, and the batches of four iterations."""
+    algo = ALGOS[name]()
+    if name in parts_dqn.AGENTS or name in parts_qpg.AGENTS:
+        parts = parts_dqn if name in parts_dqn.AGENTS else parts_qpg
+        agent = parts.AGENTS[name]()
+        sampler = parts.prepared(algo, agent)
+        parts.fill(algo, sampler)
+    else:
+        agent = CategoricalLstmAgent() if name == "ppo_lstm" else CategoricalMlpAgent()
+        sampler = SerialSampler(EnvCls=DelayEnv, env_kwargs={}, batch_T=6, batch_B=4)
+        set_seed(1)
+        examples = sampler.initialize(agent, seed=5, bootstrap_value=True)
+        algo.initialize(agent, 10, sampler.batch_spec, True, examples)
+    agent.sample_mode(0)
+    set_seed(2)
+    return algo, [copy.deepcopy(sampler.obtain_samples(6 + itr)[0]) for itr in range(4)]
+
+
+def trained(name, decorate=lambda update: update):
+    """Parameters and statistics after four iterations."""
+    algo, batches = ready(name)
+    algo.update = decorate(algo.update)
+    algo.agent.train_mode(6)
+    infos = [algo.optimize_agent(6 + itr, batch) for itr, batch in enumerate(batches)]
+    assert algo.update_counter >= 4
+    return algo.agent.state_dict(), infos
+
+
+def as_a_whole(update):
+    return torch.compile(update, backend="eager")
+
+
+SOON = ("ppo", "cat", "ddpg")  # compiled in the fast suite; all in the slow one
+
+
+@pytest.mark.parametrize(
+    "name", [*SOON, *(pytest.param(n, marks=pytest.mark.slow) for n in ALGOS if n not in SOON)]
+)
+def test_a_compiled_update_is_the_plain_one(name):
+    plain, compiled = trained(name), trained(name, as_a_whole)
+    torch.compiler.reset()
+    torch.testing.assert_close(compiled, plain, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("name", ALGOS)
+def test_an_update_changes_parameters_and_optimizers_alone(name):
+    algo, batches = ready(name)
+    seen = []
+
+    def watched(*args):
+        before = dict(vars(algo))
+        outcome = type(algo).update(algo, *args)
+        changed = {k for k, v in vars(algo).items() if before.get(k, algo) is not v}
+        seen.append(changed)
+        return outcome
+
+    algo.update = watched
+    algo.agent.train_mode(6)
+    for itr, batch in enumerate(batches):
+        algo.optimize_agent(6 + itr, batch)
+    assert seen and not any(seen)
