@@ -123,9 +123,9 @@ def block(source: str, env: str, n_envs: int) -> Workload:
     import torch  # noqa: F401  (rlpyt's buffers know tensors)
 
     from rlpyt.envs.vector.base import adapt
-    from rlpyt.samplers.actions import StepRecord
     from rlpyt.samplers.context import CollectorContext
     from rlpyt.samplers.env_batch import make_env_batch
+    from rlpyt.samplers.policy_source import StepRecord
     from rlpyt.utils.buffer import buffer_from_example, buffer_func
 
     envs = adapt(_native(source, env, n_envs))

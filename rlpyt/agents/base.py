@@ -12,7 +12,7 @@ from rlpyt.agents.memory import RecurrentMemory
 from rlpyt.agents.spaces import SPACE_ARGUMENTS
 from rlpyt.agents.weights import SharedWeights, WeightMailbox
 from rlpyt.models.observation import check_normalized
-from rlpyt.models.utils import bare, keeps_statistics, strip_ddp_state_dict
+from rlpyt.models.utils import keeps_statistics, strip_ddp_state_dict, unwrap_ddp
 from rlpyt.utils.buffer import buffer_func, buffer_method, buffer_to
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.completion import warn_of_lost_state
@@ -166,7 +166,7 @@ class BaseAgent:
 
     def _parts(self) -> list[Any]:
         """Return the models that read observations."""
-        return [bare(self.model)]
+        return [unwrap_ddp(self.model)]
 
     def _inspect_models(self) -> None:
         """Check what the models do with observations, and whether they read anything else."""
@@ -211,7 +211,7 @@ class BaseAgent:
     def end_data_parallel(self) -> None:
         """Undo ``data_parallel``; networks keep their parameters."""
         for name, network in list(vars(self).items()):
-            setattr(self, name, bare(network))
+            setattr(self, name, unwrap_ddp(network))
 
     def _wrapped(self, network: Any) -> Any:
         ids = None if self.device.type == "cpu" else [self.device.index]
@@ -234,12 +234,12 @@ class BaseAgent:
 
     def sync_shared_memory(self) -> None:
         """Publish the master's parameters to the workers; free where the model is shared."""
-        if self.shared_weights is not None and bare(self.model) is not self.shared_model:
-            self.shared_weights.publish(bare(self.model))
+        if self.shared_weights is not None and unwrap_ddp(self.model) is not self.shared_model:
+            self.shared_weights.publish(unwrap_ddp(self.model))
 
     def open_mailbox(self) -> WeightMailbox:
         """Create the mailbox through which asynchronous samplers get new parameters."""
-        self.mailbox = WeightMailbox(bare(self.model), self.settings)
+        self.mailbox = WeightMailbox(unwrap_ddp(self.model), self.settings)
         return self.mailbox
 
     def send_shared_memory(self) -> None:
@@ -247,7 +247,7 @@ class BaseAgent:
         if self.mailbox is None:
             self.sync_shared_memory()
         else:
-            self.mailbox.put(bare(self.model), self.settings)
+            self.mailbox.put(unwrap_ddp(self.model), self.settings)
 
     def recv_shared_memory(self) -> None:
         """Load the newest parameters; called in an asynchronous sampler."""
@@ -399,7 +399,7 @@ class BaseAgent:
         if self._has_memory:
             self.memory.reset_one(idx)
 
-    def attend(self, group: int) -> None:
+    def set_group(self, group: int) -> None:
         """Act for this group of environments from now on.
 
         The environments of one process form groups of equal size n; group g has rows g * n to
@@ -407,7 +407,7 @@ class BaseAgent:
         """
         self.group = group
         if self._has_memory:
-            self.memory.attend(group=group)
+            self.memory.select(group=group)
 
     def get_alt(self) -> int:
         """Return the group that acts next."""
@@ -416,7 +416,7 @@ class BaseAgent:
     def toggle_alt(self) -> None:
         """Switch to the other of two groups, for samplers that alternate by themselves."""
         if self.alternating:
-            self.attend(1 - self.group)
+            self.set_group(1 - self.group)
 
     # Modes.
 
@@ -430,7 +430,7 @@ class BaseAgent:
         self._set_training(False)
         self._mode = "sample"
         if self._has_memory:
-            self.memory.attend(mode="sample")
+            self.memory.select(mode="sample")
 
     def eval_mode(self, itr: int) -> None:
         """Prepare for evaluation at iteration ``itr``, with a cleared recurrent state."""
@@ -438,7 +438,7 @@ class BaseAgent:
         self._mode = "eval"
         if self._has_memory:
             self.memory.clear("eval")
-            self.memory.attend(mode="eval")
+            self.memory.select(mode="eval")
 
     def set_deterministic(self, deterministic: bool, itr: int) -> None:
         """In evaluation, take the most likely action or sample; for interactive use.
@@ -454,7 +454,7 @@ class BaseAgent:
         """
         if self.model is None:  # of an agent without a network
             return
-        model, (known, modules) = bare(self.model), self._modules
+        model, (known, modules) = unwrap_ddp(self.model), self._modules
         if known is not model:
             modules = [*model.modules()]
             own = (type(m).train is torch.nn.Module.train for m in modules)
@@ -482,7 +482,7 @@ class BaseAgent:
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load a state from ``state_dict``."""
         if self.model is not None:
-            bare(self.model).load_state_dict(state_dict)
+            unwrap_ddp(self.model).load_state_dict(state_dict)
 
 
 def can_draw(distribution: Any) -> bool:
@@ -496,7 +496,7 @@ def can_draw(distribution: Any) -> bool:
 
 def numpy_forward(model: Any) -> Any:
     """Return the model's forward pass as a numpy function with its parameters of now, or None."""
-    make = getattr(bare(model), "numpy_forward", None)
+    make = getattr(unwrap_ddp(model), "numpy_forward", None)
     if make is None:
         return None
     try:

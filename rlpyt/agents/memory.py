@@ -21,7 +21,7 @@ class RecurrentMemory:
         self._mode = "sample"
         self._group = 0
 
-    def attend(self, mode: str | None = None, group: int | None = None) -> None:
+    def select(self, mode: str | None = None, group: int | None = None) -> None:
         """Select the state of this mode and group of environments."""
         self._mode = self._mode if mode is None else mode
         self._group = self._group if group is None else group

@@ -9,7 +9,7 @@ from rlpyt.algos.optim import GradientStep, checked_arguments
 from rlpyt.algos.precision import warn_of_slow_precision
 from rlpyt.algos.returns import valid_from_done
 from rlpyt.algos.untrained import warn_of_untrained
-from rlpyt.models.utils import bare
+from rlpyt.models.utils import unwrap_ddp
 from rlpyt.utils.buffer import buffer_func
 from rlpyt.utils.checks import check_settings
 from rlpyt.utils.completion import warn_of_lost_state
@@ -99,7 +99,7 @@ class RlAlgorithm:
     def optim_initialize(self, rank: int = 0) -> None:
         """Build the optimizer, from its initial state if one was given."""
         self.rank = rank
-        model = bare(self.agent.model)
+        model = unwrap_ddp(self.agent.model)
         if rank == 0:
             warn_of_untrained(model)
             self.warn_of_slow_precision()

@@ -91,7 +91,7 @@ def update_state_dict(
         old[name].copy_(new[name])
 
 
-def bare(network: Any) -> Any:
+def unwrap_ddp(network: Any) -> Any:
     """Return the network without its ``DistributedDataParallel`` wrapper, if there is one."""
     wrapped = isinstance(network, nn.parallel.DistributedDataParallel)
     return network.module if wrapped else network

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlpyt.errors import RlpytError
-from rlpyt.models.utils import bare
+from rlpyt.models.utils import unwrap_ddp
 from rlpyt.processes import status
 from rlpyt.processes.child import Child, ChildSpec
 from rlpyt.processes.group import ChildGroup, Limits
@@ -106,7 +106,8 @@ class Optimizer(Child):
     def parameters(self) -> dict[str, Any]:
         """Return the model's parameters, numpy arrays by name; all ranks have the same."""
         return {
-            name: x.numpy(force=True) for name, x in bare(self.agent.model).state_dict().items()
+            name: x.numpy(force=True)
+            for name, x in unwrap_ddp(self.agent.model).state_dict().items()
         }
 
     def close(self) -> None:

@@ -13,7 +13,6 @@ import numpy as np
 from rlpyt.agents.base import AgentInputs
 from rlpyt.errors import NonFiniteError
 from rlpyt.processes.status import ROW
-from rlpyt.samplers.actions import ActionNoise, LocalActions, ServedActions, StepRecord
 from rlpyt.samplers.collections import TrajInfo
 from rlpyt.samplers.context import CollectorContext
 from rlpyt.samplers.env_batch import (
@@ -24,7 +23,14 @@ from rlpyt.samplers.env_batch import (
     null_rows,
 )
 from rlpyt.samplers.evaluation import BaseEvalCollector  # noqa: F401  (rlpyt had it here)
-from rlpyt.samplers.rollout import RandomActions, Rollout
+from rlpyt.samplers.policy_source import (
+    ActionNoise,
+    LocalPolicy,
+    RandomPolicy,
+    ServedPolicy,
+    StepRecord,
+)
+from rlpyt.samplers.rollout import Rollout
 from rlpyt.samplers.step_checks import FINITE_REMEDY, all_finite, float_leaves
 from rlpyt.samplers.traj_stats import BatchTrajStats, plain_entries
 from rlpyt.utils.buffer import buffer_func, leaves_of
@@ -172,7 +178,7 @@ class DecorrelatingStartCollector(BaseCollector):
         def watch(b: int, a: Any, r: Any, d: Any, info: Any) -> None:
             traj_infos[b].step(buffer_func(step.observation[b], np.copy), a, r, d, None, info)
 
-        policy = RandomActions(self.env_batch, step, self.context.seed, self.env_ranks, numbers)
+        policy = RandomPolicy(self.env_batch, step, self.context.seed, self.env_ranks, numbers)
         rollout = Rollout(self.env_batch, step, policy, on_done)
         rollout.watch = watch
         rollout.run(most)
@@ -204,13 +210,13 @@ class Collector(DecorrelatingStartCollector):
             else served.agent_info,
         )
         self.step = step
-        self.actions: ServedActions | LocalActions
+        self.policy: ServedPolicy | LocalPolicy
         if self.sync is not None:
-            self.actions = ServedActions(self.sync)
+            self.policy = ServedPolicy(self.sync)
         else:
             noise = ActionNoise(self.context.seed, "action", self.env_ranks)
-            self.actions = LocalActions(self.agent, step, noise, self.samples_np)
-        self.rollout = Rollout(self.env_batch, step, self.actions, self._on_done)
+            self.policy = LocalPolicy(self.agent, step, noise, self.samples_np)
+        self.rollout = Rollout(self.env_batch, step, self.policy, self._on_done)
         # Of rows that wait: the observation to go on from; None: they are reset first.
         self._kept: dict[int, Any] = {}
         self._lay_out_writes()
@@ -220,7 +226,7 @@ class Collector(DecorrelatingStartCollector):
     def write_into(self, samples_np: Any) -> None:
         """See ``BaseCollector``."""
         super().write_into(samples_np)
-        self.actions.write_into(samples_np)
+        self.policy.write_into(samples_np)
         self._lay_out_writes()
 
     def _lay_out_writes(self) -> None:
@@ -279,7 +285,7 @@ class Collector(DecorrelatingStartCollector):
             timed_out = [b for b in done if step.env_info.timeout[b]]
             if timed_out and self.check_finite:
                 self._check_finals(step.observation[timed_out], timed_out)
-            self.actions.truncated(t, timed_out, step.observation)
+            self.policy.truncated(t, timed_out, step.observation)
             if self._final_observation is not None and timed_out:
                 self._final_observation[t, timed_out] = step.observation[timed_out]
         self._ended[t, over] = True
@@ -347,8 +353,8 @@ class Collector(DecorrelatingStartCollector):
     def state_dict(self) -> dict[str, Any]:
         """Where collection stands, beside the environments: for exact resumption."""
         state: dict[str, Any] = {"step": [leaf.copy() for leaf in leaves_of(self.step)]}
-        if isinstance(self.actions, LocalActions):  # else the server has it
-            state["noise"] = self.actions.noise.state_dict()
+        if isinstance(self.policy, LocalPolicy):  # else the server has it
+            state["noise"] = self.policy.noise.state_dict()
         state["resting"] = {
             b: None if kept is None else leaves_of(kept) for b, kept in self._kept.items()
         }
@@ -362,8 +368,8 @@ class Collector(DecorrelatingStartCollector):
         """Go on from a saved state."""
         for own, saved in zip(leaves_of(self.step), state["step"], strict=True):
             own[...] = saved
-        if isinstance(self.actions, LocalActions):
-            self.actions.noise.load_state_dict(state["noise"])
+        if isinstance(self.policy, LocalPolicy):
+            self.policy.noise.load_state_dict(state["noise"])
         self._go_on_with(
             {
                 b: None if kept is None else self._like_observation(kept)

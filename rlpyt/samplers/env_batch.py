@@ -87,7 +87,7 @@ class EnvBatch:
         """The record's env_info was overwritten by others."""
 
 
-class _Looks:
+class _ValidationSchedule:
     """At which steps what environments give is looked at closely."""
 
     def __init__(self) -> None:
@@ -113,7 +113,7 @@ class ListEnvBatch(EnvBatch):
         self._all = [(b, env.step) for b, env in enumerate(envs)]
         self._steps = self._all
         self.forget_infos()
-        self._looks = _Looks()
+        self._validation = _ValidationSchedule()
 
     def reset(self, observation: Any, rows: Iterable[int]) -> None:
         """Reset these rows' environments."""
@@ -137,7 +137,7 @@ class ListEnvBatch(EnvBatch):
         shape = self._shape
         self.context.actions = action
         progress[DOING] = STEPPING
-        look = self._looks.due()
+        look = self._validation.due()
         ended: list[int] = []
         given: Any = None
         try:
@@ -217,7 +217,7 @@ class VectorEnvBatch(EnvBatch):
         edges = np.cumsum([0, *(env.n for env in envs)])
         self.B = int(edges[-1])
         self._action_spaces: dict[int, Any] = {}
-        self._looks = _Looks()
+        self._validation = _ValidationSchedule()
         self._record: Any = None
         self._shapes: list[Any] = []
         self._ranges = [
@@ -250,7 +250,7 @@ class VectorEnvBatch(EnvBatch):
             self._shapes = [shapes_of(step.observation[own]) for _, own in self._ranges]
         self.context.actions = action
         self.progress[DOING] = STEPPING
-        look = self._looks.due()
+        look = self._validation.due()
         ended: list[int] = []
         given: Any = None
         try:

@@ -17,12 +17,12 @@ from rlpyt.errors import NonFiniteError
 from rlpyt.processes import status
 from rlpyt.processes.child import Abandoned, ChildSpec
 from rlpyt.samplers import custom_collectors
-from rlpyt.samplers.actions import Exchange, StepRecord
 from rlpyt.samplers.collectors import BaseCollector, Collector
 from rlpyt.samplers.context import CollectorContext
 from rlpyt.samplers.env_batch import is_batch
 from rlpyt.samplers.environments import check_spaces, close_quietly, with_rows
 from rlpyt.samplers.evaluation import EvalCollector
+from rlpyt.samplers.policy_source import ServerChannel, StepRecord
 from rlpyt.samplers.step_checks import (
     FINITE_REMEDY,
     all_finite,
@@ -72,7 +72,7 @@ class EnvWorker:
         agent: the agent, or ``None`` where an action server has it.
         slots: columns of the batch, or of several that are filled in turn.
         progress: where to note what the process is occupied with (``processes.status``).
-        exchange: what is shared with the action server.
+        channel: what is shared with the action server.
     """
 
     def __init__(
@@ -81,12 +81,12 @@ class EnvWorker:
         agent: Any,
         slots: Sequence[Any],
         progress: Any = None,
-        exchange: Exchange | None = None,
+        channel: ServerChannel | None = None,
     ) -> None:
         self.spec = spec
         self.slots = [buffer_func(slot, np.asarray) for slot in slots]  # plain: faster in loops
         self.agent = agent
-        self.exchange = exchange
+        self.channel = channel
         self.context = CollectorContext(seed=spec.seed)
         if progress is not None:
             self.context.progress = progress
@@ -103,7 +103,7 @@ class EnvWorker:
             raise
 
     def _build(self) -> None:
-        spec, exchange = self.spec, self.exchange
+        spec, channel = self.spec, self.channel
         self._make_envs(self.envs, spec.env_kwargs, spec.env_warns, spec.env_ranks, "env")
         if spec.tasks is not None:  # one each; random steps, which nobody hears of, repeat it
             self.assign_tasks([own[:1] for own in spec.tasks])
@@ -118,7 +118,7 @@ class EnvWorker:
             batch_T=spec.batch_T,
             TrajInfoCls=traj_info_factory(spec.TrajInfoCls, spec.traj_info_kwargs),
             agent=self._acting(spec.env_ranks),
-            **({} if exchange is None else dict(sync=exchange, step_buffer_np=exchange.step)),
+            **({} if channel is None else dict(sync=channel, step_buffer_np=channel.step)),
             global_B=spec.global_B,
             env_ranks=spec.env_ranks,
         )
@@ -204,8 +204,8 @@ class EnvWorker:
             )
         else:
             shared = {}
-            if self.exchange is not None:
-                shared = dict(sync=self.exchange, step_buffer_np=self.exchange.eval_step)
+            if self.channel is not None:
+                shared = dict(sync=self.channel, step_buffer_np=self.channel.eval_step)
             collector = spec.eval_CollectorCls(
                 rank=spec.rank,
                 envs=self.eval_envs,
@@ -425,7 +425,7 @@ class WorkerPayload:
     agent: Any  # as constructed; None if it is served
     slots: Sequence[Any]  # the worker's columns of the batch, or of several
     weights: SharedWeights | None = None
-    exchange: Exchange | None = None
+    channel: ServerChannel | None = None
 
 
 def build_env_worker(spec: ChildSpec) -> EnvWorker:
@@ -444,23 +444,25 @@ def build_env_worker(spec: ChildSpec) -> EnvWorker:
         if payload.weights is not None:
             agent.bind_shared_memory(payload.weights)
     progress = spec.progress.data  # a memoryview: written several times faster than an array
-    return EnvWorker(own, agent, payload.slots, progress, payload.exchange)
+    return EnvWorker(own, agent, payload.slots, progress, payload.channel)
 
 
 def worker_status(spec: ChildSpec) -> status.WorkerStatus:
     """Describe a worker process from outside."""
     payload: WorkerPayload = spec.payload.value
-    action = recorded_action(spec.progress, payload.slots, payload.exchange)
+    action = recorded_action(spec.progress, payload.slots, payload.channel)
     return status.environment_status(spec.progress, payload.env_worker, action)
 
 
-def recorded_action(progress: Any, slots: Sequence[Any], exchange: Exchange | None = None) -> Any:
+def recorded_action(
+    progress: Any, slots: Sequence[Any], channel: ServerChannel | None = None
+) -> Any:
     """Return the action that an environment was last stepped with, None if memory does not show it.
 
     Args:
         progress: activity numbers of its process.
         slots: the columns of that process in the batches.
-        exchange: what the process shares with an action server.
+        channel: what the process shares with an action server.
     """
     row, step = int(progress[status.ROW]), int(progress[status.STEP])
     if row < 0 or step < 0 or progress[status.ITR] < 0:
@@ -468,7 +470,7 @@ def recorded_action(progress: Any, slots: Sequence[Any], exchange: Exchange | No
     try:
         if not progress[status.EVAL]:
             return slots[progress[status.SLOT]].agent.action[step, row]
-        return None if exchange is None else exchange.eval_step.action[row]
+        return None if channel is None else channel.eval_step.action[row]
     except IndexError:  # a collector of the user's own may count in its own way
         return None
 

@@ -7,16 +7,16 @@ import numpy as np
 
 from rlpyt.errors import NonFiniteError
 from rlpyt.processes.status import ROW
-from rlpyt.samplers.actions import (
-    ActionNoise,
-    LocalActions,
-    ServedActions,
-    StepBuffer,
-    StepRecord,
-)
 from rlpyt.samplers.buffer import agent_examples, env_examples
 from rlpyt.samplers.context import CollectorContext
 from rlpyt.samplers.env_batch import is_batch, make_env_batch
+from rlpyt.samplers.policy_source import (
+    ActionNoise,
+    LocalPolicy,
+    ServedPolicy,
+    StepBuffer,
+    StepRecord,
+)
 from rlpyt.samplers.rollout import Rollout
 from rlpyt.samplers.step_checks import FINITE_REMEDY
 from rlpyt.utils.buffer import buffer_from_example, buffer_func
@@ -113,12 +113,12 @@ class EvalCollector(BaseEvalCollector):
                 self._step = self._step._replace(**fields)
         env_batch, step = self._env_batch, self._step
         self.evaluations += 1
-        policy: ServedActions | LocalActions
+        policy: ServedPolicy | LocalPolicy
         if self.sync is not None:
-            policy = ServedActions(self.sync, evaluation=True)
+            policy = ServedPolicy(self.sync, evaluation=True)
         else:
             noise = eval_noise(self.context.seed, self.evaluations, self.env_ranks)
-            policy = LocalActions(self.agent, step, noise)
+            policy = LocalPolicy(self.agent, step, noise)
         self._rollout = Rollout(env_batch, step, policy, self._on_done)
         self._rollout.watch = self._watch_step
         env_batch.wake()

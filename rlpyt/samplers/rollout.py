@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from rlpyt.processes.status import ACTING, DOING, STEP
-from rlpyt.samplers.actions import LocalActions, ServedActions, StepRecord
 from rlpyt.samplers.env_batch import EnvBatch, Watch, bounds_of, clipped, null_rows
+from rlpyt.samplers.policy_source import LocalPolicy, RandomPolicy, ServedPolicy, StepRecord
 from rlpyt.utils.buffer import leaves_of
 
 Array = np.ndarray[Any, Any]
@@ -39,7 +39,7 @@ class Rollout:
         self,
         env_batch: EnvBatch,
         step: StepRecord,
-        policy: "LocalActions | ServedActions | RandomActions",
+        policy: LocalPolicy | ServedPolicy | RandomPolicy,
         on_done: OnDone,
     ) -> None:
         self.env_batch = env_batch
@@ -107,61 +107,6 @@ class Rollout:
         for leaf in self._leaves:
             leaf[self.waiting] = 0
         self.step.done[self.waiting] = True
-
-
-class RandomActions:
-    """Random actions, in each environment for a number of steps of its own.
-
-    Single environments take the first n of T steps and are held then. The rows of a vector
-    environment cannot be held, so they take the last n, after a reset.
-
-    Args:
-        env_batch: the environments [B].
-        step: the record [B] to write actions into.
-        seed: of the run.
-        env_ranks: global indices of the environments.
-        n_steps: number of steps of each environment [B].
-    """
-
-    def __init__(
-        self,
-        env_batch: EnvBatch,
-        step: StepRecord,
-        seed: int,
-        env_ranks: Sequence[int],
-        n_steps: Sequence[int],
-    ) -> None:
-        self._env_batch = env_batch
-        self._step = step
-        self._seed = seed
-        self._env_ranks = env_ranks
-        self._n_steps = np.asarray(n_steps)
-        self._T = 0
-
-    def begin(self, T: int) -> None:
-        """Before T steps, as many as any environment takes, or more."""
-        self._T = T
-
-    def act(self, t: int) -> bool:
-        """Fill in the record's action for step t."""
-        env_batch, begins_at = self._env_batch, self._T - self._n_steps
-        env_batch.wake()
-        if env_batch.can_hold:
-            env_batch.rest(np.flatnonzero(self._n_steps <= t).tolist())
-        else:
-            env_batch.rest(np.flatnonzero(begins_at > t).tolist())
-            env_batch.reset(self._step.observation, np.flatnonzero(begins_at == t).tolist())
-        for b in set(range(env_batch.B)) - env_batch.resting:
-            self._step.action[b] = env_batch.sample_action(b, self._seed, self._env_ranks[b])
-        return True
-
-    def finish(self) -> None:
-        """After the last step: begin an episode where no step was taken, and let all go on."""
-        if not self._env_batch.can_hold:
-            self._env_batch.reset(
-                self._step.observation, np.flatnonzero(self._n_steps == 0).tolist()
-            )
-        self._env_batch.wake()
 
 
 def has_ended(step: Any, b: int) -> bool:

@@ -276,7 +276,7 @@ class Sampler(BaseSampler):
                 agent=agent,
                 slots=[slot[:, i * rows : (i + 1) * rows] for slot in self.slots],
                 weights=self.agent.shared_weights,
-                exchange=None if server is None else server.exchanges[i],
+                channel=None if server is None else server.channels[i],
             )
             for i, spec in enumerate(specs)
         ]

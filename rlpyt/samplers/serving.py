@@ -13,16 +13,16 @@ import torch
 from rlpyt.errors import WorkerError
 from rlpyt.processes.group import GLANCE_S
 from rlpyt.processes.status import STEP, fresh_progress
-from rlpyt.samplers.actions import (
-    ActionNoise,
-    Exchange,
-    LocalActions,
-    StepBuffer,
-    StepRecord,
-)
 from rlpyt.samplers.env_batch import null_rows
 from rlpyt.samplers.env_worker import agent_memory, load_agent_memory
 from rlpyt.samplers.evaluation import eval_noise
+from rlpyt.samplers.policy_source import (
+    ActionNoise,
+    LocalPolicy,
+    ServerChannel,
+    StepBuffer,
+    StepRecord,
+)
 from rlpyt.samplers.tiles import tiled
 from rlpyt.utils.buffer import buffer_from_example, torchify_buffer
 from rlpyt.utils.processes import refused_clearly
@@ -91,14 +91,14 @@ class ActionServer:
         self._tiled: dict[tuple[int, bool], Any] = {}  # the agent for each group of environments
         self._env_ranks, self._eval_env_ranks = env_ranks, eval_env_ranks
         self._n_groups = n_groups
-        self.exchanges = self._build_exchanges(context)
+        self.channels = self._build_channels(context)
         self.groups = [self._group(i) for i in range(n_groups)]
         self._eval_groups: list[Group] = []
         everyone = [rank for ranks in env_ranks for rank in ranks]
         agent.collector_initialize(global_B=global_B, env_ranks=everyone)
         agent.reset()
 
-    def _build_exchanges(self, context: Any) -> list[Exchange]:
+    def _build_channels(self, context: Any) -> list[ServerChannel]:
         arena, W = Arena(), len(self._env_ranks)
         rows, eval_rows = len(self._env_ranks[0]), len(self._eval_env_ranks[0])
         self.step_buffer_pyt, self.step_buffer_np = build_step_buffer(
@@ -111,12 +111,12 @@ class ActionServer:
             self._final = buffer_from_example(self.examples.observation, W * rows, arena)
         self._timed_out = arena.allocate((W * rows,), bool)
         abandoned = arena.allocate((1,), np.uint8)
-        exchanges = []
+        channels = []
         for i in range(W):
             mine = slice(i * rows, (i + 1) * rows)
             with refused_clearly("an action server"):
                 gates = context.Semaphore(0), context.Semaphore(0)
-            exchange = Exchange(
+            channel = ServerChannel(
                 obs_ready=gates[0],
                 act_ready=gates[1],
                 step=self.step_buffer_np[mine],
@@ -125,12 +125,12 @@ class ActionServer:
                 abandoned=abandoned,
                 eval_step=eval_step[i * eval_rows : (i + 1) * eval_rows],
             )
-            exchanges.append(exchange)
-        return exchanges
+            channels.append(channel)
+        return channels
 
     def _group(self, i: int, evaluation: bool = False) -> "Group":
         """Workers i * n to (i + 1) * n, whose rows are contiguous."""
-        n = len(self.exchanges) // self._n_groups
+        n = len(self.channels) // self._n_groups
         workers = range(i * n, (i + 1) * n)
         env_ranks = self._eval_env_ranks if evaluation else self._env_ranks
         ranks = [rank for worker in workers for rank in env_ranks[worker]]
@@ -145,14 +145,14 @@ class ActionServer:
             agent = self._tiled[key]
         if evaluation:
             noise = eval_noise(self.seed, self.evaluations, ranks)
-            actions = LocalActions(agent, step, noise, None, i)
+            policy = LocalPolicy(agent, step, noise, None, i)
         else:
             noise = ActionNoise(self.seed, "action", ranks)
-            actions = LocalActions(agent, step, noise, self.slots[0][:, rows], i)
+            policy = LocalPolicy(agent, step, noise, self.slots[0][:, rows], i)
         final = None if evaluation or self._final is None else self._final[rows]
         null_action = self.examples.spaces.action.null_value()
-        exchanges = [self.exchanges[worker] for worker in workers]
-        group = Group(actions, step, null_action, workers, exchanges, final, self._timed_out[rows])
+        channels = [self.channels[worker] for worker in workers]
+        group = Group(policy, step, null_action, workers, channels, final, self._timed_out[rows])
         group.rows = rows
         return group
 
@@ -162,7 +162,7 @@ class ActionServer:
         samples = self.slots[slot]
         if slot != self._slot:
             for group in self.groups:
-                group.actions.write_into(samples[:, group.rows])
+                group.policy.write_into(samples[:, group.rows])
             self._slot = slot
         with torch.inference_mode():
             serve(self.groups, len(samples.env.reward), replied, self.overlap, note=self._note)
@@ -187,19 +187,19 @@ class ActionServer:
 
     def forget_names(self) -> None:
         """Remove the semaphores' names; call when all workers have them, or need them no more."""
-        forget_names([gate for e in self.exchanges for gate in (e.obs_ready, e.act_ready)])
+        forget_names([gate for e in self.channels for gate in (e.obs_ready, e.act_ready)])
 
     def abandon(self) -> None:
         """Release the workers that wait for an answer: there will be none."""
-        for exchange in self.exchanges:
-            exchange.abandoned[0] = True
-            exchange.act_ready.release()
+        for channel in self.channels:
+            channel.abandoned[0] = True
+            channel.act_ready.release()
 
     def state_dict(self) -> dict[str, Any]:
         """Memory of the agent and streams of noise, for exact resumption."""
         return {
             "agent": agent_memory(self.agent),
-            "noise": [group.actions.noise.state_dict() for group in self.groups],
+            "noise": [group.policy.noise.state_dict() for group in self.groups],
             "evaluations": self.evaluations,
             "seed": self.seed,
         }
@@ -208,7 +208,7 @@ class ActionServer:
         """Go on from a saved state."""
         load_agent_memory(self.agent, state["agent"])
         for group, noise in zip(self.groups, state["noise"], strict=True):
-            group.actions.noise.load_state_dict(noise)
+            group.policy.noise.load_state_dict(noise)
         self.evaluations, self.seed = state["evaluations"], state["seed"]
 
 
@@ -216,30 +216,30 @@ class Group:
     """The server's side of some workers: the environments that are answered together.
 
     Args:
-        actions: the agent's answers, over the group's rows of record and batch.
+        policy: the agent's answers, over the group's rows of record and batch.
         step: the group's rows of the record.
         null_action: the previous action of an episode's first step.
         ranks: the workers.
-        exchanges: what is shared with each; their rows are those of the group in order.
-        final_observation, timed_out: the group's rows of what the exchanges share.
+        channels: what is shared with each; their rows are those of the group in order.
+        final_observation, timed_out: the group's rows of what the channels share.
     """
 
     def __init__(
         self,
-        actions: LocalActions,
+        policy: LocalPolicy,
         step: Any,
         null_action: Any,
         ranks: Sequence[int],
-        exchanges: Sequence[Exchange],
+        channels: Sequence[ServerChannel],
         final_observation: Any = None,
         timed_out: Any = None,
     ) -> None:
-        self.actions = actions
+        self.policy = policy
         self._step, self._null_action = step, null_action
-        self._gates = [(e.obs_ready, rank) for e, rank in zip(exchanges, ranks, strict=True)]
-        self._exchanges = exchanges
+        self._gates = [(e.obs_ready, rank) for e, rank in zip(channels, ranks, strict=True)]
+        self._channels = channels
         self._ended: set[int] = set()
-        self._releases = [e.act_ready.release for e in exchanges]
+        self._releases = [e.act_ready.release for e in channels]
         self._final = final_observation
         self._timed_out = timed_out
         self.rows = slice(None)  # of the batch
@@ -260,7 +260,7 @@ class Group:
     def begin(self, T: int) -> None:
         """Before a command of T steps."""
         self._ended = set()
-        self.actions.begin(T)
+        self.policy.begin(T)
 
     @property
     def ended(self) -> bool:
@@ -270,7 +270,7 @@ class Group:
     def answer(self, t: int) -> None:
         """Answer step t."""
         self._look_back(t - 1)
-        self.actions.act(t)
+        self.policy.act(t)
 
     def release(self) -> None:
         """Let the workers go on."""
@@ -280,12 +280,12 @@ class Group:
     def finish(self, T: int) -> None:
         """After T steps: what the algorithm needs to bootstrap."""
         self._look_back(T - 1)
-        self.actions.finish()
+        self.policy.finish()
 
     def drain(self) -> None:
         """Shut all gates; the workers are idle."""
-        for exchange in self._exchanges:
-            for gate in (exchange.obs_ready, exchange.act_ready):
+        for channel in self._channels:
+            for gate in (channel.obs_ready, channel.act_ready):
                 while gate.acquire(False):
                     pass
 
@@ -294,7 +294,7 @@ class Group:
         step = self._step
         null_rows(step.action, step.reward, self._null_action, np.flatnonzero(step.done))
         if self._final is not None and self._timed_out.any():
-            self.actions.truncated(t, np.flatnonzero(self._timed_out).tolist(), self._final)
+            self.policy.truncated(t, np.flatnonzero(self._timed_out).tolist(), self._final)
             self._timed_out[...] = False
 
 

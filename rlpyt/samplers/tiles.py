@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 from rlpyt.agents.base import BaseAgent
-from rlpyt.models.utils import bare
+from rlpyt.models.utils import unwrap_ddp
 from rlpyt.utils.blas import use_one_blas_thread
 from rlpyt.utils.buffer import buffer_func, leaves_of, numpify_buffer, torchify_buffer
 from rlpyt.utils.seed import undisturbed
@@ -130,7 +130,7 @@ class TiledAgent:
 
         def policy(observation: Any, noise: Any) -> Any:
             if not parts:  # parameters are as they were when the policy was asked for
-                self.agent.attend(group)
+                self.agent.set_group(group)
                 tiles = self._plan("fast", torchify_buffer((observation,)), noise)
                 parts.extend(self._fast_parts(tiles))
             return _call_fast(parts, observation, noise)
@@ -365,7 +365,7 @@ def _random_parameters(agent: Any) -> Iterator[None]:
     if not isinstance(model, torch.nn.Module):
         yield
         return
-    own = copy.deepcopy(bare(model))
+    own = copy.deepcopy(unwrap_ddp(model))
     generator = torch.Generator().manual_seed(0)
     for parameter in own.parameters():
         if parameter.is_floating_point():

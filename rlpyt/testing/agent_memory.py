@@ -145,7 +145,7 @@ def check_groups(bench: AgentBench) -> None:
     groups: list[list[Any]] = [[], []]
     for t in range(bench.T):
         for group in (0, 1):
-            agent.attend(group)
+            agent.set_group(group)
             groups[group].append(bench.act(agent, t))
     for group, results in enumerate(groups):
         found = _difference(usual, results)
@@ -153,7 +153,7 @@ def check_groups(bench: AgentBench) -> None:
             bench.report.error(
                 "groups",
                 f"acting for two groups in turn, group {group} got something else: {found}",
-                "keep a memory for each group that attend(group) names (RecurrentMemory does).",
+                "keep a memory for each group that set_group(group) names (RecurrentMemory does).",
             )
             return
 

@@ -84,8 +84,8 @@ def test_there_is_one_loop_over_steps():
 
 def test_agents_are_asked_to_act_in_one_place():
     assert files_with(r"\bagent\.step$", "rlpyt/samplers") == [
-        "samplers/actions.py",
         "samplers/buffer.py",  # the one example step
+        "samplers/policy_source.py",
     ]
 
 

@@ -7,9 +7,9 @@ import pytest
 
 from rlpyt.envs.base import EnvStep
 from rlpyt.envs.vector.base import vector_info
-from rlpyt.samplers.actions import StepRecord
 from rlpyt.samplers.context import CollectorContext
 from rlpyt.samplers.env_batch import ListEnvBatch, VectorEnvBatch
+from rlpyt.samplers.policy_source import StepRecord
 from rlpyt.utils.buffer import buffer_from_example
 
 Outer, Inner = namedtuple("Outer", ["left", "inner"]), namedtuple("Inner", ["a", "b"])
@@ -57,7 +57,7 @@ def test_the_shape_of_every_leaf_is_checked_in_every_step(Batch, Env, make, path
     )
     for _ in range(2):
         env_batch.advance(step, step.action)
-    env_batch._looks._steps_left = 10  # everything else is checked at some steps only
+    env_batch._validation._steps_left = 10  # everything else is checked at some steps only
     message = rf"{path} has shape \((3, )?{n_later},?\), expected \((3, )?2,?\)"
     with pytest.raises(ValueError, match=message):
         env_batch.advance(step, step.action)

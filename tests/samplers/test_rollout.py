@@ -5,11 +5,11 @@ import pytest
 
 from rlpyt.envs.toy import CountEnv
 from rlpyt.envs.vector.serial import SerialVectorEnv
-from rlpyt.samplers.actions import StepRecord
 from rlpyt.samplers.buffer import env_examples
 from rlpyt.samplers.context import CollectorContext
 from rlpyt.samplers.env_batch import make_env_batch
-from rlpyt.samplers.rollout import RandomActions, Rollout
+from rlpyt.samplers.policy_source import StepRecord
+from rlpyt.samplers.rollout import RandomPolicy, Rollout
 from rlpyt.utils.buffer import buffer_from_example
 
 LENGTH = 3  # of every episode
@@ -126,7 +126,7 @@ def test_random_actions_are_taken_as_often_as_asked(vector):
         taken[b] += 1
 
     n_steps = [4, 0, 2]
-    rollout.policy = RandomActions(rollout.env_batch, rollout.step, 7, [0, 1, 2], n_steps)
+    rollout.policy = RandomPolicy(rollout.env_batch, rollout.step, 7, [0, 1, 2], n_steps)
     rollout.watch = count
     rollout.run(4)
     assert taken.tolist() == n_steps

@@ -25,9 +25,9 @@ from rlpyt.envs.toy import CountEnv
 from rlpyt.envs.vector.serial import SerialVectorEnv
 from rlpyt.errors import NonFiniteError, WorkerError
 from rlpyt.samplers import step_checks
-from rlpyt.samplers.actions import StepRecord
 from rlpyt.samplers.buffer import env_examples
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector
+from rlpyt.samplers.policy_source import StepRecord
 from rlpyt.spaces.float_box import FloatBox
 from rlpyt.utils.buffer import leaves_of
 from rlpyt.utils.collections import namedarraytuple

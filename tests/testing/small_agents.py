@@ -247,12 +247,12 @@ class OneMemory(SmallRnn):
 
     def eval_mode(self, itr):
         super().eval_mode(itr)
-        self.memory.attend(mode="sample")
+        self.memory.select(mode="sample")
 
 
 class EvaluationGoesOn(SmallRnn):
     def eval_mode(self, itr):
-        self.memory.attend(mode="eval")
+        self.memory.select(mode="eval")
         state = self.prev_rnn_state
         super().eval_mode(itr)
         self.advance_rnn_state(state)
@@ -270,7 +270,7 @@ class LeavesTrainingOn(Small):
 
 
 class OneGroup(SmallRnn):
-    def attend(self, group):
+    def set_group(self, group):
         pass
 
 

@@ -12,7 +12,7 @@ from rlpyt.agents.spaces import discrete_size
 from rlpyt.distributions.base import NoiseSpec
 from rlpyt.distributions.epsilon_greedy import EpsilonGreedy
 from rlpyt.models.dqn.noisy import noisy_layers, set_row_noise
-from rlpyt.models.utils import bare, strip_ddp_state_dict, update_state_dict
+from rlpyt.models.utils import strip_ddp_state_dict, unwrap_ddp, update_state_dict
 from rlpyt.utils.collections import namedarraytuple
 
 AgentInfo = namedarraytuple("AgentInfo", ["q"])  # [*lead, A] float32
@@ -159,7 +159,7 @@ class DqnAgent(EpsilonGreedyAgentMixin):
     @property
     def _noisy(self) -> list[Any]:
         """The model's noisy layers."""
-        model = bare(self.model)
+        model = unwrap_ddp(self.model)
         if self._noisy_of[0] is not model:
             self._noisy_of = (model, noisy_layers(model))
         return self._noisy_of[1]
@@ -211,5 +211,5 @@ class DqnAgent(EpsilonGreedyAgentMixin):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load a state from ``state_dict``."""
-        bare(self.model).load_state_dict(state_dict["model"])
+        unwrap_ddp(self.model).load_state_dict(state_dict["model"])
         self.target_model.load_state_dict(state_dict["target"])

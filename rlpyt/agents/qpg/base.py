@@ -15,7 +15,7 @@ from rlpyt.agents.building import as_arguments, build_model, with_default_sizes
 from rlpyt.agents.spaces import ActionScale
 from rlpyt.distributions.gaussian import Gaussian
 from rlpyt.models.ensemble import Ensemble, join_members, split_members
-from rlpyt.models.utils import bare, strip_ddp_state_dict, update_state_dict
+from rlpyt.models.utils import strip_ddp_state_dict, unwrap_ddp, update_state_dict
 from rlpyt.utils.buffer import buffer_func, buffer_to
 from rlpyt.utils.checks import check_range, whole_number
 from rlpyt.utils.seed import undisturbed
@@ -161,7 +161,7 @@ class QpgAgent(BaseAgent):
 
     def _parts(self) -> list[Any]:
         """Return the models of all networks built so far, the policy's first."""
-        networks = [bare(x) for x in (self.model, *self._networks().values())]
+        networks = [unwrap_ddp(x) for x in (self.model, *self._networks().values())]
         return [m for x in networks for m in (x.members if isinstance(x, Ensemble) else (x,))]
 
     def _share_statistics(self) -> None:
@@ -255,7 +255,7 @@ class QpgAgent(BaseAgent):
     @property
     def n_joined(self) -> int | None:
         """E, if the critics are one model of E members; else ``None``."""
-        return None if isinstance(bare(self.q_model), Ensemble) else self.n_critics
+        return None if isinstance(unwrap_ddp(self.q_model), Ensemble) else self.n_critics
 
     @property
     def n_quantiles(self) -> int | None:
@@ -264,7 +264,7 @@ class QpgAgent(BaseAgent):
         if self.q_model is None:
             n = self.q_model_kwargs.get("n_quantiles")
         else:
-            critics = bare(self.q_model)
+            critics = unwrap_ddp(self.q_model)
             one = critics.members[0] if isinstance(critics, Ensemble) else critics
             n = getattr(one, "n_quantiles", None)
         return n
@@ -295,7 +295,7 @@ class QpgAgent(BaseAgent):
 
     def critic(self, i: int) -> Any:
         """Return one of several critics, as a function of ``q_model``'s inputs."""
-        critics = bare(self.q_model)
+        critics = unwrap_ddp(self.q_model)
         return critics if self.n_critics is None else partial(critics, member=i)
 
     def update_target(self, tau: float = 1) -> None:
@@ -348,7 +348,7 @@ class QpgAgent(BaseAgent):
             if self.n_critics is None or not name.endswith("q_model"):
                 states[name] = network.state_dict()
             else:
-                members = split_members(bare(network), self.n_critics)
+                members = split_members(unwrap_ddp(network), self.n_critics)
                 states |= dict(zip(self._members(name), members, strict=True))
         return states
 
@@ -367,13 +367,13 @@ class QpgAgent(BaseAgent):
             raise ValueError(
                 f"the state is of an agent with {sorted(state_dict)}; this one has {sorted(own)}."
             )
-        bare(self.model).load_state_dict(state_dict["model"])
+        unwrap_ddp(self.model).load_state_dict(state_dict["model"])
         for name, network in self._networks().items():
             if name in own:
-                bare(network).load_state_dict(state_dict[name])
+                unwrap_ddp(network).load_state_dict(state_dict[name])
             else:
                 states = [state_dict[member] for member in self._members(name)]
-                join_members(bare(network), states)
+                join_members(unwrap_ddp(network), states)
 
     def _members(self, name: str) -> list[str]:
         """Return the state names of several critics, for "q_model" or "target_q_model"."""

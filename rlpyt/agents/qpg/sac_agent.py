@@ -12,7 +12,7 @@ from rlpyt.agents.qpg.base import QpgAgent, wide_std
 from rlpyt.distributions.gaussian import DistInfoStd, Gaussian
 from rlpyt.models.ensemble import Ensemble
 from rlpyt.models.qpg.mlp import PiMlpModel, QofMuMlpModel
-from rlpyt.models.utils import bare
+from rlpyt.models.utils import unwrap_ddp
 from rlpyt.utils.checks import check_range, whole_number
 from rlpyt.utils.collections import namedarraytuple
 
@@ -129,7 +129,7 @@ class SacAgent(QpgAgent):
         return self._member_parameters(1)
 
     def _member_parameters(self, i: int) -> Iterator[torch.Tensor]:
-        critics = bare(self.q_model)
+        critics = unwrap_ddp(self.q_model)
         if isinstance(critics, Ensemble):
             return iter(critics.members[i].parameters())
         return (parameter[i] for parameter in critics.parameters())

@@ -9,7 +9,7 @@ import torch
 from rlpyt.algos.optim import GradientStep, Network
 from rlpyt.algos.replay import ReplayAlgo
 from rlpyt.algos.untrained import warn_of_untrained
-from rlpyt.models.utils import bare
+from rlpyt.models.utils import unwrap_ddp
 
 
 class QpgAlgo(ReplayAlgo):
@@ -74,7 +74,7 @@ class QpgAlgo(ReplayAlgo):
         """
         names: dict[torch.nn.Parameter, str] = {}
         if module is not None:
-            module = bare(module)
+            module = unwrap_ddp(module)
             if self.rank == 0:
                 warn_of_untrained(module)
             names = {p: f"{name}: {path}" for path, p in module.named_parameters()}

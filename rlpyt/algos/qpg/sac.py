@@ -20,7 +20,7 @@ from rlpyt.algos.qpg.losses import (
 )
 from rlpyt.algos.replay import SamplesToBuffer, thinned
 from rlpyt.models.ensemble import Ensemble
-from rlpyt.models.utils import bare
+from rlpyt.models.utils import unwrap_ddp
 from rlpyt.utils.checks import setting
 from rlpyt.utils.collections import namedarraytuple
 
@@ -125,7 +125,7 @@ class SAC(QpgAlgo):
 
     def _critics(self) -> list[Network]:
         """All in one where they are joined; those of a user's own class one by one."""
-        critics = bare(self.agent.q_model)
+        critics = unwrap_ddp(self.agent.q_model)
         if not isinstance(critics, Ensemble):
             return [self.network("q", critics, self.agent.q_parameters(), self.agent.n_joined)]
         members = enumerate(critics.members, 1)

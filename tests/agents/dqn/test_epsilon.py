@@ -70,10 +70,10 @@ def test_vector_epsilon_goes_by_global_rank_and_group():
     agent.sample_mode(99)
     assert np.allclose(agent.epsilon_of(4, 0), spread[1:])
     assert np.allclose(agent.epsilon_of(2, 1), spread[3:])
-    agent.attend(1)
+    agent.set_group(1)
     agent.fit_epsilon(2)
     assert np.allclose(agent.distribution.epsilon, spread[3:])
-    agent.attend(0)
+    agent.set_group(0)
     agent.fit_epsilon(2)
     assert np.allclose(agent.distribution.epsilon, spread[1:3])
     agent.sample_mode(5)
@@ -107,7 +107,7 @@ def test_agents_with_a_step_of_their_own_have_the_epsilons_of_their_environments
     for seed in range(200):
         noise = torch.rand(4, 2, generator=torch.Generator().manual_seed(seed))
         for group in range(groups):
-            agent.attend(group)
+            agent.set_group(group)
             mine = slice(group * n, (group + 1) * n)
             agent.set_noise(noise[mine])
             action, info = agent.step(*inputs)

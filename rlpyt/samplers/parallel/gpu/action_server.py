@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from rlpyt.errors import WorkerError
-from rlpyt.samplers.actions import LocalActions, StepRecord
+from rlpyt.samplers.policy_source import LocalPolicy, StepRecord
 from rlpyt.samplers.serving import Group, serve
 
 EVAL_TRAJ_CHECK = 20  # steps; rlpyt looked for finished evaluation episodes so often
@@ -106,9 +106,9 @@ class ActionServer:
             record = StepRecord(env_info=None, **dict(step_np[own].items()))
             samples = None if samples_np is None else samples_np[:, own]
             noise: Any = _TorchNoise()
-            actions = LocalActions(sampler.agent, record, noise, samples, i)
-            exchanges: Any = [gates[rank] for rank in workers]
-            groups.append(Group(actions, record, 0, workers, exchanges))
+            policy = LocalPolicy(sampler.agent, record, noise, samples, i)
+            channels: Any = [gates[rank] for rank in workers]
+            groups.append(Group(policy, record, 0, workers, channels))
         return groups
 
     def _replied(self, rank: int) -> bool:

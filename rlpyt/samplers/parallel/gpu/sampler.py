@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from rlpyt.samplers.actions import StepBuffer  # noqa: F401  (rlpyt had it here)
 from rlpyt.samplers.layout import SamplerLayout
 from rlpyt.samplers.parallel.base import ParallelSamplerBase
 from rlpyt.samplers.parallel.gpu.collectors import GpuEvalCollector, GpuResetCollector
+from rlpyt.samplers.policy_source import StepBuffer  # noqa: F401  (rlpyt had it here)
 from rlpyt.samplers.serving import build_step_buffer  # noqa: F401  (rlpyt had it here)
 
 

@@ -1,4 +1,7 @@
-"""Where environments get their actions from: the only place that asks an agent to act."""
+"""Sources of actions: an agent in this process, an agent behind a server, chance.
+
+This is the only place that asks an agent to act.
+"""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -8,6 +11,7 @@ import torch
 
 from rlpyt.agents.base import BaseAgent
 from rlpyt.processes.child import Abandoned
+from rlpyt.samplers.env_batch import EnvBatch
 from rlpyt.utils.buffer import leaves_of, torchify_buffer
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.seed import stream
@@ -55,7 +59,7 @@ class ActionNoise:
             rng.bit_generator.state = state
 
 
-class LocalActions:
+class LocalPolicy:
     """Actions from an agent in this process, for one group of environments.
 
     The collector's own where the agent lives beside it; the server's where it does not.
@@ -94,8 +98,8 @@ class LocalActions:
         self._timeout_value = samples.agent.timeout_value if "timeout_value" in fields else None
 
     def begin(self, T: int) -> None:
-        """Before a batch of T steps."""
-        self.agent.attend(self.group)
+        """Draw noise for a batch of T steps."""
+        self.agent.set_group(self.group)
         self._policy = self.agent.fast_policy()
         self._noise = self.noise.draw(T, self.agent.noise_spec)
         if self._noise is not None:
@@ -113,7 +117,7 @@ class LocalActions:
             for own, new in zip(self._info_leaves, (*parameters, value)):
                 own[...] = new
             return True
-        self.agent.attend(self.group)
+        self.agent.set_group(self.group)
         if self._remembers:
             for b in np.flatnonzero(self._step.done):
                 self.agent.reset_one(b)
@@ -148,12 +152,12 @@ class LocalActions:
             self._bootstrap[...] = self._value(self._inputs)
 
     def _value(self, inputs: Any) -> Array:
-        self.agent.attend(self.group)
+        self.agent.set_group(self.group)
         values: Array = self.agent.value(*inputs).numpy()
         return values
 
 
-class Exchange(NamedTuple):
+class ServerChannel(NamedTuple):
     """What one worker and the action server share; travels to the worker when it is started."""
 
     obs_ready: Any  # semaphore: the worker has written its rows of the record
@@ -174,23 +178,23 @@ class _Never:
     value = False
 
 
-class ServedActions:
+class ServedPolicy:
     """Actions from an agent behind two gates: the worker's side.
 
     The server answers T times and looks at the record once more after the last step, so a batch
     is T + 1 observations and T actions, as in rlpyt.
     """
 
-    def __init__(self, exchange: Exchange, evaluation: bool = False) -> None:
-        self._post, self._wait = exchange.obs_ready.release, exchange.act_ready.acquire
+    def __init__(self, channel: ServerChannel, evaluation: bool = False) -> None:
+        self._post, self._wait = channel.obs_ready.release, channel.act_ready.acquire
         # Samplers written for rlpyt share two semaphores and ``stop_eval`` only.
-        self._final = None if evaluation else getattr(exchange, "final_observation", None)
-        self._timed_out: Any = getattr(exchange, "timed_out", None)
-        abandoned = getattr(exchange, "abandoned", None)
+        self._final = None if evaluation else getattr(channel, "final_observation", None)
+        self._timed_out: Any = getattr(channel, "timed_out", None)
+        abandoned = getattr(channel, "abandoned", None)
         # A memoryview: read faster than an array.
         self._abandoned: Any = (False,) if abandoned is None else abandoned.data
         self._evaluation = evaluation
-        stop_eval = getattr(exchange, "stop_eval", None)  # false itself, before it is set
+        stop_eval = getattr(channel, "stop_eval", None)  # false itself, before it is set
         self._stop_eval = _Never() if stop_eval is None else stop_eval
 
     def write_into(self, samples: Any) -> None:
@@ -224,3 +228,58 @@ class ServedActions:
     def finish(self) -> None:
         """Let the server see the last observations."""
         self._post()
+
+
+class RandomPolicy:
+    """Random actions, in each environment for a number of steps of its own.
+
+    Single environments take the first n of T steps and are held then. The rows of a vector
+    environment cannot be held, so they take the last n, after a reset.
+
+    Args:
+        env_batch: the environments [B].
+        step: the record [B] to write actions into.
+        seed: of the run.
+        env_ranks: global indices of the environments.
+        n_steps: number of steps of each environment [B].
+    """
+
+    def __init__(
+        self,
+        env_batch: EnvBatch,
+        step: Any,
+        seed: int,
+        env_ranks: Sequence[int],
+        n_steps: Sequence[int],
+    ) -> None:
+        self._env_batch = env_batch
+        self._step = step
+        self._seed = seed
+        self._env_ranks = env_ranks
+        self._n_steps = np.asarray(n_steps)
+        self._T = 0
+
+    def begin(self, T: int) -> None:
+        """Before T steps, as many as any environment takes, or more."""
+        self._T = T
+
+    def act(self, t: int) -> bool:
+        """Fill in the record's action for step t."""
+        env_batch, begins_at = self._env_batch, self._T - self._n_steps
+        env_batch.wake()
+        if env_batch.can_hold:
+            env_batch.rest(np.flatnonzero(self._n_steps <= t).tolist())
+        else:
+            env_batch.rest(np.flatnonzero(begins_at > t).tolist())
+            env_batch.reset(self._step.observation, np.flatnonzero(begins_at == t).tolist())
+        for b in set(range(env_batch.B)) - env_batch.resting:
+            self._step.action[b] = env_batch.sample_action(b, self._seed, self._env_ranks[b])
+        return True
+
+    def finish(self) -> None:
+        """After the last step: begin an episode where no step was taken, and let all go on."""
+        if not self._env_batch.can_hold:
+            self._env_batch.reset(
+                self._step.observation, np.flatnonzero(self._n_steps == 0).tolist()
+            )
+        self._env_batch.wake()
