@@ -1,6 +1,7 @@
 """Base class of algorithms: what a runner calls, and one optimizer over the agent's parameters."""
 
-from collections.abc import Callable
+from collections import namedtuple
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
 import torch
@@ -30,7 +31,8 @@ class RlAlgorithm:
         rank: of this process, among those that train together.
     """
 
-    opt_info_fields: ClassVar[tuple[str, ...]] = ()
+    opt_info_fields: ClassVar[tuple[str, ...]] = ()  # names of the statistics of updates
+    OptInfo: ClassVar[Any] = namedtuple("OptInfo", ())  # named tuple with these fields
     bootstrap_value = False  # whether samplers record ``agent.value``
     final_observation = False  # whether they record the last observations of truncated episodes
     update_counter = 0
@@ -126,6 +128,12 @@ class RlAlgorithm:
     def optimize_agent(self, itr: int, samples: Any = None, sampler_itr: int | None = None) -> Any:
         """Train on new samples or from replay; return a named tuple of lists to log."""
         raise NotImplementedError(f"{type(self).__name__} must implement optimize_agent.")
+
+    def make_opt_info(self, columns: Iterable[list[float]]) -> Any:
+        """Return a named tuple of lists, one for each of ``opt_info_fields``."""
+        fields = tuple(self.opt_info_fields)
+        own = fields == self.OptInfo._fields  # not where a subclass has further fields
+        return (self.OptInfo if own else namedtuple("OptInfo", fields))(*columns)
 
     def statistics(self) -> dict[str, float]:
         """Return columns of progress.csv, always under the same names."""

@@ -3,7 +3,6 @@
 import math
 import re
 import warnings
-from collections import namedtuple
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -69,7 +68,6 @@ class ReplayAlgo(RlAlgorithm):
     ready_agents: ClassVar[str]  # agents that have them
     learns_memories: ClassVar[str] = "R2D1"  # algorithms that train recurrent agents instead
     batch_size_is: ClassVar[str] = "batch_size"  # in terms of arguments, for messages
-    OptInfo: ClassVar[Any]  # named tuple of ``opt_info_fields``
     replays: ClassVar[Replays] = TRANSITIONS  # replay classes to choose from
 
     bootstrap_timelimit = True  # whether a target bootstraps where a time limit ended the episode
@@ -467,7 +465,7 @@ class ReplayAlgo(RlAlgorithm):
         progress = itr if sampler_itr is None else sampler_itr
         if samples is not None:
             self.store(samples)
-        opt_info = self.empty_opt_info()
+        opt_info = self.make_opt_info([] for _ in self.opt_info_fields)
         if not self.may_learn(progress, sampler_itr):
             return opt_info
         self.update_itr_hyperparams(progress)
@@ -519,12 +517,6 @@ class ReplayAlgo(RlAlgorithm):
             samples follow, such as absolute TD errors: [B] without gradient.
         """
         raise NotImplementedError(f"{type(self).__name__} must implement update.")
-
-    def empty_opt_info(self) -> Any:
-        """Return a named tuple of empty lists, for the statistics of updates."""
-        fields = tuple(self.opt_info_fields)
-        own = fields == self.OptInfo._fields
-        return (self.OptInfo if own else namedtuple("OptInfo", fields))(*([] for _ in fields))
 
     def append_opt_info_(self, opt_info: Any, *statistics: Any) -> None:
         """Add the statistics of an update to the lists of ``opt_info``, a few numbers of each.

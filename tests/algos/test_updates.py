@@ -110,3 +110,30 @@ def test_an_update_changes_parameters_and_optimizers_alone(name):
     for itr, batch in enumerate(batches):
         algo.optimize_agent(6 + itr, batch)
     assert seen and not any(seen)
+
+
+class CountingPPO(PPO):
+    opt_info_fields = (*PPO.opt_info_fields, "samples")
+
+    def loss(self, *inputs):
+        return *super().loss(*inputs), torch.tensor(float(len(inputs[1])))
+
+
+class CountingDQN(DQN):
+    opt_info_fields = (*DQN.opt_info_fields, "samples")
+
+    def update(self, batch):
+        statistics, priorities = super().update(batch)
+        return (*statistics, torch.tensor(float(len(batch.action)))), priorities
+
+
+@pytest.mark.parametrize(
+    ("name", "Algo", "n"), [("ppo", CountingPPO, 12), ("dqn", CountingDQN, 16)]
+)
+def test_subclasses_add_statistics(name, Algo, n, monkeypatch):
+    monkeypatch.setitem(ALGOS, name, lambda: Algo(**Q) if name == "dqn" else Algo(minibatches=2))
+    algo, (batch, *_) = ready(name)
+    algo.agent.train_mode(6)
+    info = algo.optimize_agent(6, batch)
+    assert info._fields == algo.opt_info_fields and len(info.samples) == len(info.loss) > 0
+    assert set(info.samples) == {n}

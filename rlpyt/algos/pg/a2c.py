@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch.optim import Adam, Optimizer
 
-from rlpyt.algos.pg.base import OptInfo, PolicyGradientAlgo
+from rlpyt.algos.pg.base import PolicyGradientAlgo
 from rlpyt.algos.pg.losses import policy_gradient_loss, value_loss
 from rlpyt.utils.checks import setting
 
@@ -31,7 +31,7 @@ class A2C(PolicyGradientAlgo):
         statistics = self.update(samples)
         self.update_counter += 1
         self.update_obs_rms(samples)
-        return OptInfo(*([x] for x in torch.stack(statistics).tolist()))
+        return self.make_opt_info([x] for x in torch.stack(statistics).tolist())
 
     def update(self, samples: Any) -> tuple[torch.Tensor, ...]:
         """Take one gradient step on a batch [T, B]; return a scalar for each statistic."""

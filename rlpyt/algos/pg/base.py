@@ -32,6 +32,7 @@ class PolicyGradientAlgo(RlAlgorithm):
     """Base of A2C, PPO and V-trace, whose hyperparameters it reads as attributes."""
 
     bootstrap_value = True
+    OptInfo: ClassVar[Any] = OptInfo
     opt_info_fields: ClassVar[tuple[str, ...]] = OptInfo._fields
 
     # Hyperparameters that every subclass declares, beside those of the base.

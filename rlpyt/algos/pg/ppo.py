@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch.optim import Adam, Optimizer
 
-from rlpyt.algos.pg.base import OptInfo, PolicyGradientAlgo
+from rlpyt.algos.pg.base import PolicyGradientAlgo
 from rlpyt.algos.pg.losses import clipped_surrogate_loss, value_loss
 from rlpyt.utils.buffer import buffer_func
 from rlpyt.utils.checks import setting
@@ -87,7 +87,7 @@ class PPO(PolicyGradientAlgo):
                 statistics.append(self.update(inputs, init_rnn_state))
                 self.update_counter += 1
         self.update_obs_rms(samples)
-        return OptInfo(*(torch.stack(column).tolist() for column in zip(*statistics)))
+        return self.make_opt_info(torch.stack(column).tolist() for column in zip(*statistics))
 
     def update(self, inputs: Any, init_rnn_state: Any = None) -> tuple[torch.Tensor, ...]:
         """Take one gradient step on a minibatch; return a scalar for each statistic.

@@ -49,6 +49,7 @@ class VTrace(PolicyGradientAlgo):
     clip_rho_threshold: float | None = setting(1.0, gt=0, doc="rho_bar, limit in targets")
     clip_pg_rho_threshold: float | None = setting(1.0, gt=0, doc="rho limit in the gradient")
 
+    OptInfo: ClassVar[Any] = VTraceOptInfo
     opt_info_fields: ClassVar[tuple[str, ...]] = VTraceOptInfo._fields
 
     def async_initialize(
@@ -77,7 +78,7 @@ class VTrace(PolicyGradientAlgo):
         statistics = self.update(samples)
         self.update_counter += 1
         self.update_obs_rms(samples)
-        return VTraceOptInfo(*([x] for x in torch.stack(statistics).tolist()))
+        return self.make_opt_info([x] for x in torch.stack(statistics).tolist())
 
     def update(self, samples: Any) -> tuple[Tensor, ...]:
         """Take one gradient step on a batch [T, B]; return a scalar for each statistic."""

@@ -16,7 +16,7 @@ from rlpyt.agents.qpg.ddpg_agent import DdpgAgent
 from rlpyt.utils.collections import AttrDict
 
 PAGE = (Path(__file__).parents[3] / "docs" / "algorithms.md").read_text()
-TRAINING, MODEL, CONTROL, CONTROL_MODELS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+TRAINING, MODEL, CONTROL, CONTROL_MODELS, OWN = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
 @pytest.mark.parametrize(
@@ -24,6 +24,7 @@ TRAINING, MODEL, CONTROL, CONTROL_MODELS = re.findall(r"```python\n(.*?)```", PA
     [
         (TRAINING, {"n_steps=20_480": "n_steps=2_048", "5_120": "1_024"}, 400),
         (CONTROL, {"n_steps=6_000": "n_steps=600", "1_000": "300"}, 90),
+        (OWN, {"n_steps=10_240": "n_steps=2_048"}, 15),
     ],
 )
 def test_the_scripts_run_with_few_steps(script, changes, updates):
@@ -36,6 +37,14 @@ def test_the_scripts_run_with_few_steps(script, changes, updates):
     exec(short, scope)
     torch.set_num_threads(threads)
     assert scope.algo.update_counter > updates
+
+
+def test_a_setting_of_ones_own_is_checked():
+    scope = {"__name__": "a_script"}
+    exec(OWN.replace("n_steps=10_240", "n_steps=1_024"), scope)
+    with pytest.raises(ValueError) as caught:
+        scope["RegularizedPPO"](weight_penalty=-1)
+    assert f"raises `ValueError: {caught.value}`" in PAGE
 
 
 @pytest.mark.parametrize("script", [MODEL, CONTROL_MODELS])
