@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch.optim import Adam, Optimizer
 
-from rlpyt.algos.pg.base import PolicyGradientAlgo
+from rlpyt.algos.pg.base import OptInfo, PolicyGradientAlgo  # noqa: F401 (rlpyt's place for it)
 from rlpyt.algos.pg.losses import policy_gradient_loss, value_loss
 from rlpyt.utils.checks import setting
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch.optim import Adam, Optimizer
 
-from rlpyt.algos.pg.base import PolicyGradientAlgo
+from rlpyt.algos.pg.base import OptInfo, PolicyGradientAlgo  # noqa: F401 (rlpyt's place for it)
 from rlpyt.algos.pg.losses import clipped_surrogate_loss, value_loss
 from rlpyt.utils.buffer import buffer_func
 from rlpyt.utils.checks import setting
