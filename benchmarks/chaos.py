@@ -40,9 +40,9 @@ from benchmarks.chaos_ranks import RANK_KINDS, RankTrial, draw_rank_trial, warm_
 from benchmarks.chaos_trials import IGNORED, KINDS, Trial, draw_trial, small_agent
 from benchmarks.harness import describe_machine
 from rlpyt.envs.faulty import FaultyEnv
+from rlpyt.processes.call import run_in_child
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.buffer import buffer_func, leaves_of
-from rlpyt.utils.in_child import run_in_child
 from rlpyt.utils.residue import left_since, take_stock
 
 ALL_KINDS = {**KINDS, **ASYNC_KINDS, **RANK_KINDS}

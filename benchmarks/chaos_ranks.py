@@ -22,13 +22,13 @@ from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.pg.a2c import A2C
 from rlpyt.envs.faulty import FaultyEnv
 from rlpyt.errors import NonFiniteError, RankError, RankTimeout, WorkerError, WorkerTimeout
+from rlpyt.processes.call import run_in_child
 from rlpyt.runners.hooks import Hook
 from rlpyt.runners.sync_rl import SyncRl
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.ray_sampler import RaySampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.checkpoint import load_checkpoint
-from rlpyt.utils.in_child import run_in_child
 from rlpyt.utils.logging.context import run_context
 
 # Kinds of faults, and how often each is drawn.

@@ -20,7 +20,7 @@ from typing import Any
 from benchmarks.evolution import cma_pool, rlpyt_run
 from benchmarks.harness import THREAD_VARIABLES
 from benchmarks.learning import IMAGES, RUNS, SEEDS
-from rlpyt.utils.in_child import run_in_child
+from rlpyt.processes.call import run_in_child
 from rlpyt.vis.curves import plot_runs
 
 # Environment, seconds, and what rlpyt's is to be told.

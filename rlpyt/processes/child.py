@@ -17,7 +17,7 @@ class ChildSpec:
     """Everything that a child is started with; travels while the process is being started.
 
     Attributes:
-        rank: index of the child, as messages show it.
+        rank: index of the child, as messages show it; -1 for the only one of its kind.
         build: a function or class of a module; called in the child with this specification, it
             returns a ``Child`` or another object with its methods.
         payload: input of ``build``, which may contain classes of the user's script, and shared

@@ -92,7 +92,7 @@ class ChildGroup:
     what happened, what it was doing, with the child's traceback or stacks.
 
     Args:
-        name: of one child, for messages, such as "worker".
+        name: of one child, for messages, such as "worker"; without ranks, what the child does.
         specs: one per child.
         describe: returns the ``WorkerStatus`` of a specification's child from its activity
             numbers.
@@ -126,14 +126,16 @@ class ChildGroup:
         self._limits = limits or Limits()
         self._transport: Transport = transport or Pipes()
         self._poll, self._release, self._cleanup = poll, release, cleanup
-        self._n_elsewhere = n_elsewhere
+        self._n_elsewhere, self._total = n_elsewhere, len(specs) + n_elsewhere
         self._warned = False
         self._ends: dict[int, tuple[int, str, str]] = {}
         self._failed = ""  # the first line of the error after which all children were ended
         # Before multiprocessing joins its children at exit, whatever was imported first.
         self._at_exit = Finalize(None, self.shutdown, exitpriority=10)
-        total = len(specs) + n_elsewhere
-        names = [f"{name} {spec.rank} of {total}" for spec in specs]
+        names = [
+            f"a process for {name}" if spec.rank < 0 else f"{name} {spec.rank} of {self._total}"
+            for spec in specs
+        ]
         try:
             self._transport.start(specs, names, self._limits.longest_s)
             self._begin_waiting()
@@ -242,10 +244,11 @@ class ChildGroup:
             if self._still_s[child] > SLOW * limit_s and not self._warned:
                 self._warned = True
                 status = self._describe(self._specs[child])
+                where = f", {status}" if f"{status}" else ""
                 warnings.warn(
-                    f"{self.name} {self._specs[child].rank} has made no progress for "
-                    f"{self._still_s[child]:.3g} s, {status}; after {setting}={limit_s:g} the run "
-                    "ends. Raise it if that is no fault."
+                    f"{self._name_of(child)} has made no progress for {self._still_s[child]:.3g} "
+                    f"s{where}; after {setting}={limit_s:g} it is killed. Raise the limit if that "
+                    "is no fault."
                 )
 
     def _result_of(self, child: int, reply: Reply) -> Any:
@@ -277,9 +280,11 @@ class ChildGroup:
         return self._error(child, what, stacks=stacks, cls=WorkerTimeout)
 
     def _name_of(self, child: int) -> str:
-        rank, total = self._specs[child].rank, len(self._specs) + self._n_elsewhere
-        number = f"{rank} of {total}" if self._n_elsewhere else f"{rank}"
-        return f"{self.name} {number} ({self._transport.identity(child)})"
+        rank = self._specs[child].rank
+        number = "" if rank < 0 else f" {rank}"
+        if self._n_elsewhere:
+            number += f" of {self._total}"
+        return f"{self.name}{number} ({self._transport.identity(child)})"
 
     def _error(
         self,
@@ -299,11 +304,12 @@ class ChildGroup:
             status: what it was doing; None: as far as its activity numbers tell.
             cls: of the error.
         """
-        status = status or self._describe(self._specs[child])
-        who = self._name_of(child)
+        status, rank = status or self._describe(self._specs[child]), self._specs[child].rank
+        whose = "the process" if rank < 0 else f"the {self.name}"
+        said = f"{self._name_of(child)} {what}"
         return cls(
-            failure_text(f"{who} {what}", f"{status}", f"the {self.name}", traceback, stacks),
-            worker=self._specs[child].rank,
+            failure_text(said, f"{status}", whose, traceback, stacks),
+            worker=rank,
             pid=self.processes[child].pid,
             env_index=status.env_index,
             step=status.step,

@@ -55,7 +55,7 @@ class WorkerStatus:
         env: how the environment is made.
         seed: the environment was given, or ``None``.
         action: it was stepped with, as text, or ``None`` if unknown.
-        text: the description of a child that has other things to do than with environments.
+        text: the description, if it is not about environments; may be empty.
     """
 
     doing: int
@@ -66,10 +66,10 @@ class WorkerStatus:
     env: str = ""
     seed: int | None = None
     action: str | None = None
-    text: str = ""
+    text: str | None = None
 
     def __str__(self) -> str:
-        if self.text:
+        if self.text is not None:
             return self.text
         said = [f"{self._occupation()} {self.env}"]
         if self.doing in WORDS and self.seed is not None:

@@ -7,9 +7,9 @@ from collections.abc import Generator, Iterable
 from typing import Any
 
 from rlpyt.envs.base import build_env
+from rlpyt.processes.call import run_in_child
 from rlpyt.processes.status import describe_env
 from rlpyt.samplers.buffer import env_examples
-from rlpyt.utils.in_child import run_in_child
 from rlpyt.utils.seed import undisturbed
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from rlpyt.envs.vector.base import UnsupportedVectorEnv
 from rlpyt.errors import WorkerError
+from rlpyt.processes.call import run_in_child
 from rlpyt.testing import batches, door, endings, repeats, worker
 from rlpyt.testing.bench import Bench
 from rlpyt.testing.report import Report
-from rlpyt.utils.in_child import run_in_child
 
 CHECKS = {
     "return": "every call comes back, and leaves the process running",

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from rlpyt.errors import WorkerError
+from rlpyt.processes.call import run_in_child
 from rlpyt.testing.bench import Bench
 from rlpyt.testing.report import Report
 from rlpyt.testing.rows import Run, first_difference, play, start
-from rlpyt.utils.in_child import run_in_child
 
 STEPS = 20
 

@@ -21,7 +21,7 @@ import psutil
 MODULES = [
     "rlpyt.processes.child",
     "rlpyt.samplers.env_worker",
-    "rlpyt.utils.in_child",
+    "rlpyt.processes.call",
     "numpy.ma",
 ]
 ENV_STARTED_BY = "RLPYT_STARTED_BY"  # pid of the process that starts a fork server

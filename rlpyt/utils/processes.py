@@ -339,7 +339,9 @@ def traceback_text(error: BaseException) -> str:
     return text
 
 
-def failure_text(said: str, where: str, whose: str, traceback: str = "", stacks: str = "") -> str:
+def failure_text(
+    said: str, where: str = "", whose: str = "", traceback: str = "", stacks: str = ""
+) -> str:
     """Return the message of an error about another process.
 
     Args:

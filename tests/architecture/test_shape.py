@@ -131,7 +131,7 @@ UNPICKLERS = (
 BETWEEN_PARENT_AND_CHILD = {
     "experiments/experiment.py",  # a call's result, in the file that its process wrote
     "sweeps/call.py",  # the function to call, in the file that the launching process wrote
-    *("processes/child.py", "processes/group.py", "processes/pipe.py", "utils/in_child.py"),
+    *("processes/child.py", "processes/group.py", "processes/pipe.py"),
     "runners/optimizers.py",
     "processes/ray.py",  # of actors, by Ray's connections
 }
@@ -158,7 +158,6 @@ def test_unpickling_is_in_one_function_and_in_pipes():
     assert files_with(UNPICKLERS, but=is_safe) == [
         "processes/child.py",  # commands of the parent
         "processes/pipe.py",  # replies of child processes
-        "utils/in_child.py",  # the reply of a child process
         "utils/serialize.py",
     ]
     assert files_with(r"\.Pipe$") == ["utils/processes.py"]  # of a parent and the child it starts

@@ -5,7 +5,7 @@ import warnings
 import pytest
 
 from rlpyt.envs.gym import make
-from rlpyt.utils.in_child import run_in_child
+from rlpyt.processes.call import run_in_child
 
 mujoco = pytest.importorskip("mujoco")
 

@@ -7,11 +7,11 @@ import time
 import pytest
 
 from rlpyt.errors import WorkerError, WorkerTimeout
+from rlpyt.processes.call import run_in_child
 from rlpyt.processes.child import Abandoned, Child, ChildSpec, Reply
 from rlpyt.processes.group import ChildGroup, Limits
 from rlpyt.processes.pipe import Pipes
 from rlpyt.processes.status import DOING, IDLE, ITR, WorkerStatus, fresh_progress
-from rlpyt.utils.in_child import run_in_child
 from rlpyt.utils.residue import left_since, take_stock
 from rlpyt.utils.serialize import ByValue, dumps
 
@@ -128,7 +128,9 @@ def test_a_standstill_is_ended_after_its_limit():
 def test_a_slow_child_is_warned_of():
     group = group_of((), limits=Limits(step_s=1.0))
     with (
-        pytest.warns(UserWarning, match=r"helper 0 .* while helping; after env_timeout=1 "),
+        pytest.warns(
+            UserWarning, match=r"helper 0 .* while helping; after env_timeout=1 it is killed"
+        ),
         pytest.raises(WorkerTimeout),
     ):
         group.call("hang", 0)

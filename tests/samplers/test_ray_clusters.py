@@ -12,8 +12,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from parts import EchoAgent
 
 from rlpyt.envs.toy import CountEnv
+from rlpyt.processes.call import run_in_child
 from rlpyt.samplers.ray_sampler import RaySampler
-from rlpyt.utils.in_child import run_in_child
 from rlpyt.utils.residue import left_since, take_stock
 
 pytestmark = pytest.mark.usefixtures("importable")

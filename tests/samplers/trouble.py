@@ -10,6 +10,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from parts import EchoAgent
 
 from rlpyt.envs.faulty import FaultyEnv
+from rlpyt.processes.call import run_in_child
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.parallel.gpu.alternating_sampler import (
     AlternatingSampler,
@@ -17,7 +18,6 @@ from rlpyt.samplers.parallel.gpu.alternating_sampler import (
 )
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
-from rlpyt.utils.in_child import run_in_child
 from rlpyt.utils.residue import left_since, take_stock
 
 SERVED = [GpuSampler, AlternatingSampler, NoOverlapAlternatingSampler]

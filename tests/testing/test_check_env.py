@@ -328,7 +328,7 @@ class Exits(Walk):
         os._exit(3)
 
 
-@pytest.mark.parametrize("make_env, said", [(Hangs, "did not end within 5 s"), (Exits, "3")])
+@pytest.mark.parametrize("make_env, said", [(Hangs, "no progress for 5 s"), (Exits, "3")])
 def test_a_hang_and_an_exit_are_reported_like_other_findings(make_env, said):
     report = examine_env_in_child(make_env, timeout_s=5)
     (finding,) = report.findings

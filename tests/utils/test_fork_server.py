@@ -20,7 +20,7 @@ class Slow:
 if any("forkserver" in argument for argument in sys.orig_argv):
     sys.meta_path.insert(0, Slow)
 """
-PROGRAM = "from rlpyt.utils.in_child import run_in_child; run_in_child(len, 'abc')"
+PROGRAM = "from rlpyt.processes.call import run_in_child; run_in_child(len, 'abc')"
 
 
 def test_a_fork_server_that_still_imports_ends_with_its_parent(tmp_path):

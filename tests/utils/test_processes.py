@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rlpyt.utils.in_child import run_in_child
+from rlpyt.processes.call import run_in_child
 from rlpyt.utils.processes import describe_exit, failure_text, title_of
 
 

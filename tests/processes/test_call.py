@@ -1,0 +1,56 @@
+"""Single calls in a child process."""
+
+import os
+import signal
+import sys
+import time
+
+import pytest
+
+from rlpyt.errors import WorkerError, WorkerTimeout
+from rlpyt.processes.call import run_in_child
+
+
+def test_a_result_comes_back_from_another_process():
+    assert run_in_child(os.getpid) != os.getpid()
+    assert run_in_child(lambda a, b: a + b, 1, 2) == 3
+
+
+def test_a_generator_gives_its_first_value_and_cleans_up(tmp_path):
+    def first_of(path):
+        try:
+            yield "first"
+        finally:
+            path.write_text("cleaned up")
+
+    assert run_in_child(first_of, tmp_path / "file") == "first"
+    assert (tmp_path / "file").read_text() == "cleaned up"
+
+
+def fail():
+    raise KeyError("told to fail")
+
+
+@pytest.mark.parametrize(
+    "function, args, how",
+    [
+        (fail, (), r"failed with KeyError: 'told to fail'\.\n\nIn the process:\nTraceback"),
+        (sys.exit, (3,), "failed with SystemExit: 3"),
+        (os._exit, (3,), r"exited with code 3\."),
+        (signal.raise_signal, (signal.SIGKILL,), "was killed by SIGKILL"),
+    ],
+)
+def test_failures_are_named_by_what_is_done(function, args, how):
+    with pytest.raises(WorkerError, match=rf"^counting stars \(pid \d+ on .*\) {how}") as caught:
+        run_in_child(function, *args, what="counting stars")
+    assert caught.value.worker == -1 and caught.value.pid > 0
+
+
+@pytest.mark.filterwarnings("ignore:counting stars .* has made no progress")
+def test_a_call_has_a_time_limit():
+    expected = (
+        r"counting stars .* has made no progress for 1 s \(timeout_s\) and was killed\.\n\nPy"
+    )
+    with pytest.raises(WorkerTimeout, match=expected) as caught:
+        run_in_child(time.sleep, 60, timeout_s=1.0, what="counting stars")
+    assert "call.py" in caught.value.stacks
