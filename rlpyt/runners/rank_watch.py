@@ -15,6 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from rlpyt.algos import optim
+from rlpyt.runners import distributed
 from rlpyt.runners.rank_failures import Failure, Kind, kind_of
 from rlpyt.utils.logging.console import say
 
@@ -24,10 +26,10 @@ STALE_S = 5.0  # without a sign of life, where somebody has lost a connection
 GRACE_S = 10.0  # for the main thread to end, once all is over
 WORKS, WAITS, ALONE = "works", "waits", "alone"
 
-# Where a main thread that waits for other ranks is.
+# Parts of the paths of code in which a main thread waits for other ranks.
 _WAITING = (
     *("torch/distributed/", "torch/autograd/", "torch/nn/parallel/"),
-    *("rlpyt/algos/optim.py", "rlpyt/runners/distributed.py"),
+    *(Path(str(module.__file__)).as_posix() for module in (optim, distributed)),
 )
 _OWN_DEPTH = 3  # frames shown of a main thread
 

@@ -16,6 +16,7 @@ from rlpyt.agents.pg.vector import CategoricalMlpAgent
 from rlpyt.envs.faulty import FaultyEnv
 from rlpyt.errors import NonFiniteError, RankError, RankTimeout, WorkerError
 from rlpyt.runners.hooks import Hook
+from rlpyt.runners.sync_rl import SyncWorker
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.utils.residue import left_since, take_stock
 
@@ -132,6 +133,19 @@ def test_a_death_is_noticed_while_rank_0_is_busy_elsewhere():
     started = time.monotonic()
     run_into(RankError, "rank 1 of 2 .* was killed by SIGKILL", hooks=[Busy()])
     assert time.monotonic() - started < SOON_S
+
+
+def test_a_rank_that_fails_before_it_meets_the_others_is_named_with_its_traceback():
+    class Lost(SyncWorker):
+        def open_store(self):
+            raise PermissionError("no way in")
+
+    class Run(SyncRl):
+        WorkerCls = Lost
+
+    expected = r"rank 1 of 2 failed with PermissionError: no way in, last seen before the first"
+    error = run_into(RankError, expected, Runner=Run)
+    assert error.rank == 1 and "in open_store" in error.traceback
 
 
 def test_a_port_in_use_is_named():
