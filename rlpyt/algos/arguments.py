@@ -1,4 +1,4 @@
-"""The order of an algorithm's constructor arguments, where rlpyt's differs from a dataclass's."""
+"""Order of an algorithm's constructor arguments, where rlpyt's differs from a dataclass's."""
 
 import dataclasses
 import inspect
@@ -8,7 +8,7 @@ C = TypeVar("C", bound=type)
 
 
 def own_fields_first(cls: C) -> C:
-    """Let positional arguments of a dataclass be the fields that it declares itself.
+    """Take the fields that a dataclass declares itself as its positional arguments.
 
     A dataclass takes inherited fields first. rlpyt's variants of an algorithm begin with arguments
     of their own (``CategoricalDQN(V_min, V_max, **kwargs)``), and take the others by keyword.

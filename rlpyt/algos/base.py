@@ -151,7 +151,7 @@ class RlAlgorithm:
         return compiled[function.__name__]  # type: ignore[no-any-return]
 
     def update_obs_rms(self, samples: Any) -> None:
-        """Let the agent's observation statistics, if it keeps any, take in a batch [T, B].
+        """Update the agent's observation statistics, if it keeps any, by a batch [T, B].
 
         On-policy algorithms do it once they have trained on it: until then the agent computes the
         likelihoods and values that were recorded, and PPO's ratios begin at one.
@@ -181,7 +181,7 @@ class RlAlgorithm:
             self.optimizer.load_state_dict(state_dict)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that a resumed run needs beside the agent."""
+        """Return all that a resumed run needs in addition to the agent."""
         return {"optimizer": self.optim_state_dict(), "update_counter": self.update_counter}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

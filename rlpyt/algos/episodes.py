@@ -15,12 +15,12 @@ from rlpyt.utils.buffer import buffer_func, leaves_of
 
 
 class EpisodePacking:
-    """Index arrays between [T, B] and padded sequences [L, S].
+    """Index arrays between batches [T, B] and padded sequences [L, S].
 
     Args:
         done: [T, B] bool; an episode begins in the row after a done.
         tails: (T_idxs, B_idxs) [K] of done steps whose sequences get one row more, in which the
-            model looks at what the episode would have gone on from.
+            model sees the final observation of the truncated episode.
 
     Attributes:
         valid: [L, S] bool, false in padding and tails.
@@ -58,11 +58,11 @@ class EpisodePacking:
         self._back = tuple(x.reshape(B, T).t().to(device) for x in (row_of, sequence_of))
 
     def pack(self, tree: Any, tails: Any = None) -> Any:
-        """[T, B, ...] -> [L, S, ...].
+        """Pack [T, B, ...] into [L, S, ...].
 
         Args:
             tree: of [T, B, ...].
-            tails: of [K, ...], what to put into the tails.
+            tails: of [K, ...], values of the tails.
         """
         if self.trivial:
             return tree
@@ -73,11 +73,11 @@ class EpisodePacking:
         return packed
 
     def unpack(self, packed: torch.Tensor) -> torch.Tensor:
-        """[L, S, ...] -> [T, B, ...], every row back to where it came from."""
+        """Unpack [L, S, ...] into [T, B, ...]."""
         return packed if self.trivial else packed[self._back]
 
     def pack_state(self, state: Any) -> Any:
-        """Initial states [N, B, H] -> [N, S, H], zeros where an episode begins within the batch."""
+        """Pack initial states [N, B, H] into [N, S, H], zero where an episode begins."""
         if self.trivial:
             return state
 
@@ -90,7 +90,7 @@ class EpisodePacking:
 
 
 def state_after(run: Callable[[Any, Any], Any], inputs: Any, done: torch.Tensor, state: Any) -> Any:
-    """The recurrent state after the last row of a batch: what the next row begins with.
+    """Return the recurrent state after the last row of a batch, with which the next begins.
 
     Only each environment's last episode matters. Where these begin at different rows, the batch is
     run in as many pieces.
@@ -118,7 +118,7 @@ def state_after(run: Callable[[Any, Any], Any], inputs: Any, done: torch.Tensor,
 
 
 def zeroed(state: Any, where: torch.Tensor) -> Any:
-    """Recurrent states [N, B, H] with zeros in the columns ``where`` [B]."""
+    """Return recurrent states [N, B, H] with zeros in the columns ``where`` [B]."""
     if state is None or not where.any():
         return state
     return buffer_func(state, lambda leaf: leaf.masked_fill(where[None, :, None], 0))
@@ -132,7 +132,7 @@ def null_action_of(agent: Any) -> Any:
 
 
 def null_after_done(prev: Any, done: torch.Tensor, null: Any = 0) -> Any:
-    """Previous actions or rewards as the agent saw them: null in the row after a done.
+    """Set previous actions or rewards to null in the row after a done, as the agent saw them.
 
     Args:
         prev: tree of [T, B, ...], raw shifted values.

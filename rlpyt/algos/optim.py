@@ -1,4 +1,4 @@
-"""One gradient step: the only place that calls backward and an optimizer."""
+"""The gradient step: the only place that calls backward and an optimizer."""
 
 import copy
 import inspect
@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from rlpyt.algos.optim_state import part, whole
+from rlpyt.algos.optim_state import merge_states, state_of
 from rlpyt.algos.untrained import warn_without_gradient
 from rlpyt.errors import NonFiniteError
 
@@ -28,7 +28,7 @@ FEW_NUMBERS = 100_000  # in a model; below, an operation costs more to call than
 
 @dataclass(frozen=True)
 class Network:
-    """What has a gradient norm, and a limit, of its own among what one step trains.
+    """Parameters with a gradient norm and limit of their own, among those of one step.
 
     Args:
         name: of the network.
@@ -44,7 +44,7 @@ class Network:
     names: dict[torch.nn.Parameter, str] = field(default_factory=dict)
 
     def norms(self) -> torch.Tensor | None:
-        """Norms of the gradients: [1], or [E]; ``None`` where there are none now."""
+        """Return norms of the gradients, [1] or [E], or ``None`` if there are none."""
         gradients = [p.grad for p in self.parameters if p.grad is not None]
         if not gradients and self.parameters:
             return None
@@ -127,7 +127,7 @@ class GradientStep:
             group["lr"] = self._base_learning_rate * factor
 
     def __call__(self, loss: torch.Tensor) -> torch.Tensor:
-        """Take one step down the gradient of ``loss``; returns the gradient's norm before clipping.
+        """Take one step down the gradient of ``loss``; return the gradient's norm before clipping.
 
         Raises:
             NonFiniteError: loss or gradient is NaN or infinite; parameters are left untouched.
@@ -168,7 +168,7 @@ class GradientStep:
         if not found:
             raise ValueError("the loss depends on no parameter that is trained here.")
         if len(self._begun) < len(self.networks):
-            self._look_for_forgotten(norms)
+            self._warn_without_gradient(norms)
         # Both: where errors are clipped, an infinite loss has a finite gradient.
         known = torch.cat((*found, loss.detach().to(found[0]).reshape(1))).tolist()
         if not math.isfinite(sum(known)):
@@ -181,7 +181,7 @@ class GradientStep:
         names = [network.name for network in self.networks]
         return {k: loss.new_empty(0) if n is None else n for k, n in zip(names, norms, strict=True)}
 
-    def _look_for_forgotten(self, norms: list[torch.Tensor | None]) -> None:
+    def _warn_without_gradient(self, norms: list[torch.Tensor | None]) -> None:
         """Warn of parameters without gradient in networks that got one for the first time."""
         for network, own in zip(self.networks, norms):
             if own is not None and network.name not in self._begun:
@@ -190,25 +190,25 @@ class GradientStep:
                 warn_without_gradient(forgotten, n_ranks())
 
     def state_dicts(self) -> dict[str, Any]:
-        """The optimizer's state, by the names of networks."""
+        """Return the optimizer's state by names of networks."""
         state = self.optimizer.state_dict()
         if len(self.networks) == 1:
             return {self.networks[0].name: state}
         states, first = {}, 0
         for network in self.networks:
-            states[network.name] = part(state, first, len(network.parameters))
+            states[network.name] = state_of(state, first, len(network.parameters))
             first += len(network.parameters)
         return states
 
     def load_state_dicts(self, states: dict[str, Any]) -> None:
-        """Load what ``state_dicts`` gave, of these networks and perhaps of others."""
+        """Load what ``state_dicts`` returned, of these networks and possibly of others."""
         own = [states[network.name] for network in self.networks]
-        self.load_state_dict(own[0] if len(own) == 1 else whole(own))
+        self.load_state_dict(own[0] if len(own) == 1 else merge_states(own))
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Load the optimizer's state.
 
-        The learning rate stays the one given at construction: a run may go on with another.
+        The learning rate stays the one given at construction: a run may continue with another.
         """
         # Torch keeps the given tensors and would update the caller's in place.
         self.optimizer.load_state_dict(copy.deepcopy(state))
@@ -232,7 +232,7 @@ class GradientStep:
 
 
 def n_ranks() -> int:
-    """How many processes average their gradients."""
+    """Return the number of processes that average their gradients."""
     together = torch.distributed.is_available() and torch.distributed.is_initialized()
     return torch.distributed.get_world_size() if together else 1
 
@@ -246,7 +246,7 @@ def mean_over_ranks(number: torch.Tensor, world_size: int) -> torch.Tensor:
 
 
 def total_norm(gradients: list[torch.Tensor]) -> torch.Tensor:
-    """The norm of all gradients together; of few numbers, by one operation on a copy of all."""
+    """Return the norm of all gradients together; of few numbers, by one operation on a copy."""
     few = 0 < sum(g.numel() for g in gradients) <= FEW_NUMBERS
     if not few or gradients[0].device.type != "cpu":
         return torch.nn.utils.get_total_norm(gradients)
@@ -260,7 +260,7 @@ def is_optimizer(OptimCls: Any, *classes: type[Any]) -> bool:
 
 
 def checked_arguments(OptimCls: Any, optim_kwargs: dict[str, Any] | None) -> dict[str, Any]:
-    """The arguments of an optimizer beside parameters and learning rate.
+    """Return the arguments of an optimizer, but for parameters and learning rate.
 
     The fused implementation is added where the class has one and nothing else was asked for.
 

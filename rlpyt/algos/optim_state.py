@@ -1,4 +1,4 @@
-"""States of optimizers, taken apart by network and by member of an ensemble, and put together.
+"""States of optimizers, split and merged by network and by member of an ensemble.
 
 An optimizer numbers its parameters in order, and keeps tensors for each in the parameter's shape.
 """
@@ -14,8 +14,8 @@ State = dict[str, Any]
 NUMBERS = frozenset(("step", "mu_product", "eta", "mu"))
 
 
-def part(state: State, first: int, n: int) -> State:
-    """The state of parameters ``first`` to ``first + n``, as that of an optimizer for these.
+def state_of(state: State, first: int, n: int) -> State:
+    """Return the state of parameters ``first`` to ``first + n``, as of their own optimizer.
 
     Args:
         state: with one group of parameters.
@@ -26,8 +26,8 @@ def part(state: State, first: int, n: int) -> State:
     return {"state": own, "param_groups": [{**group, "params": list(range(n))}]}
 
 
-def whole(parts: Sequence[State]) -> State:
-    """The state whose parts, in order, these are; settings are those of the first."""
+def merge_states(parts: Sequence[State]) -> State:
+    """Merge the states of consecutive parameters; settings are those of the first."""
     joined: State = {}
     first = 0
     for state in parts:
@@ -38,7 +38,7 @@ def whole(parts: Sequence[State]) -> State:
 
 
 def split_members(state: State, n_members: int) -> list[State]:
-    """The state of E networks in one, parameters [E, ...], as that of an optimizer for each."""
+    """Split the state of E networks in one, parameters [E, ...], into one for each."""
 
     def of(member: int, name: str, value: Any) -> Any:
         tensor = isinstance(value, torch.Tensor) and name not in NUMBERS
@@ -57,7 +57,7 @@ def split_members(state: State, n_members: int) -> list[State]:
 
 
 def join_members(states: Sequence[State]) -> State:
-    """The state that ``split_members`` split."""
+    """Merge what ``split_members`` returned."""
 
     def joined(name: str, values: list[Any]) -> Any:
         tensors = isinstance(values[0], torch.Tensor) and name not in NUMBERS

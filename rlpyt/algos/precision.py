@@ -1,4 +1,4 @@
-"""Whether reduced precision is worth its while on this machine."""
+"""Hardware support for bfloat16."""
 
 import warnings
 from pathlib import Path
@@ -6,11 +6,11 @@ from pathlib import Path
 import torch
 
 CPUINFO = Path("/proc/cpuinfo")
-UNITS = {"avx512_bf16", "amx_bf16", "bf16"}  # of Intel, AMD and ARM; in Linux' words
+UNITS = {"avx512_bf16", "amx_bf16", "bf16"}  # names in Linux of those of Intel, AMD and ARM
 
 
 def has_bfloat16_units(cpuinfo: Path = CPUINFO) -> bool:
-    """Whether the processor multiplies bfloat16 itself; true where it does not tell."""
+    """Return False if the processor is known to have no bfloat16 instructions."""
     if not cpuinfo.is_file():
         return True
     lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -19,7 +19,7 @@ def has_bfloat16_units(cpuinfo: Path = CPUINFO) -> bool:
 
 
 def warn_of_slow_precision(device: torch.device, cpuinfo: Path = CPUINFO) -> None:
-    """Say it, if bfloat16 would be emulated on this device."""
+    """Warn if bfloat16 would be emulated on this device."""
     if device.type == "cpu" and not has_bfloat16_units(cpuinfo):
         warnings.warn(
             "mixed_precision: this processor has no bfloat16 units (avx512_bf16, amx_bf16), so "

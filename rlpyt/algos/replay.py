@@ -1,4 +1,4 @@
-"""Base class of algorithms that learn from a replay: what they store, draw, and when they learn."""
+"""Base class of algorithms with a replay: storing, drawing, and when to learn."""
 
 import math
 import re
@@ -16,7 +16,7 @@ from rlpyt.algos.optim import mean_over_ranks
 from rlpyt.algos.replay_choice import (
     TRANSITIONS,
     Replays,
-    check_suits,
+    check_replay_class,
     is_frame_stack,
     rows_to_begin,
 )
@@ -66,8 +66,8 @@ class ReplayAlgo(RlAlgorithm):
 
     learns: ClassVar[str]  # outputs that the agent must have, its ``gives``
     ready_agents: ClassVar[str]  # agents that have them
-    learns_memories: ClassVar[str] = "R2D1"  # algorithms that train recurrent agents instead
-    batch_size_is: ClassVar[str] = "batch_size"  # in terms of arguments, for messages
+    recurrent_algos: ClassVar[str] = "R2D1"  # algorithms that train recurrent agents instead
+    batch_size_name: ClassVar[str] = "batch_size"  # in terms of arguments, for messages
     replays: ClassVar[Replays] = TRANSITIONS  # replay classes to choose from
 
     bootstrap_timelimit = True  # whether a target bootstraps where a time limit ended the episode
@@ -82,7 +82,7 @@ class ReplayAlgo(RlAlgorithm):
         self._batch_size = self.batch_size
         self.new_priority = float(self.default_priority or 1)
         for name, least in (
-            (self.batch_size_is, self.batch_size),
+            (self.batch_size_name, self.batch_size),
             ("n_step_return", self.n_step_return),
             ("min_steps_learn", self.min_steps_learn),
         ):
@@ -150,7 +150,7 @@ class ReplayAlgo(RlAlgorithm):
         if agent.recurrent:
             raise ValueError(
                 f"{type(self).__name__} learns from single transitions, and "
-                f"{type(agent).__name__} has a memory; use {self.learns_memories}, or an agent "
+                f"{type(agent).__name__} has a memory; use {self.recurrent_algos}, or an agent "
                 "without."
             )
 
@@ -249,7 +249,7 @@ class ReplayAlgo(RlAlgorithm):
                 f"{chosen[1].__name__}."
             )
         if isinstance(own, type) and issubclass(own, ReplayBuffer):
-            check_suits(type(self).__name__, own, chosen[1], example.observation)
+            check_replay_class(type(self).__name__, own, chosen[1], example.observation)
         logger.log(
             f"{type(self).__name__}: ReplayBufferCls={getattr(own, '__name__', own)} was given, "
             f"and is used in place of {chosen[1].__name__}."
@@ -312,7 +312,7 @@ class ReplayAlgo(RlAlgorithm):
         return self.with_finals(to_buffer, samples)
 
     def store(self, samples: Any) -> None:
-        """Put a batch [T, B] of the sampler's into the replay."""
+        """Store a batch [T, B] of the sampler's in the replay."""
         self.n_void = 0
         to_buffer = self.with_void(self.samples_to_buffer(samples), samples)
         try:
@@ -433,7 +433,7 @@ class ReplayAlgo(RlAlgorithm):
         every = max(1, math.ceil(1 / self.updates_due(self.sampler_bs) - 1e-9))
         if not never and self.min_itr_learn + every > self.n_itr:
             never = (
-                f"replay_ratio={self.replay_ratio:g} asks for an update of {self.batch_size_is}="
+                f"replay_ratio={self.replay_ratio:g} asks for an update of {self.batch_size_name}="
                 f"{self.batch_size} every {every:,} iterations of {self.itr_steps:,} steps, and "
                 f"the run has {self.n_itr:,}. Raise replay_ratio, or run longer."
             )
@@ -527,11 +527,11 @@ class ReplayAlgo(RlAlgorithm):
         """
         for column, values in zip(opt_info, statistics, strict=True):
             if values is not None:
-                column.extend(thinned(values))
+                column.extend(subsample(values))
 
     @property
     def updates_per_optimize(self) -> int:
-        """Updates per iteration: the rounded mean, at least 1, or the number that was set.
+        """Return updates per iteration: the rounded mean, at least 1, or the number that was set.
 
         If it is set after ``initialize``, every iteration makes that many.
         """
@@ -616,9 +616,9 @@ class ReplayAlgo(RlAlgorithm):
         self.replay_buffer.update_batch_priorities(priorities, *rows)
         greatest = priorities.max().item()
         if self.default_priority is None and greatest > self.new_priority:
-            self._give_new_samples(greatest)
+            self._set_new_priority(greatest)
 
-    def _give_new_samples(self, priority: float) -> None:
+    def _set_new_priority(self, priority: float) -> None:
         """Set the priority of new samples, the largest so far (Schaul et al. 2016)."""
         self.new_priority = priority
         if hasattr(self.replay_buffer, "set_default_priority"):
@@ -648,7 +648,7 @@ class ReplayAlgo(RlAlgorithm):
                 f"The checkpoint holds no replay (save_replay); {self.min_steps_learn:,} steps are "
                 "collected before learning continues."
             )
-        self._give_new_samples(state.get("new_priority", self.new_priority))
+        self._set_new_priority(state.get("new_priority", self.new_priority))
         self._steps_counted = state.get("steps_counted", 0)
         self._updates_postponed = state.get("updates_postponed", 0)
 
@@ -675,7 +675,7 @@ def with_fields(samples: Any, **more: Any) -> Any:
     return namedarraytuple(type(samples).__name__, tuple(fields))(*fields.values())
 
 
-def thinned(values: torch.Tensor, most: int = 8) -> Sequence[float]:
+def subsample(values: torch.Tensor, most: int = 8) -> Sequence[float]:
     """Return a few of many numbers, for statistics."""
     if values.dim() == 0:
         return [values.item()]

@@ -1,4 +1,4 @@
-"""Which replay suits what an algorithm asks for, and the observations there are."""
+"""Choice of the replay class, by the algorithm's settings and the observations."""
 
 from typing import Any
 
@@ -33,8 +33,8 @@ TRANSITIONS: Replays = {
 }
 
 
-def check_suits(algo: str, own: Any, usual: Any, observation: Any) -> None:
-    """Raise ValueError where a class of replay does something else than is asked for.
+def check_replay_class(algo: str, own: Any, usual: Any, observation: Any) -> None:
+    """Raise ValueError if a replay class contradicts the algorithm's settings.
 
     Args:
         algo: the algorithm's name.
@@ -65,7 +65,7 @@ def check_suits(algo: str, own: Any, usual: Any, observation: Any) -> None:
 
 
 def is_frame_stack(observation: Any) -> bool:
-    """Whether an observation looks like [C, H, W] bytes: C frames, of which one is new.
+    """Return True if an observation looks like a stack of C frames, uint8 [C, H, W].
 
     With C = 3 it is one picture in colours, and with a multiple of 3 several of them, whose last
     channel is not all that is new in a step; with C = 1 it is one in grey, and there are no older
@@ -80,9 +80,9 @@ def is_frame_stack(observation: Any) -> bool:
 
 
 def rows_to_begin(replay: Any) -> int:
-    """Rows of B environments that a replay must hold before something can be drawn from it.
+    """Return the rows of B environments that a replay must hold before it can be sampled.
 
-    Of a user's own replay nothing is known: one.
+    For a custom replay this is unknown: one.
     """
     if not isinstance(replay, ReplayBuffer):
         return 1

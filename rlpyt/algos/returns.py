@@ -30,7 +30,7 @@ def discount_return(
     return_dest: Array | None = None,
     timeout_value: Array | None = None,
 ) -> ArrayT:
-    """Discounted sum of future rewards, to the end of the episode or of the batch.
+    """Compute discounted sums of future rewards, to the end of the episode or of the batch.
 
         R_t = r_t + gamma (R_{t+1} if not d_t, else V_timeout_t),    R_T = V(s_T)
 
@@ -66,7 +66,7 @@ def generalized_advantage_estimation(
     return_dest: Array | None = None,
     timeout_value: Array | None = None,
 ) -> tuple[ArrayT, ArrayT]:
-    """Advantages as exponentially weighted sums of temporal-difference errors.
+    """Compute advantages as exponentially weighted sums of temporal-difference errors.
 
         delta_t = r_t + gamma V_{t+1} - V_t,    A_t = delta_t + gamma lambda (1 - d_t) A_{t+1}
 
@@ -147,7 +147,7 @@ def discount_return_n_step(
     do_truncated: bool = False,
     timeout_value: Array | None = None,
 ) -> tuple[ArrayT, Any]:
-    """Discounted sums of the next ``n_step`` rewards, without bootstrap at the window's end.
+    """Compute discounted sums of the next ``n_step`` rewards, without bootstrap.
 
         R_t = sum_{k<n} gamma^k r_{t+k}, up to and with the first done in the window
 
@@ -197,7 +197,7 @@ def vtrace_return(
     lam: float = 1.0,
     timeout_value: Array | None = None,
 ) -> tuple[ArrayT, ArrayT]:
-    """Returns and advantages of a policy pi, from steps that another policy mu took.
+    """Compute returns and advantages of a policy pi, from steps of another policy mu.
 
         v_t = V_t + delta_t + gamma c_t (1 - d_t) (v_{t+1} - V_{t+1}),    v_T = V_T
         delta_t = rho_t (r_t + gamma V_{t+1} - V_t)
@@ -243,7 +243,7 @@ def vtrace_return(
 
 
 def importance_weight(log_ratio: ArrayT, clip: float | None = None) -> ArrayT:
-    """How much likelier an action is to one policy than to another, at most ``clip``.
+    """Return the ratio of an action's likelihoods under two policies, at most ``clip``.
 
     Args:
         log_ratio: of any shape, the difference of the logarithms.
@@ -262,7 +262,7 @@ def importance_weight(log_ratio: ArrayT, clip: float | None = None) -> ArrayT:
 
 
 def valid_from_done(done: ArrayT) -> ArrayT:
-    """Mask of steps up to and with the first done, float32: zero in all rows after it.
+    """Return a mask of the steps up to and with the first done, float32.
 
     Args:
         done: [T, ...] bool, uint8 or float.
@@ -277,7 +277,7 @@ def valid_from_done(done: ArrayT) -> ArrayT:
 
 
 def _backward_sum(base: NDArray[Any], carry: NDArray[Any], last: NDArray[Any]) -> NDArray[Any]:
-    """x_t = base_t + carry_t x_{t+1} for all t, from x_T = last; overwrites ``base``."""
+    """Return x_t = base_t + carry_t x_{t+1} for all t, from x_T = last; overwrite ``base``."""
     shape = (len(base), last.size)  # there may be no rows
     x = last.reshape(-1)
     product = np.empty_like(x)
@@ -294,7 +294,7 @@ def _follow_timeout(
     timeout_value: Array | None,
     discount: float | NDArray[Any],
 ) -> NDArray[Any]:
-    """Reward plus the discounted value after a time limit, in new memory.
+    """Return reward plus the discounted value after a time limit, in new memory.
 
     With it, the end of an episode is a real one to all that follows.
     """
@@ -307,7 +307,7 @@ def _follow_timeout(
 def _inputs(
     reward: Array, done: Array, bootstrap_value: Array | float
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Reward, done as 0 or 1 in reward's dtype, and bootstrap value [B], as numpy."""
+    """Return reward, done as 0 or 1 in its dtype, and bootstrap value [B], as numpy."""
     r = _to_numpy(reward)
     if r.dtype.kind != "f":
         r = r.astype(np.float32)
@@ -337,7 +337,7 @@ def _to_numpy(x: Any) -> NDArray[Any]:
 
 
 def _like(example: Any, result: NDArray[Any], dest: Any) -> Any:
-    """The result in ``dest`` if there is one, else as the kind of array that ``example`` is."""
+    """Return the result in ``dest`` if given, else as the kind of array that ``example`` is."""
     if dest is not None:
         if tuple(dest.shape) != result.shape:
             raise ValueError(f"a result of shape {result.shape} does not fit {tuple(dest.shape)}.")

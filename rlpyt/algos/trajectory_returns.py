@@ -23,7 +23,7 @@ Array = NDArray[Any]
 
 
 def returns(gamma: float, rewards: Any) -> Array:
-    """Discounted sums of the rewards from each step to the last.
+    """Return discounted sums of the rewards from each step to the last.
 
         R_t = r_t + gamma r_{t+1} + ... + gamma^{T-1-t} r_{T-1}
 
@@ -38,7 +38,7 @@ def returns(gamma: float, rewards: Any) -> Array:
 def bootstrapped_returns(
     gamma: float, rewards: Any, last_V: Any, reach_terminal: Any = None
 ) -> Array:
-    """Discounted sums of the rewards, and of the value of what follows the last.
+    """Return discounted sums of the rewards, and of the value of what follows the last.
 
         Q_t = r_t + gamma r_{t+1} + ... + gamma^{T-1-t} r_{T-1} + gamma^{T-t} V(s_T)
 
@@ -59,7 +59,7 @@ def bootstrapped_returns(
 def td0_target(
     gamma: float, rewards: Any, Vs: Any, last_V: Any, reach_terminal: Any = None
 ) -> Array:
-    """What V(s_t) should be, by the next step: r_t + gamma V(s_{t+1}).
+    """Return the target of V(s_t): r_t + gamma V(s_{t+1}).
 
     Args:
         gamma: discount, per environment step.
@@ -82,7 +82,7 @@ def td0_target(
 def td0_error(
     gamma: float, rewards: Any, Vs: Any, last_V: Any, reach_terminal: Any = None
 ) -> Array:
-    """By how much V(s_t) was too low: r_t + gamma V(s_{t+1}) - V(s_t).
+    """Return the error of V(s_t): r_t + gamma V(s_{t+1}) - V(s_t).
 
     Args and errors: of ``td0_target``.
     """
@@ -92,7 +92,7 @@ def td0_error(
 def gae(
     gamma: float, lam: float, rewards: Any, Vs: Any, last_V: Any, reach_terminal: Any = None
 ) -> Array:
-    """Generalized advantage estimation: sum_k (gamma lam)^k delta_{t+k}, delta as ``td0_error``.
+    """Return generalized advantages, sum_k (gamma lam)^k delta_{t+k} with ``td0_error``.
 
     Args:
         lam: in [0, 1]; 0 trusts the values, 1 is the bootstrapped return minus the value.
@@ -104,7 +104,7 @@ def gae(
 
 
 def geometric_cumsum(alpha: float, x: Any) -> Array:
-    """Sums of each number and those that follow it, weighted by powers of ``alpha``.
+    """Return sums of each number and those after it, weighted by powers of ``alpha``.
 
         y_i = x_i + alpha x_{i+1} + alpha^2 x_{i+2} + ...
 
@@ -122,7 +122,7 @@ def geometric_cumsum(alpha: float, x: Any) -> Array:
 
 
 def _ends(rewards: Any, last_V: Any, reach_terminal: Any) -> tuple[Array, Array, Array]:
-    """Rewards, ``done`` that is true where the last observation is terminal, and what it is worth.
+    """Return rewards, ``done`` (true if the last observation is terminal), and its value.
 
     Where it is terminal that is nothing, whatever ``last_V`` says.
     """
@@ -148,7 +148,7 @@ def _ends(rewards: Any, last_V: Any, reach_terminal: Any) -> tuple[Array, Array,
 
 
 def _numbers(x: Any) -> Array:
-    """float64 arrays and tensors as they are, all else as float32."""
+    """Return float64 arrays and tensors as they are, all else as float32."""
     if isinstance(x, list | tuple):
         return np.array([numpify_buffer(one) for one in x], np.float32)
     array = np.asarray(numpify_buffer(x))

@@ -1,4 +1,4 @@
-"""What of a model will not be trained, found out at the start of a run and told once.
+"""Warnings of parameters that will not be trained, once at the start of a run.
 
 Three mistakes that nothing else notices: parameters that are frozen, parameters that the model does
 not know of, and parameters that the loss does not depend on (``GradientStep`` looks for the last
@@ -32,7 +32,7 @@ def warn_of_untrained(model: nn.Module) -> None:
 
 
 def warn_without_gradient(names: Iterable[str], ranks: int = 1) -> None:
-    """Warn of parameters that a backward pass did not reach; nothing, if there are none.
+    """Warn of parameters that a backward pass did not reach, if there are any.
 
     Args:
         names: of them.
@@ -55,7 +55,7 @@ def warn_without_gradient(names: Iterable[str], ranks: int = 1) -> None:
 
 
 def unregistered(model: nn.Module) -> list[str]:
-    """Names of tensors that require a gradient, in attributes that the model does not look into.
+    """Return names of trainable tensors that are in a model's attributes but not its parameters.
 
     Those are lists, tuples, sets and dictionaries of modules or tensors, and bare tensors. What
     hides in other objects, or in closures, is not found.
@@ -71,13 +71,13 @@ def unregistered(model: nn.Module) -> list[str]:
 
 
 def listed(names: list[str]) -> str:
-    """The names, or the first of them and how many more there are."""
+    """Join names for a message: the first few, and how many more there are."""
     more = len(names) - MOST_NAMES
     return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def _tensors_in(name: str, value: Any, depth: int = 3) -> Named:
-    """Trainable tensors in nested containers; ``depth`` ends where one holds itself."""
+    """Yield trainable tensors in nested containers, down to ``depth``."""
     if isinstance(value, nn.Module):
         for own, parameter in value.named_parameters():
             if parameter.requires_grad:

@@ -38,7 +38,7 @@ def discount_return_tl(
     value: Array,
     return_dest: Any = None,
 ) -> Any:
-    """``discount_return`` in which a step ended by a time limit returns its own value V(s_t).
+    """Compute ``discount_return``, where a step ended by a time limit returns V(s_t).
 
     Args:
         reward, done, bootstrap_value, discount, return_dest: of ``discount_return``.
@@ -61,7 +61,7 @@ def generalized_advantage_estimation_tl(
     advantage_dest: Any = None,
     return_dest: Any = None,
 ) -> tuple[Any, Any]:
-    """GAE in which a step ended by a time limit has advantage zero and returns V(s_t).
+    """Compute GAE, where a step ended by a time limit has advantage zero and returns V(s_t).
 
     Args:
         reward, value, done, bootstrap_value, discount, gae_lambda, advantage_dest, return_dest:

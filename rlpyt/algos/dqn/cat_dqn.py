@@ -15,13 +15,13 @@ from rlpyt.algos.dqn.losses import categorical_loss, greedy_row, project_onto_at
 from rlpyt.utils.checks import check_range, setting
 from rlpyt.utils.tensor import select_at_indexes
 
-EPS = 1e-6  # the least probability in priorities
+EPS = 1e-6  # smallest probability in priorities
 
 
 @own_fields_first
 @dataclass(eq=False)
 class CategoricalDQN(DQN):
-    """DQN that learns distributions; the agent says over how many atoms."""
+    """DQN that learns distributions of returns over the agent's ``n_atoms`` atoms."""
 
     V_min: float = setting(-10, finite=True, doc="value of the first atom, the lowest return")
     V_max: float = setting(10, finite=True, doc="value of the last atom, the highest return")
@@ -34,18 +34,18 @@ class CategoricalDQN(DQN):
         check_range("V_max", self.V_max, self.V_min, open_low=True, finite=True)
 
     def initialize(self, *args: Any, **kwargs: Any) -> None:
-        """As for DQN; the agent learns the range of the atoms."""
+        """Initialize DQN, and tell the agent the range of the atoms."""
         super().initialize(*args, **kwargs)
         self.agent.give_V_min_max(self.V_min, self.V_max)
 
     def async_initialize(self, *args: Any, **kwargs: Any) -> Any:
-        """As for DQN; the agent learns the range of the atoms."""
+        """Initialize DQN, and tell the agent the range of the atoms."""
         buffer = super().async_initialize(*args, **kwargs)
         self.agent.give_V_min_max(self.V_min, self.V_max)
         return buffer
 
     def loss(self, samples: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        """Cross entropy between the projected target distribution and the predicted one, [B].
+        """Return the cross entropy between the projected target distribution and the prediction.
 
             L = E[-w sum_i (Phi (R + g Z'(s', a*)))_i log p_i(s, a)]
 

@@ -9,7 +9,7 @@ from torch.optim import Adam, Optimizer
 
 from rlpyt.algos.dqn.losses import greedy_value, huber
 from rlpyt.algos.optim import is_optimizer
-from rlpyt.algos.replay import ReplayAlgo, SamplesToBuffer, thinned  # noqa: F401 (rlpyt's place for it)
+from rlpyt.algos.replay import ReplayAlgo, SamplesToBuffer  # noqa: F401 (rlpyt's place for it)
 from rlpyt.utils.checks import setting
 from rlpyt.utils.tensor import select_at_indexes
 
@@ -18,7 +18,7 @@ OptInfo = namedtuple("OptInfo", ["loss", "gradNorm", "tdAbsErr"])
 
 @dataclass(eq=False)
 class DQN(ReplayAlgo):
-    """Q-learning from replay, towards a target network that follows at intervals."""
+    """Deep Q-learning from a replay, with a target network that is updated at intervals."""
 
     discount: float = setting(0.99, ge=0, le=1, doc="gamma, per environment step")
     batch_size: int = setting(32, ge=1, doc="transitions per update; 32-256")
@@ -56,8 +56,8 @@ class DQN(ReplayAlgo):
     mixed_precision: bool = setting(False, doc="forward passes of training in bfloat16")
     compile_loss: bool = setting(False, doc="compile losses by torch.compile; needs a C++ compiler")
 
-    learns: ClassVar[str] = "action values"  # what the agent must give
-    ready_agents: ClassVar[str] = "DqnMlpAgent or AtariDqnAgent"  # that give it
+    learns: ClassVar[str] = "action values"  # outputs that the agent must have
+    ready_agents: ClassVar[str] = "DqnMlpAgent or AtariDqnAgent"  # agents that have them
     OptInfo: ClassVar[Any] = OptInfo
     opt_info_fields: ClassVar[tuple[str, ...]] = OptInfo._fields
 
@@ -66,7 +66,7 @@ class DQN(ReplayAlgo):
         self.new_priority = float(self.default_priority or self.delta_clip or 1)
 
     def optimizer_arguments(self) -> dict[str, Any]:
-        """``optim_kwargs``; unless they have one, Adam gets a large epsilon.
+        """Return ``optim_kwargs``, with a large epsilon for Adam unless they have one.
 
         Rewards are rare and images bright: with Adam's own, the first updates of a bias can push
         all units of a layer below zero for good (seen on Pong).
@@ -78,7 +78,7 @@ class DQN(ReplayAlgo):
 
     @property
     def adam_eps(self) -> float:
-        """As in Bellemare et al. 2017, for any size of batches."""
+        """Return Adam's epsilon, as in Bellemare et al. 2017 for any batch size."""
         return 0.01 / self.batch_size
 
     def _set_schedules(self) -> None:
@@ -94,7 +94,7 @@ class DQN(ReplayAlgo):
         return (loss.detach(), grad_norm, *errors), errors[-1]
 
     def loss(self, samples: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        """Squared or Huber loss of the TD errors of a batch [B].
+        """Return the squared or Huber loss of the TD errors of a batch [B].
 
             d = R + g Q'(s', a*) - Q(s, a),    L = E[w huber(d)]
 

@@ -1,4 +1,4 @@
-"""The mathematics of deep Q-learning: targets and losses as pure functions of tensors.
+"""Targets and losses of deep Q-learning, as pure functions of tensors.
 
 Leading dimensions ``*L`` are [B] for single transitions and [T, B] for sequences. Targets are
 ``return_ + discount_n * (value of what follows)``, with ``discount_n`` gamma to the number of
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 
 def greedy_value(next_q: Tensor, selecting_q: Tensor | None = None) -> Tensor:
-    """Value of the best action in what follows.
+    """Return the value of the best next action.
 
         max_a Q'(s', a)     or     Q'(s', argmax_a Q(s', a))     (van Hasselt et al. 2016, eq. 4)
 
@@ -30,13 +30,13 @@ def greedy_value(next_q: Tensor, selecting_q: Tensor | None = None) -> Tensor:
 
 
 def greedy_row(next_rows: Tensor, next_q: Tensor) -> Tensor:
-    """What belongs to the best action: rows [*L, A, P] and action values [*L, A] to [*L, P]."""
+    """Select the best action's row: rows [*L, A, P] and action values [*L, A] to [*L, P]."""
     best = next_q.argmax(-1)[..., None, None]
     return next_rows.gather(-2, best.expand(*best.shape[:-1], next_rows.shape[-1])).squeeze(-2)
 
 
 def huber(x: Tensor, clip: float | None) -> Tensor:
-    """x^2 / 2 up to ``clip``, beyond it a line of that slope; ``None``: x^2 / 2 everywhere."""
+    """Return x^2 / 2 up to ``clip`` and a line of that slope beyond; ``None``: x^2 / 2."""
     if clip is None:
         return 0.5 * x * x
     loss = nn.functional.huber_loss(x, torch.zeros_like(x), reduction="none", delta=clip)
@@ -44,7 +44,7 @@ def huber(x: Tensor, clip: float | None) -> Tensor:
 
 
 def project_onto_atoms(p: Tensor, return_: Tensor, discount_n: Tensor, z: Tensor) -> Tensor:
-    """The distribution of ``return_ + discount_n * Z`` over the atoms that Z itself has.
+    """Project the distribution of ``return_ + discount_n * Z`` onto the atoms of Z.
 
         (Phi p)_i = sum_j p_j [1 - |clip(R + g z_j) - z_i| / dz]_0^1     (Bellemare et al. 2017)
 
@@ -70,7 +70,7 @@ def project_onto_atoms(p: Tensor, return_: Tensor, discount_n: Tensor, z: Tensor
 
 
 def categorical_loss(p: Tensor, target_p: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    """Cross entropy between target and prediction, and the KL divergence between them.
+    """Return the cross entropy and the KL divergence between target and prediction.
 
     Args:
         p: [*L, P], predicted probabilities, with gradient. However small one is, its logarithm is
@@ -91,7 +91,7 @@ def categorical_loss(p: Tensor, target_p: Tensor, eps: float) -> tuple[Tensor, T
 
 
 def value_scale(x: Tensor, eps: float) -> Tensor:
-    """h(x) = sign(x) (sqrt(|x| + 1) - 1) + eps x, which compresses large returns.
+    """Return h(x) = sign(x) (sqrt(|x| + 1) - 1) + eps x, which compresses large returns.
 
     (Pohlen et al. 2018, proposition A.2.) In a form without cancellation for small x.
     """
@@ -99,7 +99,7 @@ def value_scale(x: Tensor, eps: float) -> Tensor:
 
 
 def inv_value_scale(z: Tensor, eps: float) -> Tensor:
-    """The x with h(x) = z, in closed form, exact to a few roundings for any size of z.
+    """Return the x with h(x) = z, in closed form, exact to a few roundings for any z.
 
         x = sign(z) u (u + 2),   u = 2 |z| / (1 + 2 eps + sqrt((1 + 2 eps)^2 + 4 eps |z|))
 
@@ -112,7 +112,7 @@ def inv_value_scale(z: Tensor, eps: float) -> Tensor:
 
 
 def sequence_priority(td_abs: Tensor, valid: Tensor, eta: float) -> Tensor:
-    """One priority for each sequence: eta max_t |d_t| + (1 - eta) mean_t |d_t|.
+    """Return the priority of each sequence: eta max_t |d_t| + (1 - eta) mean_t |d_t|.
 
     (Kapturowski et al. 2019, section 2.3.)
 

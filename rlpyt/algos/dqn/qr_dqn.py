@@ -15,7 +15,7 @@ from rlpyt.utils.tensor import select_at_indexes
 
 @dataclass(eq=False)
 class QRDQN(DQN):
-    """DQN that learns quantiles of returns at fixed fractions; the agent says how many.
+    """DQN that learns the agent's ``n_quantiles`` quantiles of returns, at fixed fractions.
 
     ``delta_clip`` is the threshold k of the quantile Huber loss.
     """
@@ -24,7 +24,7 @@ class QRDQN(DQN):
     ready_agents: ClassVar[str] = "QrDqnMlpAgent or AtariQrDqnAgent"
 
     def loss(self, samples: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        """Quantile Huber loss between all target quantiles and all predicted ones, [B].
+        """Return the quantile Huber loss between all target quantiles and all predictions.
 
         Args:
             samples: from the replay.
@@ -43,7 +43,7 @@ class QRDQN(DQN):
         return self.regress(samples, quantiles, tau, target)
 
     def target_of(self, samples: Any, next_quantiles: Any, selecting: Any) -> torch.Tensor:
-        """Target quantiles [B, M]: of the action whose ``selecting`` quantiles have the best mean.
+        """Return target quantiles [B, M], of the action with the best mean of ``selecting``.
 
         Args:
             samples: from the replay.
@@ -57,7 +57,7 @@ class QRDQN(DQN):
     def regress(
         self, samples: Any, quantiles: torch.Tensor, tau: torch.Tensor, target: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Loss and priorities from quantiles [B, N] at fractions tau, and targets [B, M]."""
+        """Return loss and priorities of quantiles [B, N] at fractions tau, for targets [B, M]."""
         losses = quantile_huber_loss(quantiles, tau, target, self.delta_clip)
         td_abs_errors = (target.mean(-1) - quantiles.detach().mean(-1)).abs()
         return self.weighted_mean(losses, samples), td_abs_errors
@@ -65,7 +65,7 @@ class QRDQN(DQN):
 
 @dataclass(eq=False)
 class IQN(QRDQN):
-    """DQN that learns quantiles of returns at fractions drawn anew for every update."""
+    """DQN that learns quantiles of returns at fractions drawn for every update."""
 
     n_tau: int = setting(64, ge=1, doc="N, fractions per predicted return; 8-64")
     n_tau_target: int = setting(64, ge=1, doc="N', fractions per target; 8-64")
@@ -74,7 +74,7 @@ class IQN(QRDQN):
     ready_agents: ClassVar[str] = "IqnMlpAgent or AtariIqnAgent"
 
     def loss(self, samples: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        """As for QR-DQN, at uniformly drawn fractions; actions are selected as in acting.
+        """Return QR-DQN's loss at uniformly drawn fractions; actions are selected as in acting.
 
         Args:
             samples: from the replay.

@@ -18,7 +18,7 @@ FEW_PAIRS = 2**16  # up to which comparing all is faster
 def quantile_huber_loss(
     quantiles: Tensor, tau: Tensor, target: Tensor, clip: float | None
 ) -> Tensor:
-    """Quantile regression of a return's quantiles towards samples of its target.
+    """Return the quantile regression loss of a return's quantiles, for samples of its target.
 
         sum_i mean_j |tau_i - 1{u_ij < 0}| L(u_ij) / k,    u_ij = target_j - quantile_i
 
@@ -39,7 +39,7 @@ def quantile_huber_loss(
 def quantile_huber_losses(
     quantiles: Tensor, tau: Tensor, target: Tensor, clip: float | None
 ) -> Tensor:
-    """That of each quantile by itself, [*L, N]; arguments of ``quantile_huber_loss``."""
+    """Return the loss of each quantile, [*L, N]; arguments of ``quantile_huber_loss``."""
     few = quantiles.numel() * target.shape[-1] <= FEW_PAIRS
     here = quantiles.device.type == "cpu" and not torch.compiler.is_compiling()
     if clip is None or few or not here:
@@ -48,7 +48,7 @@ def quantile_huber_losses(
 
 
 def by_pairs(quantiles: Tensor, tau: Tensor, target: Tensor, clip: float | None) -> Tensor:
-    """As defined, in memory for N x M numbers; arguments of ``quantile_huber_loss``."""
+    """Compute the losses by definition, in memory for N x M numbers."""
     u = target.unsqueeze(-2) - quantiles.unsqueeze(-1)  # [*L, N, M]
     size = u.abs() if clip is None else huber(u, clip) / clip
     weight = (tau.unsqueeze(-1) - (u.detach() < 0).to(tau.dtype)).abs()
@@ -56,7 +56,7 @@ def by_pairs(quantiles: Tensor, tau: Tensor, target: Tensor, clip: float | None)
 
 
 def by_sums(quantiles: Tensor, tau: Tensor, target: Tensor, clip: float) -> Tensor:
-    """From sums over stretches of sorted targets, in float64 because these cancel.
+    """Compute the losses from sums over sorted targets, in float64 because these cancel.
 
     With targets y of a quantile z in four stretches, bounded by z - k, z and z + k, the pairs of
 

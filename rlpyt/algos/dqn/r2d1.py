@@ -18,7 +18,6 @@ from rlpyt.algos.dqn.losses import (
     sequence_priority,
     value_scale,
 )
-from rlpyt.algos.dqn.sequences import cross_truncations, tails_behind
 from rlpyt.algos.episodes import EpisodePacking, null_action_of, null_after_done, state_after
 from rlpyt.algos.replay import (
     PRIORITY_EPS,
@@ -43,7 +42,7 @@ from rlpyt.replays.sequence.uniform import (
     UniformSequenceReplayBuffer,
 )
 from rlpyt.replays.targets import n_step_targets
-from rlpyt.utils.buffer import buffer_method
+from rlpyt.utils.buffer import buffer_func, buffer_method
 from rlpyt.utils.checks import check_settings, setting
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.tensor import select_at_indexes, valid_mean
@@ -67,7 +66,7 @@ SEQUENCES: Replays = {
 @own_fields_first
 @dataclass(eq=False)
 class R2D1(DQN):
-    """DQN for agents with memory, trained on sequences that begin with a recorded state.
+    """DQN for recurrent agents, trained on sequences that begin with a recorded state.
 
     The first steps of a sequence only bring that state up to date ("burn-in"). Episodes may end
     and begin anywhere in a sequence; the memory is cleared there as it was in acting.
@@ -114,12 +113,12 @@ class R2D1(DQN):
     ReplayBufferCls: Any = setting(None, doc="replaces the replay class that settings imply")
     updates_per_sync: int = setting(1, ge=1, doc="(async) updates per transfer of parameters")
     batch_size: int = field(init=False, default=0)  # follows from the lengths above
-    compile_loss: bool = field(init=False, default=False)  # sequences are cut anew in every batch
+    compile_loss: bool = field(init=False, default=False)  # shapes differ from batch to batch
 
     ready_agents: ClassVar[str] = "R2d1LstmAgent or AtariR2d1Agent"
     OptInfo: ClassVar[Any] = OptInfo
     opt_info_fields: ClassVar[tuple[str, ...]] = OptInfo._fields
-    batch_size_is: ClassVar[str] = "(batch_T + warmup_T) * batch_B"
+    batch_size_name: ClassVar[str] = "(batch_T + warmup_T) * batch_B"
     replays: ClassVar[Replays] = SEQUENCES
 
     def __post_init__(self) -> None:
@@ -131,11 +130,11 @@ class R2D1(DQN):
 
     @property
     def adam_eps(self) -> float:
-        """As in Kapturowski et al. 2019."""
+        """Return Adam's epsilon, as in Kapturowski et al. 2019."""
         return 1e-3
 
     def check_parts(self, agent: Any) -> None:
-        """Raise ValueError if the agent is not recurrent, or its outputs are not learned from."""
+        """Raise ValueError if the agent is not recurrent, or has other outputs."""
         self.check_agent(agent)
         if not agent.recurrent:
             raise ValueError(
@@ -146,7 +145,7 @@ class R2D1(DQN):
     # What to store.
 
     def replay_arguments(self, batch_spec: Any) -> dict[str, Any]:
-        """The replay's arguments, but for its example.
+        """Return the replay's arguments, but for its example.
 
         Raises:
             ValueError: it could not hold a sequence.
@@ -181,14 +180,14 @@ class R2D1(DQN):
             )
 
     def examples_to_buffer(self, examples: Any) -> Any:
-        """One step as the replay keeps it, with the recurrent state before it."""
+        """Return one step as the replay keeps it, with the recurrent state before it."""
         example = super().examples_to_buffer(examples)
         if self.store_rnn_state_interval < 1:
             return example
         return with_fields(example, prev_rnn_state=examples["agent_info"].prev_rnn_state)
 
     def samples_to_buffer(self, samples: Any) -> Any:
-        """A batch [T, B] as the replay takes it: with states, final observations, priorities."""
+        """Return a batch [T, B] as the replay takes it, with states and priorities."""
         to_buffer = super().samples_to_buffer(samples)
         if self.store_rnn_state_interval > 0:
             state = samples.agent.agent_info.prev_rnn_state
@@ -199,7 +198,7 @@ class R2D1(DQN):
         return to_buffer
 
     def compute_input_priorities(self, samples: Any) -> torch.Tensor:
-        """Priorities of new samples, from the action values recorded while they were made.
+        """Return priorities of new samples, by the action values recorded with them.
 
         TD errors are those of the loss, with the online network's values in place of the
         target's. Steps whose target is not known yet (their window leaves the batch) or not
@@ -242,7 +241,7 @@ class R2D1(DQN):
         return self.replay_buffer.sample_batch(self.batch_B)
 
     def loss(self, samples: Any) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # type: ignore[override]
-        """Loss of the TD errors of sequences [T, B], behind their burn-in.
+        """Return the loss of the TD errors of sequences [T, B], after their burn-in.
 
             d_t = h(R_t + g h^-1(Q'(s_{t+n}, a*))) - Q(s_t, a_t),    L = E[w huber(d)]
 
@@ -264,7 +263,7 @@ class R2D1(DQN):
         )
         online_state, target_state = self.warm_up(samples, inputs[:wT])
         valid, ends = self.valid_and_ends(samples)
-        tails, at = tails_behind(samples, wT)
+        tails, at = tails_after_burn_in(samples, wT)
         packing = EpisodePacking(ends, at)
         packed = packing.pack(inputs[wT:], tails)
         q_packed, _ = self.forward(self.agent, *packed, packing.pack_state(online_state))
@@ -310,7 +309,7 @@ class R2D1(DQN):
 
     @torch.no_grad()
     def warm_up(self, samples: Any, inputs: Any) -> tuple[Any, Any]:
-        """States [N, B, H] of online and target network behind the burn-in rows."""
+        """Return states [N, B, H] of online and target network after the burn-in rows."""
         recorded = samples.init_rnn_state  # [B, N, H]
         state = buffer_method(buffer_method(recorded, "transpose", 0, 1), "contiguous")
         if not self.warmup_T:
@@ -325,17 +324,69 @@ class R2D1(DQN):
     def target_of(
         self, return_: torch.Tensor, discount_n: torch.Tensor, next_value: torch.Tensor
     ) -> torch.Tensor:
-        """h(R + g h^-1(value)), in the shape of the arguments."""
+        """Return h(R + g h^-1(value)), in the shape of the arguments."""
         return self.value_scale(return_ + discount_n * self.inv_value_scale(next_value))
 
     def clip(self, td_abs: torch.Tensor) -> torch.Tensor:
-        """Absolute TD errors as they count for priorities: at most ``delta_clip``."""
+        """Limit absolute TD errors to ``delta_clip``."""
         return td_abs if self.delta_clip is None else td_abs.clamp(max=self.delta_clip)
 
     def value_scale(self, x: torch.Tensor) -> torch.Tensor:
-        """Compress values, so that rewards need not be clipped."""
+        """Compress values, so that rewards need no clipping."""
         return value_scale(x, self.value_scale_eps)
 
     def inv_value_scale(self, z: torch.Tensor) -> torch.Tensor:
-        """The value that ``value_scale`` makes ``z`` of."""
+        """Invert ``value_scale``."""
         return inv_value_scale(z, self.value_scale_eps)
+
+
+def tails_after_burn_in(samples: Any, warmup_T: int) -> tuple[Any, Any]:
+    """Return the inputs that follow episodes truncated after the burn-in, and where these are.
+
+    Args:
+        samples: a batch of sequences from the replay.
+        warmup_T: rows of burn-in.
+
+    Returns:
+        ``AgentInputs`` [K, ...], and (T_idxs, B_idxs) [K] among the rows after the burn-in;
+        ``None`` twice, where there are none.
+    """
+    final = samples.final
+    kept = None if final is None else (final.T_idxs >= warmup_T).nonzero().squeeze(1)
+    if kept is None or not len(kept):
+        return None, None
+    T_idxs, B_idxs = final.T_idxs[kept], final.B_idxs[kept]
+    after = (T_idxs + 1, B_idxs)  # the action and reward of the last step
+    tails = AgentInputs(
+        buffer_func(final.observation, lambda leaf: leaf[kept]),
+        buffer_func(samples.all_action, lambda leaf: leaf[after]),
+        samples.all_reward[after],
+    )
+    return tails, (T_idxs - warmup_T, B_idxs)
+
+
+def cross_truncations(
+    next_value: torch.Tensor,
+    final_value: torch.Tensor,
+    at: tuple[torch.Tensor, torch.Tensor],
+    done: torch.Tensor,
+    n: int,
+) -> None:
+    """Set what follows n-step windows that meet a truncation to the value of the final observation.
+
+    Args:
+        next_value: [T, B], value of what follows each row's window of n; changed in place.
+        final_value: [K], values of final observations.
+        at: (T_idxs, B_idxs) [K] of the steps before these.
+        done: [T + n, B].
+        n: rewards in a window.
+    """
+    T_idxs, B_idxs = at
+    alive = torch.ones_like(T_idxs, dtype=torch.bool)  # no other end between the row and this one
+    for k in range(n):
+        rows = T_idxs - k
+        alive = alive & (rows >= 0)
+        if k:
+            alive = alive & ~done[rows.clamp(min=0), B_idxs].bool()
+        chosen = alive & (rows < len(next_value))
+        next_value[rows[chosen], B_idxs[chosen]] = final_value[chosen]

@@ -13,7 +13,7 @@ from rlpyt.utils.checks import setting
 
 @dataclass(eq=False)
 class A2C(PolicyGradientAlgo):
-    """One gradient step per batch of samples."""
+    """Advantage actor-critic: one gradient step per batch of samples."""
 
     discount: float = setting(0.99, ge=0, le=1, doc="gamma, per environment step")
     learning_rate: float = setting(0.001, gt=0, le=100, warn_above=1, doc="usually 1e-4 to 1e-2")
@@ -40,7 +40,7 @@ class A2C(PolicyGradientAlgo):
         return loss.detach(), grad_norm, *(x.detach() for x in others)
 
     def loss(self, samples: Any) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Policy gradient, value and entropy losses over a batch [T, B].
+        """Return the sum of policy gradient, value and entropy losses of a batch [T, B].
 
             L = - E[log pi(a|s) A] + c_v E[(V(s) - R)^2] / 2 - c_e E[H(pi(.|s))]
 

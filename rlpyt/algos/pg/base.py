@@ -1,4 +1,4 @@
-"""What policy-gradient algorithms share: returns and advantages, agent inputs."""
+"""Base class of policy-gradient algorithms: returns and advantages, agent inputs."""
 
 from collections import namedtuple
 from typing import Any, ClassVar
@@ -29,13 +29,13 @@ PgBatch = namedarraytuple(
 
 
 class PolicyGradientAlgo(RlAlgorithm):
-    """Base of A2C, PPO and V-trace, whose hyperparameters it reads as attributes."""
+    """Base class of A2C, PPO and V-trace."""
 
     bootstrap_value = True
     OptInfo: ClassVar[Any] = OptInfo
     opt_info_fields: ClassVar[tuple[str, ...]] = OptInfo._fields
 
-    # Hyperparameters that every subclass declares, beside those of the base.
+    # Hyperparameters that every subclass declares.
     discount: float
     gae_lambda: float
     normalize_advantage: bool
@@ -68,10 +68,10 @@ class PolicyGradientAlgo(RlAlgorithm):
     def plan(
         self, agent: Any, n_itr: int, batch_spec: Any, mid_batch_reset: bool, world_size: int
     ) -> None:
-        """What ``initialize`` does but for the optimizer.
+        """Do what ``initialize`` does, without the optimizer.
 
         Raises:
-            TypeError: the agent gives no values of states.
+            TypeError: the agent has no method ``value``.
         """
         if not callable(getattr(agent, "value", None)):
             raise TypeError(
@@ -88,7 +88,7 @@ class PolicyGradientAlgo(RlAlgorithm):
         self._batch_size = batch_spec.size
 
     def process_returns(self, samples: Any) -> tuple[torch.Tensor, torch.Tensor, Any]:
-        """Returns, advantages and the mask of valid samples.
+        """Compute returns, advantages and the mask of valid samples.
 
         An episode cut off by a time limit is bootstrapped from the value of its true final
         observation, which the collector recorded (``timeout_value``).
@@ -125,7 +125,7 @@ class PolicyGradientAlgo(RlAlgorithm):
         return return_, advantage, valid
 
     def make_batch(self, samples: Any) -> Any:
-        """Everything the loss reads, [T, B], on the agent's device."""
+        """Return all inputs of the loss, [T, B], on the agent's device."""
         return_, advantage, valid = self.process_returns(samples)
         batch = PgBatch(
             agent_inputs=self.agent_inputs(samples),
@@ -139,7 +139,7 @@ class PolicyGradientAlgo(RlAlgorithm):
         return self.to_device(batch)
 
     def agent_inputs(self, samples: Any) -> Any:
-        """What the agent saw before each step [T, B]: null actions and rewards after a done."""
+        """Return the agent's inputs [T, B], with null actions and rewards after a done."""
         env, prev_action = samples.env, samples.agent.prev_action
         prev_reward = env.prev_reward
         if not getattr(self.agent, "observation_only", False):
@@ -148,11 +148,11 @@ class PolicyGradientAlgo(RlAlgorithm):
         return AgentInputs(env.observation, prev_action, prev_reward)
 
     def to_device(self, tree: Any) -> Any:
-        """The leaves of a tree on the agent's device."""
+        """Move the leaves of a tree to the agent's device."""
         return tree if self.agent.device.type == "cpu" else buffer_to(tree, self.agent.device)
 
     def initial_rnn_state(self, samples: Any) -> Any:
-        """Recurrent state before the batch's first row, [N, B, H]; ``None`` without memory."""
+        """Return the recurrent state before the first row, [N, B, H], or ``None``."""
         if not self.agent.recurrent:
             return None
         first = samples.agent.agent_info.prev_rnn_state[0]  # [B, N, H]

@@ -1,4 +1,4 @@
-"""The mathematics of policy gradients: losses as pure functions of tensors.
+"""Losses of policy-gradient algorithms, as pure functions of tensors.
 
 Samples have shape [T, B] or [N]. ``valid`` is a mask of that shape, or ``None`` where all samples
 count. Losses are scalars, means over the valid samples.

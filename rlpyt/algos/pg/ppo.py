@@ -24,7 +24,7 @@ LossInputs = namedarraytuple(
 
 @dataclass(eq=False)
 class PPO(PolicyGradientAlgo):
-    """Several epochs of minibatch gradient steps per batch of samples."""
+    """Proximal policy optimization: several epochs of minibatches per batch of samples."""
 
     discount: float = setting(0.99, ge=0, le=1, doc="gamma, per environment step")
     learning_rate: float = setting(0.001, gt=0, le=100, warn_above=1, doc="usually 1e-4 to 1e-3")
@@ -131,7 +131,7 @@ class PPO(PolicyGradientAlgo):
         old_dist_info: Any,
         init_rnn_state: Any = None,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Clipped surrogate, value and entropy losses (PPO eq. 7 and 9).
+        """Return the sum of clipped surrogate, value and entropy losses (PPO eq. 7 and 9).
 
             L = - E[min(r A, clip(r, 1 - eps, 1 + eps) A)] + c_v E[(V(s) - R)^2] / 2 - c_e E[H]
 

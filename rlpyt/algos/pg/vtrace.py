@@ -1,6 +1,6 @@
 """V-trace (Espeholt et al. 2018), by which IMPALA learns from samples of older policies.
 
-The class is the algorithm. The functions below it are for loops of your own: forms of
+The class is the algorithm. The functions below it are for custom loops: forms of
 `rlpyt.algos.returns.vtrace_return` that take log-probabilities, logits, or one trajectory.
 """
 
@@ -26,7 +26,7 @@ VTraceOptInfo = namedtuple("VTraceOptInfo", ["loss", "gradNorm", "entropy", "per
 
 @dataclass(eq=False)
 class VTrace(PolicyGradientAlgo):
-    """One actor-critic step on each batch, whatever policy sampled it: the learner of IMPALA.
+    """The learner of IMPALA: one actor-critic step on each batch, also of an older policy.
 
     The batch records which distribution mu each action was drawn from; the agent that is trained
     has pi, and V, by its present parameters. Targets and gradient are corrected for the difference.
@@ -61,7 +61,7 @@ class VTrace(PolicyGradientAlgo):
         examples: Any,
         world_size: int = 1,
     ) -> None:
-        """For asynchronous runners: without optimizer, and there is no replay to return."""
+        """Get ready to train in an asynchronous run, without the optimizer; there is no replay."""
         self.plan(agent, sampler_n_itr, batch_spec, mid_batch_reset, world_size)
 
     def optimize_agent(self, itr: int, samples: Any = None, sampler_itr: int | None = None) -> Any:
@@ -87,7 +87,7 @@ class VTrace(PolicyGradientAlgo):
         return loss.detach(), grad_norm, *(x.detach() for x in others)
 
     def loss(self, samples: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Policy gradient, value and entropy losses over a batch [T, B] (section 4.2).
+        """Return the sum of policy gradient, value and entropy losses of a batch (section 4.2).
 
             L = - E[rho log pi(a|s) A] + c_v E[(V(s) - v)^2] / 2 - c_e E[H(pi(.|s))]
 
@@ -113,7 +113,7 @@ class VTrace(PolicyGradientAlgo):
         return loss, entropy, perplexity, rho
 
     def forward(self, samples: Any) -> tuple[Any, Tensor]:
-        """The present policy's distribution and value at each step of a batch, [T, B]."""
+        """Return the present policy's distribution and value at each step, [T, B]."""
         inputs = self.to_device(self.agent_inputs(samples))
         if not self.agent.recurrent:
             dist_info, value = self.agent(*inputs)
@@ -126,7 +126,7 @@ class VTrace(PolicyGradientAlgo):
         return buffer_func((dist_info, value), packing.unpack)  # type: ignore[no-any-return]
 
     def log_ratio(self, samples: Any, log_likelihood: Tensor) -> Tensor:
-        """log pi(a_t|s_t) - log mu(a_t|s_t) [T, B], without gradient; 0 where nothing is valid.
+        """Return log pi(a_t|s_t) - log mu(a_t|s_t) [T, B], without gradient; 0 if not valid.
 
         Args:
             samples: the sampler's batch [T, B].
@@ -144,7 +144,7 @@ class VTrace(PolicyGradientAlgo):
     def process_returns(
         self, samples: Any, value: Tensor | None = None, log_ratio: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Any]:
-        """Targets, advantages and the mask of valid samples.
+        """Compute targets, advantages and the mask of valid samples.
 
         Args:
             samples: the sampler's batch [T, B].
@@ -175,14 +175,14 @@ class VTrace(PolicyGradientAlgo):
 
 
 class VTraceReturns(NamedTuple):
-    """What `from_importance_weights` gives, each [T, B] and without gradient."""
+    """Results of `from_importance_weights`, each [T, B] and without gradient."""
 
     vs: Any  # targets of the value
     pg_advantages: Any  # factors of the gradient of log pi(a_t)
 
 
 class VTraceFromLogitsReturns(NamedTuple):
-    """What `from_logits` gives, each [T, B]; all but the last without gradient."""
+    """Results of `from_logits`, each [T, B]; all but the last without gradient."""
 
     vs: Any
     pg_advantages: Any
@@ -200,7 +200,7 @@ def from_importance_weights(
     clip_rho_threshold: float | None = 1.0,
     clip_pg_rho_threshold: float | None = 1.0,
 ) -> VTraceReturns:
-    """V-trace from log importance weights (Espeholt et al. 2018, eq. 1 and section 4.2).
+    """Compute V-trace from log importance weights (Espeholt et al. 2018, eq. 1 and section 4.2).
 
     Args:
         log_rhos: [T, B], log of the target policy's probability of the action over the behaviour
@@ -238,7 +238,7 @@ def from_logits(
     clip_rho_threshold: float | None = 1.0,
     clip_pg_rho_threshold: float | None = 1.0,
 ) -> VTraceFromLogitsReturns:
-    """V-trace for softmax policies.
+    """Compute V-trace for softmax policies.
 
     Args:
         behavior_policy_logits: [T, B, A], of the policy that chose the actions.
@@ -272,7 +272,7 @@ def from_logits(
 
 
 def action_log_probs(policy_logits: Tensor, actions: Tensor) -> Tensor:
-    """Logarithm of the probability of each action, [T, B], with gradient.
+    """Return the log-probability of each action, [T, B], with gradient.
 
     Args:
         policy_logits: [T, B, A], before the softmax.
@@ -295,7 +295,7 @@ def vtrace(
     clip_rho: float | None = 1.0,
     clip_pg_rho: float | None = 1.0,
 ) -> tuple[Array, Array]:
-    """V-trace of one trajectory.
+    """Compute V-trace of one trajectory.
 
     Args:
         behavior_logprobs, target_logprobs: [T], of the actions, by the policy that chose them and

@@ -1,4 +1,4 @@
-"""What algorithms of continuous control share: critics and a policy, each with an optimizer."""
+"""Base class of DDPG, TD3 and SAC: critics and a policy, and their optimizers."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,22 +13,22 @@ from rlpyt.models.utils import unwrap_ddp
 
 
 class QpgAlgo(ReplayAlgo):
-    """Base of algorithms that regress critics, and let a policy climb them.
+    """Base class of off-policy actor-critic algorithms (DDPG, TD3, SAC).
 
     Attributes:
         steps: the `GradientStep`s, by name.
     """
 
-    # Hyperparameters that every subclass declares, beside those of the bases.
+    # Hyperparameters that every subclass declares, in addition to those of the base.
     bootstrap_timelimit: bool
     policy_update_interval: int
 
     steps: dict[str, GradientStep]
-    learns_quantiles = False  # whether critics may give them
-    learns_memories: ClassVar[str] = "PPO or A2C"
+    learns_quantiles = False  # whether critics may return them
+    recurrent_algos: ClassVar[str] = "PPO or A2C"
 
     def check_agent(self, agent: Any) -> None:
-        """Raise ValueError if the agent has not what is learned."""
+        """Raise ValueError if the algorithm does not learn the agent's outputs."""
         super().check_agent(agent)
         N = getattr(agent, "n_quantiles", None)
         if N is not None and not self.learns_quantiles:
@@ -64,12 +64,12 @@ class QpgAlgo(ReplayAlgo):
         parameters: Iterable[torch.nn.Parameter],
         n_members: int | None = None,
     ) -> Network:
-        """What an optimizer trains.
+        """Return parameters that an optimizer trains as one network.
 
         Args:
-            name: of it.
-            module: whose parameters they are; ``None``: of none.
-            parameters: those.
+            name: of the network.
+            module: that they belong to, or ``None``.
+            parameters: of the network; those that require no gradient are left out.
             n_members: of `Network`.
         """
         names: dict[torch.nn.Parameter, str] = {}
@@ -92,25 +92,25 @@ class QpgAlgo(ReplayAlgo):
         )
 
     @property
-    def policy_rests(self) -> bool:
-        """Whether the update under way leaves the policy as it is."""
+    def skips_policy(self) -> bool:
+        """Return True if the current update does not train the policy."""
         return (self.update_counter + 1) % self.policy_update_interval != 0
 
     # State.
 
     def optim_state_dict(self) -> dict[str, Any]:
-        """States of the optimizers by the names of what they train."""
+        """Return states of the optimizers by names of networks."""
         return {k: v for step in self.steps.values() for k, v in step.state_dicts().items()}
 
     def load_optim_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load what ``optim_state_dict`` gave."""
+        """Load what ``optim_state_dict`` returned."""
         for step in self.steps.values():
             step.load_state_dicts(state_dict)
 
 
 @contextmanager
 def frozen(network: torch.nn.Module) -> Iterator[None]:
-    """Compute with a network without gradients for its parameters; those of its inputs remain."""
+    """Compute no gradients of a network's parameters; those of its inputs remain."""
     parameters = [p for p in network.parameters() if p.requires_grad]
     for parameter in parameters:
         parameter.requires_grad_(False)

@@ -8,7 +8,7 @@ import torch
 from torch.optim import Adam, Optimizer
 
 from rlpyt.algos.qpg.base import QpgAlgo, frozen
-from rlpyt.algos.qpg.losses import check_values, least, squared_errors
+from rlpyt.algos.qpg.losses import check_values, min_over_critics, squared_errors
 from rlpyt.algos.replay import SamplesToBuffer  # noqa: F401 (rlpyt's place for it)
 from rlpyt.utils.checks import setting
 from rlpyt.utils.tensor import valid_mean
@@ -18,7 +18,7 @@ OptInfo = namedtuple("OptInfo", ["muLoss", "qLoss", "muGradNorm", "qGradNorm"])
 
 @dataclass(eq=False)
 class DDPG(QpgAlgo):
-    """A deterministic policy that climbs its critic, both followed slowly by targets."""
+    """Deterministic policy gradients with one critic and target networks."""
 
     discount: float = setting(0.99, ge=0, le=1, doc="gamma, per environment step")
     batch_size: int = setting(64, ge=1, doc="transitions per update; 64-256")
@@ -55,8 +55,10 @@ class DDPG(QpgAlgo):
     mixed_precision: bool = setting(False, doc="forward passes of training in bfloat16")
     compile_loss: bool = setting(False, doc="compile losses by torch.compile; needs a C++ compiler")
 
-    learns: ClassVar[str] = "a deterministic policy and its critic"  # what the agent must give
-    ready_agents: ClassVar[str] = "DdpgAgent"  # that gives it
+    learns: ClassVar[str] = (
+        "a deterministic policy and its critic"  # outputs that the agent must have
+    )
+    ready_agents: ClassVar[str] = "DdpgAgent"  # agents that have them
     OptInfo: ClassVar[Any] = OptInfo
     opt_info_fields: ClassVar[tuple[str, ...]] = OptInfo._fields
 
@@ -72,14 +74,14 @@ class DDPG(QpgAlgo):
         q_loss, td_abs_errors = self.compiled(self._q_loss)(batch)
         q_grad_norm = self.steps["q"](q_loss)
         mu_loss = mu_grad_norm = None
-        if not self.policy_rests:
+        if not self.skips_policy:
             with frozen(self.agent.q_model):
                 mu_loss = self.compiled(self.mu_loss)(batch)
             mu_grad_norm = self.steps["mu"](mu_loss)
         return (mu_loss, q_loss, mu_grad_norm, q_grad_norm), td_abs_errors
 
     def mu_loss(self, samples: Any, valid: torch.Tensor | None = None) -> torch.Tensor:
-        """The policy's loss, -E[Q(s, mu(s))]; to be called with a frozen critic.
+        """Return the policy's loss, -E[Q(s, mu(s))]; call it with a frozen critic.
 
         Args:
             samples: from the replay, [B].
@@ -89,7 +91,7 @@ class DDPG(QpgAlgo):
         return -valid_mean(q, valid)
 
     def q_loss(self, samples: Any, valid: torch.Tensor | None = None) -> torch.Tensor:
-        """The critics' loss, E[w (y - Q(s, a))^2 / 2], summed over them.
+        """Return the sum of the critics' losses, E[w (y - Q(s, a))^2 / 2].
 
             y = R + g min_i Q'_i(s', mu'(s')), within +- ``q_target_clip``
 
@@ -104,11 +106,11 @@ class DDPG(QpgAlgo):
     def _q_loss(
         self, samples: Any, valid: torch.Tensor | None = None
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """The same, and absolute TD errors [B] without gradient."""
+        """Return ``q_loss``, and absolute TD errors [B] without gradient."""
         with torch.no_grad():
             next_q = self.forward(self.agent.target_q_at_mu, *samples.target_inputs)
             check_values(next_q, samples.return_)
-            next_q = least(next_q, samples.return_)
+            next_q = min_over_critics(next_q, samples.return_)
             y = samples.return_ + self.bootstrap_discount(samples) * next_q
             y = y.clamp(-self.q_target_clip, self.q_target_clip)
         q = self.forward(self.agent.q, *samples.agent_inputs, samples.action)

@@ -1,6 +1,6 @@
-"""The mathematics of critics and their targets, as pure functions of tensors.
+"""Targets and losses of critics, as pure functions of tensors.
 
-E is the number of critics, N that of quantiles which each gives.
+E is the number of critics, N the number of quantiles that each returns.
 """
 
 import math
@@ -30,13 +30,13 @@ def check_values(q: Tensor, like: Tensor, n_quantiles: int | None = None) -> Non
         )
 
 
-def least(q: Tensor, like: Tensor) -> Tensor:
-    """The least of E critics' values [E, B]; of one critic, values in the shape of ``like`` [B]."""
+def min_over_critics(q: Tensor, like: Tensor) -> Tensor:
+    """Return the minimum of E critics' values [E, B]; values of one critic [B] as they are."""
     return q if q.dim() == like.dim() else q.amin(0)
 
 
 def squared_errors(q: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """(y - q)^2 / 2, and the mean of |y - q| over critics without gradient.
+    """Return (y - q)^2 / 2, and the mean of |y - q| over critics without gradient.
 
     Args:
         q: [B], or [E, B].
@@ -53,7 +53,7 @@ def squared_errors(q: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
 def soft_target(
     next_q: Tensor, log_pi: Tensor, alpha: Tensor | float, return_: Tensor, discount_n: Tensor
 ) -> Tensor:
-    """y = R + g (min_i Q'_i(s', a') - alpha log pi(a'|s'))     (Haarnoja et al. 2018b, eq. 3, 5).
+    """Return R + g (min_i Q'_i(s', a') - alpha log pi(a'|s'))   (Haarnoja et al. 2018b, eq. 3, 5).
 
     Args:
         next_q: [E, B], of the target critics.
@@ -72,7 +72,7 @@ def truncated_target(
     return_: Tensor,
     discount_n: Tensor,
 ) -> Tensor:
-    """y_k = R + g (z_(k) - alpha log pi(a'|s')), of the E (N - n_drop) least quantiles.
+    """Return R + g (z_(k) - alpha log pi(a'|s')) of the E (N - n_drop) smallest quantiles.
 
     (Kuznetsov et al. 2020, eq. 10 to 12: quantiles of all critics together, in order.)
 
@@ -91,7 +91,7 @@ def truncated_target(
 
 
 def quantile_errors(z: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """Quantile Huber losses of every critic, means over its quantiles; distances of the means.
+    """Return quantile Huber losses of every critic, and distances of the means.
 
     Args:
         z: [E, B, N].
@@ -109,5 +109,5 @@ def quantile_errors(z: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def standard_normal_logli(x: Tensor) -> Tensor:
-    """Log-density of [.., A] under independent standard normal distributions, [..]."""
+    """Return the log-density of [.., A] under independent standard normals, [..]."""
     return -0.5 * (x * x).sum(-1) - 0.5 * x.shape[-1] * math.log(2 * math.pi)

@@ -18,7 +18,7 @@ from rlpyt.algos.qpg.losses import (
     standard_normal_logli,
     truncated_target,
 )
-from rlpyt.algos.replay import SamplesToBuffer, thinned
+from rlpyt.algos.replay import SamplesToBuffer, subsample
 from rlpyt.models.ensemble import Ensemble
 from rlpyt.models.utils import unwrap_ddp
 from rlpyt.utils.checks import setting
@@ -34,9 +34,9 @@ SamplesToBufferTl = namedarraytuple("SamplesToBufferTl", (*SamplesToBuffer._fiel
 
 @dataclass(eq=False)
 class SAC(QpgAlgo):
-    """A squashed Gaussian policy that climbs its critics, and is paid for its entropy.
+    """Soft actor-critic: squashed Gaussian policy, entropy-regularised.
 
-    The agent says how many critics there are, and whether they give quantiles. With
+    The agent's ``n_critics`` critics return values or quantiles. With
     ``n_target_critics`` this is REDQ (Chen et al. 2021), with layer normalisation and dropout in
     the agent's critics DroQ (Hiraoka et al. 2022), with quantiles TQC (Kuznetsov et al. 2020).
     """
@@ -83,15 +83,15 @@ class SAC(QpgAlgo):
     mixed_precision: bool = setting(False, doc="forward passes of training in bfloat16")
     compile_loss: bool = setting(False, doc="compile losses by torch.compile; needs a C++ compiler")
 
-    learns: ClassVar[str] = "a squashed Gaussian policy and critics"  # what the agent must give
-    # that gives it
+    # Outputs that the agent must have, and agents that have them.
+    learns: ClassVar[str] = "a squashed Gaussian policy and critics"
     ready_agents: ClassVar[str] = "SacAgent of rlpyt.agents.qpg.sac_agent (sac_v_agent's: SAC_V)"
     OptInfo: ClassVar[Any] = OptInfo
     opt_info_fields: ClassVar[tuple[str, ...]] = OptInfo._fields
     learns_quantiles = True
 
     def check_agent(self, agent: Any) -> None:
-        """Raise ValueError if the agent has not what is learned, or not enough of it."""
+        """Raise ValueError if the agent's outputs are others, or too few."""
         super().check_agent(agent)
         E, M = getattr(agent, "n_critics", None), self.n_target_critics
         if M is not None and E is not None and E < M:
@@ -111,7 +111,7 @@ class SAC(QpgAlgo):
         self.add_step("all", self._trained(), self.learning_rate)
 
     def _trained(self) -> list[Network]:
-        """Everything, with one optimizer: all losses are taken at the same parameters."""
+        """Return all networks, which one optimizer trains."""
         agent = self.agent
         start = torch.tensor(1.0 if self.fixed_alpha is None else self.fixed_alpha).log()
         self.log_alpha = torch.nn.Parameter(start.to(agent.device))
@@ -124,7 +124,7 @@ class SAC(QpgAlgo):
         return networks
 
     def _critics(self) -> list[Network]:
-        """All in one where they are joined; those of a user's own class one by one."""
+        """Return the critics: one network if they are joined, else (a user's class) each."""
         critics = unwrap_ddp(self.agent.q_model)
         if not isinstance(critics, Ensemble):
             return [self.network("q", critics, self.agent.q_parameters(), self.agent.n_joined)]
@@ -133,7 +133,7 @@ class SAC(QpgAlgo):
 
     @property
     def alpha(self) -> torch.Tensor:
-        """The temperature, without gradient."""
+        """Return the temperature, without gradient."""
         return self.log_alpha.detach().exp()
 
     # Training.
@@ -145,7 +145,7 @@ class SAC(QpgAlgo):
         return (losses, grad_norms, values), values[-1]
 
     def trained(self, losses: tuple[Any, ...]) -> dict[str, torch.Tensor]:
-        """What this update descends, by names, of what ``loss`` gave."""
+        """Return the losses of this update by names, from those of ``loss``."""
         q_losses, pi_loss, alpha_loss = losses
         parts = {"critics": q_losses.sum(), "policy": pi_loss, "temperature": alpha_loss}
         return {name: loss for name, loss in parts.items() if loss is not None}
@@ -157,7 +157,7 @@ class SAC(QpgAlgo):
         grad_norms: dict[str, torch.Tensor],
         values: tuple[Any, ...],
     ) -> None:
-        """Add what is logged of an update to the lists of an ``OptInfo``.
+        """Add the statistics of an update to the lists of an ``OptInfo``.
 
         Args:
             opt_info: has a list for each field.
@@ -175,9 +175,9 @@ class SAC(QpgAlgo):
     def numbers_of_critics(
         self, q_losses: torch.Tensor, q: torch.Tensor, grad_norms: dict[str, torch.Tensor]
     ) -> dict[str, torch.Tensor]:
-        """What is logged of the first critic and the last, and of all; scalars by their fields.
+        """Return statistics of the first critic, the last one, and all: scalars by fields.
 
-        The least value and the deviation among the critics are means over the batch.
+        The minimum and the standard deviation over critics are means over the batch.
         """
         norms = self.norms_of_critics(grad_norms)
         return {
@@ -192,11 +192,11 @@ class SAC(QpgAlgo):
         }
 
     def norms_of_critics(self, norms: dict[str, torch.Tensor]) -> torch.Tensor:
-        """[E], from the norms of all networks."""
+        """Return the gradient norms of the critics, [E]."""
         return torch.cat([x for name, x in norms.items() if name.startswith("q")])
 
     def loss(self, samples: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        """The losses of critics, policy and temperature on a batch [B].
+        """Return the losses of critics, policy and temperature of a batch [B].
 
         Args:
             samples: from the replay, on the agent's device.
@@ -207,7 +207,7 @@ class SAC(QpgAlgo):
             [B, A] of the policy, absolute TD errors [B]; without gradient).
         """
         q_losses, q, td_abs_errors = self.compiled(self.q_loss)(samples)
-        if self.policy_rests:
+        if self.skips_policy:
             return (q_losses, None, None), (q, None, None, td_abs_errors)
         with frozen(self.agent.q_model):
             pi_loss, log_pi, mean, log_std = self.compiled(self.pi_loss)(samples)
@@ -219,7 +219,7 @@ class SAC(QpgAlgo):
         return (q_losses, pi_loss, alpha_loss), (q, mean, log_std, td_abs_errors)
 
     def q_loss(self, samples: Any) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """E[w (y - Q_i(s, a))^2 / 2] of every critic; of quantiles their regression.
+        """Return E[w (y - Q_i(s, a))^2 / 2] of every critic, or quantile regression losses.
 
         Args:
             samples: from the replay, [B].
@@ -239,7 +239,7 @@ class SAC(QpgAlgo):
 
     @torch.no_grad()
     def q_target(self, samples: Any) -> torch.Tensor:
-        """Targets y [B] of the critics, or [B, K] where they give quantiles."""
+        """Return targets y [B] of the critics, or [B, K] if they return quantiles."""
         inputs = samples.target_inputs
         action, log_pi, _ = self.forward(self.agent.pi, *inputs)
         next_q = self.forward(self.agent.target_q, *inputs, action)
@@ -255,7 +255,7 @@ class SAC(QpgAlgo):
         return soft_target(next_q + prior, *rest, discount_n)
 
     def pi_loss(self, samples: Any) -> tuple[torch.Tensor, ...]:
-        """E[alpha log pi(a|s) - Q(s, a)] for a from the policy; to be called with frozen critics.
+        """Return E[alpha log pi(a|s) - Q(s, a)] with a from the policy; freeze the critics first.
 
         Q is the least of the critics' values, or their mean where targets are of some critics or
         of quantiles.
@@ -279,7 +279,7 @@ class SAC(QpgAlgo):
         return loss, *(x.detach() for x in record)
 
     def _cost(self, inputs: Any, action: torch.Tensor, log_pi: torch.Tensor) -> torch.Tensor:
-        """alpha log pi(a|s) - log prior(a) - Q(s, a), [B]."""
+        """Return alpha log pi(a|s) - log prior(a) - Q(s, a), [B]."""
         q = self.forward(self.agent.q, *inputs, action)
         if q.dim() > log_pi.dim() + 1:
             q = q.mean((0, -1))
@@ -289,7 +289,7 @@ class SAC(QpgAlgo):
         return cost
 
     def get_action_prior(self, action: torch.Tensor) -> torch.Tensor | float:
-        """Logarithm of the prior of actions [.., A] in the space's units: [..], or zero."""
+        """Return the log prior of actions [.., A] in the space's units: [..], or zero."""
         if self.action_prior == "uniform":
             return 0.0
         return standard_normal_logli(self.agent.scale.to_unit(action))
@@ -297,7 +297,7 @@ class SAC(QpgAlgo):
     # State: by rlpyt's names, every critic's apart.
 
     def optim_state_dict(self) -> dict[str, Any]:
-        """States of the optimizers: pi_optimizer, q1_optimizer, ..., and log_alpha."""
+        """Return states of the optimizers: pi_optimizer, q1_optimizer, ..., and log_alpha."""
         state = {f"{name}_optimizer": s for name, s in super().optim_state_dict().items()}
         E = self.agent.n_joined
         if E is not None:
@@ -306,7 +306,7 @@ class SAC(QpgAlgo):
         return {**state, "log_alpha": self.log_alpha.detach().clone()}
 
     def load_optim_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load what ``optim_state_dict`` gave; a fixed temperature stays as it is.
+        """Load what ``optim_state_dict`` returned; a fixed temperature is not changed.
 
         Raises:
             ValueError: it is of another number of critics, or of a fixed temperature where this
@@ -332,9 +332,9 @@ class SAC(QpgAlgo):
 def add_to(
     opt_info: Any, numbers: dict[str, torch.Tensor], several: dict[str, torch.Tensor]
 ) -> None:
-    """Add scalars, and a few of many numbers, to the lists of an ``OptInfo`` by its fields."""
+    """Add scalars, and a few numbers of arrays, to the lists of an ``OptInfo`` by fields."""
     known = torch.stack([x.detach() for x in numbers.values()]).tolist()  # one wait for a GPU
     for name, number in zip(numbers, known, strict=True):
         getattr(opt_info, name).append(number)
     for name, values in several.items():
-        getattr(opt_info, name).extend(thinned(values))
+        getattr(opt_info, name).extend(subsample(values))

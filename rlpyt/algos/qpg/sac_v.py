@@ -23,7 +23,7 @@ OptInfo = namedtuple(
 
 @dataclass(eq=False)
 class SAC_V(SAC):
-    """SAC whose critics' targets come from a network for the values of states.
+    """SAC with a state-value network, from which the critics' targets come.
 
     The temperature is one; ``reward_scale`` takes its place.
     """
@@ -43,15 +43,15 @@ class SAC_V(SAC):
     learns_quantiles = False
 
     def _trained(self) -> list[Network]:
-        """Everything, with one optimizer: all losses are taken at the same parameters."""
+        """Return all networks, which one optimizer trains."""
         agent = self.agent
         return [*super()._trained(), self.network("v", agent.v_model, agent.v_parameters())]
 
     def trained(self, losses: tuple[Any, ...]) -> dict[str, torch.Tensor]:
-        """What this update descends, by names, of what ``loss`` gave."""
+        """Return the losses of this update by names, from those of ``loss``."""
         q_losses, v_loss, pi_loss = losses
         parts = {"critics": q_losses.sum(), "values": v_loss}
-        return parts if self.policy_rests else {**parts, "policy": pi_loss}
+        return parts if self.skips_policy else {**parts, "policy": pi_loss}
 
     def append_opt_info_(
         self,
@@ -60,7 +60,7 @@ class SAC_V(SAC):
         grad_norms: dict[str, torch.Tensor],
         values: tuple[Any, ...],
     ) -> None:
-        """Add what is logged of an update to the lists of an ``OptInfo``, as SAC does."""
+        """Add the statistics of an update to the lists of an ``OptInfo``."""
         q_losses, v_loss, pi_loss = losses
         q, v, mean, log_std, _ = values
         numbers = self.numbers_of_critics(q_losses, q, grad_norms)
@@ -71,7 +71,7 @@ class SAC_V(SAC):
         add_to(opt_info, numbers, several)
 
     def loss(self, samples: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        """The losses of critics, value network and policy on a batch [B].
+        """Return the losses of critics, value network and policy of a batch [B].
 
         Args:
             samples: from the replay, on the agent's device.
@@ -89,14 +89,16 @@ class SAC_V(SAC):
 
     @torch.no_grad()
     def q_target(self, samples: Any) -> torch.Tensor:
-        """y = R + g V'(s'), [B]."""
+        """Return R + g V'(s'), [B]."""
         next_v = self.forward(self.agent.target_v, *samples.target_inputs)
         check_values(next_v, samples.return_)
         bootstrap = self.bootstrap_discount(samples) * next_v
         return self.reward_scale * samples.return_ + bootstrap  # type: ignore[no-any-return]
 
     def v_and_pi_loss(self, samples: Any) -> tuple[torch.Tensor, ...]:
-        """V towards E[Q(s, a) - log pi(a|s)], and the policy's loss, for the same actions.
+        """Return the losses of the value network and of the policy, for the same actions.
+
+        The value's target is E[Q(s, a) - log pi(a|s)].
 
         Args:
             samples: from the replay, [B].

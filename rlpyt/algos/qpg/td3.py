@@ -11,9 +11,9 @@ from rlpyt.utils.checks import setting
 @own_fields_first
 @dataclass(eq=False)
 class TD3(DDPG):
-    """DDPG with two critics, whose lesser value is the target, and a policy that moves less often.
+    """DDPG with the minimum of two critics as target, and delayed policy updates.
 
-    The target policy's actions are smoothed by noise (of the agent's).
+    The agent smooths the target policy's actions by noise.
     """
 
     batch_size: int = setting(100, ge=1, doc="transitions per update; 100-256")
@@ -36,7 +36,7 @@ class TD3(DDPG):
             self._take_mu_learning_rate()
 
     def _take_mu_learning_rate(self) -> None:
-        """Let it be the learning rate; ValueError if another one was given by that name."""
+        """Use it as ``learning_rate``; raise ValueError if that was given, too."""
         if self.learning_rate not in (type(self).learning_rate, self.mu_learning_rate):
             raise ValueError(
                 f"learning_rate={self.learning_rate} and mu_learning_rate={self.mu_learning_rate} "

@@ -13,8 +13,7 @@ from parts_dqn import AGENTS, B, fill, prepared
 from rlpyt.agents.dqn.r2d1_agent import R2d1Agent
 from rlpyt.agents.dqn.vector import R2d1LstmAgent
 from rlpyt.algos.dqn.losses import inv_value_scale, value_scale
-from rlpyt.algos.dqn.r2d1 import R2D1, OptInfo
-from rlpyt.algos.dqn.sequences import cross_truncations
+from rlpyt.algos.dqn.r2d1 import R2D1, OptInfo, cross_truncations
 from rlpyt.envs.toy import TruncationEnv
 from rlpyt.replays.sequence.prioritized import PrioritizedSequenceReplayBuffer
 from rlpyt.replays.sequence.uniform import (

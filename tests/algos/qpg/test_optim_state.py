@@ -11,7 +11,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).parent))
 from parts_qpg import AGENTS, NARROW, SMALL, A, assert_same_state, feed, fill, one_update, prepared
 
-from rlpyt.algos.optim_state import join_members, part, split_members, whole
+from rlpyt.algos.optim_state import join_members, merge_states, split_members, state_of
 from rlpyt.algos.qpg.ddpg import DDPG
 from rlpyt.algos.qpg.sac import SAC
 from rlpyt.algos.qpg.sac_v import SAC_V
@@ -35,7 +35,7 @@ def test_parts_are_states_of_optimizers_of_their_own(OptimCls):
     optimizer = OptimCls(both, lr=0.1)
     trained(optimizer, both)
     state = optimizer.state_dict()
-    parts = [part(state, 0, 1), part(state, 1, 2)]
+    parts = [state_of(state, 0, 1), state_of(state, 1, 2)]
     for first, own in ((0, parts[0]), (1, parts[1])):
         group = both[first : first + len(own["param_groups"][0]["params"])]
         alone = OptimCls(group, lr=0.7)
@@ -45,7 +45,7 @@ def test_parts_are_states_of_optimizers_of_their_own(OptimCls):
             for name, value in alone.state[p].items():
                 expected = state["state"][first + i][name]
                 assert value is expected or torch.equal(value, expected)
-    again = whole(parts)
+    again = merge_states(parts)
     assert again["param_groups"] == state["param_groups"]
     assert again["state"].keys() == state["state"].keys()
 
@@ -102,7 +102,7 @@ def test_an_untrained_state_survives_too():
     pair = [torch.nn.Parameter(torch.randn(2, 3))]
     state = torch.optim.Adam(pair, lr=0.1).state_dict()
     assert join_members(split_members(state, 2)) == state
-    assert whole([part(state, 0, 1)]) == state
+    assert merge_states([state_of(state, 0, 1)]) == state
 
 
 KEYS = {

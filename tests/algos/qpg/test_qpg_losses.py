@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from rlpyt.algos.optim import GradientStep, Network
 from rlpyt.algos.qpg.losses import (
-    least,
+    min_over_critics,
     quantile_errors,
     soft_target,
     squared_errors,
@@ -33,8 +33,8 @@ def same_numbers():
 def test_least_of_several_critics_or_the_only_one():
     q, like = torch.randn(E, B), torch.zeros(B)
     expected = [min(float(q[e, b]) for e in range(E)) for b in range(B)]
-    assert least(q, like).tolist() == pytest.approx(expected)
-    assert torch.equal(least(q[0], like), q[0])
+    assert min_over_critics(q, like).tolist() == pytest.approx(expected)
+    assert torch.equal(min_over_critics(q[0], like), q[0])
 
 
 def test_squared_errors():
