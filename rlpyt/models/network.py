@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from rlpyt.models.conv2d import Conv2dHeadModel
-from rlpyt.models.lstm import LstmCore, run_lstm
 from rlpyt.models.numpy_forward import NumpyForward, NumpyParts, numpy_forward_of
 from rlpyt.models.observation import flatten_observation, observation_size
+from rlpyt.models.recurrent import Memory, MlpMemory, run_recurrent
 from rlpyt.models.running_mean_std import RunningMeanStdModel
 from rlpyt.utils.tensor import infer_leading_dims, restore_leading_dims
 
@@ -26,7 +26,7 @@ class Network(nn.Module):
 
     @property
     def recurrent_layer(self) -> Any:
-        """An LSTM, or a module with its interface; ``None`` in feed-forward models.
+        """Return an LSTM or GRU, or a module with the interface of one; ``None``: no memory.
 
         ``encode`` of a recurrent model returns features [T * B, F].
         """
@@ -62,12 +62,12 @@ class Network(nn.Module):
                 [B] or [T, B]; or a named tuple of such tensors.
             prev_action: [*lead, A], one-hot if discrete; read by recurrent models only.
             prev_reward: [*lead]; read by recurrent models only.
-            init_rnn_state: of recurrent models, the ``RnnState`` [N, B, H] before the first step;
-                ``None``: zeros.
+            init_rnn_state: of recurrent models, the state before the first step: an ``RnnState``
+                of [N, B, H], or a tensor of a GRU; ``None``: zeros.
 
         Returns:
-            the model's outputs, float32 [*lead, ...]. Recurrent models return the ``RnnState``
-            [N, B, H] after the last step as well (B is 1 without leading dimensions).
+            the model's outputs, float32 [*lead, ...]. Recurrent models return the recurrent state
+            after the last step as well (B is 1 without leading dimensions).
         """
         features, lead = self.encode(observation)
         layer = self.recurrent_layer
@@ -75,7 +75,7 @@ class Network(nn.Module):
             outputs = self.heads(features)
             return outputs if lead is None else restore_leading_dims(outputs, *lead)
         assert lead is not None  # see recurrent_layer
-        features, rnn_state = run_lstm(
+        features, rnn_state = run_recurrent(
             layer, features, prev_action, prev_reward, init_rnn_state, *lead[1:]
         )
         outputs = restore_leading_dims(self.heads(features), *lead)
@@ -158,11 +158,11 @@ class VectorModel(Network):
 
 
 class LstmVectorModel(VectorModel):
-    """Encodes vectors by an MLP, for the LSTM after it.
+    """Encodes vectors by an MLP, for the recurrent layer after it.
 
     Args:
         observation_shape, **normalization: of `VectorModel`.
-        action_size, hidden_sizes, lstm_size, nonlinearity: of `LstmCore`.
+        action_size, hidden_sizes, lstm_size, nonlinearity, memory: of `MlpMemory`.
     """
 
     def __init__(
@@ -172,16 +172,17 @@ class LstmVectorModel(VectorModel):
         hidden_sizes: int | Sequence[int],
         lstm_size: int,
         nonlinearity: Callable[[], nn.Module],
+        memory: Memory = "lstm",
         **normalization: Any,
     ) -> None:
         super().__init__(observation_shape, **normalization)
         sizes = (self.observation_size, action_size, hidden_sizes, lstm_size)
-        self.core = LstmCore(*sizes, nonlinearity)
+        self.core = MlpMemory(*sizes, nonlinearity, memory)
 
     @property
     def recurrent_layer(self) -> Any:
-        """The LSTM."""
-        return self.core.lstm
+        """Return the LSTM or GRU."""
+        return self.core.layer
 
     def encode(self, observation: Any) -> tuple[Tensor, Lead | None]:
         """Return the MLP's features [T * B, F]."""

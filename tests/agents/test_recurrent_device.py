@@ -9,7 +9,7 @@ import torch
 
 from rlpyt.agents.pg.vector import agent_for
 from rlpyt.envs.toy import CountEnv
-from rlpyt.models.lstm import RnnState
+from rlpyt.models.recurrent import RnnState
 
 B, H = 3, 4
 

@@ -99,7 +99,7 @@ class LSTMLayer(nn.Module):
 
 
 class StackedLSTM(nn.Module):
-    """Several layers, with the interface of ``nn.LSTM``, e.g. for `run_lstm`.
+    """Several layers, with the interface of ``nn.LSTM``, e.g. for `run_recurrent`.
 
     Args:
         num_layers: N.

@@ -3,31 +3,32 @@
 from collections.abc import Sequence
 from typing import Any
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from rlpyt.models.dqn.atari_dqn_model import DQN_CONVOLUTIONS
 from rlpyt.models.dqn.heads import build_head
-from rlpyt.models.lstm import RnnState as RnnState  # noqa: PLC0414 (rlpyt had it here)
 from rlpyt.models.network import ImageModel
-from rlpyt.utils.checks import whole_number
+from rlpyt.models.recurrent import Memory, RnnState, add_memory  # noqa: F401 (RnnState: rlpyt's home)
 
 
 class AtariR2d1Model(ImageModel):
     """Convolutions and a hidden layer into an LSTM, then the value of each action.
 
-    Returns Q [*lead, A] and the ``RnnState``.
+    Returns Q [*lead, A] and the recurrent state.
 
     Args:
         image_shape: (C, H, W).
         output_size: A, number of actions.
         fc_size: hidden layer after the convolutions; ``None``: none.
-        lstm_size: H, size of the LSTM.
+        lstm_size: H, size of the recurrent layer.
         head_size: hidden layer of the head after the LSTM.
         dueling: separate branches for value and advantage.
+        memory: of `add_memory`: "lstm", "gru" or a class.
         *args, **convolutions: of `ImageModel`, from ``use_maxpool``; three layers by default.
     """
 
     convolutions = DQN_CONVOLUTIONS
+    _memory = "lstm"  # name of the recurrent layer
 
     def __init__(
         self,
@@ -38,17 +39,17 @@ class AtariR2d1Model(ImageModel):
         head_size: int = 512,
         dueling: bool = False,
         *args: Any,
+        memory: Memory = "lstm",
         **convolutions: Any,
     ) -> None:
         super().__init__(image_shape, fc_size, *args, **convolutions)
-        lstm_size = whole_number("lstm_size", lstm_size, 1)
-        self.lstm = nn.LSTM(self.conv.output_size + output_size + 1, lstm_size)
-        self.head = build_head(lstm_size, head_size, output_size, dueling=dueling)
+        self._memory = add_memory(self, memory, self.conv.output_size + output_size + 1, lstm_size)
+        self.head = build_head(int(lstm_size), head_size, output_size, dueling=dueling)
 
     @property
-    def recurrent_layer(self) -> nn.LSTM:
-        """The LSTM."""
-        return self.lstm
+    def recurrent_layer(self) -> Any:
+        """Return the LSTM or GRU."""
+        return getattr(self, self._memory)
 
     def heads(self, features: Tensor) -> Tensor:
         """Return action values."""

@@ -142,17 +142,18 @@ class IqnMlpModel(VectorModel):
 class R2d1LstmModel(LstmVectorModel):
     """The value of each action, with memory: an MLP into an LSTM into a head.
 
-    Returns Q [*lead, A] and the ``RnnState``.
+    Returns Q [*lead, A] and the recurrent state.
 
     Args:
         observation_shape: of one observation; a named tuple of shapes for nested spaces.
         output_size: A, number of actions.
         hidden_sizes: of the MLP.
-        lstm_size: H, size of the LSTM.
+        lstm_size: H, size of the recurrent layer.
         head_size: hidden layer(s) of the head; ``None``: none.
         nonlinearity: class of the nonlinearity of MLP and head.
         dueling: separate branches for value and advantage.
-        **reading: of `VectorModel`: ``normalize_observation`` and its limits.
+        **reading: ``memory`` of `add_memory` ("lstm", "gru" or a class), and of `VectorModel`
+            ``normalize_observation`` and its limits.
     """
 
     def __init__(
@@ -168,7 +169,7 @@ class R2d1LstmModel(LstmVectorModel):
     ) -> None:
         sizes = (output_size, hidden_sizes, lstm_size)
         super().__init__(observation_shape, *sizes, nonlinearity, **reading)
-        H = self.core.lstm.hidden_size
+        H = int(lstm_size)
         self.head = build_head(
             H, head_size, output_size, dueling=dueling, nonlinearity=nonlinearity
         )

@@ -3,26 +3,26 @@
 from collections.abc import Sequence
 from typing import Any
 
-from torch import nn
-
-from rlpyt.models.lstm import RnnState as RnnState  # noqa: PLC0414 (rlpyt's home of it)
 from rlpyt.models.network import ImageModel
 from rlpyt.models.pg.atari_ff_model import AtariFfModel
-from rlpyt.utils.checks import whole_number
+from rlpyt.models.recurrent import Memory, RnnState, add_memory  # noqa: F401 (RnnState: rlpyt's home)
 
 
 class AtariLstmModel(AtariFfModel):
     """Convolutions and a hidden layer into an LSTM, then action probabilities and value.
 
-    Returns pi [*lead, A], value [*lead] and the ``RnnState``.
+    Returns pi [*lead, A], value [*lead] and the recurrent state.
 
     Args:
         image_shape: (C, H, W).
         output_size: A, number of actions.
         fc_sizes: hidden layer(s) after the convolutions.
-        lstm_size: H, size of the LSTM.
+        lstm_size: H, size of the recurrent layer.
+        memory: of `add_memory`: "lstm", "gru" or a class.
         **convolutions: of `ImageModel`; two layers by default.
     """
+
+    _memory = "lstm"  # name of the recurrent layer
 
     def __init__(
         self,
@@ -31,14 +31,14 @@ class AtariLstmModel(AtariFfModel):
         fc_sizes: int | Sequence[int] = 512,
         lstm_size: int = 512,
         *args: Any,
+        memory: Memory = "lstm",
         **convolutions: Any,
     ) -> None:
         ImageModel.__init__(self, image_shape, fc_sizes, *args, **convolutions)
-        lstm_size = whole_number("lstm_size", lstm_size, 1)
-        self.lstm = nn.LSTM(self.conv.output_size + output_size + 1, lstm_size)
-        self._build_heads(lstm_size, output_size)
+        self._memory = add_memory(self, memory, self.conv.output_size + output_size + 1, lstm_size)
+        self._build_heads(int(lstm_size), output_size)
 
     @property
-    def recurrent_layer(self) -> nn.LSTM:
-        """The LSTM."""
-        return self.lstm
+    def recurrent_layer(self) -> Any:
+        """Return the LSTM or GRU."""
+        return getattr(self, self._memory)

@@ -6,25 +6,27 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from rlpyt.models.lstm import RnnState as RnnState  # noqa: PLC0414 (rlpyt's home of it)
 from rlpyt.models.mlp import MlpModel
 from rlpyt.models.network import Lead, VectorModel, encode_rows
-from rlpyt.utils.checks import whole_number
+from rlpyt.models.recurrent import Memory, RnnState, add_memory  # noqa: F401 (RnnState: rlpyt's home)
 
 
 class MujocoLstmModel(VectorModel):
     """An MLP into an LSTM, which also reads previous action and reward, into one linear head.
 
-    Returns mu [*lead, A], log_std [*lead, A], value [*lead] and the ``RnnState``.
+    Returns mu [*lead, A], log_std [*lead, A], value [*lead] and the recurrent state.
 
     Args:
         observation_shape: of one observation.
         action_size: A, number of action components.
         hidden_sizes: of the MLP; ``None``: 256, 256.
-        lstm_size: H, size of the LSTM.
+        lstm_size: H, size of the recurrent layer.
         nonlinearity: class of the MLP's nonlinearity.
         normalize_observation, norm_obs_clip, norm_obs_var_clip: of `VectorModel`.
+        memory: of `add_memory`: "lstm", "gru" or a class.
     """
+
+    _memory = "lstm"  # name of the recurrent layer
 
     def __init__(
         self,
@@ -36,19 +38,19 @@ class MujocoLstmModel(VectorModel):
         normalize_observation: bool = False,
         norm_obs_clip: float = 10,
         norm_obs_var_clip: float = 1e-6,
+        memory: Memory = "lstm",
     ) -> None:
         super().__init__(observation_shape, normalize_observation, norm_obs_clip, norm_obs_var_clip)
         self._action_size = action_size
         hidden_sizes = [256, 256] if hidden_sizes is None else hidden_sizes
         self.mlp = MlpModel(self.observation_size, hidden_sizes, None, nonlinearity)
-        lstm_size = whole_number("lstm_size", lstm_size, 1)
-        self.lstm = nn.LSTM(self.mlp.output_size + action_size + 1, lstm_size)
-        self.head = nn.Linear(lstm_size, action_size * 2 + 1)
+        self._memory = add_memory(self, memory, self.mlp.output_size + action_size + 1, lstm_size)
+        self.head = nn.Linear(int(lstm_size), action_size * 2 + 1)
 
     @property
-    def recurrent_layer(self) -> nn.LSTM:
-        """The LSTM."""
-        return self.lstm
+    def recurrent_layer(self) -> Any:
+        """Return the LSTM or GRU."""
+        return getattr(self, self._memory)
 
     def encode(self, observation: Any) -> tuple[Tensor, Lead | None]:
         """Return the MLP's features [T * B, F]."""

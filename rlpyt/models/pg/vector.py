@@ -138,15 +138,16 @@ class GaussianMlpModel(MujocoFfModel):
 class CategoricalLstmModel(LstmVectorModel):
     """One discrete action, with memory: an MLP into an LSTM into two linear heads.
 
-    Returns pi [*lead, A], value [*lead] and the ``RnnState``.
+    Returns pi [*lead, A], value [*lead] and the recurrent state.
 
     Args:
         observation_shape: of one observation; a named tuple of shapes for nested spaces.
         output_size: A, number of actions.
         hidden_sizes: of the MLP.
-        lstm_size: H, size of the LSTM.
+        lstm_size: H, size of the recurrent layer.
         nonlinearity: class of the MLP's nonlinearity.
-        **reading: of `VectorModel`: ``normalize_observation`` and its limits.
+        **reading: ``memory`` of `add_memory` ("lstm", "gru" or a class), and of `VectorModel`
+            ``normalize_observation`` and its limits.
     """
 
     def __init__(
@@ -160,7 +161,7 @@ class CategoricalLstmModel(LstmVectorModel):
     ) -> None:
         sizes = (output_size, hidden_sizes, lstm_size)
         super().__init__(observation_shape, *sizes, nonlinearity, **reading)
-        H = self.core.lstm.hidden_size
+        H = int(lstm_size)
         self.pi = MlpModel(H, [], output_size, orthogonal_gain=POLICY_GAIN)
         self.value = MlpModel(H, [], 1, orthogonal_gain=VALUE_GAIN)
 
@@ -173,16 +174,17 @@ class CategoricalLstmModel(LstmVectorModel):
 class GaussianLstmModel(LstmVectorModel):
     """Continuous actions, with memory: an MLP into an LSTM into two heads; a free log_std.
 
-    Returns mu [*lead, A], log_std [*lead, A], value [*lead] and the ``RnnState``.
+    Returns mu [*lead, A], log_std [*lead, A], value [*lead] and the recurrent state.
 
     Args:
         observation_shape: of one observation; a named tuple of shapes for nested spaces.
         action_size: A, number of action components.
         hidden_sizes: of the MLP.
-        lstm_size: H, size of the LSTM.
+        lstm_size: H, size of the recurrent layer.
         nonlinearity: class of the MLP's nonlinearity.
         init_log_std: initial log standard deviation of every component.
-        **reading: of `VectorModel`: ``normalize_observation`` and its limits.
+        **reading: ``memory`` of `add_memory` ("lstm", "gru" or a class), and of `VectorModel`
+            ``normalize_observation`` and its limits.
     """
 
     def __init__(
@@ -197,7 +199,7 @@ class GaussianLstmModel(LstmVectorModel):
     ) -> None:
         sizes = (action_size, hidden_sizes, lstm_size)
         super().__init__(observation_shape, *sizes, nonlinearity, **reading)
-        H = self.core.lstm.hidden_size
+        H = int(lstm_size)
         self.mu = MlpModel(H, [], action_size, orthogonal_gain=POLICY_GAIN)
         self.value = MlpModel(H, [], 1, orthogonal_gain=VALUE_GAIN)
         self.log_std = nn.Parameter(torch.full((action_size,), float(init_log_std)))

@@ -21,7 +21,7 @@ from rlpyt.models.blocks import (
     ortho_init,
     to_vec,
 )
-from rlpyt.models.lstm import run_lstm
+from rlpyt.models.recurrent import run_recurrent
 from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
@@ -78,7 +78,7 @@ class Remembering(nn.Module):
     def forward(self, observation, prev_action, prev_reward, init_rnn_state=None):
         lead_dim, T, B, _ = infer_leading_dims(observation, 1)
         x = self.body(observation.reshape(T * B, -1))
-        x, state = run_lstm(self.lstm, x, prev_action, prev_reward, init_rnn_state, T, B)
+        x, state = run_recurrent(self.lstm, x, prev_action, prev_reward, init_rnn_state, T, B)
         policy = restore_leading_dims(self.policy(x), lead_dim, T, B)
         if self.value is None:
             return policy, state

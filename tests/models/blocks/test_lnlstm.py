@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from rlpyt.models.blocks import LayerNormLSTMCell, LSTMLayer, StackedLSTM, make_lnlstm
-from rlpyt.models.lstm import RnnState, run_lstm
+from rlpyt.models.recurrent import RnnState, run_recurrent
 
 T, B, I, H = 5, 3, 4, 6
 
@@ -85,7 +85,7 @@ def test_run_lstm_takes_it():
     net = make_lnlstm(I + 2 + 1, H)
     state = RnnState(torch.zeros(1, B, H), torch.zeros(1, B, H))
     inputs = (torch.randn(T * B, I), torch.randn(T, B, 2), torch.randn(T, B))
-    out, after = run_lstm(net, *inputs, state, T, B)
+    out, after = run_recurrent(net, *inputs, state, T, B)
     assert out.shape == (T * B, H) and isinstance(after, RnnState)
     torch.testing.assert_close(out.view(T, B, H)[-1], after.h[0])
 

@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch import nn
 
-from rlpyt.models.lstm import RnnState
 from rlpyt.models.network import to_unit_floats
 from rlpyt.models.pg import atari_lstm_model, mujoco_lstm_model
 from rlpyt.models.pg.atari_ff_model import AtariFfModel
@@ -21,6 +20,7 @@ from rlpyt.models.pg.vector import (
     GaussianMlpModel,
     MultiCategoricalMlpModel,
 )
+from rlpyt.models.recurrent import RnnState
 from rlpyt.utils.collections import namedarraytuple
 
 T, B, A, O, H = 5, 3, 4, 6, 7

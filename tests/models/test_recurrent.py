@@ -1,0 +1,147 @@
+"""Memories are parts of models: every recurrent model takes each of them."""
+
+import pytest
+import torch
+from torch import nn
+
+from rlpyt.agents.dqn.vector import R2d1LstmAgent
+from rlpyt.agents.pg.vector import CategoricalLstmAgent, GaussianLstmAgent
+from rlpyt.algos.dqn.r2d1 import R2D1
+from rlpyt.algos.pg.a2c import A2C
+from rlpyt.algos.pg.ppo import PPO
+from rlpyt.algos.pg.vtrace import VTrace
+from rlpyt.envs.toy import MemoryEnv, ReachEnv
+from rlpyt.models.blocks import make_lnlstm
+from rlpyt.models.dqn.atari_r2d1_model import AtariR2d1Model
+from rlpyt.models.dqn.vector import R2d1LstmModel
+from rlpyt.models.pg.atari_lstm_model import AtariLstmModel
+from rlpyt.models.pg.mujoco_lstm_model import MujocoLstmModel
+from rlpyt.models.pg.vector import CategoricalLstmModel, GaussianLstmModel
+from rlpyt.models.recurrent import RnnState
+from rlpyt.runners.minibatch_rl import MinibatchRl
+from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
+from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSampler
+from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.utils.buffer import leaves_of
+
+T, B, A, O, H = 5, 3, 4, 6, 7
+IMAGE = (2, 20, 18)
+VECTOR = dict(hidden_sizes=[8], lstm_size=H)
+PICTURE = dict(channels=[3], kernel_sizes=[4], strides=[2], paddings=[0], lstm_size=H)
+MODELS = {
+    "categorical": lambda **kw: CategoricalLstmModel((O,), A, **{**VECTOR, **kw}),
+    "gaussian": lambda **kw: GaussianLstmModel((O,), A, **{**VECTOR, **kw}),
+    "r2d1": lambda **kw: R2d1LstmModel((O,), A, **{**VECTOR, **kw}),
+    "mujoco": lambda **kw: MujocoLstmModel((O,), A, **{**VECTOR, **kw}),
+    "atari": lambda **kw: AtariLstmModel(IMAGE, A, 8, **{**PICTURE, **kw}),
+    "atari_r2d1": lambda **kw: AtariR2d1Model(IMAGE, A, 8, **{**PICTURE, **kw}),
+}
+IMAGES = ("atari", "atari_r2d1")
+
+
+def layer_norm_lstm(input_size, size):
+    return make_lnlstm(input_size, size, num_layers=2)
+
+
+MEMORIES = {"lstm": ("lstm", 1), "gru": ("gru", 1), "own": (layer_norm_lstm, 2)}
+
+
+def inputs_of(name, *lead):
+    observation = torch.randn(*lead, O)
+    if name in IMAGES:
+        observation = torch.randint(0, 256, (*lead, *IMAGE), dtype=torch.uint8)
+    action = nn.functional.one_hot(torch.randint(0, A, lead), A).float()
+    return observation, action, torch.randn(lead)
+
+
+@pytest.mark.parametrize("kind", MEMORIES)
+@pytest.mark.parametrize("name", MODELS)
+def test_acting_step_by_step_is_training_on_the_sequence(name, kind):
+    torch.manual_seed(0)
+    memory, n_layers = MEMORIES[kind]
+    model = MODELS[name](memory=memory)
+    inputs = inputs_of(name, T, B)
+    *whole, last = model(*inputs, None)
+    state = None
+    for t in range(T):
+        *step, state = model(*(x[t] for x in inputs), state)
+        for own, theirs in zip(step, whole, strict=True):
+            torch.testing.assert_close(own, theirs[t], rtol=1e-4, atol=1e-5)
+    assert type(state) is type(last) is (torch.Tensor if kind == "gru" else RnnState)
+    leaves, at_once = leaves_of(state), leaves_of(last)
+    torch.testing.assert_close(leaves, at_once, rtol=1e-4, atol=1e-5)
+    assert all(leaf.shape == (n_layers, B, H) for leaf in leaves)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_parameters_are_called_by_the_kind_of_memory(name):
+    for memory, part in (("lstm", "lstm."), ("gru", "gru."), (layer_norm_lstm, "memory.")):
+        names = list(MODELS[name](memory=memory).state_dict())
+        assert any(f".{part}" in f".{own}" for own in names)
+    default = set(MODELS[name]().state_dict())
+    assert default == set(MODELS[name](memory="lstm").state_dict())
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_unknown_memories_are_refused(name):
+    with pytest.raises(ValueError, match="memory='rnn' must be one of lstm, gru, or a class"):
+        MODELS[name](memory="rnn")
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_size_may_be_a_whole_float(name):
+    def shapes(size):
+        return [p.shape for p in MODELS[name](lstm_size=size).parameters()]
+
+    assert shapes(8.0) == shapes(8)
+    with pytest.raises(TypeError, match="lstm_size=8.5 must be a whole number"):
+        shapes(8.5)
+
+
+def sequences():
+    return R2D1(
+        batch_T=6, batch_B=4, warmup_T=2, store_rnn_state_interval=2, min_steps_learn=60,
+        replay_size=600, n_step_return=2, learning_rate=1e-3,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("memory", ["gru", layer_norm_lstm])
+@pytest.mark.parametrize(
+    ("algo", "Agent", "EnvCls", "Sampler"),
+    [
+        (A2C, CategoricalLstmAgent, MemoryEnv, CpuSampler),
+        (lambda: PPO(minibatches=2), GaussianLstmAgent, ReachEnv, SerialSampler),
+        (VTrace, CategoricalLstmAgent, MemoryEnv, AlternatingSampler),
+        (sequences, R2d1LstmAgent, MemoryEnv, SerialSampler),
+    ],
+    ids=["a2c", "ppo", "vtrace", "r2d1"],
+)
+def test_agents_train_with_any_memory(algo, Agent, EnvCls, Sampler, memory):
+    agent = Agent(model_kwargs=dict(memory=memory, lstm_size=8))
+    algo = algo()
+    sampler = Sampler(EnvCls=EnvCls, env_kwargs={}, batch_T=10, batch_B=4)
+    MinibatchRl(
+        algo=algo, agent=agent, sampler=sampler, n_steps=200, seed=1, affinity=dict(n_workers=2)
+    ).train()
+    assert algo.update_counter > 0
+
+
+def share_of_last(memory):
+    """Mean return at the end of training where the first observation has to be remembered."""
+    returns = []
+    algo = PPO(learning_rate=3e-3, gae_lambda=0.9, minibatches=4, linear_lr_schedule=False)
+    sampler = SerialSampler(EnvCls=MemoryEnv, env_kwargs={}, batch_T=32, batch_B=16)
+    agent = CategoricalLstmAgent(model_kwargs=dict(memory=memory, lstm_size=32))
+
+    class Noting(MinibatchRl):
+        def store_diagnostics(self, itr, traj_infos, opt_info):
+            super().store_diagnostics(itr, traj_infos, opt_info)
+            returns.extend(info["Return"] for info in traj_infos)
+
+    Noting(algo=algo, agent=agent, sampler=sampler, n_steps=20_480, seed=3).train()
+    return sum(returns[-200:]) / 200
+
+
+@pytest.mark.slow
+def test_a_gru_remembers():
+    assert share_of_last("gru") > 0.8
