@@ -10,6 +10,8 @@ from typing import Any
 from rlpyt.processes.child import ChildSpec, Reply, command_loop
 from rlpyt.utils import processes, serialize
 
+EXIT_S = 5.0  # time for a process that has closed its pipe to end
+
 
 class Pipes:
     """Transport between a ``ChildGroup`` and processes of this machine.
@@ -78,7 +80,7 @@ class Pipes:
             return Reply("stalled")
         except (EOFError, OSError):
             pass
-        process.join(1.0)
+        process.join(EXIT_S)
         return Reply("ended", processes.describe_exit(process.exitcode))
 
     def look(self, child: int) -> None:

@@ -197,13 +197,15 @@ def test_children_that_nobody_waits_for_are_named_when_they_end():
     while len(group.ended()) < 2 or group._specs[2].progress[DOING] != IDLE:
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    assert group.stacks_of(5) == "" and "in command_loop" in group.stacks_of(2)
+    assert group.stacks_of(5) == ""
+    while "in command_loop" not in group.stacks_of(2):  # a busy machine takes longer than is waited
+        assert time.monotonic() < deadline
     ends = {rank: (how, traceback) for rank, how, traceback in group.ended()}
     assert ends[0][0] == "failed with ArithmeticError: told to fail" and "in fail" in ends[0][1]
     assert ends[1][0] == "failed with PermissionError: no licence"
     group.kill()
     group.shutdown()
-    assert group.ended()[:2] == [(0, *ends[0]), (1, *ends[1])]
+    assert sorted(group.ended())[:2] == [(0, *ends[0]), (1, *ends[1])]
 
 
 def test_a_child_that_was_abandoned_exits_without_an_answer():
