@@ -1,9 +1,14 @@
 import os
+from pathlib import Path
 
 from rlpyt.utils import processes
 from rlpyt.utils.farewell import wait_for_helpers_at_exit
 
 wait_for_helpers_at_exit()
+
+# Programs that tests start import helpers as the tests do: from tests.parts import ...
+paths = [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+os.environ["PYTHONPATH"] = os.pathsep.join(paths)
 
 # One thread everywhere: two cores are shared by pytest, workers and BLAS.
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):

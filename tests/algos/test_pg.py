@@ -1,13 +1,8 @@
 """A2C and PPO: targets on the closed-form environment, losses against plain definitions."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from rlpyt.agents.dqn.vector import DqnMlpAgent
 from rlpyt.agents.pg.categorical import CategoricalPgAgent, RecurrentCategoricalPgAgent

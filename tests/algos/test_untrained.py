@@ -1,15 +1,10 @@
 """Parameters that will not be trained are named, once, at the start."""
 
-import sys
 import warnings
-from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from parts import SmallMlp
 
 from rlpyt.agents.pg.categorical import CategoricalPgAgent
 from rlpyt.agents.pg.vector import agent_for
@@ -19,6 +14,7 @@ from rlpyt.algos.pg.ppo import PPO
 from rlpyt.algos.untrained import unregistered, warn_of_untrained
 from rlpyt.envs.toy import CountEnv
 from rlpyt.samplers.serial.sampler import SerialSampler
+from tests.parts import SmallMlp
 
 
 class Spare(SmallMlp):

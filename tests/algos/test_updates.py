@@ -1,15 +1,9 @@
 """One update is a function of a batch, which can be compiled as a whole."""
 
 import copy
-import sys
-from pathlib import Path
 
 import pytest
 import torch
-
-sys.path[:0] = [str(Path(__file__).parent / family) for family in ("dqn", "qpg")]
-import parts_dqn
-import parts_qpg
 
 from rlpyt.agents.pg.vector import CategoricalLstmAgent, CategoricalMlpAgent
 from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
@@ -26,6 +20,8 @@ from rlpyt.algos.qpg.td3 import TD3
 from rlpyt.envs.toy import DelayEnv
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.seed import set_seed
+from tests.algos.dqn import parts_dqn
+from tests.algos.qpg import parts_qpg
 
 Q = dict(min_steps_learn=48, replay_size=180, batch_size=16, replay_ratio=2)
 SEQUENCES = dict(

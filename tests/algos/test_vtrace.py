@@ -1,17 +1,10 @@
 """VTrace: A2C on-policy, the paper's definition off-policy, learning from samples of the past."""
 
 import copy
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
-
-from test_pg import AGENTS, GAMMA, B, ConstantValueModel, T, TinyModel, TinyRnn, sample
-from test_vtrace_returns import slow_vtrace
 
 from rlpyt.agents.dqn.vector import DqnMlpAgent
 from rlpyt.agents.pg.categorical import CategoricalPgAgent, RecurrentCategoricalPgAgent
@@ -29,6 +22,8 @@ from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitRes
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.seed import set_seed
+from tests.algos.test_pg import AGENTS, GAMMA, B, ConstantValueModel, T, TinyModel, TinyRnn, sample
+from tests.algos.test_vtrace_returns import slow_vtrace
 
 SETTINGS = dict(discount=GAMMA, value_loss_coeff=0.3, entropy_loss_coeff=0.07)
 

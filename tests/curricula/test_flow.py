@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from parts import EchoAgent
 
 from rlpyt.agents.pg.vector import CategoricalMlpAgent
 from rlpyt.agents.random import RandomAgent
@@ -30,6 +29,7 @@ from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.buffer import buffer_func, leaves_of
 from rlpyt.utils.checkpoint import load_checkpoint, save_checkpoint
+from tests.parts import EchoAgent
 
 WORKERS = [CpuSampler, GpuSampler, AlternatingSampler, NoOverlapAlternatingSampler]
 T, B, N = 12, 4, 5

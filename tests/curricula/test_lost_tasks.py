@@ -2,14 +2,10 @@
 
 import os
 import signal
-import sys
-from pathlib import Path
 
 import cloudpickle
 import numpy as np
 import pytest
-import test_flow
-from test_flow import B, Diary, LevelEnv, N, T, assert_same, collect, start
 
 from rlpyt.agents.pg.vector import CategoricalMlpAgent
 from rlpyt.algos.pg.vtrace import VTrace
@@ -22,9 +18,9 @@ from rlpyt.samplers.async_.serial_sampler import AsyncSerialSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.logging.context import logger_context
 from rlpyt.vis.progress import read_progress
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "samplers"))
-from ray_parts import cluster, importable  # noqa: F401
+from tests.curricula import test_flow
+from tests.curricula.test_flow import B, Diary, LevelEnv, N, T, assert_same, collect, start
+from tests.samplers.ray_parts import cluster, importable  # noqa: F401
 
 SEEN = "CurriculumTasksSeen"
 

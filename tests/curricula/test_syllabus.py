@@ -4,12 +4,12 @@ import random
 
 import numpy as np
 import pytest
-from parts import EchoAgent
 
 from rlpyt.curricula.base import EpisodeResult
 from rlpyt.curricula.syllabus import SyllabusCurriculum
 from rlpyt.envs.toy import CountEnv
 from rlpyt.samplers.serial.sampler import SerialSampler
+from tests.parts import EchoAgent
 
 
 class StandIn:

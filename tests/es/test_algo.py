@@ -1,8 +1,6 @@
 """Evolution as an algorithm: what it hands out, what it learns from a batch, how it goes on."""
 
 import csv
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,9 +19,7 @@ from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.logging.context import run_context
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "samplers"))
-from ray_parts import cluster, importable  # noqa: F401
+from tests.samplers.ray_parts import cluster, importable  # noqa: F401
 
 T, B = 40, 8
 ALGOS = {"cmaes": CmaesAlgo, "cem": CemAlgo, "openai_es": OpenaiEsAlgo}

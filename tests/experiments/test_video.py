@@ -3,13 +3,13 @@
 import gymnasium
 import numpy as np
 import pytest
-from parts import EchoAgent
 
 from rlpyt.agents.random import RandomAgent
 from rlpyt.envs.toy import CountEnv
 from rlpyt.experiments import video
 from rlpyt.experiments.video import LARGEST_WIDTH, record_agent
 from rlpyt.vis.images import CAPTION_HEIGHT
+from tests.parts import EchoAgent
 
 imageio = pytest.importorskip("imageio.v2")
 pytest.importorskip("imageio_ffmpeg")

@@ -1,13 +1,8 @@
 """Each algorithm learns what its probe asks for, in seconds; with the command line's parts."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from rlpyt.agents.pg.vector import agent_for
 from rlpyt.algos.pg.a2c import A2C

@@ -6,9 +6,9 @@ from multiprocessing import get_context
 
 import numpy as np
 import pytest
-from every_replay import LOCAL, SHARED, assert_same, make, update
 
 from rlpyt.replays.non_sequence.prioritized import AsyncPrioritizedReplayBuffer
+from tests.replays.every_replay import LOCAL, SHARED, assert_same, make, update
 
 
 @pytest.mark.parametrize("shared, local", list(zip(SHARED, LOCAL)), ids=lambda cls: cls.__name__)

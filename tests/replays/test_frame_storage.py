@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from every_replay import assert_same
 
 from rlpyt.replays import frame_storage
 from rlpyt.replays.non_sequence.frame import UniformReplayFrameBuffer
 from rlpyt.replays.non_sequence.uniform import UniformReplayBuffer
 from rlpyt.utils.collections import namedarraytuple
+from tests.replays.every_replay import assert_same
 
 Fields = namedarraytuple("SamplesToBuffer", ["observation", "action", "reward", "done"])
 C, H, W, B = 3, 4, 5, 2

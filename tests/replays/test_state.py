@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from every_replay import LOCAL, SHARED, assert_same, make, update
 
 from rlpyt.replays.memory import Memory, ReplayTooLarge
 from rlpyt.replays.non_sequence.uniform import AsyncUniformReplayBuffer, UniformReplayBuffer
 from rlpyt.utils.checkpoint import load_checkpoint, save_checkpoint
+from tests.replays.every_replay import LOCAL, SHARED, assert_same, make, update
 
 
 def go_on(replay, episodes, rounds):

@@ -7,12 +7,9 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 import psutil
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from rlpyt.agents.dqn.vector import DqnMlpAgent
 from rlpyt.agents.pg.vector import CategoricalMlpAgent
@@ -239,8 +236,7 @@ def check_resumes(run_dir, Sampler=AsyncSerialSampler, name="dqn", more=8, **kwa
 
 PROGRAM = """
 import sys
-sys.path[:0] = {path!r}
-from async_trouble import *
+from tests.runners.async_trouble import *
 
 runner = runner_for(
     checkpoint_dir={run_dir!r} + "/checkpoint", hooks=[Tell()], {settings}
@@ -274,7 +270,7 @@ class Program:
         shown = ", ".join(
             f"{k}={v.__name__ if isinstance(v, type) else repr(v)}" for k, v in settings.items()
         )
-        code = PROGRAM.format(path=sys.path, settings=shown, run_dir=str(run_dir))
+        code = PROGRAM.format(settings=shown, run_dir=str(run_dir))
         self.process = subprocess.Popen(
             [sys.executable, "-W", "ignore", "-c", code],
             stdout=subprocess.PIPE,

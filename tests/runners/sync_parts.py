@@ -2,16 +2,10 @@
 
 import os
 import signal
-import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import torch
-
-TESTS = str(Path(__file__).parents[1])
-sys.path[:0] = [TESTS, str(Path(__file__).parent)]
-from parts import SmallMlp
 
 from rlpyt.agents.pg.categorical import CategoricalPgAgent
 from rlpyt.agents.qpg.sac_agent import SacAgent
@@ -23,6 +17,7 @@ from rlpyt.replays.non_sequence.uniform import UniformReplayBuffer
 from rlpyt.runners.hooks import Hook
 from rlpyt.runners.sync_rl import SyncRl, SyncRlEval
 from rlpyt.samplers.serial.sampler import SerialSampler
+from tests.parts import SmallMlp
 
 T, B, N_ITR = 8, 4, 6  # B of all ranks together
 CPU = dict(n_workers=1, master_torch_threads=1)

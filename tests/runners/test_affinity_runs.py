@@ -2,15 +2,9 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
-
-sys.path.insert(0, str(Path(__file__).parent))
-import test_async_rl
-from parts import SmallMlp
-from sync_parts import sync_runner
 
 from rlpyt.agents.pg.categorical import CategoricalPgAgent
 from rlpyt.algos.pg.a2c import A2C
@@ -23,6 +17,9 @@ from rlpyt.samplers.async_.serial_sampler import AsyncSerialSampler
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.utils.launching.affinity import affinity_from_code, make_affinity
 from rlpyt.utils.processes import available_cpus
+from tests.parts import SmallMlp
+from tests.runners import test_async_rl
+from tests.runners.sync_parts import sync_runner
 
 
 def one_process(affinity, batch_B=2, **kwargs):
@@ -125,9 +122,8 @@ def test_ranks_on_gpus_that_are_not_there_are_refused():
 SCRIPT = """
 import sys
 
-sys.path[:0] = {paths!r}
 import psutil
-from test_affinity_runs import one_process
+from tests.runners.test_affinity_runs import one_process
 
 from rlpyt.runners.hooks import Hook
 
@@ -145,10 +141,9 @@ if __name__ == "__main__":
 
 
 def test_master_and_workers_are_pinned_where_the_code_says(tmp_path):
-    here = Path(__file__).parent
     script = tmp_path / "look.py"
     n, own = min(N, 4), available_cpus()[: min(N, 4)]
-    script.write_text(SCRIPT.format(paths=[str(here), str(here.parent)], n=n))
+    script.write_text(SCRIPT.format(n=n))
     out = subprocess.run([sys.executable, script], check=False, capture_output=True, text=True)
     assert out.returncode == 0, out.stderr
     assert f"{own} {[[cpu] for cpu in own]}" in out.stdout.splitlines()

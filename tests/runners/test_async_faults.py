@@ -3,15 +3,24 @@
 import multiprocessing
 import os
 import signal
-import sys
 import time
 from pathlib import Path
 
 import pytest
 import torch
 
-sys.path.insert(0, str(Path(__file__).parent))
-from async_trouble import (
+from rlpyt.errors import NonFiniteError, WorkerError, WorkerTimeout
+from rlpyt.processes.call import run_in_child
+from rlpyt.replays.non_sequence.uniform import AsyncUniformReplayBuffer
+from rlpyt.runners.async_rl import AsyncRl
+from rlpyt.samplers.async_.alternating_sampler import AsyncAlternatingSampler
+from rlpyt.samplers.async_.cpu_sampler import AsyncCpuSampler
+from rlpyt.samplers.async_.gpu_sampler import AsyncGpuSampler
+from rlpyt.samplers.async_.serial_sampler import AsyncSerialSampler
+from rlpyt.utils.checkpoint import load_checkpoint
+from rlpyt.utils.logging.context import RunDirectoryError, run_context
+from rlpyt.utils.synchronize import name_semaphores, remove_semaphores
+from tests.runners.async_trouble import (
     DQN,
     ONE,
     TWO,
@@ -33,21 +42,7 @@ from async_trouble import (
     send,
     worker,
 )
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "samplers"))
-from trouble import nothing_left  # noqa: F401
-
-from rlpyt.errors import NonFiniteError, WorkerError, WorkerTimeout
-from rlpyt.processes.call import run_in_child
-from rlpyt.replays.non_sequence.uniform import AsyncUniformReplayBuffer
-from rlpyt.runners.async_rl import AsyncRl
-from rlpyt.samplers.async_.alternating_sampler import AsyncAlternatingSampler
-from rlpyt.samplers.async_.cpu_sampler import AsyncCpuSampler
-from rlpyt.samplers.async_.gpu_sampler import AsyncGpuSampler
-from rlpyt.samplers.async_.serial_sampler import AsyncSerialSampler
-from rlpyt.utils.checkpoint import load_checkpoint
-from rlpyt.utils.logging.context import RunDirectoryError, run_context
-from rlpyt.utils.synchronize import name_semaphores, remove_semaphores
+from tests.samplers.trouble import nothing_left  # noqa: F401
 
 pytestmark = [
     pytest.mark.usefixtures("nothing_left"),

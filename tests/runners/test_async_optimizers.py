@@ -2,18 +2,11 @@
 
 import os
 import signal
-import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
 import torch
-
-sys.path.insert(0, str(Path(__file__).parent))
-from test_async_rl import SMALL, B, Same, T, run
-from test_minibatch_rl import StopAfter
-from test_off_policy import NARROW
 
 from rlpyt.agents.dqn.vector import DqnMlpAgent
 from rlpyt.agents.pg.vector import CategoricalMlpAgent
@@ -28,6 +21,9 @@ from rlpyt.runners.async_rl import AsyncRl
 from rlpyt.samplers.async_.serial_sampler import AsyncSerialSampler
 from rlpyt.utils.checkpoint import load_checkpoint
 from rlpyt.utils.residue import left_since, take_stock
+from tests.runners.test_async_rl import SMALL, B, Same, T, run
+from tests.runners.test_minibatch_rl import StopAfter
+from tests.runners.test_off_policy import NARROW
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 RANKS = dict(sampler=dict(n_workers=1), optimizer=[dict(torch_threads=1)] * 2)

@@ -1,18 +1,10 @@
 """Asynchronous runs: held in step they are the synchronous ones; let go, they lose nothing."""
 
-import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-
-for folder in (Path(__file__).parent, Path(__file__).parents[1] / "algos" / "qpg"):
-    sys.path.insert(0, str(folder))
-import test_qpg_runs
-from test_minibatch_rl import StopAfter
-from test_off_policy import NARROW, SEQUENCES, assert_same_agent, rows_of
 
 from rlpyt.agents.dqn.vector import DqnMlpAgent, R2d1LstmAgent
 from rlpyt.algos.dqn.dqn import DQN
@@ -34,6 +26,9 @@ from rlpyt.samplers.parallel.gpu.collectors import GpuWaitResetCollector
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.context import run_context
+from tests.runners import test_qpg_runs
+from tests.runners.test_minibatch_rl import StopAfter
+from tests.runners.test_off_policy import NARROW, SEQUENCES, assert_same_agent, rows_of
 
 T, B, N_ITR = 8, 4, 14
 SMALL = dict(

@@ -1,14 +1,8 @@
 """V-trace beside its sampler: batches are learnt from where they lie, in order, each once."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
-
-sys.path.insert(0, str(Path(__file__).parent))
-from test_minibatch_rl import StopAfter, rows_of
 
 from rlpyt.agents.pg.vector import CategoricalLstmAgent, CategoricalMlpAgent
 from rlpyt.algos.pg.vtrace import VTrace
@@ -21,6 +15,7 @@ from rlpyt.samplers.async_.cpu_sampler import AsyncCpuSampler
 from rlpyt.samplers.async_.serial_sampler import AsyncSerialSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.logging.context import run_context
+from tests.runners.test_minibatch_rl import StopAfter, rows_of
 
 T, B, N_ITR = 8, 4, 20
 ONE = dict(sampler=dict(n_workers=2), optimizer=[dict(torch_threads=1)])

@@ -4,15 +4,10 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-
-TESTS = str(Path(__file__).parents[1])
-sys.path.insert(0, TESTS)
-from parts import SmallMlp
 
 from rlpyt.agents.pg.categorical import CategoricalPgAgent
 from rlpyt.agents.pg.vector import CategoricalLstmAgent
@@ -28,6 +23,7 @@ from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.checkpoint import CheckpointError
 from rlpyt.utils.logging.context import run_context
+from tests.parts import SmallMlp
 
 T, B = 16, 3
 N_ITR = 8
@@ -279,8 +275,7 @@ def test_environments_without_state_start_anew_on_resume(tmp_path):
 
 SCRIPT = """
 import sys
-sys.path[:0] = [{tests!r}, {here!r}]
-from test_minibatch_rl import *
+from tests.runners.test_minibatch_rl import *
 from pathlib import Path
 with run_context(Path({run!r}), 0, "signal"):
     runner = runner_for(Sampler=CpuSampler, n_itr=10**6, hooks=[Announce()])
@@ -299,8 +294,7 @@ class Announce(Hook):
     [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)],
 )
 def test_signal_saves_a_checkpoint_and_exits(number, code, tmp_path):
-    here = str(Path(__file__).parent)
-    script = SCRIPT.format(tests=TESTS, here=here, run=str(tmp_path / "run"))
+    script = SCRIPT.format(run=str(tmp_path / "run"))
     process = subprocess.Popen(
         [sys.executable, "-c", script],
         stdout=subprocess.PIPE,

@@ -1,14 +1,9 @@
 """Runs of algorithms with replay: warm-up, checkpoints with and without replay, resumption."""
 
 import csv
-import sys
-from pathlib import Path
 
 import pytest
 import torch
-
-sys.path.insert(0, str(Path(__file__).parent))
-from test_minibatch_rl import StopAfter
 
 from rlpyt.agents.dqn.vector import CatDqnMlpAgent, DqnMlpAgent, IqnMlpAgent, R2d1LstmAgent
 from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
@@ -21,6 +16,7 @@ from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.checkpoint import load_checkpoint
 from rlpyt.utils.logging.context import run_context
+from tests.runners.test_minibatch_rl import StopAfter
 
 T, B, N_ITR = 8, 2, 14
 SMALL = dict(

@@ -2,16 +2,9 @@
 
 import copy
 import csv
-import sys
-from pathlib import Path
 
 import pytest
 import torch
-
-for folder in (Path(__file__).parent, Path(__file__).parents[1] / "algos" / "qpg"):
-    sys.path.insert(0, str(folder))
-from parts_qpg import AGENTS, NARROW, DriftEnv, assert_same_state
-from test_minibatch_rl import StopAfter
 
 from rlpyt.algos.qpg.ddpg import DDPG
 from rlpyt.algos.qpg.sac import SAC
@@ -22,6 +15,8 @@ from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.checkpoint import load_checkpoint
 from rlpyt.utils.logging.context import run_context
+from tests.algos.qpg.parts_qpg import AGENTS, NARROW, DriftEnv, assert_same_state
+from tests.runners.test_minibatch_rl import StopAfter
 
 T, B, N_ITR = 8, 2, 12
 SMALL = dict(

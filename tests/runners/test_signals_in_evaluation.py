@@ -2,20 +2,16 @@
 
 import os
 import signal
-import sys
-from pathlib import Path
 
 import pytest
 import torch
-
-sys.path.insert(0, str(Path(__file__).parent))
-from test_minibatch_rl import N_ITR, B, T, rows_of, runner_for
 
 from rlpyt.cli.resume import SomethingLeft
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.logging.context import run_context
+from tests.runners.test_minibatch_rl import N_ITR, B, T, rows_of, runner_for
 
 TIMED = ("CumTime (s)", "StepsPerSecond", "CumEvalTime", "UpdatesPerSecond", "CumTrainTime")
 

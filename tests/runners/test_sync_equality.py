@@ -1,14 +1,9 @@
 """Ranks with a share of the batch each learn what one process learns from all of it."""
 
 import csv
-import sys
-from pathlib import Path
 
 import pytest
 import torch
-
-sys.path.insert(0, str(Path(__file__).parent))
-from sync_parts import B, T, same, steady_sac, sync_runner
 
 from rlpyt.agents.dqn.vector import DqnMlpAgent
 from rlpyt.agents.pg.categorical import CategoricalPgAgent
@@ -24,6 +19,7 @@ from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.logging.context import run_context
+from tests.runners.sync_parts import B, T, same, steady_sac, sync_runner
 
 NORMALIZED = dict(hidden_sizes=[16], normalize_observation=True)
 ALGOS = {

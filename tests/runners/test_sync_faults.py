@@ -3,14 +3,9 @@
 import os
 import signal
 import socket
-import sys
 import time
-from pathlib import Path
 
 import pytest
-
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "samplers")]
-from sync_parts import SyncRl, failing, sync_runner
 
 from rlpyt.agents.pg.vector import CategoricalMlpAgent
 from rlpyt.envs.faulty import FaultyEnv
@@ -19,6 +14,7 @@ from rlpyt.runners.hooks import Hook
 from rlpyt.runners.sync_rl import SyncWorker
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.utils.residue import left_since, take_stock
+from tests.runners.sync_parts import SyncRl, failing, sync_runner
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 SOON_S = 15.0  # on a machine with other things to do; a few seconds on an idle one

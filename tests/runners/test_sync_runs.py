@@ -5,13 +5,9 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import psutil
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-from sync_parts import N_ITR, B, StopAfter, T, same, steady_sac, sync_runner
 
 from rlpyt.agents.dqn.vector import DqnMlpAgent
 from rlpyt.algos.dqn.dqn import DQN
@@ -22,6 +18,7 @@ from rlpyt.runners.sync_rl import SyncRl, SyncRlEval
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.utils.checkpoint import load_checkpoint
 from rlpyt.utils.logging.context import run_context
+from tests.runners.sync_parts import N_ITR, B, StopAfter, T, same, steady_sac, sync_runner
 
 
 def rows_of(run_dir):
@@ -153,8 +150,7 @@ def test_an_agent_can_be_used_after_training():
 
 SCRIPT = """
 import sys
-sys.path.insert(0, {here!r})
-from sync_parts import *
+from tests.runners.sync_parts import *
 from pathlib import Path
 from rlpyt.utils.logging.context import run_context
 with run_context(Path({run!r}), 0, "signal"):
@@ -167,7 +163,7 @@ with run_context(Path({run!r}), 0, "signal"):
     [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)],
 )
 def test_a_signal_stops_all_ranks_with_one_checkpoint(number, code, tmp_path):
-    script = SCRIPT.format(here=str(Path(__file__).parent), run=str(tmp_path / "run"))
+    script = SCRIPT.format(run=str(tmp_path / "run"))
     process = subprocess.Popen(
         [sys.executable, "-c", script],
         stdout=subprocess.PIPE,

@@ -8,14 +8,10 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from pathlib import Path
 
 import pytest
 import torch
 import torch.distributed as dist
-
-sys.path.insert(0, str(Path(__file__).parent))
-from sync_parts import same, sync_runner
 
 from rlpyt.errors import RankError
 from rlpyt.runners.distributed import _greet
@@ -24,12 +20,11 @@ from rlpyt.utils import torchrun
 from rlpyt.utils.checkpoint import load_checkpoint
 from rlpyt.utils.synchronize import find_port
 from tests.programs import Program
+from tests.runners.sync_parts import same, sync_runner
 
-HERE = str(Path(__file__).parent)
 SCRIPT = """
 import os, sys
-sys.path.insert(0, {here!r})
-from sync_parts import *
+from tests.runners.sync_parts import *
 from pathlib import Path
 from rlpyt.utils.logging.context import run_context
 rank = int(os.environ["RANK"])
@@ -41,7 +36,7 @@ with run_context(Path({run!r}), 0, "torchrun", snapshot_mode="last"):
 def script(tmp_path, train="sync_runner().train()"):
     """A user's script, which every rank runs."""
     path = tmp_path / "script.py"
-    path.write_text(SCRIPT.format(here=HERE, run=str(tmp_path / "run"), train=train))
+    path.write_text(SCRIPT.format(run=str(tmp_path / "run"), train=train))
     return path
 
 

@@ -3,17 +3,13 @@
 import os
 import resource
 import signal
-import sys
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-from sync_parts import sync_runner
-from test_minibatch_rl import B, T, runner_for
-
 from rlpyt.runners.hooks import Hook
 from rlpyt.utils.checkpoint import CheckpointError, load_checkpoint
+from tests.runners.sync_parts import sync_runner
+from tests.runners.test_minibatch_rl import B, T, runner_for
 
 pytestmark = pytest.mark.usefixtures("capsys")  # in memory: the limit holds for pytest's files too
 

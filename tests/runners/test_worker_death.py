@@ -2,14 +2,9 @@
 
 import os
 import signal
-import sys
-from pathlib import Path
 
 import pytest
 import torch
-
-sys.path.insert(0, str(Path(__file__).parent))
-from test_minibatch_rl import N_ITR, StopAfter, rows_of, runner_for
 
 from rlpyt.errors import WorkerError
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
@@ -17,6 +12,7 @@ from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.utils.checkpoint import load_checkpoint
 from rlpyt.utils.logging.context import run_context
+from tests.runners.test_minibatch_rl import N_ITR, StopAfter, rows_of, runner_for
 
 
 def killed_in(method, itr, Sampler):

@@ -12,7 +12,12 @@ import sys
 import traceback
 from pathlib import Path
 
-from trouble import (  # noqa: F401
+from rlpyt.agents.pg.categorical import CategoricalPgAgent
+from rlpyt.algos.pg.ppo import PPO
+from rlpyt.runners.hooks import Hook
+from rlpyt.runners.minibatch_rl import MinibatchRl
+from rlpyt.utils.logging.context import run_context
+from tests.samplers.trouble import (  # noqa: F401
     AlternatingSampler,
     B,
     CpuSampler,
@@ -22,12 +27,6 @@ from trouble import (  # noqa: F401
     NoOverlapAlternatingSampler,
     T,
 )
-
-from rlpyt.agents.pg.categorical import CategoricalPgAgent
-from rlpyt.algos.pg.ppo import PPO
-from rlpyt.runners.hooks import Hook
-from rlpyt.runners.minibatch_rl import MinibatchRl
-from rlpyt.utils.logging.context import run_context
 
 
 def hold(SamplerCls, method, fault, where, at, tally, collect):
@@ -58,7 +57,7 @@ class Announce(Hook):
 
 def train(SamplerCls, method, run):
     """Train for ever."""
-    from parts import SmallMlp
+    from tests.parts import SmallMlp
 
     sampler = globals()[SamplerCls](FaultyEnv, dict(fault="none"), batch_T=16, batch_B=4)
     sampler.start_method = method

@@ -1,13 +1,11 @@
 """A Ray cluster on this machine for a module of tests, small enough for two cores."""
 
 import os
-import sys
 from pathlib import Path
 
 import pytest
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parent))
 
 from rlpyt.samplers.ray_sampler import RaySampler
 from rlpyt.utils.buffer import buffer_func

@@ -8,8 +8,12 @@ import time
 
 import psutil
 import pytest
-from parts import EchoAgent
-from trouble import (
+
+from rlpyt.envs.faulty import FaultError
+from rlpyt.errors import WorkerError, WorkerTimeout
+from rlpyt.utils.seed import env_seed
+from tests.parts import EchoAgent
+from tests.samplers.trouble import (
     A_VICTIM,
     ALL,
     PARALLEL,
@@ -23,10 +27,6 @@ from trouble import (
     run_into,
     turns,
 )
-
-from rlpyt.envs.faulty import FaultError
-from rlpyt.errors import WorkerError, WorkerTimeout
-from rlpyt.utils.seed import env_seed
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 

@@ -2,19 +2,16 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import psutil
 import pytest
 
-TESTS = str(Path(__file__).parents[1])
 HANGS_S = 100
 
 SCRIPT = """
 import sys
 from pathlib import Path
-sys.path.insert(0, {tests!r})
-from parts import EchoAgent
+from tests.parts import EchoAgent
 from rlpyt.envs.toy import CountEnv
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 
@@ -43,7 +40,7 @@ print(*[p.pid for p in sampler.workers], flush=True)
 def test_workers_go_with_the_script_and_close_their_environments(ending, code, tmp_path):
     log = tmp_path / "log"
     script = tmp_path / "script.py"
-    script.write_text(SCRIPT.format(tests=TESTS, log=str(log), ending=ending))
+    script.write_text(SCRIPT.format(log=str(log), ending=ending))
     done = subprocess.run(
         [sys.executable, script], check=False, capture_output=True, text=True, timeout=HANGS_S
     )

@@ -1,14 +1,8 @@
 """Every sampler gives the same batches; what they hold is checked against a plain loop."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import psutil
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from parts import EchoAgent
 
 from rlpyt.envs.toy import CountEnv
 from rlpyt.samplers.collections import TrajInfo
@@ -17,6 +11,7 @@ from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.buffer import buffer_func, leaves_of
 from rlpyt.utils.seed import env_seed, stream
+from tests.parts import EchoAgent
 
 T, B = 7, 4
 

@@ -11,19 +11,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from trouble import CpuSampler, FaultyEnv, GpuSampler, nothing_left, run_into  # noqa: F401
 
 from rlpyt.errors import WorkerError
 from rlpyt.samplers.layout import Hardware
 from rlpyt.utils import memory, processes, shared
 from rlpyt.utils.shared import Arena, SharedMemoryError
+from tests.samplers.trouble import CpuSampler, FaultyEnv, GpuSampler, nothing_left, run_into  # noqa: F401
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
 SCRIPT = """
 import resource, sys
-sys.path[:0] = [{tests!r}, {here!r}]
-from trouble import *
+from tests.samplers.trouble import *
 run_into(GpuSampler, "none", n_batches=1)  # fork server and all are there
 resource.setrlimit({limit})
 try:
@@ -134,7 +133,7 @@ def test_threads_and_openmp_of_the_parent_lock_up_nobody(SamplerCls, method):
 def test_workers_that_were_forked_keep_to_one_torch_thread():
     sampler = CpuSampler(FaultyEnv, dict(fault="none"), batch_T=3, batch_B=2)
     sampler.start_method = "fork"
-    from trouble import EchoAgent
+    from tests.samplers.trouble import EchoAgent
 
     with pytest.warns(UserWarning, match="worker_torch_threads=2 is taken for 1"):
         sampler.initialize(EchoAgent(), affinity=dict(n_workers=2, worker_torch_threads=2), seed=1)
@@ -174,7 +173,7 @@ def test_a_starting_thread_that_ends_does_not_end_workers():
     samplers = []
 
     def start():
-        from trouble import faulty
+        from tests.samplers.trouble import faulty
 
         samplers.append(faulty(CpuSampler, "none", method="fork"))
 

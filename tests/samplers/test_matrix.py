@@ -5,15 +5,10 @@ Bit for bit where arithmetic is exact, as that of the agents that echo, and with
 """
 
 import random
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from parts import EchoAgent, ForgetfulEchoAgent, ShapedCountEnv, time_of
 
 from rlpyt.agents.pg.atari import AtariFfAgent, AtariLstmAgent
 from rlpyt.agents.pg.vector import agent_for
@@ -30,6 +25,7 @@ from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.buffer import buffer_func, leaves_of
 from rlpyt.utils.seed import set_seed
+from tests.parts import EchoAgent, ForgetfulEchoAgent, ShapedCountEnv, time_of
 
 T, B = 7, 4
 SAMPLERS = [CpuSampler, GpuSampler, AlternatingSampler, NoOverlapAlternatingSampler]

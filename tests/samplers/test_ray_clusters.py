@@ -1,20 +1,18 @@
 """Clusters: one of the sampler's own, and one of several nodes, of which one is lost."""
 
 import signal
-import sys
 from pathlib import Path
 
 import pytest
-from ray_parts import SMALL, copied, importable  # noqa: F401
+
+from tests.samplers.ray_parts import SMALL, copied, importable  # noqa: F401
 
 ray = pytest.importorskip("ray")
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from parts import EchoAgent
-
 from rlpyt.envs.toy import CountEnv
 from rlpyt.processes.call import run_in_child
 from rlpyt.samplers.ray_sampler import RaySampler
 from rlpyt.utils.residue import left_since, take_stock
+from tests.parts import EchoAgent
 
 pytestmark = pytest.mark.usefixtures("importable")
 T, B = 5, 4

@@ -3,18 +3,14 @@
 import csv
 import os
 import signal
-import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
-from ray_parts import cluster, copied, importable, started  # noqa: F401
+
+from tests.samplers.ray_parts import cluster, copied, importable, started  # noqa: F401
 
 ray = pytest.importorskip("ray")
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from parts import EchoAgent
-
 from rlpyt.agents.dqn.vector import DqnMlpAgent
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.envs.faulty import FaultyEnv
@@ -24,6 +20,7 @@ from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.samplers.ray_sampler import RaySampler
 from rlpyt.utils.logging.context import run_context
 from rlpyt.utils.seed import env_seed
+from tests.parts import EchoAgent
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("cluster")]
 T, B = 5, 4

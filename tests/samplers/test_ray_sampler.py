@@ -8,13 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from ray_parts import cluster, copied, importable, started  # noqa: F401
+
+from tests.samplers.ray_parts import cluster, copied, importable, started  # noqa: F401
 
 pytest.importorskip("ray")
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from parts import EchoAgent, ShapedCountEnv
-from test_matrix import assert_same, described, stochastic_agent
-
 from rlpyt.agents.pg.vector import CategoricalLstmAgent, CategoricalMlpAgent
 from rlpyt.algos.pg.a2c import A2C
 from rlpyt.envs.gym import make
@@ -26,6 +23,8 @@ from rlpyt.samplers.ray_sampler import RaySampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.testing import check_sampler
 from rlpyt.utils.logging.context import run_context
+from tests.parts import EchoAgent, ShapedCountEnv
+from tests.samplers.test_matrix import assert_same, described, stochastic_agent
 
 pytestmark = pytest.mark.usefixtures("cluster")
 T, B = 7, 4

@@ -1,19 +1,14 @@
 """Two runs of one seed are equal bit for bit in every sampler, and so is a run that was resumed."""
 
-import sys
-from pathlib import Path
-
 import pytest
 import torch
-
-sys.path.insert(0, str(Path(__file__).parent))
-from test_matrix import SAMPLERS
 
 from rlpyt.agents.pg.vector import CategoricalLstmAgent, CategoricalMlpAgent
 from rlpyt.envs.gym import make
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.buffer import buffer_func, leaves_of
+from tests.samplers.test_matrix import SAMPLERS
 
 SIZES = dict(hidden_sizes=[64, 64])
 AGENTS = {

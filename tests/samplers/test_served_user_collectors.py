@@ -4,14 +4,8 @@ Per batch: obs_ready once before the first step and once after every step; act_r
 step; the step buffer holds the last observation, action, reward and done.
 """
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from parts import EchoAgent
 
 from rlpyt.agents.base import AgentInputs
 from rlpyt.envs.toy import CountEnv
@@ -26,6 +20,7 @@ from rlpyt.samplers.parallel.gpu.collectors import GpuEvalCollector
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.buffer import buffer_func
+from tests.parts import EchoAgent
 
 SERVED = [GpuSampler, AlternatingSampler, NoOverlapAlternatingSampler]
 T, B = 6, 4

@@ -6,19 +6,6 @@ from collections import namedtuple
 
 import numpy as np
 import pytest
-from trouble import (
-    A_VICTIM,
-    ALL,
-    PARALLEL,
-    B,
-    EchoAgent,
-    FaultyEnv,
-    SerialSampler,
-    T,
-    faulty,
-    run_into,
-    turns,
-)
 
 from rlpyt.envs.base import EnvStep
 from rlpyt.envs.toy import CountEnv
@@ -31,6 +18,19 @@ from rlpyt.samplers.policy_source import StepRecord
 from rlpyt.spaces.float_box import FloatBox
 from rlpyt.utils.buffer import leaves_of
 from rlpyt.utils.collections import namedarraytuple
+from tests.samplers.trouble import (
+    A_VICTIM,
+    ALL,
+    PARALLEL,
+    B,
+    EchoAgent,
+    FaultyEnv,
+    SerialSampler,
+    T,
+    faulty,
+    run_into,
+    turns,
+)
 
 LIES = {
     "observation shape": r"observation has shape \(7,\), expected \(3,\)",

@@ -1,16 +1,8 @@
 """With ``deterministic_acting`` real networks give the same bits in every layout on the CPU."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
-
-sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from parts import ShapedCountEnv
-from test_matrix import collector_of
 
 from rlpyt.agents.base import BaseAgent
 from rlpyt.agents.dqn.vector import CatDqnMlpAgent, DqnMlpAgent, R2d1LstmAgent
@@ -24,6 +16,8 @@ from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.samplers.tiles import TILE, TiledAgent
 from rlpyt.utils.buffer import buffer_func, leaves_of
+from tests.parts import ShapedCountEnv
+from tests.samplers.test_matrix import collector_of
 
 T, B = 6, 12
 WIDE = dict(hidden_sizes=[256, 256])

@@ -1,16 +1,11 @@
 """What people write themselves, in the documented forms, works in every sampler."""
 
-import sys
 import warnings
-from pathlib import Path
 
 import gymnasium
 import numpy as np
 import pytest
 import torch
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from parts import EchoAgent, SmallMlp
 
 from rlpyt.agents.base import AgentInputs
 from rlpyt.agents.pg.categorical import CategoricalPgAgent
@@ -28,6 +23,7 @@ from rlpyt.samplers.parallel.cpu.collectors import CpuWaitResetCollector
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.buffer import buffer_func, leaves_of, numpify_buffer, torchify_buffer
+from tests.parts import EchoAgent, SmallMlp
 
 SAMPLERS = [SerialSampler, CpuSampler]
 T, B = 6, 4

@@ -1,14 +1,8 @@
 """Natively batched environments in every layout: the same batches as single ones."""
 
-import sys
-from pathlib import Path
-
 import gymnasium
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from parts import EchoAgent, ForgetfulEchoAgent, ShapedCountEnv
 
 from rlpyt.agents.pg.vector import agent_for
 from rlpyt.envs.gym import make
@@ -16,9 +10,8 @@ from rlpyt.envs.vector import adapt, make_vec
 from rlpyt.envs.vector.serial import SerialVectorEnv
 from rlpyt.envs.vector.wrappers import StandardizeObservation
 from rlpyt.samplers.serial.sampler import SerialSampler
-
-sys.path.insert(0, str(Path(__file__).parent))
-from test_matrix import (
+from tests.parts import EchoAgent, ForgetfulEchoAgent, ShapedCountEnv
+from tests.samplers.test_matrix import (
     EVALUATION,
     KINDS,
     RESETS,

@@ -1,13 +1,8 @@
 """Samplers that run into trouble, and what must be left of them: nothing."""
 
 import os
-import sys
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from parts import EchoAgent
 
 from rlpyt.envs.faulty import FaultyEnv
 from rlpyt.processes.call import run_in_child
@@ -19,6 +14,7 @@ from rlpyt.samplers.parallel.gpu.alternating_sampler import (
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.residue import left_since, take_stock
+from tests.parts import EchoAgent
 
 SERVED = [GpuSampler, AlternatingSampler, NoOverlapAlternatingSampler]
 PARALLEL = [CpuSampler, *SERVED]

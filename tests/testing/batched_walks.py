@@ -4,11 +4,11 @@ import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
-from walks import GymWalk, LimitWithoutTimeout, ResetsItself, Walk
 
 from rlpyt.envs.base import EnvStep
 from rlpyt.envs.vector.base import UnsupportedVectorEnv
 from rlpyt.envs.vector.serial import SerialVectorEnv
+from tests.testing.walks import GymWalk, LimitWithoutTimeout, ResetsItself, Walk
 
 
 class Walks(SerialVectorEnv):

@@ -81,10 +81,9 @@ class NoSeed(SerialSampler):
 class KeepsReward(CpuResetCollector):
     """Shows the agent the last reward of the episode before."""
 
-    def _after_done(self, t, rows, completed):
-        kept = self.step.reward[rows].copy()
-        super()._after_done(t, rows, completed)
-        self.step.reward[rows] = kept
+    def _on_done(self, t, done, over):
+        super()._on_done(t, done, over)
+        self.step.reward[done] = self.samples_np.env.reward[t, done]
 
 
 class WaitsWithReward(CpuWaitResetCollector):

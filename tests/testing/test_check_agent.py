@@ -1,18 +1,9 @@
 """``check_agent`` lets good agents pass and names what is wrong with others."""
 
-import sys
-from pathlib import Path
-
 import gymnasium
 import numpy as np
 import pytest
 import torch
-
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
-import small_agents
-from parts import EchoAgent, ForgetfulEchoAgent
-from small_agents import Net, Small, SmallRnn, with_distribution, with_net, with_step
-from walks import GymWalk
 
 from rlpyt.agents.dqn.vector import (
     CatDqnMlpAgent,
@@ -42,6 +33,10 @@ from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
 from rlpyt.spaces.int_box import IntBox
 from rlpyt.testing import ConformanceError, ConformanceWarning, check_agent
 from rlpyt.testing.agent import CHECKS
+from tests.parts import EchoAgent, ForgetfulEchoAgent
+from tests.testing import small_agents
+from tests.testing.small_agents import Net, Small, SmallRnn, with_distribution, with_net, with_step
+from tests.testing.walks import GymWalk
 
 SMALL = dict(hidden_sizes=[8])
 SPACES = EnvSpaces(FloatBox(-1.0, 1.0, shape=(4,)), IntBox(0, 2, dtype="int64"))

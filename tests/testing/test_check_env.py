@@ -1,25 +1,21 @@
 """``check_env`` lets good environments pass and names what is wrong with others."""
 
 import os
-import sys
 import threading
 import time
 from itertools import repeat
-from pathlib import Path
 
 import gymnasium
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-import walks
-from walks import GymWalk, Walk, changed, observed
 
 from rlpyt.envs import toy
 from rlpyt.envs.atari.atari_env import AtariEnv
 from rlpyt.envs.gym import make
 from rlpyt.testing import ConformanceError, ConformanceWarning, check_env
 from rlpyt.testing.env import CHECKS, examine_env, examine_env_in_child
+from tests.testing import walks
+from tests.testing.walks import GymWalk, Walk, changed, observed
 
 BRIEFLY = dict(max_steps=60, skip=["worker"])
 GOOD = {

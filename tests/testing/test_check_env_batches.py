@@ -1,23 +1,18 @@
 """``check_env`` for batches: good ones pass in every mode, and lies about the mode are caught."""
 
-import sys
-from pathlib import Path
-
 import gymnasium
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
-
-sys.path.insert(0, str(Path(__file__).parent))
-import batched_walks
-from batched_walks import Foreign, Walks, changed
-from walks import GymWalk
 
 from rlpyt.envs.vector.base import vector_info
 from rlpyt.envs.vector.make import make_envpool, make_vec
 from rlpyt.testing import ConformanceError, check_env
 from rlpyt.testing.env import CHECKS, examine_env
 from rlpyt.utils.collections import namedarraytuple
+from tests.testing import batched_walks
+from tests.testing.batched_walks import Foreign, Walks, changed
+from tests.testing.walks import GymWalk
 
 BRIEFLY = dict(max_steps=60, skip=["worker"])
 FOR_BATCHES = ["rows", "reset-rows", "waiting-rows", "autoreset", "action-check"]

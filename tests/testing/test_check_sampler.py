@@ -1,14 +1,6 @@
 """``check_sampler`` lets every sampler pass and names what is wrong with others."""
 
-import sys
-from pathlib import Path
-
 import pytest
-
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
-import odd_samplers
-from odd_samplers import changed, returning, telling
-from parts import EchoAgent, ForgetfulEchoAgent
 
 from rlpyt.agents.pg.vector import CategoricalLstmAgent, GaussianMlpAgent
 from rlpyt.envs.gym import make
@@ -25,6 +17,9 @@ from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.testing import ConformanceError, ConformanceWarning, check_sampler, sampler_runs
 from rlpyt.testing.sampler import CHECKS
+from tests.parts import EchoAgent, ForgetfulEchoAgent
+from tests.testing import odd_samplers
+from tests.testing.odd_samplers import changed, returning, telling
 
 SAMPLERS = {
     SerialSampler: CpuWaitResetCollector,

@@ -1,14 +1,9 @@
 import copy
 import pickle
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
-from parts import ShapedCountEnv
 
 from rlpyt.agents.dqn.atari.atari_catdqn_agent import AtariCatDqnAgent
 from rlpyt.agents.dqn.atari.atari_dqn_agent import AtariDqnAgent
@@ -26,6 +21,7 @@ from rlpyt.agents.dqn.vector import (
 from rlpyt.envs.gym import make
 from rlpyt.envs.toy import CountEnv
 from rlpyt.utils.buffer import leaves_of
+from tests.parts import ShapedCountEnv
 
 B, A = 4, 3
 SPACES = CountEnv().spaces

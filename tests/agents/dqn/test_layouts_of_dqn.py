@@ -1,16 +1,8 @@
 """Agents of deep Q-learning collect the same batches in every layout."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "samplers"))
-sys.path.insert(0, str(Path(__file__).parents[2]))
-from parts import ShapedCountEnv
-from test_matrix import SAMPLERS, B, T, assert_same
 
 from rlpyt.agents.dqn.vector import (
     CatDqnMlpAgent,
@@ -24,6 +16,8 @@ from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.buffer import buffer_func
+from tests.parts import ShapedCountEnv
+from tests.samplers.test_matrix import SAMPLERS, B, T, assert_same
 
 EPSILON = dict(eps_final=0.5, eps_final_min=0.05, eps_itr_min=0, eps_itr_max=2)
 NOISY = dict(noisy=True, dueling=True, hidden_sizes=[16, 16])

@@ -3,16 +3,22 @@
 import copy
 import math
 import pickle
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "algos" / "qpg"))
-from parts_qpg import (
+from rlpyt.agents.qpg.sac_agent import SacAgent
+from rlpyt.agents.qpg.td3_agent import Td3Agent
+from rlpyt.envs.toy import CountEnv
+from rlpyt.models.qpg.mlp import QofMuMlpModel
+from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
+from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
+from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.spaces.float_box import FloatBox
+from rlpyt.utils.buffer import buffer_func, leaves_of
+from tests.algos.qpg.parts_qpg import (
     AGENTS,
     CENTER,
     HALF,
@@ -28,16 +34,6 @@ from parts_qpg import (
     shake,
     to_unit,
 )
-
-from rlpyt.agents.qpg.sac_agent import SacAgent
-from rlpyt.agents.qpg.td3_agent import Td3Agent
-from rlpyt.envs.toy import CountEnv
-from rlpyt.models.qpg.mlp import QofMuMlpModel
-from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
-from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
-from rlpyt.samplers.serial.sampler import SerialSampler
-from rlpyt.spaces.float_box import FloatBox
-from rlpyt.utils.buffer import buffer_func, leaves_of
 
 B = 5
 SPACES = DriftEnv().spaces

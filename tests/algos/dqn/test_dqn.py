@@ -1,17 +1,9 @@
 """DQN and its kin: losses against plain definitions, schedules, bad arguments."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 from gymnasium.spaces import Box
-
-sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parents[2]))
-from parts import ShapedCountEnv
-from parts_dqn import AGENTS, N_ATOMS, B, T, fill, prepared
 
 from rlpyt.agents.dqn.atari.atari_dqn_agent import AtariDqnAgent
 from rlpyt.agents.dqn.vector import CatDqnMlpAgent, DqnMlpAgent
@@ -29,6 +21,8 @@ from rlpyt.replays.non_sequence.uniform import AsyncUniformReplayBuffer, Uniform
 from rlpyt.samplers.collections import BatchSpec
 from rlpyt.samplers.parallel.cpu.collectors import CpuWaitResetCollector
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
+from tests.algos.dqn.parts_dqn import AGENTS, N_ATOMS, B, T, fill, prepared
+from tests.parts import ShapedCountEnv
 
 SMALL = dict(min_steps_learn=2 * T * B, replay_size=40 * B, batch_size=16, replay_ratio=2)
 
@@ -81,7 +75,7 @@ def test_dqn_loss_is_its_definition(double, prioritized, delta_clip, n_step):
 
 @pytest.mark.parametrize("double", [False, True])
 def test_categorical_loss_is_its_definition(double):
-    from test_losses import projection_by_loops
+    from tests.algos.dqn.test_losses import projection_by_loops
 
     algo = CategoricalDQN(-50, 600, double_dqn=double, discount=0.9, n_step_return=2, **SMALL)
     agent = AGENTS["cat"]()
@@ -104,7 +98,7 @@ def test_categorical_loss_is_its_definition(double):
 
 @pytest.mark.parametrize("double", [False, True])
 def test_quantile_loss_uses_the_best_actions_quantiles(double):
-    from test_quantile_loss import quantile_loss_by_loops
+    from tests.algos.dqn.test_quantile_loss import quantile_loss_by_loops
 
     algo = QRDQN(double_dqn=double, discount=0.9, delta_clip=0.7, **SMALL)
     agent = AGENTS["qr"]()
@@ -125,7 +119,7 @@ def test_quantile_loss_uses_the_best_actions_quantiles(double):
 
 @pytest.mark.parametrize("double", [False, True])
 def test_implicit_quantile_loss_draws_fractions_for_both_sides(double):
-    from test_quantile_loss import quantile_loss_by_loops
+    from tests.algos.dqn.test_quantile_loss import quantile_loss_by_loops
 
     algo = IQN(double_dqn=double, discount=0.9, n_tau=5, n_tau_target=7, **SMALL)
     agent = AGENTS["iqn"]()

@@ -1,17 +1,11 @@
 """What Q-learning's optimizer is built with."""
 
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 
-sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parents[2]))
-from parts_dqn import AGENTS, B, T, prepared
-
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.dqn.r2d1 import R2D1
+from tests.algos.dqn.parts_dqn import AGENTS, B, T, prepared
 
 SMALL = dict(min_steps_learn=2 * T * B, replay_size=40 * B, batch_size=16, replay_ratio=2)
 

@@ -1,20 +1,14 @@
 """Resumed runs whose environments begin anew: old episodes do not run on into new ones."""
 
-import sys
-from pathlib import Path
-
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parents[2] / "runners"))
-from parts_dqn import AGENTS, B, T
-from test_minibatch_rl import StopAfter
 
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.dqn.r2d1 import R2D1
 from rlpyt.envs.toy import CountEnv
 from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.samplers.serial.sampler import SerialSampler
+from tests.algos.dqn.parts_dqn import AGENTS, B, T
+from tests.runners.test_minibatch_rl import StopAfter
 
 N_ITR = 12
 ALGOS = {

@@ -1,19 +1,14 @@
 """Forward passes in bfloat16; everything that is computed from them in float32."""
 
-import sys
-from pathlib import Path
-
 import pytest
 import torch
-
-sys.path.insert(0, str(Path(__file__).parent))
-from parts_dqn import AGENTS, B, T, fill, prepared
 
 from rlpyt.algos.dqn import cat_dqn, dqn, qr_dqn
 from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.dqn.qr_dqn import IQN, QRDQN
 from rlpyt.algos.dqn.r2d1 import R2D1
+from tests.algos.dqn.parts_dqn import AGENTS, B, T, fill, prepared
 
 SMALL = dict(min_steps_learn=2 * T * B, replay_size=40 * B)
 SEQUENCES = dict(batch_T=4, batch_B=4, warmup_T=4, store_rnn_state_interval=4, n_step_return=2)

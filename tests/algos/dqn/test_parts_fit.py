@@ -1,17 +1,11 @@
 """Agent, replay, sampler and schedules: what does not fit together is refused, or made to fit."""
 
 import contextlib
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from gymnasium.spaces import Box
-
-sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parents[2]))
-from parts_dqn import AGENTS, N_ATOMS, B, T, Tiny, fill, prepared
 
 from rlpyt.agents.dqn.atari.atari_dqn_agent import AtariDqnAgent
 from rlpyt.agents.dqn.dqn_agent import DqnAgent
@@ -35,6 +29,7 @@ from rlpyt.samplers.collections import BatchSpec
 from rlpyt.samplers.parallel.cpu.collectors import CpuWaitResetCollector
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
 from rlpyt.utils.seed import set_seed
+from tests.algos.dqn.parts_dqn import AGENTS, N_ATOMS, B, T, Tiny, fill, prepared
 
 SMALL = dict(min_steps_learn=2 * T * B, replay_size=60 * B, batch_size=16, replay_ratio=2)
 SEQUENCES = dict(

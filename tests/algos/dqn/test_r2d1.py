@@ -1,14 +1,8 @@
 """R2D1: losses and priorities against stepping through sequences one row at a time."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
-
-sys.path.insert(0, str(Path(__file__).parent))
-from parts_dqn import AGENTS, B, fill, prepared
 
 from rlpyt.agents.dqn.r2d1_agent import R2d1Agent
 from rlpyt.agents.dqn.vector import R2d1LstmAgent
@@ -22,6 +16,7 @@ from rlpyt.replays.sequence.uniform import (
 )
 from rlpyt.samplers.collections import BatchSpec
 from rlpyt.samplers.parallel.cpu.collectors import CpuWaitResetCollector
+from tests.algos.dqn.parts_dqn import AGENTS, B, fill, prepared
 
 EPS, ETA, GAMMA = 1e-2, 0.8, 0.9
 N_SEQUENCES = 12

@@ -1,16 +1,6 @@
 """Deep Q-learning with loops of the user's, which record no final observations."""
 
-import sys
-from pathlib import Path
-
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parents[2]))
-sys.path.insert(0, str(Path(__file__).parents[2] / "samplers"))
-import test_served_user_collectors
-import test_user_parts
-from parts_dqn import T
 
 from rlpyt.agents.dqn.vector import DqnMlpAgent
 from rlpyt.algos.dqn.dqn import DQN
@@ -22,6 +12,8 @@ from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSampler
 from rlpyt.samplers.parallel.gpu.collectors import GpuResetCollector
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
+from tests.algos.dqn.parts_dqn import T
+from tests.samplers import test_served_user_collectors, test_user_parts
 
 B = 4
 STOCK = {

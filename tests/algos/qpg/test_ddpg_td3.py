@@ -1,13 +1,15 @@
 """DDPG and TD3: losses, updates and targets against plain definitions."""
 
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 
-sys.path.insert(0, str(Path(__file__).parent))
-from parts_qpg import (
+from rlpyt.algos.qpg.ddpg import DDPG
+from rlpyt.algos.qpg.sac import SAC
+from rlpyt.algos.qpg.sac_v import SAC_V
+from rlpyt.algos.qpg.td3 import TD3
+from rlpyt.models.qpg.mlp import QofMuMlpModel
+from rlpyt.samplers.parallel.cpu.collectors import CpuWaitResetCollector
+from tests.algos.qpg.parts_qpg import (
     AGENTS,
     HALF,
     SMALL,
@@ -31,13 +33,6 @@ from parts_qpg import (
     standalone,
     to_unit,
 )
-
-from rlpyt.algos.qpg.ddpg import DDPG
-from rlpyt.algos.qpg.sac import SAC
-from rlpyt.algos.qpg.sac_v import SAC_V
-from rlpyt.algos.qpg.td3 import TD3
-from rlpyt.models.qpg.mlp import QofMuMlpModel
-from rlpyt.samplers.parallel.cpu.collectors import CpuWaitResetCollector
 
 ALGOS = {"ddpg": DDPG, "td3": TD3, "sac": SAC, "sac_v": SAC_V}
 

@@ -1,15 +1,10 @@
 """States of optimizers by rlpyt's names: taken apart, put together, loaded, trained on."""
 
 import copy
-import sys
 from functools import partial
-from pathlib import Path
 
 import pytest
 import torch
-
-sys.path.insert(0, str(Path(__file__).parent))
-from parts_qpg import AGENTS, NARROW, SMALL, A, assert_same_state, feed, fill, one_update, prepared
 
 from rlpyt.algos.optim_state import join_members, merge_states, split_members, state_of
 from rlpyt.algos.qpg.ddpg import DDPG
@@ -17,6 +12,17 @@ from rlpyt.algos.qpg.sac import SAC
 from rlpyt.algos.qpg.sac_v import SAC_V
 from rlpyt.algos.qpg.td3 import TD3
 from rlpyt.models.qpg.mlp import QofMuMlpModel
+from tests.algos.qpg.parts_qpg import (
+    AGENTS,
+    NARROW,
+    SMALL,
+    A,
+    assert_same_state,
+    feed,
+    fill,
+    one_update,
+    prepared,
+)
 
 ALGOS = {"ddpg": DDPG, "td3": TD3, "sac": SAC, "sac_v": SAC_V}
 

@@ -2,14 +2,10 @@
 
 import copy
 import math
-import sys
 import warnings
-from pathlib import Path
 
 import pytest
 import torch
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 from rlpyt.algos.optim import GradientStep, Network
 from rlpyt.algos.qpg.losses import (

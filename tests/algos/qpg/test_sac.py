@@ -2,17 +2,24 @@
 
 import contextlib
 import math
-import sys
 import warnings
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
-sys.path.insert(0, str(Path(__file__).parent))
-from parts_qpg import (
+from rlpyt.agents.dqn.vector import DqnMlpAgent, R2d1LstmAgent
+from rlpyt.agents.pg.vector import GaussianMlpAgent
+from rlpyt.agents.qpg.ddpg_agent import DdpgAgent
+from rlpyt.algos.qpg.base import frozen
+from rlpyt.algos.qpg.ddpg import DDPG
+from rlpyt.algos.qpg.sac import SAC
+from rlpyt.algos.qpg.sac_v import SAC_V
+from rlpyt.algos.qpg.td3 import TD3
+from rlpyt.errors import NonFiniteError
+from rlpyt.models.qpg.mlp import QofMuMlpModel
+from tests.algos.qpg.parts_qpg import (
     AGENTS,
     NARROW,
     SIZES,
@@ -32,17 +39,6 @@ from parts_qpg import (
     standalone,
     to_unit,
 )
-
-from rlpyt.agents.dqn.vector import DqnMlpAgent, R2d1LstmAgent
-from rlpyt.agents.pg.vector import GaussianMlpAgent
-from rlpyt.agents.qpg.ddpg_agent import DdpgAgent
-from rlpyt.algos.qpg.base import frozen
-from rlpyt.algos.qpg.ddpg import DDPG
-from rlpyt.algos.qpg.sac import SAC
-from rlpyt.algos.qpg.sac_v import SAC_V
-from rlpyt.algos.qpg.td3 import TD3
-from rlpyt.errors import NonFiniteError
-from rlpyt.models.qpg.mlp import QofMuMlpModel
 
 N = 30
 ALGOS = {"ddpg": DDPG, "td3": TD3, "sac": SAC, "sac_v": SAC_V}

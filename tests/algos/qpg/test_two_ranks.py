@@ -1,13 +1,9 @@
 """Two processes that train together hold the same networks, targets and temperature."""
 
-import sys
 from pathlib import Path
 
 import pytest
 import torch
-
-sys.path.insert(0, str(Path(__file__).parent))
-from parts_qpg import AGENTS, SMALL, fill, one_update, prepared
 
 from rlpyt.algos.qpg.ddpg import DDPG
 from rlpyt.algos.qpg.sac import SAC
@@ -15,6 +11,7 @@ from rlpyt.algos.qpg.sac_v import SAC_V
 from rlpyt.algos.qpg.td3 import TD3
 from rlpyt.runners.distributed import Ranks
 from rlpyt.utils.processes import start_context
+from tests.algos.qpg.parts_qpg import AGENTS, SMALL, fill, one_update, prepared
 
 ALGOS = {"ddpg": DDPG, "td3": TD3, "sac": SAC, "sac_v": SAC_V}
 UPDATES = 6

@@ -4,13 +4,13 @@ import sys
 import gymnasium
 import numpy as np
 import pytest
-from vector_parts import SEEDS, CountGym, NativeCount, oracle
 
 from rlpyt.envs.base import EnvSpaces
 from rlpyt.envs.gym import GymEnvWrapper
 from rlpyt.envs.toy import CountEnv
 from rlpyt.envs.vector import UnsupportedVectorEnv, VectorEnv, adapt, is_vector_env
 from rlpyt.envs.vector.base import WaitingRows, vector_info
+from tests.envs.vector.vector_parts import SEEDS, CountGym, NativeCount, oracle
 
 
 def test_what_is_a_batch_of_environments():

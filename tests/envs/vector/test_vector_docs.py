@@ -4,9 +4,9 @@ import re
 from pathlib import Path
 
 import numpy as np
-from vector_parts import SEEDS
 
 from rlpyt.testing import check_env
+from tests.envs.vector.vector_parts import SEEDS
 
 PAGE = Path(__file__).parents[3] / "docs" / "vector_environments.md"
 

@@ -5,13 +5,13 @@ import numpy as np
 import pytest
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import vector as gym_wrappers
-from vector_parts import SEEDS, CountGym, NativeCount, assert_same, oracle, run
 
 from rlpyt.envs.gym import GymEnvWrapper
 from rlpyt.envs.vector import UnsupportedVectorEnv, adapt
 from rlpyt.envs.vector.gymnasium_vector import GymnasiumVectorEnv
 from rlpyt.envs.vector.partial_reset import try_partial_reset
 from rlpyt.envs.vector.serial import SerialVectorEnv
+from tests.envs.vector.vector_parts import SEEDS, CountGym, NativeCount, assert_same, oracle, run
 
 NEXT_STEP, SAME_STEP, DISABLED = AutoresetMode
 MODES = [NEXT_STEP, SAME_STEP, DISABLED]

@@ -1,12 +1,12 @@
 import gymnasium
 import numpy as np
 import pytest
-from vector_parts import CountGym
 
 from rlpyt.envs.gym import make
 from rlpyt.envs.vector import make_atari_vec, make_envpool, make_vec
 from rlpyt.envs.vector.gymnasium_vector import GymnasiumVectorEnv
 from rlpyt.envs.vector.serial import SerialVectorEnv
+from tests.envs.vector.vector_parts import CountGym
 
 
 def test_samplers_may_give_the_number_of_rows():

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
-from vector_parts import SEEDS, assert_same, oracle, run
 
 from rlpyt.envs.toy import CountEnv, MemoryEnv
 from rlpyt.envs.vector.serial import SerialVectorEnv
+from tests.envs.vector.vector_parts import SEEDS, assert_same, oracle, run
 
 
 def test_rows_are_the_single_environments_step_by_step():

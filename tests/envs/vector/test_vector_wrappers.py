@@ -5,7 +5,6 @@ import csv
 import gymnasium
 import numpy as np
 import pytest
-from vector_parts import SEEDS, CountGym, assert_same, oracle, run
 
 from rlpyt.envs.gym import GymEnvWrapper
 from rlpyt.envs.vector import make_vec
@@ -24,6 +23,7 @@ from rlpyt.envs.vector.wrappers import (
     merge_statistics,
 )
 from rlpyt.utils.running import RunningMeanVar
+from tests.envs.vector.vector_parts import SEEDS, CountGym, assert_same, oracle, run
 
 WAIT = [lambda t, row: False, lambda t, row: row == 1 and t % 4 != 3]
 
