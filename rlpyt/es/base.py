@@ -1,4 +1,4 @@
-"""What all evolution strategies are to their users: ask for candidates, tell their values."""
+"""Interface of evolution strategies: ask for candidates, tell their values."""
 
 from collections import namedtuple
 from collections.abc import Mapping
@@ -132,7 +132,7 @@ class BaseES:
 
     @property
     def result(self) -> ESResult:
-        """What the search has found; before the first ``tell`` xbest is x0, fbest infinity."""
+        """Best point found; before the first ``tell`` xbest is x0, fbest infinity."""
         return ESResult(
             self._xbest.copy(),
             self._fbest,

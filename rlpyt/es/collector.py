@@ -83,7 +83,7 @@ class PopulationCollector(Collector):
             first += n
 
     def _blank_after(self, length: Any) -> None:
-        """What is recorded of environments that rested: zeros, and done."""
+        """Record zeros, and done, after the end of each environment's episode."""
         agent, env = self.samples_np.agent, self.samples_np.env
         fields = (agent.action, agent.agent_info, env.observation, env.reward, env.env_info)
         leaves = [leaf for field in fields for leaf in leaves_of(field)]

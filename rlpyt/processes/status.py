@@ -44,7 +44,7 @@ def allocate_progress(n: int) -> Any:
 
 @dataclass(frozen=True)
 class WorkerStatus:
-    """What a child is occupied with; as text, the middle of a sentence.
+    """Activity of a child; its text is a part of error messages.
 
     Attributes:
         doing: one of the activities.

@@ -206,7 +206,7 @@ class AsyncRlBase(MinibatchRlBase):
         )
 
     def build_ctrl(self, world_size: int) -> BatchPipeline:
-        """What controls sampler and copier; ranks of the optimizer follow this one."""
+        """Return the pipeline of batches, which commands the sampler and the replay writer."""
         store = None if self._replay_writer is None else self._store
         observes = hasattr(self.agent, "update_obs_rms")
         hold = observes and getattr(self.agent, "keeps_statistics", True)  # it sees every batch

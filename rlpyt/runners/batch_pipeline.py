@@ -1,4 +1,4 @@
-"""Where an asynchronous runner gets its batches: keeps the sampler busy, in threads that wait."""
+"""Batches of an asynchronous runner: threads that keep the sampler and the replay writer busy."""
 
 import threading
 import time
@@ -105,7 +105,7 @@ class BatchPipeline:
 
     @property
     def n_ready(self) -> int:
-        """How many batches ``next`` would return at once.
+        """Return the number of batches that ``next`` would return at once.
 
         Raises:
             WorkerError: the sampler or the copier failed.
@@ -155,7 +155,7 @@ class BatchPipeline:
 
     @property
     def failed(self) -> bool:
-        """Whether the sampler or the copier has failed."""
+        """True if the sampler or the replay writer has failed."""
         return self._error is not None
 
     @contextmanager
@@ -259,7 +259,7 @@ class BatchPipeline:
             self.sampler_waited_s += time.monotonic() - started
 
     def _prepare_sampling(self) -> Callable[[], Callable[[], None]] | None:
-        """What the sampler should do now; ``None``: nothing. The condition is held."""
+        """Return what the sampler should do now, None for nothing; call with the condition held."""
         if self._paused:
             return None
         if self._to_evaluate is not None:
@@ -318,7 +318,7 @@ class BatchPipeline:
     # State.
 
     def state_dict(self) -> dict[str, Any]:
-        """How far the sampler is, and batches that wait to be learnt from; call while paused."""
+        """Return the sampler's progress and the batches not yet learnt from; call while paused."""
         return {
             "next_itr": self._collected[0].itr if self._collected else self.next_itr,
             "ready": [

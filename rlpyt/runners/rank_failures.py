@@ -1,4 +1,4 @@
-"""How ranks fail, and which of several failures is the cause of the others."""
+"""Kinds of failures of ranks, and which of several caused the others."""
 
 import json
 import os
@@ -16,7 +16,7 @@ _LOST = re.compile(r"connection|peer|nccl|gloo|timed? ?out|broken pipe|socket|re
 
 
 class Kind(IntEnum):
-    """What a failure may be; of several, the lowest is the cause."""
+    """Kinds of failures; of several, the lowest is the cause."""
 
     OWN = 0  # an error, death or standstill of the rank's own
     SHARED = 1  # a gradient that is not finite, though the rank's loss is: it is the mean of all

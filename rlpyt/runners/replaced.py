@@ -1,4 +1,4 @@
-"""What rlpyt's asynchronous runner forked: importable still, each says what runs instead."""
+"""Functions of rlpyt's asynchronous runner; a call raises an error that names the successor."""
 
 from typing import Any, NoReturn
 

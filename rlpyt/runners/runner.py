@@ -394,7 +394,7 @@ class MinibatchRlBase(BaseRunner):
     # Snapshots and checkpoints.
 
     def get_itr_snapshot(self, itr: int) -> dict[str, Any]:
-        """What ``params.pkl`` holds: plain tensors and numbers, readable with ``torch.load``."""
+        """Return the content of ``params.pkl``: tensors and numbers that ``torch.load`` reads."""
         return dict(
             itr=itr,
             cum_steps=(itr + 1) * self.itr_batch_size,

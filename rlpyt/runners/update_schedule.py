@@ -1,4 +1,4 @@
-"""How often to optimize beside a sampler: as often as the replay ratio allows."""
+"""Schedule of updates beside a sampler, by the replay ratio."""
 
 import math
 from typing import Any
@@ -11,7 +11,7 @@ FEW = 100  # calls; where fewer are due, chance decides how many are made
 
 
 class UpdateSchedule:
-    """How many calls of ``optimize_agent`` are due, by the algorithm's replay ratio.
+    """Counts the calls of ``optimize_agent`` that are due, by the algorithm's replay ratio.
 
     Args:
         algo: after ``async_initialize``.
@@ -69,7 +69,7 @@ class UpdateSchedule:
 
 
 def joined(fields: tuple[str, ...], opt_infos: list[Any]) -> AttrDict:
-    """What several calls of ``optimize_agent`` have given, as of one."""
+    """Collects the results of several calls of ``optimize_agent`` as those of one."""
     columns: dict[str, list[Any]] = {name: [] for name in fields}
     for info in opt_infos:
         for name, column in columns.items():

@@ -1,4 +1,4 @@
-"""What every sampler is to its users: arguments, and the four calls."""
+"""Interface of all samplers: their arguments and their four calls."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -172,7 +172,7 @@ class BaseSampler:
         return False
 
     def statistics(self) -> dict[str, float]:
-        """What a row of progress.csv says about the sampler, always under the same names."""
+        """Return the sampler's columns of progress.csv; the names never change."""
         return {}
 
     def shutdown(self) -> None:

@@ -351,7 +351,7 @@ class Collector(DecorrelatingStartCollector):
         self.env_batch.forget_infos()
 
     def state_dict(self) -> dict[str, Any]:
-        """Where collection stands, beside the environments: for exact resumption."""
+        """Return the state of collection without the environments', for exact resumption."""
         state: dict[str, Any] = {"step": [leaf.copy() for leaf in leaves_of(self.step)]}
         if isinstance(self.policy, LocalPolicy):  # else the server has it
             state["noise"] = self.policy.noise.state_dict()

@@ -45,7 +45,7 @@ def _noted(
 
 
 def results_of(collector: Any, method: str, given: Any, expected: str) -> Any:
-    """What a method of the collector returned, if it is as many things as expected.
+    """Return a collector method's results after checking their number.
 
     Raises:
         TypeError: it is not.

@@ -1,4 +1,4 @@
-"""What one process needs to sample: environments, agent, collectors. The same in every process."""
+"""Environments, agent and collectors of one process; the same in every sampler."""
 
 import contextlib
 import inspect
@@ -366,7 +366,7 @@ class EnvWorker:
                 env.freeze()
 
     def where(self) -> status.WorkerStatus:
-        """What the process is, or was, occupied with."""
+        """Return what the process is, or was, doing."""
         progress, action = self.context.progress, None
         if progress[status.DOING] == status.STEPPING and self.context.actions is not None:
             action = self.context.actions[progress[status.ROW]]

@@ -84,7 +84,7 @@ def check_spaces(env: Any, expected: Any, where: str) -> None:
 
 
 def _form_of(space: Any) -> tuple[Any, ...]:
-    """What of a space decides whether there is room for its elements."""
+    """Return the shapes and dtypes of a space, which must be those of the allocated memory."""
     parts = getattr(space, "spaces", ())
     shape, dtype = getattr(space, "shape", None), getattr(space, "dtype", None)
     return shape, str(dtype), getattr(space, "n", None), [_form_of(part) for part in parts]

@@ -1,4 +1,4 @@
-"""Who runs where: the layout of a sampler, and the hardware it is given."""
+"""The layout of a sampler, and its hardware."""
 
 import math
 import os
@@ -24,7 +24,7 @@ MOST_TORCH_THREADS = max(256, 4 * (os.cpu_count() or 1))
 
 @dataclass(frozen=True)
 class SamplerLayout:
-    """What tells one sampler class from another.
+    """The difference between one sampler class and another.
 
     Raises:
         ValueError: the parts contradict each other.
@@ -140,7 +140,7 @@ def decoded(affinity: Any) -> Any:
 
 
 def split_affinity(affinity: Any) -> dict[str, Any]:
-    """What the sampler may use, and a list of what each optimizer may.
+    """Return the sampler's hardware, and a list of each optimizer's.
 
     Raises:
         TypeError: the affinity is not that of an asynchronous run.

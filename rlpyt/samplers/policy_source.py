@@ -158,7 +158,7 @@ class LocalPolicy:
 
 
 class ServerChannel(NamedTuple):
-    """What one worker and the action server share; travels to the worker when it is started."""
+    """Memory and semaphores that one worker and the action server share."""
 
     obs_ready: Any  # semaphore: the worker has written its rows of the record
     act_ready: Any  # semaphore: the server has answered them

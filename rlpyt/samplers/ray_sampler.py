@@ -27,7 +27,7 @@ from rlpyt.utils.seed import env_seed, set_seed
 
 @dataclass
 class Breaks:
-    """What restarts of actors have cost, counted over a run.
+    """Costs of restarted actors, counted over a run.
 
     Attributes:
         restarts: of actors.
@@ -228,7 +228,7 @@ class RaySampler(Sampler):
 
 
 class ActorRecords:
-    """What is known of the environment workers in the actors, and where their batches go.
+    """Environment workers in actors, and the destination of their batches.
 
     Args:
         specs: of the environment workers, by actor.

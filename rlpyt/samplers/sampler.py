@@ -453,11 +453,11 @@ class Sampler(BaseSampler):
         return exact
 
     def statistics(self) -> dict[str, float]:
-        """What a row of progress.csv says of the curriculum."""
+        """Return the curriculum's columns of progress.csv."""
         return {} if self._flow is None else self._flow.curriculum.statistics()
 
     def _kind(self) -> list[Any]:
-        """What must be the same for a state to be of use."""
+        """Return what a sampler must have in common with the one whose state it loads."""
         stock_infos = self.TrajInfoCls is TrajInfo
         n_env_workers = 1 if self._pool is None else len(self._pool.processes)
         parts = (self.layout.processes, self.layout.agent, self.layout.groups, n_env_workers)

@@ -26,7 +26,7 @@ BATCH_PARTS = ("observation", "reward", "done", "env_info")
 
 
 def steps_until_look(n_looks: int) -> int:
-    """How many steps pass unseen after this many looks: few at first, then ``RARELY``."""
+    """Return the number of steps before the next validation: few at first, later ``RARELY``."""
     return int(min(2**n_looks, RARELY)) - 1
 
 

@@ -88,6 +88,6 @@ class BatchTrajStats:
 
 
 def plain_entries(info: Any) -> dict[str, Any]:
-    """What of a ``TrajInfo`` a checkpoint can hold: numbers, strings, arrays, lists of them."""
+    """Return what a checkpoint can hold of a ``TrajInfo``: numbers, strings, arrays, lists."""
     plain = (bool, int, float, str, np.generic, np.ndarray, list, type(None))
     return {name: value for name, value in info.items() if isinstance(value, plain)}

@@ -15,7 +15,7 @@ from rlpyt.utils.buffer import buffer_func, numpify_buffer
 
 
 class StepType(enum.Enum):
-    """Where in an episode an observation stands."""
+    """Position of an observation in its episode."""
 
     FIRST = 0
     MID = 1
@@ -32,23 +32,23 @@ class TimeStep(NamedTuple):
     info: dict[str, Any]  # the fields of ``env_info``
 
     def first(self) -> bool:
-        """Whether an episode begins here."""
+        """True at the beginning of an episode."""
         return self.step_type is StepType.FIRST
 
     def mid(self) -> bool:
-        """Whether the episode goes on."""
+        """True if the episode goes on."""
         return self.step_type is StepType.MID
 
     def last(self) -> bool:
-        """Whether the episode is over."""
+        """True if the episode has ended."""
         return self.step_type is StepType.LAST
 
     def time_limit(self) -> bool:
-        """Whether it is over because time was."""
+        """True if the episode was truncated by a time limit."""
         return self.last() and bool(self.info.get("timeout", False))
 
     def terminal(self) -> bool:
-        """Whether it is over, and nothing would have followed."""
+        """True if the episode has terminated."""
         return self.last() and not self.time_limit()
 
 
@@ -93,7 +93,7 @@ class Trajectory:
 
     @property
     def complete(self) -> bool:
-        """Whether it is a whole episode."""
+        """True for a complete episode."""
         return self.from_start and (self.reach_terminal or self.reach_time_limit)
 
     @property

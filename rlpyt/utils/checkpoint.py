@@ -54,7 +54,7 @@ class _CorruptError(CheckpointError):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What ``load_checkpoint`` found.
+    """Result of ``load_checkpoint``.
 
     ``state`` is the tree as it was saved, its tensors on the CPU; ``meta`` the caller's notes;
     ``path`` the directory it was read from; ``versions`` the libraries that wrote it.

@@ -194,7 +194,7 @@ def tuple_itemgetter(i: int) -> Any:
 
 
 def is_namedtuple_class(obj: Any) -> bool:
-    """Whether ``obj`` is a named tuple type, and not a namedarraytuple type."""
+    """Return True if ``obj`` is a named tuple type, and not a namedarraytuple type."""
     return (
         isinstance(obj, type)
         and issubclass(obj, tuple)
@@ -204,17 +204,17 @@ def is_namedtuple_class(obj: Any) -> bool:
 
 
 def is_namedarraytuple_class(obj: Any) -> bool:
-    """Whether ``obj`` is a namedarraytuple type."""
+    """Return True if ``obj`` is a namedarraytuple type."""
     return isinstance(obj, type) and issubclass(obj, NamedArrayTuple) and hasattr(obj, "_fields")
 
 
 def is_namedtuple(obj: Any) -> bool:
-    """Whether ``obj`` is an instance of a named tuple type, and not of a namedarraytuple type."""
+    """Return True if ``obj`` is a named tuple, and not a namedarraytuple."""
     return is_namedtuple_class(type(obj))
 
 
 def is_namedarraytuple(obj: Any) -> bool:
-    """Whether ``obj`` is an instance of a namedarraytuple type."""
+    """Return True if ``obj`` is an instance of a namedarraytuple type."""
     return isinstance(obj, NamedArrayTuple)
 
 

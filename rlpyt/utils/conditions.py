@@ -1,4 +1,4 @@
-"""When something is due: every so many steps, or so many times in a run.
+"""Conditions that come true every so many steps, or so many times in a run.
 
 A condition is called with a count and says whether it is time, once for each interval that has
 passed. In a hook it is asked after each iteration::
@@ -46,7 +46,7 @@ class IntervalConditioner:
         self._passed = 0  # intervals, of those it has told of
 
     def __call__(self, n: float) -> bool:
-        """Whether it is time; ``n`` as the mode says."""
+        """Return True if it is time; ``n`` counts what the mode says."""
         self.count = n if self.mode == "accumulative" else self.count + n
         passed = self._intervals()
         due, self._passed = passed > self._passed, max(passed, self._passed)

@@ -1,4 +1,4 @@
-"""What an unknown file is, judged by its first bytes or archive listing, without loading it."""
+"""Identification of unknown files by their first bytes or archive listing, without loading them."""
 
 from __future__ import annotations
 

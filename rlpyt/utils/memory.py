@@ -1,4 +1,4 @@
-"""How much memory this process may still take, containers' limits included."""
+"""Memory that this process may still allocate, containers' limits included."""
 
 import contextlib
 import sys
@@ -27,7 +27,7 @@ def available_memory() -> int:
 
 
 def _room_in_cgroups() -> list[int]:
-    """What each control group around this process leaves; files that can be dropped are free."""
+    """Return the free bytes of each control group around this process, file cache included."""
     room = []
     for group, limit, usage in _cgroups():
         with contextlib.suppress(OSError, ValueError):  # no such file, or the limit is "max"

@@ -1,4 +1,4 @@
-"""What a program has left behind: processes, names in shared memory, open files.
+"""Leftovers of a program: processes, names in shared memory, open files.
 
 >>> before = take_stock()
 >>> left_since(before)
@@ -20,7 +20,7 @@ HELPERS = ("multiprocessing.forkserver", "multiprocessing.resource_tracker")
 
 @dataclass(frozen=True)
 class Stock:
-    """What a program has at one time.
+    """Processes, names and files of a program at one time.
 
     Attributes:
         processes: pids of its children and theirs; zombies count, the idle helpers of
@@ -35,14 +35,14 @@ class Stock:
 
 
 def take_stock() -> Stock:
-    """What this program has now; garbage is collected first."""
+    """Take stock of this program; garbage is collected first."""
     gc.collect()
     names = frozenset(os.listdir(SHARED)) if SHARED.is_dir() else frozenset()
     return Stock(frozenset(_children()), names, _open_files())
 
 
 def left_since(before: Stock, patience_s: float = 10.0) -> dict[str, list[str]]:
-    """What is there that was not before, after waiting for it to go; nothing is an empty dict.
+    """Return what is new and does not go away; an empty dict if nothing.
 
     Names in shared memory that other programs on the machine use are theirs.
     """

@@ -1,4 +1,4 @@
-"""What a launcher tells a process whose run has been begun before."""
+"""Message of a launcher to a process whose run was begun before."""
 
 import os
 from pathlib import Path
@@ -8,7 +8,7 @@ ENV_RESUME = "RLPYT_RESUME"  # the directory of the run that shall go on from it
 
 
 def asked_to_resume(path: str | os.PathLike[str] | None) -> bool:
-    """Whether the run that this directory belongs to shall go on, rather than begin.
+    """Return True if the run of this directory shall go on, rather than begin.
 
     True only of that run's directory and what lies in it, so runs that a run itself starts
     elsewhere are not meant.

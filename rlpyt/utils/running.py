@@ -87,7 +87,7 @@ class RunningMeanVar:
 
     @property
     def n(self) -> int:
-        """How many data came."""
+        """Number of data so far."""
         return round(self.count - self._epsilon)
 
     def state(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Where all randomness comes from: one seed for the process, and streams derived from it.
+"""Random numbers: one seed for the process, and streams derived from it.
 
 Streams belong to what they are for (environment 3, the exploration noise of environment 3), never
 to the worker that happens to draw from them; so the same seed gives the same data for any number

@@ -58,7 +58,7 @@ class SharedBlock:
 
     @property
     def address(self) -> int:
-        """Where the block begins in this process."""
+        """Return the address of the block in this process."""
         return int(np.frombuffer(self._map, np.uint8).__array_interface__["data"][0])
 
     def array(self, offset: int, shape: tuple[int, ...], dtype: DTypeLike) -> "SharedArray":

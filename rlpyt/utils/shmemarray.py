@@ -50,12 +50,12 @@ class ShmemBufferWrapper:
             os.close(fd)
 
     def get_address(self) -> int:
-        """Where the memory begins in this process."""
+        """Return the address of the memory in this process."""
         return address_of_buffer(self.buffer)
 
 
 def address_of_buffer(buf: Any) -> int:
-    """Where the memory of a writable buffer begins in this process."""
+    """Return the address of a writable buffer in this process."""
     return ctypes.addressof(ctypes.c_char.from_buffer(buf))
 
 

@@ -1,4 +1,4 @@
-"""What torchrun tells the processes it starts, through environment variables."""
+"""The environment variables that torchrun sets."""
 
 import os
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ MEETING = ("MASTER_ADDR", "MASTER_PORT")
 
 @dataclass(frozen=True)
 class Place:
-    """Which of the processes of one run this is.
+    """Position of this process among those of its run.
 
     Attributes:
         rank, world_size: among all.
@@ -60,7 +60,7 @@ def place() -> Place | None:
 
 
 def is_first() -> bool:
-    """Whether this process speaks for the run: rank 0, or the only one."""
+    """Return True in rank 0, or in the only process: the one that prints and writes files."""
     here = place()
     return here is None or here.rank == 0
 

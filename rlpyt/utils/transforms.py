@@ -95,7 +95,7 @@ def interp_curves(
 
 
 def explained_variance(y_true: ArrayLike, y_pred: ArrayLike) -> float:
-    """How much of the variance of ``y_true`` a prediction explains: 1 - Var(y - y_pred) / Var(y).
+    """Return the share of explained variance of ``y_true``: 1 - Var(y - y_pred) / Var(y).
 
     1 is perfect, 0 no better than a constant, below 0 worse. With several outputs it is the mean
     of each one's. Where ``y_true`` does not vary it is 1 if the error does not either, else 0, as

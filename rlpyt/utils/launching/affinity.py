@@ -1,4 +1,4 @@
-"""Which cores and GPUs a run gets, as rlpyt's dictionaries, and the codes that say so.
+"""Affinities: the cores and GPUs of a run as rlpyt's dictionaries, and codes for them.
 
     code = encode_affinity(n_cpu_core=8, n_gpu=2)      # '8cpu_2gpu', for `run_experiments`
     affinity = affinity_from_code("0slt_8cpu_2gpu")    # in the script that it starts
@@ -197,7 +197,7 @@ def remove_run_slot(run_slot_affinity_code: str) -> tuple[int, str]:
 
 
 def get_n_run_slots(affinity_code: str) -> int:
-    """How many runs there is place for at a time.
+    """Return the number of runs that fit at a time.
 
     Raises:
         AffinityError: the code is malformed, or a run cannot have what it needs.
@@ -206,7 +206,7 @@ def get_n_run_slots(affinity_code: str) -> int:
 
 
 def decode_affinity(affinity_code: str) -> dict[str, int]:
-    """What the parts of a code say: ``{"cpu": 8, "gpu": 2}``.
+    """Return the parts of a code: ``{"cpu": 8, "gpu": 2}``.
 
     Raises:
         AffinityError: it is malformed.

@@ -1,4 +1,4 @@
-"""How many runs may be meant without saying so: a grid grows to a million by a slip."""
+"""Confirmation of large numbers of runs: a grid grows to a million by a slip."""
 
 import sys
 
@@ -34,7 +34,7 @@ def check_count(count: int, most: int, what: str, remedy: str) -> None:
 
 
 def are_meant(error: TooManyRuns, what: str) -> bool:
-    """What somebody at the terminal answers; where there is none, the error is raised."""
+    """Return the answer given at the terminal; without a terminal, raise the error."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise error
     answer = input(f"{what} asks for {error.count:,} runs. Begin them? [y/N] ")

@@ -144,7 +144,7 @@ def script_command(
     args: Sequence[Any] = (),
     python_executable: str | None = None,
 ) -> tuple[str, ...]:
-    """How a script is called, with ``{affinity}`` where its slot's code belongs.
+    """Return the call of a script, with ``{affinity}`` in place of its slot's code.
 
     Raises:
         FileNotFoundError: there is no such script.

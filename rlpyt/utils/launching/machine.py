@@ -1,4 +1,4 @@
-"""What this process may use of the machine it runs on: cores, sockets, hyperthreads, GPUs."""
+"""Cores, sockets, hyperthreads and GPUs that this process may use."""
 
 import os
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ CGROUPS = Path("/sys/fs/cgroup")
 
 @dataclass(frozen=True)
 class Machine:
-    """What there is. Cores are counted and numbered among those that this process may use.
+    """Hardware of a machine. Cores are counted and numbered among those that this process may use.
 
     Attributes:
         cpus: numbers of the processors (hardware threads) that may be used, as the system has them.
@@ -60,14 +60,14 @@ class Machine:
 
 
 def n_gpus() -> int:
-    """How many CUDA devices this process sees."""
+    """Return the number of CUDA devices that this process sees."""
     import torch
 
     return torch.cuda.device_count()
 
 
 def names_of_gpus(indices: Sequence[int]) -> list[str]:
-    """What ``CUDA_VISIBLE_DEVICES`` calls GPUs, so that another process sees these and no others.
+    """Return ``CUDA_VISIBLE_DEVICES`` for a process that shall see these GPUs and no others.
 
     Args:
         indices: as this process counts those that it sees; such as it does not see have no name.
@@ -80,7 +80,7 @@ def names_of_gpus(indices: Sequence[int]) -> list[str]:
 
 
 def egl_device(indices: Sequence[int]) -> str:
-    """What ``EGL_DEVICE_ID`` is for a run with these GPUs; empty without.
+    """Return ``EGL_DEVICE_ID`` for a run with these GPUs; empty without.
 
     EGL counts all GPUs of the machine, whatever ``CUDA_VISIBLE_DEVICES`` lets a process see.
 

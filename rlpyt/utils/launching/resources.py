@@ -41,7 +41,7 @@ class AffinityError(ValueError):
 
 @dataclass(frozen=True)
 class Resources:
-    """What a machine has, and how it is shared out among runs.
+    """Hardware of a machine, and its division among runs.
 
     Runs take numbered slots, each with as many cores, in order. Without GPUs ``gpu_per_run`` is the
     number of ranks that share a run's cores.
@@ -161,7 +161,7 @@ class Resources:
 
     @property
     def n_run_slots(self) -> int:
-        """How many runs there is place for at a time."""
+        """Return the number of runs that fit at a time."""
         if not self.n_gpu:
             return self.n_cpu_core // self.cpu_per_run
         return self.n_gpu // self.gpus_of_a_run * self.contexts_per_gpu
@@ -379,7 +379,7 @@ def parse(code: str) -> dict[str, int]:
 
 
 def is_code(thing: Any) -> bool:
-    """Whether this looks like an affinity code rather than some other word."""
+    """Return True if this looks like an affinity code rather than some other word."""
     return isinstance(thing, str) and re.match(r"\d+[a-z]{3}(_|$)", thing) is not None
 
 

@@ -1,4 +1,4 @@
-"""What a run slot gets, in the dictionaries that runners take."""
+"""The share of a run slot, as the dictionaries that runners take."""
 
 from typing import Any
 

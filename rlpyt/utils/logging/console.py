@@ -1,4 +1,4 @@
-"""What the logger does on a terminal: colours, lines that survive a broken pipe, live tables.
+"""Output on a terminal: colours, lines that survive a broken pipe, live tables.
 
 Also questions to the user, and values of scripts that the command line replaces (``tweak``).
 """

@@ -21,7 +21,7 @@ PathLike = str | os.PathLike[str]
 
 
 class Logger:
-    """What one process records about the run in hand, and where it goes.
+    """Records of one process about its run, and their destinations.
 
     Used by the master process, from one thread. Outputs are guarded: when one fails (full disk,
     broken pipe), this is warned about once and the run goes on.
@@ -278,7 +278,7 @@ class Logger:
         self._snapshot_dir = None if dir_name is None else os.fspath(dir_name)
 
     def get_snapshot_dir(self) -> str | None:
-        """Where snapshots go, or None."""
+        """Directory of snapshots, or None."""
         return self._snapshot_dir
 
     def set_snapshot_mode(self, mode: str) -> None:
@@ -292,7 +292,7 @@ class Logger:
         self._snapshot_mode = mode
 
     def get_snapshot_mode(self) -> str:
-        """Which iterations are saved."""
+        """Rule by which iterations are saved."""
         return self._snapshot_mode
 
     def set_snapshot_gap(self, gap: int) -> None:
@@ -306,7 +306,7 @@ class Logger:
         self._snapshot_gap = int(gap)
 
     def get_snapshot_gap(self) -> int:
-        """How many iterations lie between kept snapshots."""
+        """Number of iterations between kept snapshots."""
         return self._snapshot_gap
 
     def save_itr_params(self, itr: int, params: Any) -> None:

@@ -41,7 +41,7 @@ class RunLock:
         self.path = Path(directory) / self.name
 
     def refusal(self, owner: dict[str, Any]) -> str:
-        """What to tell whoever comes second."""
+        """Return the message for a second process."""
         return (
             f"{self.path.parent} is in use by process {owner.get('pid', 'unknown')} on "
             f"{owner.get('host', 'this machine')}: wait for it to end, choose another "
@@ -49,7 +49,7 @@ class RunLock:
         )
 
     def owner(self) -> str:
-        """Who holds it, for people; empty if no live process does."""
+        """Describe the holder for people; empty if no live process holds it."""
         content = self._read()
         owner = {} if content is None else _parse(content)
         if content is None or not self._is_live(owner):

@@ -1,4 +1,4 @@
-"""Where a row of results goes: a CSV file, TensorBoard, Weights & Biases, a function of the user's.
+"""Destinations of a row of results: a CSV file, TensorBoard, Weights & Biases, a user's function.
 
 A sink has two methods. Whatever it raises while training is caught by ``Guarded``: a full disk or
 a lost connection costs rows, never the run.
