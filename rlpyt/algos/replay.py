@@ -472,14 +472,13 @@ class ReplayAlgo(RlAlgorithm):
         n_updates = self._n_updates(self._new_steps())
         for made in range(n_updates):
             try:
-                batch = self.draw_batch()
+                self.learn_from(self.draw_batch(), opt_info)
             except ReplayNotReady:
                 if self.mid_batch_reset or self.world_size > 1:
                     raise
                 if self._fixed_updates is None:
                     self._updates_postponed = n_updates - made
                 break  # all rows that could be drawn are void
-            self.learn_from(batch, opt_info)
         return opt_info
 
     def draw_batch(self) -> Any:

@@ -81,7 +81,7 @@ def test_it_has_the_shapes_of_torchs_lstm_and_can_go_on():
     torch.testing.assert_close(ours(x, zeros)[0], whole)
 
 
-def test_run_lstm_takes_it():
+def test_models_run_it_as_a_memory():
     net = make_lnlstm(I + 2 + 1, H)
     state = RnnState(torch.zeros(1, B, H), torch.zeros(1, B, H))
     inputs = (torch.randn(T * B, I), torch.randn(T, B, 2), torch.randn(T, B))
