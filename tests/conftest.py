@@ -1,3 +1,4 @@
+import gc
 import os
 from pathlib import Path
 
@@ -43,3 +44,12 @@ LONGEST = [
 def pytest_collection_modifyitems(items):
     place = {name: at for at, name in enumerate(LONGEST)}
     items.sort(key=lambda item: place.get(item.path.stem, len(LONGEST)))
+
+
+def pytest_collection_finish():
+    """Leave what is imported by now out of garbage collections, which many tests ask for.
+
+    With torch and all test files imported, a full collection takes 0.3 s.
+    """
+    gc.collect()
+    gc.freeze()
