@@ -443,7 +443,7 @@ def test_help_is_there_for_every_command(capsys):
 def test_help_of_train_shows_presets_and_hyperparameters(capsys):
     assert rlpyt_command("train", "ppo", "Pendulum-v1", "--help") == 0
     shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
-    assert "--algo.ratio-clip FLOAT epsilon, PPO eq. 7; 0.1-0.3 (default: 0.2)" in shown
+    assert "--algo.ratio-clip FLOAT epsilon, PPO eq. 7; 0.1-0.3 [> 0] (default: 0.2)" in shown
     assert "(default: 0.9)" in shown  # Pendulum's own discount
 
 
