@@ -29,6 +29,8 @@ processes.PRELOAD += [
 
 # Under xdist, a file is run by one process, so the longest ones have to begin first.
 LONGEST = [
+    "test_check_sampler",
+    "test_commands",
     "test_examples",
     "test_research_scripts",
     "test_ray_sampler",
@@ -38,6 +40,11 @@ LONGEST = [
     "test_matrix",
     "test_ends",
     "test_async_vtrace",
+    "test_async_rl",
+    "test_check_replay",
+    "test_vector_layouts",
+    "test_async_faults",
+    "test_sync_runs",
 ]
 
 

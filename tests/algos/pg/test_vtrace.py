@@ -22,7 +22,16 @@ from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitRes
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.seed import set_seed
-from tests.algos.test_pg import AGENTS, GAMMA, B, ConstantValueModel, T, TinyModel, TinyRnn, sample
+from tests.algos.pg.test_base import (
+    AGENTS,
+    GAMMA,
+    B,
+    ConstantValueModel,
+    T,
+    TinyModel,
+    TinyRnn,
+    sample,
+)
 from tests.algos.test_vtrace_returns import slow_vtrace
 
 SETTINGS = dict(discount=GAMMA, value_loss_coeff=0.3, entropy_loss_coeff=0.07)
