@@ -107,7 +107,7 @@ def test_time_and_seeds_of_batches():
 def test_streams_of_other_names_differ_and_functions_travel_by_value():
     assert stream(1, "mine").random() == stream(1, "mine").random()
     assert stream(1, "mine").random() != stream(1, "yours").random()
-    assert pickle.loads(pickle.dumps(ByValue(lambda x: x + 1))).carried(2) == 3
+    assert pickle.loads(pickle.dumps(ByValue(lambda x: x + 1))).value(2) == 3
 
 
 def test_messages_are_coloured_and_mark_blocks(capsys):
