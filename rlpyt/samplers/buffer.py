@@ -7,8 +7,11 @@ import numpy as np
 import torch
 
 from rlpyt.agents.base import AgentInputs, BaseAgent
+from rlpyt.agents.pg.agent import PgAgent
+from rlpyt.distributions.categorical import Categorical
 from rlpyt.envs.base import EnvSpaces, EnvStep
 from rlpyt.errors import NonFiniteError
+from rlpyt.models.utils import unwrap_ddp
 from rlpyt.samplers.collections import (
     AgentSamples,
     AgentSamplesTlv,
@@ -36,6 +39,8 @@ from rlpyt.utils.buffer import (
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.completion import completed
 from rlpyt.utils.shared import Arena
+
+SUM_TOLERANCE = 0.02  # of probabilities; a softmax in bfloat16 is within 0.01
 
 
 def env_examples(env: Any) -> AttrDict:
@@ -95,12 +100,17 @@ def agent_examples(agent: Any, examples: dict[str, Any]) -> None:
 
     Raises:
         ValueError: the agent's action does not have the space's shape, or a leading dimension is
-            missing; the message names the field.
+            missing; the message names the field. Or a categorical policy gives no probabilities.
         NonFiniteError: the agent's first action, or what it was drawn from, is not finite.
+        TypeError: the model takes other arguments than it is called with; a note names these.
     """
     inputs = _batch_of(examples, 2)
     with torch.no_grad():
-        action, agent_info = agent.step(*torchify_buffer(tuple(inputs)))
+        try:
+            action, agent_info = agent.step(*torchify_buffer(tuple(inputs)))
+        except TypeError as error:
+            _explain_model_call(agent, error)
+            raise
         agent.reset()
     try:
         _check_agent_output(agent, examples["action"], numpify_buffer((action, agent_info)))
@@ -116,6 +126,18 @@ def agent_examples(agent: Any, examples: dict[str, Any]) -> None:
     first = buffer_func((action, agent_info), lambda leaf: leaf[0] if leaf.ndim else leaf)
     one = numpify_buffer(first)
     examples.update(action=one[0], agent_info=one[1])
+
+
+def _explain_model_call(agent: Any, error: TypeError) -> None:
+    """Add a note if the error says that the model's ``forward`` does not take its inputs."""
+    forward = getattr(type(unwrap_ddp(getattr(agent, "model", None))), "forward", None)
+    if forward is None or not str(error).startswith(f"{forward.__qualname__}() "):
+        return
+    state = ", rnn_state" if getattr(agent, "recurrent", False) else ""
+    error.add_note(
+        f"The agent calls its model with (observation, prev_action, prev_reward{state}). Let "
+        "forward take these arguments, used or not; see docs/sampling.md, 'Your own model'."
+    )
 
 
 def _batch_of(examples: dict[str, Any], B: int) -> Any:
@@ -161,6 +183,21 @@ def _check_heads(agent: Any, agent_info: Any) -> None:
                 f"the policy head '{name}' gives shape {head.shape} for 2 environments; the action "
                 f"space asks for (2, {dim})."
             )
+    cls, prob = type(agent), getattr(dist_info, "prob", None)
+    plain = isinstance(agent, PgAgent) and cls.step is PgAgent.step and cls.choose is PgAgent.choose
+    if plain and type(distribution) is Categorical and prob is not None:
+        _check_probabilities(np.asarray(prob, np.float64))
+
+
+def _check_probabilities(prob: Any) -> None:
+    """Raise ValueError if ``prob`` [B, A] does not hold probabilities of A actions."""
+    sums, lowest = prob.sum(-1), prob.min()
+    if lowest < 0 or (np.abs(sums - 1) > SUM_TOLERANCE).any():
+        worst = sums[np.abs(sums - 1).argmax()]
+        raise ValueError(
+            f"pi of the model must be probabilities that sum to 1, got a sum of {worst:.4g} and a "
+            f"smallest entry of {lowest:.4g}. End it with softmax."
+        )
 
 
 def allocate_samples(

@@ -356,6 +356,29 @@ class UnsqueezedModel(SmallMlp):
         return pi, value.unsqueeze(-1)
 
 
+class LogitsModel(SmallMlp):
+    def forward(self, observation, prev_action, prev_reward):
+        pi, value = super().forward(observation, prev_action, prev_reward)
+        return pi.log() + 1, value
+
+
+class NegativeModel(SmallMlp):
+    def forward(self, observation, prev_action, prev_reward):
+        pi, value = super().forward(observation, prev_action, prev_reward)
+        return pi - torch.tensor([0.9, -0.9, 0.0]), value
+
+
+class RoundedModel(SmallMlp):
+    def forward(self, observation, prev_action, prev_reward):
+        pi, value = super().forward(observation, prev_action, prev_reward)
+        return pi.log().bfloat16().softmax(-1).float(), value
+
+
+class ObservationModel(SmallMlp):
+    def forward(self, observation):
+        return super().forward(observation, None, None)
+
+
 class TooManyActions(SmallMlp):
     def __init__(self, inputs, actions):
         super().__init__(inputs, actions + 1)
@@ -368,6 +391,8 @@ class TooManyActions(SmallMlp):
         (FlatModel, ValueError, r"'agent_info.value' of shape \(\)"),
         (UnsqueezedModel, ValueError, "one number for each environment, shape .B., got"),
         (TooManyActions, ValueError, r"policy head 'prob' gives shape \(2, 4\)"),
+        (LogitsModel, ValueError, "probabilities that sum to 1, got a sum of .* with softmax"),
+        (NegativeModel, ValueError, "got a sum of 1 and a smallest entry of -0"),
         (None, ValueError, "no ModelCls"),
     ],
 )
@@ -376,6 +401,37 @@ def test_models_are_tried_out_at_the_start(Model, error, message):
     with pytest.raises(error, match=message):
         sampler = start(SerialSampler, CountEnv, agent)
         A2C().initialize(agent, 1, sampler.batch_spec, True, sampler.examples)
+
+
+def test_the_arguments_of_models_are_named():
+    agent = CategoricalPgAgent(ModelCls=ObservationModel, model_kwargs=dict(inputs=3, actions=3))
+    with pytest.raises(TypeError, match="positional arguments but") as caught:
+        start(SerialSampler, CountEnv, agent)
+    (note,) = caught.value.__notes__
+    assert "(observation, prev_action, prev_reward)" in note
+
+
+class LogitsCategorical(Categorical):
+    """Reads ``prob`` as logits."""
+
+    def sample(self, dist_info):
+        return super().sample(type(dist_info)(dist_info.prob.softmax(-1)))
+
+
+class LogitsAgent(CategoricalPgAgent):
+    def make_distribution(self, action_space):
+        return LogitsCategorical(action_space.n)
+
+
+@pytest.mark.parametrize(
+    "Agent,Model", [(CategoricalPgAgent, RoundedModel), (LogitsAgent, LogitsModel)]
+)
+def test_rounded_probabilities_and_other_distributions_are_accepted(Agent, Model):
+    agent = Agent(ModelCls=Model, model_kwargs=dict(inputs=3, actions=3))
+    sampler = start(SerialSampler, CountEnv, agent)
+    samples, _ = sampler.obtain_samples(0)
+    assert samples.agent.action.max() < 3
+    sampler.shutdown()
 
 
 def test_agents_name_the_spaces_they_need():
