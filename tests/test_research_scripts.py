@@ -20,6 +20,8 @@ QUIETLY = {"RLPYT_DEBUG": ""}  # own samplers rely on zeros where it writes NaN 
 def test_script_runs(script, tmp_path):
     done = run_script(FOLDER / script, directory=tmp_path, environ=QUIETLY)
     assert done.returncode == 0, done.stderr[-3000:]
+    if script == "launch.py":
+        assert len([*tmp_path.rglob("progress.csv")]) == 2, "the launcher wrote somewhere else"
 
 
 @pytest.mark.parametrize(

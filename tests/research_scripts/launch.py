@@ -5,8 +5,11 @@ from pathlib import Path
 from rlpyt.utils.launching.affinity import encode_affinity
 from rlpyt.utils.launching.exp_launcher import run_experiments
 from rlpyt.utils.launching.variant import VariantLevel, make_variants
+from rlpyt.utils.logging import context
 
 if __name__ == "__main__":
+    context.LOG_DIR = str(Path.cwd() / "data")  # not the repository's
+
     affinity_code = encode_affinity(
         n_cpu_core=2, n_gpu=0, cpu_per_run=1, hyperthread_offset=0, n_socket=1, set_affinity=False
     )
