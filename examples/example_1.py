@@ -32,7 +32,13 @@ def build_and_train(n_steps: int, run_ID: int, log_dir: str) -> None:
     )  # fmt: skip
     agent = CategoricalMlpAgent()  # an MLP of 64 x 64; see example_5.py for a model of your own
     runner = MinibatchRl(
-        algo=algo, agent=agent, sampler=sampler, n_steps=n_steps, seed=0, log_interval_steps=10_240
+        algo=algo,
+        agent=agent,
+        sampler=sampler,
+        n_steps=n_steps,
+        seed=0,
+        affinity=dict(master_torch_threads=1),  # more threads pay only for large networks
+        log_interval_steps=10_240,
     )
     with logger_context(log_dir, run_ID, "cartpole_ppo", snapshot_mode="last"):
         runner.train()

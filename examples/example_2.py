@@ -41,7 +41,7 @@ def build_and_train(n_steps: int, n_workers: int, run_ID: int, log_dir: str) -> 
         sampler=sampler,
         n_steps=n_steps,
         seed=0,
-        affinity=dict(n_workers=n_workers),
+        affinity=dict(n_workers=n_workers, master_torch_threads=1),
         log_interval_steps=25_000,
     )
     with logger_context(log_dir, run_ID, "cartpole_a2c", snapshot_mode="last"):

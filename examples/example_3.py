@@ -34,7 +34,7 @@ def build_and_train(n_steps: int, run_ID: int, log_dir: str) -> None:
         sampler=sampler,
         n_steps=n_steps,
         seed=0,
-        affinity=dict(n_workers=2),
+        affinity=dict(n_workers=2, master_torch_threads=1),
         log_interval_steps=20_480,
         log_traj_window=50,
     )

@@ -79,7 +79,7 @@ def build_and_train(n_steps: int, feed_forward: bool, run_ID: int, log_dir: str)
         sampler=sampler,
         n_steps=n_steps,
         seed=0,
-        affinity=dict(n_workers=2),
+        affinity=dict(n_workers=2, master_torch_threads=1),
         log_interval_steps=8_000,
     )
     with logger_context(log_dir, run_ID, "memory_ppo"):
