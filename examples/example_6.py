@@ -63,6 +63,7 @@ def main(n_steps: int) -> None:
     print(f"resumed after iteration {resumed.start_itr - 1}; parameters equal bit for bit: {same}")
 
     env = make(id="CartPole-v1")
+    # Of a run that was logged: torch.load("data/my_run/params.pkl")["agent_state_dict"].
     agent = CategoricalMlpAgent(initial_model_state_dict=a)
     agent.initialize(env.spaces)
     agent.eval_mode(0)

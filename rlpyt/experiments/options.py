@@ -17,6 +17,7 @@ from rlpyt.version import VERSION
 
 FORMAT = 1  # of config.json; raised when an older reader would misread it
 CONFIG = "config.json"
+OF_SCRIPTS = ("params.pkl", "checkpoint", "progress.csv")  # which the run of a script has as well
 MAX_LEAD = 2  # batches; unless told otherwise
 MOST_UNSAVED_STEPS = 250_000  # between two checkpoints, unless told otherwise
 
@@ -140,10 +141,7 @@ def read_options(run_dir: Path | str) -> RunOptions:
     if not path.parent.is_dir():
         raise FileNotFoundError(f"no run directory {str(run_dir)!r}{_nearest_sibling(path.parent)}")
     if not path.is_file():
-        raise FileNotFoundError(
-            f"{str(run_dir)!r} holds no run: it has no {CONFIG}. Give the directory that "
-            "`rlpyt train` named when it started."
-        )
+        raise FileNotFoundError(_without_config(path.parent))
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
         found = config.pop("format")
@@ -159,6 +157,32 @@ def read_options(run_dir: Path | str) -> RunOptions:
         return RunOptions(algo_name="", env="").updated(config)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path}: {error}") from error
+
+
+def _without_config(run_dir: Path) -> str:
+    """Return what to do with a directory that has no ``config.json``."""
+    files = {name for name in OF_SCRIPTS if (run_dir / name).exists()}
+    if not files:
+        return (
+            f"{str(run_dir)!r} holds no run: it has no {CONFIG}. Give the directory that "
+            "`rlpyt train` named when it started."
+        )
+    ways = []
+    if "params.pkl" in files:
+        ways.append(
+            f"load the state of its agent with torch.load({str(run_dir / 'params.pkl')!r})"
+            "['agent_state_dict']"
+        )
+    if "checkpoint" in files:
+        ways.append(
+            "resume it in the script with MinibatchRl(..., "
+            f"resume_from={str(run_dir / 'checkpoint')!r})"
+        )
+    remedy = f" In Python: {'; '.join(ways)} (see examples/example_6.py)." if ways else ""
+    return (
+        f"{str(run_dir)!r} holds the run of a script: it has no {CONFIG}, which is needed to "
+        f"rebuild the agent.{remedy}"
+    )
 
 
 def _updated(options: Any, changes: Any, prefix: str = "") -> Any:

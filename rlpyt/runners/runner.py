@@ -216,7 +216,7 @@ class MinibatchRlBase(BaseRunner):
             WorkerError: a worker died or hung; after a checkpoint of the last whole iteration, as
                 after whatever else environments raise in this process.
         """
-        stopped = ""  # by a signal; one that comes after the last iteration stops nothing
+        stopped, saved = "", None  # by a signal; one after the last iteration stops nothing
         with self._signals as signals:
             try:
                 self.sampler.should_stop = signals.has_come
@@ -251,6 +251,10 @@ class MinibatchRlBase(BaseRunner):
                 self.shutdown()
         if stopped and self.rank == 0:
             say(f"Stopped by signal after iteration {self.itr}: {stopped}.")
+            if saved and not any(getattr(hook, "owns_terminal", False) for hook in self.hooks):
+                # In a script; programs that own the terminal have a command for it.
+                place = str(self.checkpoint_place())
+                say(f"Resume with {type(self).__name__}(..., resume_from={place!r}).")
         if self.unsaved is not None:
             last = f"that of iteration {self.saved_itr}" if self.saved_itr >= 0 else "none"
             self.unsaved.add_note(

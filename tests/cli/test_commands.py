@@ -503,7 +503,7 @@ def test_a_signal_saves_a_checkpoint_and_leaves_nothing_running(stop, code, tmp_
         process.kill()
     assert process.returncode == code, err
     assert "Traceback" not in err
-    assert f"resume {run_dir}\n" in out
+    assert f"resume {run_dir}\n" in out and "resume_from" not in out
     assert any(path.name.startswith("checkpoint-") for path in (run_dir / "checkpoint").iterdir())
     assert children
     assert not [child for child in children if child.is_running()]

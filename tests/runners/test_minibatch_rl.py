@@ -309,6 +309,8 @@ def test_signal_saves_a_checkpoint_and_exits(number, code, tmp_path):
     assert process.returncode == code, err
     stopped = [line for line in out.splitlines() if "Stopped by signal" in line]
     assert len(stopped) == 1 and "checkpoint saved" in stopped[0]
+    checkpoints = str(tmp_path / "run" / "checkpoint")
+    assert f"Resume with MinibatchRl(..., resume_from={checkpoints!r}).\n" in out
     assert "Traceback" not in err
     resumed = runner_for(
         Sampler=CpuSampler, resume_from=tmp_path / "run" / "checkpoint", n_itr=10**6,
