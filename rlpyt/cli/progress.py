@@ -85,8 +85,9 @@ class ProgressHook:
             say(f"{done}, {self._summary(runner)}", self.stream)
 
     def _summary(self, runner: Any) -> str:
-        """``iteration 12, 21,034 steps/s, return 312.4, 00:18 left``, as far as it is known."""
-        parts = [f"iteration {runner.cum_steps // runner.itr_batch_size:,}"]
+        """``iteration 11, 21,034 steps/s, return 312.4, 00:18 left``, as far as it is known."""
+        itr = runner.cum_steps // runner.itr_batch_size - 1  # the last whole one; -1: none yet
+        parts = [f"iteration {itr:,}"] if itr >= 0 else []
         taken = getattr(runner.algo, "steps_taken", None)  # of batches whose rows may rest
         if taken is not None:
             parts.append(f"{taken:,} steps taken")

@@ -34,7 +34,7 @@ def test_plain_lines_say_everything_and_come_at_intervals():
     hook._next_line_s = 0.0
     hook.on_iteration(runner(), 11)
     assert out.getvalue() == (
-        "300 of 1,000 steps (30%), iteration 12, 100 steps/s, return 31.2, 00:07 left\n"
+        "300 of 1,000 steps (30%), iteration 11, 100 steps/s, return 31.2, 00:07 left\n"
     )
 
 
@@ -62,7 +62,7 @@ def test_unknown_numbers_are_left_out():
     hook = ProgressHook(out, interval_s=0.0)
     hook.on_start(runner())
     hook.on_iteration(runner(steps_per_second=float("nan"), recent_return=float("nan")), 11)
-    assert out.getvalue() == "300 of 1,000 steps (30%), iteration 12\n"
+    assert out.getvalue() == "300 of 1,000 steps (30%), iteration 11\n"
 
 
 def test_steps_that_were_taken_are_told_from_those_of_the_budget():
@@ -70,7 +70,7 @@ def test_steps_that_were_taken_are_told_from_those_of_the_budget():
     hook = ProgressHook(out, interval_s=0.0)
     hook.on_start(runner())
     hook.on_iteration(runner(algo=SimpleNamespace(steps_taken=1234)), 11)
-    assert "(30%), iteration 12, 1,234 steps taken, 100 steps/s" in out.getvalue()
+    assert "(30%), iteration 11, 1,234 steps taken, 100 steps/s" in out.getvalue()
 
 
 def test_a_terminal_gets_one_line_that_is_redrawn():
@@ -83,7 +83,7 @@ def test_a_terminal_gets_one_line_that_is_redrawn():
     assert "\n" not in lines
     last = lines.split("\r")[-1]
     assert last.startswith("100%|") and "1.00k/1.00k steps" in last
-    assert "iteration 40, 100 steps/s, return 31.2, 00:00 left" in last
+    assert "iteration 39, 100 steps/s, return 31.2, 00:00 left" in last
 
 
 def test_a_run_that_never_started_says_nothing():
