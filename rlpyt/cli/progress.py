@@ -23,20 +23,29 @@ class ProgressHook:
     Args:
         stream: where to write; standard output by default.
         interval_s: seconds between two plain lines.
+        announcement: printed when all parts of the run have been built.
     """
 
     owns_terminal = True  # the runner shows no progress of its own
 
-    def __init__(self, stream: TextIO | None = None, interval_s: float = PLAIN_INTERVAL_S) -> None:
+    def __init__(
+        self,
+        stream: TextIO | None = None,
+        interval_s: float = PLAIN_INTERVAL_S,
+        announcement: str = "",
+    ) -> None:
         self.stream = stream or sys.stdout  # None where standard output is closed
         self.interval_s = interval_s
+        self.announcement = announcement
         self._total = 0  # steps of the whole run; 0 until it has started
         self._bar: tqdm[Any] | None = None
         self._next_line_s = 0.0
         self._shown_steps = -1  # where the last plain line stood, or the run began
 
     def on_start(self, runner: Any) -> None:
-        """Draw the empty bar; a resumed run starts where it left off."""
+        """Announce the run and draw the empty bar; a resumed run starts where it left off."""
+        if self.announcement and self.stream is not None:
+            say(self.announcement, self.stream)
         self._total = runner.n_itr * runner.itr_batch_size
         self._next_line_s = time.monotonic() + self.interval_s
         self._shown_steps = runner.cum_steps

@@ -10,16 +10,18 @@ import tyro
 from rlpyt.cli.finish import finish, showing_how_to_resume
 from rlpyt.cli.flags import parse
 from rlpyt.cli.progress import ProgressHook
+from rlpyt.experiments.build import algorithm_class
 from rlpyt.experiments.options import read_options
 from rlpyt.experiments.run import train
 from rlpyt.runners.hooks import Hook
 from rlpyt.utils import torchrun
-from rlpyt.utils.logging.console import say
 from rlpyt.utils.resumption import asked_to_resume
 
 DESCRIPTION = """Go on with a run from its newest checkpoint, as if it had never stopped.
 
-RUN is the directory that `rlpyt train` named when it started. Settings are those of the run."""
+RUN is the directory that `rlpyt train` named when it started. Settings are those of the run.
+With more --steps a linear schedule of the learning rate (algo.linear_lr_schedule, the default of
+ppo) spans all of them, so the learning rate rises when the run is resumed."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,19 +36,28 @@ def main(args: Sequence[str]) -> int:
     """Run the command with these arguments; the exit code."""
     command = parse(Resume, args, prog="rlpyt resume", description=DESCRIPTION)
     options = read_options(command.run)
+    before = options.steps
     if command.steps is not None:
         options = options.updated({"steps": command.steps})
     if not torchrun.is_first():
         train(options, command.run, resume=True)  # rank 0 writes, and speaks
         return 0
-    say(
+    announcement = (
         f"Resuming {options.algo_name} on {options.env}, up to {options.steps:,} steps, "
         f"in {command.run}"
     )
+    algo = algorithm_class(options.algo_name)
+    linear = getattr(algo, "linear_lr_schedule", False)
+    if options.steps > before and options.algo.get("linear_lr_schedule", linear):
+        announcement += (
+            "\nThe learning rate rises: its linear schedule now falls to 0 at "
+            f"{options.steps:,} steps, no longer at {before:,}."
+        )
     with showing_how_to_resume(command.run):
         # A launcher may have one begun again that had only its last evaluation to go.
         strict = [] if asked_to_resume(command.run) else [SomethingLeft()]
-        train(options, command.run, hooks=[*strict, ProgressHook()], resume=True)
+        hooks = [*strict, ProgressHook(announcement=announcement)]
+        train(options, command.run, hooks=hooks, resume=True)
     finish(options, command.run)
     return 0
 

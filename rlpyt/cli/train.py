@@ -18,7 +18,6 @@ from rlpyt.experiments.run import train
 from rlpyt.experiments.rundir import default_run_dir
 from rlpyt.experiments.settings import default_options
 from rlpyt.utils import torchrun
-from rlpyt.utils.logging.console import say
 
 EXAMPLE = "ppo"  # the algorithm that help is about if none is named
 DESCRIPTION = f"""Train an agent, then evaluate it, draw its learning curve and film it.
@@ -53,12 +52,12 @@ def main(args: Sequence[str]) -> int:
         workers = f"{workers}, beside {options.ranks} optimizer{'s' if options.ranks > 1 else ''}"
     elif options.ranks > 1:
         workers = f"{options.ranks} ranks, each: {workers}"
-    say(
+    announcement = (
         f"Training {algo_name} on {env_id} for {options.steps:,} steps "
         f"({workers}, {options.sampler.batch_B} environments, seed {options.seed}) in {run_dir}"
     )
     with showing_how_to_resume(run_dir):
-        train(options, run_dir, hooks=[ProgressHook()])
+        train(options, run_dir, hooks=[ProgressHook(announcement=announcement)])
     finish(options, run_dir)
     return 0
 

@@ -187,7 +187,8 @@ class MinibatchRlBase(BaseRunner):
 
     def get_n_itr(self) -> int:
         """Return the iterations of the run: the whole batches in ``n_steps``, at least one."""
-        if self.n_steps < self.itr_batch_size and self.rank == 0:
+        resumes = self.resume_from is not None  # it has one iteration already
+        if self.n_steps < self.itr_batch_size and self.rank == 0 and not resumes:
             warnings.warn(
                 f"n_steps={self.n_steps:,} is less than one batch of {self.itr_batch_size:,} steps "
                 "(batch_T * batch_B, of all ranks): one iteration is run."

@@ -128,6 +128,9 @@ def test_resume_goes_on_and_refuses_when_all_is_done(tmp_path, capsys):
     assert rlpyt_command("resume", run_dir) == 2
     assert "give it more with --steps" in capsys.readouterr().err
     assert rlpyt_command("resume", run_dir, "--steps", "128") == 0
+    said = capsys.readouterr().out
+    assert "up to 128 steps" in said
+    assert "linear schedule now falls to 0 at 128 steps, no longer at 64." in said
     rows = (tmp_path / "run" / "progress.csv").read_text().splitlines()[1:]
     assert len(rows) == 4
     for name in ("config.json", "params.json"):
@@ -149,7 +152,8 @@ def test_a_refused_resume_changes_nothing(trained, tmp_path, capsys):
     before = {name: (run_dir / name).read_bytes() for name in ("config.json", "params.json")}
     for steps in ("32", "4"):
         assert rlpyt_command("resume", str(run_dir), "--steps", steps) == 2
-        assert "has its 64 steps already" in capsys.readouterr().err
+        out, err = capsys.readouterr()
+        assert "has its 64 steps already" in err and err.count("\n") == 1 and not out
         assert all((run_dir / name).read_bytes() == was for name, was in before.items())
 
 
@@ -187,6 +191,7 @@ def test_the_default_directory_is_below_data(tmp_path, monkeypatch, capsys):
     (run_dir,) = (tmp_path / "data").iterdir()
     assert run_dir.name.startswith("a2c-toy-bandit-")
     said = capsys.readouterr().out
+    assert said.startswith("Training a2c on toy/bandit for 64 steps")
     assert str(run_dir.relative_to(tmp_path)) in said
     assert "Evaluation: return" in said and "Try next:" in said
     assert "train ppo Acrobot-v1" in said and "make " not in said  # there is no Makefile here
@@ -260,8 +265,8 @@ def test_bad_requests_are_one_line_and_code_2(argv, words, tmp_path, monkeypatch
     if argv[:1] == ["train"] and len(argv) > 3:
         argv = [*argv, "--sampler.kind", "serial"]
     assert rlpyt_command(*argv) == 2
-    err = capsys.readouterr().err
-    assert err.startswith("rlpyt: error: ") and err.count("\n") == 1
+    out, err = capsys.readouterr()
+    assert err.startswith("rlpyt: error: ") and err.count("\n") == 1 and not out
     for word in words:
         assert word in err
 
