@@ -134,7 +134,9 @@ def draw_curves(
         for name in sorted(variants, key=natural_key):
             lines[name] = _draw(axes, variants[name], name, look[name], confidence, seconds)
         words = x_label or (f"Wall-clock time ({unit})" if unit else style.readable(x))
-        panel_title = environment if len(by_environment) > 1 else title or ""
+        panel_title = title or ""
+        if len(by_environment) > 1:
+            panel_title = environment or "Runs without a named environment"
         style.dress(axes, words, y_label or style.readable(y), panel_title)
         style.shorten_ticks(axes.xaxis)
         style.shorten_ticks(axes.yaxis)

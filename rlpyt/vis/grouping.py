@@ -26,6 +26,7 @@ from rlpyt.vis.progress import PathLike, find_runs
 # config.json is written by the command line, params.json by every logger, the variant's by sweeps.
 CONFIG, PARAMS, VARIANT = "config.json", "params.json", "variant_config.json"
 NOT_SETTINGS = {"seed", "run_ID", "name", "format", "rlpyt", "log_dir", "run_dir"}
+NOT_OF_CURVES = {"video", "plot", "tensorboard", "checkpoint_interval_steps"}  # change no result
 ENVIRONMENT_KEYS = ("env", "env.id", "env_id", "eval_env.id", "env.game", "game", "env_args.id")
 STEPS_KEYS = ("steps", "runner.n_steps")  # the latter in what train scripts log
 BATCH_KEYS = ("sampler.batch_T", "sampler.batch_B", "ranks")
@@ -134,12 +135,15 @@ def warn_of_uneven_groups(runs: Sequence[Run]) -> None:
 
 
 def varying_settings(runs: Sequence[Run]) -> list[str]:
-    """The settings, apart from the seed, in which these runs differ, in the order they appear."""
+    """Return the settings in which these runs differ, in the order they appear.
+
+    The seed and settings that cannot change a curve, such as ``video``, do not count.
+    """
     keys = dict.fromkeys(key for run in runs for key in run.settings)
     return [
         key
         for key in keys
-        if key.rsplit(".", 1)[-1] not in NOT_SETTINGS
+        if key.rsplit(".", 1)[-1] not in NOT_SETTINGS | NOT_OF_CURVES
         and len({setting_text(run.settings.get(key, ABSENT)) for run in runs}) > 1
     ]
 

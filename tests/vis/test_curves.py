@@ -256,6 +256,15 @@ def test_other_columns_labels_and_groups(tmp_path, drawn):
     ]
 
 
+def test_runs_of_scripts_beside_others_have_a_panel_with_a_title(tmp_path, drawn):
+    write_run(tmp_path / "script", [1, 2])
+    named = write_run(tmp_path / "named", [1, 2])
+    (named / "config.json").write_text('{"algo_name": "ppo", "env": "CartPole-v1"}')
+    plot_runs(tmp_path, tmp_path / "curve.png")
+    titles = [axes.get_title() for axes in drawn().figure.axes]
+    assert titles == ["Runs without a named environment", "CartPole-v1"]
+
+
 def test_what_cannot_be_drawn_is_explained(tmp_path):
     write_run(tmp_path / "a" / "run_0", [1, 2])
     output = tmp_path / "curve.png"

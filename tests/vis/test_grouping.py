@@ -218,3 +218,10 @@ def test_varying_settings_leave_seeds_out(tmp_path):
         config = {"seed": seed, "a": seed, "b": [1], "run_ID": seed}
         make_run(tmp_path / f"r{seed}", config=config)
     assert varying_settings(label_runs(read_runs(tmp_path))) == ["a"]
+
+
+def test_settings_that_cannot_change_a_curve_make_no_variants(tmp_path):
+    for i, video in enumerate([True, False]):
+        run = {"algo_name": "ppo", "env": "CartPole-v1", "seed": i, "video": video}
+        make_run(tmp_path / f"r{i}", config={**run, "tensorboard": video})
+    assert labels(tmp_path) == {"r0": "ppo", "r1": "ppo"}
