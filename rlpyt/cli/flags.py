@@ -53,7 +53,7 @@ def parse(cls: type[T], argv: Sequence[str], *, prog: str, description: str) -> 
     except SystemExit as stop:
         if not stop.code:
             raise
-        raise UsageError(f"{_one_line(said.getvalue())} See `{prog} --help`.") from None
+        raise UsageError(f"{_one_line(said.getvalue(), cls)} See `{prog} --help`.") from None
 
 
 def settings_class(cls: type, name: str) -> type:
@@ -110,8 +110,8 @@ def _hyphenated(name: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower()
 
 
-def _one_line(box: str) -> str:
-    """The message inside tyro's frame, with the nearest flag where it names one.
+def _one_line(box: str, cls: type) -> str:
+    """Return the message inside tyro's frame, with the nearest flag of ``cls`` if one is unknown.
 
     The frame is drawn with box characters, or in plain ASCII where the terminal has no others.
     """
@@ -127,6 +127,10 @@ def _one_line(box: str) -> str:
     flags = [line.split(" ")[0].rstrip(",") for line in lines[end:] if line.startswith("--")]
     flags = [flag for flag in flags if flag.strip("-")]
     perhaps = "Perhaps you meant:" in lines and flags
+    if short := re.search(r"--(\w+)\.lr\b", message):  # no letters near those that are meant
+        group = typing.get_type_hints(cls).get(short[1])
+        if "learning_rate" in getattr(group, "__dataclass_fields__", {}):
+            perhaps = flags = [f"--{short[1]}.learning-rate"]
     return f"{message}; did you mean {flags[0]}?" if perhaps else f"{message}."
 
 

@@ -41,9 +41,10 @@ class Sweep:
     """What the user gives."""
 
     what: tyro.conf.Positional[Path]  # sweep file, directory of a sweep, or launch script
-    directory: Annotated[Path | None, tyro.conf.arg(name="dir")] = (
-        None  # by default data/TITLE-TIME
-    )
+    directory: Annotated[
+        Path | None,
+        tyro.conf.arg(name="dir", help="directory of a new sweep; by default data/TITLE-TIME"),
+    ] = None
     slots: str | None = None  # affinity code: the machine, and what of it a run gets
     dry_run: bool = False  # show the runs, begin none
     yes: bool = False  # begin, however many runs it is

@@ -345,7 +345,17 @@ def _own_factory(env_id: str) -> Any:
         sys.path.insert(0, os.getcwd())  # where the user's own module lies
     if _origin(module) == "standard":  # importing it may have side effects
         raise ValueError(_no_factory(env_id, f"a part of the standard module {module}"))
-    found = getattr(importlib.import_module(module), name, None)  # and what it registers is known
+    try:
+        imported = importlib.import_module(module)  # and what it registers is known
+    except ModuleNotFoundError as error:
+        if error.name not in (module, module.partition(".")[0]):
+            raise  # a module that the user's module imports
+        raise ModuleNotFoundError(
+            f"No module named {error.name!r} in the current directory ({os.getcwd()}), on "
+            f"PYTHONPATH or among the installed packages, as env={env_id!r} asks for.",
+            name=error.name,
+        ) from error
+    found = getattr(imported, name, None)
     registered = any(known == name or known.startswith(f"{name}-v") for known in gymnasium.registry)
     if found is None and not registered:
         raise ValueError(

@@ -211,6 +211,14 @@ def test_the_default_directory_is_below_data(tmp_path, monkeypatch, capsys):
             ["train", "ppo", "CartPole-v1", "--algo.lerning-rate", "1"],
             ["did you mean --algo.learning-rate?"],
         ),
+        (
+            ["train", "ppo", "CartPole-v1", "--algo.lr", "1"],
+            ["did you mean --algo.learning-rate?"],
+        ),
+        (
+            ["train", "ppo", "no_such_module:Env"],
+            ["No module named 'no_such_module' in the current directory", "PYTHONPATH"],
+        ),
         (["train", "ppo", "CartPole-v1", "--algo.learning-rate", "-1"], ["learning_rate", "-1"]),
         (["train", "ppo", "CartPole-v1", "--algo.learning-rate", "nan"], ["learning_rate", "nan"]),
         (["train", "ppo", "CartPole-v1", "--algo.discount", "1.5"], ["discount", "1.5"]),
