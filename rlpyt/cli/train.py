@@ -1,7 +1,8 @@
 """``rlpyt train ALGO ENV``: train, evaluate, draw the curve, film the agent."""
 
+import contextlib
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,6 +11,7 @@ import tyro
 from rlpyt.cli.finish import finish, showing_how_to_resume
 from rlpyt.cli.flags import UsageError, parse, settings_class
 from rlpyt.cli.progress import ProgressHook
+from rlpyt.errors import itr_of
 from rlpyt.experiments.agents import CONTROL
 from rlpyt.experiments.build import ALGORITHMS, algorithm_class
 from rlpyt.experiments.configs.presets import FAMILIES
@@ -56,10 +58,24 @@ def main(args: Sequence[str]) -> int:
         f"Training {algo_name} on {env_id} for {options.steps:,} steps "
         f"({workers}, {options.sampler.batch_B} environments, seed {options.seed}) in {run_dir}"
     )
-    with showing_how_to_resume(run_dir):
+    with showing_how_to_resume(run_dir), _naming_flags(options):
         train(options, run_dir, hooks=[ProgressHook(announcement=announcement)])
     finish(options, run_dir)
     return 0
+
+
+@contextlib.contextmanager
+def _naming_flags(options: RunOptions) -> Iterator[None]:
+    """Put the flag before a message about an argument of the algorithm or the sampler."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        name, equals, _ = str(error).partition("=")
+        groups = {"algo": options.algo, "sampler": vars(options.sampler)}
+        group = next((key for key, known in groups.items() if equals and name in known), None)
+        if group is not None and itr_of(error) < 0:
+            error.args = (f"--{group}.{name.replace('_', '-')}: {error}",)
+        raise
 
 
 def read_flags(
