@@ -74,13 +74,18 @@ class WorkerStatus:
         said = [f"{self._occupation()} {self.env}"]
         if self.doing in WORDS and self.seed is not None:
             said.append(f"seed {self.seed}")
-        said.append(f"iteration {self.itr}" if self.itr >= 0 else "before the first iteration")
-        if self.step >= 0:
-            whole = "evaluation" if self.evaluation else "batch" if self.itr >= 0 else "random ones"
-            said[-1] += f", step {self.step} of the {whole}"
+        said.append(self._when())
         if self.action is not None:
             said.append(f"last action {self.action}")
         return "; ".join(said)
+
+    def _when(self) -> str:
+        begun, stepped = self.itr >= 0, self.step >= 0
+        if stepped and not begun and not self.evaluation:
+            return f"step {self.step} of the random steps before the first batch"
+        when = f"iteration {self.itr}" if begun else "before the first iteration"
+        whole = "evaluation" if self.evaluation else "batch"
+        return f"{when}, step {self.step} of the {whole}" if stepped else when
 
     def _occupation(self) -> str:
         kind = "evaluation environment" if self.evaluation else "environment"

@@ -45,7 +45,7 @@ def test_a_step_is_described_with_environment_seed_and_action():
     [
         (numbers(0, -1, -1, BUILDING), "while building environment 4, dict(id='a'); seed "),
         (numbers(-1, -1, -1, BUILDING), "before making dict(id='a')"),
-        (numbers(0, 2, -1, RESETTING), "before the first iteration, step 2 of the random ones"),
+        (numbers(0, 2, -1, RESETTING), "; step 2 of the random steps before the first batch"),
         (numbers(0, 6, 3, STEPPING, 1), "while stepping evaluation environment 2, dict(id='e')"),
         (numbers(0, 2, 3, ACTING), "while choosing actions for environments dict(id='a')"),
         (numbers(0, -1, 3, IDLE), "between batches with environments dict(id='a'); iteration 3"),
