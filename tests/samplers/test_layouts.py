@@ -6,8 +6,10 @@ import pytest
 
 from rlpyt.envs.toy import CountEnv
 from rlpyt.samplers.collections import TrajInfo
+from rlpyt.samplers.layout import SamplerLayout
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
+from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.buffer import buffer_func, leaves_of
 from rlpyt.utils.seed import env_seed, stream
@@ -40,6 +42,16 @@ def test_batches_equal_serial_for_any_number_of_workers(Collector, workers):
             assert np.array_equal(x, y)
         key = lambda info: sorted(info.items())
         assert sorted(map(key, infos_a)) == sorted(map(key, infos_b))
+
+
+class ThreeGroups(AlternatingSampler):
+    layout = SamplerLayout(processes=True, agent="served", groups=3)
+
+
+def test_three_groups_of_workers_take_turns():
+    serial, grouped = collect(SerialSampler, B=6), collect(ThreeGroups, workers=3, B=6)
+    for (a, _), (b, _) in zip(serial, grouped, strict=True):
+        assert all(map(np.array_equal, leaves_of(a), leaves_of(b)))
 
 
 def plain_loop(n_steps, rank, life, length=5):

@@ -1,13 +1,14 @@
-"""Two groups of workers that take turns, so that acting and stepping go on at the same time."""
+"""Groups of workers that take turns, so that acting and stepping go on at the same time."""
 
 from rlpyt.samplers.layout import SamplerLayout
 from rlpyt.samplers.parallel.gpu.sampler import GpuSamplerBase
 
 
 class AlternatingSamplerBase(GpuSamplerBase):
-    """Twice the workers, in two groups; any agent, recurrent ones included.
+    """Workers in groups that take turns, two by default; any agent, recurrent ones included.
 
-    Pays where stepping all environments and acting for them take about equally long.
+    Pays where stepping all environments and acting for them take about equally long. A subclass
+    with ``SamplerLayout(processes=True, agent="served", groups=3)`` as ``layout`` has three groups.
     """
 
     layout = SamplerLayout(processes=True, agent="served", groups=2)
