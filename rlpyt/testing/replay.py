@@ -56,7 +56,8 @@ def check_replay(
         size: transitions that the replay holds.
         seed: of steps and draws.
         skip: names of checks (``rlpyt.testing.replay.CHECKS``) whose findings you know better:
-            "inputs" and "targets" where yours changes observations on purpose.
+            "inputs" and "targets" where yours changes observations on purpose, "coverage" where it
+            leaves rows out on purpose.
         kwargs: further arguments of the replay, such as ``batch_T`` and ``rnn_state_interval``.
 
     Returns:
@@ -244,7 +245,8 @@ class _Case:
             self._error(
                 "coverage",
                 f"rows {sorted(due - seen)[:5]} never came in 3840 draws",
-                "give every valid row its share.",
+                'give every valid row its share, or pass skip=["coverage"] if the rule leaves rows '
+                "out on purpose.",
             )
 
     def check_seeding(self) -> None:

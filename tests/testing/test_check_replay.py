@@ -146,6 +146,12 @@ def test_what_is_wrong_is_named(ReplayCls, check):
     assert check in {finding.check for finding in caught.value.report.errors}, str(caught.value)
 
 
+def test_a_rule_that_leaves_rows_out_on_purpose_can_skip_coverage():
+    with pytest.raises(ConformanceError, match=r'pass skip=\["coverage"\]'):
+        check_replay(OneEnvironmentOnly)
+    assert check_replay(OneEnvironmentOnly, skip=["coverage"]).ok
+
+
 def test_a_lambda_cannot_be_pickled():
     class Unpicklable(UniformReplayBuffer):
         pass
