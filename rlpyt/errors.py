@@ -83,7 +83,7 @@ class ReplayNotReady(RlpytError, RuntimeError):
 
 
 def itr_of(error: BaseException) -> int:
-    """The iteration of a run that an error came in; -1: in none, but at the door.
+    """Return the iteration of a run in which the error was raised; -1: before or outside of it.
 
     Runners set ``itr`` on what is raised in training, whatever its class.
     """

@@ -23,7 +23,7 @@ class Check:
     env: tyro.conf.Positional[str]  # name, or module:Class
     env_args: dict[str, Any] = dataclasses.field(default_factory=dict)  # its arguments
     max_steps: int = 2000  # to see episodes end
-    seed: int = 0  # of environment and actions
+    seed: int = 0  # seed of environment and actions
     skip: tuple[str, ...] = ()  # names of checks to leave out
     timeout: float = 300.0  # seconds for the whole examination; a hang is reported after them
 

@@ -21,7 +21,7 @@ class Eval:
 
     run: tyro.conf.Positional[Path]  # the run directory
     episodes: int = 20  # how many to play
-    seed: int = EVAL_SEED  # of the first episode; the others follow
+    seed: int = EVAL_SEED  # seed of the first episode; the others follow
     # take the likeliest action; with --no-deterministic draw one, as in training: from the policy
     # (ppo, sac), or with the noise of exploration (ddpg, td3)
     deterministic: bool = True

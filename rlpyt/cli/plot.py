@@ -37,7 +37,7 @@ class Plot:
     # bring final scores to one scale, to aggregate over environments: "range" (of these runs), or
     # JSON such as '{"CartPole-v1": [20, 500]}'
     normalize: str | None = None
-    confidence: float = 0.95  # of the intervals
+    confidence: float = 0.95  # confidence level of the intervals
     title: str = ""  # above the picture
 
 

@@ -26,7 +26,7 @@ class Record:
     grid: str = "1x1"  # rows x columns of environments that are filmed side by side
     episodes: int | None = None  # how many to film in all; by default one in each place of the grid
     max_steps: int = MAX_STEPS  # the film ends after this many pictures at the latest
-    seed: int = 0  # of the first episode; the others follow
+    seed: int = 0  # seed of the first episode; the others follow
     gif: bool = False  # video.gif rather than video.mp4
 
 

@@ -19,7 +19,7 @@ needs neither a server nor a network."""
 class Report:
     """What the user gives."""
 
-    directory: tyro.conf.Positional[Path]  # of a sweep, or above runs
+    directory: tyro.conf.Positional[Path]  # directory of a sweep, or one above runs
     # the file; by default report.html in the directory
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
     y: str = "ReturnAverage"  # column of progress.csv that is the return

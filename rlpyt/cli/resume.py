@@ -29,7 +29,7 @@ class Resume:
     """What the user gives."""
 
     run: tyro.conf.Positional[Path]  # the run directory
-    steps: int | None = None  # train up to this many steps in all; by default as first asked for
+    steps: int | None = None  # total steps to train for; by default what the run was started with
 
 
 def main(args: Sequence[str]) -> int:

@@ -30,7 +30,7 @@ SHOWN = {"running": 0, "failed": 1, "queued": 2, "pruned": 3, "done": 4}  # if n
 class Status:
     """What the user gives."""
 
-    directory: tyro.conf.Positional[Path]  # of the sweep
+    directory: tyro.conf.Positional[Path]  # directory of the sweep
     once: bool = False  # show the table once, also on a terminal
     interval_s: float = 2.0  # seconds between two drawings
     json: Annotated[bool, tyro.conf.arg(name="json")] = False  # print everything as JSON

@@ -20,15 +20,16 @@ if TYPE_CHECKING:
 DESCRIPTION = """Carry out many runs, as many at once as the hardware has slots for.
 
 FILE is a sweep file (docs/sweep_files.md): what the runs share, and what differs between them.
-DIR is the directory of a sweep that was stopped, or whose launcher was killed: it is gone on with.
+DIR is the directory of a sweep that was stopped, or whose launcher was killed; its remaining runs
+are carried out.
 SCRIPT.py is a launch script that calls run_experiments; what follows it is given to it.
 
-  rlpyt sweep FILE                  begin
+  rlpyt sweep FILE                  start the runs
   rlpyt sweep FILE --dry-run        show what would be run
-  rlpyt sweep DIR                   go on
-  rlpyt sweep pause|unpause DIR     let no further run begin; let them again
+  rlpyt sweep DIR                   resume
+  rlpyt sweep pause|unpause DIR     start no further run; start runs again
   rlpyt sweep stop DIR              end all runs, with checkpoints, and the launcher
-  rlpyt sweep retry DIR             queue the failed runs again, then go on with `rlpyt sweep DIR`
+  rlpyt sweep retry DIR             queue the failed runs again, then resume with `rlpyt sweep DIR`
 
 Ctrl-C stops as `stop` does. A launcher that is killed leaves its runs going, and the next one takes
 them over. `rlpyt status DIR` shows where everything stands."""
@@ -46,8 +47,8 @@ class Sweep:
         tyro.conf.arg(name="dir", help="directory of a new sweep; by default data/TITLE-TIME"),
     ] = None
     slots: str | None = None  # affinity code: the machine, and what of it a run gets
-    dry_run: bool = False  # show the runs, begin none
-    yes: bool = False  # begin, however many runs it is
+    dry_run: bool = False  # show the runs, start none
+    yes: bool = False  # start without asking, however many runs there are
 
 
 def main(args: Sequence[str]) -> int:

@@ -121,7 +121,7 @@ def _required(env: Env, name: str) -> Any:
 
 
 def build_env(EnvCls: Callable[..., Any], env_kwargs: Mapping[str, Any], where: str = "") -> Any:
-    """Make one environment and check at the door that it is one.
+    """Make one environment and check that it is one.
 
     A bare ``gymnasium`` or ``gym`` environment is wrapped in ``GymEnvWrapper``, so that
     ``EnvCls=lambda: gymnasium.make("CartPole-v1")`` works; one with rlpyt's spaces is

@@ -79,12 +79,12 @@ class Settings:
     """The settings of a run that any algorithm and environment have."""
 
     steps: int = 500_000  # environment steps to train for
-    seed: int = 0  # of all random streams, 0 to 2**64 - 1
+    seed: int = 0  # seed of all random streams, 0 to 2**64 - 1
     # processes that train together; batches and workers are those of each (asynchronous: there is
     # one sampler, and so many optimizers)
     ranks: int = 1
     device: str = "cpu"  # cpu, cuda or cuda:1; where the network is trained
-    torch_threads: int = 1  # of the training process; 0: one per core, for large networks
+    torch_threads: int = 1  # threads of the training process; 0: one per core, for large networks
     log_interval_steps: int = 10_000  # steps between two rows of progress.csv
     # steps between two checkpoints; None: a tenth of the run, at most 250000; 0: only at the end
     checkpoint_interval_steps: int | None = None
