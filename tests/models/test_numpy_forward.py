@@ -122,6 +122,22 @@ def test_parameters_that_move_are_found_again():
     assert model.numpy_forward() is not function
 
 
+def test_replaced_layers_are_followed():
+    model = build("categorical")
+    function = model.numpy_forward()
+    assert model.numpy_forward() is function
+    model.pi.model[1] = nn.ReLU()
+    other = model.numpy_forward()
+    assert other is not function
+    assert_agrees(model, other)
+    model.pi.model[0].weight = nn.Parameter(-model.pi.model[0].weight.detach())
+    assert_agrees(model, model.numpy_forward())
+    hook = model.pi.model[1].register_forward_hook(lambda module, args, out: -out)
+    assert model.numpy_forward() is None
+    hook.remove()
+    assert_agrees(model, model.numpy_forward())
+
+
 def test_copies_of_the_model_compile_their_own():
     model = build("categorical")
     function = model.numpy_forward()
