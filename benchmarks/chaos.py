@@ -59,7 +59,7 @@ class Hang(BaseException):
 
 @dataclasses.dataclass
 class Outcome:
-    """What came of a trial: complaints by what they count as, none if all is well."""
+    """Result of a trial: complaints by column of the table, none if all is well."""
 
     trial: AnyTrial
     seconds: float = 0.0  # that the call took in which the fault showed

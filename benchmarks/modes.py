@@ -32,7 +32,7 @@ LEAD = 2
 
 
 class Mode(NamedTuple):
-    """How one training is spread over processes."""
+    """Division of one training over processes."""
 
     sampler: str  # module:class below rlpyt.samplers
     runner: str = "minibatch_rl:MinibatchRl"

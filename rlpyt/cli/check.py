@@ -18,7 +18,7 @@ ENV is what `rlpyt train` takes, such as module:Class (or module:function) of yo
 
 @dataclasses.dataclass(frozen=True)
 class Check:
-    """What the user gives."""
+    """Arguments of the command."""
 
     env: tyro.conf.Positional[str]  # name, or module:Class
     env_args: dict[str, Any] = dataclasses.field(default_factory=dict)  # its arguments

@@ -17,7 +17,7 @@ RUN is the directory that `rlpyt train` named. Atari games are scored without re
 
 @dataclasses.dataclass(frozen=True)
 class Eval:
-    """What the user gives."""
+    """Arguments of the command."""
 
     run: tyro.conf.Positional[Path]  # the run directory
     episodes: int = 20  # how many to play

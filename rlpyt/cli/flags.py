@@ -79,7 +79,7 @@ def settings_class(cls: type, name: str) -> type:
 
 
 def _refuse_slips(argv: Sequence[str], aliases: Mapping[str, str]) -> None:
-    """What a parser would take for something else, or half of it for nothing."""
+    """Refuse arguments that a parser would misread, or read in half."""
     given = set()
     for word in argv:
         if mistyped := _TYPOGRAPHIC.fullmatch(word):

@@ -18,7 +18,7 @@ its own panel."""
 
 @dataclasses.dataclass(frozen=True)
 class Plot:
-    """What the user gives."""
+    """Arguments of the command."""
 
     runs: tyro.conf.Positional[tuple[Path, ...]]  # run directories, or directories above them
     # the picture: .png, .svg or .pdf
@@ -95,7 +95,7 @@ def _refuse_idle(command: Plot) -> None:
 
 
 def _ranges(text: str | None) -> str | dict[str, list[float]] | None:
-    """What ``--normalize`` says: nothing, "range", or JSON."""
+    """Return the value of ``--normalize``: None, "range", or JSON."""
     if text is None or not text.lstrip().startswith("{"):
         return text
     try:

@@ -19,7 +19,7 @@ RUN is the directory that `rlpyt train` named."""
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-    """What the user gives."""
+    """Arguments of the command."""
 
     run: tyro.conf.Positional[Path]  # the run directory
     output: tyro.conf.Positional[Path | None] = None  # .mp4 or .gif; by default video.mp4 in RUN

@@ -17,7 +17,7 @@ needs neither a server nor a network."""
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """What the user gives."""
+    """Arguments of the command."""
 
     directory: tyro.conf.Positional[Path]  # directory of a sweep, or one above runs
     # the file; by default report.html in the directory

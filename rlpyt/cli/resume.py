@@ -26,7 +26,7 @@ ppo) spans all of them, so the learning rate rises when the run is resumed."""
 
 @dataclasses.dataclass(frozen=True)
 class Resume:
-    """What the user gives."""
+    """Arguments of the command."""
 
     run: tyro.conf.Positional[Path]  # the run directory
     steps: int | None = None  # total steps to train for; by default what the run was started with

@@ -28,7 +28,7 @@ SHOWN = {"running": 0, "failed": 1, "queued": 2, "pruned": 3, "done": 4}  # if n
 
 @dataclasses.dataclass(frozen=True)
 class Status:
-    """What the user gives."""
+    """Arguments of the command."""
 
     directory: tyro.conf.Positional[Path]  # directory of the sweep
     once: bool = False  # show the table once, also on a terminal

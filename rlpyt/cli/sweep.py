@@ -39,7 +39,7 @@ REQUESTS = ("pause", "unpause", "stop", "retry")
 
 @dataclasses.dataclass(frozen=True)
 class Sweep:
-    """What the user gives."""
+    """Arguments of the command."""
 
     what: tyro.conf.Positional[Path]  # sweep file, directory of a sweep, or launch script
     directory: Annotated[
@@ -90,7 +90,7 @@ def _refuse_for_directory(command: Sweep) -> None:
 
 
 def _plan(command: Sweep) -> "Planned | None":
-    """What the file asks for; ``None`` if it is many runs, and the user did not mean it."""
+    """Return the sweep of the file; ``None`` if it has many runs and the user declines."""
     from rlpyt.sweeps.runs import sweep_of
     from rlpyt.utils.launching.amount import TooManyRuns, are_meant
 
@@ -124,7 +124,7 @@ def _request(request: str, directory: Path) -> int:
 
 
 def _unattended(directory: Path) -> str:
-    """What to do about a sweep that nobody launches."""
+    """Return what to do about a sweep that nobody launches."""
     from rlpyt.sweeps.view import read_sweep
 
     if {"queued", "running"} & set(read_sweep(directory).counts()):

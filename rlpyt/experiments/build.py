@@ -88,7 +88,7 @@ STICKY = 0.25  # repeat probability of the ALE's versions 0 and 5
 
 @dataclass(frozen=True)
 class EnvRecipe:
-    """How to build the environments of a run, in any process.
+    """Recipe for the environments of a run, usable in any process.
 
     Attributes:
         EnvCls: class or function.
@@ -122,7 +122,7 @@ class EnvRecipe:
 
 
 def env_recipe(env_id: str, env_args: Mapping[str, Any] | None = None) -> EnvRecipe:
-    """How to build an environment from its name.
+    """Return the recipe for an environment from its name.
 
     Args:
         env_id: a gymnasium id ("CartPole-v1"); an ALE id ("ALE/Pong-v5": sticky actions with

@@ -1,4 +1,4 @@
-"""What a run is made from, as plain values: from presets and flags into ``config.json`` and back.
+"""Options of a run as plain values: from presets and flags into ``config.json`` and back.
 
 The trailing comment of each field is its help text on the command line.
 """
@@ -40,7 +40,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 @dataclass(frozen=True)
 class SamplerOptions:
-    """How experience is collected."""
+    """Options of sampling."""
 
     # serial: in this process; cpu: in workers that act themselves; gpu: in workers, this process
     # acts for all; alternating, no-overlap: as gpu, in two groups of workers that take turns; ray:
@@ -121,7 +121,7 @@ class RunOptions(Settings):
         return updated
 
     def as_dict(self) -> dict[str, Any]:
-        """What ``config.json`` holds."""
+        """Return the content of ``config.json``."""
         return {"format": FORMAT, "rlpyt": VERSION, **asdict(self)}
 
     def write(self, run_dir: Path) -> None:

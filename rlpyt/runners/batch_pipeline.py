@@ -201,12 +201,12 @@ class BatchPipeline:
             self._raise_error()
 
     def raise_if_stopped(self) -> None:
-        """For who waits for the copier: raise where nobody is interested any more."""
+        """Raise `Stopped` if the run has ended; called while waiting for the replay writer."""
         if self._stopped:
             raise Stopped
 
     def _raise_if_over(self) -> None:
-        """For who waits for the sampler: raise where it will not be asked for anything more."""
+        """Raise `Stopped` if the run has ended or failed; called while waiting for the sampler."""
         if self._stopped or self._error is not None:
             raise Stopped
 

@@ -63,7 +63,7 @@ class IntBox(Space):
 
     @property
     def n(self) -> int:
-        """How many values an entry can take: the number of actions, for an action space."""
+        """Number of values of an entry: of actions, for an action space."""
         return self.high - self.low
 
     def _spec(self) -> tuple[Any, ...]:

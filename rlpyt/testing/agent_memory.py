@@ -1,4 +1,4 @@
-"""What an agent remembers between steps, until when, and for whom."""
+"""Checks of an agent's memory between steps, across episodes and groups of environments."""
 
 from typing import Any
 
@@ -139,7 +139,7 @@ def _check_training_flag(bench: AgentBench, agent: Any, training: bool) -> None:
 
 @torch.inference_mode()
 def check_groups(bench: AgentBench) -> None:
-    """What one group of environments does leaves the other's memory alone."""
+    """Check that acting for one group of environments leaves the other's memory alone."""
     usual = bench.run(bench.fresh())
     agent = bench.fresh()
     groups: list[list[Any]] = [[], []]

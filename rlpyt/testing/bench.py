@@ -1,4 +1,4 @@
-"""Where an environment under examination is built, seeded and played, as often as it takes."""
+"""Building, seeding and playing of an environment under examination."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -10,7 +10,7 @@ from rlpyt.utils.collections import namedarraytuple
 
 
 class Target(NamedTuple):
-    """What a step is to be learnt towards, and with what the agent goes on from there."""
+    """Targets of a step: its return, and the state from which the agent goes on."""
 
     return_: float
     done_n: bool
@@ -179,7 +179,7 @@ class PlainReplay:
         return before["action"], before["reward"]
 
     def target(self, t: int, b: int) -> Target:
-        """What row t of environment b is to be learnt towards."""
+        """Return the targets of row t of environment b."""
         return_ = 0.0
         for k in range(self.n):
             step = self.rows[t + k][b]

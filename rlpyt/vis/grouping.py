@@ -1,4 +1,4 @@
-"""Which runs belong together: seeds of one variant, variants of one comparison.
+"""Groups of runs: seeds of one variant, variants of one comparison.
 
 A run in ``<experiment>/<variant directories>/run_<ID>`` belongs to its variant's directory, and is
 named by what differs in these paths. Other runs belong together if their settings are the same
@@ -205,7 +205,7 @@ def _labels_by_path(runs: Sequence[Run]) -> dict[Path, str]:
 
 
 def _tells_the_time(above: Sequence[str], level: Sequence[str]) -> bool:
-    """Whether directories are those of launches: ``20260131``, and below it ``235959``."""
+    """Return True if directories are those of launches: ``20260131``, and below it ``235959``."""
     if all(map(DATE.fullmatch, above)):
         return all(re.fullmatch(r"\d{6}", part) for part in level)
     return all(map(DATE.fullmatch, level))
@@ -230,7 +230,7 @@ def _without_environments(
 
 
 def _follows(names: Sequence[str], environments: Sequence[str]) -> bool:
-    """Whether names of runs, in several environments, say nothing that these do not."""
+    """Return True if names of runs in several environments say no more than these."""
     n_environments = len(set(environments))
     return n_environments > 1 and len(set(zip(names, environments))) == n_environments
 

@@ -55,7 +55,7 @@ def test_three_groups_of_workers_take_turns():
 
 
 def plain_loop(n_steps, rank, life, length=5):
-    """What one environment must record: the slow definition, one row a step."""
+    """Return what one environment must record, by a slow definition, one row a step."""
     env = CountEnv(length=length, life=life)
     env.seed(env_seed(11, rank, "env"))
     noise = stream(11, "action", rank)

@@ -158,7 +158,7 @@ def feed(algo, batches):
 
 
 def perceptron(state, x):
-    """What a network of these parameters, linear layers with rectifiers between, makes of x."""
+    """Return the output for x of linear layers with these parameters and ReLU between them."""
     weights = [v.double() for k, v in state.items() if k.endswith("weight")]
     biases = [v.double() for k, v in state.items() if k.endswith("bias")]
     for i, (weight, bias) in enumerate(zip(weights, biases, strict=True)):

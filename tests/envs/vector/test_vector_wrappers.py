@@ -40,7 +40,7 @@ def by_step(seen):
 
 
 def waiting_before(steps, n=3):
-    """Which rows wait as each step is taken."""
+    """Return the rows that wait at each step."""
     waiting = np.zeros(n, bool)
     for _, _, _, _, traj_done, rows, _ in steps:
         yield waiting.copy()
