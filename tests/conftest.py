@@ -2,8 +2,12 @@ import gc
 import os
 from pathlib import Path
 
+import pytest
+
+from rlpyt.processes.call import run_in_child
 from rlpyt.utils import processes
 from rlpyt.utils.farewell import wait_for_helpers_at_exit
+from rlpyt.utils.residue import left_since, take_stock
 
 wait_for_helpers_at_exit()
 
@@ -60,3 +64,18 @@ def pytest_collection_finish():
     """
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="module")
+def warmed_up():
+    """Open what stays open once per process; a test file that opens more overrides this."""
+    run_in_child(os.getpid)
+
+
+@pytest.fixture(scope="module")
+def nothing_left(warmed_up):
+    """Fail if the tests of a file leave a process, shared memory or an open file behind."""
+    before = take_stock()
+    yield
+    left = left_since(before)
+    assert not left, left

@@ -7,25 +7,13 @@ import time
 import pytest
 
 from rlpyt.errors import WorkerError, WorkerTimeout
-from rlpyt.processes.call import run_in_child
 from rlpyt.processes.child import Abandoned, Child, ChildSpec, Reply
 from rlpyt.processes.group import ChildGroup, Limits
 from rlpyt.processes.pipe import Pipes
 from rlpyt.processes.status import DOING, IDLE, ITR, WorkerStatus, fresh_progress
-from rlpyt.utils.residue import left_since, take_stock
 from rlpyt.utils.serialize import ByValue, dumps
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
-
-
-@pytest.fixture(scope="module")
-def nothing_left():
-    """After all tests there is no process, no name, no open file more than before."""
-    run_in_child(os.getpid)  # multiprocessing's helpers are there from now on
-    before = take_stock()
-    yield
-    left = left_since(before)
-    assert not left, left
 
 
 class Helper(Child):

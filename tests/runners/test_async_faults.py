@@ -42,7 +42,6 @@ from tests.runners.async_trouble import (
     send,
     worker,
 )
-from tests.samplers.trouble import nothing_left  # noqa: F401
 
 pytestmark = [
     pytest.mark.usefixtures("nothing_left"),

