@@ -1,7 +1,7 @@
 """Single trajectories, cut out of a sampler's batches [T, B].
 
-For code that thinks in episodes: returns of a trajectory (`rlpyt.algos.trajectory_returns`),
-imitation, plots. Our algorithms learn from the batches as they are.
+For code that thinks in episodes: returns of a trajectory (`rlpyt.compat.lagom`), imitation,
+plots. Our algorithms learn from the batches as they are.
 """
 
 import enum

@@ -1,4 +1,4 @@
-"""V-trace's mathematics against the paper's double sum, against numbers by hand, and on-policy."""
+"""V-trace against the paper's double sum, and on-policy against advantage estimation."""
 
 import warnings
 
@@ -7,73 +7,7 @@ import pytest
 import torch
 
 from rlpyt.algos import returns
-from rlpyt.algos.pg.vtrace import (
-    VTraceFromLogitsReturns,
-    VTraceReturns,
-    action_log_probs,
-    from_importance_weights,
-    from_logits,
-    vtrace,
-)
-
-T, B, A = 7, 3, 4
-DISCOUNT = 0.9
-
-
-def slow_vtrace(
-    ratio, reward, value, done, bootstrap_value, discount, clip_rho, lam, timeout_value
-):
-    """Eq. 1 as it is printed: a sum over the steps that follow, with a product of weights each."""
-    n_steps, n_envs = reward.shape
-    rho = ratio if clip_rho is None else np.minimum(clip_rho, ratio)
-    c = lam * np.minimum(1, ratio)
-
-    def following(x):
-        return np.where(done, timeout_value, np.concatenate([x[1:], bootstrap_value]))
-
-    delta = rho * (reward + discount * following(value) - value)
-    v = np.array(value, np.float64)
-    for b in range(n_envs):
-        for s in range(n_steps):
-            for t in range(s, n_steps):
-                v[s, b] += discount ** (t - s) * np.prod(c[s:t, b]) * delta[t, b]
-                if done[t, b]:
-                    break
-    advantage = reward + discount * ((1 - lam) * following(value) + lam * following(v)) - value
-    return v, advantage
-
-
-def make_batch(seed=0):
-    """A batch with terminations and time limits, one of each in the last row."""
-    rng = np.random.default_rng(seed)
-    done, timeout = np.zeros((T, B), bool), np.zeros((T, B), bool)
-    done[[2, 5, 3, 6, 6], [0, 0, 1, 1, 2]] = True
-    timeout[[5, 6], [0, 1]] = True
-    batch = dict(
-        log_ratio=rng.normal(size=(T, B)),
-        reward=rng.normal(size=(T, B)),
-        value=rng.normal(size=(T, B)),
-        done=done,
-        bootstrap_value=rng.normal(size=(1, B)),
-        timeout_value=rng.normal(size=(T, B)) * timeout,
-    )
-    return {k: v if v.dtype == bool else v.astype(np.float32) for k, v in batch.items()}
-
-
-def slow(batch, clip_rho, lam):
-    rest = {k: v for k, v in batch.items() if k != "log_ratio"}
-    ratio = np.exp(batch["log_ratio"].astype(np.float64))
-    return slow_vtrace(ratio, discount=DISCOUNT, clip_rho=clip_rho, lam=lam, **rest)
-
-
-def of_kind(kind, batch):
-    return {k: torch.from_numpy(v) for k, v in batch.items()} if kind == "torch" else batch
-
-
-def check(result, expected, kind="numpy"):
-    assert isinstance(result, torch.Tensor if kind == "torch" else np.ndarray)
-    assert str(result.dtype).removeprefix("torch.") == "float32"
-    np.testing.assert_allclose(np.asarray(result), expected, rtol=1e-5, atol=1e-5)
+from tests.algos.plain_vtrace import DISCOUNT, B, T, check, make_batch, of_kind, slow
 
 
 @pytest.mark.parametrize("kind", ["numpy", "torch"])
@@ -103,105 +37,6 @@ def test_on_policy_it_is_generalized_advantage_estimation(lam):
     if lam == 1:
         del batch["value"]
         check(v, returns.discount_return(**batch, discount=DISCOUNT))
-
-
-# Three steps at gamma = 1/2, of ratios 2, 1 and 1/2; v_3 = V_3 = 16. Thresholds of 1 and 2 are hit
-# exactly, by the second ratio and the first.
-LOG_RHOS = np.log(np.array([[2.0], [1.0], [0.5]], np.float32))
-REWARDS = np.array([[1.0], [2.0], [4.0]], np.float32)
-VALUES = np.array([[2.0], [4.0], [8.0]], np.float32)
-DISCOUNTS = np.full((3, 1), 0.5, np.float32)
-BY_HAND = [
-    # delta = 1, 2, 2:   v_2 = 8 + 2, v_1 = 4 + 2 + 2/2, v_0 = 2 + 1 + 3/2
-    (1.0, [4.5, 7.0, 10.0], [2.5, 3.0, 4.0]),
-    # delta = 2, 2, 2
-    (2.0, [5.5, 7.0, 10.0], [2.5, 3.0, 4.0]),
-    (None, [5.5, 7.0, 10.0], [2.5, 3.0, 4.0]),
-    # delta = 1/2, 1, 2: v_1 = 4 + 1 + 2/2, v_0 = 2 + 1/2 + 2/2
-    (0.5, [3.5, 6.0, 10.0], [2.0, 3.0, 4.0]),
-]
-PG_WEIGHTS = {1.0: [1, 1, 0.5], 2.0: [2, 1, 0.5], None: [2, 1, 0.5], 0.75: [0.75, 0.75, 0.5]}
-
-
-@pytest.mark.parametrize("clip_pg_rho", PG_WEIGHTS)
-@pytest.mark.parametrize("clip_rho,vs,advantages", BY_HAND)
-@pytest.mark.parametrize("kind", ["numpy", "torch"])
-def test_importance_weights_by_hand(kind, clip_rho, vs, advantages, clip_pg_rho):
-    arrays = (LOG_RHOS, DISCOUNTS, REWARDS, VALUES, np.full(1, 16, np.float32))
-    given = [torch.from_numpy(x) if kind == "torch" else x for x in arrays]
-    found = from_importance_weights(*given, clip_rho, clip_pg_rho)
-    assert type(found) is VTraceReturns and found._fields == ("vs", "pg_advantages")
-    check(found.vs[:, 0], vs, kind)
-    check(found.pg_advantages[:, 0], np.multiply(advantages, PG_WEIGHTS[clip_pg_rho]), kind)
-
-
-def test_a_discount_of_zero_ends_an_episode():
-    discounts = np.array([[0.5], [0.0], [0.5]], np.float32)
-    found = from_importance_weights(LOG_RHOS, discounts, REWARDS, VALUES, 16.0)
-    check(found.vs[:, 0], [2.0, 2.0, 10.0])  # delta_1 = 2 - 4, v_0 = 2 + 1 - 2/2
-    check(found.pg_advantages[:, 0], [0.0, -2.0, 2.0])
-
-
-def logits_batch():
-    torch.manual_seed(0)
-    behavior = torch.randn(T, B, A, requires_grad=True)
-    target = torch.randn(T, B, A, requires_grad=True)
-    return behavior, target, torch.randint(A, (T, B))
-
-
-def test_logits_are_turned_into_weights():
-    behavior, target, actions = logits_batch()
-    batch = make_batch()
-    discounts = torch.from_numpy(DISCOUNT * (1 - batch["done"].astype(np.float32)))
-    rest = [torch.from_numpy(batch[k]) for k in ("reward", "value", "bootstrap_value")]
-    found = from_logits(behavior, target, actions, discounts, *rest, 0.8, 1.5)
-    assert type(found) is VTraceFromLogitsReturns
-    assert found._fields == (
-        "vs", "pg_advantages", "log_rhos", "behavior_action_log_probs", "target_action_log_probs"
-    )  # fmt: skip
-
-    def slow_log_probs(logits):
-        p = np.exp(logits.detach().double().numpy())
-        p /= p.sum(-1, keepdims=True)
-        return np.log(np.take_along_axis(p, actions.numpy()[..., None], -1)[..., 0])
-
-    mu, pi = slow_log_probs(behavior), slow_log_probs(target)
-    check(found.behavior_action_log_probs, mu, "torch")
-    check(found.target_action_log_probs.detach(), pi, "torch")
-    check(found.log_rhos, pi - mu, "torch")
-    batch.update(log_ratio=pi - mu, timeout_value=np.zeros((T, B)))
-    v, advantage = slow(batch, 0.8, 1)
-    check(found.vs, v, "torch")
-    check(found.pg_advantages, np.minimum(np.exp(pi - mu), 1.5) * advantage, "torch")
-    assert [x.requires_grad for x in found] == [False, False, False, False, True]
-
-
-def test_log_probabilities_have_the_gradient_of_softmax():
-    _, logits, actions = logits_batch()
-    action_log_probs(logits, actions).sum().backward()
-    onehot = torch.nn.functional.one_hot(actions, A).float()
-    torch.testing.assert_close(logits.grad, onehot - torch.softmax(logits, -1).detach())
-
-
-@pytest.mark.parametrize("reach_terminal", [False, True])
-def test_one_trajectory(reach_terminal):
-    behavior, target = [-1.0, -2.0, -0.5], [-0.3, -2.0, -1.5]
-    done = np.zeros((3, 1), bool)
-    done[2] = reach_terminal
-    ratio = np.exp(np.array([target]).T - np.array([behavior]).T)
-    v, advantage = slow_vtrace(
-        ratio, REWARDS, VALUES, done, np.full((1, 1), 16.0), 0.7, 1.2, 1, np.zeros((3, 1))
-    )
-    weighted = (np.minimum(ratio, 0.9) * advantage)[:, 0]
-    last_V = float("nan") if reach_terminal else 16
-    rest = (REWARDS[:, 0].tolist(), VALUES[:, 0].tolist(), last_V, reach_terminal, 1.2, 0.9)
-    for probs in (
-        (behavior, target),
-        (torch.tensor(behavior), torch.tensor(target, requires_grad=True)),
-    ):
-        vs, advantages = vtrace(*probs, 0.7, *rest)
-        check(vs, v[:, 0])
-        check(advantages, weighted)
 
 
 def test_true_values_are_found_again_whatever_the_weights():
@@ -260,33 +95,3 @@ def test_mismatched_shapes_are_named():
         returns.vtrace_return(**{**batch, "log_ratio": batch["log_ratio"].T}, discount=DISCOUNT)
     with pytest.raises(ValueError, match=r"discount of shape \(3,\)"):
         returns.vtrace_return(**batch, discount=np.ones(B))
-    good = (LOG_RHOS, DISCOUNTS, REWARDS, VALUES, 16.0)
-    for at, name in enumerate(["log_rhos", "discounts", None, "values"]):
-        if name is not None:
-            bad = [x[:2] if i == at else x for i, x in enumerate(good)]
-            words = rf"{name} of shape \(2, 1\) must have the shape of rewards, \(3, 1\)"
-            with pytest.raises(ValueError, match=words):
-                from_importance_weights(*bad)
-    with pytest.raises(ValueError, match=r"bootstrap_value of shape \(2,\)"):
-        from_importance_weights(*good[:4], np.zeros(2))
-    one = np.zeros(3)
-    with pytest.raises(ValueError, match=r"target_logprobs of shape \(1,\) must .* of Rs, \(3,\)"):
-        vtrace(one, one[:1], 0.9, one, one, 0.0, False)
-
-
-def test_mismatched_logits_and_actions_are_named():
-    behavior, target, actions = logits_batch()
-    rest = [torch.zeros(T, B)] * 3 + [torch.zeros(B)]
-    with pytest.raises(ValueError, match=r"behavior_policy_logits of shape \(7, 3, 3\)"):
-        from_logits(behavior[..., :3], target, actions, *rest)
-    with pytest.raises(ValueError, match=r"shape \(7, 3, 4\) must have shape \(3, 7\)"):
-        from_logits(behavior, target, actions.T, *rest)
-
-
-@pytest.mark.parametrize("name", ["clip_rho_threshold", "clip_pg_rho_threshold"])
-def test_thresholds_must_be_positive(name):
-    good = (LOG_RHOS, DISCOUNTS, REWARDS, VALUES, 16.0)
-    with pytest.raises(ValueError, match=rf"{name}=0 must lie in \(0, inf\]"):
-        from_importance_weights(*good, **{name: 0})
-    with pytest.raises(TypeError, match=f"{name}='1' must be a number"):
-        from_importance_weights(*good, **{name: "1"})

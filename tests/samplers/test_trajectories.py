@@ -6,7 +6,7 @@ import torch
 
 from rlpyt.agents.pg.vector import CategoricalMlpAgent, GaussianMlpAgent
 from rlpyt.agents.random import RandomAgent
-from rlpyt.algos.trajectory_returns import bootstrapped_returns, gae, returns
+from rlpyt.compat.lagom import bootstrapped_returns, gae, returns
 from rlpyt.envs.gym import make
 from rlpyt.envs.toy import MemoryEnv, TruncationEnv
 from rlpyt.samplers.engines import EpisodeRunner, StepRunner

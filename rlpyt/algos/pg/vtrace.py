@@ -1,14 +1,9 @@
-"""V-trace (Espeholt et al. 2018), by which IMPALA learns from samples of older policies.
-
-The class is the algorithm. The functions below it are for custom loops: forms of
-`rlpyt.algos.returns.vtrace_return` that take log-probabilities, logits, or one trajectory.
-"""
+"""V-trace (Espeholt et al. 2018), the learner of IMPALA, for samples of older policies."""
 
 from collections import namedtuple
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.optim import Adam, Optimizer
@@ -16,10 +11,10 @@ from torch.optim import Adam, Optimizer
 from rlpyt.algos.episodes import EpisodePacking
 from rlpyt.algos.pg.base import PolicyGradientAlgo
 from rlpyt.algos.pg.losses import normalize, policy_gradient_loss, value_loss
-from rlpyt.algos.returns import Array, importance_weight, valid_from_done, vtrace_return
-from rlpyt.utils.buffer import buffer_func, numpify_buffer
-from rlpyt.utils.checks import check_range, setting
-from rlpyt.utils.tensor import select_at_indexes, valid_mean
+from rlpyt.algos.returns import importance_weight, valid_from_done, vtrace_return
+from rlpyt.utils.buffer import buffer_func
+from rlpyt.utils.checks import setting
+from rlpyt.utils.tensor import valid_mean
 
 VTraceOptInfo = namedtuple("VTraceOptInfo", ["loss", "gradNorm", "entropy", "perplexity", "rho"])
 
@@ -172,178 +167,3 @@ class VTrace(PolicyGradientAlgo):
         if self.normalize_advantage:
             advantage = normalize(advantage, valid)
         return return_, advantage, valid
-
-
-class VTraceReturns(NamedTuple):
-    """Results of `from_importance_weights`, each [T, B] and without gradient."""
-
-    vs: Any  # targets of the value
-    pg_advantages: Any  # factors of the gradient of log pi(a_t)
-
-
-class VTraceFromLogitsReturns(NamedTuple):
-    """Results of `from_logits`, each [T, B]; all but the last without gradient."""
-
-    vs: Any
-    pg_advantages: Any
-    log_rhos: Any
-    behavior_action_log_probs: Any
-    target_action_log_probs: Any
-
-
-def from_importance_weights(
-    log_rhos: Array,
-    discounts: Array,
-    rewards: Array,
-    values: Array,
-    bootstrap_value: Array | float,
-    clip_rho_threshold: float | None = 1.0,
-    clip_pg_rho_threshold: float | None = 1.0,
-) -> VTraceReturns:
-    """Compute V-trace from log importance weights (Espeholt et al. 2018, eq. 1 and section 4.2).
-
-    Args:
-        log_rhos: [T, B], log of the target policy's probability of the action over the behaviour
-            policy's.
-        discounts: [T, B], gamma; 0 where the episode ended with the step.
-        rewards: [T, B].
-        values: [T, B], by the target policy's value function.
-        bootstrap_value: [B], value of the observation after the last step.
-        clip_rho_threshold: rho_bar, of the targets; ``None``: no limit.
-        clip_pg_rho_threshold: of ``pg_advantages``; ``None``: no limit.
-
-    Returns:
-        vs and pg_advantages (these are weighted), each [T, B], numpy or torch as ``rewards`` are.
-
-    Raises:
-        ValueError: shapes differ, or a threshold is not positive.
-    """
-    _check_clips(clip_rho_threshold, clip_pg_rho_threshold)
-    _check_shapes("rewards", rewards, log_rhos=log_rhos, discounts=discounts, values=values)
-    never = np.zeros(np.shape(rewards), bool)  # discounts say where episodes end
-    vs, advantages = vtrace_return(
-        log_rhos, rewards, values, never, bootstrap_value, discounts, clip_rho_threshold
-    )
-    return VTraceReturns(vs, importance_weight(log_rhos, clip_pg_rho_threshold) * advantages)
-
-
-def from_logits(
-    behavior_policy_logits: Tensor,
-    target_policy_logits: Tensor,
-    actions: Tensor,
-    discounts: Array,
-    rewards: Array,
-    values: Array,
-    bootstrap_value: Array | float,
-    clip_rho_threshold: float | None = 1.0,
-    clip_pg_rho_threshold: float | None = 1.0,
-) -> VTraceFromLogitsReturns:
-    """Compute V-trace for softmax policies.
-
-    Args:
-        behavior_policy_logits: [T, B, A], of the policy that chose the actions.
-        target_policy_logits: [T, B, A], of the policy that is trained.
-        actions: [T, B] integers.
-        discounts, rewards, values, bootstrap_value, clip_rho_threshold, clip_pg_rho_threshold:
-            of `from_importance_weights`.
-
-    Returns:
-        Its results, and of what they were made. ``target_action_log_probs`` has the gradient: the
-        policy's loss is ``-(target_action_log_probs * pg_advantages).mean()``.
-
-    Raises:
-        ValueError: shapes differ, or a threshold is not positive.
-    """
-    logits = {"behavior_policy_logits": behavior_policy_logits}
-    _check_shapes("target_policy_logits", target_policy_logits, **logits)
-    target = action_log_probs(target_policy_logits, actions)
-    behavior = action_log_probs(behavior_policy_logits, actions).detach()
-    log_rhos = target.detach() - behavior
-    returns = from_importance_weights(
-        log_rhos,
-        discounts,
-        rewards,
-        values,
-        bootstrap_value,
-        clip_rho_threshold,
-        clip_pg_rho_threshold,
-    )
-    return VTraceFromLogitsReturns(*returns, log_rhos, behavior, target)
-
-
-def action_log_probs(policy_logits: Tensor, actions: Tensor) -> Tensor:
-    """Return the log-probability of each action, [T, B], with gradient.
-
-    Args:
-        policy_logits: [T, B, A], before the softmax.
-        actions: [T, B] integers in [0, A).
-
-    Raises:
-        ValueError: the leading dimensions differ.
-    """
-    return select_at_indexes(actions, torch.log_softmax(policy_logits, -1))
-
-
-def vtrace(
-    behavior_logprobs: Any,
-    target_logprobs: Any,
-    gamma: float,
-    Rs: Any,
-    Vs: Any,
-    last_V: Any,
-    reach_terminal: bool,
-    clip_rho: float | None = 1.0,
-    clip_pg_rho: float | None = 1.0,
-) -> tuple[Array, Array]:
-    """Compute V-trace of one trajectory.
-
-    Args:
-        behavior_logprobs, target_logprobs: [T], of the actions, by the policy that chose them and
-            by the one that is trained.
-        gamma: discount, per environment step.
-        Rs: [T], rewards.
-        Vs: [T], values of the observations before each step.
-        last_V: value of the observation after the last step; not read if that is terminal.
-        reach_terminal: whether it is.
-        clip_rho, clip_pg_rho: thresholds of `from_importance_weights`.
-
-    Returns:
-        targets of the value [T], and weighted advantages [T], numpy float32.
-
-    Raises:
-        TypeError: ``last_V`` is ``None`` where something follows.
-        ValueError: shapes differ, or a threshold is not positive.
-    """
-    rewards, values, behavior, target = (
-        np.asarray(numpify_buffer(x), np.float32)
-        for x in (Rs, Vs, behavior_logprobs, target_logprobs)
-    )
-    _check_shapes("Rs", rewards, Vs=values, behavior_logprobs=behavior, target_logprobs=target)
-    if last_V is None and not reach_terminal:
-        raise TypeError("last_V is None, but something follows the last step: give its value.")
-    bootstrap = 0.0 if reach_terminal else last_V
-    discounts = np.full_like(rewards, gamma)
-    returns = from_importance_weights(
-        target - behavior, discounts, rewards, values, bootstrap, clip_rho, clip_pg_rho
-    )
-    return returns.vs, returns.pg_advantages
-
-
-def _check_clips(clip_rho_threshold: Any, clip_pg_rho_threshold: Any) -> None:
-    clips = {
-        "clip_rho_threshold": clip_rho_threshold,
-        "clip_pg_rho_threshold": clip_pg_rho_threshold,
-    }
-    for name, clip in clips.items():
-        if clip is not None:
-            check_range(name, clip, 0, open_low=True)
-
-
-def _check_shapes(name: str, array: Any, **others: Any) -> None:
-    """Raise ValueError unless ``others`` have the shape of ``array``, which is called ``name``."""
-    shape = tuple(np.shape(array))
-    for other, given in others.items():
-        if np.shape(given) != shape:
-            raise ValueError(
-                f"{other} of shape {tuple(np.shape(given))} must have the shape of {name}, {shape}."
-            )

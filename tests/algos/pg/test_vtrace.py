@@ -32,7 +32,7 @@ from tests.algos.pg.test_base import (
     TinyRnn,
     sample,
 )
-from tests.algos.test_vtrace_returns import slow_vtrace
+from tests.algos.plain_vtrace import slow_vtrace
 
 SETTINGS = dict(discount=GAMMA, value_loss_coeff=0.3, entropy_loss_coeff=0.07)
 

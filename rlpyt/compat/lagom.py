@@ -1,4 +1,4 @@
-"""Returns and advantages of one trajectory: `rlpyt.algos.returns` without a ``done`` array.
+"""Lagom's returns and advantages of one trajectory: `rlpyt.algos.returns` without ``done``.
 
 ``rewards`` are [T] numbers in a list, array or tensor, or a `Trajectory`, which knows its rewards
 and whether its last observation is terminal. They may be [T, B] as well, where none of B
@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rlpyt.algos.pg.vtrace import vtrace  # noqa: F401  (takes one trajectory too)
 from rlpyt.algos.returns import discount_return, generalized_advantage_estimation
+from rlpyt.compat.syllabus import check_shapes, from_importance_weights
 from rlpyt.utils.buffer import numpify_buffer
 from rlpyt.utils.checks import check_range
 
@@ -101,6 +101,51 @@ def gae(
     r, done, last = _ends(rewards, last_V, reach_terminal)
     advantage, _ = generalized_advantage_estimation(r, _numbers(Vs), done, last, gamma, lam)
     return advantage
+
+
+def vtrace(
+    behavior_logprobs: Any,
+    target_logprobs: Any,
+    gamma: float,
+    Rs: Any,
+    Vs: Any,
+    last_V: Any,
+    reach_terminal: bool,
+    clip_rho: float | None = 1.0,
+    clip_pg_rho: float | None = 1.0,
+) -> tuple[Array, Array]:
+    """Compute V-trace of one trajectory.
+
+    Args:
+        behavior_logprobs, target_logprobs: [T], of the actions, by the policy that chose them and
+            by the one that is trained.
+        gamma: discount, per environment step.
+        Rs: [T], rewards.
+        Vs: [T], values of the observations before each step.
+        last_V: value of the observation after the last step; not read if that is terminal.
+        reach_terminal: whether it is.
+        clip_rho, clip_pg_rho: thresholds of `from_importance_weights`.
+
+    Returns:
+        targets of the value [T], and weighted advantages [T], numpy float32.
+
+    Raises:
+        TypeError: ``last_V`` is ``None`` where something follows.
+        ValueError: shapes differ, or a threshold is not positive.
+    """
+    rewards, values, behavior, target = (
+        np.asarray(numpify_buffer(x), np.float32)
+        for x in (Rs, Vs, behavior_logprobs, target_logprobs)
+    )
+    check_shapes("Rs", rewards, Vs=values, behavior_logprobs=behavior, target_logprobs=target)
+    if last_V is None and not reach_terminal:
+        raise TypeError("last_V is None, but something follows the last step: give its value.")
+    bootstrap = 0.0 if reach_terminal else last_V
+    discounts = np.full_like(rewards, gamma)
+    returns = from_importance_weights(
+        target - behavior, discounts, rewards, values, bootstrap, clip_rho, clip_pg_rho
+    )
+    return returns.vs, returns.pg_advantages
 
 
 def geometric_cumsum(alpha: float, x: Any) -> Array:

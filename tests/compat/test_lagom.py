@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from rlpyt.algos import returns as batches
-from rlpyt.algos.trajectory_returns import (
+from rlpyt.compat.lagom import (
     bootstrapped_returns,
     gae,
     geometric_cumsum,

@@ -1,0 +1,1 @@
+"""Names and forms of lagom and Syllabus, for code that was written for them."""
