@@ -64,7 +64,7 @@ class ReplayAlgo(RlAlgorithm):
     ReplayBufferCls: Any
     save_replay: bool | None
 
-    learns: ClassVar[str]  # outputs that the agent must have, its ``gives``
+    requires: ClassVar[str]  # outputs that the agent must provide
     ready_agents: ClassVar[str]  # agents that have them
     recurrent_algos: ClassVar[str] = "R2D1"  # algorithms that train recurrent agents instead
     batch_size_name: ClassVar[str] = "batch_size"  # in terms of arguments, for messages
@@ -155,22 +155,22 @@ class ReplayAlgo(RlAlgorithm):
             )
 
     def check_agent(self, agent: Any) -> None:
-        """Raise ValueError if the algorithm does not learn from what the agent returns.
+        """Raise ValueError if the agent does not provide what the algorithm requires.
 
-        An agent that does not declare what it returns (``gives``) only needs a target network.
-        Custom algorithms accept any agent.
+        An agent that does not declare what it provides only needs a target network. Custom
+        algorithms accept any agent.
         """
         if not type(self).__module__.startswith("rlpyt."):
             return
-        gives = getattr(agent, "gives", None)
-        if gives != self.learns and (gives is not None or not hasattr(agent, "target")):
+        provided = getattr(agent, "provides", None)
+        if provided != self.requires and (provided is not None or not hasattr(agent, "target")):
             name = type(agent).__name__
             if name in re.findall(r"\w+", self.ready_agents):  # there are several of this name
                 name += f" of {type(agent).__module__}"
             raise ValueError(
-                f"{type(self).__name__} learns {self.learns}, and {name} gives "
-                f"{gives or 'no such thing'}; use {self.ready_agents}. (An agent of "
-                "your own says by its class attribute `gives` what its model gives.)"
+                f"{type(self).__name__} requires {self.requires}, but {name} provides "
+                f"{provided or 'none'}. Use {self.ready_agents}. (A custom agent declares its "
+                "model's outputs in the class attribute `provides`.)"
             )
 
     def _check_replay_and_plan(self) -> None:

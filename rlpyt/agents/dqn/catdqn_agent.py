@@ -21,7 +21,7 @@ class CatDqnAgent(DqnAgent):
         *args, **kwargs: of `DqnAgent`.
     """
 
-    gives = "probabilities of atoms"
+    provides = "probabilities of atoms"
     AgentInfo = AgentInfo
 
     def __init__(self, *args: Any, n_atoms: int = 51, **kwargs: Any) -> None:

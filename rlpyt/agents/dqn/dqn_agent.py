@@ -38,7 +38,7 @@ class DqnAgent(EpsilonGreedyAgentMixin):
     """
 
     family = "rlpyt.agents.dqn"
-    gives = "action values"  # what the model returns in training; algorithms name what they need
+    provides = "action values"  # outputs for training; algorithms state what they require
     AgentInfo, AgentInfoRnn = AgentInfo, AgentInfoRnn
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -17,7 +17,7 @@ class QrDqnAgent(DqnAgent):
         *args, **kwargs: of `DqnAgent`.
     """
 
-    gives = "quantiles"
+    provides = "quantiles"
 
     def __init__(self, *args: Any, n_quantiles: int = 200, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -40,7 +40,7 @@ class IqnAgent(DqnAgent):
         *args, **kwargs: of `DqnAgent`.
     """
 
-    gives = "quantiles of any fractions"
+    provides = "quantiles of any fractions"
 
     def __init__(self, *args: Any, n_act_quantiles: int = 32, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

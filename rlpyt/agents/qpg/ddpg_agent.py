@@ -25,7 +25,7 @@ class DdpgAgent(QpgAgent):
         action_noise_clip: largest noise; ``None``: no limit.
     """
 
-    gives = "a deterministic policy and its critic"
+    provides = "a deterministic policy and its critic"
     AgentInfo = AgentInfo
     ModelCls, QModelCls = MuMlpModel, QofMuMlpModel
     has_target_policy = True

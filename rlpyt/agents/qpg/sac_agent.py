@@ -36,7 +36,7 @@ class SacAgent(QpgAgent):
         n_critics: E.
     """
 
-    gives = "a squashed Gaussian policy and critics"
+    provides = "a squashed Gaussian policy and critics"
     AgentInfo = AgentInfo
     ModelCls, QModelCls = PiMlpModel, QofMuMlpModel
     has_v = False

@@ -25,7 +25,7 @@ class SacAgent(SacAgentWithoutV):
         ModelCls, QModelCls, model_kwargs, q_model_kwargs, **kwargs: of the other agent.
     """
 
-    gives = "a squashed Gaussian policy, critics and values of states"
+    provides = "a squashed Gaussian policy, critics and values of states"
     VModelCls: Any = VMlpModel
     has_v = True
 

@@ -24,7 +24,7 @@ class Td3Agent(DdpgAgent):
         **kwargs: of `DdpgAgent`.
     """
 
-    gives = "a deterministic policy and several critics"
+    provides = "a deterministic policy and several critics"
 
     def __init__(
         self,

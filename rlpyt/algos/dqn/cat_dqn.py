@@ -26,7 +26,7 @@ class CategoricalDQN(DQN):
     V_min: float = setting(-10, finite=True, doc="value of the first atom, the lowest return")
     V_max: float = setting(10, finite=True, doc="value of the last atom, the highest return")
 
-    learns: ClassVar[str] = "probabilities of atoms"
+    requires: ClassVar[str] = "probabilities of atoms"
     ready_agents: ClassVar[str] = "CatDqnMlpAgent or AtariCatDqnAgent"
 
     def __post_init__(self) -> None:

@@ -56,7 +56,7 @@ class DQN(ReplayAlgo):
     mixed_precision: bool = setting(False, doc="forward passes of training in bfloat16")
     compile_loss: bool = setting(False, doc="compile losses by torch.compile; needs a C++ compiler")
 
-    learns: ClassVar[str] = "action values"  # outputs that the agent must have
+    requires: ClassVar[str] = "action values"  # outputs that the agent must have
     ready_agents: ClassVar[str] = "DqnMlpAgent or AtariDqnAgent"  # agents that have them
     OptInfo: ClassVar[Any] = OptInfo
     opt_info_fields: ClassVar[tuple[str, ...]] = OptInfo._fields

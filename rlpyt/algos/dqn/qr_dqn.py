@@ -20,7 +20,7 @@ class QRDQN(DQN):
     ``delta_clip`` is the threshold k of the quantile Huber loss.
     """
 
-    learns: ClassVar[str] = "quantiles"
+    requires: ClassVar[str] = "quantiles"
     ready_agents: ClassVar[str] = "QrDqnMlpAgent or AtariQrDqnAgent"
 
     def loss(self, samples: Any) -> tuple[torch.Tensor, torch.Tensor]:
@@ -70,7 +70,7 @@ class IQN(QRDQN):
     n_tau: int = setting(64, ge=1, doc="N, fractions per predicted return; 8-64")
     n_tau_target: int = setting(64, ge=1, doc="N', fractions per target; 8-64")
 
-    learns: ClassVar[str] = "quantiles of any fractions"
+    requires: ClassVar[str] = "quantiles of any fractions"
     ready_agents: ClassVar[str] = "IqnMlpAgent or AtariIqnAgent"
 
     def loss(self, samples: Any) -> tuple[torch.Tensor, torch.Tensor]:

@@ -55,7 +55,7 @@ class DDPG(QpgAlgo):
     mixed_precision: bool = setting(False, doc="forward passes of training in bfloat16")
     compile_loss: bool = setting(False, doc="compile losses by torch.compile; needs a C++ compiler")
 
-    learns: ClassVar[str] = (
+    requires: ClassVar[str] = (
         "a deterministic policy and its critic"  # outputs that the agent must have
     )
     ready_agents: ClassVar[str] = "DdpgAgent"  # agents that have them

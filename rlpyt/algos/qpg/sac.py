@@ -84,7 +84,7 @@ class SAC(QpgAlgo):
     compile_loss: bool = setting(False, doc="compile losses by torch.compile; needs a C++ compiler")
 
     # Outputs that the agent must have, and agents that have them.
-    learns: ClassVar[str] = "a squashed Gaussian policy and critics"
+    requires: ClassVar[str] = "a squashed Gaussian policy and critics"
     ready_agents: ClassVar[str] = "SacAgent of rlpyt.agents.qpg.sac_agent (sac_v_agent's: SAC_V)"
     OptInfo: ClassVar[Any] = OptInfo
     opt_info_fields: ClassVar[tuple[str, ...]] = OptInfo._fields

@@ -36,7 +36,7 @@ class SAC_V(SAC):
     n_target_critics: int | None = field(init=False, default=None)
     n_drop_quantiles: int = field(init=False, default=0)
 
-    learns: ClassVar[str] = "a squashed Gaussian policy, critics and values of states"
+    requires: ClassVar[str] = "a squashed Gaussian policy, critics and values of states"
     ready_agents: ClassVar[str] = "SacAgent of rlpyt.agents.qpg.sac_v_agent"
     OptInfo: ClassVar[Any] = OptInfo
     opt_info_fields: ClassVar[tuple[str, ...]] = OptInfo._fields

@@ -27,7 +27,7 @@ class TD3(DDPG):
         1e-3, gt=0, le=100, warn_above=1, doc="of the policy; 3e-4 to 1e-3"
     )
 
-    learns: ClassVar[str] = "a deterministic policy and several critics"
+    requires: ClassVar[str] = "a deterministic policy and several critics"
     ready_agents: ClassVar[str] = "Td3Agent"
 
     def __post_init__(self) -> None:

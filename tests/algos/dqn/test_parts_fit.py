@@ -47,18 +47,18 @@ SEQUENCES = dict(
         (
             QRDQN,
             "dqn",
-            "QRDQN learns quantiles, and DqnAgent gives action values; use QrDqnMlpAgent or",
+            "QRDQN requires quantiles, but DqnAgent provides action values. Use QrDqnMlpAgent or",
         ),
-        (QRDQN, "cat", "CatDqnAgent gives probabilities of atoms"),
-        (QRDQN, "iqn", "IqnAgent gives quantiles of any fractions"),
+        (QRDQN, "cat", "CatDqnAgent provides probabilities of atoms"),
+        (QRDQN, "iqn", "IqnAgent provides quantiles of any fractions"),
         (
             DQN,
             "cat",
-            "DQN learns action values, and CatDqnAgent gives .* use DqnMlpAgent or AtariD",
+            "DQN requires action values, but CatDqnAgent provides .* Use DqnMlpAgent or AtariD",
         ),
-        (DQN, "qr", "QrDqnAgent gives quantiles"),
-        (CategoricalDQN, "dqn", "DqnAgent gives action values; use CatDqnMlpAgent or"),
-        (IQN, "qr", "use IqnMlpAgent or AtariIqnAgent"),
+        (DQN, "qr", "QrDqnAgent provides quantiles"),
+        (CategoricalDQN, "dqn", "DqnAgent provides action values. Use CatDqnMlpAgent or"),
+        (IQN, "qr", "Use IqnMlpAgent or AtariIqnAgent"),
     ],
 )
 def test_agents_that_give_something_else_are_refused(Algo, agent, message):
@@ -69,13 +69,13 @@ def test_agents_that_give_something_else_are_refused(Algo, agent, message):
 def test_agents_without_target_are_refused():
     agent = CategoricalMlpAgent()
     agent.initialize(CountEnv().spaces)
-    with pytest.raises(ValueError, match="CategoricalMlpAgent gives no such thing; use DqnMlpAge"):
+    with pytest.raises(ValueError, match="CategoricalMlpAgent provides none\. Use DqnMlpAge"):
         DQN(**SMALL).initialize(agent, 100, BatchSpec(T, B), True, {})
 
 
-def test_agents_of_ones_own_say_what_they_give():
+def test_custom_agents_declare_what_they_provide():
     class Own(DqnAgent):
-        gives = "quantiles"
+        provides = "quantiles"
 
         def summarize(self, output):
             return output.mean(-1)
@@ -87,12 +87,12 @@ def test_agents_of_ones_own_say_what_they_give():
 
 
 class OfDistributions(DQN):
-    """An algorithm of the user's own, which knows what to do with what CatDqnAgent gives."""
+    """A custom algorithm, which can use the outputs of CatDqnAgent."""
 
 
-def test_an_algorithm_of_the_users_own_takes_any_agent():
+def test_a_custom_algorithm_takes_any_agent():
     prepared(OfDistributions(**SMALL), AGENTS["cat"]())
-    with pytest.raises(ValueError, match="DQN learns action values, and CatDqnAgent gives"):
+    with pytest.raises(ValueError, match="DQN requires action values, but CatDqnAgent provides"):
         prepared(DQN(**SMALL), AGENTS["cat"]())
 
 

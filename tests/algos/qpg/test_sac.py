@@ -462,20 +462,20 @@ def test_value_networks_regularisation_is_checked():
 @pytest.mark.parametrize(
     "Algo, make, message",
     [
-        (SAC, DqnMlpAgent, "SAC learns a squashed Gaussian policy.*use SacAgent"),
-        (SAC, AGENTS["ddpg"], "DdpgAgent gives a deterministic policy"),
+        (SAC, DqnMlpAgent, "SAC requires a squashed Gaussian policy.*Use SacAgent"),
+        (SAC, AGENTS["ddpg"], "DdpgAgent provides a deterministic policy"),
         (
             SAC,
             AGENTS["sac_v"],
-            r"SacAgent of rlpyt.agents.qpg.sac_v_agent gives.*values of states; use SacAgent of "
+            r"SacAgent of rlpyt.agents.qpg.sac_v_agent provides.*values of states. Use SacAgent of "
             r"rlpyt.agents.qpg.sac_agent .sac_v_agent's: SAC_V",
         ),
-        (SAC, GaussianMlpAgent, "no such thing"),
+        (SAC, GaussianMlpAgent, "provides none"),
         (SAC_V, AGENTS["sac"], "sac_v_agent"),
-        (DDPG, AGENTS["sac"], "DDPG learns a deterministic.*SacAgent .*gives a squashed"),
-        (DDPG, AGENTS["td3"], "use DdpgAgent"),
+        (DDPG, AGENTS["sac"], "DDPG requires a deterministic.*SacAgent .*provides a squashed"),
+        (DDPG, AGENTS["td3"], "Use DdpgAgent"),
         (DDPG, DqnMlpAgent, "action values"),
-        (TD3, AGENTS["ddpg"], "use Td3Agent"),
+        (TD3, AGENTS["ddpg"], "Use Td3Agent"),
         (TD3, R2d1LstmAgent, "TD3"),
         (SAC, lambda: AGENTS["sac"](n_critics=2), "n_target_critics=3"),
     ],
