@@ -69,7 +69,7 @@ def test_agents_that_give_something_else_are_refused(Algo, agent, message):
 def test_agents_without_target_are_refused():
     agent = CategoricalMlpAgent()
     agent.initialize(CountEnv().spaces)
-    with pytest.raises(ValueError, match="CategoricalMlpAgent provides none\. Use DqnMlpAge"):
+    with pytest.raises(ValueError, match=r"CategoricalMlpAgent provides none\. Use DqnMlpAge"):
         DQN(**SMALL).initialize(agent, 100, BatchSpec(T, B), True, {})
 
 
