@@ -1,6 +1,7 @@
 """The training loop: sample, optimize, and call hooks that log, evaluate and save."""
 
 import contextlib
+import importlib
 import os
 import sys
 import time
@@ -23,7 +24,7 @@ from rlpyt.utils.checks import whole_number
 from rlpyt.utils.completion import completed, takes
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.console import say
-from rlpyt.utils.processes import pin, summary_of
+from rlpyt.utils.processes import pin, start_fork_server, summary_of
 from rlpyt.utils.prog_bar import ProgBarCounter
 from rlpyt.utils.resumption import asked_to_resume
 from rlpyt.utils.seed import check_seed, env_seed, make_seed, set_seed
@@ -136,13 +137,16 @@ class MinibatchRlBase(BaseRunner):
         Returns:
             the number of iterations.
         """
-        groups = getattr(getattr(self.sampler, "layout", None), "groups", 1)
+        layout = getattr(self.sampler, "layout", None)
+        groups = 1 if layout is None else layout.groups
         hardware = Hardware.of(self.affinity, self.sampler.batch_spec.B, groups)
         seed = self.settle(hardware)  # from here on this process may use only its own cores
+        if layout is not None and layout.processes and start_fork_server(self.sampler.start_method):
+            importlib.import_module("torch._dynamo")  # for optimizers; takes as long as the server
         accepted = takes(self.sampler.initialize, "final_observation")
         examples = self.sampler.initialize(
             agent=self.agent,
-            affinity=hardware if hasattr(self.sampler, "layout") else decoded(self.affinity),
+            affinity=decoded(self.affinity) if layout is None else hardware,
             seed=env_seed(seed, 0, "sampler"),  # environments differ by their global ranks
             bootstrap_value=self.algo.bootstrap_value,
             **({"final_observation": True} if self.algo.final_observation and accepted else {}),

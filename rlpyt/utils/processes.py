@@ -132,6 +132,26 @@ def starting_children() -> Iterator[None]:
             main.__dict__.update(kept)
 
 
+def start_fork_server(method: str | None = None) -> bool:
+    """Start the fork server, without waiting for it, if children are to be started by one.
+
+    It imports torch, which takes a second. The caller can use that time.
+
+    Args:
+        method: of `start_context`.
+
+    Returns:
+        True if it is starting now; False if it ran already, or none is needed.
+    """
+    if start_context(method).get_start_method() != "forkserver":
+        return False
+    server: Any = forkserver._forkserver  # type: ignore[attr-defined]
+    before = server._forkserver_pid
+    with contextlib.suppress(OSError), starting_children():  # starting a child explains the error
+        server.ensure_running()
+    return bool(server._forkserver_pid != before)
+
+
 def check_files_for(n_children: int) -> None:
     """Check that so many children can be started.
 

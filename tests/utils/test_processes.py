@@ -1,8 +1,10 @@
 """Single child processes: their names, and how their ends are told."""
 
+import errno
 import multiprocessing as mp
 import os
 import signal
+import subprocess
 import sys
 import time
 from multiprocessing import forkserver
@@ -11,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from rlpyt.processes.call import run_in_child
-from rlpyt.utils.processes import describe_exit, failure_text, title_of
+from rlpyt.utils.processes import describe_exit, failure_text, start_fork_server, title_of
 
 
 @pytest.mark.parametrize(
@@ -72,3 +74,29 @@ def test_a_failure_is_told_with_place_traceback_and_stacks():
         "\n\nPython stacks of the worker:\nS"
     )
     assert failure_text("it ended", "", "the process") == "it ended."
+
+
+START_EARLY = """
+import os
+from multiprocessing import forkserver
+from rlpyt.processes.call import run_in_child
+from rlpyt.utils.processes import start_fork_server
+
+print(start_fork_server("spawn"), start_fork_server(), start_fork_server())
+server = forkserver._forkserver._forkserver_pid
+print(run_in_child(os.getppid) == server)
+"""
+
+
+def test_a_fork_server_that_was_started_early_is_the_one_that_children_are_from():
+    command = [sys.executable, "-c", START_EARLY]
+    found = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert found.stdout.split() == ["False", "True", "False", "True"]
+
+
+def test_a_fork_server_that_cannot_start_is_left_to_whoever_starts_children(monkeypatch):
+    def refuse():
+        raise OSError(errno.EAGAIN, "no more processes")
+
+    monkeypatch.setattr(forkserver._forkserver, "ensure_running", refuse)
+    assert start_fork_server() is False
