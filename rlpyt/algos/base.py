@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import torch
 
+from rlpyt.agents.base import BaseAgent
 from rlpyt.algos.optim import GradientStep, checked_arguments
 from rlpyt.algos.precision import warn_of_slow_precision
 from rlpyt.algos.returns import valid_from_done
@@ -13,6 +14,7 @@ from rlpyt.algos.untrained import warn_of_untrained
 from rlpyt.models.utils import unwrap_ddp
 from rlpyt.utils.buffer import buffer_func
 from rlpyt.utils.checks import check_settings
+from rlpyt.utils.collections import AttrDict, NamedArrayTuple
 from rlpyt.utils.completion import warn_of_lost_state
 
 
@@ -61,11 +63,11 @@ class RlAlgorithm:
 
     def initialize(
         self,
-        agent: Any,
+        agent: BaseAgent,
         n_itr: int,
         batch_spec: Any,
         mid_batch_reset: bool,
-        examples: Any,
+        examples: AttrDict,
         world_size: int = 1,
         rank: int = 0,
     ) -> None:
@@ -84,11 +86,11 @@ class RlAlgorithm:
 
     def async_initialize(
         self,
-        agent: Any,
+        agent: BaseAgent,
         sampler_n_itr: int,
         batch_spec: Any,
         mid_batch_reset: bool,
-        examples: Any,
+        examples: AttrDict,
         world_size: int = 1,
     ) -> Any:
         """Get ready to train in an asynchronous run, without the optimizer; return the replay."""
@@ -150,7 +152,7 @@ class RlAlgorithm:
             compiled[function.__name__] = own
         return compiled[function.__name__]  # type: ignore[no-any-return]
 
-    def update_obs_rms(self, samples: Any) -> None:
+    def update_obs_rms(self, samples: NamedArrayTuple) -> None:
         """Update the agent's observation statistics, if it keeps any, by a batch [T, B].
 
         On-policy algorithms do it once they have trained on it: until then the agent computes the

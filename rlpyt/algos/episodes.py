@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from rlpyt.agents.base import BaseAgent
 from rlpyt.utils.buffer import buffer_func, leaves_of
 
 
@@ -124,7 +125,7 @@ def zeroed(state: Any, where: torch.Tensor) -> Any:
     return buffer_func(state, lambda leaf: leaf.masked_fill(where[None, :, None], 0))
 
 
-def null_action_of(agent: Any) -> Any:
+def null_action_of(agent: BaseAgent) -> Any:
     """Return the previous action of an episode's first step."""
     action_space = getattr(agent.env_spaces, "action", None)
     null = getattr(action_space, "null_value", None)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
+from rlpyt.agents.base import BaseAgent
 from rlpyt.agents.exploration import annealed
 from rlpyt.algos.base import RlAlgorithm
 from rlpyt.algos.episodes import null_action_of
@@ -26,7 +27,7 @@ from rlpyt.replays.batch import FinalObservations, ReplayBatch
 from rlpyt.replays.buffer import ReplayBuffer
 from rlpyt.replays.frame import FrameBufferMixin
 from rlpyt.utils.buffer import buffer_method, buffer_to
-from rlpyt.utils.collections import namedarraytuple
+from rlpyt.utils.collections import AttrDict, NamedArrayTuple, namedarraytuple
 from rlpyt.utils.logging import logger
 from rlpyt.utils.seed import get_seed
 
@@ -96,11 +97,11 @@ class ReplayAlgo(RlAlgorithm):
 
     def initialize(
         self,
-        agent: Any,
+        agent: BaseAgent,
         n_itr: int,
         batch_spec: Any,
         mid_batch_reset: bool,
-        examples: Any,
+        examples: AttrDict,
         world_size: int = 1,
         rank: int = 0,
     ) -> None:
@@ -119,11 +120,11 @@ class ReplayAlgo(RlAlgorithm):
 
     def async_initialize(
         self,
-        agent: Any,
+        agent: BaseAgent,
         sampler_n_itr: int,
         batch_spec: Any,
         mid_batch_reset: bool,
-        examples: Any,
+        examples: AttrDict,
         world_size: int = 1,
         replay_buffer: Any = None,
     ) -> Any:
@@ -144,7 +145,7 @@ class ReplayAlgo(RlAlgorithm):
         self._check_replay_and_plan()
         return self.replay_buffer
 
-    def check_parts(self, agent: Any) -> None:
+    def check_parts(self, agent: BaseAgent) -> None:
         """Raise ValueError if the algorithm cannot train this agent."""
         self.check_agent(agent)
         if agent.recurrent:
@@ -154,7 +155,7 @@ class ReplayAlgo(RlAlgorithm):
                 "without."
             )
 
-    def check_agent(self, agent: Any) -> None:
+    def check_agent(self, agent: BaseAgent) -> None:
         """Raise ValueError if the agent does not provide what the algorithm requires.
 
         An agent that does not declare what it provides only needs a target network. Custom
@@ -196,7 +197,7 @@ class ReplayAlgo(RlAlgorithm):
     # Replay.
 
     def initialize_replay_buffer(
-        self, examples: Any, batch_spec: Any, async_: bool = False
+        self, examples: AttrDict, batch_spec: Any, async_: bool = False
     ) -> None:
         """Allocate the replay: of frames if observations are stacks of them (uint8 [C, H, W]).
 
@@ -277,7 +278,7 @@ class ReplayAlgo(RlAlgorithm):
 
     # What to store.
 
-    def examples_to_buffer(self, examples: Any) -> Any:
+    def examples_to_buffer(self, examples: AttrDict) -> Any:
         """Return one step as the replay keeps it.
 
         Raises:
@@ -299,7 +300,7 @@ class ReplayAlgo(RlAlgorithm):
             )
         return with_fields(example, timeout=env_info.timeout)
 
-    def samples_to_buffer(self, samples: Any) -> Any:
+    def samples_to_buffer(self, samples: NamedArrayTuple) -> Any:
         """Return a batch [T, B] as the replay takes it, with final observations if any."""
         to_buffer = SamplesToBuffer(
             observation=samples.env.observation,
@@ -311,7 +312,7 @@ class ReplayAlgo(RlAlgorithm):
             to_buffer = with_fields(to_buffer, timeout=samples.env.env_info.timeout)
         return self.with_finals(to_buffer, samples)
 
-    def store(self, samples: Any) -> None:
+    def store(self, samples: NamedArrayTuple) -> None:
         """Store a batch [T, B] of the sampler's in the replay."""
         self.n_void = 0
         to_buffer = self.with_void(self.samples_to_buffer(samples), samples)
@@ -332,7 +333,7 @@ class ReplayAlgo(RlAlgorithm):
         """Return True if the user's class of replay wants a field ``timeout``."""
         return bool(getattr(self.ReplayBufferCls, "time_limits", False))
 
-    def with_finals(self, to_buffer: Any, samples: Any) -> Any:
+    def with_finals(self, to_buffer: NamedArrayTuple, samples: NamedArrayTuple) -> Any:
         """Add a field ``final`` with the final observations of truncated episodes.
 
         Args:
@@ -352,7 +353,7 @@ class ReplayAlgo(RlAlgorithm):
         final = FinalObservations(*where, recorded[where])
         return with_fields(to_buffer, final=final)
 
-    def with_void(self, to_buffer: Any, samples: Any) -> Any:
+    def with_void(self, to_buffer: NamedArrayTuple, samples: NamedArrayTuple) -> Any:
         """Add a field ``void`` if environments wait for a reset until the batch ends.
 
         Args:
@@ -384,7 +385,7 @@ class ReplayAlgo(RlAlgorithm):
 
     def plan(
         self,
-        agent: Any,
+        agent: BaseAgent,
         n_itr: int,
         batch_spec: Any,
         mid_batch_reset: bool,
@@ -489,7 +490,7 @@ class ReplayAlgo(RlAlgorithm):
         """
         return self.replay_buffer.sample_batch(self.batch_size)
 
-    def learn_from(self, batch: Any, opt_info: Any) -> None:
+    def learn_from(self, batch: NamedArrayTuple, opt_info: Any) -> None:
         """Update on a batch; set its priorities, update targets, and add to the statistics.
 
         Args:
@@ -502,7 +503,7 @@ class ReplayAlgo(RlAlgorithm):
         self.count_update()
         self.append_opt_info_(opt_info, *statistics)
 
-    def update(self, batch: Any) -> tuple[tuple[Any, ...], torch.Tensor]:
+    def update(self, batch: NamedArrayTuple) -> tuple[tuple[Any, ...], torch.Tensor]:
         """Take the gradient steps of one update.
 
         A function of the batch and the networks. It changes parameters and optimizers and nothing
@@ -575,23 +576,23 @@ class ReplayAlgo(RlAlgorithm):
         if self.update_counter % self.target_update_interval == 0:
             self.agent.update_target(self.target_update_tau)
 
-    def on_device(self, samples: Any) -> Any:
+    def on_device(self, samples: NamedArrayTuple) -> Any:
         """Return a batch from the replay on the agent's device."""
         device = self.agent.device
         return samples if device.type == "cpu" else buffer_to(samples, device)
 
-    def bootstrap_discount(self, samples: Any) -> torch.Tensor:
+    def bootstrap_discount(self, samples: NamedArrayTuple) -> torch.Tensor:
         """Return the factor of the value of the target inputs, in the shape of ``return_``."""
         if isinstance(samples, ReplayBatch):
             return samples.discount_n  # type: ignore[no-any-return]
         # A batch of a user's own replay: n rewards, and no time limits.
         return torch.as_tensor(1 - samples.done_n.float()) * self.discount**self.n_step_return
 
-    def weighted(self, losses: torch.Tensor, samples: Any) -> torch.Tensor:
+    def weighted(self, losses: torch.Tensor, samples: NamedArrayTuple) -> torch.Tensor:
         """Weight losses [.., B] by importance where replay is prioritised."""
         return losses * samples.is_weights if self.prioritized_replay else losses
 
-    def weighted_mean(self, losses: torch.Tensor, samples: Any) -> torch.Tensor:
+    def weighted_mean(self, losses: torch.Tensor, samples: NamedArrayTuple) -> torch.Tensor:
         """Return the mean of losses [B], weighted by importance where replay is prioritised."""
         return self.weighted(losses, samples).mean()
 
@@ -608,7 +609,7 @@ class ReplayAlgo(RlAlgorithm):
 
     # Priorities.
 
-    def _prioritize(self, batch: Any, priorities: torch.Tensor) -> None:
+    def _prioritize(self, batch: NamedArrayTuple, priorities: torch.Tensor) -> None:
         priorities = priorities.cpu() + PRIORITY_EPS
         ticket = getattr(batch, "ticket", None)
         rows = () if ticket is None else (ticket,)
@@ -668,7 +669,7 @@ class ReplayAlgo(RlAlgorithm):
         return bool(self.save_replay) and self._can_be_saved()
 
 
-def with_fields(samples: Any, **more: Any) -> Any:
+def with_fields(samples: NamedArrayTuple, **more: Any) -> Any:
     """Return a named tuple with more fields."""
     fields = {**dict(samples.items()), **more}
     return namedarraytuple(type(samples).__name__, tuple(fields))(*fields.values())

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rlpyt.utils.collections import NamedArrayTuple
 from rlpyt.utils.tensor import valid_mean
 
 DistInfo: Any = None  # each distribution's module has its own: the record of its parameters
@@ -46,7 +47,7 @@ class Distribution:
         """Draw an action for each row."""
         raise NotImplementedError
 
-    def draw(self, dist_info: Any, noise: Any) -> Any:
+    def draw(self, dist_info: NamedArrayTuple, noise: Any) -> Any:
         """Return the actions that ``sample`` draws from this noise; tensors or numpy arrays.
 
         Agents act in numpy only where the class that defines ``sample`` also defines ``draw``.
@@ -85,38 +86,43 @@ class Distribution:
             )
         return noise.to(device)
 
-    def kl(self, old_dist_info: Any, new_dist_info: Any) -> Tensor:
+    def kl(self, old_dist_info: NamedArrayTuple, new_dist_info: NamedArrayTuple) -> Tensor:
         """Return the KL divergence from old to new, [*lead]."""
         raise NotImplementedError
 
     def mean_kl(
-        self, old_dist_info: Any, new_dist_info: Any, valid: Tensor | None = None
+        self,
+        old_dist_info: NamedArrayTuple,
+        new_dist_info: NamedArrayTuple,
+        valid: Tensor | None = None,
     ) -> Tensor:
         """Return the mean KL divergence over valid entries, a scalar."""
         return valid_mean(self.kl(old_dist_info, new_dist_info), valid)
 
-    def log_likelihood(self, x: Tensor, dist_info: Any) -> Tensor:
+    def log_likelihood(self, x: Tensor, dist_info: NamedArrayTuple) -> Tensor:
         """Return the log-likelihood of the actions ``x``, [*lead]."""
         raise NotImplementedError
 
-    def likelihood_ratio(self, x: Tensor, old_dist_info: Any, new_dist_info: Any) -> Tensor:
+    def likelihood_ratio(
+        self, x: Tensor, old_dist_info: NamedArrayTuple, new_dist_info: NamedArrayTuple
+    ) -> Tensor:
         """Return the likelihood of ``x`` under new, divided by that under old, [*lead]."""
         new = self.log_likelihood(x, new_dist_info)
         return torch.exp(new - self.log_likelihood(x, old_dist_info))
 
-    def entropy(self, dist_info: Any) -> Tensor:
+    def entropy(self, dist_info: NamedArrayTuple) -> Tensor:
         """Return the entropy in nats, [*lead]."""
         raise NotImplementedError
 
-    def perplexity(self, dist_info: Any) -> Tensor:
+    def perplexity(self, dist_info: NamedArrayTuple) -> Tensor:
         """Return exp(entropy), [*lead]: the number of actions in a uniform choice as random."""
         return torch.exp(self.entropy(dist_info))
 
-    def mean_entropy(self, dist_info: Any, valid: Tensor | None = None) -> Tensor:
+    def mean_entropy(self, dist_info: NamedArrayTuple, valid: Tensor | None = None) -> Tensor:
         """Return the mean entropy over valid entries, a scalar."""
         return valid_mean(self.entropy(dist_info), valid)
 
-    def mean_perplexity(self, dist_info: Any, valid: Tensor | None = None) -> Tensor:
+    def mean_perplexity(self, dist_info: NamedArrayTuple, valid: Tensor | None = None) -> Tensor:
         """Return the mean perplexity over valid entries, a scalar."""
         return valid_mean(self.perplexity(dist_info), valid)
 

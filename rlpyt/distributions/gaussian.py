@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from rlpyt.distributions.base import Distribution, NoiseSpec, namespace
-from rlpyt.utils.collections import namedarraytuple
+from rlpyt.utils.collections import NamedArrayTuple, namedarraytuple
 
 EPS = 1e-8  # added to a fixed standard deviation, which may be zero, in formulas
 
@@ -143,7 +143,7 @@ class Gaussian(Distribution):
         """The largest possible sample; ``None``: no limit."""
         return self.squash if self.clip is None else self.clip
 
-    def _log_std(self, dist_info: Any) -> Any:
+    def _log_std(self, dist_info: NamedArrayTuple) -> Any:
         """Return the log standard deviation, broadcastable to the mean, limits applied."""
         if self.std is not None:
             return torch.log(self.std.to(dist_info.mean.device) + EPS).expand(self._dim)
@@ -152,7 +152,7 @@ class Gaussian(Distribution):
             log_std = namespace(log_std).clip(log_std, self.min_log_std, self.max_log_std)
         return log_std
 
-    def _std(self, dist_info: Any) -> Any:
+    def _std(self, dist_info: NamedArrayTuple) -> Any:
         """Return the standard deviation for tensors or numpy arrays, limits applied."""
         mean = dist_info.mean
         if self.std is not None:
@@ -161,13 +161,13 @@ class Gaussian(Distribution):
 
     # Sampling.
 
-    def sample(self, dist_info: Any) -> Tensor:
+    def sample(self, dist_info: NamedArrayTuple) -> Tensor:
         """Draw actions [*lead, A]: add noise, limit it, then clip or squash the sum."""
         mean = dist_info.mean
         noise = self._take_noise(mean.shape[:-1], mean.device)
         return self.draw(dist_info, noise)  # type: ignore[no-any-return]
 
-    def draw(self, dist_info: Any, noise: Any) -> Any:
+    def draw(self, dist_info: NamedArrayTuple, noise: Any) -> Any:
         """Return the actions [*lead, A] that ``sample`` draws from this noise.
 
         Args:
@@ -186,7 +186,7 @@ class Gaussian(Distribution):
             return self._spread(torch.from_numpy(noise)).numpy()
         return self._bounds * torch.erf(noise / math.sqrt(2))
 
-    def _add_noise(self, dist_info: Any, noise: Any) -> Any:
+    def _add_noise(self, dist_info: NamedArrayTuple, noise: Any) -> Any:
         noise = self._std(dist_info) * noise
         if self.noise_clip is not None:
             noise = namespace(noise).clip(noise, -self.noise_clip, self.noise_clip)
@@ -198,13 +198,13 @@ class Gaussian(Distribution):
             return xp.clip(sample, -self.clip, self.clip)
         return sample if self.squash is None else self.squash * xp.tanh(sample)
 
-    def mode(self, dist_info: Any) -> Tensor:
+    def mode(self, dist_info: NamedArrayTuple) -> Tensor:
         """Return the mean within the action's limits, the sample without noise."""
         self.set_noise(None)
         return self._bound(dist_info.mean)  # type: ignore[no-any-return]
 
     def sample_loglikelihood(
-        self, dist_info: Any, reparameterize: bool = True
+        self, dist_info: NamedArrayTuple, reparameterize: bool = True
     ) -> tuple[Tensor, Tensor]:
         """Draw actions and their log-likelihood, with gradient through both (as SAC needs).
 
@@ -237,7 +237,7 @@ class Gaussian(Distribution):
 
     # Formulas.
 
-    def log_likelihood(self, x: Tensor, dist_info: Any) -> Tensor:
+    def log_likelihood(self, x: Tensor, dist_info: NamedArrayTuple) -> Tensor:
         """Return the log-density of the actions, [*lead].
 
         Args:
@@ -260,24 +260,26 @@ class Gaussian(Distribution):
         constant = math.log(self.squash) + 2 * math.log(2)
         return constant - 2 * (x + F.softplus(-2 * x))
 
-    def _gaussian_logli(self, x: Tensor, dist_info: Any) -> Tensor:
+    def _gaussian_logli(self, x: Tensor, dist_info: NamedArrayTuple) -> Tensor:
         log_std: Tensor = self._log_std(dist_info)
         z: Tensor = (x - dist_info.mean) * torch.exp(-log_std)
         return -(0.5 * z * z + log_std).sum(-1) - self._log_normalizer
 
-    def likelihood_ratio(self, x: Tensor, old_dist_info: Any, new_dist_info: Any) -> Tensor:
+    def likelihood_ratio(
+        self, x: Tensor, old_dist_info: NamedArrayTuple, new_dist_info: NamedArrayTuple
+    ) -> Tensor:
         """Return the density ratio, new over old, [*lead]; squashing cancels out."""
         new = self._gaussian_logli(x, new_dist_info)
         return torch.exp(new - self._gaussian_logli(x, old_dist_info))
 
-    def kl(self, old_dist_info: Any, new_dist_info: Any) -> Tensor:
+    def kl(self, old_dist_info: NamedArrayTuple, new_dist_info: NamedArrayTuple) -> Tensor:
         """Return the KL divergence from old to new, [*lead]; squashing does not change it."""
         old: Tensor = self._log_std(old_dist_info)
         new: Tensor = self._log_std(new_dist_info)
         shift: Tensor = (old_dist_info.mean - new_dist_info.mean) * torch.exp(-new)
         return (new - old + 0.5 * (torch.exp(2 * (old - new)) + shift * shift - 1)).sum(-1)
 
-    def entropy(self, dist_info: Any) -> Tensor:
+    def entropy(self, dist_info: NamedArrayTuple) -> Tensor:
         """Return the sum of log(std) + log(2 pi e) / 2 over components, in nats, [*lead].
 
         Raises:

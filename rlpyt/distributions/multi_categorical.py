@@ -10,6 +10,7 @@ from torch import Tensor
 from rlpyt.distributions.base import NoiseSpec, namespace
 from rlpyt.distributions.categorical import EPS, Categorical, cumulative_sum
 from rlpyt.distributions.categorical import DistInfo as DistInfo  # noqa: PLC0414 (the same)
+from rlpyt.utils.collections import NamedArrayTuple
 
 
 class MultiCategorical(Categorical):
@@ -47,14 +48,14 @@ class MultiCategorical(Categorical):
     def _starts_on(self, device: torch.device) -> Tensor:
         return torch.from_numpy(self._starts).to(device)
 
-    def sample(self, dist_info: Any) -> Tensor:
+    def sample(self, dist_info: NamedArrayTuple) -> Tensor:
         """Draw actions [*lead, P] of ``dtype`` (int64 by default)."""
         prob = dist_info.prob
         noise = self._take_noise(prob.shape[:-1], prob.device)
         action: Tensor = self.draw(dist_info, noise)
         return action if self.dtype is torch.long else action.to(self.dtype)
 
-    def draw(self, dist_info: Any, noise: Any) -> Any:
+    def draw(self, dist_info: NamedArrayTuple, noise: Any) -> Any:
         """Return the actions [*lead, P] that ``sample`` draws from this noise [*lead, P], int64."""
         cumulative = cumulative_sum(dist_info.prob)
         high = cumulative[..., self._ends]
@@ -65,17 +66,19 @@ class MultiCategorical(Categorical):
         below = cumulative[..., None, :] <= x[..., :, None]  # [*lead, P, sum(dims)]
         return below.sum(-1) - starts
 
-    def mode(self, dist_info: Any) -> Tensor:
+    def mode(self, dist_info: NamedArrayTuple) -> Tensor:
         """Return the most likely choice of each part, [*lead, parts]."""
         parts = dist_info.prob.split(self.dims, dim=-1)
         return torch.stack([part.argmax(-1) for part in parts], -1).to(self.dtype)
 
-    def log_likelihood(self, indexes: Tensor, dist_info: Any) -> Tensor:
+    def log_likelihood(self, indexes: Tensor, dist_info: NamedArrayTuple) -> Tensor:
         """Return the joint log-probability of the actions ``indexes`` [*lead, P], [*lead]."""
         columns = indexes.long() + self._starts_on(indexes.device)
         return torch.log(dist_info.prob.gather(-1, columns) + EPS).sum(-1)
 
-    def likelihood_ratio(self, indexes: Tensor, old_dist_info: Any, new_dist_info: Any) -> Tensor:
+    def likelihood_ratio(
+        self, indexes: Tensor, old_dist_info: NamedArrayTuple, new_dist_info: NamedArrayTuple
+    ) -> Tensor:
         """Return the probability ratio of ``indexes`` [*lead, P], new over old, [*lead]."""
         new = self.log_likelihood(indexes, new_dist_info)
         return torch.exp(new - self.log_likelihood(indexes, old_dist_info))

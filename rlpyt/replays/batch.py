@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from rlpyt.utils.collections import namedarraytuple
+from rlpyt.utils.collections import NamedArrayTuple, namedarraytuple
 
 # True final observations of truncated episodes, which are in none of the rows, since the next row
 # belongs to the next episode. T_idxs and B_idxs [K] are steps of samples [T, B] that are done but
@@ -93,7 +93,7 @@ PrioritizedTimeLimitTransitions = batch_type(
 PrioritizedSequences = batch_type("PrioritizedSequences", (*_SEQUENCE, "is_weights"))
 
 
-def with_is_weights(batch: Any, is_weights: Any, ticket: Any) -> Any:
+def with_is_weights(batch: NamedArrayTuple, is_weights: Any, ticket: Any) -> Any:
     """Return the batch with a ticket and the additional last field ``is_weights``.
 
     Batches of other types (returned by ``extract_batch`` of a subclass) get the field only.

@@ -26,7 +26,7 @@ from rlpyt.replays.targets import NStep
 from rlpyt.replays.window import TransitionWindow, null_leaves
 from rlpyt.utils.buffer import buffer_func, leaves_of, numpify_buffer
 from rlpyt.utils.checks import check_range, whole_number
-from rlpyt.utils.collections import namedarraytuple
+from rlpyt.utils.collections import NamedArrayTuple, namedarraytuple
 from rlpyt.utils.seed import get_seed, stream
 from rlpyt.utils.synchronize import RWLock, forget_names
 
@@ -40,7 +40,7 @@ class BaseReplayBuffer:
 
     async_ = False  # in shared memory, with other processes appending
 
-    def append_samples(self, samples: Any) -> Any:
+    def append_samples(self, samples: NamedArrayTuple) -> Any:
         """Add samples [T, B], which may replace the oldest ones."""
         raise NotImplementedError(f"{type(self).__name__} must implement append_samples.")
 
@@ -186,7 +186,7 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
 
     # Writing
 
-    def append_samples(self, samples: Any, final: Any = None) -> tuple[int, Any]:
+    def append_samples(self, samples: NamedArrayTuple, final: Any = None) -> tuple[int, Any]:
         """Add samples; once all rows have been written, they replace the oldest ones.
 
         Args:
@@ -209,7 +209,7 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
         with self._writing():
             return self._append(samples, final)
 
-    def _append(self, samples: Any, final: Any) -> tuple[int, Any]:
+    def _append(self, samples: NamedArrayTuple, final: Any) -> tuple[int, Any]:
         fields = getattr(samples, "_fields", None)
         if fields is None:
             raise TypeError(
@@ -247,7 +247,7 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
         self.selection.advance(self.valid, n, priorities)
         return n, slices[0][0] if len(slices) == 1 else np.arange(start, start + n) % self.T
 
-    def _check(self, given: Any, samples: Any, final: Any) -> int:
+    def _check(self, given: Any, samples: NamedArrayTuple, final: Any) -> int:
         """Check the shape of samples, and the structure of the first; return their rows.
 
         Args:

@@ -10,7 +10,7 @@ from rlpyt.replays.ring import Ring
 from rlpyt.replays.rows import RowBatch, example_array
 from rlpyt.replays.storage import FullStorage, Slices
 from rlpyt.utils.buffer import numpify_buffer
-from rlpyt.utils.collections import namedarraytuple
+from rlpyt.utils.collections import NamedArrayTuple, namedarraytuple
 
 # Where the older frames of a row come from: the row before, zeros, copies of the row's own frame,
 # or the last row before it that is not void.
@@ -72,7 +72,9 @@ class FrameStorage(FullStorage):
     def _final(self, observation: Any) -> Any:
         return observation[:, -1]
 
-    def prepare(self, start: int, samples: Any, void: NDArray[Any] | None) -> NDArray[np.uint8]:
+    def prepare(
+        self, start: int, samples: NamedArrayTuple, void: NDArray[Any] | None
+    ) -> NDArray[np.uint8]:
         """Return where the older frames of every row come from, [T, B] of GOES_ON, ZEROS, ...
 
         Rows are compared with those before them: always where an episode begins, and inside
@@ -158,7 +160,7 @@ class FrameStorage(FullStorage):
             return None
         return self.stacks((start + t - 1) * self.B + B_idxs, self.n_frames)
 
-    def write(self, slices: Slices, samples: Any, prepared: Any) -> None:
+    def write(self, slices: Slices, samples: NamedArrayTuple, prepared: Any) -> None:
         """Write rows [T, B]; of each observation, its last frame."""
         super().write(slices, samples, prepared)
         self._frames.write(slices, numpify_buffer(samples.observation)[:, :, -1])
@@ -280,7 +282,7 @@ class _Frames(Part):
         self.frames[self.T + self.older] = self.frames[self.older]
 
 
-def _without_observation(samples: Any) -> Any:
+def _without_observation(samples: NamedArrayTuple) -> Any:
     fields = tuple(name for name in samples._fields if name != "observation")
     cls = namedarraytuple("SamplesToBuffer", fields)
     return cls(*(getattr(samples, name) for name in fields))

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from rlpyt.replays.memory import Memory
 from rlpyt.replays.rows import RowStore, check_alike, describe
 from rlpyt.utils.buffer import leaves_of
-from rlpyt.utils.collections import namedarraytuple
+from rlpyt.utils.collections import NamedArrayTuple, namedarraytuple
 
 NAME = "prev_rnn_state"
 
@@ -43,7 +43,7 @@ class RnnStateStore:
         """Return the bytes of states per transition."""
         return 0.0 if self.rows is None else self.rows.row_bytes / self.interval
 
-    def without(self, samples: Any) -> Any:
+    def without(self, samples: NamedArrayTuple) -> Any:
         """Return samples without their recurrent states."""
         if not self.given or NAME not in samples._fields:
             return samples
@@ -51,7 +51,7 @@ class RnnStateStore:
         cls = namedarraytuple(type(samples).__name__, fields)
         return cls(*(getattr(samples, name) for name in fields))
 
-    def check(self, samples: Any) -> None:
+    def check(self, samples: NamedArrayTuple) -> None:
         """Compare new states with the example.
 
         Raises:
@@ -60,7 +60,7 @@ class RnnStateStore:
         if self.rows is not None:
             check_alike(getattr(samples, NAME, None), self._structure, f"samples.{NAME}")
 
-    def write(self, start: int, samples: Any, n: int) -> None:
+    def write(self, start: int, samples: NamedArrayTuple, n: int) -> None:
         """Write states [n, B, ...] from absolute row ``start``: those of every interval-th row."""
         if self.rows is None:
             return

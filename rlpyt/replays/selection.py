@@ -14,6 +14,7 @@ from rlpyt.replays.memory import Memory
 from rlpyt.replays.ring import Ring
 from rlpyt.replays.sum_tree import SumTree
 from rlpyt.utils.checks import check_range
+from rlpyt.utils.collections import NamedArrayTuple
 
 Array = NDArray[Any]
 
@@ -100,7 +101,7 @@ class UniformSelection:
         chosen = left[(rng.random(n) * len(left)).astype(np.int64)]
         return _spread(chosen, B, every) + first * B
 
-    def weigh(self, batch: Any, T_idxs: Array, B_idxs: Array) -> Any:
+    def weigh(self, batch: NamedArrayTuple, T_idxs: Array, B_idxs: Array) -> Any:
         """Return the batch of these rows unchanged: uniform draws need no weights."""
         return batch
 
@@ -197,7 +198,7 @@ class PrioritizedSelection:
         leaves = self.tree.draw(n, self.settings.unique, rng)
         return _spread(leaves, self.tree.B, self.every)
 
-    def weigh(self, batch: Any, T_idxs: Array, B_idxs: Array) -> Any:
+    def weigh(self, batch: NamedArrayTuple, T_idxs: Array, B_idxs: Array) -> Any:
         """Return the batch of these rows with importance weights and a ticket.
 
         w_i = (p_i / min_j p_j)^-beta

@@ -15,7 +15,7 @@ from rlpyt.replays.memory import Memory, Part
 from rlpyt.replays.ring import Ring
 from rlpyt.replays.rows import RowBatch, RowStore, check_alike, describe, example_array
 from rlpyt.utils.buffer import buffer_func, leaves_of, numpify_buffer
-from rlpyt.utils.collections import namedarraytuple
+from rlpyt.utils.collections import NamedArrayTuple, namedarraytuple
 
 Slices = list[tuple[slice, slice]]
 Stored = namedarraytuple("Stored", ["samples", "extra", "own"])
@@ -87,7 +87,7 @@ class FullStorage:
         """Return the same part of final observations [K, ...]."""
         return observation
 
-    def check(self, samples: Any) -> None:
+    def check(self, samples: NamedArrayTuple) -> None:
         """Compare the first samples with the example.
 
         Raises:
@@ -128,7 +128,7 @@ class FullStorage:
         if not done[tuple(steps)].all():
             raise ValueError("final observations must be of steps that are done; one is not done.")
 
-    def prepare(self, start: int, samples: Any, void: NDArray[Any] | None) -> Any:
+    def prepare(self, start: int, samples: NamedArrayTuple, void: NDArray[Any] | None) -> Any:
         """Examine samples [T, B] for absolute rows from ``start``, before anything is written.
 
         Args:
@@ -144,7 +144,7 @@ class FullStorage:
         """
         return None
 
-    def write(self, slices: Slices, samples: Any, prepared: Any) -> None:
+    def write(self, slices: Slices, samples: NamedArrayTuple, prepared: Any) -> None:
         """Write rows [T, B] to the ``slices`` of ``Ring.slices``."""
         kept = self._kept(samples)
         leaves = tuple(kept) if self._flat else leaves_of(kept)

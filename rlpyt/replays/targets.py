@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from rlpyt.replays.ring import Ring
 from rlpyt.utils.checks import check_range, whole_number
-from rlpyt.utils.collections import namedarraytuple
+from rlpyt.utils.collections import NamedArrayTuple, namedarraytuple
 
 Array = NDArray[Any]
 
@@ -114,7 +114,7 @@ class NStep:
                 fields["timeout_n"] = np.bool_(False)
         return namedarraytuple("Targets", tuple(fields))(*fields.values())
 
-    def update(self, ring: Ring, samples: Any, extra: Any, rows: int) -> None:
+    def update(self, ring: Ring, samples: NamedArrayTuple, extra: Any, rows: int) -> None:
         """Complete the windows that end in the ``rows`` newest rows, already written.
 
         Args:

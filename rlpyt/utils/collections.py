@@ -48,6 +48,10 @@ class NamedTuple(tuple[Any, ...]):
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (_factory_of(type(self)), self._typename, self._fields, tuple(self))
 
+    if TYPE_CHECKING:  # fields are known at run time only
+
+        def __getattr__(self, name: str) -> Any: ...
+
 
 class NamedArrayTuple(NamedTuple):
     """Base of every namedarraytuple: what indexing, ``in``, ``get`` and ``items`` mean."""

@@ -13,6 +13,7 @@ from rlpyt.algos.arguments import own_fields_first
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.dqn.losses import categorical_loss, greedy_row, project_onto_atoms
 from rlpyt.utils.checks import check_range, setting
+from rlpyt.utils.collections import NamedArrayTuple
 from rlpyt.utils.tensor import select_at_indexes
 
 EPS = 1e-6  # smallest probability in priorities
@@ -44,7 +45,7 @@ class CategoricalDQN(DQN):
         self.agent.give_V_min_max(self.V_min, self.V_max)
         return buffer
 
-    def loss(self, samples: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    def loss(self, samples: NamedArrayTuple) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the cross entropy between the projected target distribution and the prediction.
 
             L = E[-w sum_i (Phi (R + g Z'(s', a*)))_i log p_i(s, a)]

@@ -11,6 +11,7 @@ from rlpyt.algos.dqn.losses import greedy_value, huber
 from rlpyt.algos.optim import is_optimizer
 from rlpyt.algos.replay import ReplayAlgo, SamplesToBuffer  # noqa: F401 (rlpyt's place for it)
 from rlpyt.utils.checks import setting
+from rlpyt.utils.collections import NamedArrayTuple
 from rlpyt.utils.tensor import select_at_indexes
 
 OptInfo = namedtuple("OptInfo", ["loss", "gradNorm", "tdAbsErr"])
@@ -87,13 +88,13 @@ class DQN(ReplayAlgo):
             last = max(self.min_itr_learn, self.eps_steps // self.itr_steps)
             self.agent.set_epsilon_itr_min_max(self.min_itr_learn, last)
 
-    def update(self, batch: Any) -> tuple[tuple[Any, ...], torch.Tensor]:
+    def update(self, batch: NamedArrayTuple) -> tuple[tuple[Any, ...], torch.Tensor]:
         """Take one gradient step; see `ReplayAlgo.update`."""
         loss, *errors = self.compiled(self.loss)(batch)
         grad_norm = self.gradient_step(loss)
         return (loss.detach(), grad_norm, *errors), errors[-1]
 
-    def loss(self, samples: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    def loss(self, samples: NamedArrayTuple) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the squared or Huber loss of the TD errors of a batch [B].
 
             d = R + g Q'(s', a*) - Q(s, a),    L = E[w huber(d)]

@@ -10,6 +10,7 @@ from rlpyt.algos.dqn.losses import greedy_row
 from rlpyt.algos.dqn.quantile_loss import quantile_huber_loss
 from rlpyt.models.dqn.implicit_quantile import midpoints
 from rlpyt.utils.checks import setting
+from rlpyt.utils.collections import NamedArrayTuple
 from rlpyt.utils.tensor import select_at_indexes
 
 
@@ -23,7 +24,7 @@ class QRDQN(DQN):
     requires: ClassVar[str] = "quantiles"
     ready_agents: ClassVar[str] = "QrDqnMlpAgent or AtariQrDqnAgent"
 
-    def loss(self, samples: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    def loss(self, samples: NamedArrayTuple) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the quantile Huber loss between all target quantiles and all predictions.
 
         Args:
@@ -42,7 +43,9 @@ class QRDQN(DQN):
             target = self.target_of(samples, next_quantiles, selecting)
         return self.regress(samples, quantiles, tau, target)
 
-    def target_of(self, samples: Any, next_quantiles: Any, selecting: Any) -> torch.Tensor:
+    def target_of(
+        self, samples: NamedArrayTuple, next_quantiles: Any, selecting: Any
+    ) -> torch.Tensor:
         """Return target quantiles [B, M], of the action with the best mean of ``selecting``.
 
         Args:
@@ -55,7 +58,11 @@ class QRDQN(DQN):
         return samples.return_.unsqueeze(-1) + discount_n * best  # type: ignore[no-any-return]
 
     def regress(
-        self, samples: Any, quantiles: torch.Tensor, tau: torch.Tensor, target: torch.Tensor
+        self,
+        samples: NamedArrayTuple,
+        quantiles: torch.Tensor,
+        tau: torch.Tensor,
+        target: torch.Tensor,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return loss and priorities of quantiles [B, N] at fractions tau, for targets [B, M]."""
         losses = quantile_huber_loss(quantiles, tau, target, self.delta_clip)
@@ -73,7 +80,7 @@ class IQN(QRDQN):
     requires: ClassVar[str] = "quantiles of any fractions"
     ready_agents: ClassVar[str] = "IqnMlpAgent or AtariIqnAgent"
 
-    def loss(self, samples: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    def loss(self, samples: NamedArrayTuple) -> tuple[torch.Tensor, torch.Tensor]:
         """Return QR-DQN's loss at uniformly drawn fractions; actions are selected as in acting.
 
         Args:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch.optim import Adam, Optimizer
 
-from rlpyt.agents.base import AgentInputs
+from rlpyt.agents.base import AgentInputs, BaseAgent
 from rlpyt.algos.arguments import own_fields_first
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.dqn.losses import (
@@ -44,7 +44,7 @@ from rlpyt.replays.sequence.uniform import (
 from rlpyt.replays.targets import n_step_targets
 from rlpyt.utils.buffer import buffer_func, buffer_method
 from rlpyt.utils.checks import check_settings, setting
-from rlpyt.utils.collections import namedarraytuple
+from rlpyt.utils.collections import AttrDict, NamedArrayTuple, namedarraytuple
 from rlpyt.utils.tensor import select_at_indexes, valid_mean
 
 OptInfo = namedtuple("OptInfo", ["loss", "gradNorm", "tdAbsErr", "priority"])
@@ -133,7 +133,7 @@ class R2D1(DQN):
         """Return Adam's epsilon, as in Kapturowski et al. 2019."""
         return 1e-3
 
-    def check_parts(self, agent: Any) -> None:
+    def check_parts(self, agent: BaseAgent) -> None:
         """Raise ValueError if the agent is not recurrent, or has other outputs."""
         self.check_agent(agent)
         if not agent.recurrent:
@@ -179,14 +179,14 @@ class R2D1(DQN):
                 "input_priorities=False."
             )
 
-    def examples_to_buffer(self, examples: Any) -> Any:
+    def examples_to_buffer(self, examples: AttrDict) -> Any:
         """Return one step as the replay keeps it, with the recurrent state before it."""
         example = super().examples_to_buffer(examples)
         if self.store_rnn_state_interval < 1:
             return example
         return with_fields(example, prev_rnn_state=examples["agent_info"].prev_rnn_state)
 
-    def samples_to_buffer(self, samples: Any) -> Any:
+    def samples_to_buffer(self, samples: NamedArrayTuple) -> Any:
         """Return a batch [T, B] as the replay takes it, with states and priorities."""
         to_buffer = super().samples_to_buffer(samples)
         if self.store_rnn_state_interval > 0:
@@ -197,7 +197,7 @@ class R2D1(DQN):
             return PrioritiesSamplesToBuffer(priorities=priorities, samples=to_buffer)
         return to_buffer
 
-    def compute_input_priorities(self, samples: Any) -> torch.Tensor:
+    def compute_input_priorities(self, samples: NamedArrayTuple) -> torch.Tensor:
         """Return priorities of new samples, by the action values recorded with them.
 
         TD errors are those of the loss, with the online network's values in place of the
@@ -240,7 +240,7 @@ class R2D1(DQN):
         """Draw the sequences of one update from the replay."""
         return self.replay_buffer.sample_batch(self.batch_B)
 
-    def loss(self, samples: Any) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # type: ignore[override]
+    def loss(self, samples: NamedArrayTuple) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # type: ignore[override]
         """Return the loss of the TD errors of sequences [T, B], after their burn-in.
 
             d_t = h(R_t + g h^-1(Q'(s_{t+n}, a*))) - Q(s_t, a_t),    L = E[w huber(d)]
@@ -285,7 +285,7 @@ class R2D1(DQN):
         priorities = sequence_priority(td_abs_errors, valid, self.pri_eta)
         return valid_mean(losses, valid), td_abs_errors, priorities
 
-    def valid_and_ends(self, samples: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    def valid_and_ends(self, samples: NamedArrayTuple) -> tuple[torch.Tensor, torch.Tensor]:
         """Return masks of valid rows and of episode ends after the burn-in rows.
 
         Void rows are not valid. All of them are done; of consecutive ones only the last counts as
@@ -308,7 +308,7 @@ class R2D1(DQN):
         return (~void[: self.batch_T]).float(), ends & ~inside
 
     @torch.no_grad()
-    def warm_up(self, samples: Any, inputs: Any) -> tuple[Any, Any]:
+    def warm_up(self, samples: NamedArrayTuple, inputs: Any) -> tuple[Any, Any]:
         """Return states [N, B, H] of online and target network after the burn-in rows."""
         recorded = samples.init_rnn_state  # [B, N, H]
         state = buffer_method(buffer_method(recorded, "transpose", 0, 1), "contiguous")
@@ -340,7 +340,7 @@ class R2D1(DQN):
         return inv_value_scale(z, self.value_scale_eps)
 
 
-def tails_after_burn_in(samples: Any, warmup_T: int) -> tuple[Any, Any]:
+def tails_after_burn_in(samples: NamedArrayTuple, warmup_T: int) -> tuple[Any, Any]:
     """Return the inputs that follow episodes truncated after the burn-in, and where these are.
 
     Args:

@@ -9,6 +9,7 @@ from torch.optim import Adam, Optimizer
 from rlpyt.algos.pg.base import OptInfo, PolicyGradientAlgo  # noqa: F401 (rlpyt's place for it)
 from rlpyt.algos.pg.losses import policy_gradient_loss, value_loss
 from rlpyt.utils.checks import setting
+from rlpyt.utils.collections import NamedArrayTuple
 
 
 @dataclass(eq=False)
@@ -33,13 +34,13 @@ class A2C(PolicyGradientAlgo):
         self.update_obs_rms(samples)
         return self.make_opt_info([x] for x in torch.stack(statistics).tolist())
 
-    def update(self, samples: Any) -> tuple[torch.Tensor, ...]:
+    def update(self, samples: NamedArrayTuple) -> tuple[torch.Tensor, ...]:
         """Take one gradient step on a batch [T, B]; return a scalar for each statistic."""
         loss, *others = self.loss(samples)
         grad_norm = self.gradient_step(loss)
         return loss.detach(), grad_norm, *(x.detach() for x in others)
 
-    def loss(self, samples: Any) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def loss(self, samples: NamedArrayTuple) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Return the sum of policy gradient, value and entropy losses of a batch [T, B].
 
             L = - E[log pi(a|s) A] + c_v E[(V(s) - R)^2] / 2 - c_e E[H(pi(.|s))]

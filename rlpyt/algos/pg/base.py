@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from rlpyt.agents.base import AgentInputs
+from rlpyt.agents.base import AgentInputs, BaseAgent
 from rlpyt.algos.base import RlAlgorithm
 from rlpyt.algos.episodes import EpisodePacking, null_action_of, null_after_done
 from rlpyt.algos.pg.losses import normalize
@@ -16,7 +16,7 @@ from rlpyt.algos.returns import (
     valid_from_done,
 )
 from rlpyt.utils.buffer import buffer_method, buffer_to
-from rlpyt.utils.collections import namedarraytuple
+from rlpyt.utils.collections import AttrDict, NamedArrayTuple, namedarraytuple
 
 OptInfo = namedtuple("OptInfo", ["loss", "gradNorm", "entropy", "perplexity"])
 AgentTrain = namedtuple("AgentTrain", ["dist_info", "value"])
@@ -42,11 +42,11 @@ class PolicyGradientAlgo(RlAlgorithm):
 
     def initialize(
         self,
-        agent: Any,
+        agent: BaseAgent,
         n_itr: int,
         batch_spec: Any,
         mid_batch_reset: bool = False,
-        examples: Any = None,
+        examples: AttrDict | None = None,
         world_size: int = 1,
         rank: int = 0,
     ) -> None:
@@ -56,7 +56,8 @@ class PolicyGradientAlgo(RlAlgorithm):
             TypeError: the agent returns no state values.
             ValueError: the agent returns more than one number per state.
         """
-        value = getattr((examples or {}).get("agent_info"), "value", 0)
+        agent_info = None if examples is None else examples.get("agent_info")
+        value = getattr(agent_info, "value", 0)
         if np.shape(value) != ():
             raise ValueError(
                 f"the agent's value must be one number for each environment, shape [B], got "
@@ -66,7 +67,7 @@ class PolicyGradientAlgo(RlAlgorithm):
         self.optim_initialize(rank)
 
     def plan(
-        self, agent: Any, n_itr: int, batch_spec: Any, mid_batch_reset: bool, world_size: int
+        self, agent: BaseAgent, n_itr: int, batch_spec: Any, mid_batch_reset: bool, world_size: int
     ) -> None:
         """Do what ``initialize`` does, without the optimizer.
 
@@ -87,7 +88,7 @@ class PolicyGradientAlgo(RlAlgorithm):
         self.world_size = world_size
         self._batch_size = batch_spec.size
 
-    def process_returns(self, samples: Any) -> tuple[torch.Tensor, torch.Tensor, Any]:
+    def process_returns(self, samples: NamedArrayTuple) -> tuple[torch.Tensor, torch.Tensor, Any]:
         """Compute returns, advantages and the mask of valid samples.
 
         An episode cut off by a time limit is bootstrapped from the value of its true final
@@ -124,7 +125,7 @@ class PolicyGradientAlgo(RlAlgorithm):
             advantage = normalize(advantage, valid)
         return return_, advantage, valid
 
-    def make_batch(self, samples: Any) -> Any:
+    def make_batch(self, samples: NamedArrayTuple) -> Any:
         """Return all inputs of the loss, [T, B], on the agent's device."""
         return_, advantage, valid = self.process_returns(samples)
         batch = PgBatch(
@@ -138,7 +139,7 @@ class PolicyGradientAlgo(RlAlgorithm):
         )
         return self.to_device(batch)
 
-    def agent_inputs(self, samples: Any) -> Any:
+    def agent_inputs(self, samples: NamedArrayTuple) -> Any:
         """Return the agent's inputs [T, B], with null actions and rewards after a done."""
         env, prev_action = samples.env, samples.agent.prev_action
         prev_reward = env.prev_reward
@@ -151,7 +152,7 @@ class PolicyGradientAlgo(RlAlgorithm):
         """Move the leaves of a tree to the agent's device."""
         return tree if self.agent.device.type == "cpu" else buffer_to(tree, self.agent.device)
 
-    def initial_rnn_state(self, samples: Any) -> Any:
+    def initial_rnn_state(self, samples: NamedArrayTuple) -> Any:
         """Return the recurrent state before the first row, [N, B, H], or ``None``."""
         if not self.agent.recurrent:
             return None
@@ -159,7 +160,7 @@ class PolicyGradientAlgo(RlAlgorithm):
         state = buffer_method(buffer_method(first, "transpose", 0, 1), "contiguous")
         return buffer_to(state, self.agent.device)
 
-    def cut_into_episodes(self, batch: Any, init_rnn_state: Any) -> tuple[Any, Any]:
+    def cut_into_episodes(self, batch: NamedArrayTuple, init_rnn_state: Any) -> tuple[Any, Any]:
         """Cut a recurrent agent's batch where episodes begin; see ``algos.episodes``."""
         if not self.mid_batch_reset or not batch.done[:-1].any():
             return batch, init_rnn_state

@@ -13,7 +13,7 @@ from rlpyt.algos.pg.base import OptInfo, PolicyGradientAlgo  # noqa: F401 (rlpyt
 from rlpyt.algos.pg.losses import clipped_surrogate_loss, value_loss
 from rlpyt.utils.buffer import buffer_func
 from rlpyt.utils.checks import setting
-from rlpyt.utils.collections import namedarraytuple
+from rlpyt.utils.collections import NamedArrayTuple, namedarraytuple
 from rlpyt.utils.misc import iterate_mb_idxs
 
 LossInputs = namedarraytuple(
@@ -102,7 +102,7 @@ class PPO(PolicyGradientAlgo):
         grad_norm = self.gradient_step(loss)
         return loss.detach(), grad_norm, *(x.detach() for x in others)
 
-    def _minibatches(self, batch: Any, state: Any) -> Iterator[tuple[Any, Any]]:
+    def _minibatches(self, batch: NamedArrayTuple, state: Any) -> Iterator[tuple[Any, Any]]:
         """Shuffle once per epoch, then cut; recurrent agents keep environments whole."""
         T, B = self.batch_spec
         if not self.agent.recurrent:
@@ -128,7 +128,7 @@ class PPO(PolicyGradientAlgo):
         return_: torch.Tensor,
         advantage: torch.Tensor,
         valid: torch.Tensor | None,
-        old_dist_info: Any,
+        old_dist_info: NamedArrayTuple,
         init_rnn_state: Any = None,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Return the sum of clipped surrogate, value and entropy losses (PPO eq. 7 and 9).

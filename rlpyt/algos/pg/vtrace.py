@@ -8,12 +8,14 @@ import torch
 from torch import Tensor
 from torch.optim import Adam, Optimizer
 
+from rlpyt.agents.base import BaseAgent
 from rlpyt.algos.episodes import EpisodePacking
 from rlpyt.algos.pg.base import PolicyGradientAlgo
 from rlpyt.algos.pg.losses import normalize, policy_gradient_loss, value_loss
 from rlpyt.algos.returns import importance_weight, valid_from_done, vtrace_return
 from rlpyt.utils.buffer import buffer_func
 from rlpyt.utils.checks import setting
+from rlpyt.utils.collections import AttrDict, NamedArrayTuple
 from rlpyt.utils.tensor import valid_mean
 
 VTraceOptInfo = namedtuple("VTraceOptInfo", ["loss", "gradNorm", "entropy", "perplexity", "rho"])
@@ -49,11 +51,11 @@ class VTrace(PolicyGradientAlgo):
 
     def async_initialize(
         self,
-        agent: Any,
+        agent: BaseAgent,
         sampler_n_itr: int,
         batch_spec: Any,
         mid_batch_reset: bool,
-        examples: Any,
+        examples: AttrDict,
         world_size: int = 1,
     ) -> None:
         """Get ready to train in an asynchronous run, without the optimizer; there is no replay."""
@@ -75,13 +77,13 @@ class VTrace(PolicyGradientAlgo):
         self.update_obs_rms(samples)
         return self.make_opt_info([x] for x in torch.stack(statistics).tolist())
 
-    def update(self, samples: Any) -> tuple[Tensor, ...]:
+    def update(self, samples: NamedArrayTuple) -> tuple[Tensor, ...]:
         """Take one gradient step on a batch [T, B]; return a scalar for each statistic."""
         loss, *others = self.loss(samples)
         grad_norm = self.gradient_step(loss)
         return loss.detach(), grad_norm, *(x.detach() for x in others)
 
-    def loss(self, samples: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def loss(self, samples: NamedArrayTuple) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return the sum of policy gradient, value and entropy losses of a batch (section 4.2).
 
             L = - E[rho log pi(a|s) A] + c_v E[(V(s) - v)^2] / 2 - c_e E[H(pi(.|s))]
@@ -107,7 +109,7 @@ class VTrace(PolicyGradientAlgo):
         rho = valid_mean(importance_weight(log_ratio, self.clip_rho_threshold), valid)
         return loss, entropy, perplexity, rho
 
-    def forward(self, samples: Any) -> tuple[Any, Tensor]:
+    def forward(self, samples: NamedArrayTuple) -> tuple[Any, Tensor]:
         """Return the present policy's distribution and value at each step, [T, B]."""
         inputs = self.to_device(self.agent_inputs(samples))
         if not self.agent.recurrent:
@@ -120,7 +122,7 @@ class VTrace(PolicyGradientAlgo):
         dist_info, value, _ = self.agent(*packing.pack(inputs), state)
         return buffer_func((dist_info, value), packing.unpack)  # type: ignore[no-any-return]
 
-    def log_ratio(self, samples: Any, log_likelihood: Tensor) -> Tensor:
+    def log_ratio(self, samples: NamedArrayTuple, log_likelihood: Tensor) -> Tensor:
         """Return log pi(a_t|s_t) - log mu(a_t|s_t) [T, B], without gradient; 0 if not valid.
 
         Args:
@@ -137,7 +139,7 @@ class VTrace(PolicyGradientAlgo):
         return torch.where(valid > 0, log_ratio, 0)  # of what waits for a reset it may be infinite
 
     def process_returns(
-        self, samples: Any, value: Tensor | None = None, log_ratio: Tensor | None = None
+        self, samples: NamedArrayTuple, value: Tensor | None = None, log_ratio: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Any]:
         """Compute targets, advantages and the mask of valid samples.
 

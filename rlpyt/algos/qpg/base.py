@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import torch
 
+from rlpyt.agents.base import BaseAgent
 from rlpyt.algos.optim import GradientStep, Network
 from rlpyt.algos.replay import ReplayAlgo
 from rlpyt.algos.untrained import warn_of_untrained
@@ -27,7 +28,7 @@ class QpgAlgo(ReplayAlgo):
     learns_quantiles = False  # whether critics may return them
     recurrent_algos: ClassVar[str] = "PPO or A2C"
 
-    def check_agent(self, agent: Any) -> None:
+    def check_agent(self, agent: BaseAgent) -> None:
         """Raise ValueError if the algorithm does not learn the agent's outputs."""
         super().check_agent(agent)
         N = getattr(agent, "n_quantiles", None)

@@ -11,6 +11,7 @@ from rlpyt.algos.qpg.base import QpgAlgo, frozen
 from rlpyt.algos.qpg.losses import check_values, min_over_critics, squared_errors
 from rlpyt.algos.replay import SamplesToBuffer  # noqa: F401 (rlpyt's place for it)
 from rlpyt.utils.checks import setting
+from rlpyt.utils.collections import NamedArrayTuple
 from rlpyt.utils.tensor import valid_mean
 
 OptInfo = namedtuple("OptInfo", ["muLoss", "qLoss", "muGradNorm", "qGradNorm"])
@@ -69,7 +70,7 @@ class DDPG(QpgAlgo):
         self.add_step("mu", [mu], self.learning_rate)
         self.add_step("q", [q], self.q_learning_rate)
 
-    def update(self, batch: Any) -> tuple[tuple[Any, ...], torch.Tensor]:
+    def update(self, batch: NamedArrayTuple) -> tuple[tuple[Any, ...], torch.Tensor]:
         """Take a step with the critic, then with the policy; see `ReplayAlgo.update`."""
         q_loss, td_abs_errors = self.compiled(self._q_loss)(batch)
         q_grad_norm = self.steps["q"](q_loss)
@@ -80,7 +81,7 @@ class DDPG(QpgAlgo):
             mu_grad_norm = self.steps["mu"](mu_loss)
         return (mu_loss, q_loss, mu_grad_norm, q_grad_norm), td_abs_errors
 
-    def mu_loss(self, samples: Any, valid: torch.Tensor | None = None) -> torch.Tensor:
+    def mu_loss(self, samples: NamedArrayTuple, valid: torch.Tensor | None = None) -> torch.Tensor:
         """Return the policy's loss, -E[Q(s, mu(s))]; call it with a frozen critic.
 
         Args:
@@ -90,7 +91,7 @@ class DDPG(QpgAlgo):
         q = self.forward(self.agent.q_at_mu, *samples.agent_inputs)
         return -valid_mean(q, valid)
 
-    def q_loss(self, samples: Any, valid: torch.Tensor | None = None) -> torch.Tensor:
+    def q_loss(self, samples: NamedArrayTuple, valid: torch.Tensor | None = None) -> torch.Tensor:
         """Return the sum of the critics' losses, E[w (y - Q(s, a))^2 / 2].
 
             y = R + g min_i Q'_i(s', mu'(s')), within +- ``q_target_clip``
@@ -104,7 +105,7 @@ class DDPG(QpgAlgo):
         return self._q_loss(samples, valid)[0]
 
     def _q_loss(
-        self, samples: Any, valid: torch.Tensor | None = None
+        self, samples: NamedArrayTuple, valid: torch.Tensor | None = None
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return ``q_loss``, and absolute TD errors [B] without gradient."""
         with torch.no_grad():

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch.optim import Adam, Optimizer
 
+from rlpyt.agents.base import BaseAgent
 from rlpyt.algos.optim import Network, mean_over_ranks
 from rlpyt.algos.optim_state import join_members, split_members
 from rlpyt.algos.qpg.base import QpgAlgo, frozen
@@ -22,7 +23,7 @@ from rlpyt.algos.replay import SamplesToBuffer, subsample
 from rlpyt.models.ensemble import Ensemble
 from rlpyt.models.utils import unwrap_ddp
 from rlpyt.utils.checks import setting
-from rlpyt.utils.collections import namedarraytuple
+from rlpyt.utils.collections import NamedArrayTuple, namedarraytuple
 
 OptInfo = namedtuple(
     "OptInfo",
@@ -90,7 +91,7 @@ class SAC(QpgAlgo):
     opt_info_fields: ClassVar[tuple[str, ...]] = OptInfo._fields
     learns_quantiles = True
 
-    def check_agent(self, agent: Any) -> None:
+    def check_agent(self, agent: BaseAgent) -> None:
         """Raise ValueError if the agent's outputs are others, or too few."""
         super().check_agent(agent)
         E, M = getattr(agent, "n_critics", None), self.n_target_critics
@@ -138,7 +139,7 @@ class SAC(QpgAlgo):
 
     # Training.
 
-    def update(self, batch: Any) -> tuple[tuple[Any, ...], torch.Tensor]:
+    def update(self, batch: NamedArrayTuple) -> tuple[tuple[Any, ...], torch.Tensor]:
         """Take one step with all networks, from losses at the same parameters."""
         losses, values = self.loss(batch)
         grad_norms = self.steps["all"].descend(self.trained(losses))
@@ -195,7 +196,7 @@ class SAC(QpgAlgo):
         """Return the gradient norms of the critics, [E]."""
         return torch.cat([x for name, x in norms.items() if name.startswith("q")])
 
-    def loss(self, samples: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    def loss(self, samples: NamedArrayTuple) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """Return the losses of critics, policy and temperature of a batch [B].
 
         Args:
@@ -218,7 +219,7 @@ class SAC(QpgAlgo):
             alpha_loss = -self.log_alpha * excess
         return (q_losses, pi_loss, alpha_loss), (q, mean, log_std, td_abs_errors)
 
-    def q_loss(self, samples: Any) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def q_loss(self, samples: NamedArrayTuple) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Return E[w (y - Q_i(s, a))^2 / 2] of every critic, or quantile regression losses.
 
         Args:
@@ -238,7 +239,7 @@ class SAC(QpgAlgo):
         return self.weighted(losses, samples).mean(-1), q.detach(), td_abs_errors
 
     @torch.no_grad()
-    def q_target(self, samples: Any) -> torch.Tensor:
+    def q_target(self, samples: NamedArrayTuple) -> torch.Tensor:
         """Return targets y [B] of the critics, or [B, K] if they return quantiles."""
         inputs = samples.target_inputs
         action, log_pi, _ = self.forward(self.agent.pi, *inputs)
@@ -254,7 +255,7 @@ class SAC(QpgAlgo):
             return truncated_target(next_q, self.n_drop_quantiles, *rest, discount_n)
         return soft_target(next_q + prior, *rest, discount_n)
 
-    def pi_loss(self, samples: Any) -> tuple[torch.Tensor, ...]:
+    def pi_loss(self, samples: NamedArrayTuple) -> tuple[torch.Tensor, ...]:
         """Return E[alpha log pi(a|s) - Q(s, a)] with a from the policy; freeze the critics first.
 
         Q is the least of the critics' values, or their mean where targets are of some critics or

@@ -12,6 +12,7 @@ from rlpyt.algos.qpg.losses import check_values
 from rlpyt.algos.qpg.sac import SAC, add_to
 from rlpyt.algos.replay import SamplesToBuffer  # noqa: F401 (rlpyt's place for it)
 from rlpyt.utils.checks import setting
+from rlpyt.utils.collections import NamedArrayTuple
 
 OptInfo = namedtuple(
     "OptInfo",
@@ -70,7 +71,7 @@ class SAC_V(SAC):
         several = {"q1": q[0], "q2": q[-1], "v": v, "piMu": mean, "piLogStd": log_std}
         add_to(opt_info, numbers, several)
 
-    def loss(self, samples: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    def loss(self, samples: NamedArrayTuple) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """Return the losses of critics, value network and policy of a batch [B].
 
         Args:
@@ -88,14 +89,14 @@ class SAC_V(SAC):
         return (q_losses, v_loss, pi_loss), (q, v, mean, log_std, td_abs_errors)
 
     @torch.no_grad()
-    def q_target(self, samples: Any) -> torch.Tensor:
+    def q_target(self, samples: NamedArrayTuple) -> torch.Tensor:
         """Return R + g V'(s'), [B]."""
         next_v = self.forward(self.agent.target_v, *samples.target_inputs)
         check_values(next_v, samples.return_)
         bootstrap = self.bootstrap_discount(samples) * next_v
         return self.reward_scale * samples.return_ + bootstrap  # type: ignore[no-any-return]
 
-    def v_and_pi_loss(self, samples: Any) -> tuple[torch.Tensor, ...]:
+    def v_and_pi_loss(self, samples: NamedArrayTuple) -> tuple[torch.Tensor, ...]:
         """Return the losses of the value network and of the policy, for the same actions.
 
         The value's target is E[Q(s, a) - log pi(a|s)].
