@@ -34,7 +34,7 @@ from rlpyt.utils.seed import get_seed
 SamplesToBuffer = namedarraytuple("SamplesToBuffer", ["observation", "action", "reward", "done"])
 
 SMALL_REPLAY = 200e6  # bytes; checkpoints keep replays up to this size unless told otherwise
-PRIORITY_EPS = 1e-6  # so that nothing is out of reach for ever (Schaul et al. 2016, section 3.3)
+PRIORITY_EPS = 1e-6  # so that every sample can be drawn again (Schaul et al. 2016, section 3.3)
 
 
 class ReplayAlgo(RlAlgorithm):
@@ -267,7 +267,7 @@ class ReplayAlgo(RlAlgorithm):
         if not self.mid_batch_reset and not self._is_ours():
             warnings.warn(
                 f"{type(self.replay_buffer).__name__} is not a ReplayBuffer of rlpyt, so rows in "
-                "which environments wait for a reset are learnt from. Use a CollectorCls "
+                "which environments wait for a reset are trained on. Use a CollectorCls "
                 "with mid_batch_reset, such as CpuResetCollector."
             )
         if self.save_replay and not self._can_be_saved():
@@ -585,7 +585,7 @@ class ReplayAlgo(RlAlgorithm):
         """Return the factor of the value of the target inputs, in the shape of ``return_``."""
         if isinstance(samples, ReplayBatch):
             return samples.discount_n  # type: ignore[no-any-return]
-        # A batch of a user's own replay: n rewards, and no time limits.
+        # A batch of a custom replay: n rewards, and no time limits.
         return torch.as_tensor(1 - samples.done_n.float()) * self.discount**self.n_step_return
 
     def weighted(self, losses: torch.Tensor, samples: NamedArrayTuple) -> torch.Tensor:

@@ -21,7 +21,7 @@ from rlpyt.replays.selection import PrioritizedSelection
 from rlpyt.utils.buffer import leaves_of
 
 IMAGE_DIMS = 3
-COLOURS = 3  # channels of one picture: red, green, blue
+COLOURS = 3  # channels of an RGB image
 
 # (prioritised, in shared memory) -> (for stacks of frames, for anything else)
 Replays = dict[tuple[bool, bool], tuple[Any, Any]]
@@ -67,10 +67,10 @@ def check_replay_class(algo: str, own: Any, usual: Any, observation: Any) -> Non
 def is_frame_stack(observation: Any) -> bool:
     """Return True if an observation looks like a stack of C frames, uint8 [C, H, W].
 
-    With C = 3 it is one picture in colours, and with a multiple of 3 several of them, whose last
-    channel is not all that is new in a step; with C = 1 it is one in grey, and there are no older
-    frames to leave out. Where 3, 6, ... grey frames are stacked, say so with ``ReplayBufferCls``;
-    otherwise they are kept in full, correct and so many times as large.
+    Three channels are taken for one RGB image, and a multiple of three for several; then a step
+    adds more than the last channel. A single channel has no older frames to leave out. For stacks
+    of 3, 6, ... gray frames choose a ``ReplayBufferCls`` for frames; without it they are stored in
+    full, which is correct but takes C times the memory.
     """
     array = np.asarray(observation) if not isinstance(observation, tuple) else None
     if array is None or array.ndim != IMAGE_DIMS or array.dtype != np.uint8:

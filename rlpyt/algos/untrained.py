@@ -1,8 +1,8 @@
 """Warnings of parameters that will not be trained, once at the start of a run.
 
-Three mistakes that nothing else notices: parameters that are frozen, parameters that the model does
-not know of, and parameters that the loss does not depend on (``GradientStep`` looks for the last
-after its first backward pass). Each may be meant so, hence warnings and not errors.
+There are three kinds: frozen parameters, tensors that are not registered with the model, and
+parameters that the loss does not depend on (``GradientStep`` checks that after its first backward
+pass). Each can be intended, so they are warnings and not errors.
 """
 
 import warnings
@@ -20,14 +20,14 @@ def warn_of_untrained(model: nn.Module) -> None:
     """Warn of parameters that no optimizer will move: frozen ones and unregistered ones."""
     frozen = [name for name, p in model.named_parameters() if not p.requires_grad]
     if frozen:
-        warnings.warn(f"not trained, for requires_grad is False: {listed(frozen)}.")
+        warnings.warn(f"parameters with requires_grad=False are not trained: {listed(frozen)}.")
     lost = unregistered(model)
     if lost:
         warnings.warn(
-            f"neither trained nor saved nor known to worker processes: {listed(lost)}. A module "
-            "keeps what is assigned to it directly; put lists of modules into nn.ModuleList, "
-            "dictionaries into nn.ModuleDict, and tensors into nn.Parameter (or set their "
-            "requires_grad to False)."
+            f"tensors that are not registered with the model are neither trained nor saved nor "
+            f"shared with workers: {listed(lost)}. Put lists of modules into nn.ModuleList, "
+            "dictionaries into nn.ModuleDict, and tensors into nn.Parameter, or set "
+            "requires_grad to False."
         )
 
 
@@ -35,22 +35,23 @@ def warn_without_gradient(names: Iterable[str], ranks: int = 1) -> None:
     """Warn of parameters that a backward pass did not reach, if there are any.
 
     Args:
-        names: of them.
-        ranks: processes that average their gradients.
+        names: of these parameters.
+        ranks: number of processes that average their gradients.
 
     Raises:
-        ValueError: there are several; they wait for the gradient of every parameter.
+        ValueError: there are several ranks, which need a gradient for every parameter.
     """
     names = list(names)
     if names and ranks > 1:
         raise ValueError(
-            f"the loss does not depend on these parameters: {listed(names)}. Where several ranks "
-            "train together, all parameters need a gradient; call requires_grad_(False) on others."
+            "with several ranks the loss must depend on every parameter, but it does not depend on "
+            f"{listed(names)}. Call requires_grad_(False) on parameters that are not used."
         )
     if names:
         warnings.warn(
-            f"the loss does not depend on these parameters, which stay as they are: {listed(names)}"
-            ". Look for outputs of the model that are not used, or detached."
+            f"the loss does not depend on these parameters, so they are not trained: "
+            f"{listed(names)}. "
+            "Check whether outputs of the model are unused or detached."
         )
 
 

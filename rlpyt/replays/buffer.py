@@ -289,7 +289,7 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
         """Declare that the next samples do not continue the episodes of the newest row.
 
         Call it if environments are reset without a done in the rows, for example after resuming
-        with other environments. How a row went on is known only if it has a next one, so the newest
+        with other environments. The outcome of a row is known only from the next one, so the newest
         row is dropped, and the row before ends as if by a time limit, with the observation of the
         dropped row as its final one. With recurrent states, the rows from the last stored state on
         are dropped, so that states keep their places in the sampler's batches. Nothing happens if

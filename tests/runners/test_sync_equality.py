@@ -120,5 +120,7 @@ def test_a_parameter_without_gradient_is_named():
             return torch.softmax(out[..., :2], -1), out[..., 2]
 
     agent = CategoricalPgAgent(ModelCls=Half)
-    with pytest.raises(ValueError, match=r"does not depend on .*unused.*all parameters need"):
+    with pytest.raises(
+        ValueError, match=r"depend on every parameter, but it does not .*unused.*requires_grad_"
+    ):
         sync_runner(agent=agent).train()

@@ -245,8 +245,8 @@ class R2D1(DQN):
 
             d_t = h(R_t + g h^-1(Q'(s_{t+n}, a*))) - Q(s_t, a_t),    L = E[w huber(d)]
 
-        Online and target network each bring the recorded state up to date on the burn-in rows,
-        and go on from there over the rest and the n rows of its targets.
+        Online and target network each update the recorded state on the burn-in rows, and continue
+        from it over the remaining rows and the n rows of the targets.
 
         Args:
             samples: from the replay.
