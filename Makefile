@@ -1,5 +1,5 @@
 # Everything here needs Python >= 3.11 and make. The first target that needs packages creates .venv from the pinned set
-# in constraints.txt; later calls reuse it until setup.py, pyproject.toml or constraints.txt change.
+# in constraints.txt; later calls reuse it until pyproject.toml or constraints.txt change.
 #
 #   make train                                   PPO on CartPole-v1, two sampler workers, about a minute
 #   make train ALGO=ppo ENV=ALE/Pong-v5 ARGS="--steps 1500000 --seed 1"
@@ -32,7 +32,7 @@ help:
 
 install: $(STAMP)
 
-$(STAMP): setup.py pyproject.toml constraints.txt
+$(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "rlpyt needs Python 3.11 or newer; PYTHON=$(PYTHON) is: $$($(PYTHON) --version 2>&1)."; \
 	  echo "Install one, or name it: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; }
