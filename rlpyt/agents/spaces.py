@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from rlpyt.models.observation import IMAGE_DIM, marked_shape
+
 UNBOUNDED = 1e6  # bounds beyond this are treated as missing
-IMAGE_DIMS = 3  # [C, H, W]
 
 
 class ActionScale:
@@ -139,7 +140,7 @@ def choice_counts(action_space: Any) -> list[int]:
 # Arguments of models that follow from the spaces; agents name theirs in ``space_arguments``.
 SPACE_ARGUMENTS: dict[str, Callable[[Any], Any]] = {
     "image_shape": lambda spaces: spaces.observation.shape,  # (C, H, W)
-    "observation_shape": lambda spaces: spaces.observation.shape,
+    "observation_shape": lambda spaces: marked_shape(spaces.observation),
     "output_size": lambda spaces: discrete_size(spaces.action),
     "action_size": lambda spaces: box_size(spaces.action),
     "dims": lambda spaces: choice_counts(spaces.action),
@@ -147,33 +148,14 @@ SPACE_ARGUMENTS: dict[str, Callable[[Any], Any]] = {
 
 
 def is_image(observation_space: Any) -> bool:
-    """Return True for observations [C, H, W], False for vectors and nested spaces of vectors.
-
-    Raises:
-        TypeError: a part of a nested space is an image or a category.
-    """
+    """Return True for observations [C, H, W], False for vectors and nested spaces."""
     shape = observation_space.shape
-    if hasattr(shape, "_fields"):
-        _check_parts(observation_space, "observation")
-        return False
-    return isinstance(shape, tuple) and len(shape) == IMAGE_DIMS
+    nested = hasattr(shape, "_fields")
+    return not nested and isinstance(shape, tuple) and len(shape) == IMAGE_DIM
 
 
-def _check_parts(space: Any, name: str) -> None:
-    """Raise TypeError for images and category numbers, which cannot be concatenated as vectors."""
-    composite = getattr(space, "space", space)
-    for part, field in zip(getattr(composite, "spaces", ()), space.shape._fields, strict=True):
-        path, own = f"{name}.{field}", getattr(part, "space", part)
-        if hasattr(part.shape, "_fields"):
-            _check_parts(part, path)
-            continue
-        scalar = type(own).__name__ == "IntBox" and part.shape == ()
-        categories = scalar or type(own).__name__ in ("Discrete", "MultiDiscrete")
-        if categories or len(part.shape) >= IMAGE_DIMS:
-            what = "a category number" if categories else f"an image of shape {part.shape}"
-            raise TypeError(
-                f"{path} is {what} ({own}), but ready models concatenate vectors. Convert it in a "
-                "function my_module:make_env (gymnasium.wrappers.FlattenObservation makes one "
-                "vector of all parts, Discrete ones one-hot; FilterObservation leaves parts out), "
-                "or pass a model of your own (ModelCls) in a script."
-            )
+def is_discrete(action_space: Any) -> bool:
+    """Return True for a single discrete action."""
+    own = getattr(action_space, "space", action_space)
+    several = hasattr(own, "nvec") or type(own).__name__ == "MultiBinary"
+    return not several and getattr(action_space, "n", None) is not None

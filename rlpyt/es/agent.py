@@ -8,6 +8,7 @@ import torch
 from rlpyt.agents.base import AgentStep, BaseAgent
 from rlpyt.agents.spaces import ActionScale
 from rlpyt.es.model import EsPolicyModel, Population, RowPolicies
+from rlpyt.models.observation import marked_shape
 from rlpyt.utils.buffer import buffer_func
 from rlpyt.utils.collections import namedarraytuple
 
@@ -48,8 +49,9 @@ class EsAgent(BaseAgent):
         self._env_ranks: list[int] | None = None
 
     def make_env_to_model_kwargs(self, env_spaces: Any) -> dict[str, Any]:
-        """``observation_shape``, and ``output_size``: actions, or components of one."""
-        return dict(observation_shape=env_spaces.observation.shape, output_size=self._n_outputs)
+        """Return ``observation_shape``, and ``output_size``: actions, or components of one."""
+        shape = marked_shape(env_spaces.observation)
+        return dict(observation_shape=shape, output_size=self._n_outputs)
 
     def initialize(
         self,

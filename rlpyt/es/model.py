@@ -21,14 +21,14 @@ RowPolicies = Callable[[Any], Array]
 
 
 class EsPolicyModel(VectorModel):
-    """A perceptron from observations to actions; linear without hidden layers.
+    """An MLP from observations to actions; linear without hidden layers.
 
     Args:
         observation_shape: of one observation; a named tuple of shapes for composite ones.
         output_size: A, number of discrete actions or of action components.
-        hidden_sizes: of the perceptron.
+        hidden_sizes: of the MLP.
         nonlinearity: class of the nonlinearity between layers.
-        **reading: of `VectorModel`: ``normalize_observation`` and its limits.
+        **reading: of `VectorModel`: ``normalize_observation``, its limits and ``encoder``.
     """
 
     def __init__(
@@ -96,9 +96,9 @@ class Population(nn.Module):
 
 
 def _layers_of(policy: Any) -> list[nn.Module] | None:
-    """Linear layers and nonlinearities that numpy can do; ``None`` if there is anything else."""
+    """Return layers that numpy can evaluate; ``None`` if there is anything else."""
     hooked = any(m._forward_hooks or m._forward_pre_hooks for m in policy.modules())
-    if type(policy) is not EsPolicyModel or hooked:  # something else may be computed
+    if type(policy) is not EsPolicyModel or hooked or not policy.reads_in_numpy:
         return None
     layers = list(policy.mlp.model)
     known = all(type(layer) is nn.Linear or type(layer) in ACTIVATIONS for layer in layers)

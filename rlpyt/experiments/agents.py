@@ -38,7 +38,7 @@ def build_agent(options: RunOptions, env_spaces: Any) -> Any:
         ValueError: options that the agent does not have, or that contradict each other.
     """
     from rlpyt.agents.pg.vector import agent_for
-    from rlpyt.agents.spaces import is_image
+    from rlpyt.agents.spaces import is_discrete, is_image
 
     chosen, image = options.agent, is_image(env_spaces.observation)
     if chosen.normalize_observation and image:
@@ -55,10 +55,11 @@ def build_agent(options: RunOptions, env_spaces: Any) -> Any:
                 f"{options.algo_name} has no values of discrete actions."
             )
     if options.algo_name in CONTROL:
-        return _control_agent(options, image)
+        return _control_agent(options)
     if options.algo_name in EVOLUTION:
         return _evolution_agent(options, image)
-    model_kwargs = _model_kwargs(options, "fc_sizes" if image else "hidden_sizes")
+    for_atari = image and is_discrete(env_spaces.action)
+    model_kwargs = _model_kwargs(options, "fc_sizes" if for_atari else "hidden_sizes")
     kwargs = dict(chosen.args)
     return agent_for(env_spaces, recurrent=chosen.recurrent, model_kwargs=model_kwargs, **kwargs)
 
@@ -108,13 +109,8 @@ def _q_agent(options: RunOptions, env_spaces: Any, image: bool) -> Any:
     return dqn_agent_for(kind, env_spaces, model_kwargs=model_kwargs, **kwargs)
 
 
-def _control_agent(options: RunOptions, image: bool) -> Any:
+def _control_agent(options: RunOptions) -> Any:
     chosen, name = options.agent, options.algo_name
-    if image:
-        raise TypeError(
-            f"{name} has ready networks for vectors, and {options.env} gives images; write a "
-            "script with models of your own (ModelCls, QModelCls), or use ppo."
-        )
     if chosen.recurrent:
         raise ValueError(f"{name} learns from single steps, and cannot train an LSTM; ppo can.")
     module, _, cls_name = CONTROL[name].partition(":")
@@ -122,7 +118,7 @@ def _control_agent(options: RunOptions, image: bool) -> Any:
     model_kwargs = _model_kwargs(options, "hidden_sizes")
     kwargs = _agent_kwargs(options, cls)
     # The critics are as wide as the policy, and read observations alike, unless they say otherwise.
-    read = ("hidden_sizes", "normalize_observation")
+    read = ("hidden_sizes", "normalize_observation", "encoder")
     same = {key: model_kwargs[key] for key in read if key in model_kwargs}
     networks = ("q_model_kwargs", "v_model_kwargs") if name == "sac_v" else ("q_model_kwargs",)
     for network in networks:

@@ -1,19 +1,27 @@
 """A model is an encoder of observations, a recurrent layer or none, and heads."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from rlpyt.models.conv2d import Conv2dHeadModel
+from rlpyt.models.image_encoder import ImageEncoder
 from rlpyt.models.numpy_forward import NumpyForward, NumpyParts, numpy_forward_of
-from rlpyt.models.observation import flatten_observation, observation_size
+from rlpyt.models.observation import (
+    IMAGE_DIM,
+    flatten_observation,
+    images_of,
+    joined,
+    observation_size,
+    split_observation,
+    vector_size,
+)
 from rlpyt.models.recurrent import Memory, MlpMemory, run_recurrent
 from rlpyt.models.running_mean_std import RunningMeanStdModel
 from rlpyt.utils.tensor import infer_leading_dims, restore_leading_dims
 
-IMAGE_DIM = 3
 Lead = tuple[int, int, int]  # number of leading dimensions, T, B
 
 
@@ -83,17 +91,24 @@ class Network(nn.Module):
 
 
 class VectorModel(Network):
-    """Encodes vectors, and nested spaces of vectors, which are concatenated.
+    """Encodes vectors, and nested spaces of vectors, category numbers and images.
+
+    Features are the vectors, then the category numbers, one-hot, then features of each image, from
+    convolutions (`ImageEncoder`); see `rlpyt.models.observation`. Agents mark the shapes.
 
     Args:
         observation_shape: of one observation; a named tuple of shapes for nested spaces.
-        normalize_observation: subtract the running mean, divide by the running standard deviation.
+        normalize_observation: subtract the running mean of vectors, divide by their running
+            standard deviation.
         norm_obs_clip: normalized observations are limited to +- this.
         norm_obs_var_clip: smallest variance to divide by.
+        encoder: arguments of `ImageEncoder`, for example ``dict(feature_size=128)``; ignored for
+            observations without images.
 
     Attributes:
         obs_rms: the running statistics, if observations are normalized; algorithms update them
             through ``update_obs_rms``.
+        images: an encoder for each image of an observation, if there are any.
     """
 
     def __init__(
@@ -102,6 +117,7 @@ class VectorModel(Network):
         normalize_observation: bool = False,
         norm_obs_clip: float = 10,
         norm_obs_var_clip: float = 1e-6,
+        encoder: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
         self._observation_shape = observation_shape
@@ -109,28 +125,45 @@ class VectorModel(Network):
         self.norm_obs_clip = norm_obs_clip
         self.norm_obs_var_clip = norm_obs_var_clip
         if normalize_observation:
-            self.obs_rms = RunningMeanStdModel((self.observation_size,))
+            self.obs_rms = RunningMeanStdModel((vector_size(observation_shape),))
+        images = [ImageEncoder(shape, **(encoder or {})) for shape in images_of(observation_shape)]
+        self._has_images = bool(images)
+        if images:
+            self.images = nn.ModuleList(images)
+        self._n_features = observation_size(observation_shape) + sum(x.output_size for x in images)
+        # Observations that are all vectors, as most are, take a shorter way.
+        self._only_vectors = vector_size(observation_shape) == self._n_features
 
     @property
     def observation_size(self) -> int:
-        """Number of components of an observation."""
-        return observation_size(self._observation_shape)
+        """Number of features that ``read`` returns."""
+        return self._n_features
 
     def read(self, observation: Any) -> Tensor:
-        """Return observations [*lead, *observation_shape] as [*lead, observation_size] float32."""
-        x = flatten_observation(observation, self._observation_shape)
-        if self.normalize_observation:
-            x = self.obs_rms.normalize(x, self.norm_obs_clip, self.norm_obs_var_clip)
-        return x
+        """Return features [*lead, observation_size] float32 of observations [*lead, ...]."""
+        if self._only_vectors:
+            return self._normalized(flatten_observation(observation, self._observation_shape))
+        vectors, features, images = split_observation(observation, self._observation_shape)
+        if vectors:
+            features.insert(0, self._normalized(joined(vectors)))
+        if images:
+            features += [encode(image) for encode, image in zip(self.images, images, strict=True)]
+        return joined(features)
+
+    def _normalized(self, x: Tensor) -> Tensor:
+        if not self.normalize_observation:
+            return x
+        return self.obs_rms.normalize(x, self.norm_obs_clip, self.norm_obs_var_clip)
 
     def encode(self, observation: Any) -> tuple[Tensor, Lead | None]:
-        """Return the concatenated vectors, [*lead, observation_size]."""
+        """Return the features, [*lead, observation_size]."""
         return self.read(observation), None
 
     def update_obs_rms(self, observation: Any) -> None:
-        """Update the running statistics with a batch [*lead, *observation_shape]."""
+        """Update the running statistics with a batch of observations [*lead, ...]."""
         if self.normalize_observation:
-            self.obs_rms.update(flatten_observation(observation, self._observation_shape))
+            vectors, _, _ = split_observation(observation, self._observation_shape)
+            self.obs_rms.update(joined(vectors))
 
     def numpy_parts(self) -> NumpyParts | None:
         """Return the parts of ``forward`` for acting in numpy; ``None`` if that is not possible."""
@@ -139,8 +172,11 @@ class VectorModel(Network):
     def numpy_forward(self, live: bool = True) -> NumpyForward | None:
         """Return ``forward`` over numpy arrays [B, ...]; see `rlpyt.models.numpy_forward`.
 
-        ``None`` if there are no ``numpy_parts``, or a subclass has replaced what they describe.
+        ``None`` if there are no ``numpy_parts``, a subclass has replaced what they describe, or
+        observations have images, or more than vectors to normalize.
         """
+        if not self.reads_in_numpy:
+            return None
         cls: Any = type(self)
         definer: Any = next(c for c in cls.__mro__ if "numpy_parts" in vars(c))
         described = ("forward", "encode", "read", "heads")
@@ -148,6 +184,11 @@ class VectorModel(Network):
         if parts is None or any(getattr(cls, f) is not getattr(definer, f) for f in described):
             return None
         return numpy_forward_of(self, parts, self._observation_shape, self.normalization, live)
+
+    @property
+    def reads_in_numpy(self) -> bool:
+        """False for images, and for vectors to normalize beside category numbers."""
+        return self._only_vectors or not (self._has_images or self.normalize_observation)
 
     @property
     def normalization(self) -> tuple[RunningMeanStdModel, float, float] | None:
@@ -158,7 +199,7 @@ class VectorModel(Network):
 
 
 class LstmVectorModel(VectorModel):
-    """Encodes vectors by an MLP, for the recurrent layer after it.
+    """Encodes observations by an MLP, for the recurrent layer after it.
 
     Args:
         observation_shape, **normalization: of `VectorModel`.

@@ -27,27 +27,36 @@ def test_dictionaries_of_vectors_are_read_side_by_side():
     assert type(dqn_agent_for("dqn", chosen)).__name__ == "DqnMlpAgent"
 
 
-@pytest.mark.parametrize(
-    ("part", "said"),
-    [
-        (IMAGE, r"observation.inner.odd is an image of shape \(3, 8, 8\)"),
-        (spaces.Discrete(4), r"observation.inner.odd is a category number \(Discrete\(4\)"),
-        (spaces.MultiDiscrete([2, 3]), "a category number"),
-    ],
-)
-def test_other_dictionaries_are_refused_with_a_remedy(part, said):
+@pytest.mark.parametrize("part", [IMAGE, spaces.Discrete(4), spaces.MultiDiscrete([2, 3])])
+def test_dictionaries_with_images_and_categories_have_ready_agents(part):
     observation = spaces.Dict(at=VECTOR, inner=spaces.Dict(odd=part))
     chosen = spaces_of(observation, spaces.Discrete(2))
-    for choose in (agent_for, lambda own: dqn_agent_for("dqn", own)):
-        with pytest.raises(TypeError, match=said + ".*FlattenObservation"):
-            choose(chosen)
+    for agent in (agent_for(chosen), dqn_agent_for("dqn", chosen)):
+        agent.initialize(chosen)
+        features = {(3, 8, 8): 256, (): 4, (2,): 5}[part.shape]
+        assert agent.model.observation_size == 3 + features
 
 
-def test_composites_of_a_users_own_are_looked_at_as_well():
+def test_composites_of_our_own_have_ready_agents():
     Parts = namedarraytuple("Parts", ["at", "kind"])
     observation = Composite([FloatBox(-1, 1, shape=2), IntBox(0, 4)], Parts)
-    with pytest.raises(TypeError, match="observation.kind is a category number"):
-        agent_for(EnvSpaces(observation, IntBox(0, 2)))
+    agent = agent_for(chosen := EnvSpaces(observation, IntBox(0, 2)))
+    agent.initialize(chosen)
+    assert agent.model.observation_size == 2 + 4
+
+
+@pytest.mark.parametrize(
+    "action,name",
+    [
+        (spaces.Discrete(2), "AtariFfAgent"),
+        (spaces.MultiDiscrete([2, 3]), "MultiCategoricalMlpAgent"),
+        (VECTOR, "GaussianMlpAgent"),
+    ],
+)
+def test_images_have_ready_agents_for_every_action(action, name):
+    agent = agent_for(chosen := spaces_of(spaces.Box(0, 255, (3, 40, 40), "uint8"), action))
+    agent.initialize(chosen)
+    assert type(agent).__name__ == name
 
 
 def test_an_action_of_several_spaces_is_refused_with_what_fits():

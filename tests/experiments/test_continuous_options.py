@@ -82,9 +82,15 @@ def test_models_say_what_they_take(agent, said):
         build_agent(options(agent=agent), SPACES).initialize(SPACES)
 
 
-def test_pictures_and_discrete_actions_are_refused():
-    with pytest.raises(TypeError, match="gives images"):
-        build_agent(options(), PICTURES)
+def test_images_are_encoded_by_policy_and_critics():
+    chosen = dict(model=dict(encoder=dict(feature_size=9)), args=dict(n_critics=2))
+    agent = build_agent(options(agent=chosen), PICTURES)
+    agent.initialize(PICTURES)
+    networks = [agent.model, *agent.q_model.members]
+    assert [network.observation_size for network in networks] == [9, 9, 9]
+
+
+def test_discrete_actions_are_refused():
     for family in ("atari", "minatar"):
         with pytest.raises(ValueError, match="sac is for continuous actions"):
             layers("sac", "pong", family)

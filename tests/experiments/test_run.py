@@ -167,3 +167,23 @@ def test_unknown_toys_and_devices_are_refused():
 
 def _same(one, other):
     return all(torch.equal(a, b) for a, b in zip(one, other))
+
+
+ON_PARTS = [("ppo", "discrete"), ("dqn", "discrete"), ("sac", "box")]
+
+
+@pytest.mark.parametrize("algo_name,action", ON_PARTS)
+def test_observations_of_several_parts_are_trained_on_and_played(algo_name, action, tmp_path):
+    convolutions = dict(channels=[4], kernel_sizes=[3], strides=[1], feature_size=8)
+    replay = dict(batch_size=8, min_steps_learn=16, replay_size=100)
+    options = tiny(
+        "tests.parts_env:PartsEnv",
+        algo_name,
+        env_args=dict(action=action),
+        agent=dict(model=dict(encoder=convolutions)),
+    )
+    train(options if algo_name == "ppo" else options.updated({"algo": replay}), tmp_path / "run")
+    run = rlpyt.load(tmp_path / "run")
+    env = run.env()
+    step = env.step(run.act(env.reset()))
+    assert step.observation.inner.image.shape == (6, 6, 3)

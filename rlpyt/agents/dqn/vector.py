@@ -1,4 +1,4 @@
-"""Ready deep Q-learning agents for vectors, and ``dqn_agent_for``, which chooses by the spaces."""
+"""Ready deep Q-learning agents, and ``dqn_agent_for``, which chooses by the spaces."""
 
 from typing import Any
 

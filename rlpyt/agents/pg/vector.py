@@ -1,4 +1,4 @@
-"""Ready policy-gradient agents for vectors, and ``agent_for``, which chooses by the spaces."""
+"""Ready policy-gradient agents for all spaces, and ``agent_for``, which chooses by the spaces."""
 
 from typing import Any
 
@@ -8,13 +8,14 @@ from rlpyt.agents.pg.agent import PgAgent
 from rlpyt.agents.pg.atari import AtariFfAgent, AtariLstmAgent
 from rlpyt.agents.pg.categorical import CategoricalPgAgent
 from rlpyt.agents.pg.gaussian import GaussianPgAgent
-from rlpyt.agents.spaces import box_size, choice_counts, is_image
+from rlpyt.agents.spaces import box_size, choice_counts, is_discrete, is_image
 from rlpyt.distributions.multi_categorical import DistInfo, MultiCategorical
 from rlpyt.models.pg.vector import (
     CategoricalLstmModel,
     CategoricalMlpModel,
     GaussianLstmModel,
     GaussianMlpModel,
+    MultiCategoricalLstmModel,
     MultiCategoricalMlpModel,
 )
 
@@ -51,7 +52,7 @@ class MultiCategoricalMlpAgent(PgAgent):
     """Several discrete actions at once (MultiDiscrete, MultiBinary), MLP."""
 
     DistInfo = DistInfo
-    ModelCls = MultiCategoricalMlpModel
+    ModelCls: Any = MultiCategoricalMlpModel
     space_arguments = ("observation_shape", "dims")
 
     def make_distribution(self, action_space: Any) -> MultiCategorical:
@@ -64,8 +65,9 @@ class MultiCategoricalMlpAgent(PgAgent):
 
 
 class MultiCategoricalLstmAgent(MultiCategoricalMlpAgent):
-    """Several discrete actions at once with a custom recurrent model."""
+    """Several discrete actions at once, MLP into LSTM."""
 
+    ModelCls = MultiCategoricalLstmModel
     recurrent = True
 
 
@@ -86,17 +88,12 @@ def agent_for(env_spaces: Any, recurrent: bool = False, **kwargs: Any) -> Any:
             "Discrete, MultiDiscrete or MultiBinary space fits. Join the parts in an environment "
             "wrapper, or write an agent."
         )
-    if is_image(env_spaces.observation):
-        return (AtariLstmAgent if recurrent else AtariFfAgent)(**kwargs)
     space = getattr(env_spaces.action, "space", env_spaces.action)
-    if hasattr(space, "nvec") or type(space).__name__ == "MultiBinary":
-        if recurrent:
-            raise TypeError(
-                "there is no ready recurrent model for MultiDiscrete or MultiBinary actions. Write "
-                "one and pass it to MultiCategoricalLstmAgent(ModelCls=...)."
-            )
-        return MultiCategoricalMlpAgent(**kwargs)
-    if getattr(env_spaces.action, "n", None) is not None:
+    if is_discrete(env_spaces.action):
+        if is_image(env_spaces.observation):
+            return (AtariLstmAgent if recurrent else AtariFfAgent)(**kwargs)
         return (CategoricalLstmAgent if recurrent else CategoricalMlpAgent)(**kwargs)
+    if hasattr(space, "nvec") or type(space).__name__ == "MultiBinary":
+        return (MultiCategoricalLstmAgent if recurrent else MultiCategoricalMlpAgent)(**kwargs)
     box_size(env_spaces.action)  # raises an error that says what fits
     return (GaussianLstmAgent if recurrent else GaussianMlpAgent)(**kwargs)

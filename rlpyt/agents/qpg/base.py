@@ -15,6 +15,7 @@ from rlpyt.agents.building import as_arguments, build_model, with_default_sizes
 from rlpyt.agents.spaces import ActionScale
 from rlpyt.distributions.gaussian import Gaussian
 from rlpyt.models.ensemble import Ensemble, join_members, split_members
+from rlpyt.models.observation import images_of, marked_shape
 from rlpyt.models.utils import strip_ddp_state_dict, unwrap_ddp, update_state_dict
 from rlpyt.utils.buffer import buffer_func, buffer_to
 from rlpyt.utils.checks import check_range, whole_number
@@ -33,7 +34,8 @@ class QpgAgent(BaseAgent):
     Args:
         ModelCls: class of the policy; ``None``: the class attribute.
         QModelCls: class of the critics; ``None``: the class attribute. If its constructor takes
-            ``n_critics``, all critics are one model, evaluated together; else each is a model.
+            ``n_critics`` and observations have no images, all critics are one model, evaluated
+            together; else each is a model.
         model_kwargs: further arguments of the policy's model. If it takes ``hidden_sizes`` and
             none are given, they are the agent class's.
         q_model_kwargs: the same for the critics.
@@ -98,7 +100,7 @@ class QpgAgent(BaseAgent):
     def make_env_to_model_kwargs(self, env_spaces: Any) -> dict[str, Any]:
         """Return ``observation_shape`` and ``action_size``."""
         return dict(
-            observation_shape=env_spaces.observation.shape,
+            observation_shape=marked_shape(env_spaces.observation),
             action_size=ActionScale(env_spaces.action, bounded=True).size,
         )
 
@@ -133,7 +135,9 @@ class QpgAgent(BaseAgent):
         make = partial(self._build, self.QModelCls, self.q_model_kwargs, "q_model_kwargs")
         if self.n_critics is None:
             return make()  # type: ignore[no-any-return]
-        if "n_critics" in inspect.signature(self.QModelCls).parameters:
+        # Convolutions are not evaluated for several critics at once.
+        images = images_of(self.env_model_kwargs.get("observation_shape"))
+        if "n_critics" in inspect.signature(self.QModelCls).parameters and not images:
             return make(n_critics=self.n_critics)  # type: ignore[no-any-return]
         return Ensemble(make, self.n_critics)
 

@@ -1,4 +1,4 @@
-"""Ready models of action values for vectors: MLPs, or an MLP with an LSTM."""
+"""Ready models of action values: MLPs, or an MLP with an LSTM."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -26,7 +26,7 @@ class DqnMlpModel(VectorModel):
         dueling: separate branches for value and advantage.
         noisy: noisy layers in the head.
         n_atoms: P outputs for each action; ``None``: one, and no dimension for it.
-        **reading: of `VectorModel`: ``normalize_observation`` and its limits.
+        **reading: of `VectorModel`: ``normalize_observation``, its limits and ``encoder``.
     """
 
     softmax = False  # turn the outputs for each action into probabilities
@@ -153,7 +153,7 @@ class R2d1LstmModel(LstmVectorModel):
         nonlinearity: class of the nonlinearity of MLP and head.
         dueling: separate branches for value and advantage.
         **reading: ``memory`` of `add_memory` ("lstm", "gru" or a class), and of `VectorModel`
-            ``normalize_observation`` and its limits.
+            ``normalize_observation``, its limits and ``encoder``.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """Feed-forward actor-critic for continuous control: two MLPs and a free log_std."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -24,7 +24,7 @@ class MujocoFfModel(VectorModel):
         mu_nonlinearity: class of the one after the mean, which tanh keeps within [-1, 1];
             ``None`` for none.
         init_log_std: initial log standard deviation of every component.
-        normalize_observation, norm_obs_clip, norm_obs_var_clip: of `VectorModel`.
+        normalize_observation, norm_obs_clip, norm_obs_var_clip, encoder: of `VectorModel`.
     """
 
     def __init__(
@@ -38,8 +38,10 @@ class MujocoFfModel(VectorModel):
         normalize_observation: bool = False,
         norm_obs_clip: float = 10,
         norm_obs_var_clip: float = 1e-6,
+        encoder: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(observation_shape, normalize_observation, norm_obs_clip, norm_obs_var_clip)
+        reading = (normalize_observation, norm_obs_clip, norm_obs_var_clip, encoder)
+        super().__init__(observation_shape, *reading)
         size = self.observation_size
         hidden_sizes = [64, 64] if hidden_sizes is None else hidden_sizes
         mu = MlpModel(size, hidden_sizes, action_size, hidden_nonlinearity)

@@ -1,6 +1,6 @@
 """Recurrent actor-critic for continuous control: an MLP, an LSTM, one head."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -22,7 +22,7 @@ class MujocoLstmModel(VectorModel):
         hidden_sizes: of the MLP; ``None``: 256, 256.
         lstm_size: H, size of the recurrent layer.
         nonlinearity: class of the MLP's nonlinearity.
-        normalize_observation, norm_obs_clip, norm_obs_var_clip: of `VectorModel`.
+        normalize_observation, norm_obs_clip, norm_obs_var_clip, encoder: of `VectorModel`.
         memory: of `add_memory`: "lstm", "gru" or a class.
     """
 
@@ -39,8 +39,10 @@ class MujocoLstmModel(VectorModel):
         norm_obs_clip: float = 10,
         norm_obs_var_clip: float = 1e-6,
         memory: Memory = "lstm",
+        encoder: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(observation_shape, normalize_observation, norm_obs_clip, norm_obs_var_clip)
+        reading = (normalize_observation, norm_obs_clip, norm_obs_var_clip, encoder)
+        super().__init__(observation_shape, *reading)
         self._action_size = action_size
         hidden_sizes = [256, 256] if hidden_sizes is None else hidden_sizes
         self.mlp = MlpModel(self.observation_size, hidden_sizes, None, nonlinearity)

@@ -1,10 +1,10 @@
-"""Ready actor-critics for vectors: MLPs, with or without an LSTM.
+"""Ready actor-critics: MLPs, with or without an LSTM.
 
 Weights are orthogonal at first: gain sqrt(2) in hidden layers, 0.01 for the policy's output, so
 that it starts undecided, and 1 for the value's.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -23,6 +23,14 @@ from rlpyt.models.numpy_forward import NumpyParts, categorical_outputs
 from rlpyt.models.pg.mujoco_ff_model import MujocoFfModel
 
 
+def split_softmax(logits: Tensor, dims: Sequence[int]) -> Tensor:
+    """Return probabilities [*lead, sum(dims)] float32, a softmax of each part of the logits."""
+    if len(dims) == 1:
+        return torch.softmax(logits, dim=-1, dtype=torch.float32)
+    parts = torch.split(logits, list(dims), dim=-1)
+    return torch.cat([torch.softmax(x, dim=-1, dtype=torch.float32) for x in parts], dim=-1)
+
+
 class MultiCategoricalMlpModel(VectorModel):
     """Several discrete actions: one MLP for all their probabilities, one for the value.
 
@@ -34,7 +42,7 @@ class MultiCategoricalMlpModel(VectorModel):
         hidden_sizes: of both MLPs.
         nonlinearity: class of the nonlinearity.
         shared: one MLP for both, with two linear heads.
-        **reading: of `VectorModel`: ``normalize_observation`` and its limits.
+        **reading: of `VectorModel`: ``normalize_observation``, its limits and ``encoder``.
     """
 
     def __init__(
@@ -60,12 +68,7 @@ class MultiCategoricalMlpModel(VectorModel):
     def heads(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """Return action probabilities and value."""
         x = features if self.trunk is None else self.trunk(features)
-        logits = self.pi(x)
-        if len(self.dims) == 1:
-            pi = torch.softmax(logits, dim=-1, dtype=torch.float32)
-        else:
-            parts = logits.split(self.dims, dim=-1)
-            pi = torch.cat([torch.softmax(x, dim=-1, dtype=torch.float32) for x in parts], dim=-1)
+        pi = split_softmax(self.pi(x), self.dims)
         return pi, self.value(x).squeeze(-1).float()
 
     def numpy_parts(self) -> NumpyParts:
@@ -104,7 +107,7 @@ class GaussianMlpModel(MujocoFfModel):
         observation_shape: of one observation; a named tuple of shapes for nested spaces.
         action_size: A, number of action components.
         hidden_sizes, nonlinearity: of both MLPs.
-        init_log_std, normalize_observation, norm_obs_clip, norm_obs_var_clip: of
+        init_log_std, normalize_observation, norm_obs_clip, norm_obs_var_clip, encoder: of
             `MujocoFfModel`.
     """
 
@@ -118,6 +121,7 @@ class GaussianMlpModel(MujocoFfModel):
         normalize_observation: bool = False,
         norm_obs_clip: float = 10,
         norm_obs_var_clip: float = 1e-6,
+        encoder: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(
             observation_shape,
@@ -129,13 +133,51 @@ class GaussianMlpModel(MujocoFfModel):
             normalize_observation,
             norm_obs_clip,
             norm_obs_var_clip,
+            encoder,
         )
         for tower, gain in ((self.mu, POLICY_GAIN), (self.v, VALUE_GAIN)):
             init_orthogonal(tower, HIDDEN_GAIN)
             init_orthogonal(tower.model[-1], gain)  # type: ignore[union-attr, index, arg-type]
 
 
-class CategoricalLstmModel(LstmVectorModel):
+class MultiCategoricalLstmModel(LstmVectorModel):
+    """Several discrete actions, with memory: an MLP into an LSTM into two linear heads.
+
+    Returns pi [*lead, sum(dims)], each part summing to one, value [*lead] and the recurrent state.
+
+    Args:
+        observation_shape: of one observation; a named tuple of shapes for nested spaces.
+        dims: number of choices of each action.
+        hidden_sizes: of the MLP.
+        lstm_size: H, size of the recurrent layer.
+        nonlinearity: class of the MLP's nonlinearity.
+        **reading: ``memory`` of `add_memory` ("lstm", "gru" or a class), and of `VectorModel`
+            ``normalize_observation``, its limits and ``encoder``.
+    """
+
+    def __init__(
+        self,
+        observation_shape: Any,
+        dims: Sequence[int],
+        hidden_sizes: int | Sequence[int] = (64,),
+        lstm_size: int = 64,
+        nonlinearity: Callable[[], nn.Module] = nn.Tanh,
+        **reading: Any,
+    ) -> None:
+        n_outputs = sum(dims)  # of the policy, and components of a previous action
+        sizes = (n_outputs, hidden_sizes, lstm_size)
+        super().__init__(observation_shape, *sizes, nonlinearity, **reading)
+        self.dims, H = tuple(dims), int(lstm_size)
+        self.pi = MlpModel(H, [], n_outputs, orthogonal_gain=POLICY_GAIN)
+        self.value = MlpModel(H, [], 1, orthogonal_gain=VALUE_GAIN)
+
+    def heads(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        """Return action probabilities and value."""
+        pi = split_softmax(self.pi(features), self.dims)
+        return pi, self.value(features).squeeze(-1).float()
+
+
+class CategoricalLstmModel(MultiCategoricalLstmModel):
     """One discrete action, with memory: an MLP into an LSTM into two linear heads.
 
     Returns pi [*lead, A], value [*lead] and the recurrent state.
@@ -143,11 +185,7 @@ class CategoricalLstmModel(LstmVectorModel):
     Args:
         observation_shape: of one observation; a named tuple of shapes for nested spaces.
         output_size: A, number of actions.
-        hidden_sizes: of the MLP.
-        lstm_size: H, size of the recurrent layer.
-        nonlinearity: class of the MLP's nonlinearity.
-        **reading: ``memory`` of `add_memory` ("lstm", "gru" or a class), and of `VectorModel`
-            ``normalize_observation`` and its limits.
+        hidden_sizes, lstm_size, nonlinearity, **reading: of `MultiCategoricalLstmModel`.
     """
 
     def __init__(
@@ -159,16 +197,8 @@ class CategoricalLstmModel(LstmVectorModel):
         nonlinearity: Callable[[], nn.Module] = nn.Tanh,
         **reading: Any,
     ) -> None:
-        sizes = (output_size, hidden_sizes, lstm_size)
-        super().__init__(observation_shape, *sizes, nonlinearity, **reading)
-        H = int(lstm_size)
-        self.pi = MlpModel(H, [], output_size, orthogonal_gain=POLICY_GAIN)
-        self.value = MlpModel(H, [], 1, orthogonal_gain=VALUE_GAIN)
-
-    def heads(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        """Return action probabilities and value."""
-        pi = torch.softmax(self.pi(features), dim=-1, dtype=torch.float32)
-        return pi, self.value(features).squeeze(-1).float()
+        sizes = (hidden_sizes, lstm_size, nonlinearity)
+        super().__init__(observation_shape, [output_size], *sizes, **reading)
 
 
 class GaussianLstmModel(LstmVectorModel):
@@ -184,7 +214,7 @@ class GaussianLstmModel(LstmVectorModel):
         nonlinearity: class of the MLP's nonlinearity.
         init_log_std: initial log standard deviation of every component.
         **reading: ``memory`` of `add_memory` ("lstm", "gru" or a class), and of `VectorModel`
-            ``normalize_observation`` and its limits.
+            ``normalize_observation``, its limits and ``encoder``.
     """
 
     def __init__(

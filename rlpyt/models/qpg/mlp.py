@@ -28,7 +28,7 @@ class MuMlpModel(VectorModel):
         action_size: A, number of action components.
         output_max: the largest action, in units where the space is [-1, 1].
         nonlinearity: class of the nonlinearity between layers.
-        **reading: of `VectorModel`: ``normalize_observation`` and its limits.
+        **reading: of `VectorModel`: ``normalize_observation``, its limits and ``encoder``.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class QofMuMlpModel(VectorModel):
         layer_norm: normalise hidden layers (Hiraoka et al. 2022, with ``dropout``: DroQ).
         dropout: share of hidden outputs dropped in training, below 1.
         nonlinearity: class of the nonlinearity; it must act on every number by itself.
-        **reading: of `VectorModel`: ``normalize_observation`` and its limits.
+        **reading: of `VectorModel`: ``normalize_observation``, its limits and ``encoder``.
     """
 
     def __init__(

@@ -1,0 +1,167 @@
+"""Observations of any space as one vector of features."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from rlpyt.models.network import VectorModel
+from rlpyt.models.observation import (
+    MOST_CATEGORIES,
+    CategoryShape,
+    ImageShape,
+    check_normalized,
+    flatten_numpy,
+    flatten_observation,
+    leaf_shapes,
+    marked_shape,
+)
+from rlpyt.spaces.composite import Composite
+from rlpyt.spaces.float_box import FloatBox
+from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
+from rlpyt.spaces.int_box import IntBox
+from rlpyt.utils.buffer import buffer_from_example, buffer_func
+from rlpyt.utils.collections import namedarraytuple
+
+PARTS = spaces.Dict(
+    at=spaces.Box(-1, 1, (3,)),
+    kind=spaces.Discrete(4, start=2),
+    inner=spaces.Tuple(
+        [
+            spaces.Box(0, 255, (6, 5, 3), np.uint8),
+            spaces.Box(-1, 1, (2, 2)),
+            spaces.MultiDiscrete([2, 3]),
+            spaces.MultiBinary(2),
+        ]
+    ),
+)
+SPACE = GymSpaceWrapper(PARTS)
+LEADS = [(), (4,), (5, 3)]
+
+
+def batch(lead, space=SPACE):
+    """Random observations [*lead, ...], numpy."""
+    observations = buffer_from_example(space.null_value(), lead)
+    for index in np.ndindex(*lead):
+        observations[index] = space.sample()
+    return observations if lead else buffer_func(space.sample(), np.asarray)
+
+
+def test_shapes_mark_images_and_categories_and_equal_plain_ones():
+    shape = marked_shape(SPACE)
+    assert shape == SPACE.shape and shape._fields == SPACE.shape._fields
+    kinds = [type(leaf) for leaf in leaf_shapes(shape)]
+    assert kinds == [tuple, CategoryShape, ImageShape, tuple, CategoryShape, tuple]
+    image = shape.inner.field_0
+    assert image.channels_last and image.scale == 1 / 255
+    assert shape.kind.sizes == (4,) and shape.kind.low == 0  # the wrapper subtracts the start
+    assert shape.inner.field_2.sizes == (2, 3)
+    again = pickle.loads(pickle.dumps(copy.deepcopy(shape.inner.field_0)))
+    assert again == image and again.channels_last and again.scale == 1 / 255
+
+
+@pytest.mark.parametrize(
+    "space,expected",
+    [
+        (spaces.Box(0, 255, (4, 84, 84), np.uint8), (False, 1 / 255)),
+        (spaces.Box(0, 1, (84, 84, 3), np.float32), (True, 1.0)),
+        (spaces.Box(0, 255, (3, 8, 8), np.float32), (False, 1 / 255)),
+        (spaces.Box(-np.inf, np.inf, (3, 8, 8), np.float32), (False, 1.0)),
+    ],
+)
+def test_images_are_scaled_by_their_bounds(space, expected):
+    shape = marked_shape(GymSpaceWrapper(space))
+    assert (shape.channels_last, shape.scale) == expected
+
+
+def test_spaces_of_our_own_and_long_lists_of_categories():
+    Parts = namedarraytuple("Parts", ["at", "kind", "bits"])
+    space = Composite([FloatBox(-1, 1, shape=2), IntBox(3, 7), IntBox(0, 2, shape=5)], Parts)
+    shape = marked_shape(space)
+    assert shape.kind.sizes == (4,) and shape.kind.low == 3
+    assert type(shape.at) is tuple and type(shape.bits) is tuple
+    assert type(marked_shape(IntBox(0, MOST_CATEGORIES))) is CategoryShape
+    assert type(marked_shape(IntBox(0, MOST_CATEGORIES + 1))) is tuple
+
+
+def by_hand(model, observation, lead):
+    """Features, row by row: vectors, then categories, then images, each in order."""
+    rows = []
+    for index in np.ndindex(*lead):
+        row = observation[index] if lead else observation
+        inner = row.inner
+        vectors = [row.at, np.reshape(inner.field_1, -1), inner.field_3]
+        ones = np.zeros(4 + 2 + 3)
+        ones[row.kind] = ones[4 + inner.field_2[0]] = ones[6 + inner.field_2[1]] = 1
+        pixels = np.transpose(np.asarray(inner.field_0, np.float32) / 255, (2, 0, 1))
+        with torch.no_grad():
+            image = model.images[0].conv(torch.from_numpy(pixels[None]))[0].numpy()
+        rows.append(np.concatenate([*vectors, ones, image]))
+    return np.stack(rows).reshape(*lead, -1)
+
+
+@pytest.mark.parametrize("lead", LEADS)
+def test_features_are_those_by_hand(lead):
+    torch.manual_seed(0)
+    model = VectorModel(marked_shape(SPACE), encoder=dict(feature_size=7))
+    observation = batch(lead)
+    found = model.read(buffer_func(observation, torch.as_tensor))
+    assert found.shape == (*lead, model.observation_size) and found.dtype == torch.float32
+    assert model.observation_size == 3 + 4 + 2 + 9 + 7
+    np.testing.assert_allclose(found.detach(), by_hand(model, observation, lead), atol=1e-5)
+
+
+def test_vectors_alone_are_normalized():
+    model = VectorModel(
+        marked_shape(SPACE), normalize_observation=True, encoder=dict(feature_size=7)
+    )
+    assert model.obs_rms.mean.shape == (9,)
+    observation = buffer_func(batch((6,)), torch.as_tensor)
+    model.update_obs_rms(observation)
+    before = VectorModel(marked_shape(SPACE), encoder=dict(feature_size=7))
+    before.images.load_state_dict(model.images.state_dict())
+    plain, found = before.read(observation), model.read(observation)
+    torch.testing.assert_close(found[:, 9:], plain[:, 9:])
+    torch.testing.assert_close(found[:, :9], model.obs_rms.normalize(plain[:, :9], 10, 1e-6))
+    check_normalized([model], GymSpaceWrapper(spaces.Dict(a=PARTS["at"], k=PARTS["kind"])))
+    with pytest.raises(ValueError, match="have no vectors"):
+        check_normalized([model], GymSpaceWrapper(PARTS["inner"][0]))
+    with pytest.raises(ValueError, match="entries of int8"):
+        check_normalized([model], SPACE)
+
+
+def test_numpy_reads_categories_as_torch_does():
+    space = GymSpaceWrapper(
+        spaces.Dict(a=PARTS["at"], b=PARTS["kind"], c=spaces.MultiDiscrete([2, 3]))
+    )
+    shape, observation = marked_shape(space), batch((5,), space)
+    found = flatten_numpy(observation, shape)
+    expected = flatten_observation(buffer_func(observation, torch.as_tensor), shape)
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    "size,channels", [((84, 84), [32, 64, 64]), ((36, 40), [32, 64, 64]), ((7, 7), [16, 32])]
+)
+def test_convolutions_fit_the_image(size, channels):
+    model = VectorModel(ImageShape((3, *size)))
+    convolutions = [m for m in model.images[0].modules() if isinstance(m, torch.nn.Conv2d)]
+    assert [c.out_channels for c in convolutions] == channels
+    assert model.read(torch.zeros(2, 3, *size, dtype=torch.uint8)).shape == (2, 256)
+
+
+def test_settings_of_the_convolutions_are_taken():
+    sizes = dict(channels=[4], kernel_sizes=[2], strides=[2], feature_size=5)
+    model = VectorModel(ImageShape((1, 6, 6)), encoder=sizes)
+    (convolution,) = [m for m in model.images[0].modules() if isinstance(m, torch.nn.Conv2d)]
+    assert (convolution.out_channels, convolution.stride) == (4, (2, 2))
+    assert model.observation_size == 5
+
+
+def test_a_model_of_vectors_has_the_parameters_it_had():
+    assert list(VectorModel((3,)).state_dict()) == []
+    assert not any("images" in name for name in dict(VectorModel((3,)).named_modules()))
