@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from rlpyt.models.conv2d import Conv2dHeadModel
 from rlpyt.models.image_encoder import ImageEncoder
-from rlpyt.models.numpy_forward import NumpyForward, NumpyParts, numpy_forward_of
+from rlpyt.models.numpy_forward import NumpyForward, numpy_forward_of
 from rlpyt.models.observation import (
     IMAGE_DIM,
     flatten_observation,
@@ -165,25 +165,21 @@ class VectorModel(Network):
             vectors, _, _ = split_observation(observation, self._observation_shape)
             self.obs_rms.update(joined(vectors))
 
-    def numpy_parts(self) -> NumpyParts | None:
-        """Return the parts of ``forward`` for acting in numpy; ``None`` if that is not possible."""
-        return None
-
     def numpy_forward(self, live: bool = True) -> NumpyForward | None:
         """Return ``forward`` over numpy arrays [B, ...]; see `rlpyt.models.numpy_forward`.
 
-        ``None`` if there are no ``numpy_parts``, a subclass has replaced what they describe, or
-        observations have images, or more than vectors to normalize.
+        ``None`` if ``heads`` does something that cannot be translated, a subclass has replaced
+        other methods, or observations have images, or more than vectors to normalize.
         """
-        if not self.reads_in_numpy:
+        cls, ours = type(self), VectorModel
+        replaced = (
+            cls.forward is not ours.forward
+            or cls.encode is not ours.encode
+            or cls.read is not ours.read
+        )
+        if replaced or not self.reads_in_numpy:
             return None
-        cls: Any = type(self)
-        definer: Any = next(c for c in cls.__mro__ if "numpy_parts" in vars(c))
-        described = ("forward", "encode", "read", "heads")
-        parts = self.numpy_parts()
-        if parts is None or any(getattr(cls, f) is not getattr(definer, f) for f in described):
-            return None
-        return numpy_forward_of(self, parts, self._observation_shape, self.normalization, live)
+        return numpy_forward_of(self, self._observation_shape, self.normalization, live)
 
     @property
     def reads_in_numpy(self) -> bool:

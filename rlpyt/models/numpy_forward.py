@@ -1,9 +1,11 @@
 """MLPs evaluated in numpy: for a few rows, several times faster than in torch.
 
-A torch operation on eight rows costs more in dispatch than in arithmetic. `NumpyForward` copies the
-weights once in the layout that is fastest for numpy (transposed) and evaluates all towers layer by
-layer into preallocated buffers: one ``dot`` for each tower, then one addition of all biases and one
-call of the nonlinearity for all towers.
+A torch operation on eight rows costs more in dispatch than in arithmetic. `numpy_forward_of` traces
+a model's ``heads`` by torch.fx. What it finds are towers of linear layers and nonlinearities, and
+some operations on their outputs. `NumpyForward` copies the weights once in the layout that is
+fastest for numpy (transposed) and evaluates all towers layer by layer into preallocated buffers:
+one ``dot`` for each tower, then one addition of all biases and one call of the nonlinearity for all
+towers. The operations follow, in place where nothing else reads their input.
 
 CartPole's two towers of 64 x 64 with softmax take, on one core and for 4 / 8 / 32 rows, 12 / 13 /
 20 us, and 6 to 9 more if the parameters are read in every call; plain numpy takes 24 / 28 / 43,
@@ -17,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import fx, nn
 
 from rlpyt.models.mlp import MlpModel
 from rlpyt.models.observation import flatten_numpy
@@ -25,8 +27,8 @@ from rlpyt.models.running_mean_std import RunningMeanStdModel
 
 Array = NDArray[np.float32]
 Activation = Callable[[Array, Array], Any]  # (input, output)
-Finish = Callable[[], tuple[Array, ...]]
-Outputs = Callable[[list[Array]], Finish]  # from the towers' output buffers
+Step = Callable[[], Any]
+CONTAINERS = (MlpModel, nn.Sequential)
 FEW = 4  # number of columns up to which a loop is faster than a reduction along rows
 
 _ZERO = np.zeros((), np.float32)
@@ -58,7 +60,22 @@ class Layer(NamedTuple):
     activation: Activation | None
 
 
-Stages = list[list[tuple[int, Layer]]]  # by depth: (index of the input in the last depth, layer)
+class Program(NamedTuple):
+    """What a trace found.
+
+    Attributes:
+        stages: by depth, the layers to evaluate at once, each with its tower's index.
+        sources: of each tower, the index of the tower it reads; -1: the features.
+        tail: the nodes of the graph that are not towers, in order; the output is the last.
+        towers: index of each tower's node.
+        parameters: arrays that the tail reads, by the names of their nodes.
+    """
+
+    stages: list[list[tuple[int, Layer]]]
+    sources: list[int]
+    tail: list[fx.Node]
+    towers: dict[fx.Node, int]
+    parameters: dict[str, Array]
 
 
 class NumpyForward:
@@ -76,28 +93,26 @@ class NumpyForward:
 
     def __init__(
         self,
-        stages: Stages,
-        outputs: Outputs,
+        program: Program,
         observation_shape: Any,
         normalize: tuple[RunningMeanStdModel, float, float] | None,
         live: bool,
     ) -> None:
         self.live = live
-        self._outputs = outputs
+        self._program = program
         self._observation_shape = observation_shape
         self._is_vector = not hasattr(observation_shape, "_fields")
         self._normalize = normalize
-        self._stages = stages
         self._weights = [
             [np.empty(layer.weight.shape[::-1], np.float32) for _, layer in stage]
-            for stage in stages
+            for stage in program.stages
         ]
         self._copies = [
             (own, layer.weight.T)
-            for stage, weights in zip(stages, self._weights)
+            for stage, weights in zip(program.stages, self._weights)
             for (_, layer), own in zip(stage, weights)
         ]
-        self._programs: dict[int, tuple[list[Any], Finish]] = {}
+        self._bound: dict[int, tuple[list[Any], list[Step], tuple[Array, ...]]] = {}
         self.refresh()
 
     def __call__(self, observation: Any) -> tuple[Array, ...]:
@@ -110,15 +125,17 @@ class NumpyForward:
         if self._normalize is not None:
             x = (x - self._mean) / self._std
             np.clip(x, -self._normalize[1], self._normalize[1], out=x)
-        program = self._programs.get(len(x))
-        steps, finish = self._allocate(len(x)) if program is None else program
-        for dots, flat, bias, activations in steps:
+        bound = self._bound.get(len(x))
+        stages, tail, results = self._allocate(len(x)) if bound is None else bound
+        for dots, flat, bias, activations in stages:
             for source, weight, out in dots:
                 (x if source is None else source).dot(weight, out)
             np.add(flat, bias, flat)
             for function, region in activations:
                 function(region, region)
-        return finish()
+        for step in tail:
+            step()
+        return results
 
     def refresh(self) -> None:
         """Read the parameters."""
@@ -129,24 +146,26 @@ class NumpyForward:
             self._mean = rms.mean.numpy()
             self._std = rms.std(min_var).numpy()
 
-    def _allocate(self, B: int) -> tuple[list[Any], Finish]:
-        """Allocate buffers for B rows; return the steps (dots, outputs, biases, activations)."""
-        steps = []
-        regions: list[Any] = [None]  # outputs of the last stage; None is the input
-        for stage, weights in zip(self._stages, self._weights):
+    def _allocate(self, B: int) -> tuple[list[Any], list[Step], tuple[Array, ...]]:
+        """Allocate buffers for B rows; return the stages, the tail, and what they result in."""
+        program, stages = self._program, []
+        regions: list[Any] = [None] * len(program.sources)  # newest output of each tower
+        for stage, weights in zip(program.stages, self._weights):
             widths = [len(layer.bias) for _, layer in stage]
-            flat, bias = (
-                np.empty(B * sum(widths), np.float32),
-                np.empty(B * sum(widths), np.float32),
-            )
+            flat = np.empty(B * sum(widths), np.float32)
+            bias = np.empty_like(flat)
             outs, biases = _split(flat, B, widths), _split(bias, B, widths)
             self._copies += [(own, layer.bias) for own, (_, layer) in zip(biases, stage)]
-            dots = [(regions[k], w, out) for (k, _), w, out in zip(stage, weights, outs)]
-            steps.append((dots, flat, bias, _merge_activations(stage, outs, flat)))
-            regions = list(outs)
-        self._programs[B] = (steps, self._outputs(regions))
+            dots = []
+            for (tower, _), weight, out in zip(stage, weights, outs):
+                source, own = program.sources[tower], regions[tower]
+                dots.append((regions[source] if own is None and source >= 0 else own, weight, out))
+            stages.append((dots, flat, bias, _merge_activations(stage, outs, flat)))
+            for (tower, _), out in zip(stage, outs):
+                regions[tower] = out
+        self._bound[B] = (stages, *_bind_tail(program, regions))
         self.refresh()
-        return self._programs[B]
+        return self._bound[B]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(None), ()
@@ -168,80 +187,68 @@ def _merge_activations(
     return [(f, out) for f, out in zip(functions, outs) if f is not None]
 
 
-class NumpyParts(NamedTuple):
-    """The parts of a model of MLPs.
-
-    Args:
-        towers: of equal depth; each reads the trunk's output, or the observation.
-        outputs: the operations on the towers' outputs, e.g. `categorical_outputs`.
-        trunk: layers before the towers, if there are any.
-    """
-
-    towers: Sequence[nn.Module]
-    outputs: Outputs
-    trunk: nn.Module | None = None
+class _Untranslatable(Exception):
+    """A model does something that the numpy function does not know."""
 
 
 def numpy_forward_of(
     model: nn.Module,
-    evaluated: NumpyParts,
     observation_shape: Any,
     normalize: tuple[RunningMeanStdModel, float, float] | None = None,
     live: bool = True,
 ) -> NumpyForward | None:
-    """Build the numpy function of a model of MLPs, or return the last one if it is still valid.
+    """Build the numpy function of a model's ``heads``, or return the last one if it is still valid.
 
     Args:
         model: the model, on the CPU in float32; it keeps the function.
-        evaluated: its parts.
         observation_shape: of one observation.
         normalize: running mean and variance of observations, clip and smallest variance.
         live: see `NumpyForward`.
 
     Returns:
-        The function, refreshed; ``None`` for other devices or dtypes, hooks, or modules other than
-        linear layers and known nonlinearities.
+        The function, refreshed; ``None`` for other devices or dtypes, hooks, or operations that are
+        not in ``OPERATIONS``.
     """
-    towers, outputs, trunk = evaluated
-    roots = (trunk, *towers) if trunk else tuple(towers)
     kept = model.__dict__.setdefault("_numpy_forward", {})
     function, structure = kept.get(live, (None, None))
-    if function is None or not structure.is_that_of(roots):
-        parts = [_parts_of(module) for module in roots]
-        stages = None if _unfit(model) else _plan(parts, with_trunk=trunk is not None)
-        if stages is None:
-            return None
-        function = NumpyForward(stages, outputs, observation_shape, normalize, live)
-        kept[live] = (function, _Structure(roots))
-    elif not live:
+    if structure is None or not structure.is_current():
+        program = None if _unfit(model) else _trace(model)
+        if program is not None:
+            function = NumpyForward(program, observation_shape, normalize, live)
+        else:
+            function = None
+        kept[live] = (function, _Structure(model))
+    elif function is not None and not live:
         function.refresh()
     return function  # type: ignore[no-any-return]
 
 
 class _Structure:
-    """Modules and parameters at one time, to notice when one of them is replaced.
+    """Modules, parameters and settings of a model at one time, to notice when one is replaced.
 
     Checked before every batch, so by a few calls. Like the function, it belongs to one process.
-
-    Args:
-        roots: modules; those inside are compared as well.
     """
 
-    def __init__(self, roots: Sequence[nn.Module]) -> None:
-        self._roots = tuple(roots)
-        modules = [module for root in roots for module in root.modules()]
-        self._tables = [table for m in modules for table in (m._modules, m._parameters)]
+    def __init__(self, model: nn.Module) -> None:
+        modules = list(model.modules())
+        # What a trace has followed may depend on attributes, of all but torch's own modules.
+        traced = [m for m in modules if not type(m).__module__.startswith("torch.nn.")]
+        own = [vars(m) for m in traced if type(m) not in CONTAINERS]
+        self._tables = [table for m in modules for table in (m._modules, m._parameters)] + own
         self._hooks = [h for m in modules for h in (m._forward_hooks, m._forward_pre_hooks)]
+        self._had_hooks = any(self._hooks)
         self._entries = self._entries_now()
         self._parameters = [p for m in modules for p in m._parameters.values() if p is not None]
         self._addresses = [p.data_ptr() for p in self._parameters]
 
-    def is_that_of(self, roots: Sequence[nn.Module]) -> bool:
+    def is_current(self) -> bool:
         """Return True if nothing was replaced, moved in memory, or given a hook."""
+        entries = self._entries_now()
         return (
-            _same(roots, self._roots)
-            and _same(self._entries_now(), self._entries)
+            len(entries) == len(self._entries)
+            and all(map(operator.is_, entries, self._entries))
             and [p.data_ptr() for p in self._parameters] == self._addresses
+            and not self._had_hooks
             and not any(self._hooks)
         )
 
@@ -252,28 +259,63 @@ class _Structure:
         return type(None), ()
 
 
-def _same(objects: Sequence[Any], others: Sequence[Any]) -> bool:
-    """Return True if two sequences have the same objects in the same order."""
-    return len(objects) == len(others) and all(map(operator.is_, objects, others))
-
-
 def _unfit(model: nn.Module) -> bool:
     wrong = any(p.device.type != "cpu" or p.dtype is not torch.float32 for p in model.parameters())
     return wrong or _has_hooks(model)
 
 
-def _plan(parts: list[list[nn.Module]], with_trunk: bool) -> Stages | None:
-    """Return what each depth computes, and from which output of the last depth."""
-    branches = [_layers_of(branch) for branch in parts]
-    if any(not branch for branch in branches):
+class _HeadsTracer(fx.Tracer):
+    """Traces ``heads`` instead of ``forward``, and takes towers as wholes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.traced_func_name = "heads"
+
+    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
+        """Return True for towers, and for torch's own modules."""
+        return type(m) in CONTAINERS or super().is_leaf_module(m, module_qualified_name)
+
+
+def _trace(model: nn.Module) -> Program | None:
+    """Trace a model's ``heads``; return ``None`` if they cannot be translated."""
+    try:
+        with torch.no_grad():
+            graph = _HeadsTracer().trace(model)
+    except Exception:  # user code, with proxies in place of tensors
         return None
-    trunk = branches.pop(0) if with_trunk else []
-    if len({len(branch) for branch in branches}) != 1:  # type: ignore[arg-type]
+    program = Program([], [], [], {}, {})
+    depths: list[int] = []  # of each tower's last layer
+    for node in graph.nodes:
+        if node.op == "placeholder":
+            features = node
+        elif node.op == "call_module":
+            source = node.args[0] if len(node.args) == 1 and not node.kwargs else None
+            module = model.get_submodule(str(node.target))
+            if type(module) is nn.Identity:
+                node.replace_all_uses_with(source)  # type: ignore[arg-type]
+                continue
+            layers = _layers_of(_parts_of(module))
+            if layers is None or (source is not features and source not in program.towers):
+                return None
+            tower = program.towers[node] = len(depths)
+            program.sources.append(program.towers.get(source, -1))
+            first = 0 if source is features else depths[program.sources[tower]] + 1
+            depths.append(first + len(layers) - 1)
+            program.stages.extend([] for _ in range(depths[tower] + 1 - len(program.stages)))
+            for depth, layer in enumerate(layers, first):
+                program.stages[depth].append((tower, layer))
+        else:
+            program.tail.append(node)
+            if node.op == "get_attr":
+                parameter = operator.attrgetter(str(node.target))(model)
+                program.parameters[node.name] = parameter.detach().numpy()
+    widths = {tower: len(layer.bias) for stage in program.stages for tower, layer in stage}
+    trial = [np.zeros((2, widths[tower]), np.float32) for tower in range(len(depths))]
+    try:
+        _bind_tail(program, trial)
+    except _Untranslatable:
         return None
-    stages = [[(0, layer)] for layer in trunk]  # type: ignore[union-attr]
-    for depth, layers in enumerate(zip(*branches)):  # type: ignore[arg-type]
-        stages.append([(k if depth else 0, layer) for k, layer in enumerate(layers)])
-    return stages
+    return program if program.stages else None
 
 
 def _layers_of(parts: list[nn.Module]) -> list[Layer] | None:
@@ -289,12 +331,12 @@ def _layers_of(parts: list[nn.Module]) -> list[Layer] | None:
             layers[-1] = layers[-1]._replace(activation=ACTIVATIONS[type(part)])
         else:
             return None
-    return layers
+    return layers or None
 
 
 def _parts_of(module: nn.Module) -> list[nn.Module]:
     """Return a module's parts that are not containers, in order."""
-    if type(module) in (MlpModel, nn.Sequential) and not _has_hooks(module):
+    if type(module) in CONTAINERS and not _has_hooks(module):
         children: Any = module._modules.values()
         return [part for child in children for part in _parts_of(child)]
     return [module]
@@ -304,64 +346,164 @@ def _has_hooks(module: nn.Module) -> bool:
     return bool(module._forward_hooks or module._forward_pre_hooks)
 
 
-def categorical_outputs(dims: Sequence[int]) -> Outputs:
-    """Return (pi [B, sum(dims)], value [B]) from logits and value, with a softmax for each part."""
+# Operations on the towers' outputs. Each takes flags that say which of its arguments it may
+# overwrite, and the arguments of torch's operation as arrays; it returns the result, an array that
+# stays the same, and a function that computes it, or None if the result is a view.
 
-    def bind(regions: list[Array]) -> Finish:
-        logits, value = regions
-        if len(set(dims)) == 1:
-            parts = [logits.reshape(-1, dims[0])]
-        else:
-            parts = np.split(logits, np.cumsum(dims)[:-1], axis=1)
-        softmaxes = [softmax_in_place(part) for part in parts]
-        result = (logits, value[:, 0])
+Bound = tuple[Any, Step | None]
 
-        def finish() -> tuple[Array, ...]:
-            for softmax in softmaxes:
-                softmax()
-            return result
 
-        return finish
+def _bind_tail(program: Program, regions: list[Any]) -> tuple[list[Step], tuple[Array, ...]]:
+    """Return the functions that compute a tail from the towers' outputs, and its results.
+
+    Raises:
+        _Untranslatable: an operation is unknown, or has unknown arguments.
+    """
+    values: dict[fx.Node, Any] = {node: regions[k] for node, k in program.towers.items()}
+    steps: list[Step] = []
+    for node in program.tail:
+        if node.op == "get_attr":
+            values[node] = program.parameters[node.name]
+            continue
+        try:
+            args = fx.node.map_arg(node.args, values.__getitem__)
+            if node.op == "output":
+                results: Any = args[0] if isinstance(args[0], tuple) else args
+                break
+            kwargs = fx.node.map_arg(node.kwargs, values.__getitem__)
+            free = tuple(isinstance(arg, fx.Node) and _is_free(arg) for arg in node.args)
+            values[node], step = OPERATIONS[node.target](free, *args, **kwargs)
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+            raise _Untranslatable from error
+        if step is not None:
+            steps.append(step)
+    if not all(isinstance(x, np.ndarray) for x in results):
+        raise _Untranslatable
+    return steps, results
+
+
+def _is_free(node: fx.Node) -> bool:
+    """Return True if nothing but its only user reads a node's array, which may be overwritten."""
+    if node.op == "call_module":
+        return len(node.users) == 1
+    if node.op == "get_attr" or node.target in ("expand_as", "expand"):
+        return False
+    parts = [user.args[1] for user in node.users if user.target is operator.getitem]
+    divided = len(parts) == len(node.users) == len(set(map(str, parts)))
+    alone = len(node.users) == 1 or (divided and node.target in SPLITS)
+    source = node.args[0]
+    if OPERATIONS.get(node.target) in VIEWS and isinstance(source, fx.Node):
+        return alone and _is_free(source)
+    return alone
+
+
+def _view(function: Callable[..., Array]) -> Callable[..., Bound]:
+    def bind(free: Any, x: Any, *args: Any, **kwargs: Any) -> Bound:
+        result = function(x, *args, **kwargs)
+        if not np.shares_memory(result, x):
+            raise _Untranslatable
+        return result, None
 
     return bind
 
 
-def gaussian_outputs(log_std: Tensor) -> Outputs:
-    """Return (mu [B, A], log_std [B, A], value [B]) from mean, value and a free ``log_std`` [A]."""
+def _same(free: Any, x: Any, dtype: Any = torch.float32) -> Bound:
+    if dtype is not torch.float32:
+        raise _Untranslatable
+    return x, None
 
-    def bind(regions: list[Array]) -> Finish:
-        mu, value = regions
-        result = (mu, np.broadcast_to(log_std.detach().numpy(), mu.shape), value[:, 0])
-        return lambda: result
+
+def _copy(free: Any, x: Any) -> Bound:
+    return x, None  # results are overwritten by the next call in any case
+
+
+def _item(free: Any, x: Any, index: Any) -> Bound:
+    return x[index], None
+
+
+def _split_view(free: Any, x: Any, sizes: Any, dim: int = 0) -> Bound:
+    if isinstance(sizes, int):
+        sizes = [min(sizes, x.shape[dim] - at) for at in range(0, x.shape[dim], sizes)]
+    return tuple(np.split(x, np.cumsum(sizes)[:-1], axis=dim)), None
+
+
+def _unflatten(x: Array, dim: int, sizes: Sequence[int]) -> Array:
+    dim %= x.ndim
+    return x.reshape(*x.shape[:dim], *sizes, *x.shape[dim + 1 :])
+
+
+def _flatten(x: Array, start_dim: int = 0) -> Array:
+    start_dim %= x.ndim
+    return x.reshape(*x.shape[:start_dim], -1)
+
+
+def _unary(function: Activation) -> Callable[..., Bound]:
+    def bind(free: Any, x: Array) -> Bound:
+        out = x if free[0] else np.empty_like(x)
+        return out, lambda: function(x, out)
 
     return bind
 
 
-def tanh_outputs(scale: float) -> Outputs:
-    """Return (scale * tanh(x) [B, A],) from one tower."""
-
-    def bind(regions: list[Array]) -> Finish:
-        (x,) = regions
-
-        def finish() -> tuple[Array, ...]:
-            np.tanh(x, x)
-            if scale != 1:
-                np.multiply(x, np.float32(scale), x)
-            return (x,)
-
-        return finish
+def _binary(ufunc: Any, neutral: float) -> Callable[..., Bound]:
+    def bind(free: Any, a: Any, b: Any) -> Bound:
+        if not isinstance(b, np.ndarray) and b == neutral:
+            return a, None
+        if not isinstance(a, np.ndarray) and a == neutral and ufunc in (np.add, np.multiply):
+            return b, None
+        shape = np.broadcast_shapes(np.shape(a), np.shape(b))
+        fitting = [x for x, own in zip((a, b), free) if own and np.shape(x) == shape]
+        out = fitting[0] if fitting else np.empty(shape, np.float32)
+        return out, lambda: ufunc(a, b, out)
 
     return bind
 
 
-def mean_and_log_std_outputs(size: int) -> Outputs:
-    """Return (mean [B, A], log_std [B, A]) from one tower of 2 A outputs."""
+def _mean(free: Any, x: Array, dim: int, keepdim: bool = False) -> Bound:
+    n = np.float32(x.shape[dim])
+    reduce: Any = np.add.reduce
+    out = reduce(x, dim, keepdims=keepdim)
 
-    def bind(regions: list[Array]) -> Finish:
-        result = (regions[0][:, :size], regions[0][:, size:])
-        return lambda: result
+    def mean() -> None:
+        reduce(x, dim, None, out, keepdim)
+        np.divide(out, n, out)
 
-    return bind
+    return out, mean
+
+
+def _softmax(free: Any, x: Array, dim: int, dtype: Any = torch.float32) -> Bound:
+    if dim not in (-1, x.ndim - 1) or dtype is not torch.float32:
+        raise _Untranslatable
+    out = x if free[0] else np.empty_like(x)
+    rows = out if out.ndim == 2 else out.reshape(-1, out.shape[-1])
+    if not np.shares_memory(rows, out):
+        raise _Untranslatable
+    softmax = softmax_in_place(rows)
+    if out is x:
+        return out, softmax
+
+    def copy_and_softmax() -> None:
+        out[...] = x
+        softmax()
+
+    return out, copy_and_softmax
+
+
+def _concatenate(free: Any, parts: Sequence[Array], dim: int = 0) -> Bound:
+    if dim in (-1, 1) and _are_consecutive(parts):  # as when they were split before
+        shape = (len(parts[0]), sum(part.shape[1] for part in parts))
+        return np.lib.stride_tricks.as_strided(parts[0], shape, parts[0].strides), None
+    out = np.concatenate(parts, dim)
+    return out, lambda: np.concatenate(parts, dim, out=out)
+
+
+def _are_consecutive(parts: Sequence[Array]) -> bool:
+    """Return True if arrays [B, n] are neighboring columns of one array, in order."""
+    if any(part.ndim != 2 or part.strides != parts[0].strides for part in parts):
+        return False
+    starts = [part.__array_interface__["data"][0] for part in parts]
+    ends = [start + part.shape[1] * part.itemsize for start, part in zip(starts, parts)]
+    return starts[1:] == ends[:-1] and ends[-1] - starts[0] <= parts[0].strides[0]
 
 
 def softmax_in_place(x: Array) -> Callable[[], None]:
@@ -385,3 +527,33 @@ def softmax_in_place(x: Array) -> Callable[[], None]:
         np.divide(x, total, x)
 
     return softmax
+
+
+OPERATIONS: dict[Any, Callable[..., Bound]] = {
+    **dict.fromkeys((torch.softmax, nn.functional.softmax, "softmax"), _softmax),
+    **dict.fromkeys((torch.tanh, "tanh", "tanh_"), _unary(np.tanh)),
+    **dict.fromkeys((torch.relu, nn.functional.relu, "relu"), _unary(_relu)),
+    **dict.fromkeys((torch.sigmoid, "sigmoid"), _unary(_sigmoid)),
+    **dict.fromkeys((torch.exp, "exp"), _unary(np.exp)),
+    **dict.fromkeys((operator.add, torch.add, "add"), _binary(np.add, 0)),
+    **dict.fromkeys((operator.sub, torch.sub, "sub"), _binary(np.subtract, 0)),
+    **dict.fromkeys((operator.mul, torch.mul, "mul"), _binary(np.multiply, 1)),
+    **dict.fromkeys((operator.truediv, torch.div, "div"), _binary(np.divide, 1)),
+    **dict.fromkeys((torch.mean, "mean"), _mean),
+    **dict.fromkeys((torch.cat, torch.concat), _concatenate),
+    **dict.fromkeys((torch.split, "split"), _split_view),
+    operator.getitem: _item,
+    **dict.fromkeys((torch.squeeze, "squeeze"), _view(np.squeeze)),
+    **dict.fromkeys((torch.unsqueeze, "unsqueeze"), _view(np.expand_dims)),
+    **dict.fromkeys(("reshape", "view"), _view(lambda x, *shape: x.reshape(*shape))),
+    **dict.fromkeys((torch.unflatten, "unflatten"), _view(_unflatten)),
+    **dict.fromkeys((torch.flatten, "flatten"), _view(_flatten)),
+    "expand_as": _view(lambda x, other: np.broadcast_to(x, other.shape)),
+    **dict.fromkeys(("clone", "contiguous", "detach"), _copy),
+    **dict.fromkeys(("float", "to"), _same),
+}
+SPLITS = (torch.split, "split")
+COMPUTED = {
+    OPERATIONS[key] for key in ("softmax", "tanh", "relu", "sigmoid", "exp", "mean", torch.cat)
+} | {OPERATIONS[key] for key in ("add", "sub", "mul", "div")}
+VIEWS = set(OPERATIONS.values()) - COMPUTED

@@ -8,6 +8,9 @@ import pytest
 import torch
 from torch import nn
 
+from rlpyt.models.mlp import MlpModel
+from rlpyt.models.network import VectorModel
+from rlpyt.models.observation import CategoryShape, ImageShape
 from rlpyt.models.pg.mujoco_ff_model import MujocoFfModel
 from rlpyt.models.pg.vector import (
     CategoricalMlpModel,
@@ -196,4 +199,132 @@ def hooked():
     ids=["own forward", "unknown module", "float64", "another device", "hook"],
 )
 def test_none_where_numpy_could_not_follow(model):
+    assert model.numpy_forward() is None
+
+
+class Own(VectorModel):
+    """A user's model: a trunk, heads of different depths, and operations of many kinds."""
+
+    def __init__(self, heads):
+        super().__init__((4,))
+        self._own = heads
+        self.trunk = MlpModel(4, [8], None)
+        self.deep = nn.Sequential(nn.Linear(8, 6), nn.Sigmoid(), nn.Linear(6, 4))
+        self.flat = nn.Linear(8, 4)
+        self.free = nn.Parameter(torch.tensor([0.3, -0.2, 0.1, 0.5]))
+        self.scale = 2.0
+
+    def heads(self, features):
+        return self._own(self, features)
+
+
+OWN_HEADS = {
+    "sum": lambda m, x: m.flat(m.trunk(x)) + m.deep(m.trunk(x)),
+    "both": lambda m, x: (m.flat(x := m.trunk(x)), torch.tanh(m.deep(x))),
+    "twice": lambda m, x: (h := m.flat(m.trunk(x)), torch.softmax(h, -1), torch.relu(h)),
+    "view twice": lambda m, x: (
+        (h := m.flat(m.trunk(x)))[:, :2],
+        torch.exp(h.unflatten(-1, (2, 2))).flatten(-2),
+        torch.sigmoid(h[:, 2:]),
+    ),
+    "scaled": lambda m, x: m.scale * torch.tanh(m.flat(m.trunk(x))) / 3 - 1,
+    "free": lambda m, x: m.flat(m.trunk(x)) * m.free.expand_as(m.flat(m.trunk(x))).clone(),
+    "split": lambda m, x: torch.cat(
+        [torch.softmax((p := m.flat(m.trunk(x)).split([1, 3], -1))[0], -1), p[1].tanh()], -1
+    ),
+    "swapped": lambda m, x: torch.cat(
+        [(p := torch.split(m.deep(m.trunk(x)), 2, -1))[1], torch.relu(p[0])], -1
+    ),
+    "mean": lambda m, x: (h := m.deep(m.trunk(x))) - h.mean(-1, keepdim=True),
+}
+UNKNOWN = {
+    "another operation": lambda m, x: torch.cumsum(m.flat(m.trunk(x)), -1),
+    "another layer": lambda m, x: nn.functional.layer_norm(m.flat(m.trunk(x)), (4,)),
+    "a layer after an operation": lambda m, x: m.flat(torch.cat([x, x], -1)),
+    "a choice": lambda m, x: m.flat(m.trunk(x)) if x.sum() > 0 else m.deep(m.trunk(x)),
+    "no layer": lambda m, x: torch.tanh(x),
+    "another dtype": lambda m, x: torch.softmax(m.flat(m.trunk(x)), -1, dtype=torch.float64),
+}
+
+
+@pytest.mark.parametrize("name", OWN_HEADS)
+@pytest.mark.parametrize("live", [True, False])
+def test_heads_of_custom_models_are_translated(name, live):
+    torch.manual_seed(0)
+    model = Own(OWN_HEADS[name])
+    function = model.numpy_forward(live=live)
+    for B in (5, 1, 5):
+        observation = torch.randn(B, 4)
+        kept = observation.clone()
+        with torch.no_grad():
+            expected = model(observation)
+        expected = expected if isinstance(expected, tuple) else (expected,)
+        for own, theirs in zip(function(observation.numpy()), expected, strict=True):
+            np.testing.assert_allclose(own, theirs, rtol=1e-5, atol=1e-6)
+        assert torch.equal(observation, kept)
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_what_cannot_be_translated_acts_in_torch(name):
+    model = Own(UNKNOWN[name])
+    assert model.numpy_forward() is None and model.numpy_forward() is None
+
+
+def test_settings_that_the_heads_read_are_followed():
+    model = Own(OWN_HEADS["scaled"])
+    observation = torch.randn(3, 4)
+    for scale in (2.0, 5.0):
+        model.scale = scale
+        with torch.no_grad():
+            expected = model(observation)
+        (found,) = model.numpy_forward(live=False)(observation.numpy())
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["forward", "encode", "read"])
+def test_a_model_that_replaces_other_methods_acts_in_torch(method):
+    def own(self, *args):
+        return getattr(CategoricalMlpModel, method)(self, *args)
+
+    cls = type("Replaced", (CategoricalMlpModel,), {method: own})
+    assert CategoricalMlpModel((4,), 3).numpy_forward() is not None
+    assert cls((4,), 3).numpy_forward() is None
+
+
+def test_categories_are_read_in_numpy_and_images_in_torch():
+    shape = namedarraytuple("Parts", ["kind", "at"])(CategoryShape((), [3]), (2,))
+    model = CategoricalMlpModel(shape, 3)
+    observation = type(shape)(torch.tensor([2, 0, 1]), torch.randn(3, 2))
+    with torch.no_grad():
+        expected = model(observation)
+    for own, theirs in zip(model.numpy_forward()(numpify(observation)), expected):
+        np.testing.assert_allclose(own, theirs, rtol=1e-6, atol=1e-6)
+    assert CategoricalMlpModel(shape, 3, normalize_observation=True).numpy_forward() is None
+    assert CategoricalMlpModel(ImageShape((3, 8, 8)), 3).numpy_forward() is None
+
+
+class Factor(nn.Module):
+    """A module without parameters, whose setting a trace turns into a constant."""
+
+    factor = 2.0
+
+    def forward(self, x):
+        return x * self.factor
+
+
+def test_settings_of_modules_within_are_followed():
+    model = Own(lambda m, x: m.times(m.flat(m.trunk(x))))
+    model.times = Factor()
+    observation = torch.randn(3, 4)
+    for factor in (2.0, 5.0):
+        model.times.factor = factor
+        with torch.no_grad():
+            expected = model(observation)
+        (found,) = model.numpy_forward(live=False)(observation.numpy())
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_layer_with_other_arguments_acts_in_torch():
+    model = Own(lambda m, x: m.attention(x, x, x)[0])
+    model.attention = nn.MultiheadAttention(4, 1)
     assert model.numpy_forward() is None

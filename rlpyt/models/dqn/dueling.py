@@ -90,7 +90,8 @@ class DistributionalDuelingHeadModel(nn.Module):
     def advantage(self, input: Tensor) -> Tensor:
         """Return A(s, .) of each atom, with a common bias: [*lead, output_size, n_atoms]."""
         out: Tensor = self.advantage_out(self.advantage_hidden(input))
-        return out.reshape(*out.shape[:-1], *self._shape) + self.advantage_bias
+        by_action: Tensor = torch.unflatten(out, -1, self._shape)
+        return by_action + self.advantage_bias
 
 
 def _branch(

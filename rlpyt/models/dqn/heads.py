@@ -2,13 +2,11 @@
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
 from torch import Tensor, nn
 
 from rlpyt.models.dqn.dueling import DistributionalDuelingHeadModel, DuelingHeadModel
 from rlpyt.models.dqn.noisy import make_noisy
 from rlpyt.models.mlp import MlpModel
-from rlpyt.models.numpy_forward import Array, Finish, Outputs, softmax_in_place
 
 Sizes = int | Sequence[int] | None
 
@@ -38,8 +36,7 @@ class DistributionalHeadModel(nn.Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """Return outputs, [*lead, input_size] -> [*lead, output_size, n_atoms]."""
-        out: Tensor = self.mlp(input)
-        return out.reshape(*out.shape[:-1], *self._shape)
+        return self.mlp(input).unflatten(-1, self._shape)  # type: ignore[no-any-return]
 
 
 def build_head(
@@ -77,45 +74,3 @@ def build_head(
     else:
         head = DistributionalHeadModel(*sizes, n_atoms, nonlinearity)
     return make_noisy(head) if noisy else head
-
-
-def towers_of(head: nn.Module) -> list[nn.Module]:
-    """Return a head's MLPs for ``numpy_forward_of``: first of Q or A, then of V if dueling."""
-    if isinstance(head, DuelingHeadModel | DistributionalDuelingHeadModel):
-        hidden, out = head.advantage_hidden, head.advantage_out
-        advantage = out if isinstance(hidden, nn.Identity) else nn.Sequential(hidden, out)
-        return [advantage, head.value]
-    return [head.mlp if isinstance(head, DistributionalHeadModel) else head]
-
-
-def head_outputs(output_size: int, n_atoms: int | None, softmax: bool = False) -> Outputs:
-    """Return the last operations of ``build_head``'s modules, over numpy arrays.
-
-    The common bias of all advantages is left out, as it cancels.
-
-    Args:
-        output_size, n_atoms: A and P.
-        softmax: turn the P outputs of each action into probabilities.
-    """
-
-    def bind(regions: list[Array]) -> Finish:
-        main = regions[0]
-        B, P = len(main), n_atoms or 1
-        by_action = main.reshape(B, output_size, P)
-        value = regions[1].reshape(B, 1, P) if len(regions) > 1 else None
-        mean = np.empty((B, 1, P), np.float32)
-        normalize = softmax_in_place(main.reshape(-1, P)) if softmax else None
-        result = (main if n_atoms is None else by_action,)
-
-        def finish() -> tuple[Array, ...]:
-            if value is not None:
-                np.mean(by_action, axis=1, keepdims=True, out=mean)
-                np.subtract(value, mean, mean)
-                np.add(by_action, mean, by_action)
-            if normalize is not None:
-                normalize()
-            return result
-
-        return finish
-
-    return bind

@@ -6,11 +6,10 @@ from typing import Any
 from torch import Tensor, nn
 
 from rlpyt.models.dqn.atari_dqn_model import probabilities
-from rlpyt.models.dqn.heads import build_head, head_outputs, towers_of
+from rlpyt.models.dqn.heads import build_head
 from rlpyt.models.dqn.implicit_quantile import N_COSINES, ImplicitQuantileHeadModel
 from rlpyt.models.mlp import MlpModel, size_list
 from rlpyt.models.network import LstmVectorModel, VectorModel
-from rlpyt.models.numpy_forward import NumpyParts
 
 
 class DqnMlpModel(VectorModel):
@@ -54,14 +53,6 @@ class DqnMlpModel(VectorModel):
         x = features if self.trunk is None else self.trunk(features)
         out: Tensor = self.head(x)
         return probabilities(out) if self.softmax else out.float()
-
-    def numpy_parts(self) -> NumpyParts:
-        """Return the parts of ``forward`` for acting in numpy."""
-        return NumpyParts(
-            towers_of(self.head),
-            head_outputs(self.output_size, self.n_atoms, self.softmax),
-            self.trunk,
-        )
 
 
 class CatDqnMlpModel(DqnMlpModel):

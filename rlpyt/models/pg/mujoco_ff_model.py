@@ -8,7 +8,6 @@ from torch import Tensor, nn
 
 from rlpyt.models.mlp import MlpModel
 from rlpyt.models.network import VectorModel
-from rlpyt.models.numpy_forward import NumpyParts, gaussian_outputs
 
 
 class MujocoFfModel(VectorModel):
@@ -54,7 +53,3 @@ class MujocoFfModel(VectorModel):
         mu = self.mu(features).float()
         # A copy: a record of the distribution must not follow the parameter's later updates.
         return mu, self.log_std.expand_as(mu).clone(), self.v(features).squeeze(-1).float()
-
-    def numpy_parts(self) -> NumpyParts:
-        """Return the parts of ``forward`` for acting in numpy."""
-        return NumpyParts((self.mu, self.v), gaussian_outputs(self.log_std))

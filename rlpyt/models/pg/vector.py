@@ -19,7 +19,6 @@ from rlpyt.models.mlp import (
     size_list,
 )
 from rlpyt.models.network import LstmVectorModel, VectorModel
-from rlpyt.models.numpy_forward import NumpyParts, categorical_outputs
 from rlpyt.models.pg.mujoco_ff_model import MujocoFfModel
 
 
@@ -27,8 +26,12 @@ def split_softmax(logits: Tensor, dims: Sequence[int]) -> Tensor:
     """Return probabilities [*lead, sum(dims)] float32, a softmax of each part of the logits."""
     if len(dims) == 1:
         return torch.softmax(logits, dim=-1, dtype=torch.float32)
+    if len(set(dims)) == 1:
+        by_action = torch.unflatten(logits, -1, (len(dims), dims[0]))
+        return torch.softmax(by_action, dim=-1, dtype=torch.float32).flatten(-2)
     parts = torch.split(logits, list(dims), dim=-1)
-    return torch.cat([torch.softmax(x, dim=-1, dtype=torch.float32) for x in parts], dim=-1)
+    each = [torch.softmax(parts[i], dim=-1, dtype=torch.float32) for i in range(len(dims))]
+    return torch.cat(each, dim=-1)
 
 
 class MultiCategoricalMlpModel(VectorModel):
@@ -70,10 +73,6 @@ class MultiCategoricalMlpModel(VectorModel):
         x = features if self.trunk is None else self.trunk(features)
         pi = split_softmax(self.pi(x), self.dims)
         return pi, self.value(x).squeeze(-1).float()
-
-    def numpy_parts(self) -> NumpyParts:
-        """Return the parts of ``forward`` for acting in numpy."""
-        return NumpyParts((self.pi, self.value), categorical_outputs(self.dims), self.trunk)
 
 
 class CategoricalMlpModel(MultiCategoricalMlpModel):

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from rlpyt.models.ensemble import EnsembleMlp
 from rlpyt.models.mlp import MlpModel, size_list
 from rlpyt.models.network import VectorModel
-from rlpyt.models.numpy_forward import NumpyParts, mean_and_log_std_outputs, tanh_outputs
 from rlpyt.utils.checks import check_range, whole_number
 
 Nonlinearity = Callable[[], nn.Module]
@@ -48,10 +47,6 @@ class MuMlpModel(VectorModel):
         """Return actions."""
         return self.output_max * torch.tanh(self.mlp(features).float())
 
-    def numpy_parts(self) -> NumpyParts:
-        """Return the parts of ``forward`` for acting in numpy."""
-        return NumpyParts((self.mlp,), tanh_outputs(self.output_max))
-
 
 class PiMlpModel(VectorModel):
     """A Gaussian policy. Returns mean and log std before squashing, each [*lead, A].
@@ -76,10 +71,6 @@ class PiMlpModel(VectorModel):
         """Return mean and log standard deviation."""
         mean, log_std = torch.split(self.mlp(features).float(), self.action_size, dim=-1)
         return mean, log_std
-
-    def numpy_parts(self) -> NumpyParts:
-        """Return the parts of ``forward`` for acting in numpy."""
-        return NumpyParts((self.mlp,), mean_and_log_std_outputs(self.action_size))
 
 
 class QofMuMlpModel(VectorModel):
