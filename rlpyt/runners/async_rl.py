@@ -198,7 +198,7 @@ class AsyncRlBase(MinibatchRlBase):
     def optim_startup(self) -> None:
         """Join the ranks of the optimizer and build it; plan how often to optimize."""
         if self.world_size > 1 and self.optimizers is not None:
-            self.optimizers.connect(self.agent)
+            self.optimizers.connect()
         self.algo.optim_initialize(self.rank)
         self.min_itr_learn = self.algo.min_itr_learn
         self.update_schedule = (
@@ -305,7 +305,6 @@ class AsyncRlBase(MinibatchRlBase):
                 self._replay_writer.shutdown()
                 self._replay_writer = None
             if self.optimizers is not None:
-                self.agent.end_data_parallel()
                 self.optimizers.shutdown()
 
     # Snapshots and checkpoints.
@@ -388,7 +387,7 @@ class AsyncRlBase(MinibatchRlBase):
             if not self.algo.batches_in_replay:
                 self.update_schedule.restart(own["feed"]["next_itr"], self.opt_itr)
         if self.optimizers is not None:
-            self.optimizers.load(self.agent, self.algo, own.get("streams", []))
+            self.optimizers.load(own.get("streams", []))
 
     # Diagnostics.
 

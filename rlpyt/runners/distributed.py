@@ -22,31 +22,32 @@ from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined
 from torch.distributed.distributed_c10d import _set_pg_timeout
 from torch.distributed.rendezvous import rendezvous
 
+from rlpyt.agents.base import BaseAgent
 from rlpyt.errors import RankError, RankTimeout
 from rlpyt.utils.state_bytes import from_bytes, to_bytes
 
-FOREVER = timedelta(days=365)  # of a collective: who keeps others waiting is the watch's business
-BLOCK, HEAD = 2048, 8  # bytes that every rank sends in any case, and those of them for a size
-CHUNK = 2**28  # bytes of a large message that go at a time
-GLANCE_S = 0.02
+FOREVER = timedelta(days=365)  # limit of a collective: RankWatch finds ranks that hang
+BLOCK, HEAD = 2048, 8  # bytes of the first message of `all_gather`, of which HEAD hold the size
+CHUNK = 2**28  # bytes of one message of a large state
+POLL_S = 0.02  # between two reads of the store while waiting for a rank
 LOCALHOST = "127.0.0.1"
 ENV_SECRET = "RLPYT_SECRET"  # shared by the machines of a run
 LOOPBACK = "lo" if sys.platform.startswith("linux") else "lo0"
 
 
 class Ranks:
-    """One rank's membership in a run of ``world_size``; every process of the run has one.
+    """Connection of this process to the other ranks of a run, with collective operations.
 
-    All ranks call the methods in the same order, so each call is answered by those of the others.
-    What a rank has to say out of turn (that it lives, that it failed) is `RankWatch`'s business.
-    No bytes from another rank are unpickled. A run of one rank needs no store and no connection.
+    As in ``torch.distributed``, all ranks must call the methods in the same order. `RankWatch`
+    sends heartbeats and reports of failures, which have no order. No bytes from another rank are
+    unpickled. A run of one rank needs no store and no connection.
 
     Args:
-        rank, world_size: which of how many this is.
+        rank: of this process.
+        world_size: number of ranks.
 
     Attributes:
-        store: of ``torch.distributed``, where all ranks can leave notes; set where there are
-            several.
+        store: key-value store of ``torch.distributed``; must be set where there are several ranks.
     """
 
     def __init__(self, rank: int = 0, world_size: int = 1) -> None:
@@ -54,13 +55,17 @@ class Ranks:
         self.store: Any = None
         self._connected = self._on_one_machine = False
 
-    # Coming together and parting.
+    # Connecting and disconnecting.
 
-    def meet(self, note: dict[str, Any], timeout_s: float) -> list[dict[str, Any]]:
-        """Wait until all ranks have come, and exchange notes (of what JSON knows), by rank.
+    def exchange_notes(self, note: dict[str, Any], timeout_s: float) -> list[dict[str, Any]]:
+        """Publish a note, wait for all ranks, and return the notes of all, by rank.
+
+        Args:
+            note: can be converted to JSON.
+            timeout_s: limit of waiting.
 
         Raises:
-            RankTimeout: one did not come in time; the message says which.
+            RankTimeout: a rank did not publish its note in time; the message names it.
         """
         if self.world_size == 1:
             return [note]
@@ -74,15 +79,15 @@ class Ranks:
         return notes
 
     def connect(self, backend: str, timeout_s: float, on_one_machine: bool = False) -> None:
-        """Join the others in a process group, ``torch.distributed``'s default one.
+        """Create the default process group of ``torch.distributed``.
 
         Args:
-            backend: "gloo", or "nccl"; what is on the CPU goes by gloo in any case.
-            timeout_s: for connecting. Once connected, ranks wait for each other without limit.
-            on_one_machine: connect by the loopback interface, whatever the host's name means.
+            backend: "gloo", or "nccl" for GPU tensors; CPU tensors are sent by gloo.
+            timeout_s: for connecting. Once connected, ranks wait for each other without a limit.
+            on_one_machine: use the loopback interface, whatever address the host's name has.
 
         Raises:
-            RuntimeError: the process has a process group already, or cannot connect.
+            RuntimeError: a process group exists already, or the connection fails.
         """
         if self.world_size == 1:
             return
@@ -102,16 +107,18 @@ class Ranks:
         self._connected, self._on_one_machine = True, on_one_machine
         _set_pg_timeout(FOREVER)
 
-    def leave(self, failed: bool = False) -> None:
-        """Close the connections and end their threads; can be called again.
+    def leave(self, agent: BaseAgent, failed: bool = False) -> None:
+        """Unwrap the agent's networks, close the connections and end their threads.
 
-        No network is ``data_parallel`` any more. A thread that outlives the interpreter can abort
-        the process, after a run in which all was well.
+        A thread that outlives the interpreter can abort the process after a successful run. Can be
+        called again.
 
         Args:
-            failed: others may not answer any more. Where one can be lost with its machine, leave
-                the threads alone: what they have begun cannot be called off.
+            agent: whose ``data_parallel`` ends.
+            failed: other ranks may not answer any more. With ranks on other machines the threads
+                are then left running, because their operations cannot be cancelled.
         """
+        agent.end_data_parallel()
         self.store = None
         if self._connected:
             self._connected = False
@@ -120,45 +127,45 @@ class Ranks:
             dist.destroy_process_group()
             gc.collect()
 
-    # Talking in turn.
+    # Collective operations.
 
-    def largest(self, numbers: Sequence[int]) -> list[int]:
-        """Return the largest of each of these numbers in any rank."""
+    def all_reduce_max(self, numbers: Sequence[int]) -> list[int]:
+        """Return the maximum of each number over all ranks."""
         if self.world_size == 1:
             return list(numbers)
         tensor = torch.tensor(numbers, dtype=torch.int64)
         dist.all_reduce(tensor, dist.ReduceOp.MAX)
         return tensor.tolist()  # type: ignore[no-any-return]
 
-    def gather(self, content: Any) -> list[Any]:
-        """Gather one object, of JSON's types and numpy numbers, from every rank."""
+    def all_gather(self, content: Any) -> list[Any]:
+        """Return the objects of all ranks, by rank; of JSON's types and numpy numbers."""
         if self.world_size == 1:
             return [content]
         text = json.dumps(content, default=lambda number: number.tolist()).encode()
         own = np.frombuffer(len(text).to_bytes(HEAD, "little") + text, np.uint8)
         first = _all_of(own[:BLOCK], BLOCK, self.world_size)
         sizes = [HEAD + int.from_bytes(x[:HEAD].tobytes(), "little") for x in first]
-        if max(sizes) > BLOCK:  # which is rare
+        if max(sizes) > BLOCK:  # rare
             rest = _all_of(own[BLOCK:], max(sizes) - BLOCK, self.world_size)
             first = [np.concatenate(parts) for parts in zip(first, rest, strict=True)]
         return [json.loads(x[HEAD:size].tobytes()) for x, size in zip(first, sizes, strict=True)]
 
-    def collect_states(self, state: dict[str, Any]) -> list[dict[str, Any]]:
-        """Return, in rank 0, the states (as checkpoints hold them) of ranks 1, 2, ..."""
+    def gather_states(self, state: dict[str, Any]) -> list[dict[str, Any]]:
+        """Return in rank 0 the states (as in checkpoints) of ranks 1, 2, ..."""
         collected = []
         for rank in range(1, self.world_size):
-            self.largest([0])  # wait for it without limit
+            self.all_reduce_max([0])  # a barrier without a time limit
             if self.rank == rank:
                 self._send_state(state, 0)
             elif self.rank == 0:
                 collected.append(self._receive_state(rank))
         return collected
 
-    def hand_out_states(self, states: Sequence[dict[str, Any]]) -> dict[str, Any]:
-        """Return the state that rank 0 has for this rank; rank 0 gives one for each."""
+    def scatter_states(self, states: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        """Return this rank's entry of the states that rank 0 passes, one for each rank."""
         own = states[0] if self.rank == 0 else {}
         for rank in range(1, self.world_size):
-            self.largest([0])
+            self.all_reduce_max([0])
             if self.rank == 0:
                 self._send_state(states[rank], rank)
             elif self.rank == rank:
@@ -181,20 +188,20 @@ class Ranks:
 
 
 def common_backend(devices: Sequence[Any]) -> str:
-    """Return the backend for ranks on these devices: "nccl" if each has its own GPU, else "gloo".
+    """Return "nccl" if each of these ranks has its own GPU, else "gloo".
 
     Args:
-        devices: by rank, (host, index of the CUDA device or ``None``).
+        devices: for each rank, (host, index of the CUDA device or ``None``).
     """
     own = {tuple(device) for device in devices if device[1] is not None}
     return "nccl" if len(own) == len(devices) and dist.is_nccl_available() else "gloo"
 
 
 def serve_store(port: int | None, world_size: int, timeout_s: float) -> Any:
-    """Keep the store of a run on this machine in this process, for this machine alone.
+    """Return a store kept by this process, which listens on the loopback interface only.
 
     Args:
-        port: to listen on; ``None``: any that is free.
+        port: to listen on; ``None`` takes a free one.
 
     Raises:
         RuntimeError: the port is in use.
@@ -225,13 +232,13 @@ def join_store(port: int, world_size: int, timeout_s: float) -> Any:
 
 
 def torchrun_store(rank: int, world_size: int, timeout_s: float) -> Any:
-    """Return the store at MASTER_ADDR and MASTER_PORT, once all ranks have come to it.
+    """Return the store at MASTER_ADDR and MASTER_PORT, once all ranks have connected.
 
-    Where RLPYT_SECRET is set, ranks prove to rank 0, and rank 0 to them, that they know it.
+    Where RLPYT_SECRET is set, rank 0 and the other ranks prove to each other that they know it.
 
     Raises:
         RankError: a rank's RLPYT_SECRET differs from rank 0's.
-        RankTimeout: a rank did not come within ``timeout_s``.
+        RankTimeout: a rank did not connect within ``timeout_s``.
         RuntimeError: no rank keeps a store there, or another program uses the port.
     """
     where = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
@@ -256,7 +263,7 @@ def _greet(store: Any, rank: int, world_size: int, timeout_s: float, secret: byt
 
     Raises:
         RankError: a rank's secret differs from rank 0's.
-        RankTimeout: a rank did not come within ``timeout_s``.
+        RankTimeout: a rank did not connect within ``timeout_s``.
     """
 
     def keyed(said: str) -> bytes:
@@ -299,17 +306,17 @@ def _check_secret(rank: int, proof: bytes, expected: bytes) -> None:
 
 
 def _check_patience(rank: int, world_size: int, deadline: float, timeout_s: float) -> None:
-    """Wait a moment for a rank; raise RankTimeout if it was time for it to have come."""
+    """Sleep until the next look at the store; raise RankTimeout after the deadline."""
     if time.monotonic() > deadline:
         raise RankTimeout(
             f"rank {rank} of {world_size} did not come within {timeout_s:g} s (start_timeout_s).",
             rank=rank,
         )
-    time.sleep(GLANCE_S)
+    time.sleep(POLL_S)
 
 
 def _all_of(own: Any, size: int, world_size: int) -> list[Any]:
-    """Gather the bytes of every rank, each filled up to ``size``."""
+    """Return the bytes of every rank, each padded to ``size``."""
     mine = torch.zeros(size, dtype=torch.uint8)
     mine[: len(own)] = torch.from_numpy(own.copy())
     every = [torch.empty_like(mine) for _ in range(world_size)]
@@ -319,7 +326,7 @@ def _all_of(own: Any, size: int, world_size: int) -> list[Any]:
 
 @contextmanager
 def _interface(name: str | None) -> Iterator[None]:
-    """Let gloo use this network interface, unless the user has named another."""
+    """Make gloo use this network interface, unless GLOO_SOCKET_IFNAME names one."""
     if name is None or "GLOO_SOCKET_IFNAME" in os.environ:
         yield
         return

@@ -16,7 +16,7 @@ from rlpyt.processes.child import Child, ChildSpec
 from rlpyt.processes.group import ChildGroup, Limits
 from rlpyt.processes.pipe import Pipes
 from rlpyt.runners.distributed import Ranks, common_backend, join_store, serve_store
-from rlpyt.runners.rank_failures import Kind, kind_of
+from rlpyt.runners.rank_watch import Kind, kind_of
 from rlpyt.runners.run_state import random_state, set_random_state
 from rlpyt.samplers.layout import Hardware
 from rlpyt.utils import serialize
@@ -111,9 +111,8 @@ class Optimizer(Child):
         }
 
     def close(self) -> None:
-        """Leave the others."""
-        self.agent.end_data_parallel()
-        self.ranks.leave()
+        """Disconnect from the other ranks."""
+        self.ranks.leave(self.agent)
 
 
 def optimizer_status(spec: ChildSpec) -> status.WorkerStatus:
@@ -136,6 +135,7 @@ class Optimizers:
     def __init__(self, algo: Any, agent: Any, hardware: list[Hardware]) -> None:
         self.hardware = hardware
         self.world_size = len(hardware)
+        self._algo, self._agent = algo, agent
         self._recipe = serialize.dumps((algo, agent)) if self.world_size > 1 else b""
         self._ranks = Ranks(0, self.world_size)
         self._pool: ChildGroup | None = None
@@ -197,12 +197,12 @@ class Optimizers:
             n_elsewhere=1,  # rank 0 is this process
         )
 
-    def connect(self, agent: Any) -> None:
-        """Connect this rank's agent, on its device, with those of the others."""
+    def connect(self) -> None:
+        """Connect this rank's agent, which is on its device, with those of the others."""
 
         def own() -> None:
             self._ranks.connect(self._backend, CONNECT_S, on_one_machine=True)
-            agent.data_parallel()
+            self._agent.data_parallel()
 
         self.together(own, "connect")
 
@@ -249,15 +249,15 @@ class Optimizers:
         """Return the random streams of the other ranks for ``load``; none if a rank has failed."""
         return [] if self.gone else self.ask("streams")
 
-    def load(self, agent: Any, algo: Any, streams: list[dict[str, Any]]) -> None:
-        """Let the others continue from the state of rank 0, which was loaded here.
+    def load(self, streams: list[dict[str, Any]]) -> None:
+        """Send the loaded state of rank 0 to the other ranks.
 
         Args:
-            agent, algo: of rank 0.
-            streams: what ``streams`` gave; where it is empty, they begin new ones.
+            streams: result of ``streams``; if it is empty, random streams start afresh.
         """
-        own = agent.state_dict(), algo.optim_state_dict(), algo.update_counter, streams
-        self.ask("load", serialize.dumps(own))
+        algo, agent = self._algo, self._agent
+        state = agent.state_dict(), algo.optim_state_dict(), algo.update_counter, streams
+        self.ask("load", serialize.dumps(state))
 
     def _raise_theirs(self, others: Any, error: BaseException) -> None:
         done, _ = wait([others], SETTLE_S)
@@ -276,7 +276,7 @@ class Optimizers:
         if self._pool is not None:
             self._pool.shutdown(patience_s=0.1)
             self._pool = None
-        self._ranks.leave()
+        self._ranks.leave(self._agent)
 
 
 class GivenUp(RlpytError):

@@ -1,30 +1,34 @@
-"""The watch of a rank: a thread that gives signs of life, and notices when another rank fails.
+"""Failure detection among ranks: heartbeats, reports, and which of several failures is the cause.
 
-It has a connection of its own to the store, because the main thread may be waiting in a collective
-operation, which nothing but the end of a connection interrupts.
+Each rank has a thread with its own connection to the store, because the main thread may be waiting
+in a collective operation, which only the end of a connection interrupts.
 """
 
 import contextlib
 import json
 import os
+import re
 import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from enum import IntEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from rlpyt.algos import optim
+from rlpyt.errors import NonFiniteError, RankError, RankTimeout, RlpytError
 from rlpyt.runners import distributed
-from rlpyt.runners.rank_failures import Failure, Kind, kind_of
 from rlpyt.utils.logging.console import say
+from rlpyt.utils.processes import failure_text, summary_of, traceback_text
 
-PERIOD_S = 0.25  # between two looks
+PERIOD_S = 0.25  # between two heartbeats
 SETTLE_S = 1.0  # after a failure, for reports of what may have caused it
-STALE_S = 5.0  # without a sign of life, where somebody has lost a connection
-GRACE_S = 10.0  # for the main thread to end, once all is over
-WORKS, WAITS, ALONE = "works", "waits", "alone"
+STALE_S = 5.0  # without a heartbeat, where a rank has lost a connection
+GRACE_S = 10.0  # for the main thread to end after a failure
+WORKS, WAITS, UNLIMITED = "works", "waits", "unlimited"
 
 # Parts of the paths of code in which a main thread waits for other ranks.
 _WAITING = (
@@ -33,40 +37,111 @@ _WAITING = (
 )
 _OWN_DEPTH = 3  # frames shown of a main thread
 
+# In messages of gloo, NCCL and the store when a peer is gone.
+_LOST = re.compile(r"connection|peer|nccl|gloo|timed? ?out|broken pipe|socket|recvvalue", re.I)
 
-class Sign(NamedTuple):
-    """A rank's sign of life."""
 
-    n: int  # counts them
-    state: str  # what the main thread does
-    still_s: float  # for how long, without progress
+class Kind(IntEnum):
+    """Kinds of failures; of several, the lowest is the cause."""
+
+    OWN = 0  # an error, death or standstill of the rank's own
+    SHARED = 1  # a gradient that is not finite, though the rank's loss is: it is the mean of all
+    LOST = 2  # the connection to another rank
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Failure of one rank; can be converted to JSON."""
+
+    rank: int
+    kind: int
+    what: str  # what happened, such as "failed with ValueError: ..."
+    pid: int = -1
+    host: str = ""
+    itr: int = -1
+    traceback: str = ""
+    stacks: str = ""
+    number: int = 0  # of the report, in order of arrival; 0: noticed by other ranks
+    standstill: bool = False  # the rank kept the others waiting for too long
+
+    @classmethod
+    def of(cls, error: BaseException, rank: int, itr: int, number: int = 0) -> "Failure":
+        """Return the report of a rank whose training raised this error."""
+        return cls(
+            rank=rank,
+            kind=kind_of(error),
+            what=f"failed with {summary_of(error)}",
+            pid=os.getpid(),
+            host=socket.gethostname(),
+            itr=itr,
+            traceback=traceback_text(error),
+            number=number,
+        )
+
+    def to_json(self) -> str:
+        """Return the failure as text."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: Any) -> "Failure":
+        """Read the result of ``to_json``."""
+        return cls(**json.loads(text))
+
+    def error(self, world_size: int) -> RankError:
+        """Return the error to raise in all ranks."""
+        who = f"rank {self.rank} of {world_size}"
+        if self.pid >= 0:
+            who += f" (pid {self.pid} on {self.host})"
+        when = f"in iteration {self.itr}" if self.itr >= 0 else "before the first iteration"
+        last = "" if self.number else "last seen "
+        said, where = f"{who} {self.what}", f"{last}{when}. All ranks are stopped"
+        message = failure_text(said, where, "that rank", self.traceback, self.stacks)
+        cls = RankTimeout if self.standstill else RankError
+        return cls(message, self.rank, self.pid, self.traceback, self.itr, self.stacks)
+
+
+def kind_of(error: BaseException) -> Kind:
+    """Return the kind of a failure that a rank's error shows."""
+    if isinstance(error, NonFiniteError) and "but the gradient is not finite" in str(error):
+        return Kind.SHARED
+    if isinstance(error, RankError):
+        return Kind.LOST
+    foreign = isinstance(error, RuntimeError) and not isinstance(error, RlpytError)
+    return Kind.LOST if foreign and _LOST.search(str(error)) else Kind.OWN
+
+
+class Heartbeat(NamedTuple):
+    """What a rank's thread writes into the store at regular intervals."""
+
+    n: int  # number of this heartbeat
+    state: str  # of the main thread: WORKS, WAITS or UNLIMITED
+    still_s: float  # seconds without progress
     itr: int
-    where: str  # the main thread is, if it has been working on one thing for long
+    where: str  # innermost frames of the main thread, if it works without progress
     pid: int
     host: str
 
 
 class RankWatch:
-    """Watches the ranks of a run, from a thread of one of them.
+    """Thread that watches the ranks of a run.
 
-    Every rank writes a sign of life into the store four times a second, with what its main thread
-    does: it works, it waits for others, or it does what only rank 0 does (evaluate, log, save),
-    which may take any time. When something is wrong, ``on_failure`` is called, once.
+    Every rank writes a heartbeat into the store four times a second. It says whether the main
+    thread works, waits for other ranks, or is inside ``unlimited``. On the first failure of any
+    rank, ``on_failure`` is called once.
 
     Args:
-        rank, world_size: which of how many this is.
+        rank: of this process.
+        world_size: number of ranks.
         store: of ``torch.distributed``; the watch uses a clone of it.
-        limit_s: how long a rank that works may keep others waiting.
-        start_s: the same, before the first iteration is over.
-        progress: returns numbers that change as this rank's training goes on; the first is the
-            iteration.
-        on_failure: called from the thread with the cause; ``None``: this rank's parent judges.
-        died: returns (rank, how it ended, traceback) of child processes that ended.
-        stacks_of: returns the Python stacks of a rank, as far as they can be had.
+        limit_s: seconds for which a rank that works may keep others waiting.
+        start_s: the same limit before the end of the first iteration.
+        progress: returns numbers that change while this rank trains; the first is the iteration.
+        on_failure: called from the thread with the cause; ``None`` leaves it to rank 0.
+        died: returns (rank, how it ended, traceback) of each child process that has ended.
+        stacks_of: returns the Python stacks of a rank, or an empty string.
 
     Attributes:
-        alone: the rank does what it may take any time for; set by the runner.
-        failure: the cause, once there is one.
+        failure: the cause, once a rank has failed.
     """
 
     def __init__(
@@ -83,31 +158,46 @@ class RankWatch:
     ) -> None:
         self.rank, self.world_size = rank, world_size
         self._limit_s, self._start_s = limit_s, start_s
-        self.alone = False
+        self._unlimited = False
         self.failure: Failure | None = None
         self._store = store.clone()
         self._progress, self._on_failure = progress, on_failure
         self._died, self._stacks_of = died, stacks_of
         self._main = threading.current_thread().ident
         self._n, self._last, self._since = 0, (WORKS, progress()), time.monotonic()
-        self._signs: dict[int, tuple[Sign, float]] = {}  # by rank: the last, and when it came
+        self._heartbeats: dict[
+            int, tuple[Heartbeat, float]
+        ] = {}  # by rank: newest, time of arrival
         self._closed, self._heard = threading.Event(), threading.Event()
         with contextlib.suppress(RuntimeError):  # the thread says why the store is gone
             self._beat()  # a rank that stops before the thread's first beat is missed otherwise
         self._thread = threading.Thread(target=self._run, name="rank watch", daemon=True)
         self._thread.start()
 
-    # For the main thread.
+    # Called by the main thread.
+
+    @contextlib.contextmanager
+    def unlimited(self) -> Iterator[None]:
+        """Let the other ranks wait for this one without a time limit while inside."""
+        before, self._unlimited = self._unlimited, True
+        try:
+            yield
+        finally:
+            self._unlimited = before
+
+    def end(self) -> None:
+        """Let the other ranks wait for this one without a time limit from now on."""
+        self._unlimited = True
 
     def report(self, error: BaseException) -> None:
-        """Tell the other ranks that this one has failed."""
+        """Report to the other ranks that this one has failed."""
         with contextlib.suppress(RuntimeError):  # the store may be gone
             number = self._store.add("failures", 1)
             failure = Failure.of(error, self.rank, self._progress()[0], number)
             self._store.set(f"failure/{self.rank}", failure.to_json())
 
     def cause_of(self, error: BaseException) -> Failure | None:
-        """Wait a little for the report of another rank's failure that led to this error."""
+        """Return the failure that led to this error, after waiting for reports of other ranks."""
         self._heard.set()
         if self._on_failure is None:
             return None
@@ -117,36 +207,33 @@ class RankWatch:
             time.sleep(PERIOD_S / 5)
         return self.failure
 
-    def close(self) -> None:
-        """Stop watching; what ends from now on ends in order."""
-        self._heard.set()
-        if not self._closed.is_set():
-            self._closed.set()
-            with contextlib.suppress(RuntimeError):
-                self._store.set(f"left/{self.rank}", "")
-        self._thread.join(2 * STALE_S)
+    def close(self, timeout_s: float) -> None:
+        """Stop watching, wait until all ranks have left, and release the store.
 
-    def wait_for_others(self, timeout_s: float) -> None:
-        """Wait until all ranks have left: the store may be this process's."""
+        Args:
+            timeout_s: limit of waiting for the others, which may need this process's store.
+        """
+        self._heard.set()
+        self._closed.set()
+        with contextlib.suppress(RuntimeError):
+            self._store.set(f"left/{self.rank}", "")
+        self._thread.join(2 * STALE_S)
         deadline = time.monotonic() + timeout_s
         with contextlib.suppress(RuntimeError):
             while time.monotonic() < deadline and not all(map(self._left, range(self.world_size))):
                 time.sleep(PERIOD_S / 10)
-
-    def forget(self) -> None:
-        """Release the store, after ``close``."""
         self._store = None
 
-    # The thread.
+    # Run by the thread.
 
     def _run(self) -> None:
         try:
-            while not self._closed.wait(PERIOD_S):
+            while self.failure is None and not self._closed.wait(PERIOD_S):
                 self._beat()
-                if self._on_failure is not None and self._look():
-                    break
-        except RuntimeError as error:  # of the store: whoever kept it is gone
-            self._decide(self._lost_store(error))
+                if self._on_failure is not None:
+                    self.failure = self._find_failure()
+        except RuntimeError as error:  # the process that kept the store is gone
+            self.failure = self._lost_store(error)
         if self.failure is None or self._on_failure is None or self._closed.is_set():
             return
         self._on_failure(self.failure)
@@ -155,17 +242,18 @@ class RankWatch:
             os._exit(1)
 
     def _beat(self) -> None:
-        """Say what the main thread does, and for how long without progress."""
+        """Write a heartbeat."""
         frames = self._frames()
         waits = any(part in frame for frame in frames for part in _WAITING)
-        state = ALONE if self.alone else WAITS if waits else WORKS
+        state = UNLIMITED if self._unlimited else WAITS if waits else WORKS
         if (now := (state, self._progress())) != self._last:
             self._last, self._since = now, time.monotonic()
         still_s = time.monotonic() - self._since
         where = " < ".join(frames[:_OWN_DEPTH]) if state == WORKS and still_s > 1 else ""
         self._n += 1
-        sign = Sign(self._n, state, still_s, now[1][0], where, os.getpid(), socket.gethostname())
-        self._store.set(f"sign/{self.rank}", json.dumps(sign))
+        itr, host = now[1][0], socket.gethostname()
+        heartbeat = Heartbeat(self._n, state, still_s, itr, where, os.getpid(), host)
+        self._store.set(f"heartbeat/{self.rank}", json.dumps(heartbeat))
 
     def _frames(self) -> list[str]:
         """Return the main thread's innermost frames, as "function in file:line"."""
@@ -177,22 +265,15 @@ class RankWatch:
             frame = frame.f_back
         return found
 
-    def _look(self) -> bool:
-        """Return True if something has failed; then it is decided what the cause is."""
+    def _find_failure(self) -> Failure | None:
+        """Return the failure that caused all others, if any rank has failed."""
         found = self._reports_and_deaths()
         if found:
             time.sleep(SETTLE_S)
             found = self._reports_and_deaths()
             cause = min(found, key=lambda failure: (failure.kind, failure.number))
-            if cause.kind == Kind.LOST:
-                cause = self._silent() or cause
-            return self._decide(cause)
-        late = self._late()
-        return late is not None and self._decide(late)
-
-    def _decide(self, cause: Failure) -> bool:
-        self.failure = cause
-        return True
+            return self._silent() or cause if cause.kind == Kind.LOST else cause
+        return self._late()
 
     def _reports_and_deaths(self) -> list[Failure]:
         found = {}
@@ -209,34 +290,34 @@ class RankWatch:
     def _left(self, rank: int) -> bool:
         return bool(self._store.check([f"left/{rank}"]))
 
-    def _read_signs(self) -> dict[int, tuple[Sign, float]]:
-        """Return the last sign of life of each rank that has not left, and its age in seconds."""
+    def _read_heartbeats(self) -> dict[int, tuple[Heartbeat, float]]:
+        """Return the newest heartbeat of each rank that has not left, and its age in seconds."""
         read = {}
         for rank in range(self.world_size):
-            key, now = f"sign/{rank}", time.monotonic()
+            key, now = f"heartbeat/{rank}", time.monotonic()
             if not self._store.check([key]) or self._left(rank):
                 continue
-            sign = Sign(*json.loads(self._store.get(key)))
-            if rank not in self._signs or sign.n != self._signs[rank][0].n:
-                self._signs[rank] = (sign, now)
-            read[rank] = (sign, now - self._signs[rank][1])
+            beat = Heartbeat(*json.loads(self._store.get(key)))
+            if rank not in self._heartbeats or beat.n != self._heartbeats[rank][0].n:
+                self._heartbeats[rank] = (beat, now)
+            read[rank] = (beat, now - self._heartbeats[rank][1])
         return read
 
     def _late(self) -> Failure | None:
-        """Return the failure of a rank that has kept others waiting for too long, if any."""
-        signs = self._read_signs()
-        begun = any(s.itr >= 1 for s, _ in signs.values())  # and so have all: they are in step
+        """Return the failure of a rank that has kept the others waiting for too long, if any."""
+        beats = self._read_heartbeats()
+        begun = any(b.itr >= 1 for b, _ in beats.values())  # then all have: they are in step
         limit_s = self._limit_s if begun else self._start_s
         limit = f"{limit_s:g} s ({'rank' if begun else 'start'}_timeout_s)"
-        waiting = [s for s, _ in signs.values() if s.state == WAITS and s.still_s > limit_s]
+        waiting = [b for b, _ in beats.values() if b.state == WAITS and b.still_s > limit_s]
         if not waiting:
             return None
         what = f"has kept the others waiting for {limit}"
-        for rank, (sign, age_s) in signs.items():
-            works = sign.state == WORKS and sign.still_s > limit_s
+        for rank, (beat, age_s) in beats.items():
+            works = beat.state == WORKS and beat.still_s > limit_s
             if works or age_s > min(limit_s, STALE_S):
-                if sign.where:
-                    what += f"; for {sign.still_s:.0f} s it has been at {sign.where}"
+                if beat.where:
+                    what += f"; for {beat.still_s:.0f} s it has been at {beat.where}"
                 stacks = self._stacks_of(rank)
                 return self._failure(rank, what, stacks=stacks, standstill=True)
         if len(waiting) < self.world_size:
@@ -245,11 +326,11 @@ class RankWatch:
         return self._failure(self.rank, what, standstill=True)
 
     def _silent(self) -> Failure | None:
-        """Return the failure of the rank that gives no sign of life after a connection was lost."""
+        """Return the failure of a rank without heartbeats after a connection was lost, if any."""
         deadline = time.monotonic() + STALE_S
         while time.monotonic() < deadline and not self._closed.is_set():
             self._beat()
-            for rank, (_, age_s) in self._read_signs().items():
+            for rank, (_, age_s) in self._read_heartbeats().items():
                 reported = self._store.check([f"failure/{rank}"])
                 if age_s > STALE_S / 2 and not reported:
                     return self._failure(rank, "has ended, or stands still: it is silent")
@@ -257,12 +338,12 @@ class RankWatch:
         return None
 
     def _failure(self, rank: int, what: str, **more: Any) -> Failure:
-        """Return a failure of another rank, with its process and iteration as last seen."""
-        self._read_signs()
+        """Return a failure of another rank, with its last known process and iteration."""
+        self._read_heartbeats()
         known: dict[str, Any] = {}
-        if rank in self._signs:
-            sign, _ = self._signs[rank]
-            known = {"pid": sign.pid, "host": sign.host, "itr": sign.itr}
+        if rank in self._heartbeats:
+            beat, _ = self._heartbeats[rank]
+            known = {"pid": beat.pid, "host": beat.host, "itr": beat.itr}
         return Failure(rank, Kind.OWN, what, **known, **more)
 
     def _lost_store(self, error: Exception) -> Failure:

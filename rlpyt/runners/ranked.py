@@ -1,9 +1,9 @@
-"""The runner of one of several ranks: everything that differs from a run of one process."""
+"""Base class of the runners of ranks: what differs from a run of one process."""
 
 import dataclasses
 import socket
 from collections.abc import Sequence
-from functools import partial
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -11,40 +11,64 @@ import torch
 
 from rlpyt.errors import RankError
 from rlpyt.runners.distributed import Ranks, common_backend
-from rlpyt.runners.rank_failures import Failure
-from rlpyt.runners.rank_watch import RankWatch
+from rlpyt.runners.rank_watch import Failure, RankWatch
 from rlpyt.runners.run_state import from_plain, to_plain
 from rlpyt.runners.runner import MinibatchRlBase
 from rlpyt.utils import torchrun
+from rlpyt.utils.checks import check_range
 from rlpyt.utils.launching.machine import check_gpu
 from rlpyt.utils.seed import make_seed
 from rlpyt.version import VERSION
 
-PARTING_S = 10.0  # for the others to leave, once all is done
-SHARED = ("agent", "optimizer")  # parts of the state that are the same in all ranks
+PARTING_S = 10.0  # for the other ranks to disconnect after the last iteration
+SHARED = ("agent", "optimizer")  # entries of the state that are the same in all ranks
 
 
 class Ranked(MinibatchRlBase):
-    """Mixin of runners: the same training loop, in step with those of other ranks.
+    """Training loop of one rank, which runs at the same time as those of the other ranks.
 
-    Gradients are averaged within the algorithm (``BaseAgent.data_parallel``). Here is the rest:
-    ranks meet and compare their settings, say after each iteration which trajectories ended and
-    whether one has to stop, put their states into one checkpoint, and end together.
+    Gradients are averaged by the agent's networks (``BaseAgent.data_parallel``). This class does
+    the rest: ranks compare their settings at the start. After each iteration they gather
+    trajectories and agree whether to stop. They save one checkpoint, and end together.
+
+    Args:
+        rank_timeout_s: seconds for which a rank that works may keep the others waiting; then it
+            counts as hung. Evaluation and saving in rank 0 have no limit.
+        start_timeout_s: seconds for all ranks to start and connect.
+        port: where rank 0 listens for ranks on this machine; ``None`` takes a free port.
+        backend: "gloo" or "nccl"; ``None``: nccl if every rank has its own GPU.
+        *args, **kwargs: see ``MinibatchRlBase``.
 
     Attributes:
-        ranks: this process's membership.
-        rank_timeout_s, start_timeout_s: see ``SyncRlMixin``.
+        ranks: connection to the other ranks.
+
+    Raises:
+        ValueError, TypeError: an argument is out of range.
     """
 
     ranks = Ranks()
-    rank_timeout_s: float
-    start_timeout_s: float
-    backend: str | None
     _watch: RankWatch | None = None
-    linger_s = 0.0  # after a failure, for others to read of it in a store that this process keeps
-    _save_wanted = False  # by a hook; all save when they have agreed to
-    _together = False  # all ranks are about to save
+    linger_s = 0.0  # after a failure, for others to read about it in a store of this process
+    _save_wanted = False  # by a hook; all ranks save once they have agreed
+    _saving = False  # all ranks have agreed to save
     _others_states: Sequence[dict[str, Any]] = ()
+
+    def __init__(
+        self,
+        *args: Any,
+        rank_timeout_s: float = 600.0,
+        start_timeout_s: float = 300.0,
+        port: int | None = None,
+        backend: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        check_range("rank_timeout_s", rank_timeout_s, 0, open_low=True)
+        check_range("start_timeout_s", start_timeout_s, 0, open_low=True)
+        if backend not in (None, "gloo", "nccl"):
+            raise ValueError(f"backend={backend!r} must be 'gloo', 'nccl' or None.")
+        self.rank_timeout_s, self.start_timeout_s = rank_timeout_s, start_timeout_s
+        self.port, self.backend = port, backend
 
     def train(self) -> None:
         """Run from start to end, together with the other ranks.
@@ -58,29 +82,37 @@ class Ranked(MinibatchRlBase):
             super().train()
         except BaseException as error:
             cause = self._cause_of(error)
-            self._part(failed=not self._ended_by(error))
+            self._disconnect(failed=not self._ended_by(error))
             if cause is None or cause is error:
                 raise
             raise cause from error
-        self._part(failed=False)
+        self._disconnect(failed=False)
 
-    # Coming together and parting.
+    # Connecting and disconnecting.
 
     def startup(self) -> int:
-        """Meet the other ranks, compare settings, connect; then start up as usual."""
-        self._meet()
+        """Connect to the other ranks and compare settings; then start up as usual."""
+        self._connect()
         n_itr: int = super().startup()
         return n_itr
 
     def open_store(self) -> Any:
-        """Return the store where the ranks meet."""
+        """Return the store of ``torch.distributed`` by which ranks find each other."""
         raise NotImplementedError(f"{type(self).__name__} must implement open_store.")
 
-    def _meet(self) -> None:
+    def _connect(self) -> None:
         self.ranks = Ranks(self.rank, self.world_size)
         if self.world_size > 1:
             self.ranks.store = self.open_store()
-            self._watch = self._begin_watch()
+            self._watch = RankWatch(
+                self.rank,
+                self.world_size,
+                self.ranks.store,
+                self.rank_timeout_s,
+                self.start_timeout_s,
+                self._progress,
+                **self.watch_arguments(),
+            )
         if self.rank == 0 and self.seed is None:
             self.seed = make_seed()
         own = self.affinity if isinstance(self.affinity, dict) else vars(self.affinity or object)
@@ -91,39 +123,32 @@ class Ranked(MinibatchRlBase):
             "device": [socket.gethostname(), cuda_idx],
             "restarts": 0 if here is None else here.restarts,
         }
-        notes = self.ranks.meet(note, self.start_timeout_s)
+        notes = self.ranks.exchange_notes(note, self.start_timeout_s)
         check_alike([n["settings"] for n in notes])
         self.seed = notes[0]["settings"]["seed"]
-        self._go_on_after_restart(max(n["restarts"] for n in notes))
+        self._resume_after_restart(max(n["restarts"] for n in notes))
         backend = self.backend or common_backend([n["device"] for n in notes])
         if cuda_idx is not None:
             check_gpu(cuda_idx)
             torch.cuda.set_device(cuda_idx)
         self.ranks.connect(backend, self.start_timeout_s, on_one_machine=here is None)
-        if self.ranks.gather(self.resume_from is not None)[0] and self.resume_from is None:
+        if self.ranks.all_gather(self.resume_from is not None)[0] and self.resume_from is None:
             self.resume_from = "rank 0"
 
-    def _begin_watch(self) -> RankWatch:
-        return RankWatch(
-            self.rank,
-            self.world_size,
-            self.ranks.store,
-            self.rank_timeout_s,
-            self.start_timeout_s,
-            partial(training_progress, self),
-            **self.how_to_watch(),
-        )
+    def _progress(self) -> tuple[int, ...]:
+        """Return numbers that change while this rank trains; the first is the iteration."""
+        return self.itr, self.state.itr, self.algo.update_counter
 
-    def how_to_watch(self) -> dict[str, Any]:
+    def watch_arguments(self) -> dict[str, Any]:
         """Return further arguments of ``RankWatch``."""
         return {"on_failure": self.interrupt}
 
     def interrupt(self, cause: Failure) -> None:
-        """End this rank's training, since another failed; called from the watch's thread."""
+        """End this rank's training because of a failure; called from the watch's thread."""
         self._signals.interrupt(cause.error(self.world_size))
 
-    def _go_on_after_restart(self, restarts: int) -> None:
-        """Resume from the newest checkpoint if torchrun has restarted the job; in rank 0."""
+    def _resume_after_restart(self, restarts: int) -> None:
+        """Resume from the newest checkpoint if torchrun has restarted the job; rank 0 does."""
 
     def settings(self) -> dict[str, Any]:
         """Return the settings that must be the same in all ranks, as JSON can hold them."""
@@ -145,9 +170,9 @@ class Ranked(MinibatchRlBase):
         }
 
     def shutdown(self) -> None:
-        """Release processes and environments; from here on nothing interrupts."""
+        """Release processes and environments; failures of other ranks no longer interrupt."""
         if self._watch is not None:
-            self._watch.alone = True
+            self._watch.end()
         self._signals.interrupt_no_more()
         super().shutdown()
 
@@ -169,60 +194,56 @@ class Ranked(MinibatchRlBase):
         """Return True if this exception ends a run in which no rank has failed."""
         return error is self.unsaved or (isinstance(error, SystemExit) and self.itr >= 0)
 
-    def _part(self, failed: bool) -> None:
-        """Leave the others."""
+    def _disconnect(self, failed: bool) -> None:
+        """Disconnect from the other ranks."""
         watch, self._watch = self._watch, None
         if watch is not None:
-            watch.close()
-            watch.wait_for_others(self.linger_s if failed else PARTING_S)
-            watch.forget()
-        self.agent.end_data_parallel()
-        self.ranks.leave(failed)
+            watch.close(self.linger_s if failed else PARTING_S)
+        self.ranks.leave(self.agent, failed)
 
-    # The loop's steps that concern all.
+    # Steps of the training loop that involve all ranks.
 
     def store_diagnostics(self, itr: int, traj_infos: list[Any], opt_info: Any) -> None:
-        """Keep what an iteration gave, with the trajectories of all ranks."""
-        told = self.ranks.gather(to_plain(traj_infos))
-        everyones = [from_plain(infos) for infos in told]
-        everyones[self.rank] = traj_infos
-        together = [info for infos in everyones for info in infos]
-        super().store_diagnostics(itr, together, opt_info)
+        """Store the results of an iteration, with the trajectories of all ranks."""
+        gathered = self.ranks.all_gather(to_plain(traj_infos))
+        by_rank = [from_plain(infos) for infos in gathered]
+        by_rank[self.rank] = traj_infos
+        super().store_diagnostics(itr, [info for infos in by_rank for info in infos], opt_info)
 
     def agree(self, itr: int) -> tuple[int | None, bool]:
         """Agree after an iteration whether to stop, and to save; the same in all ranks."""
         received, asked = super().agree(itr)
         has_place = self.rank == 0 and self.checkpoint_place() is not None
         own = [received or 0, asked, self._save_wanted, has_place]
-        signal, stop, save, place = self.ranks.largest([int(x) for x in own])
+        signal, stop, save, place = self.ranks.all_reduce_max([int(x) for x in own])
         self._save_wanted = False
         if signal:
             self._signals.received = signal
-        self._together = bool(place and (save or stop or signal))
-        if self._together and not (stop or signal):
+        self._saving = bool(place and (save or stop or signal))
+        if self._saving and not (stop or signal):
             self.save_checkpoint(itr)
         return signal or None, bool(stop)
 
     def save_checkpoint(self, itr: int) -> Any:
-        """Save the states of all ranks, in rank 0; returns where, or ``None``.
+        """Save the states of all ranks in rank 0; return the path, or ``None``.
 
-        Hooks may call it in rank 0: it is then done once all ranks have agreed to, and returns
-        ``None``.
+        When a hook calls it in rank 0, it returns ``None``, and the ranks save after this
+        iteration.
         """
-        if not self._together:
+        if not self._saving:
             self._save_wanted = True
             return None
-        self._together = False
+        self._saving = False
         mine = own_part(self.whole_state(itr)) if self.rank else {}
-        self._others_states = self.ranks.collect_states(mine)
+        self._others_states = self.ranks.gather_states(mine)
         if self.rank:
             self.saved_itr = itr
             return None
-        with self._alone():
+        with self._unlimited():
             return super().save_checkpoint(itr)
 
     def whole_state(self, itr: int) -> dict[str, Any]:
-        """Return all that a resumed run needs; in rank 0 with the parts of the others."""
+        """Return all that a resumed run needs; in rank 0 with the states of the other ranks."""
         state: dict[str, Any] = super().whole_state(itr)
         if self.rank == 0:
             state["ranks"], self._others_states = self._others_states, []
@@ -231,41 +252,22 @@ class Ranked(MinibatchRlBase):
         return state
 
     def saved_state(self) -> tuple[dict[str, Any], Any]:
-        """Return this rank's part of the checkpoint ``resume_from``, which rank 0 reads for all."""
+        """Return this rank's state of the checkpoint ``resume_from``, which rank 0 reads."""
         if self.rank:
-            return self.ranks.hand_out_states([]), "what rank 0 has read"
-        with self._alone():
+            return self.ranks.scatter_states([]), "what rank 0 has read"
+        with self._unlimited():
             state, path = super().saved_state()
         parts = state.pop("ranks")
-        return self.ranks.hand_out_states([state, *(whole_of(p, state) for p in parts)]), path
+        return self.ranks.scatter_states([state, *(whole_of(p, state) for p in parts)]), path
 
     def _call(self, hook: Any, event: str, *args: Any) -> None:
-        """Call a hook of rank 0 while the others wait, without a limit."""
-        with self._alone():
+        """Call a hook of rank 0, for which the others wait without a time limit."""
+        with self._unlimited():
             super()._call(hook, event, *args)
 
-    def _alone(self) -> "_Alone":
-        return _Alone(self._watch)
-
-
-class _Alone:
-    """While it is open, others wait for this rank without a limit."""
-
-    def __init__(self, watch: RankWatch | None) -> None:
-        self.watch = watch
-
-    def __enter__(self) -> None:
-        if self.watch is not None:
-            self.before, self.watch.alone = self.watch.alone, True
-
-    def __exit__(self, *exception: object) -> None:
-        if self.watch is not None:
-            self.watch.alone = self.before
-
-
-def training_progress(runner: Any) -> tuple[int, ...]:
-    """Return numbers that change as a run goes on; the first is the iteration."""
-    return runner.itr, runner.trained_itr, getattr(runner.algo, "update_counter", 0)
+    def _unlimited(self) -> AbstractContextManager[None]:
+        """Let the other ranks wait for this one without a time limit while inside."""
+        return nullcontext() if self._watch is None else self._watch.unlimited()
 
 
 def own_part(state: dict[str, Any]) -> dict[str, Any]:
@@ -282,7 +284,7 @@ def whole_of(part: dict[str, Any], first: dict[str, Any]) -> dict[str, Any]:
 
 
 def described(thing: Any) -> Any:
-    """Return what can be compared of a setting, as JSON can hold it; classes by name."""
+    """Return a setting as JSON values for comparison; classes become their names."""
     if isinstance(thing, np.generic):
         thing = thing.item()
     if isinstance(thing, str | bool | int | float | None):
@@ -302,7 +304,7 @@ def described(thing: Any) -> Any:
 
 
 def _plain_attributes(thing: Any) -> dict[str, Any]:
-    """Return the numbers, texts and dictionaries among an object's public attributes."""
+    """Return the numbers, strings and containers among an object's public attributes."""
     simple = (str, bool, int, float, dict, list, tuple)
     named = getattr(thing, "__dict__", {}).items()
     plain = {k: v for k, v in named if not k.startswith("_") and isinstance(v, simple)}
@@ -313,7 +315,7 @@ def check_alike(settings: list[dict[str, Any]]) -> None:
     """Compare the settings of all ranks with those of the first.
 
     Raises:
-        ValueError: they differ; the message says in which rank and in what.
+        ValueError: they differ; the message names the rank and the settings.
     """
     for rank, own in enumerate(settings[1:], 1):
         odd = _differences(own, settings[0])

@@ -14,67 +14,48 @@ from rlpyt.processes.child import Child, ChildSpec
 from rlpyt.processes.group import ChildGroup
 from rlpyt.processes.pipe import Pipes
 from rlpyt.runners.distributed import join_store, serve_store, torchrun_store
-from rlpyt.runners.rank_failures import Failure
+from rlpyt.runners.rank_watch import Failure
 from rlpyt.runners.ranked import Ranked
 from rlpyt.runners.run_state import to_plain
 from rlpyt.samplers.layout import check_n_processes, decoded
 from rlpyt.utils import torchrun
 from rlpyt.utils.checkpoint import CheckpointError, load_checkpoint
-from rlpyt.utils.checks import check_range, whole_number
+from rlpyt.utils.checks import whole_number
 from rlpyt.utils.launching.machine import n_granted_cpus
 from rlpyt.utils.logging import logger
 from rlpyt.utils.seed import make_seed
 from rlpyt.utils.serialize import ByValue
 
-LINGER_S = 3.0  # after a failure, where others may need the store in this process
-PATIENCE_S = 10.0  # for ranks to end by themselves, once all is done
+LINGER_S = 3.0  # after a failure, for other ranks that need the store of this process
+PATIENCE_S = 10.0  # for the other ranks to exit after the last iteration
 
 
 class SyncRlMixin(Ranked):
-    """Makes a runner rank 0 of several, which it starts; or, under torchrun, any of them.
+    """Rank 0 of a run, which starts the other ranks; under torchrun, any rank.
 
     Args:
         affinity: hardware of the ranks, one dictionary each: as many ranks as dictionaries; or a
             code that stands for such. A number: so many ranks, which share this machine's cores,
             with a GPU each if there are enough. ``None`` or "auto": one rank for every GPU. Under
-            torchrun, which says how many ranks there are, one dictionary serves for all
-            (``cuda_idx`` is then that of local rank 0, and the next have the next), and ``None``
-            means a share of the machine.
-        rank_timeout_s: how long a rank that works may keep the others waiting, in seconds; then
-            it counts as hung. Evaluation and saving in rank 0 have no limit.
-        start_timeout_s: for all ranks to start and meet, in seconds.
-        port: where ranks on this machine meet; ``None``: any that is free.
-        backend: "gloo" or "nccl"; ``None``: nccl if every rank has a GPU of its own.
-        **kwargs: of the runner. Hooks are called in rank 0.
+            torchrun, which sets the number of ranks, one dictionary is used for all (``cuda_idx``
+            is then that of local rank 0, and increases by one with each local rank), and ``None``
+            means an equal share of the machine.
+        *args, **kwargs: see ``Ranked``. Hooks are called in rank 0.
 
     Raises:
-        ValueError, TypeError: an argument is out of range, or ``affinity`` something else.
+        ValueError, TypeError: an argument is out of range, or ``affinity`` is invalid.
     """
 
     WorkerCls: Any  # the runner of the other ranks
 
-    def __init__(
-        self,
-        *args: Any,
-        rank_timeout_s: float = 600.0,
-        start_timeout_s: float = 300.0,
-        port: int | None = None,
-        backend: str | None = None,
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        check_range("rank_timeout_s", rank_timeout_s, 0, open_low=True)
-        check_range("start_timeout_s", start_timeout_s, 0, open_low=True)
-        if backend not in (None, "gloo", "nccl"):
-            raise ValueError(f"backend={backend!r} must be 'gloo', 'nccl' or None.")
-        self.rank_timeout_s, self.start_timeout_s = rank_timeout_s, start_timeout_s
-        self.port, self.backend = port, backend
         self.affinities = ranks_affinities(self.affinity, self.sampler)
         self.world_size = len(self.affinities)
         if torchrun.place() is None:
             check_n_processes("ranks", self.world_size, "ranks")
         self._processes: ChildGroup | None = None
-        self._store: Any = None  # if it is this process that keeps it
+        self._store: Any = None  # kept by this process for the ranks that it starts
 
     def train(self) -> None:
         """Run from start to end, with all ranks.
@@ -119,19 +100,19 @@ class SyncRlMixin(Ranked):
             ],
             transport=Pipes(daemon=False),
             n_elsewhere=1,  # rank 0 is this process
-            wait=False,  # they meet this rank when they are ready
+            wait=False,  # they connect to this rank when they are ready
         )
         self._processes.begin("train")
 
     def build_par_objs(self, world_size: int) -> None:
-        """Do nothing; never called. rlpyt's ranks shared a barrier, these share a store."""
+        """Do nothing; never called. rlpyt's ranks shared a barrier."""
 
     def worker(self, rank: int, port: int | None = None) -> Any:
         """Return the runner of another rank, with this one's settings.
 
         Args:
             rank: of it.
-            port: where ranks on this machine meet; ``None``: where torchrun says.
+            port: of this process's store; ``None`` under torchrun.
         """
         sampler = copy.copy(self.sampler)
         sampler.eval_n_envs, sampler.eval_max_trajectories = 0, None  # rank 0 evaluates
@@ -157,11 +138,11 @@ class SyncRlMixin(Ranked):
             return self._store
         return torchrun_store(self.rank, self.world_size, self.start_timeout_s)
 
-    def how_to_watch(self) -> dict[str, Any]:
+    def watch_arguments(self) -> dict[str, Any]:
         """Return further arguments of ``RankWatch``: ranks on this machine are children."""
         children = self._processes
         if children is None:
-            return super().how_to_watch()
+            return super().watch_arguments()
         return {
             "on_failure": self.interrupt,
             "died": children.ended,
@@ -174,12 +155,12 @@ class SyncRlMixin(Ranked):
             self._processes.kill()
         super().interrupt(cause)
 
-    def _part(self, failed: bool) -> None:
-        super()._part(failed)
+    def _disconnect(self, failed: bool) -> None:
+        super()._disconnect(failed)
         if self._processes is not None and not failed:
             self._processes.shutdown(PATIENCE_S)
 
-    def _go_on_after_restart(self, restarts: int) -> None:
+    def _resume_after_restart(self, restarts: int) -> None:
         """Resume from the newest checkpoint of the same job if torchrun has restarted it."""
         here, place = torchrun.place(), self.checkpoint_place()
         if here is None or place is None or self.resume_from is not None:
@@ -195,10 +176,10 @@ class SyncRlMixin(Ranked):
 
 
 class RankProcess(Child):
-    """Another rank on this machine: a runner in a child of rank 0.
+    """Child process of rank 0 that runs another rank on this machine.
 
-    Rank 0 reads of its failure in the store. Its settings are those of rank 0, which warns of
-    them.
+    It reports failures in the store. It shows no warnings, because rank 0 has the same settings
+    and shows them.
 
     Args:
         spec: of the process; the payload is the runner, as constructed.
@@ -215,16 +196,16 @@ class RankProcess(Child):
 
 
 class SyncWorkerMixin(Ranked):
-    """Makes a runner one of ranks 1, 2, ...: it trains in step, and writes nothing.
+    """Rank 1, 2, ... of a run: it trains as rank 0 does, and writes nothing.
 
-    Made by rank 0, or under torchrun by ``SyncRlMixin`` in the same process.
+    It is constructed by rank 0, or under torchrun by ``SyncRlMixin`` in the same process.
 
     Args:
-        rank, world_size: which of how many this is.
-        port: where ranks on this machine meet; ``None``: where torchrun says.
-        backend, rank_timeout_s, start_timeout_s: see ``SyncRlMixin``.
-        par: what rlpyt's ranks shared; not used.
-        **kwargs: of the runner.
+        rank: of this process.
+        world_size: number of ranks.
+        par: not used; rlpyt's ranks shared it.
+        *args, **kwargs: see ``Ranked``. ``port`` is that of the store of rank 0, or ``None`` under
+            torchrun.
     """
 
     def __init__(
@@ -232,17 +213,11 @@ class SyncWorkerMixin(Ranked):
         *args: Any,
         rank: int,
         world_size: int,
-        port: int | None = None,
-        backend: str | None = None,
         par: Any = None,
-        rank_timeout_s: float = 600.0,
-        start_timeout_s: float = 300.0,
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
         self.rank, self.world_size = rank, world_size
-        self.port, self.backend = port, backend
-        self.rank_timeout_s, self.start_timeout_s = rank_timeout_s, start_timeout_s
         self.hooks = []
 
     def train(self) -> None:
@@ -257,13 +232,13 @@ class SyncWorkerMixin(Ranked):
             return torchrun_store(self.rank, self.world_size, self.start_timeout_s)
         return join_store(self.port, self.world_size, self.start_timeout_s)
 
-    def how_to_watch(self) -> dict[str, Any]:
-        """Return further arguments of ``RankWatch``: on one machine rank 0 watches all."""
-        return super().how_to_watch() if self.port is None else {}
+    def watch_arguments(self) -> dict[str, Any]:
+        """Return further arguments of ``RankWatch``: on one machine, rank 0 watches all ranks."""
+        return super().watch_arguments() if self.port is None else {}
 
     def store_diagnostics(self, itr: int, traj_infos: list[Any], opt_info: Any) -> None:
-        """Tell the others which trajectories have ended."""
-        self.ranks.gather(to_plain(traj_infos))
+        """Send the trajectories that have ended to the other ranks."""
+        self.ranks.all_gather(to_plain(traj_infos))
 
     def log_diagnostics(self, *args: Any, **kwargs: Any) -> None:
         """Do nothing; rank 0 logs."""
@@ -311,7 +286,7 @@ def ranks_affinities(affinity: Any, sampler: Any) -> list[Any]:
 
     Args:
         affinity: see ``SyncRlMixin``.
-        sampler: as constructed; workers are shared out so that they fit its batch.
+        sampler: as constructed; the number of workers must divide its ``batch_B``.
 
     Raises:
         TypeError: it is neither ``None``, a number, a dictionary nor a list of dictionaries.

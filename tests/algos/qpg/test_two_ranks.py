@@ -48,8 +48,7 @@ def train(rank, kind, results):
             state["log_alpha"] = algo.log_alpha.detach()
         torch.save(state, f"{results}/{kind}-{rank}.pt")
     finally:
-        agent.end_data_parallel()
-        ranks.leave()
+        ranks.leave(agent)
     assert not communication_threads(), "they may abort the process when it ends"
 
 
