@@ -61,12 +61,12 @@ class PopulationCollector(Collector):
     def _on_done(self, t: int, done: list[int], over: list[int]) -> bool:
         """Let environments rest; the batch is complete when all do."""
         self._length[done] = t + 1
-        self.env_batch.rest(done)
-        return len(self.env_batch.resting) == self.env_batch.B
+        self.env_batch.hold(done)
+        return len(self.env_batch.held) == self.env_batch.B
 
     def _begin_episodes(self) -> None:
         step, env_batch = self.step, self.env_batch
-        env_batch.wake()
+        env_batch.release()
         env_batch.forget_infos()
         self._seed_envs()
         env_batch.reset(step.observation, range(env_batch.B))

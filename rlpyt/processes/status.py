@@ -1,7 +1,7 @@
 """Status board of child processes: numbers that a child writes, and their description in words.
 
-A child notes in ``progress``, which it shares with its parent, what it is occupied with; so the
-parent can tell that it moves, how long it may take, and what it was doing when it was killed.
+A child records its activity in ``progress``, in memory shared with its parent. So the parent knows
+that it makes progress, which time limit applies, and what it was doing when it was killed.
 """
 
 import reprlib
@@ -14,9 +14,8 @@ import numpy as np
 from rlpyt.utils.seed import env_seed
 from rlpyt.utils.shared import Arena
 
-# The numbers: row among the process's environments, time step in the batch, iteration, activity,
-# whether the environment is one of those for evaluation, which batch is written, and how often the
-# process has looked after others.
+# The numbers: row of the environment, time step in the batch, iteration, activity, 1 for evaluation
+# environments, index of the batch, and a count of the times the process has watched others.
 ROW, STEP, ITR, DOING, EVAL, SLOT, BEAT = range(7)
 N_NUMBERS = 7
 # Activities. A child is building until it is ready for commands.
@@ -31,7 +30,7 @@ MOST_SETTINGS = 200  # characters
 
 
 def fresh_progress() -> list[int]:
-    """Return the numbers of a process that has not begun."""
+    """Return the numbers of a process that has not started."""
     return [-1, -1, -1, BUILDING, 0, 0, 0]
 
 
@@ -50,11 +49,11 @@ class WorkerStatus:
         doing: one of the activities.
         itr: iteration of the run, or -1 before the first.
         env_index: global index of the environment, or -1 if it is not about a single one.
-        evaluation: whether it is one of those for evaluation, which count by themselves.
+        evaluation: it is an evaluation environment; these have their own indices.
         step: time step in the batch, evaluation, or decorrelation before both; -1 outside.
-        env: how the environment is made.
-        seed: the environment was given, or ``None``.
-        action: it was stepped with, as text, or ``None`` if unknown.
+        env: class and arguments of the environment.
+        seed: of the environment, or ``None``.
+        action: last action as text, or ``None`` if unknown.
         text: the description, if it is not about environments; may be empty.
     """
 
@@ -108,7 +107,7 @@ def environment_status(progress: Any, spec: Any, action: Any = None) -> WorkerSt
 
     Args:
         progress: its activity numbers.
-        spec: what environments there are, with the attributes of an ``EnvWorkerSpec``.
+        spec: the environments, with the attributes of an ``EnvWorkerSpec``.
         action: of the last step.
     """
     row, step, itr, doing, evaluation, *_ = (int(number) for number in progress)
@@ -129,7 +128,7 @@ def environment_status(progress: Any, spec: Any, action: Any = None) -> WorkerSt
 
 
 def describe_env(EnvCls: Any, env_kwargs: Mapping[str, Any]) -> str:
-    """Return how an environment is made, such as ``make(id='CartPole-v1')``, in one line."""
+    """Return class and arguments of an environment in one line: ``make(id='CartPole-v1')``."""
     name = getattr(EnvCls, "__qualname__", None) or type(EnvCls).__qualname__
     settings = ", ".join(
         f"{key}={value!r}" if isinstance(value, str) else f"{key}={_short(value)}"
@@ -141,7 +140,7 @@ def describe_env(EnvCls: Any, env_kwargs: Mapping[str, Any]) -> str:
 
 
 def _short(value: Any) -> str:
-    """Return a few characters that show a value, even if its ``__repr__`` raises."""
+    """Return a short text for a value, even if its ``__repr__`` raises."""
     if isinstance(value, str):
         return value[:MOST_SETTINGS]
     if isinstance(value, np.ndarray | np.generic):

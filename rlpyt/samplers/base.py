@@ -15,7 +15,7 @@ from rlpyt.utils.checks import check_range, whole_number
 from rlpyt.utils.completion import completed, warn_of_lost_state
 from rlpyt.utils.shared import Arena
 
-# Methods that rlpyt's samplers with worker processes called, and that ours do not.
+# Methods that the samplers of rlpyt (2019) called, and that these do not.
 UNCALLED_HOOKS: tuple[str, ...] = (
     *("_get_n_envs_list", "_get_n_envs_lists", "_make_alternating_pairs", "_agent_init"),
     *("_build_buffers", "_build_parallel_ctrl", "_assemble_common_kwargs"),
@@ -29,54 +29,52 @@ EnvKwargs = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 class BaseSampler:
     """Collects batches of agent-environment interaction.
 
-    Construction checks the kinds and ranges of numbers, and acquires nothing. A subclass with its
-    own ``initialize`` and ``obtain_samples`` may give the other arguments any meaning; our samplers
-    check those in ``initialize``.
+    Construction checks types and ranges of numbers, and acquires nothing. The other arguments are
+    checked by ``initialize``; a subclass with its own may give them any meaning.
 
     Args:
         EnvCls: makes an environment: a class, or a function such as ``rlpyt.envs.gym.make``.
         env_kwargs: its keyword arguments; or a list of ``batch_B`` dictionaries, one for each
             environment.
         batch_T: time steps per batch.
-        batch_B: environments side by side.
+        batch_B: number of environments.
         CollectorCls: the collection loop.
-        max_decorrelation_steps: each environment starts with up to so many random actions.
-        TrajInfoCls: statistics kept of each trajectory.
+        max_decorrelation_steps: each environment starts with at most this many random actions.
+        TrajInfoCls: class of the statistics of a trajectory.
         eval_n_envs: environments for evaluation; 0 for none.
         eval_CollectorCls: the evaluation loop.
         eval_env_kwargs: keyword arguments of the evaluation environments, or a list of
             ``eval_n_envs`` dictionaries; ``None``: as ``env_kwargs``.
-        eval_max_steps: environment steps per evaluation at the most, over all environments.
-        eval_max_trajectories: episodes per evaluation; shared out evenly over the environments.
-        eval_deterministic: evaluate the likeliest action instead of a sampled one.
-        env_timeout: seconds; a worker that makes no progress for longer, while it should step its
-            environments, is taken for hung and ends the run with ``WorkerTimeout``. A warning
-            comes before.
-        reset_timeout: the same while it resets one.
+        eval_max_steps: maximum environment steps per evaluation, over all environments.
+        eval_max_trajectories: episodes per evaluation, divided evenly among the environments.
+        eval_deterministic: take the most likely action in evaluations instead of a sampled one.
+        env_timeout: seconds; a worker that steps its environments and makes no progress for longer
+            ends the run with ``WorkerTimeout``, after a warning.
+        reset_timeout: the same for resets.
         deterministic_acting: act in tiles of a fixed number of rows, so that batches are equal bit
             for bit for any layout that acts on the CPU and any number of workers, on machines with
             the same CPU. Costs time; see ``samplers.tiles`` and docs/sampling.md.
         curriculum: a ``rlpyt.curricula.base.Curriculum`` that chooses the task of each training
-            episode and hears what came of it; environments must be able to take one.
+            episode and is told its result; environments must be able to take tasks.
         start_method: of worker processes, "forkserver", "spawn" or "fork"; ``None``: see
             ``rlpyt.utils.processes.start_context``.
 
     Raises:
-        TypeError: a number is of the wrong kind, or ``curriculum`` is not a curriculum.
-        ValueError: a number is out of range, or a curriculum is given with a collector that lets
+        TypeError: a number has the wrong type, or ``curriculum`` is not a curriculum.
+        ValueError: a number is out of range, or a curriculum is combined with a collector that lets
             environments wait for the end of the batch.
     """
 
     agent: Any
     examples: Any  # of one step
-    layout: Any  # a ``SamplerLayout``, of the samplers in this package
-    start_timeout_s = 300.0  # for starting a process and making its environments
+    layout: Any  # a ``SamplerLayout``; samplers of this package have one
+    start_timeout_s = 300.0  # for starting a process and building its environments
     alternating = False
     start_method: str | None = None
     mid_batch_reset: bool = True
     TrajInfoCls: Any = TrajInfo
-    begun = False  # whether batches were obtained, so that episodes are under way
-    interrupted = False  # whether the last batch does not follow the one before, which was cut off
+    begun = False  # batches were collected, so episodes are in progress
+    interrupted = False  # the last batch does not continue the one before
 
     def __init__(
         self,
@@ -101,7 +99,7 @@ class BaseSampler:
     ) -> None:
         if curriculum is not None and not isinstance(curriculum, Curriculum):
             raise TypeError(
-                f"curriculum={curriculum!r:.100} must be a curriculum with its tasks, such as "
+                f"curriculum={curriculum!r:.100} must be a curriculum, such as "
                 "rlpyt.curricula.prioritized.PrioritizedLevelReplay(64)."
             )
         if curriculum is not None and not isinstance(EnvCls, TaskEnvs):
@@ -142,24 +140,24 @@ class BaseSampler:
         self.mid_batch_reset = getattr(CollectorCls, "mid_batch_reset", True)
         if curriculum is not None and not self.mid_batch_reset:
             raise ValueError(
-                f"{CollectorCls} lets environments wait for the end of the batch, and a curriculum "
-                "counts every step: take a collector that resets at once."
+                f"{CollectorCls} lets environments wait for the end of the batch, but a curriculum "
+                "counts every step. Use a collector that resets at once."
             )
 
     def initialize(self, *args: Any, **kwargs: Any) -> Any:
-        """Acquire environments, buffers and processes; returns examples of one step."""
+        """Acquire environments, buffers and processes; return examples of one step."""
         raise NotImplementedError(f"{type(self).__name__} must implement initialize.")
 
     def obtain_samples(self, itr: int) -> Any:
-        """Collect one batch; returns (samples, finished trajectories)."""
+        """Collect one batch; return (samples, finished trajectories)."""
         raise NotImplementedError(f"{type(self).__name__} must implement obtain_samples.")
 
     def evaluate_agent(self, itr: int) -> Any:
-        """Run evaluation episodes; returns finished trajectories."""
+        """Run evaluation episodes; return finished trajectories."""
         raise NotImplementedError(f"{type(self).__name__} must implement evaluate_agent.")
 
     def lasting_state(self) -> dict[str, Any]:
-        """Return that part of ``state_dict`` which outlives the environments."""
+        """Return the part of ``state_dict`` that is known after the environments are gone."""
         return {}
 
     def state_dict(self) -> dict[str, Any]:
@@ -172,7 +170,7 @@ class BaseSampler:
         return False
 
     def statistics(self) -> dict[str, float]:
-        """Return the sampler's columns of progress.csv; the names never change."""
+        """Return the sampler's columns of progress.csv, always under the same names."""
         return {}
 
     def shutdown(self) -> None:
@@ -186,18 +184,16 @@ class BaseSampler:
     # For the samplers of this package.
 
     def _check_arguments(self) -> None:
-        """Check what a sampler was constructed with, before it is used.
-
-        A subclass with its own ``initialize`` may give these arguments any meaning.
+        """Check the arguments of the constructor.
 
         Raises:
-            TypeError, ValueError: an argument is of the wrong kind, or one is missing.
+            TypeError, ValueError: an argument has the wrong type, or is missing.
         """
         EnvCls, CollectorCls = self.EnvCls, self.CollectorCls
         if not callable(EnvCls):
             raise TypeError(
-                "EnvCls must be callable: the environment's class or a function that makes one, "
-                f"got {EnvCls!r:.100}. An environment's arguments go into env_kwargs."
+                "EnvCls must be an environment class or a function that makes an environment, got "
+                f"{EnvCls!r:.100}. Pass its arguments in env_kwargs."
             )
         if not callable(self.TrajInfoCls):
             raise TypeError(
@@ -211,17 +207,17 @@ class BaseSampler:
             )
         self._warn_of_uncalled_hooks()
         if self.eval_n_envs and self.eval_max_steps is None:
-            raise ValueError("eval_max_steps is needed with eval_n_envs: evaluation must end.")
+            raise ValueError("eval_max_steps must be set with eval_n_envs: evaluation must end.")
         kwargs_by_env("env_kwargs", self.env_kwargs, self.batch_spec.B, "batch_B")
         if self.eval_n_envs and self.eval_env_kwargs is not None:
             kwargs_by_env("eval_env_kwargs", self.eval_env_kwargs, self.eval_n_envs, "eval_n_envs")
 
     def _warn_of_uncalled_hooks(self) -> None:
-        """Warn of a subclass's methods that rlpyt's samplers called and ours do not."""
+        """Warn of a subclass's methods that are not called any more."""
         if not self.layout.processes:
             return
         cls, names, remedy = type(self), UNCALLED_HOOKS, "Use affinity, the agent and the collector"
-        if hasattr(cls, "SamplerCls"):  # an asynchronous sampler, whose hosts run this class
+        if hasattr(cls, "SamplerCls"):  # an asynchronous sampler; sampler processes run this class
             names, remedy = (*names, "serve_actions"), "Set SamplerCls to a synchronous sampler"
         methods = {name: getattr(cls, name, None) for name in names}
         own = [n for n, m in methods.items() if m and not m.__module__.startswith("rlpyt.")]
@@ -236,7 +232,7 @@ class BaseSampler:
     def _eval_kwargs_by_env(self, n: int) -> list[dict[str, Any]]:
         """Return the keyword arguments of ``n`` evaluation environments.
 
-        ``n`` exceeds ``eval_n_envs`` where each worker needs an environment; then they repeat.
+        If ``n`` exceeds ``eval_n_envs``, since each worker needs an environment, they repeat.
         Without ``eval_env_kwargs`` the arguments are those of the training environments.
         """
         if not n:
@@ -250,7 +246,7 @@ class BaseSampler:
         return [own[b % len(own)] for b in range(n)]
 
     def _try_environment(self, in_child: bool) -> Any:
-        """Step one environment, in a child process or here; return the examples."""
+        """Step one environment, in a child process or in this one; return the examples."""
         kwargs = kwargs_by_env("env_kwargs", self.env_kwargs, self.batch_spec.B, "batch_B")
         return try_environment(
             self.EnvCls,
@@ -264,7 +260,7 @@ class BaseSampler:
         """Initialize the agent's model and clear its recurrent state."""
         B = self.batch_spec.B
         if share_memory:
-            self.agent.shared_weights = None  # not those of an earlier run
+            self.agent.shared_weights = None  # discard those of an earlier run
         self.agent.initialize(
             self.examples.spaces,
             share_memory=share_memory,
@@ -317,13 +313,11 @@ def kwargs_by_env(named: str, kwargs: Any, n: int, n_named: str) -> list[dict[st
 
 
 def checked_agent(agent: Any) -> Any:
-    """Return the agent, with the attributes of ``BaseAgent`` that it lacks.
+    """Return the agent, completed by the attributes of ``BaseAgent`` that it lacks.
 
     Raises:
         TypeError: `agent` has no ``initialize``, or is a class.
     """
     if not hasattr(agent, "initialize") or isinstance(agent, type):
-        raise TypeError(
-            f"agent={agent!r:.100} must be an agent as constructed, such as CategoricalMlpAgent()."
-        )
+        raise TypeError(f"agent={agent!r:.100} must be an agent, such as CategoricalMlpAgent().")
     return completed(agent, BaseAgent, BaseAgent())

@@ -1,4 +1,4 @@
-"""Allocates a batch [T, B] after one example step, and makes that example."""
+"""Example steps of environment and agent, and batches [T, B] allocated from them."""
 
 import os
 from typing import Any
@@ -44,10 +44,10 @@ SUM_TOLERANCE = 0.02  # of probabilities; a softmax in bfloat16 is within 0.01
 
 
 def env_examples(env: Any) -> AttrDict:
-    """Take one random step and return the spaces and examples of what the environment gives.
+    """Take one random step; return the spaces of the environment and examples of its outputs.
 
     Raises:
-        ValueError, TypeError: something is not of the kind or shape that it should be.
+        ValueError, TypeError: an output has the wrong type or shape.
     """
     action = env.action_space.sample()
     first_observation, step = _one_step(env, action)
@@ -69,7 +69,7 @@ def env_examples(env: Any) -> AttrDict:
 
 
 def _one_step(env: Any, action: Any) -> tuple[Any, Any]:
-    """First observation, and a step with this action; of a batch, those of its first row."""
+    """Return the first observation and a step, of the first row of a vector environment."""
     if not is_batch(env):
         return env.reset(), env.step(action)
     first_observation = buffer_func(env.reset(), lambda x: x[0].copy())
@@ -91,18 +91,18 @@ def _check_observation(env: Any, observation: Any) -> None:
 
 
 def _as_recorded(observation: Any) -> Any:
-    """An example that owns its memory, whether the environment reuses buffers or not."""
+    """Return a copy, since environments may reuse their arrays."""
     return buffer_func(observation, np.array)
 
 
 def agent_examples(agent: Any, examples: dict[str, Any]) -> None:
-    """Add ``action`` and ``agent_info`` as the (initialized) agent gives them, and check them.
+    """Add ``action`` and ``agent_info`` of a step of the initialized agent, and check them.
 
     Raises:
-        ValueError: the agent's action does not have the space's shape, or a leading dimension is
-            missing; the message names the field. Or a categorical policy gives no probabilities.
-        NonFiniteError: the agent's first action, or what it was drawn from, is not finite.
-        TypeError: the model takes other arguments than it is called with; a note names these.
+        ValueError: the action does not have the shape of the space, an output lacks the leading
+            dimension, or a categorical policy does not return probabilities.
+        NonFiniteError: the agent's first action, or its distribution, is not finite.
+        TypeError: the model takes other arguments; a note names those it is called with.
     """
     inputs = _batch_of(examples, 2)
     with torch.no_grad():
@@ -122,7 +122,7 @@ def agent_examples(agent: Any, examples: dict[str, Any]) -> None:
             f"step of the environment: {inputs.observation[0]}, {inputs.prev_reward[0]}. "
             f"{FINITE_REMEDY}"
         ) from None
-    # A number is the same for every environment: it is recorded for each.
+    # A scalar output is recorded for each environment.
     first = buffer_func((action, agent_info), lambda leaf: leaf[0] if leaf.ndim else leaf)
     one = numpify_buffer(first)
     examples.update(action=one[0], agent_info=one[1])
@@ -135,8 +135,8 @@ def _explain_model_call(agent: Any, error: TypeError) -> None:
         return
     state = ", rnn_state" if getattr(agent, "recurrent", False) else ""
     error.add_note(
-        f"The agent calls its model with (observation, prev_action, prev_reward{state}). Let "
-        "forward take these arguments, used or not; see docs/sampling.md, 'Your own model'."
+        f"The agent calls its model with (observation, prev_action, prev_reward{state}). "
+        "forward must accept these arguments; see docs/sampling.md, 'Your own model'."
     )
 
 
@@ -154,24 +154,24 @@ def _check_agent_output(agent: Any, env_action: Any, output: Any) -> None:
         drawn_from = path.startswith(("action", "agent_info.value", "agent_info.dist_info"))
         if (drawn_from or leaf.ndim) and leaf.shape[:1] != (2,):
             raise ValueError(
-                f"{name}.step was given 2 environments and returned '{path}' of shape "
-                f"{leaf.shape}; every output needs the leading dimension [B] of its inputs."
+                f"every output of {name}.step must have the leading dimension [B] of its inputs, "
+                f"got '{path}' of shape {leaf.shape} for 2 environments."
             )
         if drawn_from and leaf.dtype.kind == "f" and not np.isfinite(leaf).all():
             raise NonFiniteError(
-                f"'{path}' is not finite in the first output of {name}: {leaf[0]}. Look at the "
-                "model's head of that name, its initialisation, and the scale of observations."
+                f"'{path}' must be finite, got {leaf[0]} in the first output of {name}. Check the "
+                "model's head of that name, its initialization, and the scale of observations."
             )
     _check_heads(agent, output[1])
     if not isinstance(env_action, tuple) and output[0].shape[1:] != np.shape(env_action):
         raise ValueError(
-            f"{name} chooses actions of shape {output[0].shape[1:]}; the environment's action "
-            f"space has {np.shape(env_action)}."
+            f"actions must have the shape of the action space, {np.shape(env_action)}, got "
+            f"{output[0].shape[1:]} from {name}."
         )
 
 
 def _check_heads(agent: Any, agent_info: Any) -> None:
-    """Check the shapes of the distribution's parameters, if it is one of ours."""
+    """Check the shapes of the parameters of a distribution of rlpyt."""
     distribution = getattr(agent, "distribution", None)
     ours = type(distribution).__module__.startswith("rlpyt.")
     dim = getattr(distribution, "dim", None) if ours else None
@@ -180,8 +180,8 @@ def _check_heads(agent: Any, agent_info: Any) -> None:
         head = getattr(dist_info, name, None)
         if dim is not None and head is not None and head.shape != (2, dim):
             raise ValueError(
-                f"the policy head '{name}' gives shape {head.shape} for 2 environments; the action "
-                f"space asks for (2, {dim})."
+                f"the policy head '{name}' must have shape (2, {dim}) for 2 environments and this "
+                f"action space, got {head.shape}."
             )
     cls, prob = type(agent), getattr(dist_info, "prob", None)
     plain = isinstance(agent, PgAgent) and cls.step is PgAgent.step and cls.choose is PgAgent.choose
@@ -210,8 +210,8 @@ def allocate_samples(
 ) -> Any:
     """Allocate ``Samples`` [T, B] from complete examples.
 
-    ``agent.action`` and ``agent.prev_action`` are shifted views of one block [T + 1, B], rewards
-    alike: writing an action is writing the next step's previous one.
+    ``agent.action`` and ``agent.prev_action`` are shifted views of one array [T + 1, B], so an
+    action is also the previous action of the next step. The same holds for rewards.
     """
     all_action = buffer_from_example(examples["action"], (T + 1, B), memory)
     all_reward = buffer_from_example(examples["reward"], (T + 1, B), memory)
@@ -245,7 +245,7 @@ def allocate_samples(
 
 
 def _poison(samples: Any) -> None:
-    """Fill with NaN and extremes, so that what no collector wrote cannot pass for data."""
+    """Fill with NaN and extreme values, so that entries that were not written are noticed."""
     for path, leaf in _named_leaves(samples):
         if (
             path == "agent.timeout_value"
@@ -265,7 +265,7 @@ def get_example_outputs(agent: Any, env: Any, examples: Any, subprocess: bool = 
         env: an environment, stepped once.
         examples: a dictionary, to which observation, action, reward, done, env_info, agent_info
             and the environment's ``spaces`` are added.
-        subprocess: accepted and ignored; rlpyt could do this in a process of its own.
+        subprocess: ignored, an argument of rlpyt (2019).
     """
     agent = completed(agent, BaseAgent, BaseAgent())
     examples.update(env_examples(env))
@@ -288,10 +288,10 @@ def build_samples_buffer(
         agent: the agent.
         env: an environment to take an example step in, unless ``examples`` are given.
         batch_spec: T and B.
-        bootstrap_value: whether to allocate for it.
+        bootstrap_value: allocate it.
         agent_shared, env_shared: put the batch into shared memory (both or neither).
-        subprocess: accepted for rlpyt's sake.
-        examples: complete examples, if at hand.
+        subprocess: ignored, an argument of rlpyt (2019).
+        examples: complete examples; ``None``: they are made.
     """
     if examples is None:
         examples = AttrDict()

@@ -11,7 +11,7 @@ AgentSamples = namedarraytuple("AgentSamples", ["action", "prev_action", "agent_
 AgentSamplesBsv = namedarraytuple(
     "AgentSamplesBsv", ["action", "prev_action", "agent_info", "bootstrap_value"]
 )
-# What our own collectors write for algorithms that bootstrap. ``bootstrap_value`` [1, B] is the
+# Written by rlpyt's collectors for algorithms that bootstrap. ``bootstrap_value`` [1, B] is the
 # value of the observation after the batch; ``timeout_value`` [T, B] is the value of the true final
 # observation where step t was the last of a truncated episode, and zero elsewhere.
 AgentSamplesTlv = namedarraytuple(
@@ -23,7 +23,7 @@ EnvSamples = namedarraytuple(
 )
 
 
-# What algorithms with replay ask for: ``final_observation`` [T, B, ...] is the true final
+# Required by algorithms with replay: ``final_observation`` [T, B, ...] is the true final
 # observation where step t was the last of a truncated episode (``env_info.timeout``), and means
 # nothing elsewhere.
 EnvSamplesFinal = namedarraytuple("EnvSamplesFinal", [*EnvSamples._fields, "final_observation"])

@@ -1,8 +1,8 @@
 """Collectors of batches for training.
 
 A collector owns the environments of one process and writes their steps into its columns of the
-batch. ``BaseCollector`` is what people subclass to write loops of their own. The loop of ours is
-in ``samplers.rollout``, evaluation in ``samplers.evaluation``.
+batch. ``BaseCollector`` is the base of custom collectors. rlpyt's own loop is in
+``samplers.rollout``, evaluation in ``samplers.evaluation``.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ from rlpyt.utils.buffer import buffer_func, leaves_of
 from rlpyt.utils.seed import stream
 
 Array = np.ndarray[Any, Any]
-FEW_STEPS = 32  # in a batch; below, statistics of trajectories are cheaper step by step
+FEW_STEPS = 32  # of a batch; below, statistics of trajectories are cheaper step by step
 
 
 class BaseCollector:
@@ -45,23 +45,23 @@ class BaseCollector:
 
     Args:
         rank: index of the process.
-        envs: its environments.
-        samples_np: its columns of the batch, numpy leaves [T, B, ...]; written in place.
+        envs: environments of the process.
+        samples_np: columns of the batch, numpy leaves [T, B, ...]; written in place.
         batch_T: time steps in a batch.
         TrajInfoCls: makes an empty ``TrajInfo``.
-        agent: the agent, where actions are chosen in this process.
-        sync: synchronisation with an action server, where they are not.
-        step_buffer_np: step record shared with that server.
+        agent: the agent; ``None`` if an action server has it.
+        sync: synchronization with the action server.
+        step_buffer_np: step record shared with the server.
         global_B: environments in the whole run.
         env_ranks: global indices of these environments.
 
     Attributes:
-        records_final_observations: whether it writes ``samples.env.final_observation`` where an
-            episode is truncated. The field is there only if it does; algorithms that bootstrap
-            from it otherwise take truncations for terminal. A class with a ``collect_batch`` of
-            its own says so anew.
-        check_finite: whether NaN and infinite numbers in observations and rewards end the run.
-            A subclass sets it to False where the agent copes with them.
+        records_final_observations: the collector writes ``samples.env.final_observation`` where an
+            episode is truncated. Without it the field does not exist, and algorithms that bootstrap
+            from it treat truncations as terminal. A subclass with its own ``collect_batch`` has to
+            set it again.
+        check_finite: NaN and infinite numbers in observations and rewards end the run. A subclass
+            may set it to False.
     """
 
     mid_batch_reset: bool = True
@@ -100,18 +100,18 @@ class BaseCollector:
         self._env_batch: EnvBatch | None = None
 
     def write_into(self, samples_np: Any) -> None:
-        """From the next batch on, write into these columns; asynchronous samplers have several."""
+        """Write the following batches into these columns; asynchronous samplers have several."""
         self.samples_np = samples_np
 
     @property
     def env_batch(self) -> EnvBatch:
-        """The environments as a block; made when first asked for."""
+        """Return the environments as one batch, built at the first call."""
         if self._env_batch is None:
             self._env_batch = make_env_batch(self.envs, self.context)
         return self._env_batch
 
     def start_envs(self, max_decorrelation_steps: int = 0) -> tuple[Any, list[Any]]:
-        """Reset every environment; returns (agent_inputs, traj_infos)."""
+        """Reset every environment; return (agent_inputs, traj_infos)."""
         inputs = self._empty_inputs()
         self.env_batch.reset(inputs.observation, range(self.env_batch.B))
         return inputs, [self.TrajInfoCls() for _ in range(self.env_batch.B)]
@@ -126,14 +126,14 @@ class BaseCollector:
     def collect_batch(
         self, agent_inputs: Any, traj_infos: list[Any], itr: int
     ) -> tuple[Any, list[Any], list[Any]]:
-        """Fill the batch; returns (agent_inputs, traj_infos, completed traj_infos)."""
+        """Fill the batch; return (agent_inputs, traj_infos, completed traj_infos)."""
         raise NotImplementedError(f"{type(self).__name__} must implement collect_batch.")
 
     def reset_if_needed(self, agent_inputs: Any) -> None:
-        """Between batches: reset what waits for it."""
+        """Reset environments that wait for it; called between batches."""
 
     def _empty_inputs(self) -> Any:
-        """Null observation, previous action and previous reward [B]; a server's, if there is."""
+        """Return null inputs of the agent [B], in the memory of the server if there is one."""
         null_action = self.env_batch.spaces.action.null_value()
         if self.step_buffer_np is not None:
             step = self.step_buffer_np
@@ -147,12 +147,12 @@ class BaseCollector:
 
 
 class DecorrelatingStartCollector(BaseCollector):
-    """Starts by stepping each environment a random number of times, so that they differ."""
+    """Steps each environment a random number of times at the start, so that they differ."""
 
     def start_envs(self, max_decorrelation_steps: int = 0) -> tuple[Any, list[Any]]:
         """Reset every environment, then take up to ``max_decorrelation_steps`` random actions.
 
-        How many, and which, is decided by the environment's own seed and rank.
+        Number and actions follow from the seed and the rank of each environment.
         """
         inputs, traj_infos = super().start_envs()
         if max_decorrelation_steps < 1:
@@ -187,16 +187,16 @@ class DecorrelatingStartCollector(BaseCollector):
 
 
 class Collector(DecorrelatingStartCollector):
-    """The collection loop, wherever the agent is.
+    """The collection loop, with the agent in this process or in an action server.
 
-    ``mid_batch_reset`` says what follows a done: the environment is reset at once and goes on, or
-    it waits for the end of the batch while zeros (and done) are recorded for it.
+    With ``mid_batch_reset`` an environment is reset after a done and continues. Otherwise it waits
+    for the end of the batch, and zeros and done are recorded for it.
     """
 
     records_final_observations = True
 
     def start_envs(self, max_decorrelation_steps: int = 0) -> tuple[Any, list[Any]]:
-        """Start the environments and lay out the step record."""
+        """Start the environments and allocate the step record."""
         inputs, traj_infos = super().start_envs(max_decorrelation_steps)
         served = self.step_buffer_np
         step = StepRecord(
@@ -217,7 +217,7 @@ class Collector(DecorrelatingStartCollector):
             noise = ActionNoise(self.context.seed, "action", self.env_ranks)
             self.policy = LocalPolicy(self.agent, step, noise, self.samples_np)
         self.rollout = Rollout(self.env_batch, step, self.policy, self._on_done)
-        # Of rows that wait: the observation to go on from; None: they are reset first.
+        # Rows that wait, with the observation to continue from, or None if they have to be reset.
         self._kept: dict[int, Any] = {}
         self._lay_out_writes()
         self._watch_trajectories(traj_infos)
@@ -251,7 +251,7 @@ class Collector(DecorrelatingStartCollector):
         self._ended = np.zeros(env_buf.done.shape, bool)  # [T, B], trajectories' ends
 
     def _watch_trajectories(self, traj_infos: list[Any]) -> None:
-        """Whole batches at once for the stock TrajInfo, step by step for others and few steps."""
+        """Choose how statistics are computed: per batch for `TrajInfo`, else step by step."""
         self._stats = None
         few = self.batch_T * len(traj_infos) < FEW_STEPS
         stock = all(type(info) is TrajInfo for info in traj_infos)
@@ -279,7 +279,7 @@ class Collector(DecorrelatingStartCollector):
         return agent_inputs, traj_infos, self._completed
 
     def _on_done(self, t: int, done: list[int], over: list[int]) -> bool | None:
-        """Hand on final observations, count trajectories, and reset or wait."""
+        """Record final observations, count trajectories, reset environments or let them wait."""
         step, env_batch = self.step, self.env_batch
         if hasattr(step.env_info, "timeout"):
             timed_out = [b for b in done if step.env_info.timeout[b]]
@@ -300,17 +300,16 @@ class Collector(DecorrelatingStartCollector):
         return False
 
     def _wait(self, rows: list[int], lives_lost: set[int]) -> None:
-        """Let rows wait for the end of the batch; games in which a life was lost go on then."""
+        """Let rows wait for the end of the batch; games that lost a life continue after it."""
         if lives_lost and not self.env_batch.can_hold:
             raise ValueError(
-                f"{type(self).__name__} lets rows wait for the end of the batch, and row "
-                f"{min(lives_lost)} of a vector environment lost a life: a game cannot be held "
-                "there. Take a collector that resets at once, or let lost lives not end returns "
-                "(life_loss=False)."
+                f"{type(self).__name__} lets rows wait for the end of the batch, but row "
+                f"{min(lives_lost)} of a vector environment lost a life, and a game cannot wait "
+                "there. Use a collector that resets at once, or set life_loss=False."
             )
         self._kept.update(dict.fromkeys(rows))
         self._kept.update(copy_rows(self.step.observation, lives_lost))
-        self.env_batch.rest(rows)
+        self.env_batch.hold(rows)
         self.rollout.waiting[:] = self._kept
         self.rollout.blank()
 
@@ -331,7 +330,7 @@ class Collector(DecorrelatingStartCollector):
                 )
 
     def reset_if_needed(self, agent_inputs: Any) -> None:
-        """Between batches: reset the environments that waited for it."""
+        """Reset the environments that waited for the end of the batch."""
         if not self._kept:
             return
         step, waiting = self.step, self.rollout.waiting
@@ -340,18 +339,18 @@ class Collector(DecorrelatingStartCollector):
                 step.observation[b] = observation
         self.env_batch.reset(step.observation, [b for b in waiting if self._kept[b] is None])
         self.rollout.null(waiting)
-        self._go_on_with({})
+        self._set_waiting({})
 
-    def _go_on_with(self, kept: dict[int, Any]) -> None:
-        """Let these rows wait, and no others."""
+    def _set_waiting(self, kept: dict[int, Any]) -> None:
+        """Set the rows that wait."""
         self._kept = kept
         self.rollout.waiting[:] = kept
-        self.env_batch.wake()
-        self.env_batch.rest(kept)
+        self.env_batch.release()
+        self.env_batch.hold(kept)
         self.env_batch.forget_infos()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of collection without the environments', for exact resumption."""
+        """Return the collector's state for an exact resume, without that of the environments."""
         state: dict[str, Any] = {"step": [leaf.copy() for leaf in leaves_of(self.step)]}
         if isinstance(self.policy, LocalPolicy):  # else the server has it
             state["noise"] = self.policy.noise.state_dict()
@@ -365,12 +364,12 @@ class Collector(DecorrelatingStartCollector):
         return state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a saved state."""
+        """Load a saved state."""
         for own, saved in zip(leaves_of(self.step), state["step"], strict=True):
             own[...] = saved
         if isinstance(self.policy, LocalPolicy):
             self.policy.noise.load_state_dict(state["noise"])
-        self._go_on_with(
+        self._set_waiting(
             {
                 b: None if kept is None else self._like_observation(kept)
                 for b, kept in state["resting"].items()
@@ -383,6 +382,6 @@ class Collector(DecorrelatingStartCollector):
                 info.update(saved)
 
     def _like_observation(self, leaves: list[Array]) -> Any:
-        """One environment's observation from its leaves in order."""
+        """Return one environment's observation from its leaves."""
         rest = iter(leaves)
         return buffer_func(self.step.observation[0], lambda _: next(rest))

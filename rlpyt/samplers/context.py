@@ -8,7 +8,7 @@ from rlpyt.processes.status import fresh_progress
 
 @dataclass
 class CollectorContext:
-    """State that the collectors of a process share beside their documented arguments.
+    """State shared by the collectors of a process, in addition to their documented arguments.
 
     Attributes:
         seed: of the run.

@@ -1,4 +1,4 @@
-"""Around loops that users write: what their environments do is noted, and misfits are explained."""
+"""Support for custom collectors: progress of their environments, and explained errors."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -10,13 +10,13 @@ from rlpyt.samplers.context import CollectorContext
 
 
 def watch(env: Any, context: CollectorContext, b: int, n_steps: dict[int, int]) -> None:
-    """Let an environment note in the context when it is stepped and reset.
+    """Record in the context when an environment is stepped and reset.
 
     Args:
-        env: whose methods are replaced.
+        env: the environment; its methods are replaced.
         context: of the process.
-        b: its row, or the first of its rows.
-        n_steps: how many steps each row has taken, counted here; cleared when a batch begins.
+        b: row of the environment, or the first of its rows.
+        n_steps: steps that each row has taken in this batch, counted here.
     """
     env.step = _noted(env.step, context, b, STEPPING, n_steps)
     env.reset = _noted(env.reset, context, b, RESETTING, n_steps)
@@ -45,10 +45,10 @@ def _noted(
 
 
 def results_of(collector: Any, method: str, given: Any, expected: str) -> Any:
-    """Return a collector method's results after checking their number.
+    """Return the results of a collector's method, after a check of their number.
 
     Raises:
-        TypeError: it is not.
+        TypeError: the number is wrong.
     """
     n = expected.count(",") + 1
     if isinstance(given, tuple | list) and len(given) == n:
@@ -61,10 +61,10 @@ def results_of(collector: Any, method: str, given: Any, expected: str) -> Any:
 
 @contextlib.contextmanager
 def explaining_absence(collector: Any, agent: Any) -> Iterator[None]:
-    """Say where the agent is, to a loop that asks for it in vain.
+    """Explain the AttributeError of a collector that uses an agent which is in another process.
 
     Raises:
-        AttributeError: in place of the one about ``None``.
+        AttributeError: with the explanation, instead of the one about ``None``.
     """
     try:
         yield
@@ -75,6 +75,6 @@ def explaining_absence(collector: Any, agent: Any) -> Iterator[None]:
         raise AttributeError(
             f"{error}: self.agent is None, since the agent is in the master. In this sampler "
             f"{type(collector).__name__} gets its actions through self.sync and "
-            "self.step_buffer_np (docs/sampling.md, Your own collector); with self.agent.step it "
-            "is for SerialSampler and CpuSampler."
+            "self.step_buffer_np (docs/sampling.md, Your own collector). Collectors that call "
+            "self.agent.step are for SerialSampler and CpuSampler."
         ) from error

@@ -1,4 +1,4 @@
-"""Collect whole episodes, or so many steps, with a sampler, and get them as trajectories.
+"""Collect complete episodes, or a number of steps, with a sampler, as trajectories.
 
 sampler = SerialSampler(EnvCls=make, env_kwargs=dict(id="CartPole-v1"), batch_T=32, batch_B=4,
                         max_decorrelation_steps=0)
@@ -15,22 +15,22 @@ from rlpyt.utils.checks import whole_number
 class _Engine:
     """Takes batches of an initialized sampler.
 
-    Episodes that are under way when it is made, by batches that others took, are not whole to it.
+    Episodes that are in progress when it is constructed are not complete.
 
     Args:
-        sampler: of any kind, initialized with the agent. With ``bootstrap_value`` trajectories
-            know the value of what follows them, with ``final_observation`` what it looks like.
+        sampler: any sampler, initialized with an agent. With ``bootstrap_value`` trajectories have
+            the value of the observation after them, with ``final_observation`` that observation.
 
     Raises:
-        ValueError: the sampler's environments wait after an episode for the batch to end.
+        ValueError: environments wait after an episode for the end of the batch.
         RuntimeError: the sampler is not initialized.
     """
 
     def __init__(self, sampler: Any) -> None:
         if not sampler.mid_batch_reset:
             raise ValueError(
-                "the sampler's environments wait for the end of the batch after an episode, and "
-                "zeros are recorded meanwhile; take a collector that resets at once."
+                "environments of the sampler must be reset within the batch, but its collector "
+                "lets them wait, and records zeros. Use a collector that resets at once."
             )
         if getattr(sampler, "agent", None) is None:
             raise RuntimeError(f"initialize the {type(sampler).__name__} with an agent first.")
@@ -40,26 +40,25 @@ class _Engine:
         self._cutter = TrajectoryCutter(from_start=fresh)
 
     def _collect(self) -> list[Trajectory]:
-        """One batch more; returns trajectories that ended in it."""
+        """Collect a batch; return trajectories that ended in it."""
         agent, itr = self.sampler.agent, self._itr
         agent.sample_mode(itr)
         samples, _ = self.sampler.obtain_samples(itr)
         self._itr += 1
-        # An actor that Ray has started anew begins other episodes: nothing may be joined with them.
+        # An actor that Ray has restarted has new episodes, which do not continue the old ones.
         cut = self._cutter.cut() if self.sampler.interrupted else []
         return cut + self._cutter.add(samples)
 
 
 class EpisodeRunner(_Engine):
-    """Collects whole episodes, as many from each environment.
+    """Collects complete episodes, the same number from each environment.
 
-    Each environment's share is decided beforehand, so that short episodes do not crowd out long
-    ones.
+    The number is decided beforehand, so that short episodes are not overrepresented.
 
     Args:
-        sampler: initialized; ``max_decorrelation_steps=0`` lets its first episodes count.
-        reset_on_call: count only episodes that began after the call did, with the agent as it is
-            now; ``False`` goes on with those begun before.
+        sampler: initialized; with ``max_decorrelation_steps=0`` its first episodes count.
+        reset_on_call: count only episodes that start after the call, with the current agent;
+            ``False``: continue those in progress.
     """
 
     def __init__(self, sampler: Any, reset_on_call: bool = True) -> None:
@@ -68,7 +67,7 @@ class EpisodeRunner(_Engine):
         self._kept: list[Trajectory] = []
 
     def __call__(self, n: int) -> list[Trajectory]:
-        """Collect ``n`` episodes; by environment, then time.
+        """Collect ``n`` episodes, sorted by environment, then time.
 
         Raises:
             ValueError: n is below 1.
@@ -78,7 +77,7 @@ class EpisodeRunner(_Engine):
         missing = [n // B + (b < n % B) for b in range(B)]
         if self.reset_on_call and self._itr:
             self._kept = []
-            self._cutter.cut()  # what is under way does not begin an episode any more
+            self._cutter.cut()  # discard episodes in progress
         chosen: list[Trajectory] = []
         found, self._kept = self._kept, []
         while True:
@@ -94,14 +93,14 @@ class EpisodeRunner(_Engine):
 
 
 class StepRunner(_Engine):
-    """Collects a number of steps of every environment, cut off where they end.
+    """Collects a number of steps of every environment, cut off at the end.
 
     Args:
         sampler: initialized.
     """
 
     def __call__(self, n_steps: int) -> list[Trajectory]:
-        """Collect ``n_steps`` of each environment; by environment, then time.
+        """Collect ``n_steps`` of each environment, sorted by environment, then time.
 
         Raises:
             ValueError: n_steps is not a multiple of the sampler's ``batch_T``.
@@ -110,7 +109,7 @@ class StepRunner(_Engine):
         batches, rest = divmod(whole_number("n_steps", n_steps, 1), batch_T)
         if rest:
             raise ValueError(
-                f"n_steps={n_steps} must be a multiple of the sampler's batch_T={batch_T}; try "
+                f"n_steps={n_steps} must be a multiple of the sampler's batch_T={batch_T}. Use "
                 f"{(batches + 1) * batch_T}."
             )
         found = [one for _ in range(batches) for one in self._collect()]

@@ -1,7 +1,7 @@
-"""The environments of one process as a block that steps its rows: one by one, or as batches.
+"""The environments of one process as a batch of rows, stepped one by one or as vector environments.
 
-The only place where samplers step environments. What follows an episode's end is the collector's
-business: ``advance`` leaves the true final observation in the record and says which rows ended.
+This is the only place where samplers step environments. ``advance`` leaves the true final
+observation in the record and returns the rows that ended; the collector decides what follows.
 """
 
 import copy
@@ -32,63 +32,65 @@ Watch = Callable[[int, Any, Any, Any, Any], None]
 
 
 class EnvBatch:
-    """Rows [B] of environments behind one interface.
+    """Interface of a batch [B] of environments.
 
     Args:
-        envs: the environments; for a batched kind, the batches in order.
-        context: of the process; row, activity and actions [B, ...], as the environments take
-            them, are noted in it.
+        envs: the environments, or vector environments, in order.
+        context: of the process; row, activity and actions [B, ...] are recorded in it.
+
+    Attributes:
+        held: rows that are not stepped.
     """
 
     B: int
-    can_hold = True  # whether a resting row stays as it is
+    can_hold = True  # held rows keep their state
 
     def __init__(self, envs: Sequence[Any], context: CollectorContext) -> None:
         self.envs, self.context = envs, context
         self.progress = context.progress
-        self.resting: set[int] = set()
+        self.held: set[int] = set()
 
     @property
     def spaces(self) -> EnvSpaces:
-        """Spaces of one environment."""
+        """Return the spaces of one environment."""
         return EnvSpaces(self.envs[0].observation_space, self.envs[0].action_space)
 
     def reset(self, observation: Any, rows: Iterable[int]) -> None:
-        """Begin new episodes in these rows; writes their first observations."""
+        """Start episodes in these rows, and write their first observations."""
         raise NotImplementedError
 
     def advance(self, step: Any, action: Any, watch: Watch | None = None) -> list[int]:
-        """Step every row that does not rest.
+        """Step every row that is not held.
 
         Args:
-            step: ``StepRecord`` [B]; its observation (the true next one, final ones included),
-                reward, done and env_info are written.
-            action: [B, ...], as the environments take it.
+            step: ``StepRecord`` [B]; observation (the true next one, also after the end of an
+                episode), reward, done and env_info are written.
+            action: [B, ...], for the environments.
             watch: called for every step, before its row of the record is written.
 
         Returns:
-            Rows in which an episode or a trajectory ended.
+            rows in which an episode or a trajectory ended.
         """
         raise NotImplementedError
 
     def sample_action(self, b: int, seed: int, rank: int) -> Any:
-        """A random action for row b, which is the environment of this rank."""
+        """Return a random action for row b, the environment of this global rank."""
         raise NotImplementedError
 
-    def rest(self, rows: Iterable[int]) -> None:
-        """From now on these rows are left alone, until ``wake``."""
-        self.resting.update(rows)
+    def hold(self, rows: Iterable[int]) -> None:
+        """Do not step these rows until ``release``."""
+        self.held.update(rows)
 
-    def wake(self) -> None:
-        """No row rests any more."""
-        self.resting.clear()
+    def release(self) -> None:
+        """Step all rows again."""
+        self.held.clear()
 
     def forget_infos(self) -> None:
-        """The record's env_info was overwritten by others."""
+        """Write every env_info of the next step, since the record was overwritten."""
 
 
 class _ValidationSchedule:
-    """At which steps what environments give is looked at closely."""
+    """Schedule of steps whose outputs are fully validated."""
 
     def __init__(self) -> None:
         self._n = self._steps_left = 0
@@ -104,7 +106,7 @@ class _ValidationSchedule:
 
 
 class ListEnvBatch(EnvBatch):
-    """Single environments, stepped one after another."""
+    """Batch of single environments, stepped one after another."""
 
     def __init__(self, envs: Sequence[Any], context: CollectorContext) -> None:
         super().__init__(envs, context)
@@ -116,7 +118,7 @@ class ListEnvBatch(EnvBatch):
         self._validation = _ValidationSchedule()
 
     def reset(self, observation: Any, rows: Iterable[int]) -> None:
-        """Reset these rows' environments."""
+        """Reset the environments of these rows."""
         self.progress[DOING] = RESETTING
         for b in rows:
             self.progress[ROW] = b
@@ -128,7 +130,7 @@ class ListEnvBatch(EnvBatch):
         """Step one environment after another.
 
         Raises:
-            ValueError, TypeError: one gave something else than it should.
+            ValueError, TypeError: an output of an environment is invalid.
         """
         observation, _, reward, done, _, _ = step
         progress, last_info = self.progress, self._last_info
@@ -137,7 +139,7 @@ class ListEnvBatch(EnvBatch):
         shape = self._shape
         self.context.actions = action
         progress[DOING] = STEPPING
-        look = self._validation.due()
+        validate = self._validation.due()
         ended: list[int] = []
         given: Any = None
         try:
@@ -147,7 +149,7 @@ class ListEnvBatch(EnvBatch):
                 given = env_step(action[b])
                 o, r, d, info = given
                 plain = type(o) is np.ndarray and o.shape == shape
-                if look or (shape and not plain and shapes_of(o) != shape):
+                if validate or (shape and not plain and shapes_of(o) != shape):
                     check_step(given, step)
                 if info is not last_info[b]:
                     self._note_info(step.env_info, b, info)
@@ -156,7 +158,7 @@ class ListEnvBatch(EnvBatch):
                 if d or getattr(info, "traj_done", False):
                     check_step(given, step)
                     ended.append(b)
-                elif d is not False:  # None would pass for False
+                elif d is not False:  # None would count as False
                     check_reward_and_done(r, d)
                 observation[b] = o
                 reward[b] = r
@@ -168,46 +170,46 @@ class ListEnvBatch(EnvBatch):
         return ended
 
     def sample_action(self, b: int, seed: int, rank: int) -> Any:
-        """As the environment's own space draws it."""
+        """Return a sample of the environment's action space."""
         return self.envs[b].action_space.sample()
 
     def _note_info(self, env_info: Any, b: int, info: Any) -> None:
         if not info:
             return
         try:
-            if info._fields == env_info._fields:  # half the time of writing the record as such
+            if info._fields == env_info._fields:  # takes half the time of writing the whole record
                 for own, new in zip(env_info, info):
                     own[b] = new
             else:
                 env_info[b] = info
         except (TypeError, AttributeError):
             env_info[b] = fit_info(info, env_info[b])
-        # A record that comes twice in a row and is of plain numbers needs no writing a third time.
+        # An object that was returned twice in a row and holds plain numbers is not written again.
         again = info is self._seen_infos[b]
         plain = again and all(isinstance(x, (bool, int, float)) for x in tuple(info))
         self._last_info[b] = info if plain else None
         self._seen_infos[b] = info
 
-    def rest(self, rows: Iterable[int]) -> None:
-        """Do not step these environments."""
-        super().rest(rows)
-        self._steps = [(b, step) for b, step in self._all if b not in self.resting]
+    def hold(self, rows: Iterable[int]) -> None:
+        """Do not step these rows until ``release``."""
+        super().hold(rows)
+        self._steps = [(b, step) for b, step in self._all if b not in self.held]
 
-    def wake(self) -> None:
-        """Step all environments again."""
-        super().wake()
+    def release(self) -> None:
+        """Step all rows again."""
+        super().release()
         self._steps = self._all
 
     def forget_infos(self) -> None:
-        """Write every info anew."""
+        """Write every env_info of the next step."""
         self._last_info: list[Any] = [None] * self.B  # not to be written again
         self._seen_infos: list[Any] = [None] * self.B
 
 
 class VectorEnvBatch(EnvBatch):
-    """Natively batched environments (``rlpyt.envs.vector``), each stepping its range of rows.
+    """Batch of vector environments (``rlpyt.envs.vector``), each with its range of rows.
 
-    A resting row moves on with the others, unseen, and is reset when it wakes.
+    A held row is stepped with the others, but not recorded, and is reset afterwards.
     """
 
     can_hold = False
@@ -226,7 +228,7 @@ class VectorEnvBatch(EnvBatch):
         ]
 
     def reset(self, observation: Any, rows: Iterable[int]) -> None:
-        """Reset these rows, each batch's together."""
+        """Reset these rows, all of a vector environment at once."""
         self.progress[DOING] = RESETTING
         rows = np.asarray(list(rows), np.int64)
         for env, own in self._ranges:
@@ -235,22 +237,22 @@ class VectorEnvBatch(EnvBatch):
                 self.progress[ROW] = int(mine[0])
                 whole = len(mine) == env.n
                 first = env.reset() if whole else env.reset_rows(mine - own.start)
-                room = observation[own][: len(mine)]
-                check_batched(first, room, "observation after reset")
+                own_rows = observation[own][: len(mine)]
+                check_batched(first, own_rows, "observation after reset")
                 observation[own if whole else mine] = first
 
     def advance(self, step: Any, action: Any, watch: Watch | None = None) -> list[int]:
-        """Step one batch after another.
+        """Step one vector environment after another.
 
         Raises:
-            ValueError, TypeError: one gave something else than it should.
+            ValueError, TypeError: an output of an environment is invalid.
         """
         if step.observation is not self._record:
             self._record = step.observation
             self._shapes = [shapes_of(step.observation[own]) for _, own in self._ranges]
         self.context.actions = action
         self.progress[DOING] = STEPPING
-        look = self._validation.due()
+        validate = self._validation.due()
         ended: list[int] = []
         given: Any = None
         try:
@@ -258,7 +260,7 @@ class VectorEnvBatch(EnvBatch):
                 self.progress[ROW] = own.start
                 given = None
                 given = env.step(action[own])
-                if look or not _fits(given, shape, env.n):
+                if validate or not _fits(given, shape, env.n):
                     check_batch(given, step[own])
                 o, r, d, info = given
                 if watch is not None:
@@ -275,12 +277,12 @@ class VectorEnvBatch(EnvBatch):
             if given is not None:
                 explain(given, step[own], check_batch)
             raise
-        if self.resting:
-            ended = [b for b in ended if b not in self.resting]
+        if self.held:
+            ended = [b for b in ended if b not in self.held]
         return ended
 
     def sample_action(self, b: int, seed: int, rank: int) -> Any:
-        """From a space of the row's own, since those of a batch have but one."""
+        """Return a sample of a copy of the action space, one for each row."""
         if b not in self._action_spaces:
             self._action_spaces[b] = copy.deepcopy(self.spaces.action)
             self._action_spaces[b].seed(env_seed(seed, rank, "random actions"))
@@ -290,7 +292,7 @@ class VectorEnvBatch(EnvBatch):
         self, watch: Watch, own: slice, action: Any, r: Array, d: Array, info: Any
     ) -> None:
         for i, b in enumerate(range(own.start, own.stop)):
-            if b not in self.resting:
+            if b not in self.held:
                 row = info[i] if info else info
                 watch(b, action[b], r[i].item(), bool(d[i]), row)
 
@@ -322,16 +324,17 @@ def is_batch(env: Any) -> bool:
 
 
 def fit_info(info: Any, example: Any) -> Any:
-    """An ``env_info`` with the fields of the example: missing ones zero, others dropped.
+    """Return an ``env_info`` with the fields of the example: missing ones zero, others dropped.
 
-    Environments whose info keys depend on what happens give records that differ between
-    instances; memory is laid out for the one that was tried out first.
+    If the keys of an environment's info depend on events, environments return different records;
+    memory is allocated for that of the first step.
     """
     odd = sorted(set(example._fields) ^ set(info._fields))
     if odd:
         warnings.warn(
-            f"env_info has other fields than in the first environment's first step: {odd}; "
-            "missing ones are recorded as zero, others dropped. Give info_example to make it same."
+            "env_info must have the fields of the first environment's first step; these differ: "
+            f"{odd}. Missing ones are recorded as zero, others are dropped. Pass info_example to "
+            "the environment's wrapper to name all fields."
         )
     filled = []
     for name, own in example.items():
@@ -342,7 +345,7 @@ def fit_info(info: Any, example: Any) -> Any:
 
 
 def bounds_of(space: Any) -> tuple[Array, Array] | None:
-    """(low, high) to which continuous actions are clipped for the environment, or ``None``."""
+    """Return (low, high), to which continuous actions are clipped, or ``None``."""
     low, high = getattr(space, "low", None), getattr(space, "high", None)
     dtype = getattr(space, "dtype", None)
     if low is None or high is None or dtype is None or isinstance(low, tuple):
@@ -353,22 +356,22 @@ def bounds_of(space: Any) -> tuple[Array, Array] | None:
 
 
 def clipped(action: Array, low: Array, high: Array) -> Array:
-    """As ``np.clip``, in a third of its time for a few rows."""
+    """Return clipped actions, for a few rows in a third of the time of ``np.clip``."""
     return np.minimum(np.maximum(action, low), high)  # type: ignore[no-any-return]
 
 
 def null_rows(action: Any, reward: Array, null_action: Any, rows: Iterable[int]) -> None:
-    """After a done, the next step's previous action and reward are null."""
+    """Set action and reward of these rows to null, as inputs of the next step."""
     for b in rows:
         action[b] = null_action
         reward[b] = 0
 
 
 def copy_rows(observation: Any, rows: Iterable[int]) -> dict[int, Any]:
-    """Copies of these rows."""
+    """Return copies of these rows."""
     return {b: buffer_func(observation[b], np.array) for b in rows}
 
 
 def like_row(tree: Any) -> Any:
-    """Zeros [B, ...] like a time step of leaves [T, B, ...]."""
+    """Return zeros [B, ...] like one time step of leaves [T, B, ...]."""
     return buffer_func(tree, lambda leaf: np.zeros_like(leaf[0]))

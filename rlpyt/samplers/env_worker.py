@@ -1,4 +1,4 @@
-"""Environments, agent and collectors of one process; the same in every sampler."""
+"""Environment worker: environments, agent and collectors of one process, in every sampler."""
 
 import contextlib
 import inspect
@@ -38,12 +38,12 @@ from rlpyt.utils.seed import env_seed, set_seed
 
 @dataclass(frozen=True)
 class EnvWorkerSpec:
-    """The recipe of an environment worker; plain data and classes, nothing alive."""
+    """Specification of an environment worker: plain data and classes."""
 
     rank: int
     EnvCls: Any
     env_kwargs: list[dict[str, Any]]  # of each environment
-    env_warns: list[bool]  # whether the warnings of its constructor are shown
+    env_warns: list[bool]  # show the warnings of its constructor
     CollectorCls: Any
     TrajInfoCls: Any
     traj_info_kwargs: dict[str, Any]
@@ -68,11 +68,11 @@ class EnvWorker:
     """Environments, agent and collectors of one process, ready to collect and to evaluate.
 
     Args:
-        spec: the recipe.
-        agent: the agent, or ``None`` where an action server has it.
-        slots: columns of the batch, or of several that are filled in turn.
-        progress: where to note what the process is occupied with (``processes.status``).
-        channel: what is shared with the action server.
+        spec: its specification.
+        agent: the agent; ``None`` if an action server has it.
+        slots: columns of the batch, or of several batches that are filled in turn.
+        progress: activity numbers of the process (``processes.status``).
+        channel: memory and semaphores shared with the action server.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class EnvWorker:
         channel: ServerChannel | None = None,
     ) -> None:
         self.spec = spec
-        self.slots = [buffer_func(slot, np.asarray) for slot in slots]  # plain: faster in loops
+        self.slots = [buffer_func(slot, np.asarray) for slot in slots]  # plain arrays are faster
         self.agent = agent
         self.channel = channel
         self.context = CollectorContext(seed=spec.seed)
@@ -105,7 +105,7 @@ class EnvWorker:
     def _build(self) -> None:
         spec, channel = self.spec, self.channel
         self._make_envs(self.envs, spec.env_kwargs, spec.env_warns, spec.env_ranks, "env")
-        if spec.tasks is not None:  # one each; random steps, which nobody hears of, repeat it
+        if spec.tasks is not None:  # random steps at the start repeat the first task
             self.assign_tasks([own[:1] for own in spec.tasks])
         self._note(status.DOING, status.BUILDING, evaluation=True)
         kwargs_of, warns = spec.eval_env_kwargs, spec.eval_env_warns
@@ -131,18 +131,18 @@ class EnvWorker:
         self._count_steps_of_custom_loops()
 
     def _acting(self, env_ranks: list[int]) -> Any:
-        """Return the agent for collectors of these environments, in tiles if so set."""
+        """Return the agent for collectors of these environments, in tiles if set."""
         if self.agent is None or not self.spec.deterministic_acting:
             return self.agent
         return tiled(self.agent, env_ranks)
 
     def _note(self, number: int, value: int, evaluation: bool = False) -> None:
-        """Note a number of ``processes.status``, and which environments it is about."""
+        """Set an activity number, and whether it is about evaluation environments."""
         self.context.progress[number] = value
         self.context.progress[status.EVAL] = int(evaluation)
 
     def _note_begin(self, itr: int, evaluation: bool = False) -> None:
-        """Note that a batch begins, or a part of an evaluation; the loops note the rest."""
+        """Set the activity numbers at the start of a batch, or of a part of an evaluation."""
         self._n_steps.clear()
         self.context.progress[status.STEP] = -1
         self.context.progress[status.DOING] = status.COLLECTING
@@ -156,7 +156,7 @@ class EnvWorker:
         ranks: list[int],
         purpose: str,
     ) -> None:
-        """Add one environment per rank, or as many batches of them as it takes."""
+        """Make one environment per rank, or vector environments for all ranks."""
         make = self.spec.EnvCls
         todo = list(ranks)
         while todo:
@@ -167,7 +167,7 @@ class EnvWorker:
             where = f"worker {self.spec.rank}, {purpose} {todo[0]}"
             seeds = [env_seed(self.spec.seed, rank, purpose) for rank in todo]
             arguments = with_rows(make, kwargs, seeds) if by_rows else kwargs
-            # Entering catch_warnings lets Python repeat warnings that it has shown already.
+            # catch_warnings lets Python repeat warnings, so it is entered to hide them only.
             hidden = warnings.catch_warnings(action="ignore", category=UserWarning)
             with contextlib.nullcontext() if warns[row] else hidden:
                 env = build_env(make, arguments, where)
@@ -176,13 +176,13 @@ class EnvWorker:
             n = env.n if is_batch(env) else 1
             if n > len(todo):
                 raise ValueError(
-                    f"{where}: the vector environment has {n} rows, and there is room for "
-                    f"{len(todo)} of {len(ranks)} per worker; its num_envs must divide that."
+                    f"{where}: num_envs of the vector environment must divide the {len(ranks)} "
+                    f"environments of a worker, got {n} rows with {len(todo)} left."
                 )
             if any(own is not kwargs for own in kwargs_of[row : row + n]):
                 raise ValueError(
                     f"{where}: the {n} rows of a vector environment must have the same arguments. "
-                    "Give env_kwargs as one dictionary."
+                    "Pass env_kwargs as one dictionary."
                 )
             if hasattr(env, "seed") and "seeds" not in arguments:
                 env.seed(seeds[:n] if is_batch(env) else seeds[0])
@@ -225,8 +225,8 @@ class EnvWorker:
         return collector
 
     def _count_steps_of_custom_loops(self) -> None:
-        """Let loops of the user's show progress, which ours note themselves."""
-        self._n_steps: dict[Any, int] = {}  # since the batch began, of each environment
+        """Record the progress of custom loops, which do not do so themselves."""
+        self._n_steps: dict[Any, int] = {}  # of each environment in this batch
         for envs, loop, ours in (
             (self.envs, self.collector, Collector),
             (self.eval_envs, self.eval_collector, EvalCollector),
@@ -237,7 +237,7 @@ class EnvWorker:
                     custom_collectors.watch(env, self.context, b, self._n_steps)
 
     def start(self) -> None:
-        """Start environments and agent; afterwards the environment worker can collect."""
+        """Start environments and agent; call it before ``collect``."""
         with torch.inference_mode():
             self.collector.start_agent()
             started = self.collector.start_envs(self.spec.max_decorrelation_steps)
@@ -249,7 +249,7 @@ class EnvWorker:
         self._note(status.DOING, status.IDLE)
 
     def collect(self, itr: int, slot: int = 0) -> list[Any]:
-        """Fill a batch; returns finished trajectories."""
+        """Fill a batch; return finished trajectories."""
         self._note_begin(itr)
         if slot != self.context.progress[status.SLOT]:
             self.collector.write_into(self.slots[slot])
@@ -275,20 +275,20 @@ class EnvWorker:
         return list(completed)
 
     def _check_finite(self, slot: int) -> None:
-        """Check observations and rewards of this batch, before they are learnt from.
+        """Check that observations and rewards of this batch are finite.
 
         Raises:
             NonFiniteError: a number is NaN or infinite.
         """
         samples, following = self.slots[slot], None
         T = len(samples.env.done)
-        # A custom collector that stops early is reported by the server; its other rows are unset.
+        # If a custom collector stops early, its last rows are not set; the server reports it.
         if (taken := max(self._n_steps.values(), default=T)) < T:
             samples = samples[:taken]
             if not all_finite(float_leaves(samples.env.observation, samples.env.reward)):
                 raise self._not_finite(samples)
             return
-        if self._bootstraps:  # else the next batch begins with them
+        if self._bootstraps:  # otherwise they are checked with the next batch
             following = getattr(self.agent_inputs, "observation", None)
         if slot not in self._floats or self._floats[slot][0] is not following:
             leaves = float_leaves(samples.env.observation, samples.env.reward, following)
@@ -297,9 +297,9 @@ class EnvWorker:
             raise self._not_finite(samples, following)
 
     def _blame_not_finite(self, slot: int, error: Exception) -> None:
-        """Raise another error if NaN in observations or rewards has led to this one.
+        """Raise another error if NaN in observations or rewards caused this one.
 
-        An agent that receives NaN returns actions that environments refuse.
+        An agent that receives NaN returns actions that environments reject.
 
         Raises:
             NonFiniteError: the batch has NaN or infinite numbers in the steps before the error.
@@ -311,7 +311,7 @@ class EnvWorker:
             raise self._not_finite(self.slots[slot][: t + 1]) from error
 
     def _not_finite(self, samples: Any, following: Any = None) -> NonFiniteError:
-        """Return the error about a batch's first such number, and note the step that gave it."""
+        """Return the error for the first such number of a batch, and record its step."""
         t, b, said = first_not_finite(samples.env, following)
         traj_done = getattr(samples.env.env_info, "traj_done", samples.env.done)
         by_reset = said.startswith("observation") and (t < 0 or traj_done[t, b])
@@ -322,19 +322,19 @@ class EnvWorker:
         return NonFiniteError(f"{said}. {FINITE_REMEDY}")
 
     def assign_tasks(self, tasks: list[Any]) -> list[int]:
-        """Give each environment tasks for its next episodes; returns how many each has waiting."""
+        """Give each environment tasks for its next episodes; return how many each has."""
         return [env.assign(own) for env, own in zip(self.envs, tasks, strict=True)]
 
     def evaluate(self, itr: int, n_steps: int, first: bool) -> tuple[list[Any], bool]:
-        """Begin an evaluation or go on with it.
+        """Start an evaluation, or continue it.
 
         Args:
-            itr: of the run.
-            n_steps: how far; collectors of the user's own run the whole evaluation at once.
-            first: whether it begins.
+            itr: iteration of the run.
+            n_steps: number of steps; custom collectors run the whole evaluation at once.
+            first: start an evaluation.
 
         Returns:
-            (finished trajectories, whether this environment worker has nothing left to evaluate).
+            (finished trajectories, True if this environment worker is done).
         """
         self._note_begin(itr, evaluation=True)
         result = self._evaluate(itr, n_steps, first)
@@ -366,14 +366,14 @@ class EnvWorker:
                 env.freeze()
 
     def where(self) -> status.WorkerStatus:
-        """Return what the process is, or was, doing."""
+        """Return the current or last activity of the process."""
         progress, action = self.context.progress, None
         if progress[status.DOING] == status.STEPPING and self.context.actions is not None:
             action = self.context.actions[progress[status.ROW]]
         return status.environment_status(progress, self.spec, action)
 
     def state_dict(self) -> dict[str, Any]:
-        """Environments, streams, sums in progress; exact where ``Env.get_state`` is."""
+        """Return the state of environments, streams and statistics."""
         state: dict[str, Any] = {"envs": [_state_of(env) for env in self.envs]}
         state["eval_envs"] = [_state_of(env) for env in self.eval_envs]
         state["statistics"] = [env.statistics() for env in self.envs if is_batch(env)]
@@ -386,7 +386,7 @@ class EnvWorker:
         return state
 
     def load_statistics(self, learnt: list[Any]) -> None:
-        """Go on from what batches have learnt of the data, however many they were."""
+        """Load running statistics of vector environments, merged if their number differs."""
         batches = [env for env in self.envs if is_batch(env)]
         if batches and learnt:
             together = merge_statistics(learnt) if len(learnt) != len(batches) else None
@@ -394,9 +394,9 @@ class EnvWorker:
                 env.load_statistics(learnt[i] if together is None else together)
 
     def load_state_dict(self, state: dict[str, Any]) -> bool:
-        """Go on from a saved state. Returns whether every environment could go on exactly.
+        """Load a saved state; return True if every environment continues exactly.
 
-        What batches have learnt of the data is restored even where they begin new episodes.
+        Running statistics of vector environments are loaded in any case.
         """
         self.load_statistics(state["statistics"])
         if "collector" not in state or any(saved is None for saved in state["envs"]):
@@ -409,7 +409,7 @@ class EnvWorker:
             load_agent_memory(self.agent, state["agent"])
         if hasattr(self.eval_collector, "evaluations"):
             self.eval_collector.evaluations = state["evaluations"]
-        self.context.seed = state["seed"]  # streams yet to begin are those of the saved run
+        self.context.seed = state["seed"]  # for streams that start later
         return True
 
     def close(self) -> None:
@@ -423,7 +423,7 @@ class WorkerPayload:
 
     env_worker: EnvWorkerSpec
     agent: Any  # as constructed; None if it is served
-    slots: Sequence[Any]  # the worker's columns of the batch, or of several
+    slots: Sequence[Any]  # columns of the worker in each batch
     weights: SharedWeights | None = None
     channel: ServerChannel | None = None
 
@@ -448,7 +448,7 @@ def build_env_worker(spec: ChildSpec) -> EnvWorker:
 
 
 def worker_status(spec: ChildSpec) -> status.WorkerStatus:
-    """Describe a worker process from outside."""
+    """Return the status of a worker process, read by its parent."""
     payload: WorkerPayload = spec.payload.value
     action = recorded_action(spec.progress, payload.slots, payload.channel)
     return status.environment_status(spec.progress, payload.env_worker, action)
@@ -457,12 +457,12 @@ def worker_status(spec: ChildSpec) -> status.WorkerStatus:
 def recorded_action(
     progress: Any, slots: Sequence[Any], channel: ServerChannel | None = None
 ) -> Any:
-    """Return the action that an environment was last stepped with, None if memory does not show it.
+    """Return the last action of the environment that is stepped, None if it is not known.
 
     Args:
-        progress: activity numbers of its process.
-        slots: the columns of that process in the batches.
-        channel: what the process shares with an action server.
+        progress: activity numbers of the process.
+        slots: columns of the process in the batches.
+        channel: memory that the process shares with an action server.
     """
     row, step = int(progress[status.ROW]), int(progress[status.STEP])
     if row < 0 or step < 0 or progress[status.ITR] < 0:
@@ -471,23 +471,23 @@ def recorded_action(
         if not progress[status.EVAL]:
             return slots[progress[status.SLOT]].agent.action[step, row]
         return None if channel is None else channel.eval_step.action[row]
-    except IndexError:  # a collector of the user's own may count in its own way
+    except IndexError:  # custom collectors may count in another way
         return None
 
 
 class _ListQueue:
-    """A queue for collectors that put their trajectories somewhere."""
+    """Queue for collectors that put their trajectories into one."""
 
     def __init__(self) -> None:
         self._items: list[Any] = []
 
     def put(self, item: Any) -> None:
-        """Keep an item, unless it is the sentinel ``None``."""
+        """Add an item, unless it is the sentinel ``None``."""
         if item is not None:
             self._items.append(item)
 
     def take(self) -> list[Any]:
-        """All items, once."""
+        """Remove and return all items."""
         items, self._items = self._items, []
         return items
 
@@ -501,28 +501,28 @@ def _parameters_of(cls: Any) -> set[str]:
 
 
 def runs_in_chunks(eval_CollectorCls: Any) -> bool:
-    """Return True if the evaluation loop is ours, which can be interrupted."""
+    """Return True if the evaluation loop is rlpyt's, which can be interrupted."""
     return getattr(eval_CollectorCls, "collect_evaluation", None) is (
         EvalCollector.collect_evaluation
     )
 
 
 def agent_memory(agent: Any) -> Any:
-    """An agent's recurrent states, as a checkpoint keeps them; ``None`` without any."""
+    """Return an agent's recurrent states for a checkpoint; ``None`` without any."""
     return agent.memory.state_dict() if hasattr(agent, "memory") else None
 
 
 def load_agent_memory(agent: Any, state: Any) -> None:
-    """Give an agent its recurrent states back."""
+    """Load an agent's recurrent states."""
     if state is not None:
         agent.memory.load_state_dict(state)
 
 
 def traj_info_factory(TrajInfoCls: Any, settings: dict[str, Any]) -> Callable[[], Any]:
-    """Make empty ``TrajInfo`` objects with settings such as the discount.
+    """Return a function that makes empty ``TrajInfo`` objects with settings such as the discount.
 
-    Settings go to each object as ``_name``. A class whose constructor takes no keywords gets them
-    as class attributes, as rlpyt set them.
+    Settings become attributes ``_name`` of each object, or, if the constructor takes no keywords,
+    of the class.
     """
     hidden = {f"_{name}": value for name, value in settings.items()}
     try:
@@ -535,7 +535,7 @@ def traj_info_factory(TrajInfoCls: Any, settings: dict[str, Any]) -> Callable[[]
 
 
 def quotas(total: int | None, n_envs: int) -> list[int] | None:
-    """Share ``total`` episodes out evenly over environments; ``None`` without either."""
+    """Divide ``total`` episodes evenly among environments; ``None`` without either."""
     if total is None or not n_envs:
         return None
     counts = np.full(n_envs, total // n_envs)

@@ -1,4 +1,4 @@
-"""The environments of a sampler: tried out once, held against each other, closed quietly."""
+"""Environments of a sampler: a trial step, comparison of their spaces, closing."""
 
 import contextlib
 import inspect
@@ -20,19 +20,16 @@ def try_environment(
     start_method: str | None = None,
     timeout_s: float = 300.0,
 ) -> Any:
-    """Make an environment, take a step in it, and close it.
+    """Make an environment, take a step, close it, and return ``env_examples`` of the step.
 
     Args:
-        make, kwargs: how it is made.
-        in_child: do so in a process of its own, where the real ones will be in some too.
-        start_method: of that process.
-        timeout_s: seconds that it may take.
-
-    Returns:
-        ``env_examples`` of the step.
+        make, kwargs: the environment's class and arguments.
+        in_child: do this in a child process, as samplers with workers do.
+        start_method: of the child process.
+        timeout_s: time limit in seconds.
 
     Raises:
-        WorkerError: it failed, in a child; the exception itself, if here.
+        WorkerError: the environment failed in a child; in this process its own exception is raised.
     """
     if in_child:
         what = f"trying out {describe_env(make, kwargs)}"
@@ -43,10 +40,10 @@ def try_environment(
 
 
 def _try_out(make: Any, kwargs: dict[str, Any]) -> Generator[Any, None, None]:
-    """Give examples of one step; after that, when they are handed on, close the environment."""
+    """Yield examples of one step, then close the environment."""
     if getattr(make, "batched", False) and "num_envs" not in kwargs:
         kwargs = with_rows(make, kwargs, [0])
-    with warnings.catch_warnings():  # shown when environment 0 of the sampler is made
+    with warnings.catch_warnings():  # they are shown for environment 0 of the sampler
         warnings.simplefilter("ignore", UserWarning)
         env = build_env(make, kwargs, "trying it out")
     try:
@@ -56,7 +53,7 @@ def _try_out(make: Any, kwargs: dict[str, Any]) -> Generator[Any, None, None]:
 
 
 def with_rows(make: Any, kwargs: dict[str, Any], seeds: list[int]) -> dict[str, Any]:
-    """Arguments of a factory of batched environments for as many rows as there are seeds."""
+    """Return the arguments of a vector environment with one row for each seed."""
     more: dict[str, Any] = {"num_envs": len(seeds)}
     if "seeds" in inspect.signature(make).parameters:
         more["seeds"] = seeds
@@ -64,22 +61,22 @@ def with_rows(make: Any, kwargs: dict[str, Any], seeds: list[int]) -> dict[str, 
 
 
 def check_spaces(env: Any, expected: Any, where: str) -> None:
-    """Check that there is room for what an environment gives and takes.
+    """Check that an environment has the spaces that memory was allocated for.
 
     Args:
         env: the environment.
-        expected: ``EnvSpaces`` of the one that was tried out.
-        where: it is, for messages.
+        expected: ``EnvSpaces`` of the first environment.
+        where: name of the environment, for messages.
 
     Raises:
-        ValueError: its spaces have another form.
+        ValueError: shapes, dtypes or sizes of its spaces differ.
     """
     for name, first in expected._asdict().items():
         own = getattr(env, f"{name}_space")
         if _form_of(own) != _form_of(first):
             raise ValueError(
-                f"{where}: its {name}_space {own} differs from that of the environment "
-                f"tried out first, {first}; in one sampler all need the same."
+                f"{where}: {name}_space must be that of the sampler's first environment, {first}, "
+                f"got {own}."
             )
 
 
@@ -91,7 +88,7 @@ def _form_of(space: Any) -> tuple[Any, ...]:
 
 
 def close_quietly(envs: Iterable[Any]) -> None:
-    """Close environments; a failure to close concerns nobody any more."""
+    """Close environments, ignoring errors."""
     for env in envs:
         with contextlib.suppress(Exception, SystemExit, GeneratorExit):
             env.close()

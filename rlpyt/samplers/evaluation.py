@@ -29,16 +29,15 @@ class BaseEvalCollector:
         rank: index of the process.
         envs: its evaluation environments.
         TrajInfoCls: makes an empty ``TrajInfo``.
-        traj_infos_queue: where a collector of the user's may put finished trajectories; anything
-            with ``put``.
-        max_T: time steps per environment at the most.
-        agent: the agent, where actions are chosen in this process.
-        sync: synchronisation with an action server, where they are not.
-        step_buffer_np: step record shared with that server.
+        traj_infos_queue: custom collectors may ``put`` finished trajectories here.
+        max_T: maximum time steps per environment.
+        agent: the agent; ``None`` if an action server has it.
+        sync: synchronization with the action server.
+        step_buffer_np: step record shared with the server.
 
     Attributes:
-        check_finite: whether a ``Return`` that is NaN or infinite ends the run. Our samplers also
-            set it to False where the training collector's ``check_finite`` is False.
+        check_finite: a ``Return`` that is NaN or infinite ends the run. rlpyt's samplers set it to
+            False if the training collector's ``check_finite`` is False.
     """
 
     check_finite: bool = True
@@ -68,42 +67,41 @@ class BaseEvalCollector:
         self.example_step: Any = None
 
     def collect_evaluation(self, itr: int) -> Any:
-        """Run the agent; returns finished trajectories, or puts them into the queue."""
+        """Run the agent; return finished trajectories, or put them into the queue."""
         raise NotImplementedError(f"{type(self).__name__} must implement collect_evaluation.")
 
 
 class EvalCollector(BaseEvalCollector):
     """Evaluates wherever the agent is, in chunks of steps.
 
-    Each environment runs its ``quota`` of episodes, decided beforehand, so short episodes do not
-    crowd out long ones; without a quota it runs ``max_T`` steps, and whatever ends within them
-    counts (then, as rlpyt documents, favouring short episodes where ``max_T`` is not large).
+    Each environment runs its ``quota`` of episodes, decided beforehand, so that short episodes are
+    not overrepresented. Without a quota it runs ``max_T`` steps, and all episodes that end within
+    them count, which favors short episodes if ``max_T`` is not large.
     """
 
     CHUNK = 64  # steps for which action noise is drawn at a time
-    evaluations = 0  # begun so far
-    _queue: Any = None  # where ``collect_evaluation`` puts what has ended
+    evaluations = 0  # started so far
+    _queue: Any = None  # for finished trajectories, in ``collect_evaluation``
 
     def collect_evaluation(self, itr: int) -> list[Any]:
-        """Run episodes from fresh resets; returns their ``TrajInfo``."""
+        """Run episodes from fresh resets; return their ``TrajInfo``."""
         self.begin()
         finished: list[Any] = []
         self._queue = self.traj_infos_queue
-        # Behind a server one call is one command; who calls this from a loop of their own is
-        # served for max_T steps.
+        # With a server one call is one command, of max_T steps.
         chunk = self.CHUNK if self.sync is None else self.max_T
         for t in range(0, self.max_T, chunk):
             finished += self.run(min(chunk, self.max_T - t))
             if self.satisfied:
                 break
         if self._queue is not None:
-            self._queue.put(None)  # that was all
+            self._queue.put(None)  # end of the trajectories
             self._queue = None
         return finished
 
     def begin(self) -> None:
-        """Reset the environments; every evaluation has its own streams of noise."""
-        if self.example_step is None:  # it was not made by one of our samplers
+        """Reset the environments and draw new streams of noise."""
+        if self.example_step is None:  # constructed without one of rlpyt's samplers
             self.example_step = self._make_example_step()
         if not hasattr(self, "_env_batch"):
             self._env_batch = make_env_batch(self.envs, self.context)
@@ -121,7 +119,7 @@ class EvalCollector(BaseEvalCollector):
             policy = LocalPolicy(self.agent, step, noise)
         self._rollout = Rollout(env_batch, step, policy, self._on_done)
         self._rollout.watch = self._watch_step
-        env_batch.wake()
+        env_batch.release()
         env_batch.forget_infos()
         env_batch.reset(step.observation, range(env_batch.B))
         self._rollout.null(range(env_batch.B))
@@ -129,10 +127,10 @@ class EvalCollector(BaseEvalCollector):
         self._t = 0
         self._infos = [self.TrajInfoCls() for _ in range(env_batch.B)]
         self._due: list[float] = [*self.quota] if self.quota else [np.inf] * env_batch.B
-        env_batch.rest(b for b, due in enumerate(self._due) if due <= 0)
+        env_batch.hold(b for b, due in enumerate(self._due) if due <= 0)
 
     def _make_example_step(self) -> Any:
-        """Return a step record [B], after trying out the agent in the first environment."""
+        """Return a step record [B], made by a step of the agent in the first environment."""
         examples = env_examples(self.envs[0])
         if self.agent is not None:
             agent_examples(self.agent, examples)
@@ -145,7 +143,7 @@ class EvalCollector(BaseEvalCollector):
     @property
     def satisfied(self) -> bool:
         """Return True if every environment has run its quota."""
-        return len(self._env_batch.resting) == self._env_batch.B
+        return len(self._env_batch.held) == self._env_batch.B
 
     def run(self, n: int) -> list[Any]:
         """Continue for n steps; return the ``TrajInfo`` of episodes that ended.
@@ -163,10 +161,10 @@ class EvalCollector(BaseEvalCollector):
         self._infos[b].step(step.observation[b], a, r, d, step.agent_info[b], info)
 
     def _on_done(self, t: int, done: list[int], over: list[int]) -> bool:
-        """Count the episodes; go on in environments whose quota is not reached.
+        """Count episodes, and reset environments whose quota is not reached.
 
         Returns:
-            True if this evaluation is complete. A server says so itself.
+            True if this evaluation is complete; False with a server, which ends it itself.
         """
         env_batch, step = self._env_batch, self._step
         for b in over:
@@ -179,14 +177,14 @@ class EvalCollector(BaseEvalCollector):
             self._infos[b] = self.TrajInfoCls()
             self._due[b] -= 1
         env_batch.reset(step.observation, [b for b in over if self._due[b] > 0])
-        env_batch.rest(b for b in over if self._due[b] <= 0)
+        env_batch.hold(b for b in over if self._due[b] <= 0)
         return self.satisfied and self.sync is None
 
     def _check_return(self, b: int, info: Any) -> None:
-        """Check what an episode of row b gave.
+        """Check the statistics of an episode of row b.
 
         Raises:
-            NonFiniteError: its ``Return`` is NaN or infinite.
+            NonFiniteError: ``Return`` is NaN or infinite.
         """
         return_ = getattr(info, "Return", None)
         if isinstance(return_, float | np.floating) and not np.isfinite(return_):
@@ -198,5 +196,5 @@ class EvalCollector(BaseEvalCollector):
 
 
 def eval_noise(seed: int, evaluation: int, env_ranks: Sequence[int]) -> ActionNoise:
-    """The randomness of actions in one evaluation, counted from 1."""
+    """Return the noise of actions for an evaluation; they are counted from 1."""
     return ActionNoise(seed, f"eval action {evaluation}", env_ranks)

@@ -1,4 +1,4 @@
-"""The layout of a sampler, and its hardware."""
+"""Layout and hardware of a sampler."""
 
 import math
 import os
@@ -17,23 +17,25 @@ from rlpyt.utils.launching.resources import is_code
 from rlpyt.utils.processes import available_cpus, pin
 
 MOST_PER_CORE = 10
-# More threads than any machine has cores would exhaust the limit on processes, which ends the
-# interpreter. A code of a larger machine stays usable.
+# Too many threads exhaust the limit on processes, which ends the interpreter. Codes made for a
+# larger machine stay valid.
 MOST_TORCH_THREADS = max(256, 4 * (os.cpu_count() or 1))
 
 
 @dataclass(frozen=True)
 class SamplerLayout:
-    """The difference between one sampler class and another.
+    """Where a sampler's environments and agent are; samplers differ by this alone.
 
     Raises:
-        ValueError: the parts contradict each other.
+        ValueError: settings contradict each other.
     """
 
-    processes: bool = False  # environments in worker processes, or in the caller's
-    agent: Literal["local", "served"] = "local"  # acts beside its environments, or in the master
-    groups: int = 1  # of workers, which take turns with a served agent
-    overlap: bool = True  # whether a group may step while another does
+    processes: bool = False  # environments are in worker processes
+    agent: Literal["local", "served"] = (
+        "local"  # in the process of its environments, or in the master
+    )
+    groups: int = 1  # of workers, which a served agent answers in turn
+    overlap: bool = True  # groups may step at the same time
 
     def __post_init__(self) -> None:
         served = self.agent == "served"
@@ -42,12 +44,12 @@ class SamplerLayout:
         if (served and not self.processes) or (self.groups > 1 and not served):
             raise ValueError(f"{self}: groups need a served agent, and that needs processes.")
         if self.groups == 1 and not self.overlap:
-            raise ValueError(f"{self}: a single group has none to wait for; leave overlap=True.")
+            raise ValueError(f"{self}: overlap must be True with a single group.")
 
 
 @dataclass(frozen=True)
 class Hardware:
-    """One run's share of the machine, from rlpyt's affinity dictionary in any of its forms."""
+    """Cores, threads and GPU of a sampler, made from an affinity in any of its forms."""
 
     n_workers: int = 1
     workers_cpus: list[list[int] | None] = field(default_factory=list)  # per worker; None: free
@@ -58,25 +60,24 @@ class Hardware:
 
     @classmethod
     def of(cls, affinity: Any, batch_B: int | None = None, groups: int = 1) -> "Hardware":
-        """Read an affinity.
+        """Make one from an affinity.
 
         Args:
-            groups: of workers that take turns; as many workers as cores are given for each turn,
-                unless their number can be divided by it.
-            batch_B: environments to share out. Where the affinity's workers cannot share them
-                evenly, fewer workers are used, with a warning; an affinity that names neither
-                workers nor cores gets as many workers as divide it, up to the number of cores.
-            affinity: ``None`` or "auto" (about a worker per core that a container's quota
-                pays for, nothing pinned), a
-                dictionary such as ``dict(n_workers=4)`` or ``dict(workers_cpus=[0, 1, [2, 3]],
+            affinity: ``None`` or "auto": one worker per available core, none pinned. Or a
+                dictionary, such as ``dict(n_workers=4)`` or ``dict(workers_cpus=[0, 1, [2, 3]],
                 master_cpus=[0], cuda_idx=0, master_torch_threads=1, worker_torch_threads=1,
-                set_affinity=True)``, what ``affinity_from_code`` gives, such a code, or an
-                ``Hardware``. Processors that this process may not use are nobody's, with a warning;
-                those that a code names are looked for, see ``launching.placement``.
+                set_affinity=True)``; an affinity code; or a ``Hardware``. If cores are not
+                available to this process, nothing is pinned, with a warning; cores of a code are
+                mapped to available ones, see ``launching.placement``.
+            batch_B: number of environments. If the given workers cannot share them evenly, fewer
+                workers are used, with a warning. Without ``n_workers`` and cores, the largest
+                number of workers that divides them is used, up to the number of cores.
+            groups: number of groups of workers. If they do not divide the number of workers, there
+                are this many workers for each core.
 
         Raises:
-            TypeError: it is something else, or has a value of the wrong kind.
-            ValueError: a key is unknown, a number makes no sense, or a code is for a larger
+            TypeError: the affinity, or one of its values, has the wrong type.
+            ValueError: a key is unknown, a number is out of range, or a code is for a larger
                 machine.
         """
         if isinstance(affinity, Hardware):
@@ -91,9 +92,9 @@ class Hardware:
         cpus = _of_workers(affinity.get("workers_cpus"))
         if master and not cpus and affinity.get("workers_cpus") is not None:
             warnings.warn(
-                "affinity has no core for workers (workers_cpus is empty): one worker shares the "
-                "master's. Give a run more cores, or lower cpu_reserved (res) or cpu_per_worker "
-                "(cpw)."
+                "workers_cpus must have a core for each worker, got an empty list: one worker "
+                "shares the master's cores. Give a run more cores, or lower cpu_reserved (res) or "
+                "cpu_per_worker (cpw)."
             )
             cpus = [master]
         if len(cpus) % groups:
@@ -109,7 +110,7 @@ class Hardware:
             master, cpus = None, []
         return cls(
             n_workers=n_workers,
-            # Free workers must not inherit a master's place.
+            # Workers that are not pinned must not inherit the cores of the master.
             workers_cpus=_shared_out(cpus, n_workers, groups, available if master else None),
             worker_torch_threads=_threads(affinity, "worker_torch_threads") or 1,
             master_cpus=master,
@@ -119,7 +120,7 @@ class Hardware:
         )
 
     def settle(self) -> list[int] | None:
-        """Take the master's place in this process; what it could use before, if it was pinned."""
+        """Set threads and cores of this process; return its former cores if it was pinned."""
         if self.master_torch_threads is not None:
             torch.set_num_threads(self.master_torch_threads)
         if self.master_cpus is None:
@@ -129,10 +130,10 @@ class Hardware:
 
 
 def decoded(affinity: Any) -> Any:
-    """An affinity that may be a code, as what the code stands for; ``None`` if it is "auto".
+    """Return an affinity, decoded if it is a code; ``None`` for "auto".
 
     Raises:
-        AffinityError: it is a code that cannot be read.
+        AffinityError: the code is invalid.
     """
     if isinstance(affinity, str) and affinity == "auto":
         return None
@@ -140,27 +141,27 @@ def decoded(affinity: Any) -> Any:
 
 
 def split_affinity(affinity: Any) -> dict[str, Any]:
-    """Return the sampler's hardware, and a list of each optimizer's.
+    """Return the affinities of the sampler and, as a list, of the optimizers.
 
     Raises:
         TypeError: the affinity is not that of an asynchronous run.
-        ValueError: it is a code that cannot be read, or there are no optimizers or far too many.
+        ValueError: the code is invalid, or the number of optimizers is 0 or far too large.
     """
     affinity = decoded(affinity)
-    if affinity is None:  # let both have something
+    if affinity is None:  # divide the cores
         threads = max(1, n_granted_cpus() // 2)
         return {"sampler": None, "optimizer": [{"torch_threads": threads}]}
     if not isinstance(affinity, dict) or not {"sampler", "optimizer"} & set(affinity):
         raise TypeError(
-            f"affinity={affinity!r}: an asynchronous runner takes dict(sampler=..., "
-            "optimizer=...), each an affinity of its own (or None), or a list of them; or a code "
-            "with 1ass (async_sample=True)."
+            f"affinity of an asynchronous runner must be dict(sampler=..., optimizer=...), each an "
+            f"affinity, None or a list of affinities, or a code with 1ass (async_sample=True), got "
+            f"{affinity!r}."
         )
     optimizer = affinity.get("optimizer")
     several = list(optimizer) if isinstance(optimizer, list | tuple) else [optimizer]
     if not several:
         raise ValueError(
-            "affinity['optimizer'] is an empty list; give an entry for each optimizer."
+            "affinity['optimizer'] must have an entry for each optimizer, got an empty list."
         )
     check_n_processes("optimizers", len(several), "optimizers")
     return {"sampler": affinity.get("sampler"), "optimizer": several}
@@ -177,19 +178,20 @@ def _of_one_process(affinity: Any) -> dict[str, Any]:
         return {}
     if isinstance(affinity, list | tuple):
         raise TypeError(
-            f"affinity={affinity!r}: one process takes one dictionary; a list, with one for each "
-            "rank, is for SyncRl."
+            f"affinity must be one dictionary, got {affinity!r}. A list with an entry for each "
+            "rank is for SyncRl."
         )
     if not isinstance(affinity, dict):
         raise TypeError(
-            f"affinity={affinity!r}: give None, 'auto', a dictionary such as dict(n_workers=2) or "
-            "dict(workers_cpus=[0, 1], cuda_idx=None), or a code such as '0slt_4cpu_0gpu_2cpr'."
+            "affinity must be None, 'auto', a dictionary such as dict(n_workers=2) or "
+            "dict(workers_cpus=[0, 1], cuda_idx=None), or a code such as '0slt_4cpu_0gpu_2cpr', "
+            f"got {affinity!r}."
         )
     unknown = set(affinity) - _KNOWN_KEYS
     if unknown:
         hint = ""
         if unknown <= {"sampler", "optimizer"}:
-            hint = " This is an affinity for AsyncRl, of a code with async_sample."
+            hint = " This is an affinity for AsyncRl, from a code with async_sample."
         raise ValueError(
             f"affinity has unknown keys {sorted(unknown)}; known are {sorted(_KNOWN_KEYS)}.{hint}"
         )
@@ -215,23 +217,23 @@ def _threads(affinity: dict[str, Any], name: str) -> int | None:
 
 
 def _of_workers(cpus: Any) -> list[list[int]]:
-    """The processors of each worker that is given some."""
+    """Return the cores of each worker."""
     if cpus is not None and (isinstance(cpus, str) or not isinstance(cpus, Iterable)):
         raise TypeError(
-            f"workers_cpus={cpus!r} must be a list, with a processor or a list of them for each "
-            "worker; dict(n_workers=...) has so many wherever the system puts them."
+            f"workers_cpus={cpus!r} must be a list with a core, or a list of cores, for each "
+            "worker. For workers that are not pinned use dict(n_workers=...)."
         )
     return [] if cpus is None else [_listed("workers_cpus", own) for own in cpus]
 
 
 def _listed(name: str, cpus: Any) -> list[int]:
-    """One processor or several."""
+    """Return a list of cores, of one or several."""
     several = isinstance(cpus, Iterable) and not isinstance(cpus, str)
     return [whole_number(name, cpu, 0) for cpu in (cpus if several else [cpus])]
 
 
 def _may_use(cpus: list[list[int]]) -> bool:
-    """Return True if all of these processors may be used; if not, says so."""
+    """Return True if all of these cores may be used, else warn."""
     allowed = available_cpus()
     others = {cpu for own in cpus for cpu in own} - set(allowed)
     if others:
@@ -245,7 +247,7 @@ def _may_use(cpus: list[list[int]]) -> bool:
 def _shared_out(
     cpus: list[list[int]], n_workers: int, groups: int, rest: list[int] | None
 ) -> list[list[int] | None]:
-    """For each worker its processors; groups of workers have equal parts of what there is."""
+    """Return the cores of each worker; groups of workers have equal parts of them."""
     there, wanted = len(cpus) // groups, n_workers // groups
     return [
         cpus[group * there + i] if i < there else rest
@@ -255,13 +257,13 @@ def _shared_out(
 
 
 def _fitting(most: int, batch_B: int | None, groups: int, given: bool) -> int:
-    """Return the greatest number of workers that share environments evenly, ``most`` at the most.
+    """Return the largest number of workers, up to ``most``, that share environments evenly.
 
     Args:
         most: number of workers, a multiple of ``groups``.
-        batch_B: number of environments; ``None`` leaves ``most`` as it is.
-        groups: of workers that take turns.
-        given: whether the user gave the number of workers, or their cores: warns of fewer.
+        batch_B: number of environments; ``None``: ``most`` is returned.
+        groups: number of groups of workers.
+        given: the user gave the number of workers, or their cores: warn if fewer are used.
     """
     if batch_B is None:
         return most
@@ -276,13 +278,13 @@ def _fitting(most: int, batch_B: int | None, groups: int, given: bool) -> int:
 
 
 def check_n_processes(named: str, n: int, who: str, cores: int | None = None) -> None:
-    """Look whether the machine has cores for so many processes that compute; warn if it has not.
+    """Warn if there are more processes that compute than cores.
 
     Args:
-        named: what their number is called where it is given.
-        n: their number.
-        who: they are.
-        cores: that they may use; ``None``: as this process.
+        named: name of the argument with their number, for messages.
+        n: number of processes.
+        who: what the processes are, for messages.
+        cores: number of cores; ``None``: those of this process.
 
     Raises:
         ValueError: there are far too many.
@@ -290,23 +292,23 @@ def check_n_processes(named: str, n: int, who: str, cores: int | None = None) ->
     cores = n_granted_cpus() if cores is None else cores
     if n > MOST_PER_CORE * cores:
         raise ValueError(
-            f"{named}={n} on {cores} cores would only wait for each other; take at most "
-            f"{MOST_PER_CORE * cores}, and best {cores}."
+            f"{named} must be at most {MOST_PER_CORE * cores} on {cores} cores, got {n}. Best is "
+            f"{cores}."
         )
     if n > cores:
         warnings.warn(f"{named}={n} on {cores} cores: {who} will share cores.")
 
 
 def rows_per_worker(B: int, n_workers: int, groups: int = 1) -> int:
-    """Environments of each worker.
+    """Return the number of environments of each worker.
 
     Args:
         B: ``batch_B``.
-        n_workers: in all.
-        groups: in which they take turns.
+        n_workers: number of workers.
+        groups: number of groups of workers.
 
     Raises:
-        ValueError: they cannot be shared out evenly; the message names the nearest that can.
+        ValueError: ``batch_B`` is not divisible by ``n_workers``.
     """
     if B % n_workers:
         down = B // n_workers * n_workers
@@ -319,5 +321,5 @@ def rows_per_worker(B: int, n_workers: int, groups: int = 1) -> int:
         who = f"n_workers={n_workers}"
         if groups > 1:
             who = f"{n_workers} workers ({groups} groups of {n_workers // groups}, in turns)"
-        raise ValueError(f"batch_B={B} does not divide evenly among {who}; try {helps}.")
+        raise ValueError(f"batch_B={B} must be divisible among {who}. Use {helps}.")
     return B // n_workers

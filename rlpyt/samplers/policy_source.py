@@ -1,6 +1,6 @@
-"""Sources of actions: an agent in this process, an agent behind a server, chance.
+"""Sources of actions: an agent in this process, an agent in a server, random actions.
 
-This is the only place that asks an agent to act.
+This is the only place that calls an agent to act.
 """
 
 from collections.abc import Sequence
@@ -23,24 +23,24 @@ Array = np.ndarray[Any, Any]
 StepRecord = namedarraytuple(
     "StepRecord", ["observation", "action", "reward", "done", "env_info", "agent_info"]
 )
-# What of it is shared with an action server.
+# The part of it that is shared with an action server.
 StepBuffer = namedarraytuple(
     "StepBuffer", ["observation", "action", "reward", "done", "agent_info"]
 )
 
 
 class ActionNoise:
-    """The randomness of actions, from streams that belong to environments.
+    """Noise of actions, from a random stream for each environment.
 
-    Each environment draws its own block for T steps, so the same environment gets the same noise
-    whoever runs it, beside whatever others.
+    Each environment draws its own block for T steps, so its noise does not depend on the layout of
+    the sampler.
     """
 
     def __init__(self, seed: int, purpose: str, env_ranks: Sequence[int]) -> None:
         self._streams = [stream(seed, purpose, rank) for rank in env_ranks]
 
     def draw(self, T: int, spec: Any) -> Array | None:
-        """Noise for the next T steps, [T, B, *spec.shape] float32; ``None`` if there is no spec."""
+        """Return noise for the next T steps, [T, B, *spec.shape] float32; ``None`` without spec."""
         if spec is None:
             return None
         noise = np.empty((T, len(self._streams), *spec.shape), np.float32)
@@ -50,11 +50,11 @@ class ActionNoise:
         return noise
 
     def state_dict(self) -> list[Any]:
-        """States of the streams."""
+        """Return the states of the streams."""
         return [rng.bit_generator.state for rng in self._streams]
 
     def load_state_dict(self, states: list[Any]) -> None:
-        """Go on from saved states."""
+        """Load saved states."""
         for rng, state in zip(self._streams, states, strict=True):
             rng.bit_generator.state = state
 
@@ -62,16 +62,16 @@ class ActionNoise:
 class LocalPolicy:
     """Actions from an agent in this process, for one group of environments.
 
-    The collector's own where the agent lives beside it; the server's where it does not.
+    It is used by collectors that have the agent, and by the action server.
 
     Args:
         agent: the agent.
-        step: the record [B] to read from and write to. Rows marked done begin an episode: their
-            recurrent state is cleared before the next action.
-        noise: where sampled actions get their randomness.
-        samples: the group's columns of the batch, where values for bootstrapping are recorded;
-            ``None``: nowhere.
-        group: which of the agent's memories means these environments.
+        step: record [B]. In rows that are done an episode starts: the recurrent state is cleared
+            before the next action.
+        noise: noise of sampled actions.
+        samples: columns of the group in the batch, for values to bootstrap from; ``None``: values
+            are not recorded.
+        group: index of the group, for the agent's recurrent memory.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class LocalPolicy:
         self.write_into(samples)
 
     def write_into(self, samples: Any) -> None:
-        """From now on, record values in these columns of a batch; ``None``: nowhere."""
+        """Record values in these columns of a batch from now on; ``None``: do not record them."""
         fields = () if samples is None else samples.agent._fields
         self._samples = samples
         self._bootstrap = samples.agent.bootstrap_value if "bootstrap_value" in fields else None
@@ -105,12 +105,12 @@ class LocalPolicy:
         if self._noise is not None:
             self._noise_torch = torch.from_numpy(self._noise)
         elif self._policy is not None:
-            self._policy = None  # without noise of its own, only torch's generator will do
+            self._policy = None  # actions are drawn from torch's generator
         if self._timeout_value is not None:
             self._timeout_value[...] = 0
 
     def act(self, t: int) -> bool:
-        """Fill in the record's action and agent_info for step t of the batch; returns True."""
+        """Write action and agent_info of step t into the record; return True."""
         if self._policy is not None:
             action, parameters, value = self._policy(self._step.observation, self._noise[t])  # type: ignore[index]
             self._action_leaves[0][...] = action
@@ -131,13 +131,13 @@ class LocalPolicy:
         return True
 
     def truncated(self, t: int, rows: Sequence[int], observation: Any) -> None:
-        """Record V of final observations of episodes that step t truncated.
+        """Record V of the final observations of episodes that step t truncated.
 
-        The recurrent state still is that of these episodes; it is cleared at the next ``act``.
+        The recurrent state is still that of these episodes; the next ``act`` clears it.
 
         Args:
-            t: the step.
-            rows: the environments.
+            t: index of the step.
+            rows: rows of the environments.
             observation: [B, ...] with the true final observations in these rows.
         """
         if self._timeout_value is None or not len(rows):
@@ -147,7 +147,7 @@ class LocalPolicy:
         self._timeout_value[t, rows] = value[rows]
 
     def finish(self) -> None:
-        """After the last step: record V of the observations that follow."""
+        """Record V of the observations after the last step."""
         if self._bootstrap is not None:
             self._bootstrap[...] = self._value(self._inputs)
 
@@ -163,14 +163,14 @@ class ServerChannel(NamedTuple):
     obs_ready: Any  # semaphore: the worker has written its rows of the record
     act_ready: Any  # semaphore: the server has answered them
     step: Any  # StepBuffer [B]: the record itself
-    final_observation: Any  # [B, ...]: of episodes just truncated; ``None``: nobody asks
-    timed_out: Any  # [B] bool: which rows of it are new
-    abandoned: Any  # [1] bool: the master gave up; workers end
+    final_observation: Any  # [B, ...]: of episodes just truncated; None: not needed
+    timed_out: Any  # [B] bool: rows of it that are new
+    abandoned: Any  # [1] bool: the master has given up; workers end
     eval_step: Any = None  # the record of the evaluation environments
 
     @property
     def stop_eval(self) -> "_Never":
-        """rlpyt's flag for collectors of the user's own; the master stops evaluation by itself."""
+        """Return rlpyt's flag for custom collectors; it is never set here."""
         return _Never()
 
 
@@ -179,10 +179,10 @@ class _Never:
 
 
 class ServedPolicy:
-    """Actions from an agent behind two gates: the worker's side.
+    """Actions from an agent in the action server: the worker's side of the exchange.
 
-    The server answers T times and looks at the record once more after the last step, so a batch
-    is T + 1 observations and T actions, as in rlpyt.
+    The server answers T times and reads the record once more after the last step, so a batch has
+    T + 1 observations and T actions, as in rlpyt (2019).
     """
 
     def __init__(self, channel: ServerChannel, evaluation: bool = False) -> None:
@@ -194,23 +194,23 @@ class ServedPolicy:
         # A memoryview: read faster than an array.
         self._abandoned: Any = (False,) if abandoned is None else abandoned.data
         self._evaluation = evaluation
-        stop_eval = getattr(channel, "stop_eval", None)  # false itself, before it is set
+        stop_eval = getattr(channel, "stop_eval", None)  # may be falsy while it is not set
         self._stop_eval = _Never() if stop_eval is None else stop_eval
 
     def write_into(self, samples: Any) -> None:
-        """The server records values, not the worker."""
+        """Do nothing: the server records values."""
 
     def begin(self, T: int) -> None:
-        """Nothing to prepare here."""
+        """Do nothing: the server draws noise."""
 
     def act(self, t: int) -> bool:
-        """Have the record's action and agent_info filled in.
+        """Wait for the server to write action and agent_info into the record.
 
         Returns:
             False if the server has ended the evaluation; its last answer has no actions.
 
         Raises:
-            Abandoned: the server will not answer any more.
+            Abandoned: the server has given up.
         """
         self._post()
         self._wait()
@@ -219,7 +219,7 @@ class ServedPolicy:
         return not (self._evaluation and self._stop_eval.value)
 
     def truncated(self, t: int, rows: Sequence[int], observation: Any) -> None:
-        """Leave final observations for the server; it values them before it answers again."""
+        """Copy final observations for the server, which computes V before its next answer."""
         if self._final is not None and len(rows):
             for b in rows:
                 self._final[b] = observation[b]
@@ -231,10 +231,10 @@ class ServedPolicy:
 
 
 class RandomPolicy:
-    """Random actions, in each environment for a number of steps of its own.
+    """Random actions, with another number of steps in each environment.
 
-    Single environments take the first n of T steps and are held then. The rows of a vector
-    environment cannot be held, so they take the last n, after a reset.
+    Single environments take the first n of T steps and are then held. Rows of a vector environment
+    cannot be held, so they take the last n, after a reset.
 
     Args:
         env_batch: the environments [B].
@@ -260,26 +260,26 @@ class RandomPolicy:
         self._T = 0
 
     def begin(self, T: int) -> None:
-        """Before T steps, as many as any environment takes, or more."""
+        """Prepare T steps, at least as many as any environment takes."""
         self._T = T
 
     def act(self, t: int) -> bool:
-        """Fill in the record's action for step t."""
-        env_batch, begins_at = self._env_batch, self._T - self._n_steps
-        env_batch.wake()
+        """Write random actions of step t into the record; return True."""
+        env_batch, first_step = self._env_batch, self._T - self._n_steps
+        env_batch.release()
         if env_batch.can_hold:
-            env_batch.rest(np.flatnonzero(self._n_steps <= t).tolist())
+            env_batch.hold(np.flatnonzero(self._n_steps <= t).tolist())
         else:
-            env_batch.rest(np.flatnonzero(begins_at > t).tolist())
-            env_batch.reset(self._step.observation, np.flatnonzero(begins_at == t).tolist())
-        for b in set(range(env_batch.B)) - env_batch.resting:
+            env_batch.hold(np.flatnonzero(first_step > t).tolist())
+            env_batch.reset(self._step.observation, np.flatnonzero(first_step == t).tolist())
+        for b in set(range(env_batch.B)) - env_batch.held:
             self._step.action[b] = env_batch.sample_action(b, self._seed, self._env_ranks[b])
         return True
 
     def finish(self) -> None:
-        """After the last step: begin an episode where no step was taken, and let all go on."""
+        """Reset rows of vector environments that took no step, and release all."""
         if not self._env_batch.can_hold:
             self._env_batch.reset(
                 self._step.observation, np.flatnonzero(self._n_steps == 0).tolist()
             )
-        self._env_batch.wake()
+        self._env_batch.release()

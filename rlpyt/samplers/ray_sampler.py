@@ -51,31 +51,29 @@ class RaySampler(Sampler):
     same batches for any number of actors (docs/sampling.md). Actors fetch the weights before every
     batch, if they have changed, and return their columns; both go through Ray's object store.
 
-    An actor that dies is restarted by Ray, somewhere, and begins new episodes. The batch in which
-    it died is then collected anew in its columns, by the same weights, so every batch is whole;
-    the episodes that were in progress are dropped: none is reported as complete, and
-    ``interrupted`` says that this batch does not follow the one before. What the environment or
-    the agent raises restarts nothing: it is a ``WorkerError``.
+    An actor that dies is restarted by Ray on some node and starts new episodes. Its columns of the
+    batch are collected again with the same weights, so every batch is complete. Episodes in
+    progress are dropped: none is reported as complete, and ``interrupted`` is True. Errors of an
+    environment or agent do not restart actors; they are raised as ``WorkerError``.
 
     Args:
         *args, **kwargs: as ``BaseSampler`` takes them.
-        n_actors: how many; ``None`` for as many as the affinity has workers. The affinity's cores
-            are those of this machine, so actors are not pinned.
-        address: of a cluster, such as "auto" or "10.0.0.1:6379"; ``None`` for the connection
-            that this program has (``ray.init``), or what ``RAY_ADDRESS`` says, or else a cluster
-            on this machine that lives as long as the sampler.
+        n_actors: number of actors; ``None``: the number of workers of the affinity. Cores of the
+            affinity are those of this machine, so actors are not pinned.
+        address: of a cluster, such as "auto" or "10.0.0.1:6379"; ``None``: the connection of this
+            program (``ray.init``), or that of ``RAY_ADDRESS``, or else a new cluster on this
+            machine, which is stopped with the sampler.
         ray_init_kwargs: further arguments of ``ray.init``, if there is no connection yet.
         actor_options: resources and placement of each actor, as Ray's ``options`` takes them,
             such as ``dict(num_cpus=2, scheduling_strategy="SPREAD")``; one CPU by default.
-        max_restarts: of each actor; after that its death is a ``WorkerError``. -1 for any number.
+        max_restarts: of each actor; further deaths raise ``WorkerError``. -1: unlimited.
 
     Attributes:
-        interrupted: whether an actor was restarted since the batch before the last, so that the
-            last one does not follow it; the algorithm's ``interrupt`` is to be called before it is
-            given that batch. Runners do.
+        interrupted: an actor was restarted, so the last batch does not continue the one before.
+            Runners then call the algorithm's ``interrupt`` before they pass the batch on.
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind or out of range.
+        TypeError, ValueError: an argument has the wrong type or is out of range.
     """
 
     layout = SamplerLayout(processes=True)
@@ -104,7 +102,7 @@ class RaySampler(Sampler):
         self._breaks = Breaks()
 
     def initialize(self, agent: Any, affinity: Any = None, *args: Any, **kwargs: Any) -> Any:
-        """As ``Sampler.initialize``; the environment is tried out on this machine.
+        """Initialize as ``Sampler`` does; the environment's trial step is made on this machine.
 
         Raises:
             ImportError: ray is not installed.
@@ -158,7 +156,7 @@ class RaySampler(Sampler):
         )
 
     def _call(self, method: str, *args: Any, meanwhile: Any = None) -> list[Any]:
-        """As ``Sampler._call``; actors get new weights before they act.
+        """Run a method of every environment worker; actors get new weights before they act.
 
         Raises:
             EvaluationBroken: an actor died in an evaluation.
@@ -175,7 +173,7 @@ class RaySampler(Sampler):
         return results
 
     def _publish(self) -> tuple[int, Any]:
-        """Put the weights where actors fetch them, if they have changed.
+        """Put the weights into Ray's object store if they have changed.
 
         Returns:
             (version, reference); (0, None) if the agent has none.
@@ -196,7 +194,7 @@ class RaySampler(Sampler):
         self.interrupted, self._breaks.pending = self._breaks.pending, False
 
     def evaluate_agent(self, itr: int) -> list[Any]:
-        """As ``Sampler.evaluate_agent``; where an actor dies, the evaluation starts again."""
+        """Run the evaluation episodes, again from the start if an actor dies."""
         while True:
             with contextlib.suppress(EvaluationBroken):
                 return super().evaluate_agent(itr)
@@ -210,7 +208,7 @@ class RaySampler(Sampler):
         }
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of all environment workers, and what restarts have cost."""
+        """Return the state of all environment workers, and the counts of restarts."""
         state = super().state_dict()
         state["breaks"] = vars(self._breaks).copy()
         return state
@@ -218,7 +216,7 @@ class RaySampler(Sampler):
     def load_state_dict(self, state: dict[str, Any]) -> bool:
         """Continue from a saved state; return True if this is exact.
 
-        It cannot where an actor had been restarted after the last batch, either.
+        It is not if an actor was restarted after the last batch.
         """
         exact = super().load_state_dict(state)
         saved = Breaks(**state.get("breaks", {}))
@@ -228,19 +226,19 @@ class RaySampler(Sampler):
 
 
 class ActorRecords:
-    """Environment workers in actors, and the destination of their batches.
+    """Environment workers of the actors, and the batches that they fill.
 
     Args:
         specs: of the environment workers, by actor.
         slots: the batch [T, B], or several; actor i has the i-th columns.
-        breaks: where restarts are counted.
+        breaks: counts of restarts.
 
     Attributes:
         slot: index of the batch that is being collected.
     """
 
     def __init__(self, specs: list[EnvWorkerSpec], slots: Sequence[Any], breaks: Breaks) -> None:
-        self._specs, self._lives = specs, list(specs)  # as planned, and as in the actors now
+        self._specs, self._lives = specs, list(specs)  # at the start, and now
         self._slots, self._breaks = slots, breaks
         self.slot = 0
 
@@ -264,7 +262,7 @@ class ActorRecords:
         return breaks.restarts
 
     def take_in(self, rank: int, arrays: Sequence[Any]) -> None:
-        """Write what an actor has collected into its columns of the batch."""
+        """Copy the arrays of an actor into its columns of the batch."""
         rows = len(self._specs[rank].env_ranks)
         columns = self._slots[self.slot][:, rank * rows : (rank + 1) * rows]
         for own, new in zip(leaves_of(columns), arrays, strict=True):
@@ -276,13 +274,13 @@ class RayPayload:
     """Input of ``build_ray_env_worker``."""
 
     env_worker: EnvWorkerSpec
-    agent: Any  # as constructed
-    bootstrap_value: bool  # whether the batch has room for it
-    final_observation: bool  # likewise
+    agent: Any  # not initialized
+    bootstrap_value: bool  # the batch has this field
+    final_observation: bool  # the batch has this field
 
 
 class RayEnvWorker(EnvWorker):
-    """An environment worker whose batch and weights are shared with nobody."""
+    """An environment worker with its own batch and weights."""
 
     _weights_version = 0
     _evaluating = False
@@ -293,7 +291,7 @@ class RayEnvWorker(EnvWorker):
         Args:
             itr: of the run.
             version: of the weights, counted from 1; 0 if there are none.
-            weights: what ``SharedWeights.values`` gave.
+            weights: of ``SharedWeights.values``.
         """
         self._load(version, weights)
         finished = super().collect(itr)
@@ -302,7 +300,7 @@ class RayEnvWorker(EnvWorker):
     def evaluate(
         self, itr: int, n_steps: int, first: bool, version: int = 0, weights: Any = None
     ) -> tuple[list[Any], bool]:
-        """As ``EnvWorker.evaluate``; there is nothing to continue after a restart."""
+        """Start or continue an evaluation; after a restart there is nothing to continue."""
         self._evaluating = self._evaluating or first
         if not self._evaluating:
             return [], True
@@ -322,7 +320,7 @@ def build_ray_env_worker(spec: ChildSpec) -> RayEnvWorker:
     set_seed(env_seed(own.seed, own.rank, "worker"))
     agent.initialize(
         own.examples.spaces,
-        share_memory=True,  # with nobody else: weights are written there
+        share_memory=True,  # new weights are written there
         global_B=own.global_B,
         env_ranks=own.env_ranks,
     )
@@ -339,14 +337,13 @@ def build_ray_env_worker(spec: ChildSpec) -> RayEnvWorker:
 
 
 def in_life(spec: EnvWorkerSpec, life: int) -> EnvWorkerSpec:
-    """Return the recipe of an environment worker that replaces one which has died.
+    """Return the specification of an environment worker that replaces one that died.
 
-    Its seeds differ, since the same episodes might end in the same way, and it begins with whole
-    episodes.
+    It has other seeds, since the same episodes might fail again, and no decorrelation steps.
 
     Args:
-        spec: of the first one.
-        life: 0 for that; every replacement in a run has another.
+        spec: of the first environment worker.
+        life: 0 for the first one; each replacement of a run has another number.
     """
     if life == 0:
         return spec

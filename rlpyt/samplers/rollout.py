@@ -12,8 +12,8 @@ from rlpyt.utils.buffer import leaves_of
 
 Array = np.ndarray[Any, Any]
 Writes = Sequence[tuple[Array, Array]]
-# Called with the step's index, the rows that are done, and those of them that need a reset.
-# Returns True to end the rollout.
+# Called with the index of the step, the rows that are done, and those of them that need a reset;
+# returns True to end the rollout.
 OnDone = Callable[[int, list[int], list[int]], "bool | None"]
 
 
@@ -22,17 +22,17 @@ class Rollout:
 
     Args:
         env_batch: the environments [B].
-        step: the record [B] of the newest step, read and written by all.
-        policy: where actions come from.
+        step: record [B] of the newest step.
+        policy: chooses actions.
         on_done: decides what follows a done: a reset, a wait, the end. When it is called, the
-            record holds the final observations and its actions and rewards are null already.
+            record holds the final observations, and its actions and rewards are null.
 
     Attributes:
-        watch: called for every step of every environment, for statistics; ``None``: nobody.
+        watch: called for every step of every environment, for statistics, unless it is ``None``.
         write_observation, write_action, write_env: pairs of a batch's leaf [T, B, ...] and the
-            record's leaf [B, ...] that is written into it before the agent acts, after it has
+            record's leaf [B, ...], which is copied into it before the agent acts, after it has
             acted, and after the environments were stepped. Empty: nothing is recorded.
-        waiting: rows that wait to be reset, recorded as zeros, and done; changed in place.
+        waiting: rows that wait for a reset, recorded as zeros and done; changed in place.
     """
 
     def __init__(
@@ -60,10 +60,10 @@ class Rollout:
 
         Args:
             T: number of steps.
-            first: what the first one is called in error messages.
+            first: index of the first step, for error messages.
 
         Returns:
-            How many were taken; fewer than T if ``on_done`` or the policy ended the rollout.
+            the number of steps taken, below T if ``on_done`` or the policy ended the rollout.
         """
         step, env_batch, policy = self.step, self.env_batch, self.policy
         bounds, watch, progress = self._bounds, self.watch, env_batch.progress
@@ -98,17 +98,17 @@ class Rollout:
         return t + 1
 
     def null(self, rows: Sequence[int]) -> None:
-        """Let episodes begin in these rows: null action and reward, and memory to be cleared."""
+        """Start episodes in these rows: null action and reward; ``done`` clears the memory."""
         null_rows(self.step.action, self.step.reward, self._null_action, rows)
         self.step.done[rows] = True
 
     def blank(self) -> None:
-        """Have zeros, and done, recorded of the rows that wait."""
+        """Set the record of rows that wait to zeros and done."""
         for leaf in self._leaves:
             leaf[self.waiting] = 0
         self.step.done[self.waiting] = True
 
 
 def has_ended(step: Any, b: int) -> bool:
-    """Return True if row b of a record, of which an episode is done, needs a reset."""
+    """Return True if the environment of row b, which is done, needs a reset."""
     return bool(getattr(step.env_info, "traj_done", step.done)[b])

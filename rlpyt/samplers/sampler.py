@@ -1,4 +1,4 @@
-"""The sampler: builds environment workers, here or in processes as its layout says."""
+"""The sampler: builds environment workers, in this process or in others."""
 
 import warnings
 import weakref
@@ -36,7 +36,7 @@ from rlpyt.utils.shared import Arena
 
 
 class _Default:
-    """A property that can be assigned to, as subclasses written for rlpyt do."""
+    """A property that can be assigned to, as subclasses written for rlpyt (2019) do."""
 
     def __init__(self, compute: Callable[[Any], Any]) -> None:
         self._compute = compute
@@ -47,27 +47,27 @@ class _Default:
 
 
 class Sampler(BaseSampler):
-    """A sampler with environment workers where its ``layout`` says.
+    """A sampler whose ``layout`` says where its environment workers and its agent are.
 
     Attributes (after ``initialize``):
-        samples_np, samples_pyt: the batch, over the same memory as numpy and torch trees.
-        agent: the master's agent.
+        samples_np, samples_pyt: the batch as numpy and torch trees over the same memory.
+        agent: the agent of the master.
     """
 
     layout = SamplerLayout()
     examples: Any = None
     slots: Sequence[Any] = ()
-    progress: Any = None  # where this process notes where it stands, if others look (``place``)
+    progress: Any = None  # activity numbers of this process, if another one watches it
     _env_worker: EnvWorker | None = None
     _pool: ChildGroup | None = None
     _server: ActionServer | None = None
-    _batch_served: tuple[Any, ...] = ()  # slot, and a function that tells if workers have replied
+    _batch_served: tuple[Any, ...] = ()  # slot, and a function: have all workers replied?
     _flow: TaskFlow | None = None  # of tasks, with a curriculum
-    _acquired = False  # whether ``initialize`` of this class has run
+    _acquired = False  # ``initialize`` of this class has run
 
     @staticmethod
     def should_stop() -> bool:
-        """Asked between the chunks of an evaluation; replace it to be able to end one early."""
+        """Return True to end an evaluation early; called between its chunks, to be replaced."""
         return False
 
     def initialize(
@@ -89,15 +89,15 @@ class Sampler(BaseSampler):
         Args:
             agent: as constructed.
             affinity: see ``Hardware.of``.
-            seed: of environments and actions; drawn at random if ``None``.
-            bootstrap_value: whether the agent's ``value`` is recorded for bootstrapping.
+            seed: of environments and actions; ``None``: random.
+            bootstrap_value: record the agent's ``value`` for bootstrapping.
             traj_info_kwargs: settings of the ``TrajInfo``, such as ``dict(discount=0.99)``.
-            rank, world_size: which of how many samplers of one run this is.
-            worker_process: accepted for rlpyt's sake.
-            final_observation: whether ``samples.env`` has a field of that name, with the true
-                final observations of truncated episodes; only if the collector records them.
-            examples, slots: of an asynchronous sampler that this one samples for: complete
-                examples, and batches to ``fill``.
+            rank, world_size: index of this sampler, and number of samplers of the run.
+            worker_process: ignored, an argument of rlpyt (2019).
+            final_observation: add the field ``final_observation`` to ``samples.env``, with the true
+                final observations of truncated episodes, if the collector records them.
+            examples, slots: complete examples, and batches to ``fill``, of the asynchronous sampler
+                that this one samples for.
 
         Returns:
             AttrDict of examples of one step: observation, action, reward, done, env_info,
@@ -107,7 +107,7 @@ class Sampler(BaseSampler):
             WorkerError: an environment or worker failed to start.
             ValueError, TypeError: the parts do not fit together.
         """
-        self.shutdown()  # if this is not the first time
+        self.shutdown()  # of an earlier initialization
         self._check_arguments()
         self.begun = False
         self.agent = checked_agent(agent)
@@ -140,7 +140,7 @@ class Sampler(BaseSampler):
     ) -> None:
         self._acquired = True
         n_env_workers = hardware.n_workers if self.layout.processes else 1
-        rows_per_worker(self.batch_spec.B, n_env_workers, self.layout.groups)  # or it is refused
+        rows_per_worker(self.batch_spec.B, n_env_workers, self.layout.groups)  # raises if uneven
         in_workers = self.layout.processes and self.layout.agent == "local"
         recipe_agent = serialize.dumps(self.agent if in_workers else None)
         if self.examples is None:
@@ -162,10 +162,10 @@ class Sampler(BaseSampler):
         if self.layout.processes:
             self._pool = self._start_workers(specs, recipe_agent, hardware)
             self._finalizer = weakref.finalize(self, self._pool.shutdown)
-            self._finalizer.atexit = False  # at exit the pool looks after itself
+            self._finalizer.atexit = False  # at exit the group stops its children itself
         else:
             self._env_worker = EnvWorker(specs[0], self.agent, self.slots, self.progress)
-            with undisturbed():  # as where environments are built in workers
+            with undisturbed():  # random numbers as if environments were built in workers
                 self._env_worker.start()
 
     def _env_worker_specs(
@@ -176,13 +176,13 @@ class Sampler(BaseSampler):
         traj_info_kwargs: dict[str, Any],
         tasks: list[Any] | None = None,
     ) -> list[EnvWorkerSpec]:
-        """The recipe of each environment worker.
+        """Return the specification of each environment worker.
 
         Args:
-            n_env_workers: among which its environments are shared out.
-            rank, world_size: which of how many samplers of one run it is.
+            n_env_workers: number of environment workers.
+            rank, world_size: index of this sampler, and number of samplers of the run.
             traj_info_kwargs: settings of the ``TrajInfo``.
-            tasks: of each environment's first episodes, where a curriculum chooses them.
+            tasks: of each environment's first episodes, if a curriculum chooses them.
         """
         B = self.batch_spec.B
         rows = rows_per_worker(B, n_env_workers, self.layout.groups)
@@ -191,7 +191,7 @@ class Sampler(BaseSampler):
         kwargs = kwargs_by_env("env_kwargs", self.env_kwargs, B, "batch_B")
         eval_kwargs = self._eval_kwargs_by_env(n_eval * n_env_workers)
         first = _first_of_their_kind([*kwargs, *eval_kwargs])
-        # Rank 0 shows the warnings of environments that are made alike everywhere.
+        # Warnings of environments that all ranks have are shown by rank 0.
         warns = [own and (rank == 0 or sum(first[:B]) > 1) for own in first[:B]]
         eval_warns = [own and rank == 0 for own in first[B:]]
 
@@ -226,12 +226,12 @@ class Sampler(BaseSampler):
         return [spec(i) for i in range(n_env_workers)]
 
     def _eval_steps_per_env(self, n_env_workers: int) -> int:
-        """Steps of each evaluation environment at the most; 0 if there are none."""
+        """Return the maximum steps of each evaluation environment, 0 without any."""
         n_envs = -(-self.eval_n_envs // n_env_workers) * n_env_workers
         return self.eval_max_steps // n_envs if self.eval_max_steps and n_envs else 0
 
     def _build_server(self, specs: list[EnvWorkerSpec]) -> ActionServer:
-        """The server that answers these environment workers."""
+        """Build the server of these environment workers."""
         return ActionServer(
             agent=self.agent,
             examples=self.examples,
@@ -254,18 +254,19 @@ class Sampler(BaseSampler):
         recipe_agent: bytes,
         hardware: Hardware,
     ) -> ChildGroup:
-        """Start a worker for each environment worker.
+        """Start a worker process for each environment worker.
 
         Raises:
-            WorkerError: one cannot be started, or its environment worker not be built.
+            WorkerError: a process cannot be started, or its environments cannot be built.
         """
         context = start_context(self.start_method)
         torch_threads = hardware.worker_torch_threads
         if torch_threads > 1 and context.get_start_method() == "fork":
             torch_threads = 1
             warnings.warn(
-                f"worker_torch_threads={hardware.worker_torch_threads} is taken for 1: threads "
-                "of a process do not survive a fork. Start workers by forkserver or spawn."
+                f"worker_torch_threads must be 1 with start_method='fork', got "
+                f"{hardware.worker_torch_threads}; 1 is used, since threads do not survive a fork. "
+                "Start workers by forkserver or spawn."
             )
         rows, server = self.batch_spec.B // len(specs), self._server
         agent = serialize.loads(recipe_agent)
@@ -304,7 +305,7 @@ class Sampler(BaseSampler):
         return workers
 
     def _call(self, method: str, *args: Any, meanwhile: Any = None) -> list[Any]:
-        """Run a method of every environment worker; returns the results in order."""
+        """Run a method of every environment worker; return the results in order."""
         if self._pool is not None:
             results = self._pool.call(method, *args, meanwhile=meanwhile)
             if self._server is not None:
@@ -324,7 +325,7 @@ class Sampler(BaseSampler):
             raise
 
     def _call_each(self, method: str, rows: list[Any]) -> list[Any]:
-        """As ``_call``, with what belongs to each environment; returns the same, [B]."""
+        """Run a method with one argument for each environment, [B]; return the results, [B]."""
         if self._pool is None:
             return list(self._call(method, rows)[0])
         each = len(rows) // len(self._pool.processes)
@@ -333,7 +334,7 @@ class Sampler(BaseSampler):
 
     def _check_ready(self) -> None:
         if self._pool is None and self._env_worker is None:
-            raise RuntimeError("the sampler is not initialized, or was shut down.")
+            raise RuntimeError("the sampler must be initialized. Call initialize first.")
 
     def obtain_samples(self, itr: int) -> tuple[Any, list[Any]]:
         """Collect one batch.
@@ -350,7 +351,7 @@ class Sampler(BaseSampler):
         return self.samples_pyt, completed
 
     def fill(self, itr: int, slot: int) -> list[Any]:
-        """Collect one batch into this one of ``slots``; returns trajectories that ended."""
+        """Collect one batch into ``slots[slot]``; return the trajectories that ended."""
         self._check_ready()
         self.agent.sync_shared_memory()
 
@@ -366,35 +367,37 @@ class Sampler(BaseSampler):
         return [info for infos in completed for info in infos]
 
     def serve_actions(self, itr: int) -> None:
-        """Answer the workers of a served sampler while they collect a batch.
+        """Serve actions to the workers while they collect a batch.
 
-        A subclass may override it to do something before and after.
+        A subclass may extend it.
         """
         assert self._server is not None
         self._server.serve_actions(itr, *self._batch_served)
 
     def _note_interruption(self) -> None:
-        """Say in ``interrupted`` whether the batch follows the one before; here it always does."""
+        """Set ``interrupted`` if the batch does not continue the one before; a hook."""
 
     def evaluate_agent(self, itr: int) -> list[Any]:
-        """Run the evaluation episodes; returns their ``TrajInfo``.
+        """Run the evaluation episodes; return their ``TrajInfo``.
 
-        It goes in chunks of steps; between them ``should_stop`` may end it, and those episodes
-        are returned that were finished.
+        ``should_stop`` may end the evaluation between chunks of steps; then the episodes that have
+        ended are returned.
 
         Raises:
             ValueError: the sampler has no evaluation environments.
             WorkerError: a worker failed; nothing of the sampler is left running.
         """
         if not self.eval_n_envs:
-            raise ValueError("nothing to evaluate in: construct the sampler with eval_n_envs > 0.")
+            raise ValueError(
+                "eval_n_envs must be above 0 to evaluate, got 0. Pass it to the constructor."
+            )
         self._check_ready()
         self.agent.sync_shared_memory()
         max_T = self._eval_max_T
         if max_T < 1:
             raise ValueError(
-                f"eval_max_steps={self.eval_max_steps} leaves no step for each of the evaluation "
-                f"environments (eval_n_envs={self.eval_n_envs}, at least one per worker)."
+                f"eval_max_steps must be at least the number of evaluation environments, got "
+                f"{self.eval_max_steps} (eval_n_envs={self.eval_n_envs}, at least one per worker)."
             )
         chunk = EvalCollector.CHUNK if runs_in_chunks(self.eval_CollectorCls) else max_T
         finished: list[Any] = []
@@ -410,9 +413,9 @@ class Sampler(BaseSampler):
         return finished
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of every environment worker: environments, random streams, sums."""
+        """Return the state of all environments, random streams and statistics in progress."""
         if self._pool is None and self._env_worker is None and not self._acquired:
-            return super().state_dict()  # a subclass has an ``initialize`` of its own
+            return super().state_dict()  # of a subclass with its own ``initialize``
         state: dict[str, Any] = {"stations": self._call("state_dict"), "kind": self._kind()}
         if any("collector" not in env_worker for env_worker in state["stations"]):
             warn_of_lost_state(self.CollectorCls, "A resumed run starts new episodes.")
@@ -422,15 +425,15 @@ class Sampler(BaseSampler):
         return state
 
     def lasting_state(self) -> dict[str, Any]:
-        """That part of the state which is known even when the environment workers are gone."""
+        """Return the part of the state that is known after the environment workers are gone."""
         return {} if self._flow is None else {"curriculum": self._flow.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> bool:
-        """Go on from a saved state; returns whether it could be done exactly.
+        """Load a saved state; return True if the run resumes exactly.
 
-        Where an environment cannot give its state, or the saved sampler was another (its layout,
-        its number of workers, its collector), the environments start new episodes; what batches
-        have learnt of the data is kept in any case, and so is what a curriculum has learnt.
+        If an environment has no state, or the saved sampler has another layout, number of workers
+        or collector, environments start new episodes. Running statistics of vector environments
+        and the state of a curriculum are loaded in any case.
         """
         exact = self._load_stations(state)
         if self._flow is not None and "curriculum" in state:
@@ -457,47 +460,47 @@ class Sampler(BaseSampler):
         return {} if self._flow is None else self._flow.curriculum.statistics()
 
     def _kind(self) -> list[Any]:
-        """Return what a sampler must have in common with the one whose state it loads."""
+        """Return what must be equal in a sampler and in the saved one."""
         stock_infos = self.TrajInfoCls is TrajInfo
         n_env_workers = 1 if self._pool is None else len(self._pool.processes)
         parts = (self.layout.processes, self.layout.agent, self.layout.groups, n_env_workers)
         return [*parts, self.mid_batch_reset, stock_infos]
 
-    ctrl: Any = None  # rlpyt's barriers and flags; nothing of the kind is left
+    ctrl: Any = None  # attributes of rlpyt (2019): barriers and flags, which do not exist
     sync: Any = None
 
     @_Default
     def workers(self) -> list[Any]:
-        """The worker processes, none in a serial sampler."""
+        """Return the worker processes, none in a serial sampler."""
         return [] if self._pool is None else self._pool.processes
 
     @_Default
     def n_worker(self) -> int:
-        """Number of worker processes."""
+        """Return the number of worker processes."""
         return len(self.workers)
 
     @_Default
     def collector(self) -> Any:
-        """The collector, where it is in this process."""
+        """Return the collector, if it is in this process."""
         return getattr(self._env_worker, "collector", None)
 
     @_Default
     def eval_collector(self) -> Any:
-        """The evaluation collector, where it is in this process."""
+        """Return the evaluation collector, if it is in this process."""
         return getattr(self._env_worker, "eval_collector", None)
 
     @_Default
     def agent_inputs(self) -> Any:
-        """The collector's next inputs, where it is in this process."""
+        """Return the next inputs of the agent, if the collector is in this process."""
         return getattr(self._env_worker, "agent_inputs", None)
 
     @_Default
     def traj_infos(self) -> Any:
-        """Trajectories in progress, where the collector is in this process."""
+        """Return the trajectories in progress, if the collector is in this process."""
         return getattr(self._env_worker, "traj_infos", None)
 
     def shutdown(self) -> None:
-        """Close environments and stop workers; can be called again."""
+        """Close environments and stop workers."""
         if self._pool is not None:
             self._finalizer()
             self._pool = None
@@ -510,7 +513,7 @@ class Sampler(BaseSampler):
 
 
 def _first_of_their_kind(kwargs: list[dict[str, Any]]) -> list[bool]:
-    """Return for each dictionary whether it equals none of those before it."""
+    """Return True for each dictionary that differs from all before it."""
     distinct: list[dict[str, Any]] = []
     first = []
     for own in kwargs:
@@ -523,10 +526,10 @@ def _first_of_their_kind(kwargs: list[dict[str, Any]]) -> list[bool]:
 def _equal(one: dict[str, Any], other: dict[str, Any]) -> bool:
     try:
         return one is other or bool(one == other)
-    except Exception:  # arrays among them have no single truth value
+    except Exception:  # arrays have no single truth value
         return False
 
 
 def _beat(progress: Any) -> None:
-    """Note that this process looks after its workers."""
+    """Count a sign of life of this process, which watches its workers."""
     progress[BEAT] += 1

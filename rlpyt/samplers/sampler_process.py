@@ -1,4 +1,4 @@
-"""Samplers in child processes ("hosts"), each of which fills some columns of the batches."""
+"""Samplers in child processes, each of which fills some columns of the batches."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,14 +30,14 @@ class SamplerProcessPayload:
     """Input of ``SamplerProcess``."""
 
     world_size: int  # number of sampler processes
-    sampler: Any  # as constructed
-    agent: Any  # as constructed
+    sampler: Any  # not initialized
+    agent: Any  # not initialized
     settings: dict[str, Any]  # arguments of ``initialize``
     examples: Any  # of one step
-    slots: Sequence[Any]  # its columns of the batches that are filled in turn
-    mailbox: WeightMailbox  # where new parameters come from
-    stop: Any  # [1] uint8, shared: the parent wants an evaluation to end early
-    semaphores: str  # with what the names of its semaphores begin
+    slots: Sequence[Any]  # columns of the process in the batches
+    mailbox: WeightMailbox  # new parameters
+    stop: Any  # [1] uint8, shared: the parent ends an evaluation early
+    semaphores: str  # prefix of the names of its semaphores
     hardware: Hardware
     envs: SamplerProcessEnvs  # for messages
 
@@ -61,7 +61,7 @@ class SamplerProcess(Child):
         return bool(self.own.stop[0])
 
     def start(self) -> None:
-        """Initialize the sampler; afterwards it can collect."""
+        """Initialize the sampler; call it before ``collect``."""
         own = self.own
         set_seed(env_seed(own.settings["seed"], self.spec.rank, "host"))
         self.sampler.initialize(
@@ -86,7 +86,7 @@ class SamplerProcess(Child):
         """Fill a slot.
 
         Returns:
-            (finished trajectories, updates that the policy had had, ``statistics``).
+            (finished trajectories, number of updates of the policy, ``statistics``).
         """
         self._note(status.COLLECTING)
         self.spec.progress[status.ITR] = itr
@@ -101,7 +101,7 @@ class SamplerProcess(Child):
         return columns
 
     def evaluate(self, itr: int) -> list[Any]:
-        """Evaluate the newest policy; the first host does it alone."""
+        """Evaluate the newest policy, in the first process only."""
         if self.spec.rank:
             return []
         self._note(status.COLLECTING)
@@ -120,7 +120,7 @@ class SamplerProcess(Child):
         return bool(self.sampler.load_state_dict(state))
 
     def where(self) -> status.WorkerStatus | None:
-        """Return what the process is occupied with, if it has environments itself."""
+        """Return the activity of the process, if it has environments itself."""
         env_worker = self.sampler._env_worker
         return None if env_worker is None else env_worker.where()
 
@@ -130,7 +130,7 @@ class SamplerProcess(Child):
 
 
 def sampler_process_status(spec: ChildSpec) -> status.WorkerStatus:
-    """Describe a sampler process from outside."""
+    """Return the status of a sampler process, read by its parent."""
     own: SamplerProcessPayload = spec.payload.value
     action = recorded_action(spec.progress, own.slots)
     return status.environment_status(spec.progress, own.envs, action)

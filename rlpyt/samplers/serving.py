@@ -1,7 +1,8 @@
-"""The action server: answers workers' environments from the process that holds the agent.
+"""The action server: chooses actions for the environments of workers in the master.
 
-Workers step; the master acts. They share the step record and two gates per worker, and meet at
-every step. Workers may form groups that take turns, so that some step while others are answered.
+Workers step, the master acts. They share the step record and two semaphores per worker, which
+synchronize them at every step. Workers may form groups, so that some step while others wait for
+their actions.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,16 +30,16 @@ from rlpyt.utils.processes import refused_clearly
 from rlpyt.utils.shared import Arena
 from rlpyt.utils.synchronize import forget_names
 
-Replied = Callable[[int], bool]  # whether a worker has ended its command; raises if one failed
+Replied = Callable[[int], bool]  # has this worker ended its command? raises if one failed
 
 
 def build_step_buffer(examples: Any, B: int, memory: Arena | bool = True) -> tuple[Any, Any]:
-    """Allocate the record that workers and server exchange, in shared memory.
+    """Allocate the step record of workers and server in shared memory.
 
     Args:
         examples: complete examples of one step.
-        B: environments.
-        memory: an arena to allocate in; ``True``: one of its own.
+        B: number of environments.
+        memory: an arena to allocate in; ``True``: a new one.
 
     Returns:
         (torch tensors, numpy arrays) over the same memory: ``StepBuffer`` with leaves [B, ...].
@@ -49,19 +50,20 @@ def build_step_buffer(examples: Any, B: int, memory: Arena | bool = True) -> tup
 
 
 class ActionServer:
-    """Serves actions of one agent to the workers of a pool.
+    """Serves the actions of one agent to all workers.
 
     Args:
         agent: initialized.
         examples: complete examples of one step.
-        slots: the batch [T, B], or several that are filled in turn.
-        env_ranks, eval_env_ranks: global environment indices, by worker.
-        n_groups: groups of workers that take turns.
+        slots: the batch [T, B], or several batches that are filled in turn.
+        env_ranks, eval_env_ranks: global environment indices of each worker.
+        n_groups: number of groups of workers.
         overlap: see ``serve``.
-        seed: of the actions' noise.
-        global_B: environments in the whole run.
-        context: multiprocessing context in which the workers will be started.
-        progress: where to note the step that is served (``processes.status``).
+        seed: of the noise of actions.
+        global_B: number of environments in the whole run.
+        eval_deterministic: take the most likely action in evaluations.
+        context: multiprocessing context of the workers.
+        progress: activity numbers of this process (``processes.status``).
         deterministic_acting: act in tiles (``samplers.tiles``).
     """
 
@@ -88,7 +90,7 @@ class ActionServer:
         self.evaluations = 0
         self._slot = 0
         self._deterministic_acting = deterministic_acting
-        self._tiled: dict[tuple[int, bool], Any] = {}  # the agent for each group of environments
+        self._tiled: dict[tuple[int, bool], Any] = {}  # (group, evaluation) -> agent in tiles
         self._env_ranks, self._eval_env_ranks = env_ranks, eval_env_ranks
         self._n_groups = n_groups
         self.channels = self._build_channels(context)
@@ -129,7 +131,7 @@ class ActionServer:
         return channels
 
     def _group(self, i: int, evaluation: bool = False) -> "Group":
-        """Workers i * n to (i + 1) * n, whose rows are contiguous."""
+        """Build the group of workers i * n to (i + 1) * n, whose rows are contiguous."""
         n = len(self.channels) // self._n_groups
         workers = range(i * n, (i + 1) * n)
         env_ranks = self._eval_env_ranks if evaluation else self._env_ranks
@@ -157,7 +159,7 @@ class ActionServer:
         return group
 
     def serve_actions(self, itr: int, slot: int, replied: Replied) -> None:
-        """Act for one batch, that of this slot."""
+        """Act for one batch, ``slots[slot]``."""
         self.agent.sample_mode(itr)
         samples = self.slots[slot]
         if slot != self._slot:
@@ -181,22 +183,22 @@ class ActionServer:
             serve(self._eval_groups, n, replied, self.overlap, may_end=True, note=self._note)
 
     def drain(self) -> None:
-        """After every command: no gate stands open for the next one."""
+        """Reset all semaphores after a command."""
         for group in self.groups:
             group.drain()
 
     def forget_names(self) -> None:
-        """Remove the semaphores' names; call when all workers have them, or need them no more."""
+        """Remove the semaphores' names, once all workers have them or have ended."""
         forget_names([gate for e in self.channels for gate in (e.obs_ready, e.act_ready)])
 
     def abandon(self) -> None:
-        """Release the workers that wait for an answer: there will be none."""
+        """Release workers that wait for an answer, to end them."""
         for channel in self.channels:
             channel.abandoned[0] = True
             channel.act_ready.release()
 
     def state_dict(self) -> dict[str, Any]:
-        """Memory of the agent and streams of noise, for exact resumption."""
+        """Return recurrent memory and streams of noise, for an exact resume."""
         return {
             "agent": agent_memory(self.agent),
             "noise": [group.policy.noise.state_dict() for group in self.groups],
@@ -205,7 +207,7 @@ class ActionServer:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a saved state."""
+        """Load a saved state."""
         load_agent_memory(self.agent, state["agent"])
         for group, noise in zip(self.groups, state["noise"], strict=True):
             group.policy.noise.load_state_dict(noise)
@@ -213,15 +215,15 @@ class ActionServer:
 
 
 class Group:
-    """The server's side of some workers: the environments that are answered together.
+    """A group of workers, whose environments get their actions together: the server's side.
 
     Args:
-        policy: the agent's answers, over the group's rows of record and batch.
-        step: the group's rows of the record.
-        null_action: the previous action of an episode's first step.
-        ranks: the workers.
-        channels: what is shared with each; their rows are those of the group in order.
-        final_observation, timed_out: the group's rows of what the channels share.
+        policy: acts on the group's rows of record and batch.
+        step: rows of the group in the record.
+        null_action: the previous action at the start of an episode.
+        ranks: of the workers.
+        channels: of the workers; together they have the rows of the group, in order.
+        final_observation, timed_out: rows of the group in the memory of the channels.
     """
 
     def __init__(
@@ -248,17 +250,17 @@ class Group:
         """Wait until every worker of the group has written its observations of step t.
 
         Raises:
-            WorkerError: one failed, or has ended before T steps though it may not.
+            WorkerError: a worker failed, or ended before T steps although ``may_end`` is False.
         """
         for gate, rank in self._gates:
             while rank not in self._ended and not gate.acquire(True, GLANCE_S):
-                if replied(rank) and not gate.acquire(False):  # it may have written just now
+                if replied(rank) and not gate.acquire(False):  # it may have posted just now
                     if not may_end:
                         raise _ended_early(rank, t - 1, T)
                     self._ended.add(rank)
 
     def begin(self, T: int) -> None:
-        """Before a command of T steps."""
+        """Prepare a command of T steps."""
         self._ended = set()
         self.policy.begin(T)
 
@@ -268,29 +270,29 @@ class Group:
         return len(self._ended) == len(self._gates)
 
     def answer(self, t: int) -> None:
-        """Answer step t."""
-        self._look_back(t - 1)
+        """Choose the actions of step t."""
+        self._finish_step(t - 1)
         self.policy.act(t)
 
     def release(self) -> None:
-        """Let the workers go on."""
+        """Let the workers continue."""
         for release in self._releases:
             release()
 
     def finish(self, T: int) -> None:
-        """After T steps: what the algorithm needs to bootstrap."""
-        self._look_back(T - 1)
+        """Record the values after T steps, to bootstrap from."""
+        self._finish_step(T - 1)
         self.policy.finish()
 
     def drain(self) -> None:
-        """Shut all gates; the workers are idle."""
+        """Reset all semaphores; call it while the workers are idle."""
         for channel in self._channels:
             for gate in (channel.obs_ready, channel.act_ready):
                 while gate.acquire(False):
                     pass
 
-    def _look_back(self, t: int) -> None:
-        """Value what step t truncated; episodes begin without previous action and reward."""
+    def _finish_step(self, t: int) -> None:
+        """Record V of episodes that step t truncated, and null the inputs after a done."""
         step = self._step
         null_rows(step.action, step.reward, self._null_action, np.flatnonzero(step.done))
         if self._final is not None and self._timed_out.any():
@@ -306,16 +308,16 @@ def serve(
     may_end: bool = False,
     note: Callable[[int], None] | None = None,
 ) -> None:
-    """Answer T steps of each group in turn, in the process that holds the agent.
+    """Act for T steps of each group in turn, in the master.
 
     Args:
-        groups: while one is answered, the others step their environments.
-        T: steps.
-        replied: says whether a worker has ended its command; raises if it failed.
-        overlap: without it, a group is let go only once the next has arrived, so that two groups
+        groups: groups of workers; while the agent acts for one, the others step.
+        T: number of steps.
+        replied: returns True if a worker has ended its command; raises if it failed.
+        overlap: if False, a group continues when the next one has arrived, so that two groups
             never step at the same time.
-        may_end: whether workers may end their command before T steps.
-        note: told of every step.
+        may_end: workers may end their command before T steps.
+        note: called with the index of every step.
     """
     for group in groups:
         group.begin(T)

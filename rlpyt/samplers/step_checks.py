@@ -15,11 +15,11 @@ import numpy as np
 from rlpyt.utils.buffer import _named_leaves, buffer_func, leaves_of
 
 Array = np.ndarray[Any, Any]
-RARELY = 64  # steps between close looks, in the long run
+RARELY = 64  # steps between full validations, in the long run
 NUMBERS = (float, int, np.floating, np.integer, np.bool_)
 TRUTHS = (bool, np.bool_)
 FINITE_REMEDY = (
-    "Correct the environment. If the agent copes with such values, set check_finite = False in a "
+    "Correct the environment. If the agent can handle such values, set check_finite = False in a "
     "subclass of the collector (CollectorCls)."
 )
 BATCH_PARTS = ("observation", "reward", "done", "env_info")
@@ -31,14 +31,14 @@ def steps_until_look(n_looks: int) -> int:
 
 
 def check_step(given: Any, record: Any) -> None:
-    """Check what one step gave.
+    """Check the results of one step.
 
     Args:
-        given: (observation, reward, done, env_info), if it is right.
-        record: ``StepRecord`` with leaves [B, ...], into a row of which it will be written.
+        given: (observation, reward, done, env_info) if it is valid.
+        record: ``StepRecord`` with leaves [B, ...]; the step will be written into one row.
 
     Raises:
-        ValueError, TypeError: it does not fit; the message names the key.
+        ValueError, TypeError: a part is invalid; the message names it.
     """
     check_parts(given)
     o, r, d, info = given
@@ -91,7 +91,7 @@ def first_not_finite(samples_env: Any, following: Any) -> tuple[int, int, str]:
 
 
 def explain(given: Any, record: Any, check: Callable[[Any, Any], None] = check_step) -> None:
-    """After an error with what a step gave: say it clearly, if it is because that does not fit.
+    """Replace an error about the results of a step by a clear one, if they are invalid.
 
     Raises:
         ValueError, TypeError: in place of the error.
@@ -103,14 +103,14 @@ def explain(given: Any, record: Any, check: Callable[[Any, Any], None] = check_s
 
 
 def check_batch(given: Any, record: Any) -> None:
-    """Check what one step of a batch of n environments gave.
+    """Check the results of one step of a vector environment of n rows.
 
     Args:
-        given: (observation, reward, done, env_info), if it is right.
-        record: ``StepRecord`` with leaves [n, ...], into which it will be written.
+        given: (observation, reward, done, env_info) if it is valid.
+        record: ``StepRecord`` with leaves [n, ...]; the step will be written into it.
 
     Raises:
-        ValueError, TypeError: it does not fit; the message names the key.
+        ValueError, TypeError: a part is invalid; the message names it.
     """
     check_parts(given)
     for key in ("observation", "reward", "done"):
@@ -119,10 +119,10 @@ def check_batch(given: Any, record: Any) -> None:
 
 
 def check_batched(given: Any, record: Any, key: str = "observation") -> None:
-    """Check a part of it, such as the observation, against the record's leaves [n, ...].
+    """Check a part of it, such as the observation, against leaves [n, ...] of the record.
 
     Raises:
-        ValueError, TypeError: structure, shape or kind of numbers differ.
+        ValueError, TypeError: structure, shape or dtype differ.
     """
     check_observation(given, record[None], key)
 
@@ -130,15 +130,15 @@ def check_batched(given: Any, record: Any, key: str = "observation") -> None:
 def check_observation(o: Any, record: Any, key: str = "observation") -> None:
     """Check an observation against the record's leaves [B, ...].
 
-    Numbers of another kind are fine where none is lost by it: float64 is recorded as float32,
-    integers as floats, but no float as an integer.
+    Conversions that keep numbers are allowed: float64 is recorded as float32, an integer as a
+    float, but a float is not recorded as an integer.
 
     Raises:
-        ValueError, TypeError: structure, shape or kind of numbers differ.
+        ValueError, TypeError: structure, shape or dtype differ.
     """
     plain = type(o) is np.ndarray and isinstance(record, np.ndarray)
     if plain and o.shape == record.shape[1:] and o.dtype == record.dtype:
-        return  # as nearly always
+        return  # the usual case
     fields = getattr(record, "_fields", None)
     if fields is not None:
         given = getattr(o, "_fields", None)
@@ -163,17 +163,17 @@ def check_observation(o: Any, record: Any, key: str = "observation") -> None:
     if not np.can_cast(array.dtype, record.dtype, "same_kind"):
         raise ValueError(
             f"{key} has dtype {array.dtype}, expected {record.dtype} as in the first step; "
-            "converting would lose something."
+            "the conversion would lose digits."
         )
 
 
 def check_reward_and_done(r: Any, d: Any) -> None:
-    """Check that the reward is one number, and done true or false.
+    """Check that the reward is one number, and done is True or False.
 
     Raises:
-        TypeError: they are not.
+        TypeError: one of them has another type.
     """
-    if type(r) is float and type(d) is bool:  # as nearly always
+    if type(r) is float and type(d) is bool:  # the usual case
         return
     if not _is_scalar(r, NUMBERS):
         raise TypeError(f"reward is {_kind_of(r)}, expected one number; return float(reward).")
@@ -182,10 +182,10 @@ def check_reward_and_done(r: Any, d: Any) -> None:
 
 
 def check_info(info: Any) -> None:
-    """Check that env_info is a record, or nothing.
+    """Check that env_info is a named tuple, or None.
 
     Raises:
-        TypeError: it is something else.
+        TypeError: it has another type.
     """
     named = isinstance(info, tuple) and (not info or hasattr(info, "_fields"))
     if info is not None and not named:
@@ -196,10 +196,10 @@ def check_info(info: Any) -> None:
 
 
 def check_parts(step: Any) -> None:
-    """Check that a step has the four parts it should have.
+    """Check that a step has four parts.
 
     Raises:
-        TypeError: it has not.
+        TypeError: it has another number of parts.
     """
     if not isinstance(step, tuple | list) or len(step) != 4:
         came = f"{len(step)} values" if isinstance(step, tuple | list) else _kind_of(step)

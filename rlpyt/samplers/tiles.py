@@ -40,8 +40,8 @@ class Tile(NamedTuple):
 
     Attributes:
         source: [m] int64, the environment of each row of the call; padding repeats one.
-        places: [k] int64, which rows of the call are kept; in the order of the environments.
-        whole: whether the rows of the call are all environments in order.
+        places: [k] int64, rows of the call that are kept, in the order of the environments.
+        whole: the rows of the call are all environments in order.
         rows: [m], ``source`` among all environments of the process, for the agent to read.
     """
 

@@ -1,4 +1,4 @@
-"""Statistics of trajectories for whole batches at once: what the stock ``TrajInfo`` would count."""
+"""Statistics of trajectories computed per batch, equal to those of ``TrajInfo``."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -9,10 +9,10 @@ Array = np.ndarray[Any, Any]
 
 
 class BatchTrajStats:
-    """Runs ``TrajInfo``'s sums over a batch [T, B] as array arithmetic.
+    """Statistics of ``TrajInfo`` computed over a batch [T, B] by array arithmetic.
 
     Args:
-        traj_infos: the trajectories in progress, one per environment; their sums are taken over.
+        traj_infos: trajectories in progress, one per environment, whose sums are continued.
         discount: gamma of ``DiscountedReturn``.
     """
 
@@ -24,11 +24,11 @@ class BatchTrajStats:
         self.discounted = np.array([info.DiscountedReturn for info in traj_infos], np.float64)
 
     def add(self, reward: Array, ended: Array, new_info: Callable[[], Any]) -> list[Any]:
-        """Take in a batch and return the trajectories that ended, by environment, then time.
+        """Add a batch; return the trajectories that ended, sorted by environment, then time.
 
         Args:
             reward: [T, B].
-            ended: [T, B] bool, true where a trajectory ended with step t.
+            ended: [T, B] bool, True where a trajectory ended with step t.
             new_info: makes an empty ``TrajInfo``.
         """
         T, B = reward.shape
@@ -40,7 +40,7 @@ class BatchTrajStats:
         starts = np.union1d(row_starts, cuts)
         stops = np.append(starts[1:], B * T)
         env = starts // T
-        first = starts == env * T  # goes on from the last batch
+        first = starts == env * T  # continues the last batch
         length = stops - starts
         carried = np.where(first, self.length[env], 0)
         age = np.arange(B * T) - np.repeat(starts - carried, length)
@@ -71,7 +71,7 @@ class BatchTrajStats:
         return info.terminate(None)
 
     def state_dict(self) -> dict[str, Array]:
-        """The sums in progress, for a checkpoint."""
+        """Return the sums in progress."""
         return {
             "length": self.length.copy(),
             "return": self.return_.copy(),
@@ -80,7 +80,7 @@ class BatchTrajStats:
         }
 
     def load_state_dict(self, state: dict[str, Array]) -> None:
-        """Go on from saved sums."""
+        """Load saved sums."""
         self.length[:] = state["length"]
         self.return_[:] = state["return"]
         self.nonzero[:] = state["nonzero"]
@@ -88,6 +88,6 @@ class BatchTrajStats:
 
 
 def plain_entries(info: Any) -> dict[str, Any]:
-    """Return what a checkpoint can hold of a ``TrajInfo``: numbers, strings, arrays, lists."""
+    """Return the entries of a ``TrajInfo`` that a checkpoint can hold."""
     plain = (bool, int, float, str, np.generic, np.ndarray, list, type(None))
     return {name: value for name, value in info.items() if isinstance(value, plain)}

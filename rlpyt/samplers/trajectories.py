@@ -1,7 +1,7 @@
 """Single trajectories, cut out of a sampler's batches [T, B].
 
-For code that thinks in episodes: returns of a trajectory (`rlpyt.compat.lagom`), imitation,
-plots. Our algorithms learn from the batches as they are.
+They serve code that works on episodes: returns of a trajectory (`rlpyt.compat.lagom`), imitation,
+plots. rlpyt's algorithms train on the batches themselves.
 """
 
 import enum
@@ -23,38 +23,38 @@ class StepType(enum.Enum):
 
 
 class TimeStep(NamedTuple):
-    """An observation, and the reward and the end that came with it."""
+    """An observation, with the reward and the done before it."""
 
     step_type: StepType
     observation: Any
-    reward: float  # for the action before; 0 where an episode begins
+    reward: float  # for the action before; 0 at the start of an episode
     done: bool
     info: dict[str, Any]  # the fields of ``env_info``
 
     def first(self) -> bool:
-        """True at the beginning of an episode."""
+        """Return True at the start of an episode."""
         return self.step_type is StepType.FIRST
 
     def mid(self) -> bool:
-        """True if the episode goes on."""
+        """Return True if the episode continues."""
         return self.step_type is StepType.MID
 
     def last(self) -> bool:
-        """True if the episode has ended."""
+        """Return True if the episode has ended."""
         return self.step_type is StepType.LAST
 
     def time_limit(self) -> bool:
-        """True if the episode was truncated by a time limit."""
+        """Return True if the episode was truncated by a time limit."""
         return self.last() and bool(self.info.get("timeout", False))
 
     def terminal(self) -> bool:
-        """True if the episode has terminated."""
+        """Return True if the episode has terminated."""
         return self.last() and not self.time_limit()
 
 
 @dataclass(eq=False)
 class Trajectory:
-    """T steps of one environment, numpy arrays of its own; the last may be an episode's end.
+    """T steps of one environment, in their own numpy arrays.
 
     Args:
         observations: tree of [T, ...], before each step.
@@ -62,12 +62,12 @@ class Trajectory:
         rewards: [T] float32, after each.
         env_info, agent_info: trees of [T, ...].
         env: column of the batch.
-        from_start: whether the first observation is an episode's first.
-        reach_terminal: whether nothing follows the last step.
-        reach_time_limit: whether a time limit cut the episode off there. With neither, it goes on.
-        last_observation: the true final one after a time limit, where the batch has the field
-            ``final_observation``; ``None`` otherwise.
-        last_value: V of what follows the last step, 0 if that is nothing; ``None`` where the
+        from_start: the first observation is the first of an episode.
+        reach_terminal: the episode terminated with the last step.
+        reach_time_limit: a time limit truncated it there. With neither, the episode continues.
+        last_observation: the true final observation after a time limit, if the batch has the field
+            ``final_observation``; otherwise ``None``.
+        last_value: V of the observation after the last step, 0 if it is terminal; ``None`` if the
             batch has no values for bootstrapping.
     """
 
@@ -88,23 +88,23 @@ class Trajectory:
 
     @property
     def T(self) -> int:
-        """Number of steps."""
+        """Return the number of steps."""
         return len(self)
 
     @property
     def complete(self) -> bool:
-        """True for a complete episode."""
+        """Return True for a complete episode."""
         return self.from_start and (self.reach_terminal or self.reach_time_limit)
 
     @property
     def values(self) -> Any:
-        """V of each observation [T], where the agent recorded it."""
+        """Return V of each observation [T], if the agent recorded it."""
         return self.agent_info.value
 
     def time_steps(self) -> Iterator[TimeStep]:
-        """Go through it as T + 1 time steps.
+        """Yield T + 1 time steps.
 
-        The last one's observation is ``last_observation``, and may be ``None``.
+        The observation of the last one is ``last_observation``, which may be ``None``.
         """
         first = StepType.FIRST if self.from_start else StepType.MID
         yield TimeStep(first, buffer_func(self.observations, lambda x: x[0]), 0.0, False, {})
@@ -121,13 +121,13 @@ class Trajectory:
 
 
 class TrajectoryCutter:
-    """Takes in one batch after the other, and gives out trajectories as they end.
+    """Divides consecutive batches into trajectories.
 
-    A trajectory ends where ``done`` is true, as its return does; of games with lives, each life.
+    A trajectory ends where ``done`` is true; in games with lives, with each life.
 
     Args:
-        from_start: whether the first batch's first row begins an episode in every environment;
-            after a sampler's random decorrelation steps it does not.
+        from_start: episodes start in the first row of the first batch. After random decorrelation
+            steps they do not.
     """
 
     def __init__(self, from_start: bool = True) -> None:
@@ -136,10 +136,10 @@ class TrajectoryCutter:
         self._bootstrap: Any = None
 
     def add(self, samples: Any) -> list[Trajectory]:
-        """Take in a batch; returns trajectories that ended in it, by environment, then time.
+        """Add a batch; return trajectories that ended in it, sorted by environment, then time.
 
         Args:
-            samples: ``Samples`` [T, B], torch or numpy; what is needed of it is copied.
+            samples: ``Samples`` [T, B], torch or numpy; copied.
         """
         samples = numpify_buffer(samples)
         env, agent = samples.env, samples.agent
@@ -147,7 +147,7 @@ class TrajectoryCutter:
         if not self._open:
             self._open = [_Open([], self._first) for _ in range(B)]
         if len(self._open) != B:
-            raise ValueError(f"a batch of {B} environments came after one of {len(self._open)}.")
+            raise ValueError(f"samples must have {len(self._open)} environments, got {B}.")
         steps = _Steps(env.observation, agent.action, env.reward, env.env_info, agent.agent_info)
         self._bootstrap = buffer_func(getattr(agent, "bootstrap_value", None), np.copy)
         finished = []
@@ -178,7 +178,7 @@ class TrajectoryCutter:
         )
 
     def cut(self) -> list[Trajectory]:
-        """Give out what has not ended, as it is, and begin anew with the next batch."""
+        """Return the trajectories in progress, and start new ones with the next batch."""
         cut = []
         for b, open_ in enumerate(self._open):
             if open_.pieces:
@@ -189,11 +189,11 @@ class TrajectoryCutter:
 
 
 def cut_trajectories(samples: Any, from_start: bool = False) -> list[Trajectory]:
-    """Cut one batch [T, B] into trajectories, by environment, then time; ends are cut off too.
+    """Divide one batch [T, B] into trajectories, sorted by environment, then time.
 
     Args:
         samples: ``Samples`` [T, B], torch or numpy; copied.
-        from_start: whether its first row begins an episode in every environment.
+        from_start: episodes start in the first row.
     """
     cutter = TrajectoryCutter(from_start)
     found = cutter.add(samples) + cutter.cut()
@@ -243,7 +243,7 @@ def _trajectory(
 
 
 def _joined(trees: Sequence[Any]) -> Any:
-    """Trees of [t_i, ...] as one of [sum t_i, ...]."""
+    """Concatenate trees of [t_i, ...] to one of [sum t_i, ...]."""
     first = trees[0]
     if first is None or len(trees) == 1:
         return first

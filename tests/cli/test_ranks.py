@@ -55,7 +55,7 @@ def test_the_number_of_ranks_chooses_the_runner(tmp_path):
     assert isinstance(build_runner(options, tmp_path), SyncRlEval)
     with pytest.raises(ValueError, match="ranks=0 must be"):
         build_runner(options.updated({"ranks": 0}), tmp_path)
-    with pytest.raises(ValueError, match=r"ranks=5000 on \d+ cores would only wait"):
+    with pytest.raises(ValueError, match=r"ranks must be at most \d+ on \d+ cores, got 5000"):
         build_runner(options.updated({"ranks": 5000}), tmp_path)
     n = n_granted_cpus() + 1
     with pytest.warns(UserWarning, match=f"ranks={n} on {n - 1} cores: ranks will share cores"):

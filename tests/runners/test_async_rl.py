@@ -336,13 +336,13 @@ def test_statistics_of_trajectories_reach_the_rows(tmp_path):
     [
         (dict(Sampler=SerialSampler), TypeError, "needs an asynchronous sampler"),
         (dict(affinity=dict(n_workers=2)), TypeError, r"dict\(sampler=\.\.\., optimizer=\.\.\.\)"),
-        (dict(affinity=dict(sampler=[{}] * 3)), ValueError, "does not divide evenly among 3"),
+        (dict(affinity=dict(sampler=[{}] * 3)), ValueError, "must be divisible among 3"),
         (dict(max_lead=-1), ValueError, "max_lead"),
         (dict(affinity=dict(sampler={}, optimizer=[])), ValueError, "an entry for each optimizer"),
         (
             dict(affinity=dict(sampler={}, optimizer=[{}] * 5000)),
             ValueError,
-            r"optimizers=5000 on \d+ cores would only wait for each other",
+            r"optimizers must be at most \d+ on \d+ cores, got 5000",
         ),
     ],
 )

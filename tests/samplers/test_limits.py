@@ -135,7 +135,7 @@ def test_workers_that_were_forked_keep_to_one_torch_thread():
     sampler.start_method = "fork"
     from tests.samplers.trouble import EchoAgent
 
-    with pytest.warns(UserWarning, match="worker_torch_threads=2 is taken for 1"):
+    with pytest.warns(UserWarning, match="worker_torch_threads must be 1 with start_method"):
         sampler.initialize(EchoAgent(), affinity=dict(n_workers=2, worker_torch_threads=2), seed=1)
     sampler.shutdown()
 

@@ -152,7 +152,7 @@ def test_arguments_are_checked_at_the_door():
         with pytest.raises((TypeError, ValueError), match=next(iter(wrong))):
             RaySampler(make, dict(id="CartPole-v1"), 4, 4, **wrong)
     sampler = RaySampler(make, dict(id="CartPole-v1"), 4, 4, n_actors=3)
-    with pytest.raises(ValueError, match="batch_B=4 does not divide evenly among n_workers=3"):
+    with pytest.raises(ValueError, match="batch_B=4 must be divisible among n_workers=3"):
         sampler.initialize(CategoricalMlpAgent())
 
 

@@ -103,7 +103,7 @@ def test_rows_that_wait_are_zero_and_done():
     rollout, _ = rollout_of()
 
     def wait(t, done, over):
-        rollout.env_batch.rest(done)
+        rollout.env_batch.hold(done)
         rollout.waiting += done
         rollout.blank()
 
@@ -130,4 +130,4 @@ def test_random_actions_are_taken_as_often_as_asked(vector):
     rollout.watch = count
     rollout.run(4)
     assert taken.tolist() == n_steps
-    assert not rollout.env_batch.resting
+    assert not rollout.env_batch.held

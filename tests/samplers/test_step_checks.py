@@ -274,7 +274,7 @@ def test_what_loses_nothing_is_taken(lie):
 def test_infos_with_other_fields_are_fitted_with_a_warning():
     for lie in ("info more", "info fewer"):
         sampler = faulty(SerialSampler, lie, at=3)
-        with pytest.warns(UserWarning, match="env_info has other fields"):
+        with pytest.warns(UserWarning, match="env_info must have the fields"):
             sampler.obtain_samples(0)
         sampler.shutdown()
 
@@ -312,7 +312,7 @@ class Uneven(CountEnv):
 def test_environments_of_different_spaces_are_refused(kind, monkeypatch):
     monkeypatch.setattr(Uneven, "made", 0)
     sampler = SerialSampler(Uneven, dict(kind=kind), batch_T=T, batch_B=B)
-    with pytest.raises(ValueError, match=rf"env 1: its {kind}_space .*4.* differs from"):
+    with pytest.raises(ValueError, match=rf"env 1: {kind}_space must be that of .*4"):
         sampler.initialize(EchoAgent(), seed=1)
 
 

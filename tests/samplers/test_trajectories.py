@@ -161,7 +161,7 @@ def test_steps_are_counted_per_environment_and_may_be_pieces():
         assert [sum(len(x) for x in pieces if x.env == b) for b in range(B)] == [2 * T] * B
         begins = {b: next(x for x in pieces if x.env == b).from_start for b in range(B)}
         assert all(begins.values()) == (call == 0)
-    with pytest.raises(ValueError, match=f"try {3 * T}"):
+    with pytest.raises(ValueError, match=f"Use {3 * T}"):
         runner(2 * T + 1)
     sampler.shutdown()
 

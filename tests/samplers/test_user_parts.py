@@ -387,10 +387,10 @@ class TooManyActions(SmallMlp):
 @pytest.mark.parametrize(
     "Model,error,message",
     [
-        (NanModel, NonFiniteError, "'agent_info.value' is not finite"),
+        (NanModel, NonFiniteError, "'agent_info.value' must be finite"),
         (FlatModel, ValueError, r"'agent_info.value' of shape \(\)"),
         (UnsqueezedModel, ValueError, "one number for each environment, shape .B., got"),
-        (TooManyActions, ValueError, r"policy head 'prob' gives shape \(2, 4\)"),
+        (TooManyActions, ValueError, r"policy head 'prob' must have shape .*got \(2, 4\)"),
         (LogitsModel, ValueError, "probabilities that sum to 1, got a sum of .* with softmax"),
         (NegativeModel, ValueError, "got a sum of 1 and a smallest entry of -0"),
         (None, ValueError, "no ModelCls"),
@@ -451,14 +451,14 @@ def test_agents_name_the_spaces_they_need():
         (dict(batch_T="12a"), TypeError, "batch_T='12a'"),
         (dict(batch_B=True), TypeError, "batch_B=True"),
         (dict(batch_B=float("inf")), TypeError, "batch_B=inf"),
-        (dict(EnvCls=CountEnv()), TypeError, "must be callable"),
+        (dict(EnvCls=CountEnv()), TypeError, "must be an environment class"),
         (dict(TrajInfoCls=3), TypeError, "TrajInfoCls must be a class .* got 3"),
         (
             dict(CollectorCls=dict),
             TypeError,
             "CollectorCls must be a class with a",
         ),
-        (dict(eval_n_envs=2), ValueError, "eval_max_steps is needed"),
+        (dict(eval_n_envs=2), ValueError, "eval_max_steps must be set"),
     ],
 )
 def test_bad_sampler_arguments_are_refused(kwargs, error, message):
@@ -471,10 +471,10 @@ def test_bad_sampler_arguments_are_refused(kwargs, error, message):
 def test_calls_that_come_too_early_and_bad_arguments_of_initialize_are_refused(SamplerCls):
     sampler = SamplerCls(CountEnv, {}, batch_T=T, batch_B=B, eval_n_envs=2, eval_max_steps=10)
     for call in (sampler.obtain_samples, sampler.evaluate_agent):
-        with pytest.raises(RuntimeError, match="the sampler is not initialized"):
+        with pytest.raises(RuntimeError, match="the sampler must be initialized"):
             call(0)
     for agent in (None, EchoAgent):
-        with pytest.raises(TypeError, match="must be an agent as constructed"):
+        with pytest.raises(TypeError, match="must be an agent, such as"):
             sampler.initialize(agent)
     with pytest.raises(ValueError, match="seed=-1 must lie in"):
         sampler.initialize(EchoAgent(), seed=-1)
@@ -485,9 +485,9 @@ def test_calls_that_come_too_early_and_bad_arguments_of_initialize_are_refused(S
     [
         (dict(n_workers=0), ValueError, "n_workers=0"),
         (dict(n_workers=-1), ValueError, "n_workers=-1"),
-        (dict(n_workers=10_000), ValueError, "take at most"),
+        (dict(n_workers=10_000), ValueError, "must be at most"),
         (dict(n_worker=2), ValueError, r"unknown keys \['n_worker'\]"),
-        ("all", TypeError, "affinity='all'"),
+        ("all", TypeError, "affinity must be None, .auto.,.*got .all."),
     ],
 )
 def test_bad_affinities_are_refused(affinity, error, message):
@@ -499,10 +499,10 @@ def test_bad_affinities_are_refused(affinity, error, message):
 @pytest.mark.parametrize(
     "B, groups, n_workers, message",
     [
-        (9, 2, 6, r"6 workers \(2 groups of 3.*; try batch_B=12 or batch_B=6\."),
-        (1, 2, 2, r"2 workers \(2 groups of 1, in turns\); try batch_B=2\."),
+        (9, 2, 6, r"6 workers \(2 groups of 3.*\. Use batch_B=12 or batch_B=6\."),
+        (1, 2, 2, r"2 workers \(2 groups of 1, in turns\). Use batch_B=2\."),
         (8, 2, 6, r"or affinity=dict\(n_workers=4\) \(--sampler.n-workers 4\)"),
-        (10, 1, 4, r"n_workers=4; try batch_B=12 or batch_B=8, or .*n_workers=2\)"),
+        (10, 1, 4, r"n_workers=4\. Use batch_B=12 or batch_B=8, or .*n_workers=2\)"),
     ],
 )
 def test_advice_about_workers_does_not_go_in_circles(B, groups, n_workers, message):

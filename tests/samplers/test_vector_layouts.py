@@ -128,7 +128,7 @@ def test_a_batch_that_does_not_fit_is_refused():
     def triples(**kwargs):
         return SerialVectorEnv([ShapedCountEnv() for _ in range(3)])
 
-    with pytest.raises(ValueError, match="has 3 rows, and there is room for 1 of 4"):
+    with pytest.raises(ValueError, match="num_envs of the vector environment must divide the 4"):
         start(SerialSampler, EchoAgent(), EnvCls=triples, env_kwargs={})
 
 
@@ -206,7 +206,7 @@ def test_games_of_a_batch_cannot_wait_for_the_end_of_the_batch():
         SerialSampler, EchoAgent(), EnvCls=lives, env_kwargs={}, mid_batch_reset=False,
         max_decorrelation_steps=0,
     )  # fmt: skip
-    with pytest.raises(ValueError, match="lost a life: a game cannot be held"):
+    with pytest.raises(ValueError, match="lost a life, and a game cannot wait"):
         sampler.obtain_samples(0)
 
 

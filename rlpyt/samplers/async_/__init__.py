@@ -1,1 +1,1 @@
-"""Sampling beside optimization, in processes of its own."""
+"""Samplers that run in parallel with the optimizer."""

@@ -1,4 +1,4 @@
-"""rlpyt's names for action servers beside the optimizer; they are no different there."""
+"""Names of action servers in asynchronous runs; they are the synchronous ones."""
 
 from rlpyt.samplers.parallel.gpu.action_server import (
     ActionServer,
@@ -8,11 +8,11 @@ from rlpyt.samplers.parallel.gpu.action_server import (
 
 
 class AsyncActionServer(ActionServer):
-    """Serves one host's workers; several hosts, one per GPU, have one each."""
+    """Serves the workers of one sampler process."""
 
 
 class AsyncAlternatingActionServer(AlternatingActionServer):
-    """Two groups of workers, one stepping while the other is answered."""
+    """Two groups of workers, of which one steps while the agent acts for the other."""
 
 
 class AsyncNoOverlapAlternatingActionServer(NoOverlapAlternatingActionServer):

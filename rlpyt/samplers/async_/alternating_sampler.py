@@ -1,4 +1,4 @@
-"""Two groups of workers per action server, beside the optimizer."""
+"""Asynchronous samplers with two groups of workers per action server."""
 
 from typing import Any
 
@@ -10,17 +10,17 @@ from rlpyt.samplers.parallel.gpu.alternating_sampler import (
 
 
 class AsyncAlternatingSamplerBase(AsyncGpuSamplerBase):
-    """Twice the workers, in two groups that take turns; any agent, recurrent ones included."""
+    """Workers in two alternating groups; for all agents, recurrent ones included."""
 
     SamplerCls: Any = AlternatingSampler
     alternating = True
 
 
 class AsyncAlternatingSampler(AsyncAlternatingSamplerBase):
-    """A group steps as soon as it is answered, be the other still stepping or not."""
+    """A group steps as soon as it has its actions."""
 
 
 class AsyncNoOverlapAlternatingSampler(AsyncAlternatingSamplerBase):
-    """A group steps only once the other has arrived, so that each has the cores to itself."""
+    """A group steps when the other has finished its step, so that each has all cores."""
 
     SamplerCls = NoOverlapAlternatingSampler

@@ -1,4 +1,4 @@
-"""Samplers whose work is done by other samplers, in processes beside the optimizer."""
+"""Asynchronous samplers: ordinary samplers in child processes, in parallel with the optimizer."""
 
 import secrets
 from collections.abc import Sequence
@@ -28,11 +28,11 @@ from rlpyt.utils.synchronize import forget_names, remove_semaphores
 
 
 class AsyncSamplerMixin(BaseSampler):
-    """A sampler that fills batches in shared memory while its caller does other things.
+    """A sampler that fills batches in shared memory in parallel with its caller.
 
-    A process of its own, the host, runs an ordinary sampler of class ``SamplerCls``; several
-    hosts, one for each entry of a list of affinities, share the environments (columns of the
-    batches). They act with copies of the agent, and take the newest parameters before each batch
+    A sampler process runs an ordinary sampler of class ``SamplerCls``. Several, one for each entry
+    of a list of affinities, share the environments (columns of the batches). They act with
+    copies of the agent, and load the newest parameters before each batch
     (``agent.send_shared_memory``).
 
     The order of calls is ``async_initialize``, ``initialize``, then ``obtain_samples`` and
@@ -45,11 +45,11 @@ class AsyncSamplerMixin(BaseSampler):
     SamplerCls: Any
     n_slots = 2
     _sampler_processes: ChildGroup | None = None
-    _statistics: dict[str, float] | None = None  # the newest, of all hosts together
+    _statistics: dict[str, float] | None = None  # the newest, averaged over sampler processes
 
     @property
     def layout(self) -> SamplerLayout:
-        """The layout of the samplers in the hosts."""
+        """Return the layout of the samplers in the sampler processes."""
         layout: SamplerLayout = self.SamplerCls.layout
         return layout
 
@@ -61,10 +61,10 @@ class AsyncSamplerMixin(BaseSampler):
         seed: int | None = None,
         final_observation: bool = False,
     ) -> tuple[Sequence[Any], Any]:
-        """Initialize the agent of this process and allocate the batches; start nothing.
+        """Initialize the agent of this process and allocate the batches; start no processes.
 
         Args:
-            agent, bootstrap_value, traj_info_kwargs, seed, final_observation: as of
+            agent, bootstrap_value, traj_info_kwargs, seed, final_observation: of
                 ``Sampler.initialize``.
 
         Returns:
@@ -85,7 +85,7 @@ class AsyncSamplerMixin(BaseSampler):
         self._recipe_agent = serialize.dumps(agent)
         self.examples = self._try_environment(in_child=True)
         self._initialize_agent(share_memory=False)
-        arena = Arena(onward=True)  # hosts hand columns to their workers
+        arena = Arena(onward=True)  # sampler processes pass columns to their workers
         self.slots = [
             self._allocate_batch(arena, bootstrap_value, final_observation)
             for _ in range(self.n_slots)
@@ -96,32 +96,32 @@ class AsyncSamplerMixin(BaseSampler):
         return self.slots, self.examples
 
     def sampler_hardware(self, affinity: Any = None) -> list[Hardware]:
-        """Return the hardware of each host.
+        """Return the hardware of each sampler process.
 
         Args:
-            affinity: see ``initialize``.
+            affinity: of ``initialize``.
 
         Raises:
-            ValueError: the environments cannot be shared out evenly.
+            ValueError: ``batch_B`` is not divisible by the number of sampler processes.
         """
         several = affinity if isinstance(affinity, list | tuple) else [affinity]
         B, n = self.batch_spec.B, len(several)
         if not n or B % n:
             raise ValueError(
-                f"batch_B={B} does not divide evenly among {n} sampler processes, one for each "
-                "entry of affinity['sampler']; take a multiple of their number."
+                f"batch_B={B} must be divisible among {n} sampler processes, one for each entry of "
+                "affinity['sampler']. Use a multiple of their number."
             )
         return [Hardware.of(own, B // n, self.layout.groups) for own in several]
 
     def initialize(self, affinity: Any = None) -> None:
-        """Start the hosts, which start what their samplers need.
+        """Start the sampler processes, which start their workers.
 
         Args:
-            affinity: of a host, see ``Hardware.of``; or a list with one for each of several.
+            affinity: of a sampler process, see ``Hardware.of``, or a list of several.
 
         Raises:
             WorkerError: a process or environment failed to start.
-            ValueError: the environments cannot be shared out evenly.
+            ValueError: ``batch_B`` is not divisible by the number of sampler processes.
         """
         hardware = self.sampler_hardware(affinity)
         n, each = len(hardware), self.batch_spec.B // len(hardware)
@@ -154,10 +154,10 @@ class AsyncSamplerMixin(BaseSampler):
             for i, payload in enumerate(payloads)
         ]
         limits = Limits(self.env_timeout, self.reset_timeout, self.start_timeout_s)
-        if self.layout.processes:  # they look after their workers, and say so before we do
+        if self.layout.processes:  # sampler processes find failures of their workers first
             limits = Limits(limits.step_s * 1.5, limits.reset_s * 1.5, limits.start_s * 1.5)
 
-        def remove_names() -> None:  # of one that was killed while it started workers
+        def remove_names() -> None:  # of a process that was killed while it started workers
             for payload in payloads:
                 remove_semaphores(payload.semaphores)
 
@@ -174,7 +174,7 @@ class AsyncSamplerMixin(BaseSampler):
         self._note_statistics(self._call("statistics"))
 
     def _envs_of(self, rank: int, batch_B: int) -> SamplerProcessEnvs:
-        """Describe the environments of a host."""
+        """Describe the environments of a sampler process."""
         eval_ranks = range(0 if rank else self.eval_n_envs)
         return SamplerProcessEnvs(
             EnvCls=self.EnvCls,
@@ -186,7 +186,7 @@ class AsyncSamplerMixin(BaseSampler):
         )
 
     def _kwargs_of(self, rank: int, batch_B: int) -> list[dict[str, Any]]:
-        """Return the keyword arguments of each environment of a host."""
+        """Return the keyword arguments of each environment of a sampler process."""
         kwargs = kwargs_by_env("env_kwargs", self.env_kwargs, self.batch_spec.B, "batch_B")
         return kwargs[rank * batch_B : (rank + 1) * batch_B]
 
@@ -220,31 +220,31 @@ class AsyncSamplerMixin(BaseSampler):
 
     @staticmethod
     def should_stop() -> bool:
-        """Return True to end an evaluation early; called while waiting for one. Replace it."""
+        """Return True to end an evaluation early; called while waiting for one, to be replaced."""
         return False
 
     @staticmethod
     def interrupt() -> None:
-        """Raise to give up; called while waiting for hosts. Replace it."""
+        """Raise to stop waiting; called while waiting for sampler processes, to be replaced."""
 
     def _call(self, method: str, *args: Any) -> list[Any]:
         if self._sampler_processes is None:
-            raise WorkerError("the sampler is not initialized, or was shut down.")
+            raise WorkerError("the sampler must be initialized. Call initialize first.")
         return self._sampler_processes.call(method, *args)
 
     def obtain_samples(self, itr: int, db_idx: int = 0) -> list[Any]:
         """Fill a batch with the newest policy.
 
         Args:
-            itr: of the sampler.
-            db_idx: which of ``slots``.
+            itr: iteration of the sampler.
+            db_idx: index of the batch in ``slots``.
 
         Returns:
-            The ``TrajInfo`` of trajectories that ended. ``policy_updates`` then says how many
-            updates the policy had had, that of the most outdated host.
+            the ``TrajInfo`` of trajectories that ended. ``policy_updates`` is then the number of
+            updates of the policy, the smallest of all sampler processes.
 
         Raises:
-            WorkerError: a host or worker failed; nothing of the sampler is left running.
+            WorkerError: a sampler process or worker failed; no process is left running.
         """
         replies = self._call("collect", itr, db_idx)
         self.policy_updates = min(updates for _, updates, _ in replies)
@@ -252,37 +252,39 @@ class AsyncSamplerMixin(BaseSampler):
         return [info for infos, *_ in replies for info in infos]
 
     def statistics(self) -> dict[str, float]:
-        """Return the columns of progress.csv of the hosts' samplers, averaged over hosts."""
+        """Return the columns of progress.csv, averaged over sampler processes."""
         return self._statistics or {}
 
     def _note_statistics(self, said: list[dict[str, float]]) -> None:
         means = {name: sum(one[name] for one in said) / len(said) for name in said[0]}
-        self._statistics = means  # at once: the optimizer's thread reads it meanwhile
+        self._statistics = means  # one assignment: another thread reads it
 
     def evaluate_agent(self, itr: int) -> list[Any]:
-        """Run the evaluation episodes with the newest policy; returns their ``TrajInfo``.
+        """Run the evaluation episodes with the newest policy; return their ``TrajInfo``.
 
         Raises:
             ValueError: the sampler has no evaluation environments.
-            WorkerError: a host or worker failed.
+            WorkerError: a sampler process or worker failed.
         """
         if not self.eval_n_envs:
-            raise ValueError("nothing to evaluate in: construct the sampler with eval_n_envs > 0.")
+            raise ValueError(
+                "eval_n_envs must be above 0 to evaluate, got 0. Pass it to the constructor."
+            )
         self._stop[0] = False
         return [info for infos in self._call("evaluate", itr) for info in infos]
 
     def stop_evaluation(self) -> None:
-        """End an evaluation early; it then returns what episodes were finished."""
+        """End an evaluation early; it returns the episodes that have ended."""
         self._stop[0] = True
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of every host's sampler."""
+        """Return the state of every sampler process."""
         return {"hosts": self._call("state_dict")}
 
     def load_state_dict(self, state: dict[str, Any]) -> bool:
         """Continue from a saved state; return True if exact, see ``Sampler.load_state_dict``."""
         if self._sampler_processes is None:
-            raise WorkerError("the sampler is not initialized, or was shut down.")
+            raise WorkerError("the sampler must be initialized. Call initialize first.")
         hosts = state.get("hosts", [])
         if len(hosts) != len(self._sampler_processes.processes):
             return False
@@ -290,15 +292,15 @@ class AsyncSamplerMixin(BaseSampler):
 
     @property
     def processes(self) -> list[Any]:
-        """The hosts."""
+        """Return the sampler processes."""
         return [] if self._sampler_processes is None else self._sampler_processes.processes
 
     def shutdown(self) -> None:
-        """Stop the hosts, and all that they started; can be called again."""
+        """Stop the sampler processes and all that they started."""
         if self._sampler_processes is not None:
             self._sampler_processes.shutdown()
             self._sampler_processes = None
 
 
 class AsyncParallelSamplerMixin(AsyncSamplerMixin):
-    """An asynchronous sampler whose hosts start workers."""
+    """An asynchronous sampler whose sampler processes start workers."""

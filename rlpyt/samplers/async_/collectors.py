@@ -1,4 +1,4 @@
-"""rlpyt's names for collectors that are told which batch to write into; all of ours can be."""
+"""Names of collectors that write into several batches in turn; all collectors can."""
 
 from rlpyt.samplers.collectors import BaseCollector
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
@@ -6,11 +6,11 @@ from rlpyt.samplers.parallel.gpu.collectors import GpuResetCollector, GpuWaitRes
 
 
 class DoubleBufferCollectorMixin(BaseCollector):
-    """``samples_np`` is set to the columns of another batch (``write_into``) before each."""
+    """A collector whose ``samples_np`` is set to another batch by ``write_into``."""
 
 
 class DbCpuResetCollector(CpuResetCollector):
-    """Resets an environment as soon as its trajectory is done."""
+    """Resets an environment as soon as its trajectory has ended."""
 
 
 class DbCpuWaitResetCollector(CpuWaitResetCollector):
@@ -18,8 +18,8 @@ class DbCpuWaitResetCollector(CpuWaitResetCollector):
 
 
 class DbGpuResetCollector(GpuResetCollector):
-    """Resets an environment as soon as its trajectory is done; the agent is behind a server."""
+    """Resets an environment as soon as its trajectory has ended; the agent is in a server."""
 
 
 class DbGpuWaitResetCollector(GpuWaitResetCollector):
-    """Lets an environment wait for the end of the batch; the agent is behind a server."""
+    """Lets an environment wait for the end of the batch; the agent is in a server."""

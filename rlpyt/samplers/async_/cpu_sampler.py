@@ -1,4 +1,4 @@
-"""Workers that act for themselves, beside the optimizer."""
+"""Asynchronous sampler whose workers have the agent."""
 
 from typing import Any
 
@@ -7,11 +7,11 @@ from rlpyt.samplers.async_.collectors import DbCpuResetCollector
 from rlpyt.samplers.parallel.cpu.collectors import CpuEvalCollector
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 
-EVAL_TRAJ_CHECK = 0.1  # seconds; rlpyt looked for finished evaluation episodes so often
+EVAL_TRAJ_CHECK = 0.1  # seconds; interval of rlpyt (2019), not used
 
 
 class AsyncCpuSampler(AsyncParallelSamplerMixin):
-    """A ``CpuSampler`` beside the optimizer."""
+    """A ``CpuSampler`` in parallel with the optimizer."""
 
     SamplerCls = CpuSampler
 

@@ -1,4 +1,4 @@
-"""Workers behind action servers, beside the optimizer; one server for each GPU."""
+"""Asynchronous samplers with action servers, one for each GPU."""
 
 from typing import Any, NoReturn
 
@@ -9,10 +9,10 @@ from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 
 
 class AsyncGpuSamplerBase(AsyncParallelSamplerMixin):
-    """A ``GpuSampler`` beside the optimizer, or several.
+    """One or several ``GpuSampler`` in parallel with the optimizer.
 
     Each entry of the list ``affinity["sampler"]`` is a process with a server on its own device
-    (``cuda_idx``), and workers of its own. Without GPUs the servers act on the CPU.
+    (``cuda_idx``) and its own workers. Without GPUs the servers act on the CPU.
     """
 
     SamplerCls: Any = GpuSampler
@@ -36,7 +36,7 @@ class AsyncGpuSamplerBase(AsyncParallelSamplerMixin):
         seed: int | None,
         n_envs_list: Any,
     ) -> NoReturn:
-        """rlpyt's loop of a server's process.
+        """Raise: the loop of a server's process in rlpyt (2019).
 
         Raises:
             NotImplementedError: always; ``samplers.sampler_process`` runs ``SamplerCls``.
@@ -50,7 +50,7 @@ class AsyncGpuSamplerBase(AsyncParallelSamplerMixin):
     def launch_workers(
         self, double_buffer_slice: Any, affinity: Any, seed: int | None, n_envs_list: Any
     ) -> NoReturn:
-        """rlpyt's way to start workers from a server.
+        """Raise: the start of workers by a server in rlpyt (2019).
 
         Raises:
             NotImplementedError: always; the ``SamplerCls`` in the server's process starts them.
@@ -66,4 +66,4 @@ class AsyncGpuSamplerBase(AsyncParallelSamplerMixin):
 
 
 class AsyncGpuSampler(AsyncGpuSamplerBase):
-    """All workers of a server step, then all are answered, in turn."""
+    """All workers of a server step, then the server acts for all of them."""

@@ -1,4 +1,4 @@
-"""One process beside the optimizer that steps all environments."""
+"""Asynchronous sampler in one process."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from rlpyt.samplers.serial.sampler import SerialSampler
 
 
 class AsyncSerialSampler(AsyncSamplerMixin):
-    """A ``SerialSampler`` beside the optimizer."""
+    """A ``SerialSampler`` in parallel with the optimizer."""
 
     SamplerCls = SerialSampler
 

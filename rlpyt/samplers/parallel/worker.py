@@ -1,4 +1,4 @@
-"""rlpyt's entry points of a worker; ``build_env_worker`` is what runs."""
+"""Names of a worker's entry points in rlpyt (2019); workers run ``build_env_worker``."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""rlpyt's name for the evaluation loop of the serial sampler."""
+"""Name of the evaluation loop of the serial sampler."""
 
 from typing import Any
 
@@ -12,8 +12,8 @@ class SerialEvalCollector(EvalCollector):
         envs: evaluation environments.
         agent: the agent.
         TrajInfoCls: makes an empty ``TrajInfo``.
-        max_T: time steps per environment at the most.
-        max_trajectories: episodes in all at the most, shared out evenly.
+        max_T: maximum time steps per environment.
+        max_trajectories: maximum number of episodes, divided evenly.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Everything in one process."""
+"""Sampler in the calling process."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from rlpyt.samplers.serial.collectors import SerialEvalCollector
 
 
 class SerialSampler(Sampler):
-    """Steps all environments in the calling process; the simplest, and easiest to debug."""
+    """Steps all environments in the calling process; the easiest sampler to debug."""
 
     layout = SamplerLayout(processes=False)
 

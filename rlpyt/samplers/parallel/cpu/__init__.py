@@ -1,1 +1,1 @@
-"""Workers that act for their environments themselves."""
+"""Samplers whose workers have the agent."""

@@ -1,17 +1,17 @@
-"""rlpyt's names for the collection loop with the agent in the same process."""
+"""Names of the collection loop with the agent in the same process."""
 
 from rlpyt.samplers.collectors import Collector
 from rlpyt.samplers.evaluation import EvalCollector
 
 
 class CpuResetCollector(Collector):
-    """Resets an environment as soon as its trajectory is done."""
+    """Resets an environment as soon as its trajectory has ended."""
 
     mid_batch_reset = True
 
 
 class CpuWaitResetCollector(Collector):
-    """Lets an environment wait for the end of the batch; zeros are recorded meanwhile."""
+    """Lets an environment wait for the end of the batch, and records zeros for it."""
 
     mid_batch_reset = False
 

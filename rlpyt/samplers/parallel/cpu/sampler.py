@@ -1,4 +1,4 @@
-"""Environments and acting in worker processes."""
+"""Sampler with environments and agent in worker processes."""
 
 from typing import Any
 
@@ -9,8 +9,8 @@ from rlpyt.samplers.parallel.cpu.collectors import CpuEvalCollector, CpuResetCol
 class CpuSampler(ParallelSamplerBase):
     """Each worker steps its environments and acts for them on the CPU.
 
-    Workers meet the master once per batch only; they see the master's parameters in shared
-    memory.
+    Workers and master are synchronized once per batch; workers read the master's parameters in
+    shared memory.
     """
 
     def __init__(

@@ -12,7 +12,7 @@ from rlpyt.errors import WorkerError
 from rlpyt.samplers.policy_source import LocalPolicy, StepRecord
 from rlpyt.samplers.serving import Group, serve
 
-EVAL_TRAJ_CHECK = 20  # steps; rlpyt looked for finished evaluation episodes so often
+EVAL_TRAJ_CHECK = 20  # steps; interval of rlpyt (2019) for custom servers
 
 
 class _Gates:
@@ -119,7 +119,7 @@ class ActionServer:
 
 
 class AlternatingActionServer(ActionServer):
-    """Two groups of workers, one stepping while the other is answered."""
+    """Two groups of workers, of which one steps while the agent acts for the other."""
 
     _n_groups = 2
 

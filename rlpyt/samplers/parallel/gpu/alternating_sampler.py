@@ -1,14 +1,14 @@
-"""Groups of workers that take turns, so that acting and stepping go on at the same time."""
+"""Groups of workers that alternate, so that acting and stepping overlap."""
 
 from rlpyt.samplers.layout import SamplerLayout
 from rlpyt.samplers.parallel.gpu.sampler import GpuSamplerBase
 
 
 class AlternatingSamplerBase(GpuSamplerBase):
-    """Workers in groups that take turns, two by default; any agent, recurrent ones included.
+    """Workers in alternating groups, two by default; for all agents, recurrent ones included.
 
-    Pays where stepping all environments and acting for them take about equally long. A subclass
-    with ``SamplerLayout(processes=True, agent="served", groups=3)`` as ``layout`` has three groups.
+    Fastest if stepping and acting take equally long. A subclass has three groups with
+    ``layout = SamplerLayout(processes=True, agent="served", groups=3)``.
     """
 
     layout = SamplerLayout(processes=True, agent="served", groups=2)
@@ -16,10 +16,10 @@ class AlternatingSamplerBase(GpuSamplerBase):
 
 
 class AlternatingSampler(AlternatingSamplerBase):
-    """A group steps as soon as it is answered, be the other still stepping or not."""
+    """A group steps as soon as it has its actions."""
 
 
 class NoOverlapAlternatingSampler(AlternatingSamplerBase):
-    """A group steps only once the other has arrived, so that each has the cores to itself."""
+    """A group steps when the other has finished its step, so that each has all cores."""
 
     layout = SamplerLayout(processes=True, agent="served", groups=2, overlap=False)

@@ -1,17 +1,17 @@
-"""rlpyt's names for the collection loop with the agent behind an action server."""
+"""Names of the collection loop with the agent in an action server."""
 
 from rlpyt.samplers.collectors import Collector
 from rlpyt.samplers.evaluation import EvalCollector
 
 
 class GpuResetCollector(Collector):
-    """Resets an environment as soon as its trajectory is done."""
+    """Resets an environment as soon as its trajectory has ended."""
 
     mid_batch_reset = True
 
 
 class GpuWaitResetCollector(Collector):
-    """Lets an environment wait for the end of the batch; zeros are recorded meanwhile."""
+    """Lets an environment wait for the end of the batch, and records zeros for it."""
 
     mid_batch_reset = False
 
@@ -20,4 +20,4 @@ class GpuWaitResetCollector(Collector):
 
 
 class GpuEvalCollector(EvalCollector):
-    """Evaluation with the agent behind an action server."""
+    """Evaluation with the agent in an action server."""

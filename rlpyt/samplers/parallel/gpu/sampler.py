@@ -12,8 +12,8 @@ from rlpyt.samplers.serving import build_step_buffer  # noqa: F401  (rlpyt had i
 class GpuSamplerBase(ParallelSamplerBase):
     """Workers step environments; the master acts for all of them at once, on its device.
 
-    Workers and master meet at every step, over a step record in shared memory and two gates per
-    worker. Worth it where the network is large, on a GPU in particular.
+    Workers and master are synchronized at every step, by a step record in shared memory and two
+    semaphores per worker. Suited to large networks, in particular on a GPU.
     """
 
     layout = SamplerLayout(processes=True, agent="served")
@@ -31,4 +31,4 @@ class GpuSamplerBase(ParallelSamplerBase):
 
 
 class GpuSampler(GpuSamplerBase):
-    """All workers step, then all are answered, in turn."""
+    """All workers step, then the master acts for all of them."""
