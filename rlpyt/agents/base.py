@@ -47,11 +47,11 @@ class BaseAgent:
             actions from the same noise, several times faster for small batches.
 
     Attributes:
-        memory: recurrent states while acting; only of recurrent agents that implement ``choose`` or
-            derive from ``RecurrentAgentMixin``.
+        memory: recurrent states while acting, of recurrent agents that implement ``choose`` or
+            derive from ``RecurrentAgentMixin``; otherwise ``None``.
         settings: arrays by name that the master may change during a run and that workers act by,
             such as the schedule of epsilon. Written in place; they lie in shared memory.
-        group: index of the group of environments that the agent acts for, see ``attend``.
+        group: index of the group of environments that the agent acts for, see ``set_group``.
         rows: rows of the next ``step`` or ``value``, as indices into the environments that
             ``collector_initialize`` named, where a sampler acts in tiles; ``None``: the group's.
         observation_only: True if no model reads the previous action and reward.
@@ -65,7 +65,8 @@ class BaseAgent:
     alternating = False
     family = "rlpyt.agents.pg"  # package of ready agents, for error messages
     deterministic = False  # in evaluation, take the most likely action instead of sampling
-    memory: RecurrentMemory
+    memory: RecurrentMemory | None = None
+    acts_by_row = False  # other rows of a call never change the bits of a row's action
 
     def __init__(
         self,
@@ -92,8 +93,7 @@ class BaseAgent:
         self.rows: tuple[int, ...] | None = None
         # An agent with a ``step`` of its own may also keep its recurrent state by itself.
         uses_choose = type(self).choose is not BaseAgent.choose
-        self._has_memory = self.recurrent and (uses_choose or isinstance(self, RecurrentAgentMixin))
-        if self._has_memory:
+        if self.recurrent and (uses_choose or isinstance(self, RecurrentAgentMixin)):
             self.memory = RecurrentMemory()
         self._rnn_state: Any = None  # of a recurrent agent without memory
         self.mailbox: WeightMailbox | None = None
@@ -376,11 +376,11 @@ class BaseAgent:
     @property
     def prev_rnn_state(self) -> Any:
         """The state that the next step starts from, leaves [N, B, H]; ``None`` means zeros."""
-        return self.memory.state if self._has_memory else self._rnn_state
+        return self._rnn_state if self.memory is None else self.memory.state
 
     @prev_rnn_state.setter
     def prev_rnn_state(self, state: Any) -> None:
-        if self._has_memory:
+        if self.memory is not None:
             self.memory.advance(state)
         else:
             self._rnn_state = state
@@ -391,12 +391,12 @@ class BaseAgent:
 
     def reset(self) -> None:
         """Clear the recurrent state of all environments of the group."""
-        if self._has_memory:
+        if self.memory is not None:
             self.memory.clear()
 
     def reset_one(self, idx: int) -> None:
         """Zero the recurrent state of environment ``idx`` of the group."""
-        if self._has_memory:
+        if self.memory is not None:
             self.memory.reset_one(idx)
 
     def set_group(self, group: int) -> None:
@@ -406,7 +406,7 @@ class BaseAgent:
         (g + 1) * n of those that ``collector_initialize`` named. Most agents have one, group 0.
         """
         self.group = group
-        if self._has_memory:
+        if self.memory is not None:
             self.memory.select(group=group)
 
     def get_alt(self) -> int:
@@ -429,14 +429,14 @@ class BaseAgent:
         """Prepare for sampling in iteration ``itr``, with the recurrent state of sampling."""
         self._set_training(False)
         self._mode = "sample"
-        if self._has_memory:
+        if self.memory is not None:
             self.memory.select(mode="sample")
 
     def eval_mode(self, itr: int) -> None:
         """Prepare for evaluation at iteration ``itr``, with a cleared recurrent state."""
         self._set_training(False)
         self._mode = "eval"
-        if self._has_memory:
+        if self.memory is not None:
             self.memory.clear("eval")
             self.memory.select(mode="eval")
 

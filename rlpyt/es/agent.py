@@ -36,7 +36,7 @@ class EsAgent(BaseAgent):
     """
 
     family = "rlpyt.es"
-    acts_by_row = True  # one product per environment: other rows do not change its bits
+    acts_by_row = True  # one product per environment
 
     def __init__(
         self,

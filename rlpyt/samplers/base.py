@@ -269,7 +269,7 @@ class BaseSampler:
         )
         if share_memory:
             share_weights(self.agent)
-        if hasattr(self.agent, "memory"):
+        if self.agent.memory is not None:
             self.agent.memory.forget()
 
     def _allocate_batch(

@@ -509,7 +509,7 @@ def runs_in_chunks(eval_CollectorCls: Any) -> bool:
 
 def agent_memory(agent: Any) -> Any:
     """Return an agent's recurrent states for a checkpoint; ``None`` without any."""
-    return agent.memory.state_dict() if hasattr(agent, "memory") else None
+    return None if agent.memory is None else agent.memory.state_dict()
 
 
 def load_agent_memory(agent: Any, state: Any) -> None:

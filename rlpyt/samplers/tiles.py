@@ -56,14 +56,14 @@ def can_be_tiled(agent: Any) -> bool:
 
     A recurrent agent can if its state is in ``agent.memory``, which can be divided by environment.
     """
-    own_reset = getattr(type(agent), "reset_one", None) not in (None, BaseAgent.reset_one)
-    opaque = own_reset and getattr(agent, "recurrent", False) and not hasattr(agent, "memory")
-    return not getattr(agent, "acts_by_row", False) and not opaque
+    own_reset = type(agent).reset_one is not BaseAgent.reset_one
+    opaque = own_reset and agent.recurrent and agent.memory is None
+    return not agent.acts_by_row and not opaque
 
 
 def warn_if_untiled(agent: Any) -> None:
     """Warn that ``deterministic_acting`` has no effect for this agent."""
-    if not can_be_tiled(agent) and not getattr(agent, "acts_by_row", False):
+    if not can_be_tiled(agent) and not agent.acts_by_row:
         warnings.warn(
             f"deterministic_acting has no effect for {type(agent).__name__}, which has recurrent "
             "state of its own. Keep the state in rlpyt's RecurrentAgentMixin."
@@ -165,7 +165,7 @@ class TiledAgent:
         """Call the agent tile by tile; its recurrent state before and after is that of all rows."""
         if method == "fast":
             return _call_fast(self._fast_parts(tiles), numpify_buffer(inputs)[0], noise)
-        agent, memory = self.agent, getattr(self.agent, "memory", None)
+        agent, memory = self.agent, self.agent.memory
         before = None if memory is None else memory.state
         outputs, states = [], []
         try:
@@ -190,7 +190,7 @@ class TiledAgent:
     def _plan(self, method: str, inputs: tuple[Any, ...], noise: Any) -> list[Tile]:
         """Return the calls to make, found by trial when first asked for."""
         if method not in self._plans:
-            memory = getattr(self.agent, "memory", None)
+            memory = self.agent.memory
             before = None if memory is None else memory.state
             with undisturbed(), _random_parameters(self.agent):
                 try:
@@ -238,7 +238,7 @@ class TiledAgent:
 
     def _draw(self, inputs: tuple[Any, ...], noise: Any, rng: Any) -> tuple[Any, Any]:
         """Draw random inputs and noise: floats from a normal distribution, others from spaces."""
-        spaces = getattr(self.agent, "env_spaces", None) or (None, None)
+        spaces = self.agent.env_spaces or (None, None)
         drawn = []
         for tree, space in zip(inputs, (*spaces, None)):
             own = buffer_func(tree, lambda leaf: leaf.numpy().copy())
@@ -257,7 +257,7 @@ class TiledAgent:
 
     def _draw_state(self, inputs: tuple[Any, ...], noise: Any) -> Any:
         """Return a recurrent state [N, n, H] after one step, so that it is not zero."""
-        memory = getattr(self.agent, "memory", None)
+        memory = self.agent.memory
         if memory is None or len(inputs) == 1:
             return None
         memory.clear()
@@ -268,7 +268,7 @@ class TiledAgent:
         self, method: str, tiles: list[Tile], inputs: Any, noise: Any, state: Any
     ) -> list[bytes]:
         """Return all results of a call for each environment, with the next recurrent state."""
-        memory = getattr(self.agent, "memory", None)
+        memory = self.agent.memory
         if memory is not None:
             _set_state(memory, buffer_func(state, torch.clone))
         output = self._call(method, tiles, inputs, noise)
@@ -361,7 +361,7 @@ def _call_fast(parts: list[tuple[Tile, Any]], observation: Any, noise: Any) -> A
 @contextmanager
 def _random_parameters(agent: Any) -> Iterator[None]:
     """Act by a copy of the model with random parameters, as initial ones may be zero."""
-    model = getattr(agent, "model", None)
+    model = agent.model
     if not isinstance(model, torch.nn.Module):
         yield
         return

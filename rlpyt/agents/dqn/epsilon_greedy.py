@@ -144,7 +144,7 @@ class EpsilonGreedyAgentMixin(BaseAgent):
 
         Args:
             n: number of environments.
-            group: all environments of this group, see ``attend``.
+            group: all environments of this group, see ``set_group``.
             rows: those with these indices instead.
         """
         if self._mode == "eval" or np.ndim(self.eps_sample) == 0:
