@@ -40,6 +40,8 @@ class RlAlgorithm:
     update_counter = 0
     min_itr_learn = 0  # iterations of sampling before learning begins
     rank = 0
+    discount: float = 1.0  # of `TrajInfo.DiscountedReturn`, and of targets
+    _batch_size = 0  # samples in one training batch; 0 counts none as replayed
 
     agent: Any
     mid_batch_reset: bool
@@ -201,7 +203,7 @@ class RlAlgorithm:
     @property
     def batch_size(self) -> int:
         """Return the number of samples in one training batch."""
-        return int(self._batch_size)  # type: ignore[attr-defined]
+        return int(self._batch_size)
 
     @batch_size.setter
     def batch_size(self, value: int) -> None:

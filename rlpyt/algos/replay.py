@@ -74,6 +74,7 @@ class ReplayAlgo(RlAlgorithm):
     bootstrap_timelimit = True  # whether a target bootstraps where a time limit ended the episode
     batch_spec: Any
     replay_buffer: Any = None
+    new_priority = 1.0  # of samples that come without one
     n_void = 0  # void rows in the batch stored last, in which environments waited for a reset
     batches_in_replay = 0  # of this run; since the resume, where a checkpoint held no replay
     _told_of_missing_finals = False

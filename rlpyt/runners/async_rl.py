@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
+from rlpyt.agents.base import BaseAgent
 from rlpyt.algos.base import RlAlgorithm
 from rlpyt.errors import WorkerError
 from rlpyt.processes.group import ChildGroup
@@ -59,12 +60,14 @@ class AsyncRlBase(MinibatchRlBase):
     """
 
     _iteration_column = "Diagnostics/SamplerIteration"
+    algo: Any  # an ``RlAlgorithm``; a ``ReplayAlgo`` where there is a replay
+    sampler: AsyncSamplerMixin
 
     def __init__(
         self,
-        algo: Any,
-        agent: Any,
-        sampler: Any,
+        algo: RlAlgorithm,
+        agent: BaseAgent,
+        sampler: AsyncSamplerMixin,
         n_steps: int,
         affinity: Any = None,
         seed: int | None = None,
@@ -79,12 +82,6 @@ class AsyncRlBase(MinibatchRlBase):
                 f"{type(self).__name__} needs an asynchronous sampler such as AsyncSerialSampler "
                 f"or AsyncCpuSampler, not {type(sampler).__name__}."
             )
-        missing = RlAlgorithm.async_initialize
-        if getattr(type(algo), "async_initialize", missing) is missing:
-            raise ValueError(
-                f"{type(algo).__name__} cannot learn beside its sampler. Algorithms with a replay "
-                "can, and VTrace (vtrace, impala) in place of A2C and PPO."
-            )
         super().__init__(
             algo=algo,
             agent=agent,
@@ -95,6 +92,11 @@ class AsyncRlBase(MinibatchRlBase):
             log_interval_steps=log_interval_steps,
             **kwargs,
         )
+        if type(self.algo).async_initialize is RlAlgorithm.async_initialize:
+            raise ValueError(
+                f"{type(algo).__name__} cannot learn beside its sampler. Algorithms with a replay "
+                "can, and VTrace (vtrace, impala) in place of A2C and PPO."
+            )
         check_range("rank_timeout_s", rank_timeout_s, 0, open_low=True)
         self.rank_timeout_s = rank_timeout_s
         self.max_lead = None if max_lead is None else whole_number("max_lead", max_lead, 0)
@@ -109,7 +111,11 @@ class AsyncRlBase(MinibatchRlBase):
     # Set-up.
 
     def startup(self) -> int:
-        """Start sampler and copier; get ready to optimize. Returns the number of iterations."""
+        """Start the sampler and the replay writer, and build the optimizer.
+
+        Returns:
+            the number of iterations.
+        """
         affinity = split_affinity(self.affinity)
         hardware = [Hardware.of(own) for own in affinity["optimizer"]]
         self._sampler_hardware = self.sampler.sampler_hardware(affinity["sampler"])
@@ -159,10 +165,11 @@ class AsyncRlBase(MinibatchRlBase):
     def launch_sampler(self, n_itr: int) -> None:
         """Start the sampler's processes; they collect when ``BatchPipeline`` tells them to."""
         self.sampler.initialize(self._sampler_hardware)
+        assert self.agent.mailbox is not None
         self.agent.mailbox.while_waiting = self._look_after_others
 
     def launch_memcpy(self, sample_buffers: Any, replay_buffer: Any) -> None:
-        """Start the process that copies batches to the replay, if there is one."""
+        """Start the process that stores batches in the replay, if there is a replay."""
         if replay_buffer is None:
             return
         self._replay_writer = start_replay_writer(
@@ -208,14 +215,13 @@ class AsyncRlBase(MinibatchRlBase):
     def build_ctrl(self, world_size: int) -> BatchPipeline:
         """Return the pipeline of batches, which commands the sampler and the replay writer."""
         store = None if self._replay_writer is None else self._store
-        observes = hasattr(self.agent, "update_obs_rms")
-        hold = observes and getattr(self.agent, "keeps_statistics", True)  # it sees every batch
+        hold = self.agent.keeps_statistics  # the optimizer looks at every batch
         return BatchPipeline(self.sampler, 0, self.n_itr, store, hold, self.max_lead)
 
     def _store(self, batch: Batch) -> None:
         assert self._replay_writer is not None
-        priority = getattr(self.algo, "new_priority", 1.0)
-        (batch.n_void,) = self._replay_writer.call("store", batch.slot, batch.itr, priority)
+        arguments = batch.slot, batch.itr, self.algo.new_priority
+        (batch.n_void,) = self._replay_writer.call("store", *arguments)
 
     def _look_after_others(self) -> None:
         for others in (self.pipeline, self.optimizers):
@@ -227,6 +233,7 @@ class AsyncRlBase(MinibatchRlBase):
             self.pipeline.raise_if_stopped()
 
     def _send_parameters(self) -> None:
+        assert self.agent.mailbox is not None
         self.agent.mailbox.updates = self.algo.update_counter
         self.agent.send_shared_memory()
 
@@ -253,8 +260,8 @@ class AsyncRlBase(MinibatchRlBase):
         self.updating = False
 
     def _learn(self, batch: Batch) -> Iterator[Any]:
-        """Once, from the batch itself."""
-        assert self.pipeline is not None
+        """Learn once from the batch, in its slot."""
+        assert self.pipeline is not None and batch.slot is not None
         self._note_lag(batch)
         samples = self.sampler.slots_pyt[batch.slot]
         yield self._optimize_agent(batch.itr, samples, batch.itr)
@@ -263,7 +270,7 @@ class AsyncRlBase(MinibatchRlBase):
         self._send_parameters()
 
     def _learn_from_replay(self, batch: Batch) -> Iterator[Any]:
-        """As often as is due; if the sampler never waits, once for all that has come."""
+        """Make the updates that are due; if the sampler never waits, once for all new batches."""
         assert (
             self.pipeline is not None
             and self.update_schedule is not None
@@ -334,15 +341,15 @@ class AsyncRlBase(MinibatchRlBase):
         self.save_itr_snapshot(self.opt_itr, itr)
 
     def save_checkpoint(self, itr: int) -> Any:
-        """Save all that a resumed run needs, while sampler and copier pause.
+        """Save all that a resumed run needs, while sampler and replay writer pause.
 
-        If a process died while it wrote to the replay, this is without it.
+        The replay is left out if a process died while it wrote to it.
         """
         if self.pipeline is None:
             return None
         ranks_gone = self.optimizers is not None and self.optimizers.gone
         if ranks_gone and self.replay is not None:
-            self.replay.abort_waiters()  # the copier may wait for a lock that one of them held
+            self.replay.abort_waiters()  # the replay writer may wait for a lock of theirs
         with self.pipeline.paused(ranks_gone):
             self.state.owes_evaluation = self.state.owes_evaluation or self.pipeline.owes_evaluation
             if self.replay is not None and (self.pipeline.failed or ranks_gone):
@@ -350,9 +357,9 @@ class AsyncRlBase(MinibatchRlBase):
             return super().save_checkpoint(itr)
 
     def _recover_replay(self) -> None:
-        """Open a shared replay again that processes may have locked which have died.
+        """Release the lock of the replay if a process died that held it.
 
-        If one died while it wrote, the replay is not saved with a checkpoint.
+        If the process was writing, the checkpoint is saved without the replay.
         """
         if self.replay.recover_after_crash():
             self.algo.save_replay = False
@@ -362,7 +369,7 @@ class AsyncRlBase(MinibatchRlBase):
             )
 
     def counters(self) -> dict[str, Any]:
-        """Statistics in progress, and what is on its way between sampler and optimizer."""
+        """Return statistics in progress, and the batches between sampler and optimizer."""
         assert self.pipeline is not None
         own = {
             "opt_itr": self.opt_itr,
@@ -376,7 +383,7 @@ class AsyncRlBase(MinibatchRlBase):
         return {**super().counters(), "async": own}
 
     def load_counters(self, saved: dict[str, Any]) -> None:
-        """Go on counting from a checkpoint."""
+        """Load what ``counters`` returned."""
         assert self.pipeline is not None
         super().load_counters(saved)
         own = saved["async"]
@@ -510,13 +517,15 @@ class AsyncRlEval(AsyncRlBase):
 class AsyncEvalHook(EvalHook):
     """Have the sampler evaluate wherever a row is due, and write the row when that has ended."""
 
-    def on_iteration(self, runner: Any, itr: int) -> None:
+    def on_iteration(self, runner: MinibatchRlBase, itr: int) -> None:
         """Request an evaluation where a row is due; write the row of one that has ended."""
         super().on_iteration(runner, itr)
+        assert isinstance(runner, AsyncRlEval)
         runner.write_evaluation()
 
-    def evaluate(self, runner: Any, itr: int) -> None:
+    def evaluate(self, runner: MinibatchRlBase, itr: int) -> None:
         """Request an evaluation, after the last one has ended."""
+        assert isinstance(runner, AsyncRlEval) and runner.pipeline is not None
         runner.begun = True
         runner.write_evaluation(wait=True)
         if itr >= runner.min_itr_learn - 1 or itr <= 0:

@@ -1,4 +1,4 @@
-"""Batches of an asynchronous runner: threads that keep the sampler and the replay writer busy."""
+"""Batches of an asynchronous runner: threads that command the sampler and the replay writer."""
 
 import threading
 import time
@@ -10,20 +10,21 @@ from typing import Any
 
 from rlpyt.errors import RlpytError
 from rlpyt.runners.run_state import from_plain, to_plain
+from rlpyt.samplers.async_.base import AsyncSamplerMixin
 from rlpyt.utils.buffer import leaves_of
 
-LOOK_S = 0.5  # how often the optimizer's thread looks up while it waits, for signals
+LOOK_S = 0.5  # between two checks for signals while the optimizer's thread waits
 
 
 @dataclass
 class Batch:
-    """One batch of the sampler's, on its way to the optimizer.
+    """One batch between sampler and optimizer.
 
     Attributes:
-        itr: the sampler's iteration.
-        slot: which of the sampler's slots holds it; ``None``: the slot has been given back.
-        traj_infos: of trajectories that ended in it.
-        policy_updates: that the parameters had had with which it was collected.
+        itr: iteration of the sampler.
+        slot: index of the sampler's slot that holds it; ``None`` once the slot is released.
+        traj_infos: trajectories that ended in it.
+        policy_updates: number of updates of the policy that collected it.
         n_void: rows in which an environment waited for a reset; known once the batch is stored.
     """
 
@@ -37,14 +38,14 @@ class Batch:
 class BatchPipeline:
     """Drives an asynchronous sampler: one thread has it collect, another one stores.
 
-    Both threads only wait for processes; the optimizer's thread, which owns the pipeline, waits for
-    batches. What they share is behind one condition.
+    Both threads only wait for processes. The optimizer's thread, which owns the pipeline, waits for
+    batches. One condition guards all that the threads share.
 
     Args:
         sampler: an asynchronous one, initialized.
-        begin, end: its iterations.
-        store: puts a ``Batch`` into the replay; ``None``: there is none, and batches are learnt
-            from where they lie.
+        begin, end: first iteration of the sampler, and the one after the last.
+        store: puts a ``Batch`` into the replay; ``None``: there is no replay, and the optimizer
+            learns from the slots.
         hold: whether a batch keeps its slot until ``release``.
         lead: how many batches the sampler may be ahead of ``allow``; ``None``: any number.
 
@@ -55,7 +56,7 @@ class BatchPipeline:
 
     def __init__(
         self,
-        sampler: Any,
+        sampler: AsyncSamplerMixin,
         begin: int,
         end: int,
         store: Callable[[Batch], None] | None = None,
@@ -84,17 +85,17 @@ class BatchPipeline:
 
     def start(self) -> None:
         """Begin to collect."""
-        self.sampler.interrupt = self._raise_if_over
+        self.sampler.interrupt = self._raise_if_over  # type: ignore[method-assign]
         for thread in self._threads:
             thread.start()
 
-    # What the optimizer asks for.
+    # Called by the optimizer's thread.
 
     def next(self) -> Batch:
-        """The next batch to learn from, in order; waits for it.
+        """Return the next batch to learn from, in order; wait for it.
 
         Raises:
-            WorkerError: the sampler or the copier failed.
+            WorkerError: the sampler or the replay writer failed.
         """
         started = time.monotonic()
         with self._changed:
@@ -108,7 +109,7 @@ class BatchPipeline:
         """Return the number of batches that ``next`` would return at once.
 
         Raises:
-            WorkerError: the sampler or the copier failed.
+            WorkerError: the sampler or the replay writer failed.
         """
         with self._changed:
             self._raise_error()
@@ -120,7 +121,7 @@ class BatchPipeline:
             self._give_back(batch)
 
     def allow(self, learnt: int) -> None:
-        """Say that all has been learnt that is due after so many batches; the sampler may lead."""
+        """Set the number of batches after which all due updates were made, for ``lead``."""
         with self._changed:
             self._learnt = learnt
             self._changed.notify_all()
@@ -132,7 +133,7 @@ class BatchPipeline:
             self._changed.notify_all()
 
     def take_evaluation(self, wait: bool = False) -> list[Any] | None:
-        """The trajectories of an evaluation, once; ``None``: nothing yet.
+        """Return the trajectories of an evaluation, once; ``None`` if none has ended.
 
         Args:
             wait: for the one that was requested, if any.
@@ -160,15 +161,15 @@ class BatchPipeline:
 
     @contextmanager
     def paused(self, after_failure: bool = False) -> Iterator[None]:
-        """While inside, nothing is collected or stored, and nothing is on its way to the replay.
+        """Stop collecting and storing while inside, after all collected batches are stored.
 
-        After a failure, what was on its way is lost, and collected again by who resumes.
+        After a failure, batches that are not stored are lost; a resumed run collects them again.
 
         Args:
-            after_failure: whether another process has failed, of those that use the replay.
+            after_failure: whether another process that uses the replay has failed.
 
         Raises:
-            WorkerError: the sampler or the copier failed, and no failure was raised before.
+            WorkerError: the sampler or the replay writer failed, and this was not raised before.
         """
         with self._changed:
             lost = self._halted = self._told or after_failure
@@ -187,7 +188,7 @@ class BatchPipeline:
                 self._changed.notify_all()
 
     def stop(self) -> None:
-        """End both threads, and with them what the sampler is doing; can be called again."""
+        """End both threads and interrupt the sampler; can be called again."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
@@ -196,7 +197,7 @@ class BatchPipeline:
                 thread.join()
 
     def check(self) -> None:
-        """Raise the error of a thread that failed, once neither does anything any more."""
+        """Raise the error of a thread that failed, once both threads are idle."""
         if not self._busy:
             self._raise_error()
 
@@ -223,7 +224,7 @@ class BatchPipeline:
             self._told = True
             raise self._error
 
-    # What the threads do.
+    # Run by the threads.
 
     def _run(self, work: str) -> None:
         prepare = self._prepare_sampling if work == "sampling" else self._prepare_storing
@@ -336,7 +337,7 @@ class BatchPipeline:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a saved state; call before ``start``."""
+        """Load what ``state_dict`` returned; call before ``start``."""
         self.next_itr = state["next_itr"]
         self._learnt = self.next_itr - len(state["ready"])
         for saved in state["ready"]:

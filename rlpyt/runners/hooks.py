@@ -5,10 +5,14 @@
 
 import signal
 import threading
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from rlpyt.utils.logging.console import say
 from rlpyt.utils.prog_bar import ProgBarCounter
+
+if TYPE_CHECKING:
+    from rlpyt.runners.runner import MinibatchRlBase
 
 SIGHUP = getattr(signal, "SIGHUP", None)  # the terminal was closed; Windows does not have it
 
@@ -20,25 +24,30 @@ class Hook:
     ``recent_return``; ``runner.request_stop()`` ends training after the iteration.
     """
 
-    owns_terminal = False  # set it where the hook shows progress: the runner then shows none
+    owns_terminal = False  # True if the hook shows progress: the runner then shows none
 
-    def on_start(self, runner: Any) -> None:
+    def on_start(self, runner: "MinibatchRlBase") -> None:
         """Act after startup, and before the runner's own hooks, one of which may evaluate."""
 
-    def on_iteration(self, runner: Any, itr: int) -> None:
+    def on_iteration(self, runner: "MinibatchRlBase", itr: int) -> None:
         """Act after an iteration."""
 
-    def on_log(self, runner: Any, row: dict[str, Any]) -> None:
+    def on_log(self, runner: "MinibatchRlBase", row: dict[str, Any]) -> None:
         """Act after a row was written to progress.csv."""
 
-    def on_end(self, runner: Any) -> None:
+    def on_end(self, runner: "MinibatchRlBase") -> None:
         """Act when training ends, for whatever reason."""
+
+
+def terminal_is_owned(hooks: Iterable[Any]) -> bool:
+    """Return True if one of these objects shows progress by itself (``Hook.owns_terminal``)."""
+    return any(getattr(hook, "owns_terminal", False) for hook in hooks)
 
 
 class LogHook(Hook):
     """Write a row about the last trajectories wherever one is due."""
 
-    def on_iteration(self, runner: Any, itr: int) -> None:
+    def on_iteration(self, runner: "MinibatchRlBase", itr: int) -> None:
         """Write the row."""
         if runner.row_is_due(itr):
             runner.write_row(itr)
@@ -47,17 +56,17 @@ class LogHook(Hook):
 class EvalHook(Hook):
     """Evaluate before training and wherever a row is due, and write a row about it."""
 
-    def on_start(self, runner: Any) -> None:
+    def on_start(self, runner: "MinibatchRlBase") -> None:
         """Evaluate the first policy, or repeat the evaluation that a signal has interrupted."""
         if runner.start_itr == 0 or runner.state.owes_evaluation:
             self.evaluate(runner, runner.itr)
 
-    def on_iteration(self, runner: Any, itr: int) -> None:
+    def on_iteration(self, runner: "MinibatchRlBase", itr: int) -> None:
         """Evaluate where a row is due."""
         if runner.row_is_due(itr):
             self.evaluate(runner, itr)
 
-    def evaluate(self, runner: Any, itr: int) -> None:
+    def evaluate(self, runner: "MinibatchRlBase", itr: int) -> None:
         """Evaluate and write the row, unless a signal interrupts: then neither row nor snapshot.
 
         Args:
@@ -81,11 +90,11 @@ class CheckpointHook(Hook):
         self.interval_steps = interval_steps
         self._last_steps = 0
 
-    def on_start(self, runner: Any) -> None:
+    def on_start(self, runner: "MinibatchRlBase") -> None:
         """Count from where the run starts."""
         self._last_steps = runner.cum_steps
 
-    def on_iteration(self, runner: Any, itr: int) -> None:
+    def on_iteration(self, runner: "MinibatchRlBase", itr: int) -> None:
         """Save when the interval is over or the run is."""
         due = self.interval_steps and runner.cum_steps - self._last_steps >= self.interval_steps
         if due or itr + 1 == runner.n_itr:
@@ -99,18 +108,18 @@ class ProgressBar(Hook):
     The bar is ``runner.pbar``.
     """
 
-    def on_start(self, runner: Any) -> None:
+    def on_start(self, runner: "MinibatchRlBase") -> None:
         """Show the bar."""
-        if not any(getattr(hook, "owns_terminal", False) for hook in runner.hooks):
+        if not terminal_is_owned(runner.hooks):
             runner.pbar = ProgBarCounter(runner.log_interval_itrs)
 
-    def on_iteration(self, runner: Any, itr: int) -> None:
-        """Move it on."""
+    def on_iteration(self, runner: "MinibatchRlBase", itr: int) -> None:
+        """Update the bar."""
         if runner.pbar is not None:
             runner.pbar.update((itr + 1) % runner.log_interval_itrs)
 
-    def on_end(self, runner: Any) -> None:
-        """Take it away."""
+    def on_end(self, runner: "MinibatchRlBase") -> None:
+        """Remove the bar."""
         if runner.pbar is not None:
             runner.pbar.stop()
             runner.pbar = None

@@ -1,7 +1,7 @@
-"""Several processes that optimize together beside an asynchronous sampler: ranks of one optimizer.
+"""Ranks of one optimizer in asynchronous runs.
 
-Rank 0 is the runner's own process. The others draw from the same replay, in shared memory, and
-take every step with it; gradients are averaged.
+Rank 0 is the runner's process. The others draw from the same replay, in shared memory, and take
+every gradient step together with it; gradients are averaged.
 """
 
 from collections.abc import Callable
@@ -9,12 +9,15 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any
 
+from rlpyt.agents.base import BaseAgent
+from rlpyt.algos.replay import ReplayAlgo
 from rlpyt.errors import RlpytError
 from rlpyt.models.utils import unwrap_ddp
 from rlpyt.processes import status
 from rlpyt.processes.child import Child, ChildSpec
 from rlpyt.processes.group import ChildGroup, Limits
 from rlpyt.processes.pipe import Pipes
+from rlpyt.replays.buffer import ReplayBuffer
 from rlpyt.runners.distributed import Ranks, common_backend, join_store, serve_store
 from rlpyt.runners.rank_watch import Kind, kind_of
 from rlpyt.runners.run_state import random_state, set_random_state
@@ -24,8 +27,8 @@ from rlpyt.utils.buffer import buffer_from_example, torchify_buffer
 from rlpyt.utils.seed import set_seed
 
 NAME = "optimizer rank"
-CONNECT_S = 300.0  # for ranks to meet
-SETTLE_S = 15.0  # after a connection was lost, for the one who has lost it to be found
+CONNECT_S = 300.0  # for ranks to connect
+SETTLE_S = 15.0  # after a connection was lost, for the failure of the other rank to be found
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,7 @@ class OptimizerPayload:
     world_size: int
     recipe: bytes  # (algorithm, agent) as constructed
     arguments: dict[str, Any]  # of ``async_initialize``, but for agent and replay
-    replay: Any  # in shared memory
+    replay: ReplayBuffer  # in shared memory
     seed: int  # of the run
     port: int  # of the store
     backend: str
@@ -43,7 +46,7 @@ class OptimizerPayload:
 
 
 class Optimizer(Child):
-    """A further rank, commanded by rank 0.
+    """Further rank of the optimizer, which executes the commands of rank 0.
 
     Args:
         spec: of the process, with an ``OptimizerPayload``.
@@ -56,7 +59,7 @@ class Optimizer(Child):
         self.ranks = Ranks(spec.rank, self.own.world_size)
 
     def start(self) -> None:
-        """Build the agent; it is ready to ``connect``."""
+        """Build the agent, before ``connect``."""
         set_seed(self.own.seed + self.spec.rank)
         self.agent.initialize(self.own.arguments["examples"].spaces)
         self.agent.to_device(self.own.cuda_idx)
@@ -65,7 +68,7 @@ class Optimizer(Child):
         self.spec.progress[[status.ITR, status.DOING]] = itr, doing
 
     def connect(self) -> None:
-        """Join the others; all begin with the parameters of rank 0."""
+        """Connect to the other ranks; all start with the parameters of rank 0."""
         own, rank = self.own, self.spec.rank
         self.ranks.store = join_store(own.port, own.world_size, CONNECT_S)
         self.ranks.connect(own.backend, CONNECT_S, on_one_machine=True)
@@ -77,14 +80,14 @@ class Optimizer(Child):
         self._note(status.IDLE)
 
     def optimize(self, itr: int, sampler_itr: int) -> None:
-        """Make the updates that rank 0 makes at the same time."""
+        """Make the same updates as rank 0 at the same time."""
         self._note(status.COLLECTING, itr)
         self.agent.train_mode(itr)
         self.algo.optimize_agent(itr, sampler_itr=sampler_itr)
         self._note(status.IDLE, itr)
 
     def observe(self) -> None:
-        """Take part in learning observation statistics, with no observations of its own."""
+        """Join the other ranks in an update of observation statistics, without own observations."""
         example = self.own.arguments["examples"].observation
         self.agent.update_obs_rms(torchify_buffer(buffer_from_example(example, 0)))
 
@@ -95,13 +98,12 @@ class Optimizer(Child):
         self.algo.load_optim_state_dict(optimizer)
         for own in streams[self.spec.rank - 1 : self.spec.rank]:
             set_random_state(own["random"])
-            if own["replay"] is not None:
-                self.algo.replay_buffer.rng.bit_generator.state = own["replay"]
+            self.algo.replay_buffer.rng.bit_generator.state = own["replay"]
 
     def streams(self) -> dict[str, Any]:
-        """Return the states of its random generators, that of replay sampling included."""
-        rng = getattr(self.algo.replay_buffer, "rng", None)
-        return {"random": random_state(), "replay": rng and rng.bit_generator.state}
+        """Return the states of this rank's random generators, including that of the replay."""
+        rng = self.algo.replay_buffer.rng
+        return {"random": random_state(), "replay": rng.bit_generator.state}
 
     def parameters(self) -> dict[str, Any]:
         """Return the model's parameters, numpy arrays by name; all ranks have the same."""
@@ -125,14 +127,14 @@ def optimizer_status(spec: ChildSpec) -> status.WorkerStatus:
 
 
 class Optimizers:
-    """Rank 0's side of all ranks.
+    """Further ranks of the optimizer, as rank 0 starts, commands and ends them.
 
     Args:
-        algo, agent: of rank 0, as constructed; to be made anew in the others.
-        hardware: of every rank, this one included.
+        algo, agent: of rank 0, as constructed; the other ranks get copies.
+        hardware: of every rank, including this one.
     """
 
-    def __init__(self, algo: Any, agent: Any, hardware: list[Hardware]) -> None:
+    def __init__(self, algo: ReplayAlgo, agent: BaseAgent, hardware: list[Hardware]) -> None:
         self.hardware = hardware
         self.world_size = len(hardware)
         self._algo, self._agent = algo, agent
@@ -145,7 +147,7 @@ class Optimizers:
 
     def start(
         self,
-        replay: Any,
+        replay: ReplayBuffer,
         arguments: dict[str, Any],
         seed: int,
         timeout_s: float,
@@ -259,7 +261,7 @@ class Optimizers:
         state = agent.state_dict(), algo.optim_state_dict(), algo.update_counter, streams
         self.ask("load", serialize.dumps(state))
 
-    def _raise_theirs(self, others: Any, error: BaseException) -> None:
+    def _raise_theirs(self, others: Future[Any], error: BaseException) -> None:
         done, _ = wait([others], SETTLE_S)
         theirs = others.exception() if done else None
         if theirs is not None:

@@ -5,10 +5,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rlpyt.algos.replay import ReplayAlgo
 from rlpyt.processes import status
 from rlpyt.processes.child import Child, ChildSpec
 from rlpyt.processes.group import ChildGroup, Limits
 from rlpyt.processes.pipe import Pipes
+from rlpyt.replays.buffer import ReplayBuffer
 from rlpyt.utils.buffer import torchify_buffer
 from rlpyt.utils.serialize import ByValue
 
@@ -17,8 +19,8 @@ from rlpyt.utils.serialize import ByValue
 class ReplayWriterPayload:
     """Input of ``ReplayWriter``."""
 
-    algo: Any  # without agent and replay
-    replay: Any  # in shared memory
+    algo: ReplayAlgo  # without agent and replay
+    replay: ReplayBuffer  # in shared memory
     slots: Sequence[Any]  # the sampler's batches, in shared memory
 
 
@@ -37,7 +39,7 @@ class ReplayWriter(Child):
         self.slots = [torchify_buffer(slot) for slot in own.slots]
 
     def start(self) -> None:
-        """Say that the process is ready."""
+        """Report that the process is ready."""
         self.spec.progress[status.DOING] = status.IDLE
 
     def store(self, slot: int, itr: int, new_priority: float) -> int:
@@ -52,7 +54,7 @@ class ReplayWriter(Child):
         self.algo.new_priority = new_priority
         self.algo.store(self.slots[slot])
         self.spec.progress[status.DOING] = status.IDLE
-        return int(getattr(self.algo, "n_void", 0))
+        return self.algo.n_void
 
 
 def replay_writer_status(spec: ChildSpec) -> status.WorkerStatus:
@@ -67,7 +69,7 @@ def replay_writer_status(spec: ChildSpec) -> status.WorkerStatus:
 
 
 def start_replay_writer(
-    algo: Any,
+    algo: ReplayAlgo,
     slots: Sequence[Any],
     timeout_s: float,
     start_method: str | None = None,

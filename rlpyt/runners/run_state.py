@@ -67,7 +67,7 @@ class RunState:
             "traj_infos": to_plain(self.traj_infos),
             "cum_time": self.cum_time,
             "time_since_row": time.monotonic() - self.last_time,
-            **{name: getattr(self, name) for name in SAVED_AS_THEY_ARE},
+            **{name: vars(self)[name] for name in SAVED_AS_THEY_ARE},
         }
 
     def load(self, saved: dict[str, Any]) -> None:
@@ -76,8 +76,19 @@ class RunState:
         self.traj_infos.extend(from_plain(saved["traj_infos"]))
         now = time.monotonic()
         self.start_time, self.last_time = now - saved["cum_time"], now - saved["time_since_row"]
-        for name in SAVED_AS_THEY_ARE:
-            setattr(self, name, saved[name])
+        vars(self).update({name: saved[name] for name in SAVED_AS_THEY_ARE})
+
+
+def add_opt_info(columns: dict[str, list[Any]], opt_info: Any) -> None:
+    """Append the statistics that ``optimize_agent`` returned.
+
+    Args:
+        columns: values by the name of the statistic.
+        opt_info: named tuple of numbers or lists; what it lacks is not appended.
+    """
+    for name, values in columns.items():
+        new = getattr(opt_info, name, [])
+        values.extend(new if isinstance(new, list) else [new])
 
 
 def to_plain(traj_infos: Iterable[Any]) -> list[dict[str, Any]]:

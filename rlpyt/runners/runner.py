@@ -15,8 +15,16 @@ from rlpyt.agents.base import BaseAgent
 from rlpyt.algos.base import RlAlgorithm
 from rlpyt.errors import NonFiniteError, RlpytError, WorkerError, itr_of
 from rlpyt.runners.base import BaseRunner
-from rlpyt.runners.hooks import CheckpointHook, EvalHook, Hook, LogHook, ProgressBar, StopSignals
-from rlpyt.runners.run_state import RunState, random_state, set_random_state
+from rlpyt.runners.hooks import (
+    CheckpointHook,
+    EvalHook,
+    Hook,
+    LogHook,
+    ProgressBar,
+    StopSignals,
+    terminal_is_owned,
+)
+from rlpyt.runners.run_state import RunState, add_opt_info, random_state, set_random_state
 from rlpyt.samplers.base import BaseSampler
 from rlpyt.samplers.layout import Hardware, decoded
 from rlpyt.utils import checkpoint
@@ -86,21 +94,21 @@ class MinibatchRlBase(BaseRunner):
 
     def __init__(
         self,
-        algo: Any,
-        agent: Any,
-        sampler: Any,
+        algo: RlAlgorithm,
+        agent: BaseAgent,
+        sampler: BaseSampler,
         n_steps: int,
         seed: int | None = None,
         affinity: Any = None,
         log_interval_steps: int = int(1e5),
-        checkpoint_dir: Any = None,
+        checkpoint_dir: str | os.PathLike[str] | None = None,
         checkpoint_interval_steps: int | None = None,
-        resume_from: Any = None,
+        resume_from: str | os.PathLike[str] | None = None,
         hooks: Sequence[Any] = (),
     ) -> None:
-        self.algo = completed(algo, RlAlgorithm)
-        self.agent = completed(agent, BaseAgent, BaseAgent())
-        self.sampler = completed(sampler, BaseSampler)
+        self.algo: RlAlgorithm = completed(algo, RlAlgorithm)
+        self.agent: BaseAgent = completed(agent, BaseAgent, BaseAgent())
+        self.sampler: BaseSampler = completed(sampler, BaseSampler)
         self.n_steps = whole_number("n_steps", n_steps, 1)
         self.seed = None if seed is None else check_seed(seed)
         self.affinity = affinity
@@ -137,7 +145,7 @@ class MinibatchRlBase(BaseRunner):
         Returns:
             the number of iterations.
         """
-        layout = getattr(self.sampler, "layout", None)
+        layout = self.sampler.layout
         groups = 1 if layout is None else layout.groups
         hardware = Hardware.of(self.affinity, self.sampler.batch_spec.B, groups)
         seed = self.settle(hardware)  # from here on this process may use only its own cores
@@ -186,8 +194,8 @@ class MinibatchRlBase(BaseRunner):
         return self.seed
 
     def get_traj_info_kwargs(self) -> dict[str, Any]:
-        """Settings of ``TrajInfo`` that come from elsewhere."""
-        return dict(discount=getattr(self.algo, "discount", 1))
+        """Return the settings of ``TrajInfo`` that the algorithm determines."""
+        return dict(discount=self.algo.discount)
 
     def get_n_itr(self) -> int:
         """Return the iterations of the run: the whole batches in ``n_steps``, at least one."""
@@ -256,7 +264,7 @@ class MinibatchRlBase(BaseRunner):
                 self.shutdown()
         if stopped and self.rank == 0:
             say(f"Stopped by signal after iteration {self.itr}: {stopped}.")
-            if saved and not any(getattr(hook, "owns_terminal", False) for hook in self.hooks):
+            if saved and not terminal_is_owned(self.hooks):
                 # In a script; programs that own the terminal have a command for it.
                 place = str(self.checkpoint_place())
                 say(f"Resume with {type(self).__name__}(..., resume_from={place!r}).")
@@ -309,7 +317,7 @@ class MinibatchRlBase(BaseRunner):
         self._stop_requested = True
 
     def agree(self, itr: int) -> tuple[int | None, bool]:
-        """After an iteration: the signal that came, if any, and whether a hook asked to stop."""
+        """Return the signal that has come, if any, and whether a hook asked to stop."""
         return self._signals.received, self._stop_requested
 
     def _tell(self, event: str, *args: Any) -> None:
@@ -445,7 +453,7 @@ class MinibatchRlBase(BaseRunner):
         return saved
 
     def whole_state(self, itr: int) -> dict[str, Any]:
-        """All that a resumed run needs."""
+        """Return all that a resumed run needs."""
         return {
             "itr": itr,
             "seed": self.seed,
@@ -509,6 +517,7 @@ class MinibatchRlBase(BaseRunner):
 
     def saved_state(self) -> tuple[dict[str, Any], Any]:
         """Return the state in ``resume_from`` and its path; raises as ``resume`` does."""
+        assert self.resume_from is not None
         loaded = checkpoint.load_checkpoint(self.resume_from)
         saved, own = loaded.meta, self._identity()
         ranks = saved.get("world_size", self.world_size)
@@ -562,16 +571,14 @@ class MinibatchRlBase(BaseRunner):
     # Diagnostics.
 
     def store_diagnostics(self, itr: int, traj_infos: list[Any], opt_info: Any) -> None:
-        """Keep what an iteration gave until the next row."""
+        """Store the results of an iteration for the next row."""
         state = self.state
         state.cum_completed_trajs += len(traj_infos)
         state.new_completed_trajs += len(traj_infos)
         state.traj_infos.extend(traj_infos)
         if traj_infos and state.traj_infos:
             state.recent_return = mean_return(state.traj_infos)
-        for name, values in state.opt_infos.items():
-            new = getattr(opt_info, name, [])
-            values.extend(new if isinstance(new, list) else [new])
+        add_opt_info(state.opt_infos, opt_info)
 
     def row_is_due(self, itr: int) -> bool:
         """Return True if a row of progress.csv is to be written after this iteration."""
@@ -634,7 +641,7 @@ class MinibatchRlBase(BaseRunner):
         elapsed = max(time.monotonic() - state.last_time - eval_time, 1e-9)
         steps = self.itr_batch_size * (itr - state.last_logged_itr)
         new_updates = updates - state.last_update_counter
-        samples_used = getattr(self.algo, "_batch_size", 0) * self.world_size
+        samples_used = self.algo._batch_size * self.world_size
         total = (itr + 1) * self.itr_batch_size
         for name, value in {
             "CumTime (s)": state.cum_time,
@@ -647,9 +654,8 @@ class MinibatchRlBase(BaseRunner):
             "CumReplayRatio": updates * samples_used / total if total else NAN,
         }.items():
             logger.record_tabular(name, value)
-        for part in (self.sampler, self.algo):
-            for name, value in getattr(part, "statistics", dict)().items():
-                logger.record_tabular(name, value)
+        for name, value in {**self.sampler.statistics(), **self.algo.statistics()}.items():
+            logger.record_tabular(name, value)
 
     def _log_infos(self, traj_infos: Any = None) -> None:
         """Record statistics of trajectories and of optimization, then forget the latter."""

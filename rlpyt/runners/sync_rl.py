@@ -17,6 +17,7 @@ from rlpyt.runners.distributed import join_store, serve_store, torchrun_store
 from rlpyt.runners.rank_watch import Failure
 from rlpyt.runners.ranked import Ranked
 from rlpyt.runners.run_state import to_plain
+from rlpyt.samplers.base import BaseSampler
 from rlpyt.samplers.layout import check_n_processes, decoded
 from rlpyt.utils import torchrun
 from rlpyt.utils.checkpoint import CheckpointError, load_checkpoint
@@ -281,7 +282,7 @@ class SyncRlEval(SyncRlMixin):
     _eval = True
 
 
-def ranks_affinities(affinity: Any, sampler: Any) -> list[Any]:
+def ranks_affinities(affinity: Any, sampler: BaseSampler) -> list[Any]:
     """Return the hardware of every rank.
 
     Args:
@@ -325,10 +326,10 @@ def ranks_affinities(affinity: Any, sampler: Any) -> list[Any]:
     return [shared_out(sampler, affinity, rank) for rank in range(affinity)]
 
 
-def shared_out(sampler: Any, n_ranks: int, rank: int) -> dict[str, Any]:
+def shared_out(sampler: BaseSampler, n_ranks: int, rank: int) -> dict[str, Any]:
     """Return one rank's share of this machine: cores, and a GPU if there is one for each."""
     cores = max(1, n_granted_cpus() // n_ranks)
-    groups = getattr(getattr(sampler, "layout", None), "groups", 1)
+    groups = 1 if sampler.layout is None else sampler.layout.groups
     B = sampler.batch_spec.B
     fitting = [n for n in range(1, cores + 1) if B % (n * groups) == 0]
     enough = torch.cuda.device_count() >= n_ranks

@@ -3,6 +3,8 @@
 import math
 from typing import Any
 
+from rlpyt.algos.replay import ReplayAlgo
+from rlpyt.runners.run_state import add_opt_info
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.logging import logger
 
@@ -18,7 +20,7 @@ class UpdateSchedule:
         itr_batch_size: samples in one batch of the sampler's.
     """
 
-    def __init__(self, algo: Any, itr_batch_size: int) -> None:
+    def __init__(self, algo: ReplayAlgo, itr_batch_size: int) -> None:
         learnt = algo.updates_per_optimize * algo.batch_size * algo.world_size  # in one call
         self._ratio = algo.replay_ratio
         self._calls_per_step: float = algo.replay_ratio / learnt
@@ -39,14 +41,14 @@ class UpdateSchedule:
             self.void += n_void
 
     def after(self, batches: int) -> int:
-        """Calls due once so many batches have been stored, in all."""
+        """Return the number of calls that are due in all after this number of stored batches."""
         steps = max(0, batches - self._batches) * self._itr_batch_size - self.void
         new = steps * self._calls_per_step
         calls: int = self._calls + math.floor(new + 1e-6)  # floats fall short of integers
         return calls
 
     def warn_if_starved(self, batches: int, calls: int) -> None:
-        """Say once, in the log, that many fewer calls were made than were due since the last time.
+        """Log once that many fewer calls were made than were due since the last time.
 
         Args:
             batches: stored in all.
@@ -69,10 +71,8 @@ class UpdateSchedule:
 
 
 def joined(fields: tuple[str, ...], opt_infos: list[Any]) -> AttrDict:
-    """Collects the results of several calls of ``optimize_agent`` as those of one."""
+    """Return the results of several calls of ``optimize_agent`` as those of one."""
     columns: dict[str, list[Any]] = {name: [] for name in fields}
     for info in opt_infos:
-        for name, column in columns.items():
-            new = getattr(info, name, [])
-            column.extend(new if isinstance(new, list) else [new])
+        add_opt_info(columns, info)
     return AttrDict(columns)

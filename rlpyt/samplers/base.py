@@ -1,7 +1,7 @@
 """Interface of all samplers: their arguments and their four calls."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rlpyt.agents.base import BaseAgent
@@ -67,7 +67,8 @@ class BaseSampler:
 
     agent: Any
     examples: Any  # of one step
-    layout: Any  # a ``SamplerLayout``; samplers of this package have one
+    layout: Any = None  # a ``SamplerLayout``; samplers of this package have one
+    should_stop: Callable[[], bool]  # set by the runner: True ends an evaluation early
     start_timeout_s = 300.0  # for starting a process and building its environments
     alternating = False
     start_method: str | None = None
