@@ -1,55 +1,43 @@
-"""Functions of rlpyt's asynchronous runner; a call raises an error that names the successor."""
+"""Names of rlpyt's asynchronous runner that were replaced; calling one raises an error."""
 
 from typing import Any, NoReturn
+
+
+def _refuse(name: str, advice: str) -> NoReturn:
+    raise NotImplementedError(f"{name} is not used any more: {advice}")
 
 
 def run_async_sampler(
     sampler: Any, affinity: Any, ctrl: Any, traj_infos_queue: Any, n_itr: int
 ) -> NoReturn:
-    """rlpyt's loop of the sampler's process.
-
-    Raises:
-        NotImplementedError: always; ``samplers.sampler_process`` does it.
-    """
-    raise NotImplementedError(
-        "run_async_sampler is not used any more: give an asynchronous sampler to AsyncRl. In a "
-        "loop of your own call its async_initialize, initialize and obtain_samples."
+    """Raise NotImplementedError; ``samplers.sampler_process`` replaces this function."""
+    _refuse(
+        "run_async_sampler",
+        "give an asynchronous sampler to AsyncRl. In a custom loop call its async_initialize, "
+        "initialize and obtain_samples.",
     )
 
 
 def run_async_sampler_eval(
     sampler: Any, affinity: Any, ctrl: Any, traj_infos_queue: Any, n_itr: int, eval_itrs: Any
 ) -> NoReturn:
-    """The same with evaluation.
-
-    Raises:
-        NotImplementedError: always; see ``run_async_sampler``.
-    """
-    raise NotImplementedError(
-        "run_async_sampler_eval is not used any more: give an asynchronous sampler to AsyncRlEval."
-    )
+    """Raise NotImplementedError; ``samplers.sampler_process`` replaces this function."""
+    _refuse("run_async_sampler_eval", "give an asynchronous sampler to AsyncRlEval.")
 
 
 def memory_copier(
     sample_buffer: Any, samples_to_buffer: Any, replay_buffer: Any, ctrl: Any
 ) -> NoReturn:
-    """rlpyt's loop of the process that copies batches into the replay.
-
-    Raises:
-        NotImplementedError: always; ``runners.replay_writer.ReplayWriter`` does it.
-    """
-    raise NotImplementedError(
-        "memory_copier is not used any more: rlpyt.runners.replay_writer starts a process that "
-        "stores batches by the algorithm's samples_to_buffer."
+    """Raise NotImplementedError; ``runners.replay_writer`` replaces this function."""
+    _refuse(
+        "memory_copier",
+        "AsyncRl starts a process that stores batches by the algorithm's samples_to_buffer "
+        "(rlpyt.runners.replay_writer).",
     )
 
 
 class AsyncOptWorker:
-    """rlpyt's further process of the optimizer.
-
-    Raises:
-        NotImplementedError: always; ``runners.optimizers.Optimizer`` is one.
-    """
+    """Further optimizer process of rlpyt; ``runners.optimizers`` replaces this class."""
 
     def __init__(
         self,
@@ -63,20 +51,17 @@ class AsyncOptWorker:
         ctrl: Any,
         port: int,
     ) -> None:
-        raise NotImplementedError(
-            "AsyncOptWorker is not used any more: give AsyncRl a list of several affinities as "
-            "affinity['optimizer'], and it starts the processes."
+        _refuse(
+            "AsyncOptWorker",
+            "give AsyncRl a list of several affinities as affinity['optimizer'], and it starts "
+            "the processes.",
         )
 
     def startup(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
-    def optimize(self) -> None:
-        """Nothing."""
-
-    def shutdown(self) -> None:
-        """Nothing."""
+    optimize = shutdown = startup
 
 
 def placeholder(x: Any) -> None:
-    """Nothing, as ever."""
+    """Do nothing."""
