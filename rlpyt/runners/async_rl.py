@@ -32,7 +32,7 @@ THROTTLE_WAIT = 0.05  # seconds; rlpyt's optimizer looked so often for new sampl
 
 
 class AsyncRlBase(MinibatchRlBase):
-    """Trains an agent while an asynchronous sampler collects.
+    """Training loop beside an asynchronous sampler, which collects at the same time.
 
     An iteration is a batch of the sampler's: it is taken in, and the updates are made that are due
     after it. With a replay, they are those of the algorithm's ``replay_ratio``, and the sampler
@@ -203,7 +203,7 @@ class AsyncRlBase(MinibatchRlBase):
             self.replay.while_waiting = self._look_after_others
 
     def optim_startup(self) -> None:
-        """Join the ranks of the optimizer and build it; plan how often to optimize."""
+        """Connect the ranks of the optimizer, build it, and schedule its updates."""
         if self.world_size > 1 and self.optimizers is not None:
             self.optimizers.connect()
         self.algo.optim_initialize(self.rank)
@@ -399,7 +399,7 @@ class AsyncRlBase(MinibatchRlBase):
     # Diagnostics.
 
     def initialize_logging(self) -> None:
-        """Zero the counters and start the clock."""
+        """Reset the counters and start the clock."""
         super().initialize_logging()
         self._lags, self._waited_at_row = [], (0.0, 0.0)
 

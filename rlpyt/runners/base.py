@@ -2,7 +2,7 @@
 
 
 class BaseRunner:
-    """Runs a whole training; constructed with all parts, started by ``train``."""
+    """Interface of runners, which are constructed with all parts and started by ``train``."""
 
     def train(self) -> None:
         """Run from start to end."""

@@ -36,7 +36,7 @@ class Batch:
 
 
 class BatchPipeline:
-    """Drives an asynchronous sampler: one thread has it collect, another one stores.
+    """Pipeline of batches: one thread has the sampler collect, another one stores them.
 
     Both threads only wait for processes. The optimizer's thread, which owns the pipeline, waits for
     batches. One condition guards all that the threads share.
@@ -84,7 +84,7 @@ class BatchPipeline:
         ]
 
     def start(self) -> None:
-        """Begin to collect."""
+        """Start to collect."""
         self.sampler.interrupt = self._raise_if_over  # type: ignore[method-assign]
         for thread in self._threads:
             thread.start()
@@ -156,7 +156,7 @@ class BatchPipeline:
 
     @property
     def failed(self) -> bool:
-        """True if the sampler or the replay writer has failed."""
+        """Return True if the sampler or the replay writer has failed."""
         return self._error is not None
 
     @contextmanager

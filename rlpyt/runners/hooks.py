@@ -80,7 +80,7 @@ class EvalHook(Hook):
 
 
 class CheckpointHook(Hook):
-    """Save a checkpoint every so many environment steps, and at the end.
+    """Save a checkpoint every ``interval_steps`` environment steps, and at the end.
 
     Args:
         interval_steps: ``None`` for the end only.
@@ -188,5 +188,5 @@ class StopSignals:
 
     @property
     def exit_code(self) -> int:
-        """The exit status of a process that the signal stopped: 130 for Ctrl-C, 143 for SIGTERM."""
+        """Return the exit status for the signal that came: 130 for Ctrl-C, 143 for SIGTERM."""
         return 128 + (self.received or 0)

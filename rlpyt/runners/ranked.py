@@ -151,7 +151,7 @@ class Ranked(MinibatchRlBase):
         """Resume from the newest checkpoint if torchrun has restarted the job; rank 0 does."""
 
     def settings(self) -> dict[str, Any]:
-        """Return the settings that must be the same in all ranks, as JSON can hold them."""
+        """Return the settings that must be the same in all ranks, as JSON values."""
         T, B = self.sampler.batch_spec
         return {
             "runner": type(self).__name__.replace("SyncWorker", "SyncRl"),

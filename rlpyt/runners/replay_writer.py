@@ -25,7 +25,7 @@ class ReplayWriterPayload:
 
 
 class ReplayWriter(Child):
-    """Stores batches as the algorithm's ``samples_to_buffer`` would have them.
+    """Child process that stores batches, as the algorithm's ``samples_to_buffer`` returns them.
 
     Args:
         spec: of the process, with a ``ReplayWriterPayload``.
@@ -75,7 +75,7 @@ def start_replay_writer(
     start_method: str | None = None,
     poll: Callable[[], None] | None = None,
 ) -> ChildGroup:
-    """Start a replay writer; one process, since several would need turns to keep the order.
+    """Start a replay writer: one process, since several would not keep the order of batches.
 
     Args:
         algo: after ``async_initialize``, before it has an optimizer.

@@ -51,7 +51,7 @@ class RunState:
 
     @property
     def cum_time(self) -> float:
-        """Seconds since the start of the run, without those between a stop and its resumption."""
+        """Return the seconds since the start of the run, without those between stop and resume."""
         return time.monotonic() - self.start_time
 
     def begin_row(self, itr: int, updates: int) -> None:

@@ -53,7 +53,7 @@ def _of_state(name: str) -> property:
 
 
 class MinibatchRlBase(BaseRunner):
-    """Trains an agent by alternating between sampling and optimizing.
+    """Training loop that alternates between sampling and optimizing.
 
     Args:
         algo, agent, sampler: as constructed.
@@ -301,13 +301,13 @@ class MinibatchRlBase(BaseRunner):
 
     @property
     def cum_steps(self) -> int:
-        """Environment steps so far, of whole iterations."""
+        """Return the number of environment steps in complete iterations."""
         steps: int = (self.state.itr + 1) * self.itr_batch_size
         return steps
 
     @property
     def steps_per_second(self) -> float:
-        """Environment steps per second of training since this process started."""
+        """Return environment steps per second of training since this process started."""
         elapsed = time.monotonic() - self._training_since
         steps = (self.state.itr + 1 - self.start_itr) * self.itr_batch_size
         return steps / elapsed if elapsed > 0 else NAN
@@ -420,7 +420,7 @@ class MinibatchRlBase(BaseRunner):
         )
 
     def save_itr_snapshot(self, itr: int) -> None:
-        """Hand a snapshot to the logger, which saves it or not, by its snapshot mode."""
+        """Pass a snapshot to the logger, which saves it if its snapshot mode says so."""
         if logger.get_snapshot_mode() != "none":
             logger.save_itr_params(itr, self.get_itr_snapshot(itr))
 
@@ -429,7 +429,7 @@ class MinibatchRlBase(BaseRunner):
         self.save_itr_snapshot(itr)
 
     def save_checkpoint(self, itr: int) -> Any:
-        """Save all that a resumed run needs; returns where, or ``None`` if it was not saved.
+        """Save all that a resumed run needs; return the path, or ``None`` if it was not saved.
 
         Without a directory nothing is saved. If the file system refuses, the error is printed and
         the next checkpoint is tried as scheduled; if the last one fails, too, ``train`` raises its
@@ -535,7 +535,7 @@ class MinibatchRlBase(BaseRunner):
         """Load a saved state after startup. Return True if the run continues exactly.
 
         It does where every environment can give and take its state; otherwise environments start
-        new episodes, and the algorithm is told.
+        new episodes, and the algorithm's ``interrupt`` is called.
 
         Raises:
             CheckpointError: parts of the state are missing, or are those of another run.

@@ -36,7 +36,7 @@ class SyncRlMixin(Ranked):
 
     Args:
         affinity: hardware of the ranks, one dictionary each: as many ranks as dictionaries; or a
-            code that stands for such. A number: so many ranks, which share this machine's cores,
+            code for such a list. A number: that many ranks, which share this machine's cores,
             with a GPU each if there are enough. ``None`` or "auto": one rank for every GPU. Under
             torchrun, which sets the number of ranks, one dictionary is used for all (``cuda_idx``
             is then that of local rank 0, and increases by one with each local rank), and ``None``
@@ -327,7 +327,7 @@ def ranks_affinities(affinity: Any, sampler: BaseSampler) -> list[Any]:
 
 
 def shared_out(sampler: BaseSampler, n_ranks: int, rank: int) -> dict[str, Any]:
-    """Return one rank's share of this machine: cores, and a GPU if there is one for each."""
+    """Return one rank's share of this machine: cores, and a GPU if every rank can have one."""
     cores = max(1, n_granted_cpus() // n_ranks)
     groups = 1 if sampler.layout is None else sampler.layout.groups
     B = sampler.batch_spec.B

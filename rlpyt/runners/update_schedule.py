@@ -8,12 +8,12 @@ from rlpyt.runners.run_state import add_opt_info
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.logging import logger
 
-STARVED = 0.8  # of the updates that are due; fewer are worth a warning
-FEW = 100  # calls; where fewer are due, chance decides how many are made
+STARVED = 0.8  # share of the due updates below which a warning is logged
+FEW = 100  # calls; where fewer are due, their number varies too much to be compared
 
 
 class UpdateSchedule:
-    """Counts the calls of ``optimize_agent`` that are due, by the algorithm's replay ratio.
+    """Schedule of the calls of ``optimize_agent``, by the algorithm's replay ratio.
 
     Args:
         algo: after ``async_initialize``.
