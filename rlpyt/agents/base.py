@@ -1,19 +1,22 @@
 """The agent owns the model, chooses actions in the sampler and evaluates it for the algorithm."""
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from rlpyt.agents.building import build_model
 from rlpyt.agents.memory import RecurrentMemory
 from rlpyt.agents.spaces import SPACE_ARGUMENTS
 from rlpyt.agents.weights import SharedWeights, WeightMailbox
+from rlpyt.distributions.base import Distribution
+from rlpyt.envs.base import EnvSpaces
 from rlpyt.models.observation import check_normalized
 from rlpyt.models.utils import keeps_statistics, strip_ddp_state_dict, unwrap_ddp
-from rlpyt.utils.buffer import buffer_func, buffer_method, buffer_to
+from rlpyt.utils.buffer import Arrays, Tensors, buffer_func, buffer_method, buffer_to
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.completion import warn_of_lost_state
 from rlpyt.utils.launching.machine import check_gpu
@@ -24,6 +27,8 @@ AgentInputsRnn = namedarraytuple(
 )
 AgentStep = namedarraytuple("AgentStep", ["action", "agent_info"])
 
+ModelFactory = Callable[..., torch.nn.Module]  # a model's class
+Sample = Callable[[Any], Any]  # parameters of a distribution -> actions, tensors or numpy arrays
 # (observation, noise) -> (action, all leaves of agent_info but the last, the last), numpy [B, ...]
 FastPolicy = Callable[[Any, Any], tuple[Any, tuple[Any, ...], Any]]
 
@@ -70,7 +75,7 @@ class BaseAgent:
 
     def __init__(
         self,
-        ModelCls: Any = None,
+        ModelCls: ModelFactory | None = None,
         model_kwargs: dict[str, Any] | None = None,
         initial_model_state_dict: dict[str, Any] | None = None,
         fast_acting: bool = True,
@@ -104,11 +109,11 @@ class BaseAgent:
 
     # Hooks of subclasses.
 
-    def __call__(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
+    def __call__(self, observation: Tensors, prev_action: Tensors, prev_reward: Tensor) -> Any:
         """Evaluate the model on training data [T, B] or [B], in the form the algorithm expects."""
         raise NotImplementedError(f"{type(self).__name__} must implement __call__.")
 
-    def choose(self, outputs: tuple[Any, ...], sample: Callable[[Any], Any]) -> tuple[Any, Any]:
+    def choose(self, outputs: tuple[Arrays, ...], sample: Sample) -> tuple[Any, Any]:
         """Choose actions, given what the model returned.
 
         Written for tensors and numpy arrays alike, so that it serves acting in numpy as well.
@@ -123,17 +128,17 @@ class BaseAgent:
         """
         raise NotImplementedError(f"{type(self).__name__} must implement step.")
 
-    def make_env_to_model_kwargs(self, env_spaces: Any) -> dict[str, Any]:
+    def make_env_to_model_kwargs(self, env_spaces: EnvSpaces) -> dict[str, Any]:
         """Return the model's arguments that follow from the spaces; see ``space_arguments``."""
         return {name: SPACE_ARGUMENTS[name](env_spaces) for name in self.space_arguments}
 
-    def action_input(self, prev_action: Any) -> Any:
+    def action_input(self, prev_action: Tensors) -> Tensors:
         """Return the previous action in the form that the model reads."""
         return prev_action
 
     # Life cycle.
 
-    def initialize(self, env_spaces: Any, share_memory: bool = False, **kwargs: Any) -> None:
+    def initialize(self, env_spaces: EnvSpaces, share_memory: bool = False, **kwargs: Any) -> None:
         """Build the model for these spaces.
 
         Args:
@@ -213,7 +218,7 @@ class BaseAgent:
         for name, network in list(vars(self).items()):
             setattr(self, name, unwrap_ddp(network))
 
-    def _wrapped(self, network: Any) -> Any:
+    def _wrapped(self, network: torch.nn.Module) -> Any:
         ids = None if self.device.type == "cpu" else [self.device.index]
         cls: Any = torch.nn.parallel.DistributedDataParallel
         known = inspect.signature(cls).parameters  # torch 2.13 has a new name for it
@@ -227,7 +232,9 @@ class BaseAgent:
     def async_cpu(self, share_memory: bool = True) -> None:
         """Hook: called in an asynchronous sampler once the agent has its own model there."""
 
-    def collector_initialize(self, global_B: int = 1, env_ranks: Any = None) -> None:
+    def collector_initialize(
+        self, global_B: int = 1, env_ranks: Sequence[int] | None = None
+    ) -> None:
         """Hook: called in each process that acts, with the global ranks of its environments."""
 
     # Parameters for other processes.
@@ -257,14 +264,18 @@ class BaseAgent:
 
     # Evaluating the model.
 
-    def _inputs(self, observation: Any, prev_action: Any, prev_reward: Any) -> tuple[Any, ...]:
+    def _inputs(
+        self, observation: Tensors, prev_action: Tensors, prev_reward: Tensor
+    ) -> tuple[Any, ...]:
         """Return the model's inputs on its device."""
         if not self.observation_only:
             prev_action = self.action_input(prev_action)
         inputs = (observation, prev_action, prev_reward)
         return inputs if self.device.type == "cpu" else buffer_to(inputs, self.device)
 
-    def _run(self, model: Any, inputs: tuple[Any, ...], rnn_state: Any = None) -> tuple[Any, Any]:
+    def _run(
+        self, model: torch.nn.Module, inputs: tuple[Tensors, ...], rnn_state: Tensors | None = None
+    ) -> tuple[Any, Any]:
         """Return a model's outputs as a tuple, and its next recurrent state (None without one)."""
         if self.recurrent:
             # One restored from a checkpoint may be on another device.
@@ -278,7 +289,7 @@ class BaseAgent:
     # Acting.
 
     @torch.no_grad()
-    def step(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
+    def step(self, observation: Tensors, prev_action: Tensors, prev_reward: Tensor) -> Any:
         """Choose actions for [B] environments.
 
         Returns:
@@ -301,7 +312,7 @@ class BaseAgent:
     def _begin_step(self, B: int | None) -> None:
         """Hook: called before each step of B environments, or one without batch dimension."""
 
-    def _sample(self, dist_info: Any) -> Any:
+    def _sample(self, dist_info: Tensors) -> Any:
         """Draw actions; the most likely ones in deterministic evaluation."""
         if self._takes_mode():
             return self.distribution.mode(dist_info)
@@ -310,7 +321,7 @@ class BaseAgent:
     def _takes_mode(self) -> bool:
         return self.deterministic and self._mode == "eval"
 
-    def _exchange_state(self, rnn_state: Any, B: int | None) -> Any:
+    def _exchange_state(self, rnn_state: Tensors, B: int | None) -> Any:
         """Keep the next recurrent state, and return the one before as it is recorded."""
         before = buffer_to(self.prev_rnn_state, self.device)
         if before is None:
@@ -336,7 +347,7 @@ class BaseAgent:
             return None
         choose = self.choose
 
-        def policy(observation: Any, noise: Any) -> tuple[Any, tuple[Any, ...], Any]:
+        def policy(observation: Arrays, noise: Arrays) -> tuple[Any, tuple[Any, ...], Any]:
             action, parts = choose(forward(observation), lambda dist_info: draw(dist_info, noise))
             if isinstance(parts[0], tuple):  # a record of parameters
                 parts = (*parts[0], *parts[1:])
@@ -358,7 +369,7 @@ class BaseAgent:
         """Random numbers that one environment's step takes; ``None``: from torch's generator."""
         return getattr(self.distribution, "noise_spec", None)
 
-    def update_obs_rms(self, observation: Any) -> None:
+    def update_obs_rms(self, observation: Tensors) -> None:
         """Update the models' running observation statistics, if they keep any, with a batch."""
         for part in self._parts():  # which share their statistics
             if keeps_statistics(part):
@@ -379,13 +390,13 @@ class BaseAgent:
         return self._rnn_state if self.memory is None else self.memory.state
 
     @prev_rnn_state.setter
-    def prev_rnn_state(self, state: Any) -> None:
+    def prev_rnn_state(self, state: Tensors | None) -> None:
         if self.memory is not None:
             self.memory.advance(state)
         else:
             self._rnn_state = state
 
-    def advance_rnn_state(self, new_rnn_state: Any) -> None:
+    def advance_rnn_state(self, new_rnn_state: Tensors) -> None:
         """Keep the model's new state, leaves [N, B, H], for the next step."""
         self.prev_rnn_state = new_rnn_state
 
@@ -485,7 +496,7 @@ class BaseAgent:
             unwrap_ddp(self.model).load_state_dict(state_dict)
 
 
-def can_draw(distribution: Any) -> bool:
+def can_draw(distribution: Distribution | None) -> bool:
     """Return True if the class that defines ``sample`` also defines the pure ``draw``.
 
     A user's class may override ``sample`` alone; ``draw`` then is another distribution's.
@@ -494,7 +505,7 @@ def can_draw(distribution: Any) -> bool:
     return "draw" in vars(definer)
 
 
-def numpy_forward(model: Any) -> Any:
+def numpy_forward(model: torch.nn.Module) -> Any:
     """Return the model's forward pass as a numpy function with its parameters of now, or None."""
     make = getattr(unwrap_ddp(model), "numpy_forward", None)
     if make is None:

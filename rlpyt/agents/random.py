@@ -7,9 +7,11 @@ import torch
 from torch import Tensor, nn
 
 from rlpyt.agents.base import AgentStep, BaseAgent
-from rlpyt.agents.spaces import ActionScale
+from rlpyt.agents.spaces import ActionScale, choices_of
 from rlpyt.distributions.base import Distribution, NoiseSpec
-from rlpyt.utils.buffer import buffer_to
+from rlpyt.envs.base import EnvSpaces
+from rlpyt.spaces.base import Space
+from rlpyt.utils.buffer import Tensors, buffer_to
 from rlpyt.utils.collections import namedarraytuple
 
 AgentInfo = namedarraytuple("AgentInfo", ["value"])
@@ -26,17 +28,11 @@ class UniformActions(Distribution):
         ValueError: a component of a Box has no bounds.
     """
 
-    def __init__(self, action_space: Any) -> None:
-        space = getattr(action_space, "space", action_space)
-        n: Any = getattr(action_space, "n", None)
-        if type(space).__name__ == "MultiBinary":
-            n = np.full(space.shape, 2)
-        elif n is None:
-            n = getattr(space, "nvec", None)
-        self.n = None if n is None else torch.from_numpy(np.array(n, np.float32))
+    def __init__(self, action_space: Space) -> None:
+        n = choices_of(action_space)
+        self.n = None if n is None else torch.from_numpy(n.astype(np.float32))
         self._scale = ActionScale(action_space, bounded=True) if n is None else None
-        shape = (self._scale.size,) if self._scale is not None else tuple(np.shape(n))
-        self.noise_spec = NoiseSpec("uniform", shape)
+        self.noise_spec = NoiseSpec("uniform", (self.dim,) if n is None else n.shape)
 
     @property
     def dim(self) -> int:
@@ -63,17 +59,17 @@ class RandomAgent(BaseAgent):
     def __init__(self) -> None:
         super().__init__()
 
-    def initialize(self, env_spaces: Any, share_memory: bool = False, **kwargs: Any) -> None:
+    def initialize(self, env_spaces: EnvSpaces, share_memory: bool = False, **kwargs: Any) -> None:
         """Build the distribution; raises what `UniformActions` does."""
         super().initialize(env_spaces, share_memory)
         self.distribution = UniformActions(env_spaces.action)
 
     @torch.no_grad()
-    def step(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
+    def step(self, observation: Tensors, prev_action: Tensors, prev_reward: Tensor) -> Any:
         """Draw actions for [B] environments."""
         action = self.distribution.sample_rows(tuple(prev_reward.shape))
         return AgentStep(action, AgentInfo(self.value(observation, prev_action, prev_reward)))
 
-    def value(self, observation: Any, prev_action: Any, prev_reward: Any) -> Tensor:
+    def value(self, observation: Tensors, prev_action: Tensors, prev_reward: Tensor) -> Tensor:
         """Return zeros [B]."""
         return torch.zeros_like(buffer_to(prev_reward, "cpu"), dtype=torch.float32)

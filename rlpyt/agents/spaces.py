@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from rlpyt.models.observation import IMAGE_DIM, marked_shape
+from rlpyt.models.observation import IMAGE_DIM, is_composite, marked_shape
+from rlpyt.spaces.base import Space
 
 UNBOUNDED = 1e6  # bounds beyond this are treated as missing
 
@@ -30,7 +31,7 @@ class ActionScale:
         ValueError: a component has no bounds but ``bounded`` is set, or its range is empty.
     """
 
-    def __init__(self, action_space: Any, bounded: bool = False) -> None:
+    def __init__(self, action_space: Space, bounded: bool = False) -> None:
         self.size = size = box_size(action_space)
         low = np.broadcast_to(np.asarray(action_space.low, np.float64), (size,))
         high = np.broadcast_to(np.asarray(action_space.high, np.float64), (size,))
@@ -77,30 +78,49 @@ class ActionScale:
         return (action - center) / half
 
 
-def box_size(action_space: Any) -> int:
+def box_size(action_space: Space) -> int:
     """Return the number of components of a one-dimensional Box.
 
     Raises:
         TypeError: the space is not a continuous, one-dimensional Box.
     """
-    space = getattr(action_space, "space", action_space)  # gymnasium's own, where it is wrapped
-    shape, dtype = getattr(action_space, "shape", None), getattr(action_space, "dtype", None)
-    simple = isinstance(shape, tuple) and not hasattr(shape, "_fields")
-    if not simple or np.dtype(dtype).kind != "f":
+    shape = action_space.shape
+    composite = is_composite(shape) or not isinstance(shape, tuple)
+    if composite or np.dtype(action_space.dtype).kind != "f":
         remedy = (
             "For discrete actions use ppo or a2c, or, for a single one, deep Q-learning (dqn, "
             "...); join several spaces into one Box."
         )
-    elif len(shape) != 1 or not shape[0]:  # type: ignore[arg-type, index]
+    elif len(shape) != 1 or not shape[0]:
         remedy = f"Its shape is {shape}; flatten it (gymnasium.wrappers.TransformAction)."
     else:
-        return int(shape[0])  # type: ignore[index]
+        return int(shape[0])
     raise TypeError(
-        f"this agent needs a continuous Box action space of one dimension, got {space}. {remedy}"
+        f"this agent needs a continuous Box action space of one dimension, got "
+        f"{unwrapped(action_space)}. {remedy}"
     )
 
 
-def discrete_size(action_space: Any, agent: str = "a categorical agent") -> int:
+def unwrapped(space: Space) -> Any:
+    """Return gymnasium's own space, if this one wraps it."""
+    return getattr(space, "space", space)
+
+
+def choices_of(action_space: Space) -> np.ndarray[Any, Any] | None:
+    """Return the number of choices of each discrete component; ``None``: there are none.
+
+    Its shape is () for Discrete, and the space's for MultiDiscrete and MultiBinary.
+    """
+    own = unwrapped(action_space)
+    if type(own).__name__ == "MultiBinary":
+        return np.full(own.shape, 2)
+    choices = getattr(own, "nvec", None)
+    if choices is None and not action_space.shape:
+        choices = getattr(action_space, "n", None)
+    return None if choices is None else np.asarray(choices)
+
+
+def discrete_size(action_space: Space, agent: str = "a categorical agent") -> int:
     """Return the number of actions of a Discrete space.
 
     Args:
@@ -110,31 +130,29 @@ def discrete_size(action_space: Any, agent: str = "a categorical agent") -> int:
     Raises:
         TypeError: the space is not Discrete.
     """
-    n = getattr(action_space, "n", None)
-    if n is None or getattr(action_space, "shape", ()) not in ((), None):
+    choices = choices_of(action_space)
+    if choices is None or choices.ndim:
         raise TypeError(
             f"{agent} needs a Discrete action space, got {action_space}. For continuous actions "
             "use ppo or a2c with a Gaussian agent, or sac, td3, ddpg; for several discrete actions "
             "use ppo or a2c with MultiCategoricalMlpAgent."
         )
-    return int(n)
+    return int(choices)
 
 
-def choice_counts(action_space: Any) -> list[int]:
+def choice_counts(action_space: Space) -> list[int]:
     """Return the number of choices of each component of a MultiDiscrete or MultiBinary space.
 
     Raises:
         TypeError: the space is neither.
     """
-    space = getattr(action_space, "space", action_space)
-    nvec = getattr(space, "nvec", None)
-    if nvec is not None:
-        return [int(n) for n in nvec.ravel()]
-    if type(space).__name__ == "MultiBinary":
-        return [2] * int(np.prod(space.shape))
-    raise TypeError(
-        f"the action space must be MultiDiscrete or MultiBinary for this agent, got {action_space}."
-    )
+    choices = choices_of(action_space)
+    if choices is None or not choices.ndim:
+        raise TypeError(
+            "the action space must be MultiDiscrete or MultiBinary for this agent, got "
+            f"{action_space}."
+        )
+    return [int(n) for n in choices.ravel()]
 
 
 # Arguments of models that follow from the spaces; agents name theirs in ``space_arguments``.
@@ -147,15 +165,13 @@ SPACE_ARGUMENTS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def is_image(observation_space: Any) -> bool:
+def is_image(observation_space: Space) -> bool:
     """Return True for observations [C, H, W], False for vectors and nested spaces."""
     shape = observation_space.shape
-    nested = hasattr(shape, "_fields")
-    return not nested and isinstance(shape, tuple) and len(shape) == IMAGE_DIM
+    return isinstance(shape, tuple) and not is_composite(shape) and len(shape) == IMAGE_DIM
 
 
-def is_discrete(action_space: Any) -> bool:
+def is_discrete(action_space: Space) -> bool:
     """Return True for a single discrete action."""
-    own = getattr(action_space, "space", action_space)
-    several = hasattr(own, "nvec") or type(own).__name__ == "MultiBinary"
-    return not several and getattr(action_space, "n", None) is not None
+    choices = choices_of(action_space)
+    return choices is not None and not choices.ndim

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from torch import fx, nn
 
 from rlpyt.models.mlp import MlpModel
-from rlpyt.models.observation import flatten_numpy
+from rlpyt.models.observation import flatten_numpy, is_composite
 from rlpyt.models.running_mean_std import RunningMeanStdModel
 
 Array = NDArray[np.float32]
@@ -101,7 +101,7 @@ class NumpyForward:
         self.live = live
         self._program = program
         self._observation_shape = observation_shape
-        self._is_vector = not hasattr(observation_shape, "_fields")
+        self._is_vector = not is_composite(observation_shape)
         self._normalize = normalize
         self._weights = [
             [np.empty(layer.weight.shape[::-1], np.float32) for _, layer in stage]

@@ -66,7 +66,7 @@ def marked_shape(space: Any) -> Any:
     numbers are Discrete and MultiDiscrete spaces, and an ``IntBox`` of shape ().
     """
     own = getattr(space, "space", space)  # gymnasium's own, if it is wrapped
-    if hasattr(space.shape, "_fields"):
+    if is_composite(space.shape):
         return type(space.shape)(*map(marked_shape, own.spaces))
     shape = tuple(space.shape)
     sizes = _category_sizes(space, own)
@@ -92,9 +92,14 @@ def _pixel_scale(space: Any) -> float:
     return 1 / high if np.isfinite(high) and high > 1 else 1.0
 
 
+def is_composite(shape: Any) -> bool:
+    """Return True for the shape of a space of several parts, a namedtuple of their shapes."""
+    return hasattr(shape, "_fields")
+
+
 def leaf_shapes(shape: Any) -> list[Any]:
     """Return the shapes of all parts of an observation, in order."""
-    if hasattr(shape, "_fields"):
+    if is_composite(shape):
         return [leaf for part in tuple(shape) for leaf in leaf_shapes(part)]
     return [shape]
 

@@ -8,10 +8,20 @@ import numpy as np
 class Space:
     """Describes observations or actions: their structure, shape, dtype and bounds.
 
-    Subclasses have attributes ``shape`` and ``dtype``, implement the methods below, and draw from
-    `rng`, a generator of their own. A space that was never seeded takes its seed from numpy's
-    global generator when it is first needed, so `set_seed` decides then.
+    Subclasses implement the methods below and draw from `rng`, a generator of their own. A space
+    that was never seeded takes its seed from numpy's global generator when it is first needed, so
+    `set_seed` decides then.
+
+    Attributes:
+        shape: of an element; a namedtuple of shapes for a composite space.
+        dtype: of an element; a namedtuple of dtypes likewise.
+        low, high: inclusive bounds of each component, of spaces of numbers.
     """
+
+    shape: Any
+    dtype: Any
+    low: Any
+    high: Any
 
     _rng: np.random.Generator | None = None
 

@@ -11,6 +11,9 @@ from rlpyt.spaces.base import Space, as_shape, within
 class FloatBox(Space):
     """A box of floating-point numbers, with bounds for each entry; both bounds belong to it."""
 
+    low: NDArray[Any]
+    high: NDArray[Any]
+
     def __init__(
         self,
         low: ArrayLike,

@@ -12,6 +12,9 @@ from rlpyt.utils.checks import whole_number
 class IntBox(Space):
     """A box of integers with one pair of bounds for all entries; the upper bound is exclusive."""
 
+    low: int
+    high: int
+
     def __init__(
         self,
         low: int,

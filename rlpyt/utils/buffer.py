@@ -12,11 +12,16 @@ import torch
 from numpy.typing import DTypeLike
 
 from rlpyt.utils.collections import (
+    NamedArrayTuple,
     is_namedarraytuple,
     is_namedtuple,
     namedarraytuple_like,
 )
 from rlpyt.utils.shared import Arena, SharedArray
+
+Array = np.ndarray[Any, Any] | torch.Tensor
+Tensors = torch.Tensor | NamedArrayTuple  # a tensor or a namedarraytuple of them
+Arrays = Array | NamedArrayTuple  # numpy arrays or tensors
 
 np_mp_array_spawn = SharedArray  # rlpyt's name for a shared array that survives spawn
 

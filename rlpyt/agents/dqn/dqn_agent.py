@@ -5,15 +5,18 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from rlpyt.agents.base import FastPolicy
+from rlpyt.agents.base import AgentInputs, FastPolicy, Sample
 from rlpyt.agents.dqn.epsilon_greedy import EpsilonGreedyAgentMixin
 from rlpyt.agents.spaces import discrete_size
 from rlpyt.distributions.base import NoiseSpec
 from rlpyt.distributions.epsilon_greedy import EpsilonGreedy
+from rlpyt.envs.base import EnvSpaces
 from rlpyt.models.dqn.noisy import noisy_layers, set_row_noise
 from rlpyt.models.utils import strip_ddp_state_dict, unwrap_ddp, update_state_dict
-from rlpyt.utils.collections import namedarraytuple
+from rlpyt.utils.buffer import Arrays, Tensors
+from rlpyt.utils.collections import NamedArrayTuple, namedarraytuple
 
 AgentInfo = namedarraytuple("AgentInfo", ["q"])  # [*lead, A] float32
 AgentInfoRnn = namedarraytuple("AgentInfoRnn", ["q", "prev_rnn_state"])
@@ -63,7 +66,7 @@ class DqnAgent(EpsilonGreedyAgentMixin):
 
     def initialize(
         self,
-        env_spaces: Any,
+        env_spaces: EnvSpaces,
         share_memory: bool = False,
         global_B: int = 1,
         env_ranks: Any = None,
@@ -103,17 +106,22 @@ class DqnAgent(EpsilonGreedyAgentMixin):
 
     # Values.
 
-    def action_input(self, prev_action: Any) -> Any:
+    def action_input(self, prev_action: Tensors) -> Any:
         """Return one-hot vectors, [..] -> [.., A]."""
         return self.distribution.to_onehot(prev_action)
 
-    def _evaluate(self, model: Any, inputs: tuple[Any, ...], init_rnn_state: Any) -> Any:
-        inputs = self._inputs(*inputs)
-        (values,), rnn_state = self._run(model, inputs, init_rnn_state)
+    def _evaluate(
+        self, model: torch.nn.Module, inputs: NamedArrayTuple, init_rnn_state: Tensors | None
+    ) -> Any:
+        (values,), rnn_state = self._run(model, self._inputs(*inputs), init_rnn_state)
         return (values, rnn_state) if self.recurrent else values
 
     def __call__(
-        self, observation: Any, prev_action: Any, prev_reward: Any, init_rnn_state: Any = None
+        self,
+        observation: Tensors,
+        prev_action: Tensors,
+        prev_reward: Tensor,
+        init_rnn_state: Tensors | None = None,
     ) -> Any:
         """Return action values for training data, with gradient.
 
@@ -128,14 +136,19 @@ class DqnAgent(EpsilonGreedyAgentMixin):
             the model's output, Q [.., A], on the agent's device; from recurrent agents also the
             state after the last row.
         """
-        return self._evaluate(self.model, (observation, prev_action, prev_reward), init_rnn_state)
+        inputs = AgentInputs(observation, prev_action, prev_reward)
+        return self._evaluate(self.model, inputs, init_rnn_state)
 
     @torch.no_grad()
     def target(
-        self, observation: Any, prev_action: Any, prev_reward: Any, init_rnn_state: Any = None
+        self,
+        observation: Tensors,
+        prev_action: Tensors,
+        prev_reward: Tensor,
+        init_rnn_state: Tensors | None = None,
     ) -> Any:
         """Return what ``__call__`` does, from the target network."""
-        inputs = (observation, prev_action, prev_reward)
+        inputs = AgentInputs(observation, prev_action, prev_reward)
         return self._evaluate(self.target_model, inputs, init_rnn_state)
 
     def update_target(self, tau: float = 1) -> None:
@@ -144,7 +157,7 @@ class DqnAgent(EpsilonGreedyAgentMixin):
 
     # Acting.
 
-    def choose(self, outputs: tuple[Any, ...], sample: Callable[[Any], Any]) -> tuple[Any, Any]:
+    def choose(self, outputs: tuple[Arrays, ...], sample: Sample) -> tuple[Any, Any]:
         """Choose actions [B] by their values, and record these."""
         values = self.summarize(*outputs)
         return sample(values), (values,)

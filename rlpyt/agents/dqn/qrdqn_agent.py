@@ -3,9 +3,11 @@
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from rlpyt.agents.dqn.dqn_agent import DqnAgent
 from rlpyt.models.dqn.implicit_quantile import midpoints
+from rlpyt.utils.buffer import Tensors
 from rlpyt.utils.checks import whole_number
 
 
@@ -47,7 +49,7 @@ class IqnAgent(DqnAgent):
         self.n_act_quantiles = whole_number("n_act_quantiles", n_act_quantiles, 1)
 
     def _run(
-        self, model: Any, inputs: tuple[Any, ...], tau: torch.Tensor | None = None
+        self, model: torch.nn.Module, inputs: tuple[Tensors, ...], tau: Tensors | None = None
     ) -> tuple[Any, Any]:
         tau = midpoints(self.n_act_quantiles) if tau is None else tau
         return super()._run(model, (*inputs, tau.to(self.device)))
@@ -57,7 +59,11 @@ class IqnAgent(DqnAgent):
         return output.mean(-1)
 
     def __call__(
-        self, observation: Any, prev_action: Any, prev_reward: Any, tau: torch.Tensor | None = None
+        self,
+        observation: Tensors,
+        prev_action: Tensors,
+        prev_reward: Tensor,
+        tau: Tensors | None = None,
     ) -> Any:
         """Return quantiles for training data, with gradient.
 
@@ -71,7 +77,11 @@ class IqnAgent(DqnAgent):
         return super().__call__(observation, prev_action, prev_reward, tau)
 
     def target(
-        self, observation: Any, prev_action: Any, prev_reward: Any, tau: torch.Tensor | None = None
+        self,
+        observation: Tensors,
+        prev_action: Tensors,
+        prev_reward: Tensor,
+        tau: Tensors | None = None,
     ) -> Any:
         """Return what ``__call__`` does, from the target network."""
         return super().target(observation, prev_action, prev_reward, tau)

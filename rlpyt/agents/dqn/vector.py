@@ -11,6 +11,7 @@ from rlpyt.agents.dqn.dqn_agent import DqnAgent
 from rlpyt.agents.dqn.qrdqn_agent import IqnAgent, QrDqnAgent
 from rlpyt.agents.dqn.r2d1_agent import R2d1Agent
 from rlpyt.agents.spaces import discrete_size, is_image
+from rlpyt.envs.base import EnvSpaces
 from rlpyt.models.dqn.vector import (
     CatDqnMlpModel,
     DqnMlpModel,
@@ -70,7 +71,7 @@ AGENTS: dict[str, tuple[Any, Any]] = {  # for (vectors, images)
 }
 
 
-def dqn_agent_for(kind: str, env_spaces: Any, **kwargs: Any) -> Any:
+def dqn_agent_for(kind: str, env_spaces: EnvSpaces, **kwargs: Any) -> Any:
     """Return a ready agent for an environment's spaces.
 
     Args:

@@ -1,12 +1,15 @@
 """One policy-gradient agent for any action distribution, with or without recurrent memory."""
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from rlpyt.agents.base import BaseAgent, FastPolicy
+from rlpyt.agents.base import BaseAgent, FastPolicy, Sample
 from rlpyt.agents.pg.base import AgentInfo, AgentInfoRnn
+from rlpyt.envs.base import EnvSpaces
+from rlpyt.spaces.base import Space
+from rlpyt.utils.buffer import Arrays, Tensors
 
 
 class PgAgent(BaseAgent):
@@ -21,7 +24,7 @@ class PgAgent(BaseAgent):
     AgentInfo, AgentInfoRnn = AgentInfo, AgentInfoRnn
     DistInfo: Any = None
 
-    def make_distribution(self, action_space: Any) -> Any:
+    def make_distribution(self, action_space: Space) -> Any:
         """Return the action distribution for this space."""
         raise NotImplementedError(f"{type(self).__name__} must implement make_distribution.")
 
@@ -31,13 +34,17 @@ class PgAgent(BaseAgent):
 
     make_dist_info.takes_numpy = True  # type: ignore[attr-defined]
 
-    def initialize(self, env_spaces: Any, share_memory: bool = False, **kwargs: Any) -> None:
+    def initialize(self, env_spaces: EnvSpaces, share_memory: bool = False, **kwargs: Any) -> None:
         """Build model and distribution."""
         super().initialize(env_spaces, share_memory, **kwargs)
         self.distribution = self.make_distribution(env_spaces.action)
 
     def __call__(
-        self, observation: Any, prev_action: Any, prev_reward: Any, init_rnn_state: Any = None
+        self,
+        observation: Tensors,
+        prev_action: Tensors,
+        prev_reward: Tensor,
+        init_rnn_state: Tensors | None = None,
     ) -> tuple[Any, ...]:
         """Return distribution and value for training data.
 
@@ -55,14 +62,16 @@ class PgAgent(BaseAgent):
         result = self.make_dist_info(*parameters), value
         return (*result, rnn_state) if self.recurrent else result
 
-    def choose(self, outputs: tuple[Any, ...], sample: Callable[[Any], Any]) -> tuple[Any, Any]:
+    def choose(self, outputs: tuple[Arrays, ...], sample: Sample) -> tuple[Any, Any]:
         """Sample actions [B, ...]; record distribution and value."""
         *parameters, value = outputs
         dist_info = self.make_dist_info(*parameters)
         return sample(dist_info), (dist_info, value)
 
     @torch.no_grad()
-    def value(self, observation: Any, prev_action: Any, prev_reward: Any) -> torch.Tensor:
+    def value(
+        self, observation: Tensors, prev_action: Tensors, prev_reward: Tensor
+    ) -> torch.Tensor:
         """Return V of these observations [B], without advancing the recurrent state."""
         inputs = self._inputs(observation, prev_action, prev_reward)
         (*_, value), _ = self._run(self.model, inputs, self.prev_rnn_state)

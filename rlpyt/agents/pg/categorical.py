@@ -1,12 +1,12 @@
 """Policy-gradient agents with discrete actions; the model returns (pi, value[, rnn_state])."""
 
-from typing import Any
-
 import torch
 
 from rlpyt.agents.pg.agent import PgAgent
 from rlpyt.agents.spaces import discrete_size
 from rlpyt.distributions.categorical import Categorical, DistInfo
+from rlpyt.spaces.base import Space
+from rlpyt.utils.buffer import Tensors
 
 
 class CategoricalPgAgent(PgAgent):
@@ -14,11 +14,11 @@ class CategoricalPgAgent(PgAgent):
 
     DistInfo = DistInfo
 
-    def make_distribution(self, action_space: Any) -> Categorical:
+    def make_distribution(self, action_space: Space) -> Categorical:
         """Return a categorical distribution over the space's actions."""
         return Categorical(dim=discrete_size(action_space))
 
-    def action_input(self, prev_action: torch.Tensor) -> torch.Tensor:
+    def action_input(self, prev_action: Tensors) -> torch.Tensor:
         """Return one-hot vectors, [..] -> [.., A]."""
         return torch.as_tensor(self.distribution.to_onehot(prev_action))
 

@@ -8,6 +8,8 @@ import torch
 from rlpyt.agents.pg.agent import PgAgent
 from rlpyt.agents.spaces import ActionScale
 from rlpyt.distributions.gaussian import DistInfoStd, Gaussian
+from rlpyt.spaces.base import Space
+from rlpyt.utils.buffer import Tensors
 
 
 class GaussianPgAgent(PgAgent):
@@ -21,7 +23,7 @@ class GaussianPgAgent(PgAgent):
 
     DistInfo = DistInfoStd
 
-    def make_distribution(self, action_space: Any) -> Gaussian:
+    def make_distribution(self, action_space: Space) -> Gaussian:
         """Return a diagonal Gaussian over the space's components."""
         self._scale = ActionScale(action_space)
         return Gaussian(dim=self._scale.size)
@@ -38,7 +40,7 @@ class GaussianPgAgent(PgAgent):
 
     make_dist_info.takes_numpy = True  # type: ignore[attr-defined]
 
-    def action_input(self, prev_action: torch.Tensor) -> torch.Tensor:
+    def action_input(self, prev_action: Tensors) -> torch.Tensor:
         """Return the previous action in the model's units."""
         return self._scale.to_unit(prev_action)  # type: ignore[no-any-return]
 

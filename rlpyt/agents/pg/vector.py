@@ -8,8 +8,10 @@ from rlpyt.agents.pg.agent import PgAgent
 from rlpyt.agents.pg.atari import AtariFfAgent, AtariLstmAgent
 from rlpyt.agents.pg.categorical import CategoricalPgAgent
 from rlpyt.agents.pg.gaussian import GaussianPgAgent
-from rlpyt.agents.spaces import box_size, choice_counts, is_discrete, is_image
+from rlpyt.agents.spaces import box_size, choice_counts, choices_of, is_discrete, is_image
 from rlpyt.distributions.multi_categorical import DistInfo, MultiCategorical
+from rlpyt.envs.base import EnvSpaces
+from rlpyt.models.observation import is_composite
 from rlpyt.models.pg.vector import (
     CategoricalLstmModel,
     CategoricalMlpModel,
@@ -18,6 +20,8 @@ from rlpyt.models.pg.vector import (
     MultiCategoricalLstmModel,
     MultiCategoricalMlpModel,
 )
+from rlpyt.spaces.base import Space
+from rlpyt.utils.buffer import Tensors
 
 
 class CategoricalMlpAgent(CategoricalPgAgent):
@@ -55,11 +59,11 @@ class MultiCategoricalMlpAgent(PgAgent):
     ModelCls: Any = MultiCategoricalMlpModel
     space_arguments = ("observation_shape", "dims")
 
-    def make_distribution(self, action_space: Any) -> MultiCategorical:
+    def make_distribution(self, action_space: Space) -> MultiCategorical:
         """Return independent categorical distributions, one for each action."""
         return MultiCategorical(choice_counts(action_space))
 
-    def action_input(self, prev_action: torch.Tensor) -> torch.Tensor:
+    def action_input(self, prev_action: Tensors) -> torch.Tensor:
         """Return concatenated one-hot vectors, [.., n] -> [.., sum(dims)]."""
         return torch.as_tensor(self.distribution.to_onehot(prev_action))
 
@@ -71,7 +75,7 @@ class MultiCategoricalLstmAgent(MultiCategoricalMlpAgent):
     recurrent = True
 
 
-def agent_for(env_spaces: Any, recurrent: bool = False, **kwargs: Any) -> Any:
+def agent_for(env_spaces: EnvSpaces, recurrent: bool = False, **kwargs: Any) -> Any:
     """Return a ready policy-gradient agent for an environment's spaces.
 
     Args:
@@ -82,18 +86,17 @@ def agent_for(env_spaces: Any, recurrent: bool = False, **kwargs: Any) -> Any:
     Raises:
         TypeError: no ready agent fits the spaces.
     """
-    if hasattr(getattr(env_spaces.action, "shape", None), "_fields"):
+    if is_composite(env_spaces.action.shape):
         raise TypeError(
             f"no ready agent takes an action of several spaces, {env_spaces.action}; one Box, "
             "Discrete, MultiDiscrete or MultiBinary space fits. Join the parts in an environment "
             "wrapper, or write an agent."
         )
-    space = getattr(env_spaces.action, "space", env_spaces.action)
     if is_discrete(env_spaces.action):
         if is_image(env_spaces.observation):
             return (AtariLstmAgent if recurrent else AtariFfAgent)(**kwargs)
         return (CategoricalLstmAgent if recurrent else CategoricalMlpAgent)(**kwargs)
-    if hasattr(space, "nvec") or type(space).__name__ == "MultiBinary":
+    if choices_of(env_spaces.action) is not None:
         return (MultiCategoricalLstmAgent if recurrent else MultiCategoricalMlpAgent)(**kwargs)
     box_size(env_spaces.action)  # raises an error that says what fits
     return (GaussianLstmAgent if recurrent else GaussianMlpAgent)(**kwargs)

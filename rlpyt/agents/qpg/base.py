@@ -3,21 +3,22 @@
 import copy
 import inspect
 import math
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from rlpyt.agents.base import BaseAgent
+from rlpyt.agents.base import BaseAgent, ModelFactory, Sample
 from rlpyt.agents.building import as_arguments, build_model, with_default_sizes
 from rlpyt.agents.spaces import ActionScale
 from rlpyt.distributions.gaussian import Gaussian
+from rlpyt.envs.base import EnvSpaces
 from rlpyt.models.ensemble import Ensemble, join_members, split_members
 from rlpyt.models.observation import images_of, marked_shape
 from rlpyt.models.utils import strip_ddp_state_dict, unwrap_ddp, update_state_dict
-from rlpyt.utils.buffer import buffer_func, buffer_to
+from rlpyt.utils.buffer import Arrays, Tensors, buffer_func, buffer_to
 from rlpyt.utils.checks import check_range, whole_number
 from rlpyt.utils.seed import undisturbed
 
@@ -62,8 +63,8 @@ class QpgAgent(BaseAgent):
 
     def __init__(
         self,
-        ModelCls: Any = None,
-        QModelCls: Any = None,
+        ModelCls: ModelFactory | None = None,
+        QModelCls: ModelFactory | None = None,
         model_kwargs: dict[str, Any] | None = None,
         q_model_kwargs: dict[str, Any] | None = None,
         initial_model_state_dict: dict[str, Any] | None = None,
@@ -97,14 +98,14 @@ class QpgAgent(BaseAgent):
 
     # Life cycle.
 
-    def make_env_to_model_kwargs(self, env_spaces: Any) -> dict[str, Any]:
+    def make_env_to_model_kwargs(self, env_spaces: EnvSpaces) -> dict[str, Any]:
         """Return ``observation_shape`` and ``action_size``."""
         return dict(
             observation_shape=marked_shape(env_spaces.observation),
             action_size=ActionScale(env_spaces.action, bounded=True).size,
         )
 
-    def initialize(self, env_spaces: Any, share_memory: bool = False, **kwargs: Any) -> None:
+    def initialize(self, env_spaces: EnvSpaces, share_memory: bool = False, **kwargs: Any) -> None:
         """Build policy, critics and targets.
 
         Raises:
@@ -155,7 +156,7 @@ class QpgAgent(BaseAgent):
             self.target_model = self._target_of(self.model)
         self._share_statistics()
 
-    def _target_of(self, model: Any) -> Any:
+    def _target_of(self, model: torch.nn.Module) -> Any:
         target = copy.deepcopy(model).requires_grad_(False)
         target.eval()
         for layer in target.modules():
@@ -275,15 +276,17 @@ class QpgAgent(BaseAgent):
 
     # Values.
 
-    def action_input(self, prev_action: Any) -> Any:
+    def action_input(self, prev_action: Tensors) -> Any:
         """Return the previous action in the models' units."""
         return self.scale.to_unit(prev_action)
 
-    def _valued(self, network: Any, inputs: tuple[Any, ...], action: Any) -> Any:
+    def _valued(self, network: torch.nn.Module, inputs: tuple[Tensors, ...], action: Any) -> Any:
         """Return a network's values of actions in the space's units."""
         return network(*inputs, self.scale.to_unit(buffer_to(action, self.device)))
 
-    def q(self, observation: Any, prev_action: Any, prev_reward: Any, action: Any) -> Any:
+    def q(
+        self, observation: Tensors, prev_action: Tensors, prev_reward: Tensor, action: Any
+    ) -> Any:
         """Return the values of actions, with gradient.
 
         Args:
@@ -310,7 +313,7 @@ class QpgAgent(BaseAgent):
 
     # Acting.
 
-    def choose(self, outputs: tuple[Any, ...], sample: Callable[[Any], Any]) -> tuple[Any, Any]:
+    def choose(self, outputs: tuple[Arrays, ...], sample: Sample) -> tuple[Any, Any]:
         """Choose actions [B, A] in the space's units, and record their distribution."""
         dist_info = self.make_dist_info(*outputs)
         return self.scale.to_space(sample(dist_info)), (dist_info,)

@@ -1,13 +1,15 @@
 """DDPG's agent: a deterministic policy with noise, and its critic."""
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import Tensor
 
+from rlpyt.agents.base import ModelFactory, Sample
 from rlpyt.agents.qpg.base import QpgAgent, check_std
 from rlpyt.distributions.gaussian import DistInfo, Gaussian
 from rlpyt.models.qpg.mlp import MuMlpModel, QofMuMlpModel
+from rlpyt.utils.buffer import Arrays, Tensors
 from rlpyt.utils.checks import check_range
 from rlpyt.utils.collections import namedarraytuple
 
@@ -33,8 +35,8 @@ class DdpgAgent(QpgAgent):
 
     def __init__(
         self,
-        ModelCls: Any = None,
-        QModelCls: Any = None,
+        ModelCls: ModelFactory | None = None,
+        QModelCls: ModelFactory | None = None,
         model_kwargs: dict[str, Any] | None = None,
         q_model_kwargs: dict[str, Any] | None = None,
         initial_model_state_dict: dict[str, Any] | None = None,
@@ -60,7 +62,7 @@ class DdpgAgent(QpgAgent):
         """Return the policy's action as the mean."""
         return DistInfo(*outputs)
 
-    def choose(self, outputs: tuple[Any, ...], sample: Callable[[Any], Any]) -> tuple[Any, Any]:
+    def choose(self, outputs: tuple[Arrays, ...], sample: Sample) -> tuple[Any, Any]:
         """Choose actions [B, A] in the space's units, and record the policy's before noise."""
         action, (dist_info,) = super().choose(outputs, sample)
         return action, tuple(dist_info)
@@ -69,7 +71,7 @@ class DdpgAgent(QpgAgent):
         if self.initial_q_model_state_dict is not None:
             self.q_model.load_state_dict(self.initial_q_model_state_dict)
 
-    def q_at_mu(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
+    def q_at_mu(self, observation: Tensors, prev_action: Tensors, prev_reward: Tensor) -> Any:
         """Return the values of the policy's actions, with gradient through them.
 
         Args:
@@ -82,7 +84,9 @@ class DdpgAgent(QpgAgent):
         return self.critic(0)(*inputs, self.model(*inputs))
 
     @torch.no_grad()
-    def target_q_at_mu(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
+    def target_q_at_mu(
+        self, observation: Tensors, prev_action: Tensors, prev_reward: Tensor
+    ) -> Any:
         """Return the target critic's values of the target policy's actions, as from ``q``."""
         inputs = self._inputs(observation, prev_action, prev_reward)
         return self.target_q_model(*inputs, self.target_model(*inputs))

@@ -6,13 +6,16 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 import torch
+from torch import Tensor
 
+from rlpyt.agents.base import ModelFactory
 from rlpyt.agents.building import as_arguments
 from rlpyt.agents.qpg.base import QpgAgent, wide_std
 from rlpyt.distributions.gaussian import DistInfoStd, Gaussian
 from rlpyt.models.ensemble import Ensemble
 from rlpyt.models.qpg.mlp import PiMlpModel, QofMuMlpModel
 from rlpyt.models.utils import unwrap_ddp
+from rlpyt.utils.buffer import Tensors
 from rlpyt.utils.checks import check_range, whole_number
 from rlpyt.utils.collections import namedarraytuple
 
@@ -43,8 +46,8 @@ class SacAgent(QpgAgent):
 
     def __init__(
         self,
-        ModelCls: Any = None,
-        QModelCls: Any = None,
+        ModelCls: ModelFactory | None = None,
+        QModelCls: ModelFactory | None = None,
         model_kwargs: dict[str, Any] | None = None,
         q_model_kwargs: dict[str, Any] | None = None,
         v_model_kwargs: dict[str, Any] | None = None,
@@ -87,7 +90,11 @@ class SacAgent(QpgAgent):
         return DistInfoStd(*outputs)
 
     def pi(
-        self, observation: Any, prev_action: Any, prev_reward: Any, reparameterize: bool = True
+        self,
+        observation: Tensors,
+        prev_action: Tensors,
+        prev_reward: Tensor,
+        reparameterize: bool = True,
     ) -> tuple[Any, Any, Any]:
         """Draw actions, with gradient through them.
 
@@ -106,7 +113,9 @@ class SacAgent(QpgAgent):
         return self.scale.to_space(action), log_pi, dist_info
 
     @torch.no_grad()
-    def target_q(self, observation: Any, prev_action: Any, prev_reward: Any, action: Any) -> Any:
+    def target_q(
+        self, observation: Tensors, prev_action: Tensors, prev_reward: Tensor, action: Any
+    ) -> Any:
         """Return what ``q`` does, from the target networks: [E, ..]."""
         inputs = self._inputs(observation, prev_action, prev_reward)
         return self._valued(self.target_q_model, inputs, action)

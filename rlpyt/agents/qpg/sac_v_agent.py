@@ -4,7 +4,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from torch import Tensor
 
+from rlpyt.agents.base import ModelFactory
 from rlpyt.agents.qpg.sac_agent import (  # noqa: F401
     MAX_LOG_STD,
     MIN_LOG_STD,
@@ -14,6 +16,7 @@ from rlpyt.agents.qpg.sac_agent import (  # noqa: F401
 from rlpyt.agents.qpg.sac_agent import SacAgent as SacAgentWithoutV
 from rlpyt.models.qpg.mlp import VMlpModel
 from rlpyt.models.utils import update_state_dict
+from rlpyt.utils.buffer import Tensors
 
 
 class SacAgent(SacAgentWithoutV):
@@ -31,9 +34,9 @@ class SacAgent(SacAgentWithoutV):
 
     def __init__(
         self,
-        ModelCls: Any = None,
-        QModelCls: Any = None,
-        VModelCls: Any = None,
+        ModelCls: ModelFactory | None = None,
+        QModelCls: ModelFactory | None = None,
+        VModelCls: ModelFactory | None = None,
         *args: Any,
         **kwargs: Any,
     ) -> None:
@@ -65,12 +68,12 @@ class SacAgent(SacAgentWithoutV):
         """Move the target's parameters towards those of the value network."""
         update_state_dict(self.target_v_model, self.v_model.state_dict(), tau)
 
-    def v(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
+    def v(self, observation: Tensors, prev_action: Tensors, prev_reward: Tensor) -> Any:
         """Return the values of states [..], with gradient."""
         return self.v_model(*self._inputs(observation, prev_action, prev_reward))
 
     @torch.no_grad()
-    def target_v(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
+    def target_v(self, observation: Tensors, prev_action: Tensors, prev_reward: Tensor) -> Any:
         """Return what ``v`` does, from the target network."""
         return self.target_v_model(*self._inputs(observation, prev_action, prev_reward))
 

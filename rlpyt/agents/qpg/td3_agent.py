@@ -3,11 +3,13 @@
 from typing import Any, Literal
 
 import torch
+from torch import Tensor
 
 from rlpyt.agents.qpg.base import check_std, wide_std
 from rlpyt.agents.qpg.ddpg_agent import DdpgAgent
 from rlpyt.distributions.gaussian import DistInfo, Gaussian
 from rlpyt.models.ensemble import join_members
+from rlpyt.utils.buffer import Tensors
 from rlpyt.utils.checks import check_range, whole_number
 
 
@@ -71,7 +73,9 @@ class Td3Agent(DdpgAgent):
         join_members(self.q_model, states)  # type: ignore[arg-type]
 
     @torch.no_grad()
-    def target_q_at_mu(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
+    def target_q_at_mu(
+        self, observation: Tensors, prev_action: Tensors, prev_reward: Tensor
+    ) -> Any:
         """Return the target critics' values [E, ..] of the target policy's actions with noise."""
         inputs = self._inputs(observation, prev_action, prev_reward)
         action = self.target_distribution.sample(DistInfo(self.target_model(*inputs)))
