@@ -68,6 +68,7 @@ class BaseSampler:
     agent: Any
     examples: Any  # of one step
     layout: Any = None  # a ``SamplerLayout``; samplers of this package have one
+    SamplerCls: Any = None  # of an asynchronous sampler: the class that its processes run
     should_stop: Callable[[], bool]  # set by the runner: True ends an evaluation early
     start_timeout_s = 300.0  # for starting a process and building its environments
     alternating = False
@@ -218,7 +219,7 @@ class BaseSampler:
         if not self.layout.processes:
             return
         cls, names, remedy = type(self), UNCALLED_HOOKS, "Use affinity, the agent and the collector"
-        if hasattr(cls, "SamplerCls"):  # an asynchronous sampler; sampler processes run this class
+        if self.SamplerCls is not None:
             names, remedy = (*names, "serve_actions"), "Set SamplerCls to a synchronous sampler"
         methods = {name: getattr(cls, name, None) for name in names}
         own = [n for n, m in methods.items() if m and not m.__module__.startswith("rlpyt.")]

@@ -104,6 +104,7 @@ def agent_examples(agent: Any, examples: dict[str, Any]) -> None:
         NonFiniteError: the agent's first action, or its distribution, is not finite.
         TypeError: the model takes other arguments; a note names those it is called with.
     """
+    agent = completed(agent, BaseAgent, BaseAgent())
     inputs = _batch_of(examples, 2)
     with torch.no_grad():
         try:
@@ -130,10 +131,12 @@ def agent_examples(agent: Any, examples: dict[str, Any]) -> None:
 
 def _explain_model_call(agent: Any, error: TypeError) -> None:
     """Add a note if the error says that the model's ``forward`` does not take its inputs."""
-    forward = getattr(type(unwrap_ddp(getattr(agent, "model", None))), "forward", None)
-    if forward is None or not str(error).startswith(f"{forward.__qualname__}() "):
+    model = unwrap_ddp(agent.model)
+    if not isinstance(model, torch.nn.Module):
         return
-    state = ", rnn_state" if getattr(agent, "recurrent", False) else ""
+    if not str(error).startswith(f"{type(model).forward.__qualname__}() "):
+        return
+    state = ", rnn_state" if agent.recurrent else ""
     error.add_note(
         f"The agent calls its model with (observation, prev_action, prev_reward{state}). "
         "forward must accept these arguments; see docs/sampling.md, 'Your own model'."
@@ -172,18 +175,18 @@ def _check_agent_output(agent: Any, env_action: Any, output: Any) -> None:
 
 def _check_heads(agent: Any, agent_info: Any) -> None:
     """Check the shapes of the parameters of a distribution of rlpyt."""
-    distribution = getattr(agent, "distribution", None)
+    distribution = agent.distribution
     ours = type(distribution).__module__.startswith("rlpyt.")
     dim = getattr(distribution, "dim", None) if ours else None
-    dist_info = getattr(agent_info, "dist_info", None)
+    outputs = dict(_named_leaves(agent_info))
     for name in ("prob", "mean"):
-        head = getattr(dist_info, name, None)
+        head = outputs.get(f"dist_info.{name}")
         if dim is not None and head is not None and head.shape != (2, dim):
             raise ValueError(
                 f"the policy head '{name}' must have shape (2, {dim}) for 2 environments and this "
                 f"action space, got {head.shape}."
             )
-    cls, prob = type(agent), getattr(dist_info, "prob", None)
+    cls, prob = type(agent), outputs.get("dist_info.prob")
     plain = isinstance(agent, PgAgent) and cls.step is PgAgent.step and cls.choose is PgAgent.choose
     if plain and type(distribution) is Categorical and prob is not None:
         _check_probabilities(np.asarray(prob, np.float64))
@@ -218,7 +221,8 @@ def allocate_samples(
     action, prev_action = all_action[1:], all_action[:-1]
     agent_info = buffer_from_example(examples["agent_info"], (T, B), memory)
     if bootstrap_value:
-        value = np.zeros(np.shape(getattr(examples["agent_info"], "value", 0)), np.float32)
+        value = dict(_named_leaves(examples["agent_info"])).get("value", 0)
+        value = np.zeros(np.shape(value), np.float32)
         agent = AgentSamplesTlv(
             action=action,
             prev_action=prev_action,
@@ -267,7 +271,6 @@ def get_example_outputs(agent: Any, env: Any, examples: Any, subprocess: bool = 
             and the environment's ``spaces`` are added.
         subprocess: ignored, an argument of rlpyt (2019).
     """
-    agent = completed(agent, BaseAgent, BaseAgent())
     examples.update(env_examples(env))
     agent_examples(agent, examples)
 

@@ -132,6 +132,14 @@ class BaseCollector:
     def reset_if_needed(self, agent_inputs: Any) -> None:
         """Reset environments that wait for it; called between batches."""
 
+    def state_dict(self) -> dict[str, Any] | None:
+        """Return the state for an exact resume; ``None``: a resumed run starts new episodes."""
+        return None
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Load a result of ``state_dict``."""
+        raise NotImplementedError(f"{type(self).__name__} must implement load_state_dict.")
+
     def _empty_inputs(self) -> Any:
         """Return null inputs of the agent [B], in the memory of the server if there is one."""
         null_action = self.env_batch.spaces.action.null_value()
@@ -210,6 +218,7 @@ class Collector(DecorrelatingStartCollector):
             else served.agent_info,
         )
         self.step = step
+        self._timeout: Array | None = getattr(step.env_info, "timeout", None)  # [B]
         self.policy: ServedPolicy | LocalPolicy
         if self.sync is not None:
             self.policy = ServedPolicy(self.sync)
@@ -247,7 +256,9 @@ class Collector(DecorrelatingStartCollector):
         self._write_first = pairs(
             (agent_buf.prev_action, env_buf.prev_reward), (step.action, step.reward)
         )
-        self._final_observation = getattr(env_buf, "final_observation", None)
+        self._final_observation = (
+            env_buf.final_observation if "final_observation" in env_buf else None
+        )
         self._ended = np.zeros(env_buf.done.shape, bool)  # [T, B], trajectories' ends
 
     def _watch_trajectories(self, traj_infos: list[Any]) -> None:
@@ -281,8 +292,8 @@ class Collector(DecorrelatingStartCollector):
     def _on_done(self, t: int, done: list[int], over: list[int]) -> bool | None:
         """Record final observations, count trajectories, reset environments or let them wait."""
         step, env_batch = self.step, self.env_batch
-        if hasattr(step.env_info, "timeout"):
-            timed_out = [b for b in done if step.env_info.timeout[b]]
+        if self._timeout is not None:
+            timed_out = [b for b in done if self._timeout[b]]
             if timed_out and self.check_finite:
                 self._check_finals(step.observation[timed_out], timed_out)
             self.policy.truncated(t, timed_out, step.observation)

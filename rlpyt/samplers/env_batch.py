@@ -21,9 +21,11 @@ from rlpyt.samplers.step_checks import (
     check_reward_and_done,
     check_step,
     explain,
+    fields_of,
     steps_until_look,
 )
 from rlpyt.utils.buffer import buffer_func, shapes_of
+from rlpyt.utils.collections import NamedArrayTuple
 from rlpyt.utils.seed import env_seed
 
 Array = np.ndarray[Any, Any]
@@ -339,15 +341,17 @@ def fit_info(info: Any, example: Any) -> Any:
     filled = []
     for name, own in example.items():
         value = getattr(info, name, 0)
-        nested = hasattr(own, "_fields") and hasattr(value, "_fields")
+        nested = isinstance(own, NamedArrayTuple) and fields_of(value) is not None
         filled.append(fit_info(value, own) if nested else value)
     return type(example)._make(filled)
 
 
 def bounds_of(space: Any) -> tuple[Array, Array] | None:
     """Return (low, high), to which continuous actions are clipped, or ``None``."""
-    low, high = getattr(space, "low", None), getattr(space, "high", None)
-    dtype = getattr(space, "dtype", None)
+    try:
+        low, high, dtype = space.low, space.high, space.dtype
+    except AttributeError:
+        return None
     if low is None or high is None or dtype is None or isinstance(low, tuple):
         return None
     if np.dtype(dtype).kind != "f" or not (np.isfinite(low).any() or np.isfinite(high).any()):
@@ -358,6 +362,16 @@ def bounds_of(space: Any) -> tuple[Array, Array] | None:
 def clipped(action: Array, low: Array, high: Array) -> Array:
     """Return clipped actions, for a few rows in a third of the time of ``np.clip``."""
     return np.minimum(np.maximum(action, low), high)  # type: ignore[no-any-return]
+
+
+def needs_reset(record: NamedArrayTuple) -> Array:
+    """Return where environments that are done need a reset, as a view: all but lives lost.
+
+    Args:
+        record: with ``env_info`` and ``done``.
+    """
+    over: Array = getattr(record.env_info, "traj_done", record.done)
+    return over
 
 
 def null_rows(action: Any, reward: Array, null_action: Any, rows: Iterable[int]) -> None:

@@ -19,9 +19,9 @@ from rlpyt.processes.child import Abandoned, ChildSpec
 from rlpyt.samplers import custom_collectors
 from rlpyt.samplers.collectors import BaseCollector, Collector
 from rlpyt.samplers.context import CollectorContext
-from rlpyt.samplers.env_batch import is_batch
-from rlpyt.samplers.environments import check_spaces, close_quietly, with_rows
-from rlpyt.samplers.evaluation import EvalCollector
+from rlpyt.samplers.env_batch import is_batch, needs_reset
+from rlpyt.samplers.environments import check_spaces, close_quietly, takes_rows, with_rows
+from rlpyt.samplers.evaluation import BaseEvalCollector, EvalCollector
 from rlpyt.samplers.policy_source import ServerChannel, StepRecord
 from rlpyt.samplers.step_checks import (
     FINITE_REMEDY,
@@ -163,7 +163,7 @@ class EnvWorker:
             row = len(ranks) - len(todo)
             self.context.progress[status.ROW] = row
             kwargs = kwargs_of[row]
-            by_rows = getattr(make, "batched", False) and "num_envs" not in kwargs
+            by_rows = takes_rows(make, kwargs)
             where = f"worker {self.spec.rank}, {purpose} {todo[0]}"
             seeds = [env_seed(self.spec.seed, rank, purpose) for rank in todo]
             arguments = with_rows(make, kwargs, seeds) if by_rows else kwargs
@@ -215,10 +215,11 @@ class EnvWorker:
                 agent=agent,
                 **shared,
             )
+        collector = completed(collector, BaseEvalCollector)
         collector.context = self.context
         collector.env_ranks = spec.eval_env_ranks
         collector.quota = spec.eval_quota
-        if not getattr(self.collector, "check_finite", True):
+        if not self.collector.check_finite:
             collector.check_finite = False
         example = StepRecord(*(spec.examples[name] for name in StepRecord._fields))
         collector.example_step = buffer_from_example(example, len(spec.eval_env_ranks))
@@ -269,7 +270,7 @@ class EnvWorker:
         self.agent_inputs, self.traj_infos, completed = custom_collectors.results_of(
             self.collector, "collect_batch", results, expected
         )
-        if getattr(self.collector, "check_finite", True):
+        if self.collector.check_finite:
             self._check_finite(slot)
         self._note(status.DOING, status.IDLE)
         return list(completed)
@@ -307,14 +308,13 @@ class EnvWorker:
         t = self.context.progress[status.STEP]
         env = self.slots[slot].env
         leaves = float_leaves(env.observation[: t + 1], env.reward[:t])
-        if t >= 0 and getattr(self.collector, "check_finite", True) and not all_finite(leaves):
+        if t >= 0 and self.collector.check_finite and not all_finite(leaves):
             raise self._not_finite(self.slots[slot][: t + 1]) from error
 
     def _not_finite(self, samples: Any, following: Any = None) -> NonFiniteError:
         """Return the error for the first such number of a batch, and record its step."""
         t, b, said = first_not_finite(samples.env, following)
-        traj_done = getattr(samples.env.env_info, "traj_done", samples.env.done)
-        by_reset = said.startswith("observation") and (t < 0 or traj_done[t, b])
+        by_reset = said.startswith("observation") and (t < 0 or needs_reset(samples.env)[t, b])
         progress = self.context.progress
         progress[status.ROW], progress[status.STEP] = b, t
         progress[status.DOING] = status.RESETTING if by_reset else status.STEPPING
@@ -377,11 +377,12 @@ class EnvWorker:
         state: dict[str, Any] = {"envs": [_state_of(env) for env in self.envs]}
         state["eval_envs"] = [_state_of(env) for env in self.eval_envs]
         state["statistics"] = [env.statistics() for env in self.envs if is_batch(env)]
-        if hasattr(self.collector, "state_dict"):
-            state["collector"] = self.collector.state_dict()
+        collector = self.collector.state_dict()
+        if collector is not None:
+            state["collector"] = collector
         if self.agent is not None:
             state["agent"] = agent_memory(self.agent)
-        state["evaluations"] = getattr(self.eval_collector, "evaluations", 0)
+        state["evaluations"] = self.eval_collector.evaluations if self.eval_collector else 0
         state["seed"] = self.context.seed
         return state
 
@@ -407,7 +408,7 @@ class EnvWorker:
         self.collector.load_state_dict(state["collector"])
         if self.agent is not None:
             load_agent_memory(self.agent, state["agent"])
-        if hasattr(self.eval_collector, "evaluations"):
+        if self.eval_collector is not None:
             self.eval_collector.evaluations = state["evaluations"]
         self.context.seed = state["seed"]  # for streams that start later
         return True

@@ -3,10 +3,10 @@
 import contextlib
 import inspect
 import warnings
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any
 
-from rlpyt.envs.base import build_env
+from rlpyt.envs.base import EnvSpaces, build_env
 from rlpyt.processes.call import run_in_child
 from rlpyt.processes.status import describe_env
 from rlpyt.samplers.buffer import env_examples
@@ -41,7 +41,7 @@ def try_environment(
 
 def _try_out(make: Any, kwargs: dict[str, Any]) -> Generator[Any, None, None]:
     """Yield examples of one step, then close the environment."""
-    if getattr(make, "batched", False) and "num_envs" not in kwargs:
+    if takes_rows(make, kwargs):
         kwargs = with_rows(make, kwargs, [0])
     with warnings.catch_warnings():  # they are shown for environment 0 of the sampler
         warnings.simplefilter("ignore", UserWarning)
@@ -50,6 +50,11 @@ def _try_out(make: Any, kwargs: dict[str, Any]) -> Generator[Any, None, None]:
         yield env_examples(env)
     finally:
         close_quietly([env])
+
+
+def takes_rows(make: Callable[..., Any], kwargs: Mapping[str, Any]) -> bool:
+    """Return True if a function makes vector environments of as many rows as it is asked for."""
+    return getattr(make, "batched", False) and "num_envs" not in kwargs
 
 
 def with_rows(make: Any, kwargs: dict[str, Any], seeds: list[int]) -> dict[str, Any]:
@@ -71,8 +76,8 @@ def check_spaces(env: Any, expected: Any, where: str) -> None:
     Raises:
         ValueError: shapes, dtypes or sizes of its spaces differ.
     """
-    for name, first in expected._asdict().items():
-        own = getattr(env, f"{name}_space")
+    spaces = EnvSpaces(env.observation_space, env.action_space)
+    for name, first, own in zip(expected._fields, expected, spaces, strict=True):
         if _form_of(own) != _form_of(first):
             raise ValueError(
                 f"{where}: {name}_space must be that of the sampler's first environment, {first}, "
@@ -82,9 +87,9 @@ def check_spaces(env: Any, expected: Any, where: str) -> None:
 
 def _form_of(space: Any) -> tuple[Any, ...]:
     """Return the shapes and dtypes of a space, which must be those of the allocated memory."""
-    parts = getattr(space, "spaces", ())
-    shape, dtype = getattr(space, "shape", None), getattr(space, "dtype", None)
-    return shape, str(dtype), getattr(space, "n", None), [_form_of(part) for part in parts]
+    form = [getattr(space, name, None) for name in ("shape", "dtype", "n", "spaces")]
+    shape, dtype, n, parts = form
+    return shape, str(dtype), n, [_form_of(part) for part in parts or ()]
 
 
 def close_quietly(envs: Iterable[Any]) -> None:

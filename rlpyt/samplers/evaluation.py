@@ -9,12 +9,11 @@ from rlpyt.errors import NonFiniteError
 from rlpyt.processes.status import ROW
 from rlpyt.samplers.buffer import agent_examples, env_examples
 from rlpyt.samplers.context import CollectorContext
-from rlpyt.samplers.env_batch import is_batch, make_env_batch
+from rlpyt.samplers.env_batch import EnvBatch, is_batch, make_env_batch
 from rlpyt.samplers.policy_source import (
     ActionNoise,
     LocalPolicy,
     ServedPolicy,
-    StepBuffer,
     StepRecord,
 )
 from rlpyt.samplers.rollout import Rollout
@@ -41,6 +40,7 @@ class BaseEvalCollector:
     """
 
     check_finite: bool = True
+    evaluations = 0  # started so far
 
     def __init__(
         self,
@@ -80,8 +80,8 @@ class EvalCollector(BaseEvalCollector):
     """
 
     CHUNK = 64  # steps for which action noise is drawn at a time
-    evaluations = 0  # started so far
     _queue: Any = None  # for finished trajectories, in ``collect_evaluation``
+    _env_batch: EnvBatch | None = None
 
     def collect_evaluation(self, itr: int) -> list[Any]:
         """Run episodes from fresh resets; return their ``TrajInfo``."""
@@ -103,12 +103,11 @@ class EvalCollector(BaseEvalCollector):
         """Reset the environments and draw new streams of noise."""
         if self.example_step is None:  # constructed without one of rlpyt's samplers
             self.example_step = self._make_example_step()
-        if not hasattr(self, "_env_batch"):
+        if self._env_batch is None:
             self._env_batch = make_env_batch(self.envs, self.context)
             self._step = buffer_func(self.example_step, np.zeros_like)
             if self.step_buffer_np is not None:
-                fields = {name: getattr(self.step_buffer_np, name) for name in StepBuffer._fields}
-                self._step = self._step._replace(**fields)
+                self._step = self._step._replace(**dict(self.step_buffer_np.items()))
         env_batch, step = self._env_batch, self._step
         self.evaluations += 1
         policy: ServedPolicy | LocalPolicy
@@ -143,7 +142,8 @@ class EvalCollector(BaseEvalCollector):
     @property
     def satisfied(self) -> bool:
         """Return True if every environment has run its quota."""
-        return len(self._env_batch.held) == self._env_batch.B
+        env_batch = self._rollout.env_batch
+        return len(env_batch.held) == env_batch.B
 
     def run(self, n: int) -> list[Any]:
         """Continue for n steps; return the ``TrajInfo`` of episodes that ended.
@@ -166,7 +166,7 @@ class EvalCollector(BaseEvalCollector):
         Returns:
             True if this evaluation is complete; False with a server, which ends it itself.
         """
-        env_batch, step = self._env_batch, self._step
+        env_batch, step = self._rollout.env_batch, self._step
         for b in over:
             info = self._infos[b].terminate(step.observation[b])
             if self.check_finite:

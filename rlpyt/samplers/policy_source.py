@@ -162,10 +162,10 @@ class ServerChannel(NamedTuple):
 
     obs_ready: Any  # semaphore: the worker has written its rows of the record
     act_ready: Any  # semaphore: the server has answered them
-    step: Any  # StepBuffer [B]: the record itself
-    final_observation: Any  # [B, ...]: of episodes just truncated; None: not needed
-    timed_out: Any  # [B] bool: rows of it that are new
-    abandoned: Any  # [1] bool: the master has given up; workers end
+    step: Any = None  # StepBuffer [B]: the record itself
+    final_observation: Any = None  # [B, ...]: of episodes just truncated; None: not needed
+    timed_out: Any = None  # [B] bool: rows of it that are new
+    abandoned: Any = None  # [1] bool: the master has given up; workers end
     eval_step: Any = None  # the record of the evaluation environments
 
     @property
@@ -187,15 +187,15 @@ class ServedPolicy:
 
     def __init__(self, channel: ServerChannel, evaluation: bool = False) -> None:
         self._post, self._wait = channel.obs_ready.release, channel.act_ready.acquire
-        # Samplers written for rlpyt share two semaphores and ``stop_eval`` only.
-        self._final = None if evaluation else getattr(channel, "final_observation", None)
-        self._timed_out: Any = getattr(channel, "timed_out", None)
-        abandoned = getattr(channel, "abandoned", None)
+        self._stop_eval: Any = None
+        if not isinstance(channel, ServerChannel):  # of a sampler written for rlpyt (2019)
+            self._stop_eval = getattr(channel, "stop_eval", None)
+            channel = ServerChannel(channel.obs_ready, channel.act_ready)
+        self._final = None if evaluation else channel.final_observation
+        self._timed_out = channel.timed_out
         # A memoryview: read faster than an array.
-        self._abandoned: Any = (False,) if abandoned is None else abandoned.data
+        self._abandoned: Any = (False,) if channel.abandoned is None else channel.abandoned.data
         self._evaluation = evaluation
-        stop_eval = getattr(channel, "stop_eval", None)  # may be falsy while it is not set
-        self._stop_eval = _Never() if stop_eval is None else stop_eval
 
     def write_into(self, samples: Any) -> None:
         """Do nothing: the server records values."""
@@ -216,7 +216,8 @@ class ServedPolicy:
         self._wait()
         if self._abandoned[0]:
             raise Abandoned
-        return not (self._evaluation and self._stop_eval.value)
+        # The flag may be falsy while it is not set.
+        return not (self._evaluation and self._stop_eval is not None and self._stop_eval.value)
 
     def truncated(self, t: int, rows: Sequence[int], observation: Any) -> None:
         """Copy final observations for the server, which computes V before its next answer."""

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from rlpyt.processes.status import ACTING, DOING, STEP
-from rlpyt.samplers.env_batch import EnvBatch, Watch, bounds_of, clipped, null_rows
+from rlpyt.samplers.env_batch import EnvBatch, Watch, bounds_of, clipped, needs_reset, null_rows
 from rlpyt.samplers.policy_source import LocalPolicy, RandomPolicy, ServedPolicy, StepRecord
 from rlpyt.utils.buffer import leaves_of
 
@@ -52,6 +52,7 @@ class Rollout:
         self.write_env: Writes = ()
         self.waiting: list[int] = []
         self._leaves = leaves_of(step)
+        self._needs_reset = needs_reset(step)
         self._bounds = bounds_of(env_batch.spaces.action)
         self._null_action = env_batch.spaces.action.null_value()
 
@@ -88,7 +89,7 @@ class Rollout:
             for batch, record in write_env:
                 batch[t] = record
             if done:
-                over = [b for b in done if has_ended(step, b)]
+                over = [b for b in done if self._needs_reset[b]]
                 self.null(done)
                 if self.on_done(t, done, over):
                     break
@@ -107,8 +108,3 @@ class Rollout:
         for leaf in self._leaves:
             leaf[self.waiting] = 0
         self.step.done[self.waiting] = True
-
-
-def has_ended(step: Any, b: int) -> bool:
-    """Return True if the environment of row b, which is done, needs a reset."""
-    return bool(getattr(step.env_info, "traj_done", step.done)[b])

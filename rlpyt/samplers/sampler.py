@@ -482,22 +482,22 @@ class Sampler(BaseSampler):
     @_Default
     def collector(self) -> Any:
         """Return the collector, if it is in this process."""
-        return getattr(self._env_worker, "collector", None)
+        return None if self._env_worker is None else self._env_worker.collector
 
     @_Default
     def eval_collector(self) -> Any:
         """Return the evaluation collector, if it is in this process."""
-        return getattr(self._env_worker, "eval_collector", None)
+        return None if self._env_worker is None else self._env_worker.eval_collector
 
     @_Default
     def agent_inputs(self) -> Any:
         """Return the next inputs of the agent, if the collector is in this process."""
-        return getattr(self._env_worker, "agent_inputs", None)
+        return None if self._env_worker is None else self._env_worker.agent_inputs
 
     @_Default
     def traj_infos(self) -> Any:
         """Return the trajectories in progress, if the collector is in this process."""
-        return getattr(self._env_worker, "traj_infos", None)
+        return None if self._env_worker is None else self._env_worker.traj_infos
 
     def shutdown(self) -> None:
         """Close environments and stop workers."""

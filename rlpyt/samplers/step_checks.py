@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from rlpyt.utils.buffer import _named_leaves, buffer_func, leaves_of
+from rlpyt.utils.collections import NamedArrayTuple
 
 Array = np.ndarray[Any, Any]
 RARELY = 64  # steps between full validations, in the long run
@@ -22,7 +23,6 @@ FINITE_REMEDY = (
     "Correct the environment. If the agent can handle such values, set check_finite = False in a "
     "subclass of the collector (CollectorCls)."
 )
-BATCH_PARTS = ("observation", "reward", "done", "env_info")
 
 
 def steps_until_look(n_looks: int) -> int:
@@ -113,9 +113,11 @@ def check_batch(given: Any, record: Any) -> None:
         ValueError, TypeError: a part is invalid; the message names it.
     """
     check_parts(given)
-    for key in ("observation", "reward", "done"):
-        check_batched(given[BATCH_PARTS.index(key)], getattr(record, key), key)
-    check_info(given[-1])
+    o, r, d, info = given
+    check_batched(o, record.observation, "observation")
+    check_batched(r, record.reward, "reward")
+    check_batched(d, record.done, "done")
+    check_info(info)
 
 
 def check_batched(given: Any, record: Any, key: str = "observation") -> None:
@@ -139,9 +141,8 @@ def check_observation(o: Any, record: Any, key: str = "observation") -> None:
     plain = type(o) is np.ndarray and isinstance(record, np.ndarray)
     if plain and o.shape == record.shape[1:] and o.dtype == record.dtype:
         return  # the usual case
-    fields = getattr(record, "_fields", None)
-    if fields is not None:
-        given = getattr(o, "_fields", None)
+    if isinstance(record, NamedArrayTuple):
+        fields, given = record._fields, fields_of(o)
         if given != fields:
             came = f"fields {given}" if given is not None else _kind_of(o)
             raise TypeError(f"{key} has {came}, expected a named tuple with fields {fields}.")
@@ -187,12 +188,17 @@ def check_info(info: Any) -> None:
     Raises:
         TypeError: it has another type.
     """
-    named = isinstance(info, tuple) and (not info or hasattr(info, "_fields"))
-    if info is not None and not named:
+    empty = isinstance(info, tuple) and not info
+    if info is not None and not empty and fields_of(info) is None:
         raise TypeError(
             f"env_info is {_kind_of(info)}, expected a named tuple of numbers and arrays, the "
             "same fields at every step (rlpyt.envs.gym.GymEnvWrapper makes one of a dict)."
         )
+
+
+def fields_of(value: object) -> tuple[str, ...] | None:
+    """Return the field names of a named tuple, ``None`` for anything else."""
+    return getattr(value, "_fields", None) if isinstance(value, tuple) else None
 
 
 def check_parts(step: Any) -> None:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rlpyt.utils.buffer import buffer_func, numpify_buffer
+from rlpyt.utils.collections import NamedArrayTuple
 
 
 class StepType(enum.Enum):
@@ -149,7 +150,7 @@ class TrajectoryCutter:
         if len(self._open) != B:
             raise ValueError(f"samples must have {len(self._open)} environments, got {B}.")
         steps = _Steps(env.observation, agent.action, env.reward, env.env_info, agent.agent_info)
-        self._bootstrap = buffer_func(getattr(agent, "bootstrap_value", None), np.copy)
+        self._bootstrap = buffer_func(_field(agent, "bootstrap_value"), np.copy)
         finished = []
         for b in range(B):
             start = 0
@@ -163,11 +164,11 @@ class TrajectoryCutter:
         return finished
 
     def _ended(self, samples: Any, t: int, b: int) -> Trajectory:
-        timeout = getattr(samples.env.env_info, "timeout", None)
+        timeout = _field(samples.env.env_info, "timeout")
         timed_out = timeout is not None and bool(timeout[t, b])
-        value = getattr(samples.agent, "timeout_value", None)
+        value = _field(samples.agent, "timeout_value")
         last_value = None if value is None else float(value[t, b])
-        last = getattr(samples.env, "final_observation", None) if timed_out else None
+        last = _field(samples.env, "final_observation") if timed_out else None
         return _trajectory(
             self._open[b],
             b,
@@ -240,6 +241,11 @@ def _trajectory(
         last_observation,
         last_value,
     )
+
+
+def _field(record: NamedArrayTuple, name: str) -> Any:
+    """Return a field that not all batches have, ``None`` if it is missing."""
+    return getattr(record, name, None)
 
 
 def _joined(trees: Sequence[Any]) -> Any:

@@ -42,7 +42,6 @@ class AsyncSamplerMixin(BaseSampler):
         slots, slots_pyt: the batches [T, B], as numpy and torch trees over the same memory.
     """
 
-    SamplerCls: Any
     n_slots = 2
     _sampler_processes: ChildGroup | None = None
     _statistics: dict[str, float] | None = None  # the newest, averaged over sampler processes

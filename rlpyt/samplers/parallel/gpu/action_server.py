@@ -8,24 +8,21 @@ from typing import Any
 
 import torch
 
+from rlpyt.distributions.base import NoiseSpec
 from rlpyt.errors import WorkerError
-from rlpyt.samplers.policy_source import LocalPolicy, StepRecord
+from rlpyt.samplers.policy_source import ActionNoise, LocalPolicy, ServerChannel, StepRecord
 from rlpyt.samplers.serving import Group, serve
 
 EVAL_TRAJ_CHECK = 20  # steps; interval of rlpyt (2019) for custom servers
 
 
-class _Gates:
-    """The two semaphores of one worker."""
-
-    def __init__(self, obs_ready: Any, act_ready: Any) -> None:
-        self.obs_ready, self.act_ready = obs_ready, act_ready
-
-
-class _TorchNoise:
+class _TorchNoise(ActionNoise):
     """Noise source of agents that draw actions from torch's own generator."""
 
-    def draw(self, T: int, spec: Any) -> None:
+    def __init__(self) -> None:
+        super().__init__(0, "action", ())
+
+    def draw(self, T: int, spec: NoiseSpec | None) -> None:
         """Return no noise."""
 
 
@@ -98,17 +95,16 @@ class ActionServer:
     def _groups(self, step_np: Any, samples_np: Any) -> list[Group]:
         """Return the workers in groups of equal size, with their rows of the record."""
         sampler: Any = self
-        gates = list(map(_Gates, sampler.sync.obs_ready, sampler.sync.act_ready))
-        rows, each = len(step_np.reward) // self._n_groups, len(gates) // self._n_groups
+        channels = list(map(ServerChannel, sampler.sync.obs_ready, sampler.sync.act_ready))
+        rows, each = len(step_np.reward) // self._n_groups, len(channels) // self._n_groups
         groups = []
         for i in range(self._n_groups):
             own, workers = slice(i * rows, (i + 1) * rows), range(i * each, (i + 1) * each)
             record = StepRecord(env_info=None, **dict(step_np[own].items()))
             samples = None if samples_np is None else samples_np[:, own]
-            noise: Any = _TorchNoise()
-            policy = LocalPolicy(sampler.agent, record, noise, samples, i)
-            channels: Any = [gates[rank] for rank in workers]
-            groups.append(Group(policy, record, 0, workers, channels))
+            policy = LocalPolicy(sampler.agent, record, _TorchNoise(), samples, i)
+            mine = [channels[rank] for rank in workers]
+            groups.append(Group(policy, record, 0, workers, mine))
         return groups
 
     def _replied(self, rank: int) -> bool:
