@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rlpyt.agents.base import BaseAgent
 from rlpyt.agents.weights import share_weights
@@ -14,6 +14,10 @@ from rlpyt.samplers.environments import try_environment
 from rlpyt.utils.checks import check_range, whole_number
 from rlpyt.utils.completion import completed, warn_of_lost_state
 from rlpyt.utils.shared import Arena
+
+if TYPE_CHECKING:
+    from rlpyt.samplers.collectors import BaseCollector
+    from rlpyt.samplers.evaluation import BaseEvalCollector
 
 # Methods that the samplers of rlpyt (2019) called, and that these do not.
 UNCALLED_HOOKS: tuple[str, ...] = (
@@ -38,11 +42,11 @@ class BaseSampler:
             environment.
         batch_T: time steps per batch.
         batch_B: number of environments.
-        CollectorCls: the collection loop.
+        CollectorCls: the collection loop; ``None``: that of the class.
         max_decorrelation_steps: each environment starts with at most this many random actions.
         TrajInfoCls: class of the statistics of a trajectory.
         eval_n_envs: environments for evaluation; 0 for none.
-        eval_CollectorCls: the evaluation loop.
+        eval_CollectorCls: the evaluation loop; ``None``: that of the class.
         eval_env_kwargs: keyword arguments of the evaluation environments, or a list of
             ``eval_n_envs`` dictionaries; ``None``: as ``env_kwargs``.
         eval_max_steps: maximum environment steps per evaluation, over all environments.
@@ -73,6 +77,8 @@ class BaseSampler:
     start_timeout_s = 300.0  # for starting a process and building its environments
     alternating = False
     start_method: str | None = None
+    CollectorCls: "type[BaseCollector] | None" = None
+    eval_CollectorCls: "type[BaseEvalCollector] | None" = None
     mid_batch_reset: bool = True
     TrajInfoCls: Any = TrajInfo
     begun = False  # batches were collected, so episodes are in progress
@@ -84,11 +90,11 @@ class BaseSampler:
         env_kwargs: EnvKwargs | None,
         batch_T: int,
         batch_B: int,
-        CollectorCls: Any = None,
+        CollectorCls: "type[BaseCollector] | None" = None,
         max_decorrelation_steps: int = 100,
         TrajInfoCls: Any = TrajInfo,
         eval_n_envs: int = 0,
-        eval_CollectorCls: Any = None,
+        eval_CollectorCls: "type[BaseEvalCollector] | None" = None,
         eval_env_kwargs: EnvKwargs | None = None,
         eval_max_steps: int | None = None,
         eval_max_trajectories: int | None = None,
@@ -115,13 +121,13 @@ class BaseSampler:
             whole_number("batch_T", batch_T, 1), whole_number("batch_B", batch_B, 1)
         )
         self.batch_T, self.batch_B = self.batch_spec
-        self.CollectorCls = CollectorCls
+        self.CollectorCls = CollectorCls or self.CollectorCls
         self.max_decorrelation_steps = whole_number(
             "max_decorrelation_steps", max_decorrelation_steps or 0, 0
         )
         self.TrajInfoCls = TrajInfoCls
         self.eval_n_envs = whole_number("eval_n_envs", eval_n_envs or 0, 0)
-        self.eval_CollectorCls = eval_CollectorCls
+        self.eval_CollectorCls = eval_CollectorCls or self.eval_CollectorCls
         self.eval_env_kwargs: Any = eval_env_kwargs
         for name, value in (
             ("eval_max_steps", eval_max_steps),
@@ -139,11 +145,11 @@ class BaseSampler:
         check_range("reset_timeout", reset_timeout, low=0, open_low=True)
         self.reset_timeout = float(reset_timeout)
         self.deterministic_acting = bool(deterministic_acting)
-        self.mid_batch_reset = getattr(CollectorCls, "mid_batch_reset", True)
+        self.mid_batch_reset = getattr(self.CollectorCls, "mid_batch_reset", True)
         if curriculum is not None and not self.mid_batch_reset:
             raise ValueError(
-                f"{CollectorCls} lets environments wait for the end of the batch, but a curriculum "
-                "counts every step. Use a collector that resets at once."
+                f"{self.CollectorCls} lets environments wait for the end of the batch, but a "
+                "curriculum counts every step. Use a collector that resets at once."
             )
 
     def initialize(self, *args: Any, **kwargs: Any) -> Any:

@@ -77,6 +77,7 @@ class RaySampler(Sampler):
     """
 
     layout = SamplerLayout(processes=True)
+    CollectorCls, eval_CollectorCls = CpuResetCollector, CpuEvalCollector
     _version = 0  # of the weights
     _published: tuple[dict[str, Any], Any] = ({}, None)  # weights, and Ray's reference to them
 
@@ -88,11 +89,8 @@ class RaySampler(Sampler):
         ray_init_kwargs: dict[str, Any] | None = None,
         actor_options: dict[str, Any] | None = None,
         max_restarts: int = 3,
-        CollectorCls: Any = CpuResetCollector,
-        eval_CollectorCls: Any = CpuEvalCollector,
         **kwargs: Any,
     ) -> None:
-        kwargs.update(CollectorCls=CollectorCls, eval_CollectorCls=eval_CollectorCls)
         super().__init__(*args, **kwargs)
         self.n_actors = None if n_actors is None else whole_number("n_actors", n_actors, 1)
         self.address = address

@@ -1,7 +1,5 @@
 """Asynchronous sampler whose workers have the agent."""
 
-from typing import Any
-
 from rlpyt.samplers.async_.base import AsyncParallelSamplerMixin
 from rlpyt.samplers.async_.collectors import DbCpuResetCollector
 from rlpyt.samplers.parallel.cpu.collectors import CpuEvalCollector
@@ -14,13 +12,4 @@ class AsyncCpuSampler(AsyncParallelSamplerMixin):
     """A ``CpuSampler`` in parallel with the optimizer."""
 
     SamplerCls = CpuSampler
-
-    def __init__(
-        self,
-        *args: Any,
-        CollectorCls: Any = DbCpuResetCollector,
-        eval_CollectorCls: Any = CpuEvalCollector,
-        **kwargs: Any,
-    ) -> None:
-        kwargs.update(CollectorCls=CollectorCls, eval_CollectorCls=eval_CollectorCls)
-        super().__init__(*args, **kwargs)
+    CollectorCls, eval_CollectorCls = DbCpuResetCollector, CpuEvalCollector

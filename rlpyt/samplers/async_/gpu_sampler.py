@@ -16,16 +16,7 @@ class AsyncGpuSamplerBase(AsyncParallelSamplerMixin):
     """
 
     SamplerCls: Any = GpuSampler
-
-    def __init__(
-        self,
-        *args: Any,
-        CollectorCls: Any = DbGpuResetCollector,
-        eval_CollectorCls: Any = GpuEvalCollector,
-        **kwargs: Any,
-    ) -> None:
-        kwargs.update(CollectorCls=CollectorCls, eval_CollectorCls=eval_CollectorCls)
-        super().__init__(*args, **kwargs)
+    CollectorCls, eval_CollectorCls = DbGpuResetCollector, GpuEvalCollector
 
     def action_server_process(
         self,

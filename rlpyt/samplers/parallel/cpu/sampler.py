@@ -1,7 +1,5 @@
 """Sampler with environments and agent in worker processes."""
 
-from typing import Any
-
 from rlpyt.samplers.parallel.base import ParallelSamplerBase
 from rlpyt.samplers.parallel.cpu.collectors import CpuEvalCollector, CpuResetCollector
 
@@ -13,12 +11,4 @@ class CpuSampler(ParallelSamplerBase):
     shared memory.
     """
 
-    def __init__(
-        self,
-        *args: Any,
-        CollectorCls: Any = CpuResetCollector,
-        eval_CollectorCls: Any = CpuEvalCollector,
-        **kwargs: Any,
-    ) -> None:
-        kwargs.update(CollectorCls=CollectorCls, eval_CollectorCls=eval_CollectorCls)
-        super().__init__(*args, **kwargs)
+    CollectorCls, eval_CollectorCls = CpuResetCollector, CpuEvalCollector

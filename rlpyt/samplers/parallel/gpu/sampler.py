@@ -1,7 +1,5 @@
 """Environments in worker processes, acting in the master."""
 
-from typing import Any
-
 from rlpyt.samplers.layout import SamplerLayout
 from rlpyt.samplers.parallel.base import ParallelSamplerBase
 from rlpyt.samplers.parallel.gpu.collectors import GpuEvalCollector, GpuResetCollector
@@ -18,16 +16,7 @@ class GpuSamplerBase(ParallelSamplerBase):
 
     layout = SamplerLayout(processes=True, agent="served")
     gpu = True
-
-    def __init__(
-        self,
-        *args: Any,
-        CollectorCls: Any = GpuResetCollector,
-        eval_CollectorCls: Any = GpuEvalCollector,
-        **kwargs: Any,
-    ) -> None:
-        kwargs.update(CollectorCls=CollectorCls, eval_CollectorCls=eval_CollectorCls)
-        super().__init__(*args, **kwargs)
+    CollectorCls, eval_CollectorCls = GpuResetCollector, GpuEvalCollector
 
 
 class GpuSampler(GpuSamplerBase):
