@@ -71,6 +71,9 @@ class BaseAgent:
     family = "rlpyt.agents.pg"  # package of ready agents, for error messages
     deterministic = False  # in evaluation, take the most likely action instead of sampling
     memory: RecurrentMemory | None = None
+    provides: str | None = None  # outputs for training; algorithms state what they require
+    n_critics: int | None = None  # of agents with several critics
+    n_quantiles: int | None = None  # that critics or action values consist of
     acts_by_row = False  # other rows of a call never change the bits of a row's action
 
     def __init__(
@@ -231,6 +234,9 @@ class BaseAgent:
 
     def async_cpu(self, share_memory: bool = True) -> None:
         """Hook: called in an asynchronous sampler once the agent has its own model there."""
+
+    def give_min_itr_learn(self, min_itr_learn: int) -> None:
+        """Hook: called with the iteration at which learning starts."""
 
     def collector_initialize(
         self, global_B: int = 1, env_ranks: Sequence[int] | None = None

@@ -160,7 +160,7 @@ class RlAlgorithm:
         On-policy algorithms do it once they have trained on it: until then the agent computes the
         likelihoods and values that were recorded, and PPO's ratios begin at one.
         """
-        if not hasattr(self.agent, "update_obs_rms"):
+        if self.agent is None:  # in the process of the replay writer
             return
         seen = samples.env.observation
         if not self.mid_batch_reset:  # what was recorded while waiting is void: [N, ...] remain

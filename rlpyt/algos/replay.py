@@ -24,10 +24,11 @@ from rlpyt.algos.replay_choice import (
 from rlpyt.algos.returns import valid_from_done
 from rlpyt.errors import ReplayNotReady
 from rlpyt.replays.batch import FinalObservations, ReplayBatch
-from rlpyt.replays.buffer import ReplayBuffer
+from rlpyt.replays.buffer import BaseReplayBuffer, ReplayBuffer
 from rlpyt.replays.frame import FrameBufferMixin
 from rlpyt.utils.buffer import buffer_method, buffer_to
-from rlpyt.utils.collections import AttrDict, NamedArrayTuple, namedarraytuple
+from rlpyt.utils.collections import AttrDict, NamedArrayTuple, namedarraytuple, with_fields
+from rlpyt.utils.completion import completed
 from rlpyt.utils.logging import logger
 from rlpyt.utils.seed import get_seed
 
@@ -164,7 +165,7 @@ class ReplayAlgo(RlAlgorithm):
         """
         if not type(self).__module__.startswith("rlpyt."):
             return
-        provided = getattr(agent, "provides", None)
+        provided = agent.provides
         if provided != self.requires and (provided is not None or not hasattr(agent, "target")):
             name = type(agent).__name__
             if name in re.findall(r"\w+", self.ready_agents):  # there are several of this name
@@ -192,7 +193,7 @@ class ReplayAlgo(RlAlgorithm):
         self._seed_replay(rank)
 
     def _seed_replay(self, rank: int) -> None:
-        if rank and hasattr(self.replay_buffer, "set_seed"):
+        if rank:
             self.replay_buffer.set_seed(get_seed(), rank)
 
     # Replay.
@@ -212,7 +213,8 @@ class ReplayAlgo(RlAlgorithm):
         """
         example = self.examples_to_buffer(examples)
         cls = self.choose_replay(self.replays[self.prioritized_replay, async_], example)
-        self.replay_buffer = cls(example=example, **self.replay_arguments(batch_spec))
+        replay = cls(example=example, **self.replay_arguments(batch_spec))
+        self.replay_buffer = completed(replay, BaseReplayBuffer)
 
     def replay_arguments(self, batch_spec: Any) -> dict[str, Any]:
         """Return the replay's arguments, but for its example."""
@@ -622,8 +624,7 @@ class ReplayAlgo(RlAlgorithm):
     def _set_new_priority(self, priority: float) -> None:
         """Set the priority of new samples, the largest so far (Schaul et al. 2016)."""
         self.new_priority = priority
-        if hasattr(self.replay_buffer, "set_default_priority"):
-            self.replay_buffer.set_default_priority(priority)
+        self.replay_buffer.set_default_priority(priority)
 
     # State.
 
@@ -655,9 +656,8 @@ class ReplayAlgo(RlAlgorithm):
 
     def interrupt(self) -> None:
         """Tell the replay that the next batch does not continue the last one."""
-        if hasattr(self.replay_buffer, "interrupt"):
-            gone = self.replay_buffer.interrupt() or 0  # rows
-            self.batches_in_replay -= -(-gone // self.batch_spec.T)
+        removed = self.replay_buffer.interrupt() or 0  # a custom replay may return nothing
+        self.batches_in_replay -= -(-removed // self.batch_spec.T)
 
     def _can_be_saved(self) -> bool:
         needed = ("state_dict", "load_state_dict")
@@ -668,12 +668,6 @@ class ReplayAlgo(RlAlgorithm):
             size = getattr(self.replay_buffer, "nbytes", SMALL_REPLAY + 1)
             return self._can_be_saved() and size <= SMALL_REPLAY
         return bool(self.save_replay) and self._can_be_saved()
-
-
-def with_fields(samples: NamedArrayTuple, **more: Any) -> Any:
-    """Return a named tuple with more fields."""
-    fields = {**dict(samples.items()), **more}
-    return namedarraytuple(type(samples).__name__, tuple(fields))(*fields.values())
 
 
 def subsample(values: torch.Tensor, most: int = 8) -> Sequence[float]:

@@ -26,7 +26,7 @@ from rlpyt.replays.targets import NStep
 from rlpyt.replays.window import TransitionWindow, null_leaves
 from rlpyt.utils.buffer import buffer_func, leaves_of, numpify_buffer
 from rlpyt.utils.checks import check_range, whole_number
-from rlpyt.utils.collections import NamedArrayTuple, namedarraytuple
+from rlpyt.utils.collections import NamedArrayTuple, without_fields
 from rlpyt.utils.seed import get_seed, stream
 from rlpyt.utils.synchronize import RWLock, forget_names
 
@@ -47,6 +47,16 @@ class BaseReplayBuffer:
     def sample_batch(self, batch_B: int, batch_T: int | None = None) -> Any:
         """Return a batch to train on."""
         raise NotImplementedError(f"{type(self).__name__} must implement sample_batch.")
+
+    def set_seed(self, seed: int | None, rank: int = 0) -> None:
+        """Hook: start the random stream of one of several processes that sample."""
+
+    def set_default_priority(self, priority: float) -> None:
+        """Hook: set the priority of samples that are added without one."""
+
+    def interrupt(self) -> int:
+        """Hook: the next samples do not continue the last ones. Return the rows removed."""
+        return 0
 
 
 class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
@@ -223,9 +233,7 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
         if "final" in fields or "void" in fields:
             final = getattr(samples, "final", None) if final is None else final
             void = numpify_buffer(getattr(samples, "void", None))
-            fields = tuple(name for name in fields if name not in ("final", "void"))
-            cls = namedarraytuple(type(samples).__name__, fields)
-            samples = cls(*(getattr(samples, name) for name in fields))
+            samples = without_fields(samples, "final", "void")
         given, samples = samples, self.rnn_states.without(samples)
         n = self._check(given, samples, final)
         if void is not None:

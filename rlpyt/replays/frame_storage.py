@@ -10,7 +10,7 @@ from rlpyt.replays.ring import Ring
 from rlpyt.replays.rows import RowBatch, example_array
 from rlpyt.replays.storage import FullStorage, Slices
 from rlpyt.utils.buffer import numpify_buffer
-from rlpyt.utils.collections import NamedArrayTuple, namedarraytuple
+from rlpyt.utils.collections import NamedArrayTuple, without_fields
 
 # Where the older frames of a row come from: the row before, zeros, copies of the row's own frame,
 # or the last row before it that is not void.
@@ -283,9 +283,7 @@ class _Frames(Part):
 
 
 def _without_observation(samples: NamedArrayTuple) -> Any:
-    fields = tuple(name for name in samples._fields if name != "observation")
-    cls = namedarraytuple("SamplesToBuffer", fields)
-    return cls(*(getattr(samples, name) for name in fields))
+    return without_fields(samples, "observation", typename="SamplesToBuffer")
 
 
 def _frames_shape(observation: Any) -> tuple[int, ...]:

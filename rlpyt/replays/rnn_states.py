@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from rlpyt.replays.memory import Memory
 from rlpyt.replays.rows import RowStore, check_alike, describe
 from rlpyt.utils.buffer import leaves_of
-from rlpyt.utils.collections import NamedArrayTuple, namedarraytuple
+from rlpyt.utils.collections import NamedArrayTuple, without_fields
 
 NAME = "prev_rnn_state"
 
@@ -47,9 +47,7 @@ class RnnStateStore:
         """Return samples without their recurrent states."""
         if not self.given or NAME not in samples._fields:
             return samples
-        fields = tuple(name for name in samples._fields if name != NAME)
-        cls = namedarraytuple(type(samples).__name__, fields)
-        return cls(*(getattr(samples, name) for name in fields))
+        return without_fields(samples, NAME)
 
     def check(self, samples: NamedArrayTuple) -> None:
         """Compare new states with the example.

@@ -101,6 +101,18 @@ class NamedArrayTuple(NamedTuple):
         return zip(self._fields, self, strict=True)
 
 
+def with_fields(samples: NamedArrayTuple, **more: Any) -> Any:
+    """Return a namedarraytuple of the same name with these fields added."""
+    fields = {**dict(samples.items()), **more}
+    return namedarraytuple(type(samples).__name__, tuple(fields))(*fields.values())
+
+
+def without_fields(samples: Any, *names: str, typename: str = "") -> Any:
+    """Return a namedarraytuple of the other fields of a named tuple, by default of its name."""
+    kept = {k: v for k, v in zip(samples._fields, tuple(samples), strict=True) if k not in names}
+    return namedarraytuple(typename or type(samples).__name__, tuple(kept))(*kept.values())
+
+
 def _name_the_field(array_tuple: NamedArrayTuple, loc: Any, error: Exception) -> Exception:
     for name, field in array_tuple.items():
         try:

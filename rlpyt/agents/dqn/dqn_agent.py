@@ -41,7 +41,7 @@ class DqnAgent(EpsilonGreedyAgentMixin):
     """
 
     family = "rlpyt.agents.dqn"
-    provides = "action values"  # outputs for training; algorithms state what they require
+    provides = "action values"
     AgentInfo, AgentInfoRnn = AgentInfo, AgentInfoRnn
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

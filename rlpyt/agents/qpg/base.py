@@ -47,6 +47,7 @@ class QpgAgent(BaseAgent):
     Attributes:
         model: the policy.
         q_model: the critics.
+        n_quantiles: number of quantiles that each critic returns; ``None``: values.
         target_q_model, target_model: targets of critics and policy, equal to them at first;
             ``None`` if the algorithm does not use one.
         action_std: standard deviation of the noise while sampling, in units of [-1, 1]; ``None``:
@@ -81,6 +82,7 @@ class QpgAgent(BaseAgent):
                 "q_model_kwargs must not hold n_critics. Pass it to the agent instead."
             )
         self.n_critics = None if n_critics is None else whole_number("n_critics", n_critics, 1)
+        self.n_quantiles = self.q_model_kwargs.get("n_quantiles")
         self.q_model: Any = None
         self.target_model: Any = None
         self.target_q_model: Any = None
@@ -117,6 +119,10 @@ class QpgAgent(BaseAgent):
         super().initialize(env_spaces, share_memory, **kwargs)
         self.distribution = self.make_distribution(self.scale.size)
         self.q_model = self._build_critics()
+        one = self.q_model.members[0] if isinstance(self.q_model, Ensemble) else self.q_model
+        self.n_quantiles = getattr(
+            one, "n_quantiles", None
+        )  # a custom critic has no such attribute
         self._load_initial_critics()
         self._share_statistics()  # before targets are copied
         self._build_targets()
@@ -261,18 +267,6 @@ class QpgAgent(BaseAgent):
     def n_joined(self) -> int | None:
         """E, if the critics are one model of E members; else ``None``."""
         return None if isinstance(unwrap_ddp(self.q_model), Ensemble) else self.n_critics
-
-    @property
-    def n_quantiles(self) -> int | None:
-        """Number of quantiles that each critic returns; ``None``: values."""
-        n: int | None
-        if self.q_model is None:
-            n = self.q_model_kwargs.get("n_quantiles")
-        else:
-            critics = unwrap_ddp(self.q_model)
-            one = critics.members[0] if isinstance(critics, Ensemble) else critics
-            n = getattr(one, "n_quantiles", None)
-        return n
 
     # Values.
 

@@ -19,11 +19,7 @@ from rlpyt.algos.dqn.losses import (
     value_scale,
 )
 from rlpyt.algos.episodes import EpisodePacking, null_action_of, null_after_done, state_after
-from rlpyt.algos.replay import (
-    PRIORITY_EPS,
-    SamplesToBuffer,
-    with_fields,
-)
+from rlpyt.algos.replay import PRIORITY_EPS, SamplesToBuffer
 from rlpyt.algos.replay_choice import Replays
 from rlpyt.algos.returns import valid_from_done
 from rlpyt.replays.batch import PrioritiesSamplesToBuffer, ReplayBatch
@@ -44,7 +40,7 @@ from rlpyt.replays.sequence.uniform import (
 from rlpyt.replays.targets import n_step_targets
 from rlpyt.utils.buffer import buffer_func, buffer_method
 from rlpyt.utils.checks import check_settings, setting
-from rlpyt.utils.collections import AttrDict, NamedArrayTuple, namedarraytuple
+from rlpyt.utils.collections import AttrDict, NamedArrayTuple, namedarraytuple, with_fields
 from rlpyt.utils.tensor import select_at_indexes, valid_mean
 
 OptInfo = namedtuple("OptInfo", ["loss", "gradNorm", "tdAbsErr", "priority"])

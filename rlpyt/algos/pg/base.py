@@ -143,7 +143,7 @@ class PolicyGradientAlgo(RlAlgorithm):
         """Return the agent's inputs [T, B], with null actions and rewards after a done."""
         env, prev_action = samples.env, samples.agent.prev_action
         prev_reward = env.prev_reward
-        if not getattr(self.agent, "observation_only", False):
+        if not self.agent.observation_only:
             prev_action = null_after_done(prev_action, env.done, null_action_of(self.agent))
             prev_reward = null_after_done(prev_reward, env.done)
         return AgentInputs(env.observation, prev_action, prev_reward)

@@ -31,7 +31,7 @@ class QpgAlgo(ReplayAlgo):
     def check_agent(self, agent: BaseAgent) -> None:
         """Raise ValueError if the algorithm does not learn the agent's outputs."""
         super().check_agent(agent)
-        N = getattr(agent, "n_quantiles", None)
+        N = agent.n_quantiles
         if N is not None and not self.learns_quantiles:
             raise ValueError(
                 f"{type(self).__name__} learns values of actions, and the agent's critics give "
@@ -40,8 +40,7 @@ class QpgAlgo(ReplayAlgo):
 
     def _check_replay_and_plan(self) -> None:
         super()._check_replay_and_plan()
-        if hasattr(self.agent, "give_min_itr_learn"):
-            self.agent.give_min_itr_learn(self.min_itr_learn)
+        self.agent.give_min_itr_learn(self.min_itr_learn)
 
     def optim_initialize(self, rank: int = 0) -> None:
         """Build the optimizers, from their initial state if one was given."""

@@ -94,13 +94,13 @@ class SAC(QpgAlgo):
     def check_agent(self, agent: BaseAgent) -> None:
         """Raise ValueError if the agent's outputs are others, or too few."""
         super().check_agent(agent)
-        E, M = getattr(agent, "n_critics", None), self.n_target_critics
+        E, M = agent.n_critics, self.n_target_critics
         if M is not None and E is not None and E < M:
             raise ValueError(
                 f"n_target_critics={M} are drawn of the agent's critics, of which there are only "
                 f"n_critics={E}; give the agent more."
             )
-        N = getattr(agent, "n_quantiles", None)
+        N = agent.n_quantiles
         if self.n_drop_quantiles and (N is None or self.n_drop_quantiles >= N):
             raise ValueError(
                 f"n_drop_quantiles={self.n_drop_quantiles} of each critic's, which gives "
@@ -230,7 +230,7 @@ class SAC(QpgAlgo):
         """
         y = self.q_target(samples)
         q = self.forward(self.agent.q, *samples.agent_inputs, samples.action)
-        check_values(q, samples.return_, getattr(self.agent, "n_quantiles", None))
+        check_values(q, samples.return_, self.agent.n_quantiles)
         if y.dim() > 1:
             losses, td_abs_errors = quantile_errors(q, y)
             q = q.mean(-1)
