@@ -5,6 +5,7 @@ import ctypes
 import errno
 import multiprocessing as mp
 import os
+import resource
 import signal
 import socket
 import struct
@@ -26,7 +27,7 @@ from rlpyt.utils.logging.console import lose_unwritable_output
 
 LONGEST_TRACEBACK = 20_000  # characters
 FILES_PER_CHILD, FILES_OF_ALL = 6, 12  # that a parent needs at the most
-HANG_UP = {signal.SIGHUP} if hasattr(signal, "SIGHUP") else set()  # not there on Windows
+HANG_UP = {signal.SIGHUP}
 # What terminals and schedulers send to whole process groups.
 DEAF_TO = {signal.SIGINT, signal.SIGTERM, *HANG_UP}
 _PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15  # linux/prctl.h
@@ -158,10 +159,6 @@ def check_files_for(n_children: int) -> None:
     Raises:
         WorkerError: this process may not open as many files as it takes.
     """
-    try:
-        import resource
-    except ImportError:  # not there on Windows
-        return
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     taken, needed = psutil.Process().num_fds(), FILES_OF_ALL + FILES_PER_CHILD * n_children
     if taken + needed > limit:
@@ -383,8 +380,6 @@ def bound_waits(connection: Any, timeout_s: float) -> None:
 
     Only a peer that is stopped in the middle of a message makes one wait for so long.
     """
-    if sys.platform == "win32":
-        return
     interval = struct.pack("ll", int(timeout_s), int(timeout_s % 1 * 1e6))
     with socket.socket(fileno=os.dup(connection.fileno())) as end:
         end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, interval)
@@ -450,7 +445,7 @@ def _wait_for_end(processes: Sequence[Any], patience_s: float) -> None:
 def _wait_for_group(pid: int, patience_s: float = 1.0) -> None:
     """Wait until nothing of a killed group is left, zombies that nobody fetches aside."""
     deadline = time.monotonic() + patience_s
-    with contextlib.suppress(AttributeError, ProcessLookupError, PermissionError):
+    with contextlib.suppress(ProcessLookupError, PermissionError):
         while time.monotonic() < deadline:
             os.killpg(pid, 0)
             time.sleep(0.002)
@@ -458,6 +453,5 @@ def _wait_for_group(pid: int, patience_s: float = 1.0) -> None:
 
 def _kill_group(pid: int) -> None:
     """End what a child's own children left behind; the group outlives its leader."""
-    if hasattr(os, "killpg"):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(pid, signal.SIGKILL)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
