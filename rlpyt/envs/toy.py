@@ -10,8 +10,6 @@ environment         what it needs                     best return
 `ReachEnv`          continuous actions, each bound    0; -2/3 a step by uniform actions
 `CountEnv`          nothing: it shows who, when       for tests of samplers and replay
 ==================  ================================  ===========================================
-
-`FaultyEnv`, which fails as told, is in ``rlpyt.envs.faulty``.
 """
 
 from collections import namedtuple

@@ -70,7 +70,6 @@ TOYS = {
     "truncation": "rlpyt.envs.toy:TruncationEnv",
     "reach": "rlpyt.envs.toy:ReachEnv",
     "count": "rlpyt.envs.toy:CountEnv",
-    "faulty": "rlpyt.envs.faulty:FaultyEnv",
 }
 # Of torch.optim: the base, one that computes the loss itself, one for sparse gradients alone.
 NO_OPTIMIZERS = ("Optimizer", "LBFGS", "SparseAdam")

@@ -11,11 +11,11 @@ import torch
 from rlpyt.agents.pg.vector import agent_for
 from rlpyt.envs.base import build_env
 from rlpyt.samplers.environments import with_rows
+from rlpyt.testing.leaks import left_since, take_stock
 from rlpyt.testing.report import Report
 from rlpyt.testing.trees import copied
 from rlpyt.utils import serialize
 from rlpyt.utils.buffer import _named_leaves
-from rlpyt.utils.residue import left_since, take_stock
 
 PATIENCE_S = 5.0  # for what a sampler has to be gone after shutdown
 EVAL_T = 250  # steps of each evaluation environment at the most

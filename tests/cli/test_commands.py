@@ -295,7 +295,8 @@ def test_what_fails_in_a_child_is_one_line_as_well(tmp_path, monkeypatch, capsys
 @pytest.mark.parametrize("fault", ["raise", "kill"])
 def test_a_failing_environment_ends_the_run_with_its_name(fault, tmp_path, capsys):
     code = rlpyt_command(
-        *("train", "ppo", "toy/faulty", "--run-dir", str(tmp_path / "run"), "--no-video"),
+        *("train", "ppo", "tests.faulty:FaultyEnv", "--no-video"),
+        *("--run-dir", str(tmp_path / "run")),
         *("--env-args", json.dumps({"fault": fault, "at": 300})),
     )
     assert code == 1

@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from rlpyt.envs.faulty import FaultError, FaultyEnv, UnpicklableError
+from tests.faulty import FaultError, FaultyEnv, UnpicklableError
 
 
 def test_it_fails_where_and_when_told():
@@ -52,9 +52,7 @@ def test_hanging_lasts_as_long_as_told():
 
 @pytest.mark.parametrize("fault, code", [("kill", -9), ("vanish", 3)])
 def test_the_process_dies(fault, code):
-    script = (
-        f"from rlpyt.envs.faulty import FaultyEnv; FaultyEnv({fault!r}, 'init'); print('alive')"
-    )
+    script = f"from tests.faulty import FaultyEnv; FaultyEnv({fault!r}, 'init'); print('alive')"
     child = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
     assert child.returncode == code and not child.stdout
 

@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from rlpyt.envs.faulty import FaultyEnv
 from rlpyt.envs.toy import BanditEnv, CountEnv, DelayEnv, MemoryEnv, ReachEnv, TruncationEnv
+from tests.faulty import FaultyEnv
 
 
 def episode(env, policy):

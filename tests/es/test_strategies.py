@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from rlpyt.es import ARS, CEM, CMAES, PEPG, OpenAIES
-from rlpyt.es.functions import ellipsoid, rastrigin, rosenbrock, sphere
 from rlpyt.utils.checkpoint import load_checkpoint, save_checkpoint
+from tests.es.functions import ellipsoid, rastrigin, rosenbrock, sphere
 
 ALL = {
     "cmaes": (CMAES, {}),

@@ -15,7 +15,6 @@ from rlpyt.agents.dqn.vector import DqnMlpAgent
 from rlpyt.agents.pg.vector import CategoricalMlpAgent
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.pg.vtrace import VTrace
-from rlpyt.envs.faulty import FaultyEnv
 from rlpyt.replays.non_sequence.uniform import AsyncUniformReplayBuffer
 from rlpyt.runners.async_rl import AsyncRl, AsyncRlEval
 from rlpyt.runners.hooks import Hook
@@ -24,6 +23,7 @@ from rlpyt.samplers.async_.gpu_sampler import AsyncGpuSampler  # noqa: F401
 from rlpyt.samplers.async_.serial_sampler import AsyncSerialSampler
 from rlpyt.utils.checkpoint import load_checkpoint
 from rlpyt.utils.logging.context import run_context
+from tests.faulty import FaultyEnv
 
 T, B = 5, 4
 ENDLESS = 10**6  # iterations

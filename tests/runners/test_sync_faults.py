@@ -8,11 +8,11 @@ import time
 import pytest
 
 from rlpyt.agents.pg.vector import CategoricalMlpAgent
-from rlpyt.envs.faulty import FaultyEnv
 from rlpyt.errors import NonFiniteError, RankError, RankTimeout, WorkerError
 from rlpyt.runners.hooks import Hook
 from rlpyt.runners.sync_rl import SyncWorker
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
+from tests.faulty import FaultyEnv
 from tests.runners.sync_parts import SyncRl, failing, sync_runner
 
 pytestmark = pytest.mark.usefixtures("nothing_left")

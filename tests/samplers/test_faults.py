@@ -9,9 +9,9 @@ import time
 import psutil
 import pytest
 
-from rlpyt.envs.faulty import FaultError
 from rlpyt.errors import WorkerError, WorkerTimeout
 from rlpyt.utils.seed import env_seed
+from tests.faulty import FaultError
 from tests.parts import EchoAgent
 from tests.samplers.trouble import (
     A_VICTIM,
@@ -73,7 +73,7 @@ def test_a_failing_step_is_told_in_full(SamplerCls, tmp_path):
     with pytest.raises(WorkerError, match="failed with FaultError: told to fail in step") as caught:
         run_into(SamplerCls, "raise", at=13, **victim(tmp_path))
     check_place(caught.value)
-    assert "faults.py" in caught.value.traceback and caught.value.traceback in str(caught.value)
+    assert "faulty.py" in caught.value.traceback and caught.value.traceback in str(caught.value)
 
 
 @pytest.mark.parametrize("fault,SamplerCls", turns(EXCEPTIONS, PARALLEL))

@@ -13,13 +13,13 @@ from tests.samplers.ray_parts import cluster, copied, importable, started  # noq
 ray = pytest.importorskip("ray")
 from rlpyt.agents.dqn.vector import DqnMlpAgent
 from rlpyt.algos.dqn.dqn import DQN
-from rlpyt.envs.faulty import FaultyEnv
 from rlpyt.envs.toy import CountEnv
 from rlpyt.errors import WorkerError, WorkerTimeout
 from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.samplers.ray_sampler import RaySampler
 from rlpyt.utils.logging.context import run_context
 from rlpyt.utils.seed import env_seed
+from tests.faulty import FaultyEnv
 from tests.parts import EchoAgent
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("cluster")]
@@ -206,7 +206,7 @@ def test_what_an_environment_raises_is_told_in_full_and_restarts_nothing():
     assert f"worker {error.worker} (a Ray actor, pid {error.pid} on " in said
     assert f"while stepping environment {error.env_index}, FaultyEnv(fault='raise'" in said
     assert "iteration 1, step 2 of the batch; last action " in said
-    assert "faults.py" in error.traceback and error.traceback in said
+    assert "faulty.py" in error.traceback and error.traceback in said
     wait_for_free_cpus()
 
 

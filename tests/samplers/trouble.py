@@ -1,6 +1,5 @@
 """Samplers that run into trouble, and what must be left of them: nothing."""
 
-from rlpyt.envs.faulty import FaultyEnv
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.parallel.gpu.alternating_sampler import (
     AlternatingSampler,
@@ -8,6 +7,7 @@ from rlpyt.samplers.parallel.gpu.alternating_sampler import (
 )
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
+from tests.faulty import FaultyEnv
 from tests.parts import EchoAgent
 
 SERVED = [GpuSampler, AlternatingSampler, NoOverlapAlternatingSampler]

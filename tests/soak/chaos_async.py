@@ -1,4 +1,4 @@
-"""The trials of `benchmarks.chaos` in which sampling goes on beside training, in many processes."""
+"""Trials of `tests.soak.chaos` with asynchronous runs."""
 
 import contextlib
 import io
@@ -16,7 +16,20 @@ from typing import Any
 
 import psutil
 
-from benchmarks.chaos_trials import (
+from rlpyt.agents.dqn.vector import DqnMlpAgent
+from rlpyt.algos.dqn.dqn import DQN
+from rlpyt.algos.pg.vtrace import VTrace
+from rlpyt.errors import WorkerError, WorkerTimeout
+from rlpyt.runners.async_rl import AsyncRl
+from rlpyt.runners.hooks import Hook
+from rlpyt.samplers.async_.alternating_sampler import AsyncAlternatingSampler
+from rlpyt.samplers.async_.cpu_sampler import AsyncCpuSampler
+from rlpyt.samplers.async_.gpu_sampler import AsyncGpuSampler
+from rlpyt.samplers.async_.serial_sampler import AsyncSerialSampler
+from rlpyt.utils.checkpoint import load_checkpoint
+from rlpyt.utils.logging.context import run_context
+from tests.faulty import FaultyEnv
+from tests.soak.chaos_trials import (
     DEATHS,
     EXCEPTIONS,
     IGNORED,
@@ -28,19 +41,6 @@ from benchmarks.chaos_trials import (
     run_program,
     small_agent,
 )
-from rlpyt.agents.dqn.vector import DqnMlpAgent
-from rlpyt.algos.dqn.dqn import DQN
-from rlpyt.algos.pg.vtrace import VTrace
-from rlpyt.envs.faulty import FaultyEnv
-from rlpyt.errors import WorkerError, WorkerTimeout
-from rlpyt.runners.async_rl import AsyncRl
-from rlpyt.runners.hooks import Hook
-from rlpyt.samplers.async_.alternating_sampler import AsyncAlternatingSampler
-from rlpyt.samplers.async_.cpu_sampler import AsyncCpuSampler
-from rlpyt.samplers.async_.gpu_sampler import AsyncGpuSampler
-from rlpyt.samplers.async_.serial_sampler import AsyncSerialSampler
-from rlpyt.utils.checkpoint import load_checkpoint
-from rlpyt.utils.logging.context import run_context
 
 LAYOUTS = {
     "async serial": AsyncSerialSampler,
@@ -85,16 +85,16 @@ class AsyncTrial:
 
     @property
     def SamplerCls(self) -> Any:
-        """An ordinary sampler of the layout."""
+        """Return the synchronous sampler class of the layout."""
         return LAYOUTS[self.layout].SamplerCls
 
     @property
     def still(self) -> bool:
-        """Return True if somebody stands still, which shows only after a while."""
+        """Return True if a process stands still, which is noticed only after a timeout."""
         return self.fault in (*STANDSTILLS, "SIGSTOP")
 
     def run(self) -> Found:
-        """Let it happen."""
+        """Run, inject the fault and return what was found."""
         with tempfile.TemporaryDirectory(prefix="chaos-") as directory:
             if "program" in self.kind or "stopped" in self.kind:
                 code = PROGRAM.format(trial=self, directory=directory)
@@ -112,7 +112,7 @@ class AsyncTrial:
 
 
 def draw_async_trial(rng: random.Random, kind: str) -> AsyncTrial:
-    """A random trial of a kind."""
+    """Draw a trial of a kind."""
     faults = {
         "async signal": FROM_OUTSIDE,
         "async rank": FROM_OUTSIDE,
@@ -143,7 +143,7 @@ def draw_async_trial(rng: random.Random, kind: str) -> AsyncTrial:
 
 
 def runner_of(trial: AsyncTrial, directory: Path, n_itr: int = 10**6, **kwargs: Any) -> AsyncRl:
-    """The run of a trial, as constructed; with ``n_itr``, without its fault."""
+    """Construct the run of a trial; with ``n_itr``, without its fault."""
     env: dict[str, Any] = dict(fault="none")
     if trial.kind == "async environment" and n_itr == 10**6:
         own = dict(at=trial.at, hang_s=1000.5, victim=1 + trial.victim % 8)
@@ -182,7 +182,7 @@ def runner_of(trial: AsyncTrial, directory: Path, n_itr: int = 10**6, **kwargs: 
 
 @dataclass
 class Strike(Hook):
-    """Does something to a process of the run, some time after its start; later ends the run."""
+    """Hook that sends a signal to a process of the run after a delay, and later ends the run."""
 
     trial: AsyncTrial
     owns_terminal = True
@@ -191,13 +191,13 @@ class Strike(Hook):
     name: str = ""  # of whom it has struck
 
     def on_start(self, runner: Any) -> None:
-        """Begin to count time."""
+        """Start the timer."""
         self.began, self.family = time.monotonic(), list(_family())
         if self.trial.kind in ("async signal", "async rank"):
             threading.Timer(self.trial.delay_s, self._strike, (runner,)).start()
 
     def on_iteration(self, runner: Any, itr: int) -> None:
-        """End what nothing else ends."""
+        """Stop a run that nothing else stops."""
         if self.trial.fault in IGNORED and time.monotonic() > self.began + 2.0:
             runner.request_stop()
         if self.trial.kind == "async start" and time.monotonic() > self.began + 10.0:
@@ -228,7 +228,7 @@ class Strike(Hook):
 
 
 def _family(pid: int | None = None) -> Iterator[Any]:
-    """All that descends from a process, without its own idle helpers."""
+    """Return all descendants of a process, without its idle helpers."""
     pid = os.getpid() if pid is None else pid
     for child in psutil.Process(pid).children(recursive=True):
         with contextlib.suppress(psutil.Error):
@@ -238,7 +238,7 @@ def _family(pid: int | None = None) -> Iterator[Any]:
 
 
 def _kill_some_descendant(trial: AsyncTrial, strike: Strike, over: threading.Event) -> None:
-    """While the run starts."""
+    """Send the signal while the run starts."""
     over.wait(trial.delay_s)
     while not over.is_set():
         family = list(_family())
@@ -311,7 +311,7 @@ def _left(family: list[Any]) -> str:
 
 
 def _resume(trial: AsyncTrial, directory: Path, trained: int) -> str:
-    """Go on from the checkpoint, if there is to be one; what is wrong with that."""
+    """Resume from the checkpoint if there must be one; return what is wrong, or an empty text."""
     if trained < 0:
         return ""
     saved = load_checkpoint(directory / "checkpoint").state
@@ -325,8 +325,8 @@ def _resume(trial: AsyncTrial, directory: Path, trained: int) -> str:
 
 
 PROGRAM = """
-from benchmarks.chaos_async import *
-from benchmarks.chaos_trials import Announce
+from tests.soak.chaos_async import *
+from tests.soak.chaos_trials import Announce
 
 with run_context(Path({directory!r}) / "run", 0, "chaos"):
     runner_of({trial!r}, Path({directory!r}), hooks=[Announce()]).train()

@@ -1,4 +1,4 @@
-"""Functions with known minima, to try strategies on; each takes [..., n] and returns [...]."""
+"""Test functions with known minima, [..., n] -> [...]."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -1,4 +1,4 @@
-"""The trials of `benchmarks.chaos` with ranks that train together, and with the actors of Ray."""
+"""Trials of `tests.soak.chaos` with runs of several ranks and with Ray actors."""
 
 import contextlib
 import io
@@ -16,11 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.chaos_trials import TIMEOUT_S, Found, let_go, run_program, small_agent
 from rlpyt.agents.dqn.vector import DqnMlpAgent
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.pg.a2c import A2C
-from rlpyt.envs.faulty import FaultyEnv
 from rlpyt.errors import NonFiniteError, RankError, RankTimeout, WorkerError, WorkerTimeout
 from rlpyt.processes.call import run_in_child
 from rlpyt.runners.hooks import Hook
@@ -30,6 +28,8 @@ from rlpyt.samplers.ray_sampler import RaySampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.checkpoint import load_checkpoint
 from rlpyt.utils.logging.context import run_context
+from tests.faulty import FaultyEnv
+from tests.soak.chaos_trials import TIMEOUT_S, Found, let_go, run_program, small_agent
 
 # Kinds of faults, and how often each is drawn.
 RANK_KINDS = {"ranks signal": 4, "ranks failure": 4, "ranks killed program": 1, "ray actor": 3}
@@ -45,7 +45,7 @@ SETTLES_S = 8.0  # for signs of life to be missed, ranks to part and rank 0 to s
 
 
 class Failing:
-    """Mixin of algorithms: one rank fails in some way in some iteration."""
+    """Mixin of algorithms: one rank fails in one iteration."""
 
     rank: int
     victim = -1
@@ -53,7 +53,7 @@ class Failing:
     at = 0
 
     def optimize_agent(self, itr: int, samples: Any = None, sampler_itr: Any = None) -> Any:
-        """Fail, or do as the algorithm does."""
+        """Fail, or optimize as the algorithm does."""
         if itr == self.at and self.rank == self.victim:
             if self.fault == "raise":
                 raise ZeroDivisionError("told to fail")
@@ -67,11 +67,11 @@ class Failing:
 
 
 class FailingA2C(Failing, A2C):
-    """On-policy."""
+    """A2C with a failing rank."""
 
 
 class FailingDQN(Failing, DQN):
-    """With a replay in each rank."""
+    """DQN with a failing rank."""
 
 
 @dataclass(frozen=True)
@@ -90,16 +90,16 @@ class RankTrial:
 
     @property
     def SamplerCls(self) -> Any:
-        """That a rank has."""
+        """Return the sampler class of each rank."""
         return CpuSampler if self.workers else SerialSampler
 
     @property
     def still(self) -> bool:
-        """Whether somebody stands still, which shows only after a while."""
+        """Return True if a rank stands still, which is noticed only after a timeout."""
         return self.fault in ("hang", "SIGSTOP")
 
     def run(self) -> Found:
-        """Let it happen."""
+        """Run, inject the fault and return what was found."""
         with tempfile.TemporaryDirectory(prefix="chaos-") as directory:
             if self.kind == "ranks killed program":
                 code = PROGRAM.format(trial=self, directory=directory)
@@ -116,7 +116,7 @@ class RankTrial:
 
 
 def draw_rank_trial(rng: random.Random, kind: str) -> RankTrial:
-    """A random trial of a kind."""
+    """Draw a trial of a kind."""
     faults = {"ranks signal": SIGNALS, "ranks failure": tuple(FAILURES), "ray actor": SIGNALS}
     fault, n = rng.choice(faults.get(kind, ("none",))), rng.choice([2, 2, 3])
     from_outside = kind != "ranks failure" or fault == "exit"
@@ -135,7 +135,7 @@ def draw_rank_trial(rng: random.Random, kind: str) -> RankTrial:
 
 
 def runner_of(trial: RankTrial, directory: Path, n_itr: int = 10**6, **kwargs: Any) -> SyncRl:
-    """The run of a trial, as constructed; with ``n_itr``, without its fault."""
+    """Construct the run of a trial; with ``n_itr``, without its fault."""
     algo: Any = FailingA2C() if trial.learner == "a2c" else FailingDQN(**SMALL_DQN)
     if trial.kind == "ranks failure" and n_itr == 10**6:
         algo.fault, algo.victim, algo.at = trial.fault, trial.victim, trial.at
@@ -163,14 +163,14 @@ SMALL_DQN = dict(batch_size=16, min_steps_learn=200, replay_size=4000, replay_ra
 
 @dataclass
 class Strike(Hook):
-    """Does something to a rank, some time after the start."""
+    """Hook that sends a signal to a rank after a delay."""
 
     trial: RankTrial
     owns_terminal = True
     began: float = 0.0
 
     def on_start(self, runner: Any) -> None:
-        """Begin to count time."""
+        """Start the timer."""
         self.began = time.monotonic()
         if self.trial.kind == "ranks signal":
             pid = runner._processes.processes[self.trial.victim - 1].pid
@@ -178,7 +178,7 @@ class Strike(Hook):
             threading.Timer(self.trial.delay_s, self._strike, (pid, number)).start()
 
     def on_iteration(self, runner: Any, itr: int) -> None:
-        """What fails by itself does so in some iteration."""
+        """Start the clock of failures that need no signal."""
         if self.trial.kind == "ranks failure":
             self.began = time.monotonic()
 
@@ -205,7 +205,7 @@ def _run_ranks(trial: RankTrial, directory: Path) -> Found:
 
 
 def _complaint(trial: RankTrial, error: BaseException | None) -> str:
-    """What is wrong with the error, if anything."""
+    """Return what is wrong with the error, or an empty text."""
     own = trial.victim == 0  # this process's rank failed, with an error of its own
     if own and trial.fault in ("raise", "nan"):
         kind = ZeroDivisionError if trial.fault == "raise" else NonFiniteError
@@ -223,7 +223,7 @@ def _complaint(trial: RankTrial, error: BaseException | None) -> str:
 
 
 def _resume(trial: RankTrial, directory: Path, itr: int) -> str:
-    """Go on from the newest checkpoint, if there must be one; what is wrong with that."""
+    """Resume from the newest checkpoint if there must be one; return what is wrong."""
     batch = trial.T * 4 * trial.n
     if (itr - 1) * batch < CHECKPOINT_STEPS:
         return ""
@@ -238,7 +238,7 @@ def _resume(trial: RankTrial, directory: Path, itr: int) -> str:
 
 
 def _run_on_ray(trial: RankTrial) -> Found:
-    """An actor is struck; its environments begin anew, or it is named."""
+    """Send a signal to an actor; it must be restarted or named in the error."""
     sampler = RaySampler(
         FaultyEnv,
         dict(fault="none", length=7, fixed=True),
@@ -279,7 +279,7 @@ def _run_on_ray(trial: RankTrial) -> Found:
 
 
 def _broken_rows(samples: Any) -> str:
-    """What is wrong with a batch: the observation's last entry counts steps within each episode."""
+    """Return what is wrong with a batch, whose observations count the steps of each episode."""
     steps = samples.env.observation[..., 2].numpy()
     follows = np.where(samples.env.done[:-1].numpy(), 0, steps[:-1] + 1)
     return "" if (steps[1:] == follows).all() else f"rows do not follow each other: {steps.T}"
@@ -296,15 +296,15 @@ def _struck_after(trial: RankTrial, pid: int) -> Iterator[None]:
 
 
 def warm_up() -> None:
-    """One sound run of two ranks: what gloo opens once in a process stays open."""
+    """Run two healthy ranks once, because gloo keeps its files open until the process ends."""
     trial = RankTrial("ranks signal", "none", 2, 1, -1, "a2c", False, 5, 0.0)
     with tempfile.TemporaryDirectory() as directory, contextlib.redirect_stdout(io.StringIO()):
         runner_of(trial, Path(directory), n_itr=1).train()
 
 
 PROGRAM = """
-from benchmarks.chaos_ranks import *
-from benchmarks.chaos_trials import Announce
+from tests.soak.chaos_ranks import *
+from tests.soak.chaos_trials import Announce
 
 with run_context(Path({directory!r}) / "run", 0, "chaos"):
     runner_of({trial!r}, Path({directory!r}), hooks=[Announce()]).train()

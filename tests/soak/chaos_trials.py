@@ -1,4 +1,4 @@
-"""The trials of `benchmarks.chaos`: what can go wrong where, and what must be said about it."""
+"""Trials of `tests.soak.chaos` with samplers: faults, and the errors expected of them."""
 
 import contextlib
 import os
@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 import psutil
 
 from rlpyt.agents.pg.vector import agent_for
-from rlpyt.envs.faulty import FaultyEnv
 from rlpyt.errors import WorkerError, WorkerTimeout
 from rlpyt.runners.hooks import Hook
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
@@ -28,6 +27,7 @@ from rlpyt.samplers.parallel.gpu.alternating_sampler import (
     NoOverlapAlternatingSampler,
 )
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
+from tests.faulty import FaultyEnv
 
 LAYOUTS = {
     "cpu": CpuSampler,
@@ -105,11 +105,11 @@ class Trial:
 
     @property
     def SamplerCls(self) -> Any:
-        """Of the layout."""
+        """Return the sampler class of the layout."""
         return LAYOUTS[self.layout]
 
     def run(self) -> "Found":
-        """Let it happen."""
+        """Run the sampler, inject the fault and return what was found."""
         return run_trial(self)
 
     def __str__(self) -> str:
@@ -121,15 +121,15 @@ class Trial:
 
 
 class Announce(Hook):
-    """Says when a run is under way, to ``run_program``."""
+    """Prints "ready" once a run has started, for ``run_program``."""
 
     def on_start(self, runner: Any) -> None:
-        """Say it."""
+        """Print "ready"."""
         print("ready", flush=True)
 
 
 class Found(NamedTuple):
-    """What a trial showed."""
+    """Result of a trial: error, its delay and a complaint."""
 
     seconds: float = 0.0  # from the fault, or the beginning of the call in which it is, on
     error: str = ""
@@ -138,7 +138,7 @@ class Found(NamedTuple):
 
 
 def draw_trial(rng: random.Random, kind: str) -> Trial:
-    """A random trial of a kind."""
+    """Draw a trial of a kind."""
     faults, wheres = {
         "exception": (list(EXCEPTIONS), ["init", "reset", "step", "step"]),
         "death": (list(DEATHS), ["init", "reset", "step", "step"]),
@@ -176,12 +176,12 @@ def draw_trial(rng: random.Random, kind: str) -> Trial:
 
 
 def small_agent() -> Any:
-    """An agent for `FaultyEnv`, as constructed."""
+    """Construct a small agent for `FaultyEnv`."""
     return agent_for(FaultyEnv("none").spaces)
 
 
 def sampler_of(trial: Trial, directory: Path) -> Any:
-    """The sampler of a trial, as constructed."""
+    """Construct the sampler of a trial."""
     faulty = dict(fault=trial.fault, where=trial.where, at=trial.at, hang_s=1000.5)
     healthy = dict(fault="none")
     if trial.where not in ("init", "reset", "step", "close"):
@@ -209,7 +209,7 @@ def sampler_of(trial: Trial, directory: Path) -> Any:
 
 
 def run_trial(trial: Trial) -> Found:
-    """Let it happen."""
+    """Run the sampler, inject the fault and return what was found."""
     with tempfile.TemporaryDirectory(prefix="chaos-") as directory:
         if trial.kind in ("killed program", "stopped training"):
             code = PROGRAM.format(trial=trial, directory=directory)
@@ -249,7 +249,7 @@ def _run_here(trial: Trial, sampler: Any) -> Found:
 
 
 def let_go(error: BaseException | None) -> None:
-    """Of what the frames of an error hold, which samplers and runs have not left behind."""
+    """Drop references from an error's frames, so that they do not look like leaks."""
     while error is not None:
         error.__traceback__ = None
         error = error.__cause__ or error.__context__
@@ -274,7 +274,7 @@ def _let_fail(agent: Any, at: int) -> None:
 
 @contextlib.contextmanager
 def _from_outside(trial: Trial, sampler: Any) -> Iterator[None]:
-    """Have something done to workers, or to this process, after a while."""
+    """Send a signal to workers, or to this process, after a delay."""
     pids = [worker.pid for worker in sampler.workers]
     chosen = trial.victim % len(pids)
     number = signal.Signals[trial.fault] if trial.kind == "signal" else signal.SIGKILL
@@ -299,7 +299,7 @@ def _from_outside(trial: Trial, sampler: Any) -> Iterator[None]:
 
 
 def _complaint(trial: Trial, error: BaseException | None) -> str:
-    """What is wrong with the error, if anything."""
+    """Return what is wrong with the error, or an empty text."""
     healthy = trial.kind == "no fault" or trial.fault in IGNORED
     if error is None or healthy:
         return "" if (error is None) == healthy else f"unexpected: {error!r:.300}"
@@ -335,7 +335,7 @@ def _complaint(trial: Trial, error: BaseException | None) -> str:
 
 PROGRAM = """
 import sys, tempfile
-from benchmarks.chaos_trials import *
+from tests.soak.chaos_trials import *
 from rlpyt.algos.pg.ppo import PPO
 from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.utils.logging.context import run_context
@@ -358,7 +358,7 @@ with run_context(directory / "run", 0, "chaos"):
 
 
 def run_program(code: str, stop: bool, delay_s: float, allowance_s: float) -> Found:
-    """A program of its own, killed or stopped by Ctrl-C; its processes must go with it.
+    """Run a program, kill it or stop it by Ctrl-C, and check that its processes end.
 
     Args:
         code: of the program; it prints "ready".

@@ -1,4 +1,4 @@
-"""Leftovers of a program: processes, names in shared memory, open files.
+"""Detect leaked child processes, shared memory and open files.
 
 >>> before = take_stock()
 >>> left_since(before)
@@ -20,13 +20,13 @@ HELPERS = ("multiprocessing.forkserver", "multiprocessing.resource_tracker")
 
 @dataclass(frozen=True)
 class Stock:
-    """Processes, names and files of a program at one time.
+    """Snapshot of this program's processes, shared memory and open files.
 
     Attributes:
-        processes: pids of its children and theirs; zombies count, the idle helpers of
-            multiprocessing do not.
-        names: in shared memory, of whomever.
-        files: what its descriptors are open on, how often.
+        processes: PIDs of all descendants, zombies included, without the idle helpers of
+            multiprocessing.
+        names: names in shared memory, of any program.
+        files: number of open descriptors by target.
     """
 
     processes: frozenset[int]
@@ -35,19 +35,19 @@ class Stock:
 
 
 def take_stock() -> Stock:
-    """Take stock of this program; garbage is collected first."""
+    """Collect garbage, then return a snapshot of this program."""
     gc.collect()
     names = frozenset(os.listdir(SHARED)) if SHARED.is_dir() else frozenset()
     return Stock(frozenset(_children()), names, _open_files())
 
 
 def left_since(before: Stock, patience_s: float = 10.0) -> dict[str, list[str]]:
-    """Return what is new and does not go away; an empty dict if nothing.
+    """Return what was not there before and stays for ``patience_s``; empty if there is no leak.
 
-    Names in shared memory that other programs on the machine use are theirs.
+    Names in shared memory that other programs on the machine have mapped do not count.
     """
     deadline = time.monotonic() + patience_s
-    suspects: frozenset[str] | None = None  # names that come later are not from before the wait
+    suspects: frozenset[str] | None = None  # names created during the wait are not leaks
     while True:
         now = take_stock()
         new_names = now.names - before.names
@@ -87,18 +87,18 @@ def _describe(pid: int) -> str:
 
 
 def _open_files() -> Counter[str]:
-    """Kinds, or paths, of what is open; pipes and sockets are alike."""
+    """Count open descriptors by path; pipes and sockets by kind."""
     files: Counter[str] = Counter()
     for fd in Path("/proc/self/fd").glob("*") if Path("/proc/self/fd").is_dir() else ():
         try:
             files[os.readlink(fd).partition(":[")[0]] += 1
         except OSError:
-            continue  # the one that lists
+            continue  # the descriptor of this listing
     return files
 
 
 def _used_by_others(names: frozenset[str]) -> set[str]:
-    """Those that a process mapped which is neither this one nor descends from it."""
+    """Return the names that a process outside of this program has mapped."""
     if not names:
         return set()
     ours = {os.getpid(), *(p.pid for p in psutil.Process().children(recursive=True))}
