@@ -11,6 +11,7 @@ from rlpyt.models.image_encoder import ImageEncoder
 from rlpyt.models.numpy_forward import NumpyForward, numpy_forward_of
 from rlpyt.models.observation import (
     IMAGE_DIM,
+    Shape,
     flatten_observation,
     images_of,
     joined,
@@ -20,6 +21,7 @@ from rlpyt.models.observation import (
 )
 from rlpyt.models.recurrent import Memory, MlpMemory, run_recurrent
 from rlpyt.models.running_mean_std import RunningMeanStdModel
+from rlpyt.utils.buffer import Tensors
 from rlpyt.utils.tensor import infer_leading_dims, restore_leading_dims
 
 Lead = tuple[int, int, int]  # number of leading dimensions, T, B
@@ -45,7 +47,7 @@ class Network(nn.Module):
         """True if the previous action and reward are not read."""
         return self.recurrent_layer is None
 
-    def encode(self, observation: Any) -> tuple[Tensor, Lead | None]:
+    def encode(self, observation: Tensors) -> tuple[Tensor, Lead | None]:
         """Return features, and the leading dimensions if the features are [T * B, F].
 
         Leading dimensions of ``None`` say that the features have those of the observation.
@@ -58,10 +60,10 @@ class Network(nn.Module):
 
     def forward(
         self,
-        observation: Any,
-        prev_action: Any = None,
-        prev_reward: Any = None,
-        init_rnn_state: Any = None,
+        observation: Tensors,
+        prev_action: Tensors | None = None,
+        prev_reward: Tensor | None = None,
+        init_rnn_state: Tensors | None = None,
     ) -> Any:
         """Evaluate the model.
 
@@ -82,7 +84,7 @@ class Network(nn.Module):
         if layer is None:
             outputs = self.heads(features)
             return outputs if lead is None else restore_leading_dims(outputs, *lead)
-        assert lead is not None  # see recurrent_layer
+        assert lead is not None and isinstance(prev_action, Tensor) and prev_reward is not None
         features, rnn_state = run_recurrent(
             layer, features, prev_action, prev_reward, init_rnn_state, *lead[1:]
         )
@@ -113,7 +115,7 @@ class VectorModel(Network):
 
     def __init__(
         self,
-        observation_shape: Any,
+        observation_shape: Shape,
         normalize_observation: bool = False,
         norm_obs_clip: float = 10,
         norm_obs_var_clip: float = 1e-6,
@@ -139,7 +141,7 @@ class VectorModel(Network):
         """Number of features that ``read`` returns."""
         return self._n_features
 
-    def read(self, observation: Any) -> Tensor:
+    def read(self, observation: Tensors) -> Tensor:
         """Return features [*lead, observation_size] float32 of observations [*lead, ...]."""
         if self._only_vectors:
             return self._normalized(flatten_observation(observation, self._observation_shape))
@@ -155,11 +157,11 @@ class VectorModel(Network):
             return x
         return self.obs_rms.normalize(x, self.norm_obs_clip, self.norm_obs_var_clip)
 
-    def encode(self, observation: Any) -> tuple[Tensor, Lead | None]:
+    def encode(self, observation: Tensors) -> tuple[Tensor, Lead | None]:
         """Return the features, [*lead, observation_size]."""
         return self.read(observation), None
 
-    def update_obs_rms(self, observation: Any) -> None:
+    def update_obs_rms(self, observation: Tensors) -> None:
         """Update the running statistics with a batch of observations [*lead, ...]."""
         if self.normalize_observation:
             vectors, _, _ = split_observation(observation, self._observation_shape)
@@ -204,7 +206,7 @@ class LstmVectorModel(VectorModel):
 
     def __init__(
         self,
-        observation_shape: Any,
+        observation_shape: Shape,
         action_size: int,
         hidden_sizes: int | Sequence[int],
         lstm_size: int,
@@ -221,7 +223,7 @@ class LstmVectorModel(VectorModel):
         """Return the LSTM or GRU."""
         return self.core.layer
 
-    def encode(self, observation: Any) -> tuple[Tensor, Lead | None]:
+    def encode(self, observation: Tensors) -> tuple[Tensor, Lead | None]:
         """Return the MLP's features [T * B, F]."""
         return encode_rows(self.core.mlp, self.read(observation))
 
@@ -267,7 +269,7 @@ class ImageModel(Network):
             hidden_sizes=hidden_sizes,
         )
 
-    def encode(self, observation: Tensor) -> tuple[Tensor, Lead | None]:
+    def encode(self, observation: Any) -> tuple[Tensor, Lead | None]:
         """Return features [T * B, F] of images [*lead, C, H, W], usually of bytes."""
         lead_dim, T, B, shape = infer_leading_dims(observation, IMAGE_DIM)
         return self.conv(to_unit_floats(observation.reshape(T * B, *shape))), (lead_dim, T, B)

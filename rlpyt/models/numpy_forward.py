@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 from torch import fx, nn
 
 from rlpyt.models.mlp import MlpModel
-from rlpyt.models.observation import flatten_numpy, is_composite
+from rlpyt.models.observation import Shape, flatten_numpy, is_composite
 from rlpyt.models.running_mean_std import RunningMeanStdModel
+from rlpyt.utils.buffer import Arrays
 
 Array = NDArray[np.float32]
 Activation = Callable[[Array, Array], Any]  # (input, output)
@@ -94,7 +95,7 @@ class NumpyForward:
     def __init__(
         self,
         program: Program,
-        observation_shape: Any,
+        observation_shape: Shape,
         normalize: tuple[RunningMeanStdModel, float, float] | None,
         live: bool,
     ) -> None:
@@ -115,11 +116,11 @@ class NumpyForward:
         self._bound: dict[int, tuple[list[Any], list[Step], tuple[Array, ...]]] = {}
         self.refresh()
 
-    def __call__(self, observation: Any) -> tuple[Array, ...]:
+    def __call__(self, observation: Arrays) -> tuple[Array, ...]:
         """Evaluate observations [B, *observation_shape], or a named tuple of them."""
         if self.live:
             self.refresh()
-        x = observation
+        x: Any = observation
         if not self._is_vector or x.ndim != 2 or x.dtype != np.float32:
             x = flatten_numpy(x, self._observation_shape)
         if self._normalize is not None:
@@ -193,7 +194,7 @@ class _Untranslatable(Exception):
 
 def numpy_forward_of(
     model: nn.Module,
-    observation_shape: Any,
+    observation_shape: Shape,
     normalize: tuple[RunningMeanStdModel, float, float] | None = None,
     live: bool = True,
 ) -> NumpyForward | None:

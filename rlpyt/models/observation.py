@@ -13,8 +13,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rlpyt.utils.buffer import leaves_of
+from rlpyt.spaces.base import Space
+from rlpyt.utils.buffer import Arrays, Tensors, leaves_of
 
+Shape = tuple[Any, ...]  # sizes of dimensions, or a namedtuple of the parts' shapes
 IMAGE_DIM = 3
 MOST_CATEGORIES = 10_000  # of a number that is encoded one-hot; others are read as they are
 
@@ -59,13 +61,13 @@ class CategoryShape(tuple[int, ...]):
         return new
 
 
-def marked_shape(space: Any) -> Any:
+def marked_shape(space: Space) -> Any:
     """Return the shape of an observation space, with images and category numbers marked.
 
     An image is a Box of three dimensions; its channels are last if H > C in (H, W, C). Category
     numbers are Discrete and MultiDiscrete spaces, and an ``IntBox`` of shape ().
     """
-    own = getattr(space, "space", space)  # gymnasium's own, if it is wrapped
+    own: Any = getattr(space, "space", space)  # gymnasium's own, if it is wrapped
     if is_composite(space.shape):
         return type(space.shape)(*map(marked_shape, own.spaces))
     shape = tuple(space.shape)
@@ -77,14 +79,14 @@ def marked_shape(space: Any) -> Any:
     return space.shape
 
 
-def _category_sizes(space: Any, own: Any) -> tuple[int, ...]:
+def _category_sizes(space: Space, own: Any) -> tuple[int, ...]:
     kind = type(own).__name__
     if kind == "Discrete" or (kind == "IntBox" and space.shape == ()):
-        return (int(space.n),)
+        return (int(own.n),)
     return tuple(own.nvec.ravel().tolist()) if kind == "MultiDiscrete" else ()
 
 
-def _pixel_scale(space: Any) -> float:
+def _pixel_scale(space: Space) -> float:
     dtype = np.dtype(space.dtype)
     if dtype == np.uint8:
         return 1 / 255
@@ -92,38 +94,40 @@ def _pixel_scale(space: Any) -> float:
     return 1 / high if np.isfinite(high) and high > 1 else 1.0
 
 
-def is_composite(shape: Any) -> bool:
+def is_composite(shape: Shape) -> bool:
     """Return True for the shape of a space of several parts, a namedtuple of their shapes."""
     return hasattr(shape, "_fields")
 
 
-def leaf_shapes(shape: Any) -> list[Any]:
+def leaf_shapes(shape: Shape) -> list[Any]:
     """Return the shapes of all parts of an observation, in order."""
     if is_composite(shape):
         return [leaf for part in tuple(shape) for leaf in leaf_shapes(part)]
     return [shape]
 
 
-def images_of(shape: Any) -> list[ImageShape]:
+def images_of(shape: Shape) -> list[ImageShape]:
     """Return the shapes of all images among the parts of an observation."""
     return [leaf for leaf in leaf_shapes(shape) if isinstance(leaf, ImageShape)]
 
 
-def observation_size(shape: Any) -> int:
+def observation_size(shape: Shape) -> int:
     """Return the number of components of an observation without its images, categories one-hot."""
     return vector_size(shape) + sum(
         sum(leaf.sizes) for leaf in leaf_shapes(shape) if isinstance(leaf, CategoryShape)
     )
 
 
-def vector_size(shape: Any) -> int:
+def vector_size(shape: Shape) -> int:
     """Return the number of components of an observation's vectors."""
     marked = (ImageShape, CategoryShape)
     vectors = [leaf for leaf in leaf_shapes(shape) if not isinstance(leaf, marked)]
     return sum(int(np.prod(leaf, dtype=np.int64)) for leaf in vectors)
 
 
-def split_observation(observation: Any, shape: Any) -> tuple[list[Tensor], list[Tensor], list[Any]]:
+def split_observation(
+    observation: Tensors, shape: Shape
+) -> tuple[list[Tensor], list[Tensor], list[Any]]:
     """Divide an observation by kinds of parts.
 
     Args:
@@ -161,7 +165,7 @@ def _as_vector(leaf: Tensor, shape: tuple[int, ...]) -> Tensor:
     return leaf.reshape(*lead, -1).float()
 
 
-def flatten_observation(observation: Any, shape: Any) -> Tensor:
+def flatten_observation(observation: Tensors, shape: Shape) -> Tensor:
     """Concatenate all components of an observation without images; category numbers come last.
 
     Args and errors: of `split_observation`.
@@ -180,7 +184,7 @@ def joined(parts: list[Tensor]) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
 
 
-def flatten_numpy(observation: Any, shape: Any) -> NDArray[np.float32]:
+def flatten_numpy(observation: Arrays, shape: Shape) -> NDArray[np.float32]:
     """Do the same with numpy arrays [B, *shape]; without a copy if possible."""
     vectors, categories = [], []
     for leaf, own in zip(leaves_of(observation), leaf_shapes(shape), strict=True):
@@ -195,7 +199,7 @@ def flatten_numpy(observation: Any, shape: Any) -> NDArray[np.float32]:
     return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
 
 
-def check_normalized(models: Iterable[Any], observation_space: Any) -> None:
+def check_normalized(models: Iterable[Any], observation_space: Space) -> None:
     """Check that models normalize floating-point vectors only.
 
     Running statistics of switches and integers are not meaningful.

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from rlpyt.models.mlp import MlpModel
+from rlpyt.utils.buffer import Tensors
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.collections import namedarraytuple
 
@@ -83,11 +84,11 @@ def add_memory(module: nn.Module, memory: Memory, input_size: int, size: int) ->
 
 
 def run_recurrent(
-    layer: Any,
+    layer: nn.Module,
     features: Tensor,
     prev_action: Tensor,
     prev_reward: Tensor,
-    init_rnn_state: Any,
+    init_rnn_state: Tensors | None,
     T: int,
     B: int,
 ) -> tuple[Tensor, Any]:
@@ -111,7 +112,7 @@ def run_recurrent(
         prev_action.reshape(T, B, -1).to(features),
         prev_reward.reshape(T, B, 1).to(features),
     )
-    state = init_rnn_state
+    state: Any = init_rnn_state
     if isinstance(state, Tensor):
         state = state.contiguous()  # cuDNN needs that; often a transposed record
     elif state is not None:

@@ -143,7 +143,7 @@ class QpgAgent(BaseAgent):
         if self.n_critics is None:
             return make()  # type: ignore[no-any-return]
         # Convolutions are not evaluated for several critics at once.
-        images = images_of(self.env_model_kwargs.get("observation_shape"))
+        images = images_of(self.env_model_kwargs.get("observation_shape", ()))
         if "n_critics" in inspect.signature(self.QModelCls).parameters and not images:
             return make(n_critics=self.n_critics)  # type: ignore[no-any-return]
         return Ensemble(make, self.n_critics)

@@ -15,6 +15,8 @@ from rlpyt.models.blocks.layers import ortho_init
 from rlpyt.models.mlp import POLICY_GAIN
 from rlpyt.utils.checks import check_range
 
+Device = torch.device | str | None
+
 
 class CategoricalHead(nn.Module):
     """Probabilities of discrete actions.
@@ -25,7 +27,7 @@ class CategoricalHead(nn.Module):
         device: of the parameters.
     """
 
-    def __init__(self, feature_dim: int, num_action: int, device: Any = None) -> None:
+    def __init__(self, feature_dim: int, num_action: int, device: Device = None) -> None:
         super().__init__()
         self.logits = nn.Linear(feature_dim, num_action, device=device)
         ortho_init(self.logits, weight_scale=POLICY_GAIN)
@@ -50,7 +52,11 @@ class DiagGaussianHead(nn.Module):
     """
 
     def __init__(
-        self, feature_dim: int, action_dim: int, device: Any = None, std0: float = 1.0
+        self,
+        feature_dim: int,
+        action_dim: int,
+        device: Device = None,
+        std0: float = 1.0,
     ) -> None:
         super().__init__()
         check_range("std0", std0, 0.0, open_low=True)

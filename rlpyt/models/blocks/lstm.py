@@ -4,7 +4,7 @@ Everything that does not depend on the state is computed for all time steps at o
 one matrix product and two normalisations per step.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -113,7 +113,7 @@ class StackedLSTM(nn.Module):
     def __init__(
         self,
         num_layers: int,
-        layer: Any,
+        layer: Callable[..., nn.Module],
         first_layer_args: Sequence[Any],
         other_layer_args: Sequence[Any],
     ) -> None:

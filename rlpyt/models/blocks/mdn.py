@@ -1,12 +1,12 @@
 """Mixture density networks (Bishop 1994): predict a distribution with several modes."""
 
 import math
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from rlpyt.models.blocks.heads import Device
 from rlpyt.utils.checks import check_range
 
 MIN_STD = 1e-4  # keeps the likelihood of a point that a component sits on finite
@@ -23,7 +23,11 @@ class MDNHead(nn.Module):
     """
 
     def __init__(
-        self, in_features: int, out_features: int, num_density: int, device: Any = None
+        self,
+        in_features: int,
+        out_features: int,
+        num_density: int,
+        device: Device = None,
     ) -> None:
         super().__init__()
         self.out_features, self.num_density = out_features, num_density

@@ -8,6 +8,7 @@ from torch import Tensor
 from rlpyt.models.dqn.atari_dqn_model import DQN_CONVOLUTIONS
 from rlpyt.models.dqn.implicit_quantile import N_COSINES, ImplicitQuantileHeadModel
 from rlpyt.models.network import ImageModel
+from rlpyt.utils.buffer import Tensors
 from rlpyt.utils.tensor import restore_leading_dims
 
 
@@ -38,7 +39,11 @@ class AtariIqnModel(ImageModel):
         )
 
     def forward(  # type: ignore[override]
-        self, observation: Tensor, prev_action: Any, prev_reward: Any, tau: Tensor
+        self,
+        observation: Tensor,
+        prev_action: Tensors | None,
+        prev_reward: Tensor | None,
+        tau: Tensor,
     ) -> Tensor:
         """Return quantiles [*lead, A, N] float32.
 

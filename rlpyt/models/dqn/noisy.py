@@ -1,7 +1,5 @@
 """Linear layers with learned noise in their weights, an alternative to epsilon-greedy."""
 
-from typing import Any
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -88,7 +86,7 @@ def make_noisy(module: nn.Module) -> nn.Module:
     return module
 
 
-def noisy_layers(model: Any) -> list[NoisyLinear]:
+def noisy_layers(model: torch.nn.Module) -> list[NoisyLinear]:
     """Return the noisy layers of a model, in order; none if it is not a module."""
     modules = model.modules() if isinstance(model, nn.Module) else ()
     return [module for module in modules if isinstance(module, NoisyLinear)]

@@ -10,6 +10,8 @@ from rlpyt.models.dqn.heads import build_head
 from rlpyt.models.dqn.implicit_quantile import N_COSINES, ImplicitQuantileHeadModel
 from rlpyt.models.mlp import MlpModel, size_list
 from rlpyt.models.network import LstmVectorModel, VectorModel
+from rlpyt.models.observation import Shape
+from rlpyt.utils.buffer import Tensors
 
 
 class DqnMlpModel(VectorModel):
@@ -32,7 +34,7 @@ class DqnMlpModel(VectorModel):
 
     def __init__(
         self,
-        observation_shape: Any,
+        observation_shape: Shape,
         output_size: int,
         hidden_sizes: int | Sequence[int] = (128, 128),
         nonlinearity: Callable[[], nn.Module] = nn.ReLU,
@@ -66,7 +68,7 @@ class CatDqnMlpModel(DqnMlpModel):
     softmax = True
 
     def __init__(
-        self, observation_shape: Any, output_size: int, n_atoms: int = 51, **kwargs: Any
+        self, observation_shape: Shape, output_size: int, n_atoms: int = 51, **kwargs: Any
     ) -> None:
         super().__init__(observation_shape, output_size, n_atoms=n_atoms, **kwargs)
 
@@ -80,7 +82,7 @@ class QrDqnMlpModel(DqnMlpModel):
     """
 
     def __init__(
-        self, observation_shape: Any, output_size: int, n_quantiles: int = 200, **kwargs: Any
+        self, observation_shape: Shape, output_size: int, n_quantiles: int = 200, **kwargs: Any
     ) -> None:
         super().__init__(observation_shape, output_size, n_atoms=n_quantiles, **kwargs)
 
@@ -98,7 +100,7 @@ class IqnMlpModel(VectorModel):
 
     def __init__(
         self,
-        observation_shape: Any,
+        observation_shape: Shape,
         output_size: int,
         hidden_sizes: int | Sequence[int] = (128, 128),
         nonlinearity: Callable[[], nn.Module] = nn.ReLU,
@@ -114,7 +116,11 @@ class IqnMlpModel(VectorModel):
         )
 
     def forward(  # type: ignore[override]
-        self, observation: Any, prev_action: Any, prev_reward: Any, tau: Tensor
+        self,
+        observation: Tensors,
+        prev_action: Tensors | None,
+        prev_reward: Tensor | None,
+        tau: Tensor,
     ) -> Tensor:
         """Return quantiles [*lead, A, N] float32.
 
@@ -149,7 +155,7 @@ class R2d1LstmModel(LstmVectorModel):
 
     def __init__(
         self,
-        observation_shape: Any,
+        observation_shape: Shape,
         output_size: int,
         hidden_sizes: int | Sequence[int] = (64,),
         lstm_size: int = 64,

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from rlpyt.models.mlp import MlpModel
 from rlpyt.models.network import VectorModel
+from rlpyt.models.observation import Shape
 
 
 class MujocoFfModel(VectorModel):
@@ -28,7 +29,7 @@ class MujocoFfModel(VectorModel):
 
     def __init__(
         self,
-        observation_shape: Any,
+        observation_shape: Shape,
         action_size: int,
         hidden_sizes: int | Sequence[int] | None = None,
         hidden_nonlinearity: Callable[[], nn.Module] = nn.Tanh,

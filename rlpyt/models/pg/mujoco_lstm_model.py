@@ -8,7 +8,9 @@ from torch import Tensor, nn
 
 from rlpyt.models.mlp import MlpModel
 from rlpyt.models.network import Lead, VectorModel, encode_rows
+from rlpyt.models.observation import Shape
 from rlpyt.models.recurrent import Memory, RnnState, add_memory  # noqa: F401 (RnnState: rlpyt's home)
+from rlpyt.utils.buffer import Tensors
 
 
 class MujocoLstmModel(VectorModel):
@@ -30,7 +32,7 @@ class MujocoLstmModel(VectorModel):
 
     def __init__(
         self,
-        observation_shape: Any,
+        observation_shape: Shape,
         action_size: int,
         hidden_sizes: int | Sequence[int] | None = None,
         lstm_size: int = 256,
@@ -54,7 +56,7 @@ class MujocoLstmModel(VectorModel):
         """Return the LSTM or GRU."""
         return getattr(self, self._memory)
 
-    def encode(self, observation: Any) -> tuple[Tensor, Lead | None]:
+    def encode(self, observation: Tensors) -> tuple[Tensor, Lead | None]:
         """Return the MLP's features [T * B, F]."""
         return encode_rows(self.mlp, self.read(observation))
 

@@ -19,6 +19,7 @@ from rlpyt.models.mlp import (
     size_list,
 )
 from rlpyt.models.network import LstmVectorModel, VectorModel
+from rlpyt.models.observation import Shape
 from rlpyt.models.pg.mujoco_ff_model import MujocoFfModel
 
 
@@ -50,7 +51,7 @@ class MultiCategoricalMlpModel(VectorModel):
 
     def __init__(
         self,
-        observation_shape: Any,
+        observation_shape: Shape,
         dims: Sequence[int],
         hidden_sizes: int | Sequence[int] = (64, 64),
         nonlinearity: Callable[[], nn.Module] = nn.Tanh,
@@ -88,7 +89,7 @@ class CategoricalMlpModel(MultiCategoricalMlpModel):
 
     def __init__(
         self,
-        observation_shape: Any,
+        observation_shape: Shape,
         output_size: int,
         hidden_sizes: int | Sequence[int] = (64, 64),
         nonlinearity: Callable[[], nn.Module] = nn.Tanh,
@@ -112,7 +113,7 @@ class GaussianMlpModel(MujocoFfModel):
 
     def __init__(
         self,
-        observation_shape: Any,
+        observation_shape: Shape,
         action_size: int,
         hidden_sizes: int | Sequence[int] = (64, 64),
         nonlinearity: Callable[[], nn.Module] = nn.Tanh,
@@ -156,7 +157,7 @@ class MultiCategoricalLstmModel(LstmVectorModel):
 
     def __init__(
         self,
-        observation_shape: Any,
+        observation_shape: Shape,
         dims: Sequence[int],
         hidden_sizes: int | Sequence[int] = (64,),
         lstm_size: int = 64,
@@ -189,7 +190,7 @@ class CategoricalLstmModel(MultiCategoricalLstmModel):
 
     def __init__(
         self,
-        observation_shape: Any,
+        observation_shape: Shape,
         output_size: int,
         hidden_sizes: int | Sequence[int] = (64,),
         lstm_size: int = 64,
@@ -218,7 +219,7 @@ class GaussianLstmModel(LstmVectorModel):
 
     def __init__(
         self,
-        observation_shape: Any,
+        observation_shape: Shape,
         action_size: int,
         hidden_sizes: int | Sequence[int] = (64,),
         lstm_size: int = 64,

@@ -12,6 +12,8 @@ from torch import Tensor, nn
 from rlpyt.models.ensemble import EnsembleMlp
 from rlpyt.models.mlp import MlpModel, size_list
 from rlpyt.models.network import VectorModel
+from rlpyt.models.observation import Shape
+from rlpyt.utils.buffer import Tensors
 from rlpyt.utils.checks import check_range, whole_number
 
 Nonlinearity = Callable[[], nn.Module]
@@ -32,7 +34,7 @@ class MuMlpModel(VectorModel):
 
     def __init__(
         self,
-        observation_shape: Any,
+        observation_shape: Shape,
         hidden_sizes: Sizes,
         action_size: int,
         output_max: float = 1,
@@ -57,7 +59,7 @@ class PiMlpModel(VectorModel):
 
     def __init__(
         self,
-        observation_shape: Any,
+        observation_shape: Shape,
         hidden_sizes: Sizes,
         action_size: int,
         nonlinearity: Nonlinearity = nn.ReLU,
@@ -90,7 +92,7 @@ class QofMuMlpModel(VectorModel):
 
     def __init__(
         self,
-        observation_shape: Any,
+        observation_shape: Shape,
         hidden_sizes: Sizes,
         action_size: int,
         n_critics: int | None = None,
@@ -119,9 +121,9 @@ class QofMuMlpModel(VectorModel):
 
     def forward(  # type: ignore[override]
         self,
-        observation: Any,
-        prev_action: Any,
-        prev_reward: Any,
+        observation: Tensors,
+        prev_action: Tensors | None,
+        prev_reward: Tensor | None,
         action: Tensor,
         member: int | None = None,
     ) -> Tensor:
@@ -153,7 +155,7 @@ class VMlpModel(VectorModel):
 
     def __init__(
         self,
-        observation_shape: Any,
+        observation_shape: Shape,
         hidden_sizes: Sizes,
         action_size: int | None = None,
         nonlinearity: Nonlinearity = nn.ReLU,
