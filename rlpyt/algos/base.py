@@ -12,6 +12,7 @@ from rlpyt.algos.precision import warn_of_slow_precision
 from rlpyt.algos.returns import valid_from_done
 from rlpyt.algos.untrained import warn_of_untrained
 from rlpyt.models.utils import unwrap_ddp
+from rlpyt.samplers.collections import BatchSpec
 from rlpyt.utils.buffer import buffer_func
 from rlpyt.utils.checks import check_settings
 from rlpyt.utils.collections import AttrDict, NamedArrayTuple
@@ -53,7 +54,7 @@ class RlAlgorithm:
     OptimCls: Any = torch.optim.Adam
     optim_kwargs: dict[str, Any] | None = None
     clip_grad_norm: float | None = None
-    initial_optim_state_dict: Any = None
+    initial_optim_state_dict: dict[str, Any] | None = None
     compile_loss = False
     mixed_precision = False
 
@@ -67,7 +68,7 @@ class RlAlgorithm:
         self,
         agent: BaseAgent,
         n_itr: int,
-        batch_spec: Any,
+        batch_spec: BatchSpec,
         mid_batch_reset: bool,
         examples: AttrDict,
         world_size: int = 1,
@@ -90,7 +91,7 @@ class RlAlgorithm:
         self,
         agent: BaseAgent,
         sampler_n_itr: int,
-        batch_spec: Any,
+        batch_spec: BatchSpec,
         mid_batch_reset: bool,
         examples: AttrDict,
         world_size: int = 1,

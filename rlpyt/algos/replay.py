@@ -26,6 +26,7 @@ from rlpyt.errors import ReplayNotReady
 from rlpyt.replays.batch import FinalObservations, ReplayBatch
 from rlpyt.replays.buffer import BaseReplayBuffer, ReplayBuffer
 from rlpyt.replays.frame import FrameBufferMixin
+from rlpyt.samplers.collections import BatchSpec
 from rlpyt.utils.buffer import buffer_method, buffer_to
 from rlpyt.utils.collections import AttrDict, NamedArrayTuple, namedarraytuple, with_fields
 from rlpyt.utils.completion import completed
@@ -73,7 +74,7 @@ class ReplayAlgo(RlAlgorithm):
     replays: ClassVar[Replays] = TRANSITIONS  # replay classes to choose from
 
     bootstrap_timelimit = True  # whether a target bootstraps where a time limit ended the episode
-    batch_spec: Any
+    batch_spec: BatchSpec
     replay_buffer: Any = None
     new_priority = 1.0  # of samples that come without one
     n_void = 0  # void rows in the batch stored last, in which environments waited for a reset
@@ -101,7 +102,7 @@ class ReplayAlgo(RlAlgorithm):
         self,
         agent: BaseAgent,
         n_itr: int,
-        batch_spec: Any,
+        batch_spec: BatchSpec,
         mid_batch_reset: bool,
         examples: AttrDict,
         world_size: int = 1,
@@ -124,7 +125,7 @@ class ReplayAlgo(RlAlgorithm):
         self,
         agent: BaseAgent,
         sampler_n_itr: int,
-        batch_spec: Any,
+        batch_spec: BatchSpec,
         mid_batch_reset: bool,
         examples: AttrDict,
         world_size: int = 1,
@@ -199,7 +200,7 @@ class ReplayAlgo(RlAlgorithm):
     # Replay.
 
     def initialize_replay_buffer(
-        self, examples: AttrDict, batch_spec: Any, async_: bool = False
+        self, examples: AttrDict, batch_spec: BatchSpec, async_: bool = False
     ) -> None:
         """Allocate the replay: of frames if observations are stacks of them (uint8 [C, H, W]).
 
@@ -216,7 +217,7 @@ class ReplayAlgo(RlAlgorithm):
         replay = cls(example=example, **self.replay_arguments(batch_spec))
         self.replay_buffer = completed(replay, BaseReplayBuffer)
 
-    def replay_arguments(self, batch_spec: Any) -> dict[str, Any]:
+    def replay_arguments(self, batch_spec: BatchSpec) -> dict[str, Any]:
         """Return the replay's arguments, but for its example."""
         kwargs = dict(
             size=self.replay_size,
@@ -233,7 +234,7 @@ class ReplayAlgo(RlAlgorithm):
             )
         return kwargs
 
-    def choose_replay(self, chosen: Any, example: Any) -> Any:
+    def choose_replay(self, chosen: Any, example: NamedArrayTuple) -> Any:
         """Return the replay class: the user's, or of two the one that fits the observations.
 
         Args:
@@ -390,7 +391,7 @@ class ReplayAlgo(RlAlgorithm):
         self,
         agent: BaseAgent,
         n_itr: int,
-        batch_spec: Any,
+        batch_spec: BatchSpec,
         mid_batch_reset: bool,
         world_size: int,
         updates: int | None = None,

@@ -18,7 +18,7 @@ from rlpyt.replays.non_sequence.prioritized import (
 )
 from rlpyt.replays.non_sequence.uniform import AsyncUniformReplayBuffer, UniformReplayBuffer
 from rlpyt.replays.selection import PrioritizedSelection
-from rlpyt.utils.buffer import leaves_of
+from rlpyt.utils.buffer import Tensors, leaves_of
 
 IMAGE_DIMS = 3
 COLOURS = 3  # channels of an RGB image
@@ -33,7 +33,7 @@ TRANSITIONS: Replays = {
 }
 
 
-def check_replay_class(algo: str, own: Any, usual: Any, observation: Any) -> None:
+def check_replay_class(algo: str, own: Any, usual: Any, observation: Tensors) -> None:
     """Raise ValueError if a replay class contradicts the algorithm's settings.
 
     Args:
@@ -64,7 +64,7 @@ def check_replay_class(algo: str, own: Any, usual: Any, observation: Any) -> Non
         )
 
 
-def is_frame_stack(observation: Any) -> bool:
+def is_frame_stack(observation: Tensors) -> bool:
     """Return True if an observation looks like a stack of C frames, uint8 [C, H, W].
 
     Three channels are taken for one RGB image, and a multiple of three for several; then a step

@@ -336,7 +336,7 @@ def _to_numpy(x: Any) -> NDArray[Any]:
     return x.detach().cpu().numpy() if isinstance(x, Tensor) else np.asarray(x)
 
 
-def _like(example: Any, result: NDArray[Any], dest: Any) -> Any:
+def _like(example: Array, result: NDArray[Any], dest: Any) -> Any:
     """Return the result in ``dest`` if given, else as the kind of array that ``example`` is."""
     if dest is not None:
         if tuple(dest.shape) != result.shape:

@@ -24,7 +24,7 @@ from rlpyt.replays.selection import PrioritySettings, UniformSelection
 from rlpyt.replays.storage import FullStorage, check_example, default_capacity
 from rlpyt.replays.targets import NStep
 from rlpyt.replays.window import TransitionWindow, null_leaves
-from rlpyt.utils.buffer import buffer_func, leaves_of, numpify_buffer
+from rlpyt.utils.buffer import Arrays, buffer_func, leaves_of, numpify_buffer
 from rlpyt.utils.checks import check_range, whole_number
 from rlpyt.utils.collections import NamedArrayTuple, without_fields
 from rlpyt.utils.seed import get_seed, stream
@@ -117,7 +117,7 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
 
     def __init__(
         self,
-        example: Any,
+        example: NamedArrayTuple,
         size: int,
         B: int,
         discount: float = 1,
@@ -196,7 +196,9 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
 
     # Writing
 
-    def append_samples(self, samples: NamedArrayTuple, final: Any = None) -> tuple[int, Any]:
+    def append_samples(
+        self, samples: NamedArrayTuple, final: NamedArrayTuple | None = None
+    ) -> tuple[int, Any]:
         """Add samples; once all rows have been written, they replace the oldest ones.
 
         Args:
@@ -219,7 +221,7 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
         with self._writing():
             return self._append(samples, final)
 
-    def _append(self, samples: NamedArrayTuple, final: Any) -> tuple[int, Any]:
+    def _append(self, samples: NamedArrayTuple, final: NamedArrayTuple | None) -> tuple[int, Any]:
         fields = getattr(samples, "_fields", None)
         if fields is None:
             raise TypeError(
@@ -255,7 +257,7 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
         self.selection.advance(self.valid, n, priorities)
         return n, slices[0][0] if len(slices) == 1 else np.arange(start, start + n) % self.T
 
-    def _check(self, given: Any, samples: NamedArrayTuple, final: Any) -> int:
+    def _check(self, given: Any, samples: NamedArrayTuple, final: NamedArrayTuple | None) -> int:
         """Check the shape of samples, and the structure of the first; return their rows.
 
         Args:
@@ -325,7 +327,7 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
             self.selection.retreat(self.valid)
             return int(written - stop)
 
-    def _truncate(self, row: int, observation: Any) -> None:
+    def _truncate(self, row: int, observation: Arrays) -> None:
         """Truncate all episodes at absolute row ``row``, with final observations [B, ...]."""
         storage, B, t = self.storage, self.B, row % self.T
         samples, truncated = storage.samples, storage.extra.truncated[t]
@@ -434,7 +436,7 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
 
     # Priorities
 
-    def update_batch_priorities(self, priorities: Any, ticket: Any = None) -> None:
+    def update_batch_priorities(self, priorities: Arrays | None, ticket: Any = None) -> None:
         """Set the priorities [B] of the rows of a batch.
 
         Args:

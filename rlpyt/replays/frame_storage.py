@@ -9,7 +9,7 @@ from rlpyt.replays.memory import Memory, Part
 from rlpyt.replays.ring import Ring
 from rlpyt.replays.rows import RowBatch, example_array
 from rlpyt.replays.storage import FullStorage, Slices
-from rlpyt.utils.buffer import numpify_buffer
+from rlpyt.utils.buffer import Arrays, numpify_buffer
 from rlpyt.utils.collections import NamedArrayTuple, without_fields
 
 # Where the older frames of a row come from: the row before, zeros, copies of the row's own frame,
@@ -30,7 +30,7 @@ class FrameStorage(FullStorage):
     _own = np.uint8(GOES_ON)
 
     def __init__(
-        self, example: Any, extra: Any, ring: Ring, memory: Memory, final_capacity: int
+        self, example: NamedArrayTuple, extra: Any, ring: Ring, memory: Memory, final_capacity: int
     ) -> None:
         shape = _frames_shape(example.observation)
         self.n_frames = C = shape[0]
@@ -63,13 +63,13 @@ class FrameStorage(FullStorage):
         """Return the bytes per transition."""
         return self.rows.row_bytes + int(self.frames[0, 0].nbytes)
 
-    def _kept(self, example: Any) -> Any:
+    def _kept(self, example: NamedArrayTuple) -> Any:
         return _without_observation(example)
 
-    def _final_example(self, example: Any) -> Any:
+    def _final_example(self, example: NamedArrayTuple) -> Any:
         return example_array(example.observation)[-1]
 
-    def _final(self, observation: Any) -> Any:
+    def _final(self, observation: Arrays) -> Any:
         return observation[:, -1]
 
     def prepare(
@@ -121,7 +121,12 @@ class FrameStorage(FullStorage):
             self._steps_checked += int(np.count_nonzero(differ))
 
     def _beginnings(
-        self, start: int, stacks: Any, void: Any, T_idxs: Any, B_idxs: Any
+        self,
+        start: int,
+        stacks: Any,
+        void: NDArray[Any],
+        T_idxs: NDArray[Any],
+        B_idxs: NDArray[Any],
     ) -> NDArray[np.uint8]:
         """Return where older frames come from, [K], in rows that begin episodes."""
         new = stacks[T_idxs, B_idxs]  # [K, C, ...]
@@ -143,7 +148,7 @@ class FrameStorage(FullStorage):
                 self._frames.reach[0] = max(self.reach, self.before * (1 + gap))
         return how
 
-    def _gap(self, start: int, void: Any, t: int, b: int) -> int:
+    def _gap(self, start: int, void: NDArray[Any], t: int, b: int) -> int:
         """Return the number of void rows right before row t of a batch, of environment b."""
         gap, oldest = 0, self.ring.oldest - start
         while t - gap > oldest and (
@@ -286,7 +291,7 @@ def _without_observation(samples: NamedArrayTuple) -> Any:
     return without_fields(samples, "observation", typename="SamplesToBuffer")
 
 
-def _frames_shape(observation: Any) -> tuple[int, ...]:
+def _frames_shape(observation: Arrays) -> tuple[int, ...]:
     if isinstance(observation, tuple) or example_array(observation).ndim < 1:
         raise TypeError(
             "observations must be one array [C, ...] of C frames, oldest first, to be stored frame "

@@ -19,7 +19,9 @@ class RnnStateStore:
     With interval 1 every row has a state; with an interval below 1 none is stored.
     """
 
-    def __init__(self, example: Any, interval: int, T: int, B: int, memory: Memory) -> None:
+    def __init__(
+        self, example: NamedArrayTuple, interval: int, T: int, B: int, memory: Memory
+    ) -> None:
         state = getattr(example, NAME, None)
         self.interval = interval
         self.rows: RowStore | None = None

@@ -13,8 +13,13 @@ import torch
 from numpy.typing import NDArray
 
 from rlpyt.replays.memory import Memory, Part
-from rlpyt.utils.buffer import buffer_func, leaves_of
-from rlpyt.utils.collections import is_namedarraytuple, is_namedtuple, namedarraytuple_like
+from rlpyt.utils.buffer import Arrays, buffer_func, leaves_of
+from rlpyt.utils.collections import (
+    NamedArrayTuple,
+    is_namedarraytuple,
+    is_namedtuple,
+    namedarraytuple_like,
+)
 
 SMALL_BYTES = 512  # largest leaf that is stored in the record
 WORD = 8  # bytes; records are aligned to words, so that torch accepts every view of them
@@ -36,7 +41,7 @@ class RowStore(Part):
 
     block: NDArray[np.uint8]
 
-    def __init__(self, example: Any, T: int, B: int, memory: Memory) -> None:
+    def __init__(self, example: NamedArrayTuple, T: int, B: int, memory: Memory) -> None:
         leaves = [example_array(leaf) for leaf in leaves_of(example)]
         counter = iter(range(len(leaves)))
         self.numbers = _number(example, counter)
@@ -142,7 +147,7 @@ class RowBatch:
             return self.store.flat_leaves[numbers].take(self.idxs[k], 0, mode="wrap")
         return self.records[name][k]
 
-    def find(self, T_idxs: Any, B_idxs: Any, T: int | None) -> Any:
+    def find(self, T_idxs: NDArray[Any], B_idxs: NDArray[Any], T: int | None) -> Any:
         """Return the plane that was read for these index arrays, or None."""
         for plane in self.planes:
             if T_idxs is plane[0] and B_idxs is plane[1] and plane[2] == T:
@@ -165,7 +170,7 @@ def example_array(leaf: Any) -> NDArray[Any]:
     return array
 
 
-def _number(example: Any, counter: Any) -> Any:
+def _number(example: NamedArrayTuple, counter: Any) -> Any:
     """Return the example with a number for each leaf, and namedarraytuples for named tuples."""
     if example is None:
         return None
@@ -190,7 +195,7 @@ def describe(tree: Any, skip: int = 0, path: str = "") -> Structure:
 
 
 def check_alike(
-    tree: Any, structure: Structure, name: str, leading: tuple[str, ...] = ("T", "B")
+    tree: Arrays | None, structure: Structure, name: str, leading: tuple[str, ...] = ("T", "B")
 ) -> None:
     """Compare a tree, which has ``leading`` dimensions, with the structure of an example.
 

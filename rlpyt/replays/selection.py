@@ -13,6 +13,7 @@ from rlpyt.replays.batch import with_is_weights
 from rlpyt.replays.memory import Memory
 from rlpyt.replays.ring import Ring
 from rlpyt.replays.sum_tree import SumTree
+from rlpyt.utils.buffer import Arrays
 from rlpyt.utils.checks import check_range
 from rlpyt.utils.collections import NamedArrayTuple
 
@@ -53,7 +54,7 @@ class UniformSelection:
     def __init__(self, ring: Ring, every: int, settings: Any, memory: Memory) -> None:
         self.ring, self.every = ring, every
 
-    def prepare(self, n: int, priorities: Any) -> None:
+    def prepare(self, n: int, priorities: Arrays | None) -> None:
         """Check the priorities that came with ``n`` rows of new samples.
 
         Raises:
@@ -62,7 +63,9 @@ class UniformSelection:
         if priorities is not None:
             raise TypeError("a uniform replay takes no priorities. Use a prioritized one.")
 
-    def advance(self, valid: Callable[[], tuple[int, int]], n: int, priorities: Any) -> None:
+    def advance(
+        self, valid: Callable[[], tuple[int, int]], n: int, priorities: Arrays | None
+    ) -> None:
         """Account for ``n`` rows written; rows ``valid()`` can be drawn now."""
 
     def retreat(self, valid: Callable[[], tuple[int, int]]) -> None:
@@ -105,7 +108,7 @@ class UniformSelection:
         """Return the batch of these rows unchanged: uniform draws need no weights."""
         return batch
 
-    def update(self, priorities: Any, ticket: Any) -> None:
+    def update(self, priorities: Arrays | None, ticket: Any) -> None:
         """Refuse priorities.
 
         Raises:
@@ -152,7 +155,7 @@ class PrioritizedSelection:
         """Return the leaves [T / every, B] whose priority stays zero; None if there are none."""
         return self.ring.void[:: self.every] if self.ring.has_void else None
 
-    def prepare(self, n: int, priorities: Any) -> Array | None:
+    def prepare(self, n: int, priorities: Arrays | None) -> Array | None:
         """Return leaves for the priorities that came with ``n`` rows of new samples, or None.
 
         Of priorities [n, B], those of the rows that can be drawn are taken.
@@ -175,7 +178,9 @@ class PrioritizedSelection:
             )
         return leaves[-self.ring.written % self.every :: self.every] if leaves.ndim > 1 else leaves
 
-    def advance(self, valid: Callable[[], tuple[int, int]], n: int, priorities: Any) -> None:
+    def advance(
+        self, valid: Callable[[], tuple[int, int]], n: int, priorities: Arrays | None
+    ) -> None:
         """Account for ``n`` rows written; rows ``valid()`` can be drawn now."""
         every, written = self.every, self.ring.written
         rows = -(-written // every) - -(-(written - n) // every)
@@ -210,11 +215,11 @@ class PrioritizedSelection:
         weights = torch.from_numpy(weights.astype(np.float32))
         return with_is_weights(batch, weights, self.tree.ticket(leaves))
 
-    def update(self, priorities: Any, ticket: Any) -> None:
+    def update(self, priorities: Arrays | None, ticket: Any) -> None:
         """Set the priorities [B] of the rows of a ticket (None: the latest), where still stored."""
         self.tree.update_batch_priorities(self._leaves(priorities), ticket)
 
-    def _leaves(self, priorities: Any) -> Array:
+    def _leaves(self, priorities: Arrays | None) -> Array:
         """Return priorities to the alpha, checked."""
         array = np.asarray(priorities, np.float64)
         if array.size and not (array.min() >= 0 and array.max() < np.inf):  # false for NaN too

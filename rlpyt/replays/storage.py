@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from rlpyt.replays.memory import Memory, Part
 from rlpyt.replays.ring import Ring
 from rlpyt.replays.rows import RowBatch, RowStore, check_alike, describe, example_array
-from rlpyt.utils.buffer import buffer_func, leaves_of, numpify_buffer
+from rlpyt.utils.buffer import Arrays, buffer_func, leaves_of, numpify_buffer
 from rlpyt.utils.collections import NamedArrayTuple, namedarraytuple
 
 Slices = list[tuple[slice, slice]]
@@ -48,7 +48,7 @@ class FullStorage:
     _own: Any = None  # example of what the storage itself stores with every row
 
     def __init__(
-        self, example: Any, extra: Any, ring: Ring, memory: Memory, final_capacity: int
+        self, example: NamedArrayTuple, extra: Any, ring: Ring, memory: Memory, final_capacity: int
     ) -> None:
         check_example(example)
         self.ring, self.T, self.B = ring, ring.T, ring.B
@@ -75,15 +75,15 @@ class FullStorage:
         """Return the bytes per transition."""
         return self.rows.row_bytes
 
-    def _kept(self, example: Any) -> Any:
+    def _kept(self, example: NamedArrayTuple) -> Any:
         """Return the part of samples that is stored in the rows."""
         return example
 
-    def _final_example(self, example: Any) -> Any:
+    def _final_example(self, example: NamedArrayTuple) -> Any:
         """Return the part of an example observation that is stored of final observations."""
         return example.observation
 
-    def _final(self, observation: Any) -> Any:
+    def _final(self, observation: Arrays) -> Any:
         """Return the same part of final observations [K, ...]."""
         return observation
 
@@ -95,7 +95,7 @@ class FullStorage:
         """
         check_alike(samples, self._structure, "samples")
 
-    def check_final(self, final: Any, done: NDArray[Any]) -> None:
+    def check_final(self, final: NamedArrayTuple, done: NDArray[Any]) -> None:
         """Compare final observations with the example, and their steps with ``done`` [T, B].
 
         Raises:
@@ -156,7 +156,7 @@ class FullStorage:
         """Return the observations of plane k of a batch, a tree of writable arrays."""
         return batch(self.fields.observation, k)
 
-    def write_truncations(self, start: int, slices: Slices, final: Any) -> None:
+    def write_truncations(self, start: int, slices: Slices, final: NamedArrayTuple | None) -> None:
         """Mark the rows from absolute row ``start`` that were truncated; store what was seen last.
 
         Args:
@@ -211,7 +211,7 @@ class FullStorage:
         self.rows.load(state)
 
 
-def check_example(example: Any, *further: str) -> None:
+def check_example(example: NamedArrayTuple, *further: str) -> None:
     """Check that the example has the fields that every replay needs, and ``further`` ones.
 
     Raises:
@@ -253,7 +253,7 @@ class FinalObservationStore(Part):
     keys: NDArray[np.int64]
     _ends: NDArray[np.int64]
 
-    def __init__(self, example: Any, capacity: int, memory: Memory) -> None:
+    def __init__(self, example: NamedArrayTuple, capacity: int, memory: Memory) -> None:
         arrays = [example_array(leaf) for leaf in leaves_of(example)]
         counter = iter(range(len(arrays)))
         self._numbers = buffer_func(example, lambda leaf: next(counter))
@@ -279,7 +279,7 @@ class FinalObservationStore(Part):
         order = self._order()
         self._ends[1] = self._ends[0] + int(np.searchsorted(self.keys[order], key))
 
-    def add(self, keys: NDArray[Any], observation: Any) -> int:
+    def add(self, keys: NDArray[Any], observation: Arrays) -> int:
         """Store observations [K, ...] under keys [K], which ascend and exceed those stored.
 
         Returns:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from rlpyt.errors import ReplayNotReady
 from rlpyt.replays.memory import Memory, Part
+from rlpyt.utils.buffer import Arrays
 from rlpyt.utils.checks import check_range, whole_number
 
 Array = NDArray[Any]
@@ -151,7 +152,7 @@ class SumTree(Part):
             self._input[:] = self.default_value
         self._latest = None
 
-    def advance(self, T: int, priorities: Any = None) -> None:
+    def advance(self, T: int, priorities: Arrays | None = None) -> None:
         """Account for ``T`` rows written: switch complete rows on, and overwritten ones off.
 
         Args:
@@ -169,7 +170,12 @@ class SumTree(Part):
         self.move(T, low, written - self.off_backward, priorities)
 
     def move(
-        self, n: int, low: int, high: int, priorities: Any = None, void: Array | None = None
+        self,
+        n: int,
+        low: int,
+        high: int,
+        priorities: Arrays | None = None,
+        void: Array | None = None,
     ) -> None:
         """Account for ``n`` rows written, after which absolute rows [low, high) are on.
 
@@ -331,7 +337,9 @@ class SumTree(Part):
         self._latest = Ticket(leaves, int(self._place[0]), int(self._place[1]))
         return self._latest
 
-    def update_batch_priorities(self, priorities: Any, ticket: Ticket | None = None) -> None:
+    def update_batch_priorities(
+        self, priorities: Arrays | None, ticket: Ticket | None = None
+    ) -> None:
         """Set the leaves that were drawn.
 
         Args:

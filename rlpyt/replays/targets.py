@@ -103,7 +103,7 @@ class NStep:
         self.discount = float(discount)
         self.time_limits = time_limits
 
-    def extra(self, reward: Any) -> Any:
+    def extra(self, reward: Array) -> Any:
         """Return an example of what is stored with every row, given an example reward."""
         fields: dict[str, Any] = {"truncated": np.bool_(False)}
         if self.n > 1:

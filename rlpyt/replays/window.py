@@ -10,7 +10,7 @@ from rlpyt.agents.base import AgentInputs
 from rlpyt.replays.batch import FinalObservations, Sequences, TimeLimitTransitions, Transitions
 from rlpyt.replays.rows import RowBatch, example_array
 from rlpyt.replays.targets import one_step
-from rlpyt.utils.buffer import buffer_func, leaves_of, numpify_buffer, torchify_buffer
+from rlpyt.utils.buffer import Arrays, buffer_func, leaves_of, numpify_buffer, torchify_buffer
 
 if TYPE_CHECKING:
     from rlpyt.replays.buffer import ReplayBuffer
@@ -188,7 +188,7 @@ class SequenceWindow:
         )
 
 
-def _null(action: Any, reward: Array, begins: Array, nulls: list[Array]) -> None:
+def _null(action: Arrays, reward: Array, begins: Array, nulls: list[Array]) -> None:
     """Set previous actions and rewards [B, ...] to null where an episode begins."""
     if np.count_nonzero(begins):
         where = begins.nonzero()[0]
@@ -197,7 +197,7 @@ def _null(action: Any, reward: Array, begins: Array, nulls: list[Array]) -> None
             leaf[where] = null
 
 
-def null_leaves(action: Any, null: Any) -> list[Array]:
+def null_leaves(action: Arrays, null: Any) -> list[Array]:
     """Return the null value of every leaf of an example action.
 
     Args:
@@ -220,6 +220,6 @@ def null_leaves(action: Any, null: Any) -> list[Array]:
         ) from None
 
 
-def _tensors(tree: Any) -> Any:
+def _tensors(tree: Arrays) -> Any:
     """Return the tree as tensors over the same memory, with a shortcut for single arrays."""
     return from_numpy(tree) if type(tree) is np.ndarray else torchify_buffer(tree)

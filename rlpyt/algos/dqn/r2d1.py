@@ -38,6 +38,7 @@ from rlpyt.replays.sequence.uniform import (
     UniformSequenceReplayBuffer,
 )
 from rlpyt.replays.targets import n_step_targets
+from rlpyt.samplers.collections import BatchSpec
 from rlpyt.utils.buffer import buffer_func, buffer_method
 from rlpyt.utils.checks import check_settings, setting
 from rlpyt.utils.collections import AttrDict, NamedArrayTuple, namedarraytuple, with_fields
@@ -140,7 +141,7 @@ class R2D1(DQN):
 
     # What to store.
 
-    def replay_arguments(self, batch_spec: Any) -> dict[str, Any]:
+    def replay_arguments(self, batch_spec: BatchSpec) -> dict[str, Any]:
         """Return the replay's arguments, but for its example.
 
         Raises:

@@ -15,7 +15,8 @@ from rlpyt.algos.returns import (
     generalized_advantage_estimation,
     valid_from_done,
 )
-from rlpyt.utils.buffer import buffer_method, buffer_to
+from rlpyt.samplers.collections import BatchSpec
+from rlpyt.utils.buffer import Tensors, buffer_method, buffer_to
 from rlpyt.utils.collections import AttrDict, NamedArrayTuple, namedarraytuple
 
 OptInfo = namedtuple("OptInfo", ["loss", "gradNorm", "entropy", "perplexity"])
@@ -44,7 +45,7 @@ class PolicyGradientAlgo(RlAlgorithm):
         self,
         agent: BaseAgent,
         n_itr: int,
-        batch_spec: Any,
+        batch_spec: BatchSpec,
         mid_batch_reset: bool = False,
         examples: AttrDict | None = None,
         world_size: int = 1,
@@ -67,7 +68,12 @@ class PolicyGradientAlgo(RlAlgorithm):
         self.optim_initialize(rank)
 
     def plan(
-        self, agent: BaseAgent, n_itr: int, batch_spec: Any, mid_batch_reset: bool, world_size: int
+        self,
+        agent: BaseAgent,
+        n_itr: int,
+        batch_spec: BatchSpec,
+        mid_batch_reset: bool,
+        world_size: int,
     ) -> None:
         """Do what ``initialize`` does, without the optimizer.
 
@@ -160,7 +166,9 @@ class PolicyGradientAlgo(RlAlgorithm):
         state = buffer_method(buffer_method(first, "transpose", 0, 1), "contiguous")
         return buffer_to(state, self.agent.device)
 
-    def cut_into_episodes(self, batch: NamedArrayTuple, init_rnn_state: Any) -> tuple[Any, Any]:
+    def cut_into_episodes(
+        self, batch: NamedArrayTuple, init_rnn_state: Tensors | None
+    ) -> tuple[Any, Any]:
         """Cut a recurrent agent's batch where episodes begin; see ``algos.episodes``."""
         if not self.mid_batch_reset or not batch.done[:-1].any():
             return batch, init_rnn_state

@@ -11,7 +11,7 @@ from torch.optim import Adam, Optimizer
 
 from rlpyt.algos.pg.base import OptInfo, PolicyGradientAlgo  # noqa: F401 (rlpyt's place for it)
 from rlpyt.algos.pg.losses import clipped_surrogate_loss, value_loss
-from rlpyt.utils.buffer import buffer_func
+from rlpyt.utils.buffer import Tensors, buffer_func
 from rlpyt.utils.checks import setting
 from rlpyt.utils.collections import NamedArrayTuple, namedarraytuple
 from rlpyt.utils.misc import iterate_mb_idxs
@@ -89,7 +89,9 @@ class PPO(PolicyGradientAlgo):
         self.update_obs_rms(samples)
         return self.make_opt_info(torch.stack(column).tolist() for column in zip(*statistics))
 
-    def update(self, inputs: Any, init_rnn_state: Any = None) -> tuple[torch.Tensor, ...]:
+    def update(
+        self, inputs: Any, init_rnn_state: Tensors | None = None
+    ) -> tuple[torch.Tensor, ...]:
         """Take one gradient step on a minibatch; return a scalar for each statistic.
 
         Args:
@@ -129,7 +131,7 @@ class PPO(PolicyGradientAlgo):
         advantage: torch.Tensor,
         valid: torch.Tensor | None,
         old_dist_info: NamedArrayTuple,
-        init_rnn_state: Any = None,
+        init_rnn_state: Tensors | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Return the sum of clipped surrogate, value and entropy losses (PPO eq. 7 and 9).
 

@@ -13,6 +13,7 @@ from rlpyt.algos.episodes import EpisodePacking
 from rlpyt.algos.pg.base import PolicyGradientAlgo
 from rlpyt.algos.pg.losses import normalize, policy_gradient_loss, value_loss
 from rlpyt.algos.returns import importance_weight, valid_from_done, vtrace_return
+from rlpyt.samplers.collections import BatchSpec
 from rlpyt.utils.buffer import buffer_func
 from rlpyt.utils.checks import setting
 from rlpyt.utils.collections import AttrDict, NamedArrayTuple
@@ -53,7 +54,7 @@ class VTrace(PolicyGradientAlgo):
         self,
         agent: BaseAgent,
         sampler_n_itr: int,
-        batch_spec: Any,
+        batch_spec: BatchSpec,
         mid_batch_reset: bool,
         examples: AttrDict,
         world_size: int = 1,

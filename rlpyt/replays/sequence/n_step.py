@@ -5,6 +5,7 @@ from typing import Any
 from rlpyt.replays.batch import Sequences as SamplesFromReplay  # noqa: F401  (rlpyt's name)
 from rlpyt.replays.buffer import ReplayBuffer
 from rlpyt.replays.window import SequenceWindow
+from rlpyt.utils.collections import NamedArrayTuple
 
 SamplesToBuffer: Any = None  # rlpyt's name for the type of stored rows, None as at its import
 
@@ -26,7 +27,7 @@ class SequenceNStepReturnBuffer(ReplayBuffer):
 
     def __init__(
         self,
-        example: Any,
+        example: NamedArrayTuple,
         size: int,
         B: int,
         rnn_state_interval: int,
