@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -74,6 +74,7 @@ class BaseAgent:
     provides: str | None = None  # outputs for training; algorithms state what they require
     n_critics: int | None = None  # of agents with several critics
     n_quantiles: int | None = None  # that critics or action values consist of
+    value: ClassVar[Callable[..., Tensor]]  # V [B] of agents that can bootstrap, like ``PgAgent``
     acts_by_row = False  # other rows of a call never change the bits of a row's action
 
     def __init__(

@@ -74,6 +74,7 @@ class PopulationCollector(Collector):
         step.done[:] = False
 
     def _seed_envs(self) -> None:
+        assert self.agent is not None
         seeds, first = self.agent.settings["seeds"][self.env_ranks].tolist(), 0
         for env in self.env_batch.envs:
             n = env.n if is_batch(env) else 1

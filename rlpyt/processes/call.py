@@ -1,6 +1,6 @@
 """A single function call in a child process: whatever it does, this process continues."""
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any
 
 from rlpyt.processes.child import Child, ChildSpec
@@ -36,8 +36,8 @@ class Call(Child):
 
 
 def run_in_child(
-    function: Any,
-    *args: Any,
+    function: Callable[..., Any],
+    *args: object,
     start_method: str | None = None,
     timeout_s: float = 300.0,
     what: str = "trying out the environment",

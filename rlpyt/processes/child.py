@@ -96,7 +96,7 @@ def command_loop(spec: ChildSpec, pipe: Connection) -> None:
         import torch
 
         torch.set_num_threads(spec.torch_threads)
-    built: Any = None
+    built: Child | None = None
     number, method, arguments = 0, "", ()
     try:
         while True:
@@ -124,7 +124,7 @@ def command_loop(spec: ChildSpec, pipe: Connection) -> None:
         processes.end_descendants()
 
 
-def failure_reply(error: BaseException, built: Any) -> Reply:
+def failure_reply(error: BaseException, built: Child | None) -> Reply:
     """Return the reply to a command that raised.
 
     Args:
@@ -137,7 +137,7 @@ def failure_reply(error: BaseException, built: Any) -> Reply:
     return Reply("error", (processes.summary_of(error), processes.traceback_text(error), status))
 
 
-def _send(pipe: Connection, reply: Any) -> bool:
+def _send(pipe: Connection, reply: tuple[int, Reply]) -> bool:
     """Send to the parent; return False if it is gone."""
     with contextlib.suppress(OSError):
         pipe.send(reply)

@@ -14,6 +14,9 @@ from rlpyt.processes.status import BUILDING, DOING, RESETTING, WorkerStatus, act
 from rlpyt.utils import serialize
 from rlpyt.utils.processes import describe_exit, failure_text
 
+Replied = Callable[[int], bool]  # has this child ended its command? raises if one failed
+Meanwhile = Callable[[Replied], None]  # what the parent does while the children work
+
 GLANCE_S = 0.1  # the longest wait without a look at those who are waited for
 SLOW = 0.75  # of a limit: longer standstills are worth a warning
 
@@ -150,7 +153,9 @@ class ChildGroup:
         """The children, each with its ``pid``; none after ``shutdown``."""
         return self._transport.processes
 
-    def call(self, method: str, *arguments: Any, meanwhile: Any = None) -> list[Any]:
+    def call(
+        self, method: str, *arguments: object, meanwhile: Meanwhile | None = None
+    ) -> list[Any]:
         """Have every child run a method of what it has built.
 
         Args:
@@ -167,7 +172,7 @@ class ChildGroup:
         return self.call_each(method, [arguments] * len(self._specs), meanwhile)
 
     def call_each(
-        self, method: str, arguments: Sequence[tuple[Any, ...]], meanwhile: Any = None
+        self, method: str, arguments: Sequence[tuple[Any, ...]], meanwhile: Meanwhile | None = None
     ) -> list[Any]:
         """As ``call``, with the arguments of each child."""
         if not self.processes:
@@ -187,7 +192,7 @@ class ChildGroup:
             self.shutdown()
             raise
 
-    def begin(self, method: str, *arguments: Any) -> None:
+    def begin(self, method: str, *arguments: object) -> None:
         """Send a command whose reply nobody waits for."""
         for child in range(len(self._specs)):
             self._transport.send(child, method, arguments)

@@ -73,7 +73,7 @@ class RayChild:
         self._built: Any = None
         self._last = (-1, ActorReply("fresh"))
 
-    def run(self, number: int, method: str, arguments: bytes, *objects: Any) -> ActorReply:
+    def run(self, number: int, method: str, arguments: bytes, *objects: object) -> ActorReply:
         """Run a method of what was built.
 
         Args:
@@ -95,7 +95,9 @@ class RayChild:
         self._last = (number, reply)
         return reply
 
-    def _run(self, method: str, arguments: tuple[Any, ...], objects: Any) -> ActorReply:
+    def _run(
+        self, method: str, arguments: tuple[Any, ...], objects: tuple[object, ...]
+    ) -> ActorReply:
         if method == "start":
             rank, build, payload, torch_threads = serialize.loads(self._recipe)
             if torch_threads is not None:

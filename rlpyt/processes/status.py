@@ -4,15 +4,20 @@ A child records its activity in ``progress``, in memory shared with its parent. 
 that it makes progress, which time limit applies, and what it was doing when it was killed.
 """
 
+from __future__ import annotations
+
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from rlpyt.utils.seed import env_seed
 from rlpyt.utils.shared import Arena
+
+if TYPE_CHECKING:
+    from rlpyt.processes.child import ChildSpec
 
 # The numbers: row of the environment, time step in the batch, iteration, activity, 1 for evaluation
 # environments, index of the batch, and a count of the times the process has watched others.
@@ -28,6 +33,9 @@ WORDS_FOR_ALL = {
 }
 MOST_SETTINGS = 200  # characters
 
+# The numbers of a process: a list of its own, or its row in shared memory.
+Progress = list[int] | memoryview | np.ndarray[Any, Any]
+
 
 def fresh_progress() -> list[int]:
     """Return the numbers of a process that has not started."""
@@ -39,6 +47,34 @@ def allocate_progress(n: int) -> Any:
     progress = Arena().allocate((n, N_NUMBERS), np.int64)
     progress[...] = fresh_progress()
     return progress
+
+
+class StepsEnvironments(Protocol):
+    """Specification of a child that steps environments, as far as its status shows it."""
+
+    @property
+    def EnvCls(self) -> Callable[..., Any]:
+        """Class of the environments, or a function that makes them."""
+
+    @property
+    def env_kwargs(self) -> Sequence[Mapping[str, Any]]:
+        """Arguments of each environment."""
+
+    @property
+    def env_ranks(self) -> Sequence[int]:
+        """Global index of each environment."""
+
+    @property
+    def eval_env_kwargs(self) -> Sequence[Mapping[str, Any]]:
+        """Arguments of each evaluation environment."""
+
+    @property
+    def eval_env_ranks(self) -> Sequence[int]:
+        """Index of each evaluation environment."""
+
+    @property
+    def seed(self) -> int:
+        """Seed of the run."""
 
 
 @dataclass(frozen=True)
@@ -95,19 +131,21 @@ class WorkerStatus:
         return f"while {WORDS.get(self.doing, 'occupied with')} {kind} {self.env_index},"
 
 
-def activity(spec: Any) -> WorkerStatus:
+def activity(spec: ChildSpec) -> WorkerStatus:
     """Describe the child of a ``ChildSpec`` as starting, idle or working."""
     doing = int(spec.progress[DOING])
     text = {BUILDING: "while starting", IDLE: "between two commands"}.get(doing, "while working")
     return WorkerStatus(doing, text=text)
 
 
-def environment_status(progress: Any, spec: Any, action: Any = None) -> WorkerStatus:
+def environment_status(
+    progress: Progress, spec: StepsEnvironments, action: object = None
+) -> WorkerStatus:
     """Describe a child that steps environments.
 
     Args:
         progress: its activity numbers.
-        spec: the environments, with the attributes of an ``EnvWorkerSpec``.
+        spec: the environments.
         action: of the last step.
     """
     row, step, itr, doing, evaluation, *_ = (int(number) for number in progress)
@@ -127,7 +165,7 @@ def environment_status(progress: Any, spec: Any, action: Any = None) -> WorkerSt
     )
 
 
-def describe_env(EnvCls: Any, env_kwargs: Mapping[str, Any]) -> str:
+def describe_env(EnvCls: Callable[..., Any], env_kwargs: Mapping[str, Any]) -> str:
     """Return class and arguments of an environment in one line: ``make(id='CartPole-v1')``."""
     name = getattr(EnvCls, "__qualname__", None) or type(EnvCls).__qualname__
     settings = ", ".join(
@@ -139,7 +177,7 @@ def describe_env(EnvCls: Any, env_kwargs: Mapping[str, Any]) -> str:
     return f"{name}({settings})"
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     """Return a short text for a value, even if its ``__repr__`` raises."""
     if isinstance(value, str):
         return value[:MOST_SETTINGS]

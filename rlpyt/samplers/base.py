@@ -1,5 +1,7 @@
 """Interface of all samplers: their arguments and their four calls."""
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -69,7 +71,7 @@ class BaseSampler:
             environments wait for the end of the batch.
     """
 
-    agent: Any
+    agent: BaseAgent
     examples: Any  # of one step
     layout: Any = None  # a ``SamplerLayout``; samplers of this package have one
     SamplerCls: Any = None  # of an asynchronous sampler: the class that its processes run
@@ -77,8 +79,8 @@ class BaseSampler:
     start_timeout_s = 300.0  # for starting a process and building its environments
     alternating = False
     start_method: str | None = None
-    CollectorCls: "type[BaseCollector] | None" = None
-    eval_CollectorCls: "type[BaseEvalCollector] | None" = None
+    CollectorCls: type[BaseCollector] | None = None
+    eval_CollectorCls: type[BaseEvalCollector] | None = None
     mid_batch_reset: bool = True
     TrajInfoCls: Any = TrajInfo
     begun = False  # batches were collected, so episodes are in progress
@@ -86,22 +88,22 @@ class BaseSampler:
 
     def __init__(
         self,
-        EnvCls: Any,
+        EnvCls: Callable[..., Any],
         env_kwargs: EnvKwargs | None,
         batch_T: int,
         batch_B: int,
-        CollectorCls: "type[BaseCollector] | None" = None,
+        CollectorCls: type[BaseCollector] | None = None,
         max_decorrelation_steps: int = 100,
-        TrajInfoCls: Any = TrajInfo,
+        TrajInfoCls: type[TrajInfo] = TrajInfo,
         eval_n_envs: int = 0,
-        eval_CollectorCls: "type[BaseEvalCollector] | None" = None,
+        eval_CollectorCls: type[BaseEvalCollector] | None = None,
         eval_env_kwargs: EnvKwargs | None = None,
         eval_max_steps: int | None = None,
         eval_max_trajectories: int | None = None,
         eval_deterministic: bool = False,
         env_timeout: float = 60.0,
         reset_timeout: float = 300.0,
-        curriculum: Any = None,
+        curriculum: Curriculum | None = None,
         start_method: str | None = None,
         deterministic_acting: bool = False,
     ) -> None:
@@ -292,7 +294,7 @@ class BaseSampler:
         return allocate_samples(self.examples, T, B, bootstrap_value, memory, final)
 
 
-def kwargs_by_env(named: str, kwargs: Any, n: int, n_named: str) -> list[dict[str, Any]]:
+def kwargs_by_env(named: str, kwargs: EnvKwargs, n: int, n_named: str) -> list[dict[str, Any]]:
     """Return the keyword arguments of each of ``n`` environments.
 
     Args:
@@ -320,7 +322,7 @@ def kwargs_by_env(named: str, kwargs: Any, n: int, n_named: str) -> list[dict[st
     return [dict(own) for own in kwargs]
 
 
-def checked_agent(agent: Any) -> Any:
+def checked_agent(agent: BaseAgent) -> Any:
     """Return the agent, completed by the attributes of ``BaseAgent`` that it lacks.
 
     Raises:

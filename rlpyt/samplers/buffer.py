@@ -1,7 +1,9 @@
 """Example steps of environment and agent, and batches [T, B] allocated from them."""
 
+from __future__ import annotations
+
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -9,12 +11,13 @@ import torch
 from rlpyt.agents.base import AgentInputs, BaseAgent
 from rlpyt.agents.pg.agent import PgAgent
 from rlpyt.distributions.categorical import Categorical
-from rlpyt.envs.base import EnvSpaces, EnvStep
+from rlpyt.envs.base import Env, EnvSpaces, EnvStep
 from rlpyt.errors import NonFiniteError
 from rlpyt.models.utils import unwrap_ddp
 from rlpyt.samplers.collections import (
     AgentSamples,
     AgentSamplesTlv,
+    BatchSpec,
     EnvSamples,
     EnvSamplesFinal,
     Samples,
@@ -30,20 +33,25 @@ from rlpyt.samplers.step_checks import (
     float_leaves,
 )
 from rlpyt.utils.buffer import (
+    NumpyArrays,
     _named_leaves,
     buffer_from_example,
     buffer_func,
     numpify_buffer,
     torchify_buffer,
 )
-from rlpyt.utils.collections import AttrDict
+from rlpyt.utils.collections import AttrDict, NamedArrayTuple
 from rlpyt.utils.completion import completed
 from rlpyt.utils.shared import Arena
+
+if TYPE_CHECKING:
+    from rlpyt.envs.vector.base import VectorEnv
+    from rlpyt.samplers.tiles import ActingAgent
 
 SUM_TOLERANCE = 0.02  # of probabilities; a softmax in bfloat16 is within 0.01
 
 
-def env_examples(env: Any) -> AttrDict:
+def env_examples(env: Env | VectorEnv) -> AttrDict:
     """Take one random step; return the spaces of the environment and examples of its outputs.
 
     Raises:
@@ -68,7 +76,7 @@ def env_examples(env: Any) -> AttrDict:
     )
 
 
-def _one_step(env: Any, action: Any) -> tuple[Any, Any]:
+def _one_step(env: Env | VectorEnv, action: object) -> tuple[Any, Any]:
     """Return the first observation and a step, of the first row of a vector environment."""
     if not is_batch(env):
         return env.reset(), env.step(action)
@@ -79,7 +87,7 @@ def _one_step(env: Any, action: Any) -> tuple[Any, Any]:
     return first_observation, EnvStep(*(buffer_func(leaf, lambda x: x[0]) for leaf in step))
 
 
-def _check_observation(env: Any, observation: Any) -> None:
+def _check_observation(env: Env | VectorEnv, observation: object) -> None:
     promised = getattr(env.observation_space, "shape", None)
     if isinstance(observation, tuple) or not isinstance(promised, tuple):
         return
@@ -90,12 +98,12 @@ def _check_observation(env: Any, observation: Any) -> None:
         raise
 
 
-def _as_recorded(observation: Any) -> Any:
+def _as_recorded(observation: object) -> Any:
     """Return a copy, since environments may reuse their arrays."""
     return buffer_func(observation, np.array)
 
 
-def agent_examples(agent: Any, examples: dict[str, Any]) -> None:
+def agent_examples(agent: ActingAgent, examples: dict[str, Any]) -> None:
     """Add ``action`` and ``agent_info`` of a step of the initialized agent, and check them.
 
     Raises:
@@ -129,7 +137,7 @@ def agent_examples(agent: Any, examples: dict[str, Any]) -> None:
     examples.update(action=one[0], agent_info=one[1])
 
 
-def _explain_model_call(agent: Any, error: TypeError) -> None:
+def _explain_model_call(agent: ActingAgent, error: TypeError) -> None:
     """Add a note if the error says that the model's ``forward`` does not take its inputs."""
     model = unwrap_ddp(agent.model)
     if not isinstance(model, torch.nn.Module):
@@ -151,7 +159,9 @@ def _batch_of(examples: dict[str, Any], B: int) -> Any:
     return batch
 
 
-def _check_agent_output(agent: Any, env_action: Any, output: Any) -> None:
+def _check_agent_output(
+    agent: ActingAgent, env_action: NumpyArrays, output: tuple[Any, Any]
+) -> None:
     name = type(agent).__name__
     for path, leaf in _named_leaves(AgentSamples(output[0], None, output[1])):
         drawn_from = path.startswith(("action", "agent_info.value", "agent_info.dist_info"))
@@ -173,7 +183,7 @@ def _check_agent_output(agent: Any, env_action: Any, output: Any) -> None:
         )
 
 
-def _check_heads(agent: Any, agent_info: Any) -> None:
+def _check_heads(agent: ActingAgent, agent_info: NamedArrayTuple) -> None:
     """Check the shapes of the parameters of a distribution of rlpyt."""
     distribution = agent.distribution
     ours = type(distribution).__module__.startswith("rlpyt.")
@@ -192,7 +202,7 @@ def _check_heads(agent: Any, agent_info: Any) -> None:
         _check_probabilities(np.asarray(prob, np.float64))
 
 
-def _check_probabilities(prob: Any) -> None:
+def _check_probabilities(prob: np.ndarray[Any, Any]) -> None:
     """Raise ValueError if ``prob`` [B, A] does not hold probabilities of A actions."""
     sums, lowest = prob.sum(-1), prob.min()
     if lowest < 0 or (np.abs(sums - 1) > SUM_TOLERANCE).any():
@@ -248,7 +258,7 @@ def allocate_samples(
     return samples
 
 
-def _poison(samples: Any) -> None:
+def _poison(samples: NamedArrayTuple) -> None:
     """Fill with NaN and extreme values, so that entries that were not written are noticed."""
     for path, leaf in _named_leaves(samples):
         if (
@@ -261,7 +271,9 @@ def _poison(samples: Any) -> None:
             leaf[...] = np.iinfo(leaf.dtype).max
 
 
-def get_example_outputs(agent: Any, env: Any, examples: Any, subprocess: bool = False) -> None:
+def get_example_outputs(
+    agent: BaseAgent, env: Env | VectorEnv, examples: AttrDict, subprocess: bool = False
+) -> None:
     """Fill ``examples`` with one step of environment and agent.
 
     Args:
@@ -276,14 +288,14 @@ def get_example_outputs(agent: Any, env: Any, examples: Any, subprocess: bool = 
 
 
 def build_samples_buffer(
-    agent: Any,
-    env: Any,
-    batch_spec: Any,
+    agent: BaseAgent,
+    env: Env | VectorEnv,
+    batch_spec: BatchSpec,
     bootstrap_value: bool = False,
     agent_shared: bool = True,
     env_shared: bool = True,
     subprocess: bool = True,
-    examples: Any = None,
+    examples: AttrDict | None = None,
 ) -> tuple[Any, Any, Any]:
     """Return (samples_pyt, samples_np, examples) for an initialized agent.
 

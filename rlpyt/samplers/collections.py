@@ -60,8 +60,8 @@ class TrajInfo(AttrDict):
         self,
         observation: Any,
         action: Any,
-        reward: Any,
-        done: Any,
+        reward: float,
+        done: bool,
         agent_info: Any,
         env_info: Any,
     ) -> None:

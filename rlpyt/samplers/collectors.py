@@ -5,8 +5,10 @@ batch. ``BaseCollector`` is the base of custom collectors. rlpyt's own loop is i
 ``samplers.rollout``, evaluation in ``samplers.evaluation``.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +27,7 @@ from rlpyt.samplers.env_batch import (
 from rlpyt.samplers.evaluation import BaseEvalCollector  # noqa: F401  (rlpyt had it here)
 from rlpyt.samplers.policy_source import (
     ActionNoise,
+    Gates,
     LocalPolicy,
     RandomPolicy,
     ServedPolicy,
@@ -33,8 +36,12 @@ from rlpyt.samplers.policy_source import (
 from rlpyt.samplers.rollout import Rollout
 from rlpyt.samplers.step_checks import FINITE_REMEDY, all_finite, float_leaves
 from rlpyt.samplers.traj_stats import BatchTrajStats, plain_entries
-from rlpyt.utils.buffer import buffer_func, leaves_of
+from rlpyt.utils.buffer import NumpyArrays, buffer_func, leaves_of
+from rlpyt.utils.collections import NamedArrayTuple
 from rlpyt.utils.seed import stream
+
+if TYPE_CHECKING:
+    from rlpyt.samplers.tiles import ActingAgent
 
 Array = np.ndarray[Any, Any]
 FEW_STEPS = 32  # of a batch; below, statistics of trajectories are cheaper step by step
@@ -68,7 +75,7 @@ class BaseCollector:
     records_final_observations: bool = False
     check_finite: bool = True
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
         if "collect_batch" in vars(cls) and "records_final_observations" not in vars(cls):
             cls.records_final_observations = False
@@ -77,14 +84,14 @@ class BaseCollector:
         self,
         rank: int,
         envs: Sequence[Any],
-        samples_np: Any,
+        samples_np: NamedArrayTuple,
         batch_T: int,
-        TrajInfoCls: Any,
-        agent: Any = None,
-        sync: Any = None,
-        step_buffer_np: Any = None,
+        TrajInfoCls: Callable[[], TrajInfo],
+        agent: ActingAgent | None = None,
+        sync: Gates | None = None,
+        step_buffer_np: NamedArrayTuple | None = None,
         global_B: int = 1,
-        env_ranks: Any = None,
+        env_ranks: Sequence[int] | None = None,
     ) -> None:
         self.rank = rank
         self.envs = envs
@@ -99,7 +106,7 @@ class BaseCollector:
         self.context = CollectorContext()
         self._env_batch: EnvBatch | None = None
 
-    def write_into(self, samples_np: Any) -> None:
+    def write_into(self, samples_np: NamedArrayTuple) -> None:
         """Write the following batches into these columns; asynchronous samplers have several."""
         self.samples_np = samples_np
 
@@ -124,12 +131,12 @@ class BaseCollector:
             self.agent.sample_mode(itr=0)
 
     def collect_batch(
-        self, agent_inputs: Any, traj_infos: list[Any], itr: int
+        self, agent_inputs: NamedArrayTuple, traj_infos: list[Any], itr: int
     ) -> tuple[Any, list[Any], list[Any]]:
         """Fill the batch; return (agent_inputs, traj_infos, completed traj_infos)."""
         raise NotImplementedError(f"{type(self).__name__} must implement collect_batch.")
 
-    def reset_if_needed(self, agent_inputs: Any) -> None:
+    def reset_if_needed(self, agent_inputs: NamedArrayTuple) -> None:
         """Reset environments that wait for it; called between batches."""
 
     def state_dict(self) -> dict[str, Any] | None:
@@ -183,7 +190,7 @@ class DecorrelatingStartCollector(BaseCollector):
             for b in over:
                 traj_infos[b] = self.TrajInfoCls()
 
-        def watch(b: int, a: Any, r: Any, d: Any, info: Any) -> None:
+        def watch(b: int, a: object, r: float, d: bool, info: object) -> None:
             traj_infos[b].step(buffer_func(step.observation[b], np.copy), a, r, d, None, info)
 
         policy = RandomPolicy(self.env_batch, step, self.context.seed, self.env_ranks, numbers)
@@ -223,6 +230,7 @@ class Collector(DecorrelatingStartCollector):
         if self.sync is not None:
             self.policy = ServedPolicy(self.sync)
         else:
+            assert self.agent is not None
             noise = ActionNoise(self.context.seed, "action", self.env_ranks)
             self.policy = LocalPolicy(self.agent, step, noise, self.samples_np)
         self.rollout = Rollout(self.env_batch, step, self.policy, self._on_done)
@@ -232,7 +240,7 @@ class Collector(DecorrelatingStartCollector):
         self._watch_trajectories(traj_infos)
         return inputs, traj_infos
 
-    def write_into(self, samples_np: Any) -> None:
+    def write_into(self, samples_np: NamedArrayTuple) -> None:
         """See ``BaseCollector``."""
         super().write_into(samples_np)
         self.policy.write_into(samples_np)
@@ -241,7 +249,7 @@ class Collector(DecorrelatingStartCollector):
     def _lay_out_writes(self) -> None:
         """Pair each leaf of the batch [T, B] with the leaf of the record [B] it is written from."""
 
-        def pairs(batch: Any, record: Any) -> list[tuple[Array, Array]]:
+        def pairs(batch: object, record: object) -> list[tuple[Array, Array]]:
             return list(zip(leaves_of(batch), leaves_of(record), strict=True))
 
         step, agent_buf, env_buf = self.step, self.samples_np.agent, self.samples_np.env
@@ -257,7 +265,7 @@ class Collector(DecorrelatingStartCollector):
             (agent_buf.prev_action, env_buf.prev_reward), (step.action, step.reward)
         )
         self._final_observation = (
-            env_buf.final_observation if "final_observation" in env_buf else None
+            env_buf.final_observation if "final_observation" in env_buf._fields else None
         )
         self._ended = np.zeros(env_buf.done.shape, bool)  # [T, B], trajectories' ends
 
@@ -271,12 +279,12 @@ class Collector(DecorrelatingStartCollector):
         self.rollout.watch = None if self._stats is not None else self._watch_step
         self.traj_infos = traj_infos
 
-    def _watch_step(self, b: int, a: Any, r: Any, d: Any, info: Any) -> None:
+    def _watch_step(self, b: int, a: object, r: float, d: bool, info: object) -> None:
         step = self.step
         self.traj_infos[b].step(step.observation[b], a, r, d, step.agent_info[b], info)
 
     def collect_batch(
-        self, agent_inputs: Any, traj_infos: list[Any], itr: int
+        self, agent_inputs: NamedArrayTuple, traj_infos: list[Any], itr: int
     ) -> tuple[Any, list[Any], list[Any]]:
         """Fill one batch with T steps of every environment."""
         self._completed: list[Any] = []
@@ -324,7 +332,7 @@ class Collector(DecorrelatingStartCollector):
         self.rollout.waiting[:] = self._kept
         self.rollout.blank()
 
-    def _check_finals(self, observation: Any, rows: list[int]) -> None:
+    def _check_finals(self, observation: NumpyArrays, rows: list[int]) -> None:
         """Check final observations of truncated episodes [len(rows), ...].
 
         Raises:
@@ -340,7 +348,7 @@ class Collector(DecorrelatingStartCollector):
                     f"{observation[i]}. {FINITE_REMEDY}"
                 )
 
-    def reset_if_needed(self, agent_inputs: Any) -> None:
+    def reset_if_needed(self, agent_inputs: NamedArrayTuple) -> None:
         """Reset the environments that waited for the end of the batch."""
         if not self._kept:
             return

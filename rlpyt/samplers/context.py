@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from rlpyt.processes.status import fresh_progress
+from rlpyt.processes.status import Progress, fresh_progress
 
 
 @dataclass
@@ -17,5 +17,5 @@ class CollectorContext:
     """
 
     seed: int = 0
-    progress: Any = field(default_factory=fresh_progress)
+    progress: Progress = field(default_factory=fresh_progress)
     actions: Any = None

@@ -1,12 +1,17 @@
 """Support for custom collectors: progress of their environments, and explained errors."""
 
+from __future__ import annotations
+
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rlpyt.agents.base import BaseAgent
 from rlpyt.processes.status import COLLECTING, DOING, RESETTING, ROW, STEP, STEPPING
 from rlpyt.samplers.context import CollectorContext
+
+if TYPE_CHECKING:
+    from rlpyt.samplers.collectors import BaseCollector
 
 
 def watch(env: Any, context: CollectorContext, b: int, n_steps: dict[int, int]) -> None:
@@ -31,7 +36,7 @@ def _noted(
 ) -> Callable[..., Any]:
     progress = context.progress
 
-    def noted(*args: Any, **kwargs: Any) -> Any:
+    def noted(*args: object, **kwargs: object) -> Any:
         if doing == STEPPING:
             context.actions = {b: args[0]} if args else None
             progress[STEP] = n_steps.get(b, 0)
@@ -44,7 +49,7 @@ def _noted(
     return noted
 
 
-def results_of(collector: Any, method: str, given: Any, expected: str) -> Any:
+def results_of(collector: BaseCollector, method: str, given: object, expected: str) -> Any:
     """Return the results of a collector's method, after a check of their number.
 
     Raises:
@@ -60,7 +65,7 @@ def results_of(collector: Any, method: str, given: Any, expected: str) -> Any:
 
 
 @contextlib.contextmanager
-def explaining_absence(collector: Any, agent: Any) -> Iterator[None]:
+def explaining_absence(collector: BaseCollector, agent: BaseAgent | None) -> Iterator[None]:
     """Explain the AttributeError of a collector that uses an agent which is in another process.
 
     Raises:

@@ -6,10 +6,15 @@ sampler.initialize(agent, seed=0, bootstrap_value=True)
 episodes = EpisodeRunner(sampler)(10)
 """
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from rlpyt.samplers.trajectories import Trajectory, TrajectoryCutter
 from rlpyt.utils.checks import whole_number
+
+if TYPE_CHECKING:
+    from rlpyt.samplers.base import BaseSampler
 
 
 class _Engine:
@@ -26,7 +31,7 @@ class _Engine:
         RuntimeError: the sampler is not initialized.
     """
 
-    def __init__(self, sampler: Any) -> None:
+    def __init__(self, sampler: BaseSampler) -> None:
         if not sampler.mid_batch_reset:
             raise ValueError(
                 "environments of the sampler must be reset within the batch, but its collector "
@@ -61,7 +66,7 @@ class EpisodeRunner(_Engine):
             ``False``: continue those in progress.
     """
 
-    def __init__(self, sampler: Any, reset_on_call: bool = True) -> None:
+    def __init__(self, sampler: BaseSampler, reset_on_call: bool = True) -> None:
         super().__init__(sampler)
         self.reset_on_call = reset_on_call
         self._kept: list[Trajectory] = []

@@ -4,14 +4,16 @@ This is the only place where samplers step environments. ``advance`` leaves the 
 observation in the record and returns the rows that ended; the collector decides what follows.
 """
 
+from __future__ import annotations
+
 import copy
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
-from rlpyt.envs.base import EnvSpaces
+from rlpyt.envs.base import EnvSpaces, EnvStep
 from rlpyt.processes.status import DOING, RESETTING, ROW, STEPPING
 from rlpyt.samplers.context import CollectorContext
 from rlpyt.samplers.step_checks import (
@@ -24,13 +26,16 @@ from rlpyt.samplers.step_checks import (
     fields_of,
     steps_until_look,
 )
-from rlpyt.utils.buffer import buffer_func, shapes_of
+from rlpyt.utils.buffer import NumpyArrays, buffer_func, shapes_of
 from rlpyt.utils.collections import NamedArrayTuple
 from rlpyt.utils.seed import env_seed
 
+if TYPE_CHECKING:
+    from rlpyt.envs.vector.base import VectorEnv
+
 Array = np.ndarray[Any, Any]
 # Called with (row, action, reward, done, env_info) of every step, before the record changes.
-Watch = Callable[[int, Any, Any, Any, Any], None]
+Watch = Callable[[int, Any, float, bool, Any], None]
 
 
 class EnvBatch:
@@ -57,11 +62,13 @@ class EnvBatch:
         """Return the spaces of one environment."""
         return EnvSpaces(self.envs[0].observation_space, self.envs[0].action_space)
 
-    def reset(self, observation: Any, rows: Iterable[int]) -> None:
+    def reset(self, observation: NumpyArrays, rows: Iterable[int]) -> None:
         """Start episodes in these rows, and write their first observations."""
         raise NotImplementedError
 
-    def advance(self, step: Any, action: Any, watch: Watch | None = None) -> list[int]:
+    def advance(
+        self, step: NamedArrayTuple, action: NumpyArrays, watch: Watch | None = None
+    ) -> list[int]:
         """Step every row that is not held.
 
         Args:
@@ -119,7 +126,7 @@ class ListEnvBatch(EnvBatch):
         self.forget_infos()
         self._validation = _ValidationSchedule()
 
-    def reset(self, observation: Any, rows: Iterable[int]) -> None:
+    def reset(self, observation: NumpyArrays, rows: Iterable[int]) -> None:
         """Reset the environments of these rows."""
         self.progress[DOING] = RESETTING
         for b in rows:
@@ -128,7 +135,9 @@ class ListEnvBatch(EnvBatch):
             check_observation(first, observation, "observation after reset")
             observation[b] = first
 
-    def advance(self, step: Any, action: Any, watch: Watch | None = None) -> list[int]:
+    def advance(
+        self, step: NamedArrayTuple, action: NumpyArrays, watch: Watch | None = None
+    ) -> list[int]:
         """Step one environment after another.
 
         Raises:
@@ -175,7 +184,7 @@ class ListEnvBatch(EnvBatch):
         """Return a sample of the environment's action space."""
         return self.envs[b].action_space.sample()
 
-    def _note_info(self, env_info: Any, b: int, info: Any) -> None:
+    def _note_info(self, env_info: NamedArrayTuple, b: int, info: Any) -> None:
         if not info:
             return
         try:
@@ -229,7 +238,7 @@ class VectorEnvBatch(EnvBatch):
             for env, first, last in zip(envs, edges, edges[1:], strict=False)
         ]
 
-    def reset(self, observation: Any, rows: Iterable[int]) -> None:
+    def reset(self, observation: NumpyArrays, rows: Iterable[int]) -> None:
         """Reset these rows, all of a vector environment at once."""
         self.progress[DOING] = RESETTING
         rows = np.asarray(list(rows), np.int64)
@@ -243,7 +252,9 @@ class VectorEnvBatch(EnvBatch):
                 check_batched(first, own_rows, "observation after reset")
                 observation[own if whole else mine] = first
 
-    def advance(self, step: Any, action: Any, watch: Watch | None = None) -> list[int]:
+    def advance(
+        self, step: NamedArrayTuple, action: NumpyArrays, watch: Watch | None = None
+    ) -> list[int]:
         """Step one vector environment after another.
 
         Raises:
@@ -291,7 +302,13 @@ class VectorEnvBatch(EnvBatch):
         return self._action_spaces[b].sample()
 
     def _watch_rows(
-        self, watch: Watch, own: slice, action: Any, r: Array, d: Array, info: Any
+        self,
+        watch: Watch,
+        own: slice,
+        action: NumpyArrays,
+        r: Array,
+        d: Array,
+        info: NamedArrayTuple,
     ) -> None:
         for i, b in enumerate(range(own.start, own.stop)):
             if b not in self.held:
@@ -299,7 +316,7 @@ class VectorEnvBatch(EnvBatch):
                 watch(b, action[b], r[i].item(), bool(d[i]), row)
 
 
-def _fits(given: Any, shape: Any, n: int) -> bool:
+def _fits(given: EnvStep, shape: tuple[Any, ...], n: int) -> bool:
     """Return True if numpy would write a batch's step as it is, without broadcasting.
 
     Args:
@@ -320,12 +337,12 @@ def make_env_batch(envs: Sequence[Any], context: CollectorContext) -> EnvBatch:
     return (VectorEnvBatch if is_batch(envs[0]) else ListEnvBatch)(envs, context)
 
 
-def is_batch(env: Any) -> bool:
+def is_batch(env: object) -> TypeGuard[VectorEnv]:
     """Return True if this is a ``VectorEnv``: several rows rather than one environment."""
     return hasattr(env, "reset_rows")
 
 
-def fit_info(info: Any, example: Any) -> Any:
+def fit_info(info: Any, example: NamedArrayTuple) -> Any:
     """Return an ``env_info`` with the fields of the example: missing ones zero, others dropped.
 
     If the keys of an environment's info depend on events, environments return different records;
@@ -343,7 +360,7 @@ def fit_info(info: Any, example: Any) -> Any:
         value = getattr(info, name, 0)
         nested = isinstance(own, NamedArrayTuple) and fields_of(value) is not None
         filled.append(fit_info(value, own) if nested else value)
-    return type(example)._make(filled)
+    return example._make(filled)
 
 
 def bounds_of(space: Any) -> tuple[Array, Array] | None:
@@ -374,18 +391,20 @@ def needs_reset(record: NamedArrayTuple) -> Array:
     return over
 
 
-def null_rows(action: Any, reward: Array, null_action: Any, rows: Iterable[int]) -> None:
+def null_rows(
+    action: NumpyArrays, reward: Array, null_action: NumpyArrays | int, rows: Iterable[int]
+) -> None:
     """Set action and reward of these rows to null, as inputs of the next step."""
     for b in rows:
         action[b] = null_action
         reward[b] = 0
 
 
-def copy_rows(observation: Any, rows: Iterable[int]) -> dict[int, Any]:
+def copy_rows(observation: NumpyArrays, rows: Iterable[int]) -> dict[int, Any]:
     """Return copies of these rows."""
     return {b: buffer_func(observation[b], np.array) for b in rows}
 
 
-def like_row(tree: Any) -> Any:
+def like_row(tree: NumpyArrays) -> Any:
     """Return zeros [B, ...] like one time step of leaves [T, B, ...]."""
     return buffer_func(tree, lambda leaf: np.zeros_like(leaf[0]))

@@ -1,21 +1,24 @@
 """Environment worker: environments, agent and collectors of one process, in every sampler."""
 
+from __future__ import annotations
+
 import contextlib
 import inspect
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from rlpyt.agents.weights import SharedWeights
-from rlpyt.envs.base import build_env
+from rlpyt.envs.base import Env, build_env
 from rlpyt.envs.vector.wrappers.standardize import merge_statistics
 from rlpyt.errors import NonFiniteError
 from rlpyt.processes import status
 from rlpyt.processes.child import Abandoned, ChildSpec
+from rlpyt.processes.status import Progress
 from rlpyt.samplers import custom_collectors
 from rlpyt.samplers.collectors import BaseCollector, Collector
 from rlpyt.samplers.context import CollectorContext
@@ -30,10 +33,16 @@ from rlpyt.samplers.step_checks import (
     float_leaves,
 )
 from rlpyt.samplers.tiles import tiled
-from rlpyt.utils.buffer import buffer_from_example, buffer_func
-from rlpyt.utils.collections import AttrDict
+from rlpyt.utils.buffer import NumpyArrays, buffer_from_example, buffer_func
+from rlpyt.utils.collections import AttrDict, NamedArrayTuple
 from rlpyt.utils.completion import completed
 from rlpyt.utils.seed import env_seed, set_seed
+
+if TYPE_CHECKING:
+    from rlpyt.agents.base import BaseAgent
+    from rlpyt.envs.vector.base import VectorEnv
+    from rlpyt.samplers.collections import TrajInfo
+    from rlpyt.samplers.tiles import ActingAgent
 
 
 @dataclass(frozen=True)
@@ -41,11 +50,11 @@ class EnvWorkerSpec:
     """Specification of an environment worker: plain data and classes."""
 
     rank: int
-    EnvCls: Any
+    EnvCls: Callable[..., Any]
     env_kwargs: list[dict[str, Any]]  # of each environment
     env_warns: list[bool]  # show the warnings of its constructor
-    CollectorCls: Any
-    TrajInfoCls: Any
+    CollectorCls: Callable[..., BaseCollector]
+    TrajInfoCls: type[TrajInfo]
     traj_info_kwargs: dict[str, Any]
     batch_T: int
     env_ranks: list[int]
@@ -53,7 +62,7 @@ class EnvWorkerSpec:
     seed: int
     max_decorrelation_steps: int
     examples: AttrDict
-    eval_CollectorCls: Any = None
+    eval_CollectorCls: Callable[..., BaseEvalCollector] | None = None
     eval_env_kwargs: list[dict[str, Any]] = field(default_factory=list)
     eval_env_warns: list[bool] = field(default_factory=list)
     eval_env_ranks: list[int] = field(default_factory=list)
@@ -78,9 +87,9 @@ class EnvWorker:
     def __init__(
         self,
         spec: EnvWorkerSpec,
-        agent: Any,
+        agent: BaseAgent | None,
         slots: Sequence[Any],
-        progress: Any = None,
+        progress: Progress | None = None,
         channel: ServerChannel | None = None,
     ) -> None:
         self.spec = spec
@@ -94,8 +103,8 @@ class EnvWorker:
         self._floats: dict[int, Any] = {}  # slot -> (following observations, leaves to check)
         self.envs: list[Any] = []
         self.eval_envs: list[Any] = []
-        self.collector: Any = None
-        self.eval_collector: Any = None
+        self.collector: BaseCollector
+        self.eval_collector: BaseEvalCollector | None = None
         try:
             self._build()
         except BaseException:
@@ -130,7 +139,7 @@ class EnvWorker:
             self.eval_collector = self._make_eval_collector()
         self._count_steps_of_custom_loops()
 
-    def _acting(self, env_ranks: list[int]) -> Any:
+    def _acting(self, env_ranks: list[int]) -> ActingAgent | None:
         """Return the agent for collectors of these environments, in tiles if set."""
         if self.agent is None or not self.spec.deterministic_acting:
             return self.agent
@@ -188,14 +197,15 @@ class EnvWorker:
                 env.seed(seeds[:n] if is_batch(env) else seeds[0])
             todo = todo[n:]
 
-    def _make_eval_collector(self) -> Any:
-        spec = self.spec
+    def _make_eval_collector(self) -> BaseEvalCollector:
+        spec, CollectorCls = self.spec, self.spec.eval_CollectorCls
+        assert CollectorCls is not None
         factory = traj_info_factory(spec.TrajInfoCls, spec.traj_info_kwargs)
         agent = self._acting(spec.eval_env_ranks)
         self._eval_queue = _ListQueue()
-        if "max_trajectories" in _parameters_of(spec.eval_CollectorCls):  # the serial signature
+        if "max_trajectories" in inspect.signature(CollectorCls).parameters:  # the serial one
             total = None if spec.eval_quota is None else sum(spec.eval_quota)
-            collector = spec.eval_CollectorCls(
+            made = CollectorCls(
                 envs=self.eval_envs,
                 agent=agent,
                 TrajInfoCls=factory,
@@ -206,7 +216,7 @@ class EnvWorker:
             shared = {}
             if self.channel is not None:
                 shared = dict(sync=self.channel, step_buffer_np=self.channel.eval_step)
-            collector = spec.eval_CollectorCls(
+            made = CollectorCls(
                 rank=spec.rank,
                 envs=self.eval_envs,
                 TrajInfoCls=factory,
@@ -215,7 +225,7 @@ class EnvWorker:
                 agent=agent,
                 **shared,
             )
-        collector = completed(collector, BaseEvalCollector)
+        collector: BaseEvalCollector = completed(made, BaseEvalCollector)
         collector.context = self.context
         collector.env_ranks = spec.eval_env_ranks
         collector.quota = spec.eval_quota
@@ -311,7 +321,9 @@ class EnvWorker:
         if t >= 0 and self.collector.check_finite and not all_finite(leaves):
             raise self._not_finite(self.slots[slot][: t + 1]) from error
 
-    def _not_finite(self, samples: Any, following: Any = None) -> NonFiniteError:
+    def _not_finite(
+        self, samples: NamedArrayTuple, following: NumpyArrays | None = None
+    ) -> NonFiniteError:
         """Return the error for the first such number of a batch, and record its step."""
         t, b, said = first_not_finite(samples.env, following)
         by_reset = said.startswith("observation") and (t < 0 or needs_reset(samples.env)[t, b])
@@ -344,12 +356,14 @@ class EnvWorker:
     def _evaluate(self, itr: int, n_steps: int, first: bool) -> tuple[list[Any], bool]:
         if first:
             self._begin_evaluation(itr)
+        collector = self.eval_collector
+        assert collector is not None
         with torch.inference_mode():
-            if runs_in_chunks(self.spec.eval_CollectorCls):
+            if isinstance(collector, EvalCollector) and runs_in_chunks(type(collector)):
                 if first:
-                    self.eval_collector.begin()
-                return self.eval_collector.run(n_steps), self.eval_collector.satisfied
-            finished = self.eval_collector.collect_evaluation(itr)
+                    collector.begin()
+                return collector.run(n_steps), collector.satisfied
+            finished = collector.collect_evaluation(itr)
         queued: list[Any] = self._eval_queue.take()
         seen = {id(info) for info in queued}
         queued.extend(i for i in finished or [] if i is not None and id(i) not in seen)
@@ -423,7 +437,7 @@ class WorkerPayload:
     """Input of ``build_env_worker``."""
 
     env_worker: EnvWorkerSpec
-    agent: Any  # as constructed; None if it is served
+    agent: BaseAgent | None  # as constructed; None if it is served
     slots: Sequence[Any]  # columns of the worker in each batch
     weights: SharedWeights | None = None
     channel: ServerChannel | None = None
@@ -456,7 +470,7 @@ def worker_status(spec: ChildSpec) -> status.WorkerStatus:
 
 
 def recorded_action(
-    progress: Any, slots: Sequence[Any], channel: ServerChannel | None = None
+    progress: Progress, slots: Sequence[Any], channel: ServerChannel | None = None
 ) -> Any:
     """Return the last action of the environment that is stepped, None if it is not known.
 
@@ -471,7 +485,8 @@ def recorded_action(
     try:
         if not progress[status.EVAL]:
             return slots[progress[status.SLOT]].agent.action[step, row]
-        return None if channel is None else channel.eval_step.action[row]
+        eval_step = None if channel is None else channel.eval_step
+        return None if eval_step is None else eval_step.action[row]
     except IndexError:  # custom collectors may count in another way
         return None
 
@@ -482,7 +497,7 @@ class _ListQueue:
     def __init__(self) -> None:
         self._items: list[Any] = []
 
-    def put(self, item: Any) -> None:
+    def put(self, item: TrajInfo | None) -> None:
         """Add an item, unless it is the sentinel ``None``."""
         if item is not None:
             self._items.append(item)
@@ -493,33 +508,30 @@ class _ListQueue:
         return items
 
 
-def _state_of(env: Any) -> Any:
+def _state_of(env: Env | VectorEnv) -> Any:
     return env.get_state() if hasattr(env, "get_state") else None
 
 
-def _parameters_of(cls: Any) -> set[str]:
-    return set(inspect.signature(cls.__init__).parameters)
-
-
-def runs_in_chunks(eval_CollectorCls: Any) -> bool:
+def runs_in_chunks(eval_CollectorCls: object) -> bool:
     """Return True if the evaluation loop is rlpyt's, which can be interrupted."""
     return getattr(eval_CollectorCls, "collect_evaluation", None) is (
         EvalCollector.collect_evaluation
     )
 
 
-def agent_memory(agent: Any) -> Any:
+def agent_memory(agent: BaseAgent) -> Any:
     """Return an agent's recurrent states for a checkpoint; ``None`` without any."""
     return None if agent.memory is None else agent.memory.state_dict()
 
 
-def load_agent_memory(agent: Any, state: Any) -> None:
+def load_agent_memory(agent: BaseAgent, state: dict[str, Any] | None) -> None:
     """Load an agent's recurrent states."""
     if state is not None:
+        assert agent.memory is not None
         agent.memory.load_state_dict(state)
 
 
-def traj_info_factory(TrajInfoCls: Any, settings: dict[str, Any]) -> Callable[[], Any]:
+def traj_info_factory(TrajInfoCls: type[TrajInfo], settings: dict[str, Any]) -> Callable[[], Any]:
     """Return a function that makes empty ``TrajInfo`` objects with settings such as the discount.
 
     Settings become attributes ``_name`` of each object, or, if the constructor takes no keywords,

@@ -1,20 +1,25 @@
 """Environments of a sampler: a trial step, comparison of their spaces, closing."""
 
+from __future__ import annotations
+
 import contextlib
 import inspect
 import warnings
 from collections.abc import Callable, Generator, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rlpyt.envs.base import EnvSpaces, build_env
+from rlpyt.envs.base import Env, EnvSpaces, build_env
 from rlpyt.processes.call import run_in_child
 from rlpyt.processes.status import describe_env
 from rlpyt.samplers.buffer import env_examples
 from rlpyt.utils.seed import undisturbed
 
+if TYPE_CHECKING:
+    from rlpyt.envs.vector.base import VectorEnv
+
 
 def try_environment(
-    make: Any,
+    make: Callable[..., Any],
     kwargs: dict[str, Any],
     in_child: bool,
     start_method: str | None = None,
@@ -39,7 +44,7 @@ def try_environment(
         return next(tried)
 
 
-def _try_out(make: Any, kwargs: dict[str, Any]) -> Generator[Any, None, None]:
+def _try_out(make: Callable[..., Any], kwargs: dict[str, Any]) -> Generator[Any, None, None]:
     """Yield examples of one step, then close the environment."""
     if takes_rows(make, kwargs):
         kwargs = with_rows(make, kwargs, [0])
@@ -57,7 +62,7 @@ def takes_rows(make: Callable[..., Any], kwargs: Mapping[str, Any]) -> bool:
     return getattr(make, "batched", False) and "num_envs" not in kwargs
 
 
-def with_rows(make: Any, kwargs: dict[str, Any], seeds: list[int]) -> dict[str, Any]:
+def with_rows(make: Callable[..., Any], kwargs: dict[str, Any], seeds: list[int]) -> dict[str, Any]:
     """Return the arguments of a vector environment with one row for each seed."""
     more: dict[str, Any] = {"num_envs": len(seeds)}
     if "seeds" in inspect.signature(make).parameters:
@@ -65,7 +70,7 @@ def with_rows(make: Any, kwargs: dict[str, Any], seeds: list[int]) -> dict[str, 
     return {**kwargs, **more}
 
 
-def check_spaces(env: Any, expected: Any, where: str) -> None:
+def check_spaces(env: Env | VectorEnv, expected: EnvSpaces, where: str) -> None:
     """Check that an environment has the spaces that memory was allocated for.
 
     Args:
@@ -85,7 +90,7 @@ def check_spaces(env: Any, expected: Any, where: str) -> None:
             )
 
 
-def _form_of(space: Any) -> tuple[Any, ...]:
+def _form_of(space: object) -> tuple[Any, ...]:
     """Return the shapes and dtypes of a space, which must be those of the allocated memory."""
     form = [getattr(space, name, None) for name in ("shape", "dtype", "n", "spaces")]
     shape, dtype, n, parts = form

@@ -1,7 +1,9 @@
 """Evaluation: whole episodes, of which only statistics are kept."""
 
-from collections.abc import Sequence
-from typing import Any
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -12,6 +14,7 @@ from rlpyt.samplers.context import CollectorContext
 from rlpyt.samplers.env_batch import EnvBatch, is_batch, make_env_batch
 from rlpyt.samplers.policy_source import (
     ActionNoise,
+    Gates,
     LocalPolicy,
     ServedPolicy,
     StepRecord,
@@ -19,6 +22,18 @@ from rlpyt.samplers.policy_source import (
 from rlpyt.samplers.rollout import Rollout
 from rlpyt.samplers.step_checks import FINITE_REMEDY
 from rlpyt.utils.buffer import buffer_from_example, buffer_func
+from rlpyt.utils.collections import NamedArrayTuple
+
+if TYPE_CHECKING:
+    from rlpyt.samplers.collections import TrajInfo
+    from rlpyt.samplers.tiles import ActingAgent
+
+
+class TrajQueue(Protocol):
+    """Queue for finished trajectories; ``None`` marks their end."""
+
+    def put(self, item: TrajInfo | None, /) -> object:
+        """Add an item."""
 
 
 class BaseEvalCollector:
@@ -46,12 +61,12 @@ class BaseEvalCollector:
         self,
         rank: int,
         envs: Sequence[Any],
-        TrajInfoCls: Any,
-        traj_infos_queue: Any,
+        TrajInfoCls: Callable[[], TrajInfo],
+        traj_infos_queue: TrajQueue | None,
         max_T: int,
-        agent: Any = None,
-        sync: Any = None,
-        step_buffer_np: Any = None,
+        agent: ActingAgent | None = None,
+        sync: Gates | None = None,
+        step_buffer_np: NamedArrayTuple | None = None,
     ) -> None:
         self.rank = rank
         self.envs = envs
@@ -115,6 +130,7 @@ class EvalCollector(BaseEvalCollector):
             policy = ServedPolicy(self.sync, evaluation=True)
         else:
             noise = eval_noise(self.context.seed, self.evaluations, self.env_ranks)
+            assert self.agent is not None
             policy = LocalPolicy(self.agent, step, noise)
         self._rollout = Rollout(env_batch, step, policy, self._on_done)
         self._rollout.watch = self._watch_step
@@ -156,7 +172,7 @@ class EvalCollector(BaseEvalCollector):
         self._t += n
         return self._finished
 
-    def _watch_step(self, b: int, a: Any, r: Any, d: Any, info: Any) -> None:
+    def _watch_step(self, b: int, a: object, r: float, d: bool, info: object) -> None:
         step = self._step
         self._infos[b].step(step.observation[b], a, r, d, step.agent_info[b], info)
 
@@ -180,7 +196,7 @@ class EvalCollector(BaseEvalCollector):
         env_batch.hold(b for b in over if self._due[b] <= 0)
         return self.satisfied and self.sync is None
 
-    def _check_return(self, b: int, info: Any) -> None:
+    def _check_return(self, b: int, info: TrajInfo) -> None:
         """Check the statistics of an episode of row b.
 
         Raises:

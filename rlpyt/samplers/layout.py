@@ -59,7 +59,7 @@ class Hardware:
     cuda_idx: int | None = None
 
     @classmethod
-    def of(cls, affinity: Any, batch_B: int | None = None, groups: int = 1) -> "Hardware":
+    def of(cls, affinity: "Affinity", batch_B: int | None = None, groups: int = 1) -> "Hardware":
         """Make one from an affinity.
 
         Args:
@@ -129,18 +129,23 @@ class Hardware:
         return before if pin(self.master_cpus) else None
 
 
-def decoded(affinity: Any) -> Any:
+Affinity = Hardware | dict[str, Any] | str | None  # in any form that ``Hardware.of`` reads
+
+
+def decoded(affinity: object) -> Any:
     """Return an affinity, decoded if it is a code; ``None`` for "auto".
 
     Raises:
         AffinityError: the code is invalid.
     """
-    if isinstance(affinity, str) and affinity == "auto":
+    if not isinstance(affinity, str):
+        return affinity
+    if affinity == "auto":
         return None
     return affinity_from_code(affinity) if is_code(affinity) else affinity
 
 
-def split_affinity(affinity: Any) -> dict[str, Any]:
+def split_affinity(affinity: object) -> dict[str, Any]:
     """Return the affinities of the sampler and, as a list, of the optimizers.
 
     Raises:
@@ -173,7 +178,7 @@ _KNOWN_KEYS = {
 }
 
 
-def _of_one_process(affinity: Any) -> dict[str, Any]:
+def _of_one_process(affinity: object) -> dict[str, Any]:
     if affinity is None:
         return {}
     if isinstance(affinity, list | tuple):
@@ -216,7 +221,7 @@ def _threads(affinity: dict[str, Any], name: str) -> int | None:
     return threads
 
 
-def _of_workers(cpus: Any) -> list[list[int]]:
+def _of_workers(cpus: object) -> list[list[int]]:
     """Return the cores of each worker."""
     if cpus is not None and (isinstance(cpus, str) or not isinstance(cpus, Iterable)):
         raise TypeError(
@@ -226,10 +231,10 @@ def _of_workers(cpus: Any) -> list[list[int]]:
     return [] if cpus is None else [_listed("workers_cpus", own) for own in cpus]
 
 
-def _listed(name: str, cpus: Any) -> list[int]:
+def _listed(name: str, cpus: object) -> list[int]:
     """Return a list of cores, of one or several."""
-    several = isinstance(cpus, Iterable) and not isinstance(cpus, str)
-    return [whole_number(name, cpu, 0) for cpu in (cpus if several else [cpus])]
+    several = cpus if isinstance(cpus, Iterable) and not isinstance(cpus, str) else [cpus]
+    return [whole_number(name, cpu, 0) for cpu in several]
 
 
 def _may_use(cpus: list[list[int]]) -> bool:

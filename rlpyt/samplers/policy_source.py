@@ -3,18 +3,26 @@
 This is the only place that calls an agent to act.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
 
-from rlpyt.agents.base import BaseAgent
+from rlpyt.agents.base import BaseAgent, FastPolicy
 from rlpyt.processes.child import Abandoned
 from rlpyt.samplers.env_batch import EnvBatch
-from rlpyt.utils.buffer import leaves_of, torchify_buffer
-from rlpyt.utils.collections import namedarraytuple
+from rlpyt.utils.buffer import NumpyArrays, leaves_of, torchify_buffer
+from rlpyt.utils.collections import NamedArrayTuple, namedarraytuple
 from rlpyt.utils.seed import stream
+
+if TYPE_CHECKING:
+    from multiprocessing.synchronize import Semaphore
+
+    from rlpyt.distributions.base import NoiseSpec
+    from rlpyt.samplers.tiles import ActingAgent
 
 Array = np.ndarray[Any, Any]
 
@@ -39,7 +47,7 @@ class ActionNoise:
     def __init__(self, seed: int, purpose: str, env_ranks: Sequence[int]) -> None:
         self._streams = [stream(seed, purpose, rank) for rank in env_ranks]
 
-    def draw(self, T: int, spec: Any) -> Array | None:
+    def draw(self, T: int, spec: NoiseSpec | None) -> Array | None:
         """Return noise for the next T steps, [T, B, *spec.shape] float32; ``None`` without spec."""
         if spec is None:
             return None
@@ -75,7 +83,12 @@ class LocalPolicy:
     """
 
     def __init__(
-        self, agent: Any, step: Any, noise: ActionNoise, samples: Any = None, group: int = 0
+        self,
+        agent: ActingAgent,
+        step: NamedArrayTuple,
+        noise: ActionNoise,
+        samples: NamedArrayTuple | None = None,
+        group: int = 0,
     ) -> None:
         self.agent = agent
         self.noise = noise
@@ -86,16 +99,19 @@ class LocalPolicy:
         self._info_leaves = leaves_of(step.agent_info)
         self._noise: Array | None = None
         self._noise_torch: torch.Tensor | None = None
-        self._policy: Any = None
+        self._policy: FastPolicy | None = None
         self._remembers = agent.recurrent or type(agent).reset_one is not BaseAgent.reset_one
         self.write_into(samples)
 
-    def write_into(self, samples: Any) -> None:
+    def write_into(self, samples: NamedArrayTuple | None) -> None:
         """Record values in these columns of a batch from now on; ``None``: do not record them."""
-        fields = () if samples is None else samples.agent._fields
         self._samples = samples
-        self._bootstrap = samples.agent.bootstrap_value if "bootstrap_value" in fields else None
-        self._timeout_value = samples.agent.timeout_value if "timeout_value" in fields else None
+        self._bootstrap: Array | None = None
+        self._timeout_value: Array | None = None
+        if samples is not None and "bootstrap_value" in samples.agent._fields:
+            self._bootstrap = samples.agent.bootstrap_value
+        if samples is not None and "timeout_value" in samples.agent._fields:
+            self._timeout_value = samples.agent.timeout_value
 
     def begin(self, T: int) -> None:
         """Draw noise for a batch of T steps."""
@@ -119,7 +135,7 @@ class LocalPolicy:
             return True
         self.agent.set_group(self.group)
         if self._remembers:
-            for b in np.flatnonzero(self._step.done):
+            for b in np.flatnonzero(self._step.done).tolist():
                 self.agent.reset_one(b)
         if self._noise_torch is not None:
             self.agent.set_noise(self._noise_torch[t])
@@ -130,7 +146,7 @@ class LocalPolicy:
             own[...] = new.numpy()
         return True
 
-    def truncated(self, t: int, rows: Sequence[int], observation: Any) -> None:
+    def truncated(self, t: int, rows: Sequence[int], observation: NumpyArrays) -> None:
         """Record V of the final observations of episodes that step t truncated.
 
         The recurrent state is still that of these episodes; the next ``act`` clears it.
@@ -140,7 +156,7 @@ class LocalPolicy:
             rows: rows of the environments.
             observation: [B, ...] with the true final observations in these rows.
         """
-        if self._timeout_value is None or not len(rows):
+        if self._samples is None or self._timeout_value is None or not len(rows):
             return
         action, reward = self._samples.agent.action[t], self._samples.env.reward[t]
         value = self._value(torchify_buffer((observation, action, reward)))
@@ -151,25 +167,37 @@ class LocalPolicy:
         if self._bootstrap is not None:
             self._bootstrap[...] = self._value(self._inputs)
 
-    def _value(self, inputs: Any) -> Array:
+    def _value(self, inputs: tuple[Any, ...]) -> Array:
         self.agent.set_group(self.group)
         values: Array = self.agent.value(*inputs).numpy()
         return values
 
 
+class Gates(Protocol):
+    """The two semaphores of one worker, all that samplers written for rlpyt (2019) share."""
+
+    @property
+    def obs_ready(self) -> Semaphore:
+        """Released when the worker has written its rows of the record."""
+
+    @property
+    def act_ready(self) -> Semaphore:
+        """Released when the server has answered them."""
+
+
 class ServerChannel(NamedTuple):
     """Memory and semaphores that one worker and the action server share."""
 
-    obs_ready: Any  # semaphore: the worker has written its rows of the record
-    act_ready: Any  # semaphore: the server has answered them
-    step: Any = None  # StepBuffer [B]: the record itself
-    final_observation: Any = None  # [B, ...]: of episodes just truncated; None: not needed
-    timed_out: Any = None  # [B] bool: rows of it that are new
-    abandoned: Any = None  # [1] bool: the master has given up; workers end
-    eval_step: Any = None  # the record of the evaluation environments
+    obs_ready: Semaphore  # the worker has written its rows of the record
+    act_ready: Semaphore  # the server has answered them
+    step: NamedArrayTuple | None = None  # StepBuffer [B]: the record itself
+    final_observation: NumpyArrays | None = None  # [B, ...]: of episodes just truncated
+    timed_out: Array | None = None  # [B] bool: rows of it that are new
+    abandoned: Array | None = None  # [1] bool: the master has given up; workers end
+    eval_step: NamedArrayTuple | None = None  # the record of the evaluation environments
 
     @property
-    def stop_eval(self) -> "_Never":
+    def stop_eval(self) -> _Never:
         """Return rlpyt's flag for custom collectors; it is never set here."""
         return _Never()
 
@@ -185,7 +213,7 @@ class ServedPolicy:
     T + 1 observations and T actions, as in rlpyt (2019).
     """
 
-    def __init__(self, channel: ServerChannel, evaluation: bool = False) -> None:
+    def __init__(self, channel: Gates, evaluation: bool = False) -> None:
         self._post, self._wait = channel.obs_ready.release, channel.act_ready.acquire
         self._stop_eval: Any = None
         if not isinstance(channel, ServerChannel):  # of a sampler written for rlpyt (2019)
@@ -197,7 +225,7 @@ class ServedPolicy:
         self._abandoned: Any = (False,) if channel.abandoned is None else channel.abandoned.data
         self._evaluation = evaluation
 
-    def write_into(self, samples: Any) -> None:
+    def write_into(self, samples: NamedArrayTuple | None) -> None:
         """Do nothing: the server records values."""
 
     def begin(self, T: int) -> None:
@@ -219,9 +247,9 @@ class ServedPolicy:
         # The flag may be falsy while it is not set.
         return not (self._evaluation and self._stop_eval is not None and self._stop_eval.value)
 
-    def truncated(self, t: int, rows: Sequence[int], observation: Any) -> None:
+    def truncated(self, t: int, rows: Sequence[int], observation: NumpyArrays) -> None:
         """Copy final observations for the server, which computes V before its next answer."""
-        if self._final is not None and len(rows):
+        if self._final is not None and self._timed_out is not None:
             for b in rows:
                 self._final[b] = observation[b]
                 self._timed_out[b] = True
@@ -248,7 +276,7 @@ class RandomPolicy:
     def __init__(
         self,
         env_batch: EnvBatch,
-        step: Any,
+        step: NamedArrayTuple,
         seed: int,
         env_ranks: Sequence[int],
         n_steps: Sequence[int],

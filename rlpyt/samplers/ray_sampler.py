@@ -1,21 +1,23 @@
 """Sampling on the machines of a Ray cluster, with the same batches as on this one."""
 
+from __future__ import annotations
+
 import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rlpyt.agents.weights import share_weights
 from rlpyt.errors import RlpytError
 from rlpyt.processes.child import ChildSpec
-from rlpyt.processes.group import ChildGroup, Limits
+from rlpyt.processes.group import ChildGroup, Limits, Meanwhile
 from rlpyt.processes.ray import Cluster, RayActors, WithArrays, import_ray
 from rlpyt.processes.status import WorkerStatus, environment_status, fresh_progress
 from rlpyt.samplers.buffer import allocate_samples
 from rlpyt.samplers.env_worker import EnvWorker, EnvWorkerSpec
-from rlpyt.samplers.layout import Hardware, SamplerLayout
+from rlpyt.samplers.layout import Affinity, Hardware, SamplerLayout
 from rlpyt.samplers.parallel.cpu.collectors import CpuEvalCollector, CpuResetCollector
 from rlpyt.samplers.sampler import Sampler
 from rlpyt.utils import serialize
@@ -23,6 +25,11 @@ from rlpyt.utils.buffer import leaves_of
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.logging import logger
 from rlpyt.utils.seed import env_seed, set_seed
+
+if TYPE_CHECKING:
+    from rlpyt.agents.base import BaseAgent
+
+Weights = dict[str, np.ndarray[Any, Any]]  # by name, as ``SharedWeights.values`` returns them
 
 
 @dataclass
@@ -99,7 +106,9 @@ class RaySampler(Sampler):
         self.max_restarts = whole_number("max_restarts", max_restarts, -1)
         self._breaks = Breaks()
 
-    def initialize(self, agent: Any, affinity: Any = None, *args: Any, **kwargs: Any) -> Any:
+    def initialize(
+        self, agent: BaseAgent, affinity: Affinity = None, *args: Any, **kwargs: Any
+    ) -> Any:
         """Initialize as ``Sampler`` does; the environment's trial step is made on this machine.
 
         Raises:
@@ -153,7 +162,7 @@ class RaySampler(Sampler):
             ),
         )
 
-    def _call(self, method: str, *args: Any, meanwhile: Any = None) -> list[Any]:
+    def _call(self, method: str, *args: Any, meanwhile: Meanwhile | None = None) -> list[Any]:
         """Run a method of every environment worker; actors get new weights before they act.
 
         Raises:
@@ -272,7 +281,7 @@ class RayPayload:
     """Input of ``build_ray_env_worker``."""
 
     env_worker: EnvWorkerSpec
-    agent: Any  # not initialized
+    agent: BaseAgent  # not initialized
     bootstrap_value: bool  # the batch has this field
     final_observation: bool  # the batch has this field
 
@@ -283,7 +292,7 @@ class RayEnvWorker(EnvWorker):
     _weights_version = 0
     _evaluating = False
 
-    def collect(self, itr: int, version: int = 0, weights: Any = None) -> Any:  # type: ignore[override]
+    def collect(self, itr: int, version: int = 0, weights: Weights | None = None) -> Any:  # type: ignore[override]
         """Collect a batch; return finished trajectories, with the batch's arrays.
 
         Args:
@@ -296,7 +305,7 @@ class RayEnvWorker(EnvWorker):
         return WithArrays(finished, tuple(leaves_of(self.slots[0])))
 
     def evaluate(
-        self, itr: int, n_steps: int, first: bool, version: int = 0, weights: Any = None
+        self, itr: int, n_steps: int, first: bool, version: int = 0, weights: Weights | None = None
     ) -> tuple[list[Any], bool]:
         """Start or continue an evaluation; after a restart there is nothing to continue."""
         self._evaluating = self._evaluating or first
@@ -305,8 +314,10 @@ class RayEnvWorker(EnvWorker):
         self._load(version, weights)
         return super().evaluate(itr, n_steps, first)
 
-    def _load(self, version: int, weights: Any) -> None:
-        if version != self._weights_version:
+    def _load(self, version: int, weights: Weights | None) -> None:
+        if weights is not None and version != self._weights_version:
+            assert self.agent is not None
+            assert self.agent.shared_weights is not None
             self.agent.shared_weights.load(weights)
             self._weights_version = version
 

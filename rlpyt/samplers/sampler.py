@@ -1,17 +1,19 @@
 """The sampler: builds environment workers, in this process or in others."""
 
+from __future__ import annotations
+
 import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rlpyt.curricula.flow import TaskFlow
 from rlpyt.errors import WorkerError
 from rlpyt.processes.child import ChildSpec
-from rlpyt.processes.group import ChildGroup, Limits
+from rlpyt.processes.group import ChildGroup, Limits, Meanwhile, Replied
 from rlpyt.processes.pipe import Pipes
-from rlpyt.processes.status import BEAT, allocate_progress
+from rlpyt.processes.status import BEAT, Progress, allocate_progress
 from rlpyt.samplers.base import BaseSampler, checked_agent, kwargs_by_env
 from rlpyt.samplers.collections import TrajInfo
 from rlpyt.samplers.env_worker import (
@@ -24,15 +26,19 @@ from rlpyt.samplers.env_worker import (
     worker_status,
 )
 from rlpyt.samplers.evaluation import EvalCollector
-from rlpyt.samplers.layout import Hardware, SamplerLayout, rows_per_worker
+from rlpyt.samplers.layout import Affinity, Hardware, SamplerLayout, rows_per_worker
 from rlpyt.samplers.serving import ActionServer
 from rlpyt.samplers.tiles import warn_if_untiled
 from rlpyt.utils import serialize
 from rlpyt.utils.buffer import torchify_buffer
+from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.completion import warn_of_lost_state
 from rlpyt.utils.processes import raised_by_signal, start_context, summary_of
 from rlpyt.utils.seed import check_seed, make_seed, undisturbed
 from rlpyt.utils.shared import Arena
+
+if TYPE_CHECKING:
+    from rlpyt.agents.base import BaseAgent
 
 
 class _Default:
@@ -42,7 +48,7 @@ class _Default:
         self._compute = compute
         self.__doc__ = compute.__doc__
 
-    def __get__(self, sampler: Any, cls: Any = None) -> Any:
+    def __get__(self, sampler: Sampler | None, cls: type | None = None) -> Any:
         return self if sampler is None else self._compute(sampler)
 
 
@@ -72,16 +78,16 @@ class Sampler(BaseSampler):
 
     def initialize(
         self,
-        agent: Any,
-        affinity: Any = None,
+        agent: BaseAgent,
+        affinity: Affinity = None,
         seed: int | None = None,
         bootstrap_value: bool = False,
         traj_info_kwargs: dict[str, Any] | None = None,
         rank: int = 0,
         world_size: int = 1,
-        worker_process: Any = None,
+        worker_process: object = None,
         final_observation: bool = False,
-        examples: Any = None,
+        examples: AttrDict | None = None,
         slots: Sequence[Any] = (),
     ) -> Any:
         """Initialize the agent, allocate the batch, start the environment workers.
@@ -184,7 +190,8 @@ class Sampler(BaseSampler):
             traj_info_kwargs: settings of the ``TrajInfo``.
             tasks: of each environment's first episodes, if a curriculum chooses them.
         """
-        B = self.batch_spec.B
+        assert self.CollectorCls is not None
+        CollectorCls, B = self.CollectorCls, self.batch_spec.B
         rows = rows_per_worker(B, n_env_workers, self.layout.groups)
         n_eval = -(-self.eval_n_envs // n_env_workers)  # at least one each, as documented
         quota = quotas(self.eval_max_trajectories, n_eval * n_env_workers)
@@ -203,7 +210,7 @@ class Sampler(BaseSampler):
                 EnvCls=self.EnvCls,
                 env_kwargs=kwargs[i * rows : (i + 1) * rows],
                 env_warns=warns[i * rows : (i + 1) * rows],
-                CollectorCls=self.CollectorCls,
+                CollectorCls=CollectorCls,
                 TrajInfoCls=self.TrajInfoCls,
                 traj_info_kwargs=traj_info_kwargs,
                 batch_T=self.batch_spec.T,
@@ -304,7 +311,7 @@ class Sampler(BaseSampler):
             server.forget_names()
         return workers
 
-    def _call(self, method: str, *args: Any, meanwhile: Any = None) -> list[Any]:
+    def _call(self, method: str, *args: object, meanwhile: Meanwhile | None = None) -> list[Any]:
         """Run a method of every environment worker; return the results in order."""
         if self._pool is not None:
             results = self._pool.call(method, *args, meanwhile=meanwhile)
@@ -355,7 +362,7 @@ class Sampler(BaseSampler):
         self._check_ready()
         self.agent.sync_shared_memory()
 
-        def serve(replied: Any) -> None:
+        def serve(replied: Replied) -> None:
             self._batch_served = slot, replied
             self.serve_actions(itr)
 
@@ -530,6 +537,6 @@ def _equal(one: dict[str, Any], other: dict[str, Any]) -> bool:
         return False
 
 
-def _beat(progress: Any) -> None:
+def _beat(progress: Progress) -> None:
     """Count a sign of life of this process, which watches its workers."""
     progress[BEAT] += 1

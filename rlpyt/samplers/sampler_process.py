@@ -1,8 +1,12 @@
 """Samplers in child processes, each of which fills some columns of the batches."""
 
-from collections.abc import Mapping, Sequence
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from rlpyt.agents.weights import WeightMailbox
 from rlpyt.processes import status
@@ -12,12 +16,17 @@ from rlpyt.samplers.layout import Hardware
 from rlpyt.utils.seed import env_seed, set_seed
 from rlpyt.utils.synchronize import name_semaphores
 
+if TYPE_CHECKING:
+    from rlpyt.agents.base import BaseAgent
+    from rlpyt.samplers.sampler import Sampler
+    from rlpyt.utils.collections import AttrDict
+
 
 @dataclass(frozen=True)
 class SamplerProcessEnvs:
     """The environments of a sampler process, under the names of ``EnvWorkerSpec``."""
 
-    EnvCls: Any
+    EnvCls: Callable[..., Any]
     env_kwargs: Sequence[Mapping[str, Any]]  # of each environment
     env_ranks: Sequence[int]
     eval_env_kwargs: Sequence[Mapping[str, Any]]
@@ -30,13 +39,13 @@ class SamplerProcessPayload:
     """Input of ``SamplerProcess``."""
 
     world_size: int  # number of sampler processes
-    sampler: Any  # not initialized
-    agent: Any  # not initialized
+    sampler: Sampler  # not initialized
+    agent: BaseAgent  # not initialized
     settings: dict[str, Any]  # arguments of ``initialize``
-    examples: Any  # of one step
+    examples: AttrDict  # of one step
     slots: Sequence[Any]  # columns of the process in the batches
     mailbox: WeightMailbox  # new parameters
-    stop: Any  # [1] uint8, shared: the parent ends an evaluation early
+    stop: np.ndarray[Any, Any]  # [1] uint8, shared: the parent ends an evaluation early
     semaphores: str  # prefix of the names of its semaphores
     hardware: Hardware
     envs: SamplerProcessEnvs  # for messages
@@ -53,7 +62,8 @@ class SamplerProcess(Child):
         super().__init__(spec)
         self.own: SamplerProcessPayload = spec.payload.value
         name_semaphores(self.own.semaphores)
-        self.sampler, self.agent = self.own.sampler, self.own.agent
+        self.sampler: Sampler = self.own.sampler
+        self.agent: BaseAgent = self.own.agent
         self.sampler.progress = spec.progress.data
         self.sampler.should_stop = self._should_stop
 
@@ -97,8 +107,7 @@ class SamplerProcess(Child):
 
     def statistics(self) -> dict[str, float]:
         """Return the sampler's columns of progress.csv."""
-        columns: dict[str, float] = self.sampler.statistics()
-        return columns
+        return self.sampler.statistics()
 
     def evaluate(self, itr: int) -> list[Any]:
         """Evaluate the newest policy, in the first process only."""
@@ -106,18 +115,17 @@ class SamplerProcess(Child):
             return []
         self._note(status.COLLECTING)
         self.agent.recv_shared_memory()
-        finished: list[Any] = self.sampler.evaluate_agent(itr)
+        finished = self.sampler.evaluate_agent(itr)
         self._note(status.IDLE)
         return finished
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of the sampler."""
-        state: dict[str, Any] = self.sampler.state_dict()
-        return state
+        return self.sampler.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> bool:
         """Continue from a saved state; return True if this is exact."""
-        return bool(self.sampler.load_state_dict(state))
+        return self.sampler.load_state_dict(state)
 
     def where(self) -> status.WorkerStatus | None:
         """Return the activity of the process, if it has environments itself."""

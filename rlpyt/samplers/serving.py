@@ -5,15 +5,18 @@ synchronize them at every step. Workers may form groups, so that some step while
 their actions.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
-from typing import Any
+from multiprocessing.context import BaseContext
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from rlpyt.errors import WorkerError
-from rlpyt.processes.group import GLANCE_S
-from rlpyt.processes.status import STEP, fresh_progress
+from rlpyt.processes.group import GLANCE_S, Replied
+from rlpyt.processes.status import STEP, Progress, fresh_progress
 from rlpyt.samplers.env_batch import null_rows
 from rlpyt.samplers.env_worker import agent_memory, load_agent_memory
 from rlpyt.samplers.evaluation import eval_noise
@@ -24,16 +27,20 @@ from rlpyt.samplers.policy_source import (
     StepBuffer,
     StepRecord,
 )
-from rlpyt.samplers.tiles import tiled
-from rlpyt.utils.buffer import buffer_from_example, torchify_buffer
+from rlpyt.samplers.tiles import ActingAgent, tiled
+from rlpyt.utils.buffer import NumpyArrays, buffer_from_example, torchify_buffer
+from rlpyt.utils.collections import AttrDict, NamedArrayTuple
 from rlpyt.utils.processes import refused_clearly
 from rlpyt.utils.shared import Arena
 from rlpyt.utils.synchronize import forget_names
 
-Replied = Callable[[int], bool]  # has this worker ended its command? raises if one failed
+if TYPE_CHECKING:
+    from rlpyt.agents.base import BaseAgent
+
+Array = np.ndarray[Any, Any]
 
 
-def build_step_buffer(examples: Any, B: int, memory: Arena | bool = True) -> tuple[Any, Any]:
+def build_step_buffer(examples: AttrDict, B: int, memory: Arena | bool = True) -> tuple[Any, Any]:
     """Allocate the step record of workers and server in shared memory.
 
     Args:
@@ -69,8 +76,8 @@ class ActionServer:
 
     def __init__(
         self,
-        agent: Any,
-        examples: Any,
+        agent: BaseAgent,
+        examples: AttrDict,
         slots: Sequence[Any],
         env_ranks: Sequence[Sequence[int]],
         eval_env_ranks: Sequence[Sequence[int]],
@@ -79,8 +86,8 @@ class ActionServer:
         seed: int,
         global_B: int,
         eval_deterministic: bool,
-        context: Any,
-        progress: Any = None,
+        context: BaseContext,
+        progress: Progress | None = None,
         deterministic_acting: bool = False,
     ) -> None:
         self.agent, self.examples, self.slots = agent, examples, slots
@@ -90,7 +97,7 @@ class ActionServer:
         self.evaluations = 0
         self._slot = 0
         self._deterministic_acting = deterministic_acting
-        self._tiled: dict[tuple[int, bool], Any] = {}  # (group, evaluation) -> agent in tiles
+        self._tiled: dict[tuple[int, bool], ActingAgent] = {}  # by (group, evaluation)
         self._env_ranks, self._eval_env_ranks = env_ranks, eval_env_ranks
         self._n_groups = n_groups
         self.channels = self._build_channels(context)
@@ -100,7 +107,7 @@ class ActionServer:
         agent.collector_initialize(global_B=global_B, env_ranks=everyone)
         agent.reset()
 
-    def _build_channels(self, context: Any) -> list[ServerChannel]:
+    def _build_channels(self, context: BaseContext) -> list[ServerChannel]:
         arena, W = Arena(), len(self._env_ranks)
         rows, eval_rows = len(self._env_ranks[0]), len(self._eval_env_ranks[0])
         self.step_buffer_pyt, self.step_buffer_np = build_step_buffer(
@@ -108,7 +115,7 @@ class ActionServer:
         )
         eval_step = build_step_buffer(self.examples, max(1, W * eval_rows), arena)[1]
         self._eval_step = eval_step
-        self._final: Any = None
+        self._final: NumpyArrays | None = None
         if "timeout_value" in self.slots[0].agent._fields:
             self._final = buffer_from_example(self.examples.observation, W * rows, arena)
         self._timed_out = arena.allocate((W * rows,), bool)
@@ -130,7 +137,7 @@ class ActionServer:
             channels.append(channel)
         return channels
 
-    def _group(self, i: int, evaluation: bool = False) -> "Group":
+    def _group(self, i: int, evaluation: bool = False) -> Group:
         """Build the group of workers i * n to (i + 1) * n, whose rows are contiguous."""
         n = len(self.channels) // self._n_groups
         workers = range(i * n, (i + 1) * n)
@@ -139,11 +146,11 @@ class ActionServer:
         rows = slice(i * len(ranks), (i + 1) * len(ranks))
         shared = (self._eval_step if evaluation else self.step_buffer_np)[rows]
         step = StepRecord(env_info=None, **dict(shared.items()))
-        agent = self.agent
+        agent: ActingAgent = self.agent
         if self._deterministic_acting:
             key = i, evaluation
             if key not in self._tiled:
-                self._tiled[key] = tiled(agent, ranks, rows.start)
+                self._tiled[key] = tiled(self.agent, ranks, rows.start)
             agent = self._tiled[key]
         if evaluation:
             noise = eval_noise(self.seed, self.evaluations, ranks)
@@ -194,7 +201,8 @@ class ActionServer:
     def abandon(self) -> None:
         """Release workers that wait for an answer, to end them."""
         for channel in self.channels:
-            channel.abandoned[0] = True
+            if channel.abandoned is not None:
+                channel.abandoned[0] = True
             channel.act_ready.release()
 
     def state_dict(self) -> dict[str, Any]:
@@ -229,12 +237,12 @@ class Group:
     def __init__(
         self,
         policy: LocalPolicy,
-        step: Any,
-        null_action: Any,
+        step: NamedArrayTuple,
+        null_action: NumpyArrays | int,
         ranks: Sequence[int],
         channels: Sequence[ServerChannel],
-        final_observation: Any = None,
-        timed_out: Any = None,
+        final_observation: NumpyArrays | None = None,
+        timed_out: Array | None = None,
     ) -> None:
         self.policy = policy
         self._step, self._null_action = step, null_action
@@ -295,9 +303,10 @@ class Group:
         """Record V of episodes that step t truncated, and null the inputs after a done."""
         step = self._step
         null_rows(step.action, step.reward, self._null_action, np.flatnonzero(step.done))
-        if self._final is not None and self._timed_out.any():
-            self.policy.truncated(t, np.flatnonzero(self._timed_out).tolist(), self._final)
-            self._timed_out[...] = False
+        timed_out = self._timed_out
+        if self._final is not None and timed_out is not None and timed_out.any():
+            self.policy.truncated(t, np.flatnonzero(timed_out).tolist(), self._final)
+            timed_out[...] = False
 
 
 def serve(

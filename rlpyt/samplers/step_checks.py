@@ -6,14 +6,19 @@ and ``done`` at every step, everything else at some steps (``steps_until_look``)
 episodes, and whether numbers are finite once per batch (``first_not_finite``).
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rlpyt.utils.buffer import _named_leaves, buffer_func, leaves_of
+from rlpyt.utils.buffer import NumpyArrays, _named_leaves, buffer_func, leaves_of
 from rlpyt.utils.collections import NamedArrayTuple
+
+if TYPE_CHECKING:
+    from rlpyt.envs.base import EnvStep
 
 Array = np.ndarray[Any, Any]
 RARELY = 64  # steps between full validations, in the long run
@@ -30,7 +35,7 @@ def steps_until_look(n_looks: int) -> int:
     return int(min(2**n_looks, RARELY)) - 1
 
 
-def check_step(given: Any, record: Any) -> None:
+def check_step(given: EnvStep, record: NamedArrayTuple) -> None:
     """Check the results of one step.
 
     Args:
@@ -47,7 +52,7 @@ def check_step(given: Any, record: Any) -> None:
     check_info(info)
 
 
-def float_leaves(*trees: Any) -> list[Array]:
+def float_leaves(*trees: object) -> list[Array]:
     """Return the arrays of floating-point numbers among all leaves, flat where that is a view."""
     leaves = [leaf for tree in trees for leaf in leaves_of(tree)]
     floats = [leaf for leaf in leaves if isinstance(leaf, np.ndarray) and leaf.dtype.kind == "f"]
@@ -65,7 +70,9 @@ def all_finite(leaves: list[Array]) -> bool:
     return True
 
 
-def first_not_finite(samples_env: Any, following: Any) -> tuple[int, int, str]:
+def first_not_finite(
+    samples_env: NamedArrayTuple, following: NumpyArrays | None
+) -> tuple[int, int, str]:
     """Return the first step of a batch that gave NaN or an infinite number.
 
     Args:
@@ -90,7 +97,11 @@ def first_not_finite(samples_env: Any, following: Any) -> tuple[int, int, str]:
     return min(found)
 
 
-def explain(given: Any, record: Any, check: Callable[[Any, Any], None] = check_step) -> None:
+def explain(
+    given: EnvStep,
+    record: NamedArrayTuple,
+    check: Callable[[EnvStep, NamedArrayTuple], None] = check_step,
+) -> None:
     """Replace an error about the results of a step by a clear one, if they are invalid.
 
     Raises:
@@ -102,7 +113,7 @@ def explain(given: Any, record: Any, check: Callable[[Any, Any], None] = check_s
         raise clear from None
 
 
-def check_batch(given: Any, record: Any) -> None:
+def check_batch(given: EnvStep, record: NamedArrayTuple) -> None:
     """Check the results of one step of a vector environment of n rows.
 
     Args:
@@ -120,7 +131,7 @@ def check_batch(given: Any, record: Any) -> None:
     check_info(info)
 
 
-def check_batched(given: Any, record: Any, key: str = "observation") -> None:
+def check_batched(given: object, record: NumpyArrays, key: str = "observation") -> None:
     """Check a part of it, such as the observation, against leaves [n, ...] of the record.
 
     Raises:
@@ -129,7 +140,7 @@ def check_batched(given: Any, record: Any, key: str = "observation") -> None:
     check_observation(given, record[None], key)
 
 
-def check_observation(o: Any, record: Any, key: str = "observation") -> None:
+def check_observation(o: object, record: NumpyArrays, key: str = "observation") -> None:
     """Check an observation against the record's leaves [B, ...].
 
     Conversions that keep numbers are allowed: float64 is recorded as float32, an integer as a
@@ -138,12 +149,16 @@ def check_observation(o: Any, record: Any, key: str = "observation") -> None:
     Raises:
         ValueError, TypeError: structure, shape or dtype differ.
     """
-    plain = type(o) is np.ndarray and isinstance(record, np.ndarray)
-    if plain and o.shape == record.shape[1:] and o.dtype == record.dtype:
+    if (
+        type(o) is np.ndarray
+        and isinstance(record, np.ndarray)
+        and o.shape == record.shape[1:]
+        and o.dtype == record.dtype
+    ):
         return  # the usual case
     if isinstance(record, NamedArrayTuple):
         fields, given = record._fields, fields_of(o)
-        if given != fields:
+        if not isinstance(o, tuple) or given != fields:
             came = f"fields {given}" if given is not None else _kind_of(o)
             raise TypeError(f"{key} has {came}, expected a named tuple with fields {fields}.")
         for name, own, new in zip(fields, record, o, strict=True):
@@ -168,7 +183,7 @@ def check_observation(o: Any, record: Any, key: str = "observation") -> None:
         )
 
 
-def check_reward_and_done(r: Any, d: Any) -> None:
+def check_reward_and_done(r: object, d: object) -> None:
     """Check that the reward is one number, and done is True or False.
 
     Raises:
@@ -182,7 +197,7 @@ def check_reward_and_done(r: Any, d: Any) -> None:
         raise TypeError(f"done is {_kind_of(d)}, expected True or False; return bool(done).")
 
 
-def check_info(info: Any) -> None:
+def check_info(info: object) -> None:
     """Check that env_info is a named tuple, or None.
 
     Raises:
@@ -201,7 +216,7 @@ def fields_of(value: object) -> tuple[str, ...] | None:
     return getattr(value, "_fields", None) if isinstance(value, tuple) else None
 
 
-def check_parts(step: Any) -> None:
+def check_parts(step: object) -> None:
     """Check that a step has four parts.
 
     Raises:
@@ -217,13 +232,13 @@ def check_parts(step: Any) -> None:
         )
 
 
-def _is_scalar(x: Any, kinds: tuple[type, ...]) -> bool:
+def _is_scalar(x: object, kinds: tuple[type, ...]) -> bool:
     if isinstance(x, np.ndarray) and x.ndim == 0:
         x = x[()]
     return isinstance(x, kinds)
 
 
-def _kind_of(x: Any) -> str:
+def _kind_of(x: object) -> str:
     """Describe a value in a few words."""
     if isinstance(x, np.ndarray):
         return f"an array of shape {x.shape} and dtype {x.dtype}"

@@ -12,20 +12,35 @@ is tried on random inputs and parameters, for all rows at once and with a few ro
 takes milliseconds.
 """
 
+from __future__ import annotations
+
 import copy
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 
-from rlpyt.agents.base import BaseAgent
+from rlpyt.agents.base import BaseAgent, FastPolicy
 from rlpyt.models.utils import unwrap_ddp
 from rlpyt.utils.blas import use_one_blas_thread
-from rlpyt.utils.buffer import buffer_func, leaves_of, numpify_buffer, torchify_buffer
+from rlpyt.utils.buffer import (
+    NumpyArrays,
+    Tensors,
+    buffer_func,
+    leaves_of,
+    numpify_buffer,
+    torchify_buffer,
+)
 from rlpyt.utils.seed import undisturbed
+
+if TYPE_CHECKING:
+    from rlpyt.agents.memory import RecurrentMemory
+
+Array = np.ndarray[Any, Any]
+Noise = torch.Tensor | Array | None  # of actions, for torch or numpy
 
 TILE = 8  # rows of a call
 STATE_NOTE = (
@@ -51,7 +66,7 @@ class Tile(NamedTuple):
     rows: tuple[int, ...]
 
 
-def can_be_tiled(agent: Any) -> bool:
+def can_be_tiled(agent: BaseAgent) -> bool:
     """Return True if the agent can act for any of its environments alone.
 
     A recurrent agent can if its state is in ``agent.memory``, which can be divided by environment.
@@ -61,7 +76,7 @@ def can_be_tiled(agent: Any) -> bool:
     return not agent.acts_by_row and not opaque
 
 
-def warn_if_untiled(agent: Any) -> None:
+def warn_if_untiled(agent: BaseAgent) -> None:
     """Warn that ``deterministic_acting`` has no effect for this agent."""
     if not can_be_tiled(agent) and not agent.acts_by_row:
         warnings.warn(
@@ -70,7 +85,7 @@ def warn_if_untiled(agent: Any) -> None:
         )
 
 
-def tiled(agent: Any, env_ranks: Sequence[int], first_row: int = 0) -> Any:
+def tiled(agent: BaseAgent, env_ranks: Sequence[int], first_row: int = 0) -> ActingAgent:
     """Return a ``TiledAgent`` around the agent, or the agent itself if it cannot be tiled."""
     return TiledAgent(agent, env_ranks, first_row) if can_be_tiled(agent) else agent
 
@@ -84,13 +99,13 @@ class TiledAgent:
         first_row: the index of the first of them among those that ``collector_initialize`` named.
     """
 
-    def __init__(self, agent: Any, env_ranks: Sequence[int], first_row: int = 0) -> None:
+    def __init__(self, agent: BaseAgent, env_ranks: Sequence[int], first_row: int = 0) -> None:
         self.agent = agent
         self._n = len(env_ranks)
         self._reference = _reference_tiles(env_ranks, first_row)
         self._candidates = [[_padded(self._n, m, first_row)] for m in _sizes(self._n)]
         self._plans: dict[str, list[Tile]] = {}
-        self._noise: Any = None
+        self._noise: torch.Tensor | None = None
 
     def __getattr__(self, name: str) -> Any:
         if name == "agent" or name.startswith("__"):
@@ -105,20 +120,20 @@ class TiledAgent:
         """Forget the recurrent state of one environment."""
         self.agent.reset_one(idx)
 
-    def set_noise(self, noise: Any) -> None:
+    def set_noise(self, noise: torch.Tensor | None) -> None:
         """Give the randomness of the next ``step``, [n, ...]."""
         self._noise = noise
 
-    def step(self, *inputs: Any) -> Any:
+    def step(self, *inputs: Tensors) -> Any:
         """Return the agent's step for inputs [n, ...], computed in tiles."""
         noise, self._noise = self._noise, None
         return self._act("step", inputs, noise)
 
-    def value(self, *inputs: Any) -> Any:
+    def value(self, *inputs: Tensors) -> Any:
         """Return the agent's value for inputs [n, ...], computed in tiles."""
         return self._act("value", inputs, None)
 
-    def fast_policy(self) -> Any:
+    def fast_policy(self) -> FastPolicy | None:
         """Return the agent's numpy policy in tiles, or ``None``.
 
         It is ``None`` if the agent has none, or if numpy's number of threads cannot be set.
@@ -128,7 +143,7 @@ class TiledAgent:
         group = self.agent.group
         parts: list[tuple[Tile, Any]] = []
 
-        def policy(observation: Any, noise: Any) -> Any:
+        def policy(observation: NumpyArrays, noise: Array) -> Any:
             if not parts:  # parameters are as they were when the policy was asked for
                 self.agent.set_group(group)
                 tiles = self._plan("fast", torchify_buffer((observation,)), noise)
@@ -147,7 +162,7 @@ class TiledAgent:
         finally:
             self.agent.rows = None
 
-    def _act(self, method: str, inputs: tuple[Any, ...], noise: Any) -> Any:
+    def _act(self, method: str, inputs: tuple[Any, ...], noise: torch.Tensor | None) -> Any:
         if len(inputs[-1]) != self._n:  # a custom collector that asks for some rows
             if noise is not None:
                 self.agent.set_noise(noise)
@@ -161,9 +176,10 @@ class TiledAgent:
             if threads > 1:
                 torch.set_num_threads(threads)
 
-    def _call(self, method: str, tiles: list[Tile], inputs: tuple[Any, ...], noise: Any) -> Any:
+    def _call(self, method: str, tiles: list[Tile], inputs: tuple[Any, ...], noise: Noise) -> Any:
         """Call the agent tile by tile; its recurrent state before and after is that of all rows."""
         if method == "fast":
+            assert isinstance(noise, np.ndarray)
             return _call_fast(self._fast_parts(tiles), numpify_buffer(inputs)[0], noise)
         agent, memory = self.agent, self.agent.memory
         before = None if memory is None else memory.state
@@ -173,7 +189,7 @@ class TiledAgent:
                 agent.rows = tile.rows
                 if memory is not None:
                     _set_state(memory, buffer_func(before, _rows, 1, tile.source))
-                if noise is not None:
+                if isinstance(noise, torch.Tensor):
                     agent.set_noise(_rows(noise, 0, tile.source))
                 output = getattr(agent, method)(*buffer_func(inputs, _rows, 0, tile.source))
                 outputs.append(buffer_func(output, _rows, 0, tile.places))
@@ -187,7 +203,7 @@ class TiledAgent:
             _set_state(memory, _joined(states, 1))
         return _joined(outputs, 0)
 
-    def _plan(self, method: str, inputs: tuple[Any, ...], noise: Any) -> list[Tile]:
+    def _plan(self, method: str, inputs: tuple[Any, ...], noise: Noise) -> list[Tile]:
         """Return the calls to make, found by trial when first asked for."""
         if method not in self._plans:
             memory = self.agent.memory
@@ -202,7 +218,7 @@ class TiledAgent:
                 _set_state(memory, before)
         return self._plans[method]
 
-    def _cheapest(self, method: str, inputs: tuple[Any, ...], noise: Any) -> list[Tile]:
+    def _cheapest(self, method: str, inputs: tuple[Any, ...], noise: Noise) -> list[Tile]:
         """Return the cheapest calls that give the bits of the reference tiles.
 
         Raises:
@@ -236,7 +252,9 @@ class TiledAgent:
                     "does), or leave deterministic_acting out."
                 )
 
-    def _draw(self, inputs: tuple[Any, ...], noise: Any, rng: Any) -> tuple[Any, Any]:
+    def _draw(
+        self, inputs: tuple[Any, ...], noise: Noise, rng: np.random.Generator
+    ) -> tuple[Any, Any]:
         """Draw random inputs and noise: floats from a normal distribution, others from spaces."""
         spaces = self.agent.env_spaces or (None, None)
         drawn = []
@@ -255,7 +273,7 @@ class TiledAgent:
         is_torch = isinstance(noise, torch.Tensor)
         return tuple(drawn), torch.from_numpy(drawn_noise) if is_torch else drawn_noise
 
-    def _draw_state(self, inputs: tuple[Any, ...], noise: Any) -> Any:
+    def _draw_state(self, inputs: tuple[Any, ...], noise: Noise) -> Any:
         """Return a recurrent state [N, n, H] after one step, so that it is not zero."""
         memory = self.agent.memory
         if memory is None or len(inputs) == 1:
@@ -265,7 +283,12 @@ class TiledAgent:
         return memory.state
 
     def _outcome(
-        self, method: str, tiles: list[Tile], inputs: Any, noise: Any, state: Any
+        self,
+        method: str,
+        tiles: list[Tile],
+        inputs: tuple[Any, ...],
+        noise: Noise,
+        state: Tensors | None,
     ) -> list[bytes]:
         """Return all results of a call for each environment, with the next recurrent state."""
         memory = self.agent.memory
@@ -278,6 +301,9 @@ class TiledAgent:
         if memory is not None:
             given += [leaf.swapaxes(0, 1) for leaf in leaves_of(numpify_buffer(memory.state))]
         return [b"".join(leaf[b].tobytes() for leaf in given) for b in range(self._n)]
+
+
+ActingAgent = BaseAgent | TiledAgent  # of collectors and action servers
 
 
 def _reference_tiles(env_ranks: Sequence[int], first_row: int) -> list[Tile]:
@@ -299,7 +325,7 @@ def _padded(n: int, m: int, first_row: int) -> Tile:
     return _tile(np.arange(m).clip(max=n - 1), np.arange(n), n == m, first_row)
 
 
-def _tile(index: Any, places: Any, whole: bool, first_row: int) -> Tile:
+def _tile(index: Array, places: Array, whole: bool, first_row: int) -> Tile:
     rows = tuple((index + first_row).tolist())
     return Tile(torch.from_numpy(index), torch.from_numpy(places), whole, rows)
 
@@ -310,7 +336,7 @@ def _sizes(n: int) -> list[int]:
     return sorted({n, up, *(m for m in (2, 4) if m > n)})
 
 
-def _rows(leaf: Any, dim: int, index: torch.Tensor) -> Any:
+def _rows(leaf: torch.Tensor, dim: int, index: torch.Tensor) -> Any:
     """Copy these rows to memory of their own, which torch aligns."""
     return leaf.index_select(dim, index.to(leaf.device))
 
@@ -325,14 +351,14 @@ def _joined(parts: list[Any], dim: int) -> Any:
     return buffer_func(parts[0], lambda _: torch.cat([next(rest) for rest in rests], dim))
 
 
-def _set_state(memory: Any, state: Any) -> None:
+def _set_state(memory: RecurrentMemory, state: Tensors | None) -> None:
     if state is None:
         memory.clear()
     else:
         memory.advance(state)
 
 
-def _mixed(a: Any, b: Any, parity: int) -> Any:
+def _mixed(a: object, b: object, parity: int) -> Any:
     """Return the rows of ``a`` whose index has this parity, and the other rows of ``b``."""
     others = iter(leaves_of(b))
 
@@ -345,7 +371,7 @@ def _mixed(a: Any, b: Any, parity: int) -> Any:
     return buffer_func(a, mix)
 
 
-def _call_fast(parts: list[tuple[Tile, Any]], observation: Any, noise: Any) -> Any:
+def _call_fast(parts: list[tuple[Tile, Any]], observation: NumpyArrays, noise: Array) -> Any:
     """Call the numpy policies of tiles; return the result of one for all rows."""
     if parts[0][0].whole:
         return parts[0][1](observation, noise)
@@ -359,7 +385,7 @@ def _call_fast(parts: list[tuple[Tile, Any]], observation: Any, noise: Any) -> A
 
 
 @contextmanager
-def _random_parameters(agent: Any) -> Iterator[None]:
+def _random_parameters(agent: BaseAgent) -> Iterator[None]:
     """Act by a copy of the model with random parameters, as initial ones may be zero."""
     model = agent.model
     if not isinstance(model, torch.nn.Module):

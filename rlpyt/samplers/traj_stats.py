@@ -1,9 +1,14 @@
 """Statistics of trajectories computed per batch, equal to those of ``TrajInfo``."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from rlpyt.samplers.collections import TrajInfo
 
 Array = np.ndarray[Any, Any]
 
@@ -65,7 +70,7 @@ class BatchTrajStats:
         self.discounted[env[last]] = segment["DiscountedReturn"][last] * going
 
     @staticmethod
-    def _fill(info: Any, segment: dict[str, Array], i: int) -> Any:
+    def _fill(info: TrajInfo, segment: dict[str, Array], i: int) -> TrajInfo:
         for key, values in segment.items():
             info[key] = values[i].item()
         return info.terminate(None)
@@ -87,7 +92,7 @@ class BatchTrajStats:
         self.discounted[:] = state["discounted"]
 
 
-def plain_entries(info: Any) -> dict[str, Any]:
+def plain_entries(info: TrajInfo) -> dict[str, Any]:
     """Return the entries of a ``TrajInfo`` that a checkpoint can hold."""
     plain = (bool, int, float, str, np.generic, np.ndarray, list, type(None))
     return {name: value for name, value in info.items() if isinstance(value, plain)}

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rlpyt.utils.buffer import buffer_func, numpify_buffer
+from rlpyt.utils.buffer import NumpyArrays, buffer_func, numpify_buffer
 from rlpyt.utils.collections import NamedArrayTuple
 
 
@@ -136,7 +136,7 @@ class TrajectoryCutter:
         self._open: list[_Open] = []
         self._bootstrap: Any = None
 
-    def add(self, samples: Any) -> list[Trajectory]:
+    def add(self, samples: NamedArrayTuple) -> list[Trajectory]:
         """Add a batch; return trajectories that ended in it, sorted by environment, then time.
 
         Args:
@@ -163,7 +163,7 @@ class TrajectoryCutter:
                 self._open[b].pieces.append(_copied(steps, start, T, b))
         return finished
 
-    def _ended(self, samples: Any, t: int, b: int) -> Trajectory:
+    def _ended(self, samples: NamedArrayTuple, t: int, b: int) -> Trajectory:
         timeout = _field(samples.env.env_info, "timeout")
         timed_out = timeout is not None and bool(timeout[t, b])
         value = _field(samples.agent, "timeout_value")
@@ -189,7 +189,7 @@ class TrajectoryCutter:
         return cut
 
 
-def cut_trajectories(samples: Any, from_start: bool = False) -> list[Trajectory]:
+def cut_trajectories(samples: NamedArrayTuple, from_start: bool = False) -> list[Trajectory]:
     """Divide one batch [T, B] into trajectories, sorted by environment, then time.
 
     Args:
@@ -223,7 +223,7 @@ def _trajectory(
     b: int,
     reach_terminal: bool,
     reach_time_limit: bool,
-    last_observation: Any,
+    last_observation: NumpyArrays | None,
     last_value: float | None,
 ) -> Trajectory:
     columns: Any = (_joined(trees) for trees in zip(*open_.pieces, strict=True))

@@ -22,6 +22,7 @@ from rlpyt.utils.shared import Arena, SharedArray
 Array = np.ndarray[Any, Any] | torch.Tensor
 Tensors = torch.Tensor | NamedArrayTuple  # a tensor or a namedarraytuple of them
 Arrays = Array | NamedArrayTuple  # numpy arrays or tensors
+NumpyArrays = np.ndarray[Any, Any] | NamedArrayTuple  # a numpy array or a namedarraytuple of them
 
 np_mp_array_spawn = SharedArray  # rlpyt's name for a shared array that survives spawn
 

@@ -1,8 +1,10 @@
 """Asynchronous samplers: ordinary samplers in child processes, in parallel with the optimizer."""
 
+from __future__ import annotations
+
 import secrets
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,7 +14,7 @@ from rlpyt.processes.group import ChildGroup, Limits
 from rlpyt.processes.pipe import Pipes
 from rlpyt.processes.status import allocate_progress
 from rlpyt.samplers.base import BaseSampler, checked_agent, kwargs_by_env
-from rlpyt.samplers.layout import Hardware, SamplerLayout
+from rlpyt.samplers.layout import Affinity, Hardware, SamplerLayout
 from rlpyt.samplers.sampler_process import (
     SamplerProcess,
     SamplerProcessEnvs,
@@ -25,6 +27,12 @@ from rlpyt.utils.buffer import torchify_buffer
 from rlpyt.utils.seed import check_seed, make_seed
 from rlpyt.utils.shared import Arena
 from rlpyt.utils.synchronize import forget_names, remove_semaphores
+
+if TYPE_CHECKING:
+    from rlpyt.agents.base import BaseAgent
+
+# One for each sampler process.
+Affinities = Affinity | list[Affinity] | list[Hardware] | tuple[Affinity, ...]
 
 
 class AsyncSamplerMixin(BaseSampler):
@@ -54,7 +62,7 @@ class AsyncSamplerMixin(BaseSampler):
 
     def async_initialize(
         self,
-        agent: Any,
+        agent: BaseAgent,
         bootstrap_value: bool = False,
         traj_info_kwargs: dict[str, Any] | None = None,
         seed: int | None = None,
@@ -94,7 +102,7 @@ class AsyncSamplerMixin(BaseSampler):
         self._mailbox = agent.open_mailbox()
         return self.slots, self.examples
 
-    def sampler_hardware(self, affinity: Any = None) -> list[Hardware]:
+    def sampler_hardware(self, affinity: Affinities = None) -> list[Hardware]:
         """Return the hardware of each sampler process.
 
         Args:
@@ -112,7 +120,7 @@ class AsyncSamplerMixin(BaseSampler):
             )
         return [Hardware.of(own, B // n, self.layout.groups) for own in several]
 
-    def initialize(self, affinity: Any = None) -> None:
+    def initialize(self, affinity: Affinities = None) -> None:
         """Start the sampler processes, which start their workers.
 
         Args:
@@ -226,7 +234,7 @@ class AsyncSamplerMixin(BaseSampler):
     def interrupt() -> None:
         """Raise to stop waiting; called while waiting for sampler processes, to be replaced."""
 
-    def _call(self, method: str, *args: Any) -> list[Any]:
+    def _call(self, method: str, *args: object) -> list[Any]:
         if self._sampler_processes is None:
             raise WorkerError("the sampler must be initialized. Call initialize first.")
         return self._sampler_processes.call(method, *args)

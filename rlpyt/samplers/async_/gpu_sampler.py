@@ -21,11 +21,11 @@ class AsyncGpuSamplerBase(AsyncParallelSamplerMixin):
     def action_server_process(
         self,
         rank: int,
-        env_ranks: Any,
-        double_buffer_slice: Any,
-        affinity: Any,
+        env_ranks: object,
+        double_buffer_slice: object,
+        affinity: object,
         seed: int | None,
-        n_envs_list: Any,
+        n_envs_list: object,
     ) -> NoReturn:
         """Raise: the loop of a server's process in rlpyt (2019).
 
@@ -39,7 +39,7 @@ class AsyncGpuSamplerBase(AsyncParallelSamplerMixin):
         )
 
     def launch_workers(
-        self, double_buffer_slice: Any, affinity: Any, seed: int | None, n_envs_list: Any
+        self, double_buffer_slice: object, affinity: object, seed: int | None, n_envs_list: object
     ) -> NoReturn:
         """Raise: the start of workers by a server in rlpyt (2019).
 

@@ -1,5 +1,6 @@
 """Names of a worker's entry points in rlpyt (2019); workers run ``build_env_worker``."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rlpyt.samplers.env_worker import EnvWorker
@@ -8,7 +9,10 @@ from rlpyt.utils.seed import set_seed
 
 
 def initialize_worker(
-    rank: int, seed: int | None = None, cpu: Any = None, torch_threads: int | None = None
+    rank: int,
+    seed: int | None = None,
+    cpu: int | Sequence[int] | None = None,
+    torch_threads: int | None = None,
 ) -> None:
     """Pin, seed and limit this process as a worker."""
     import torch
@@ -20,7 +24,9 @@ def initialize_worker(
         set_seed(seed)
 
 
-def sampling_process(common_kwargs: Any, worker_kwargs: Any) -> EnvWorker:
+def sampling_process(
+    common_kwargs: Mapping[str, Any], worker_kwargs: Mapping[str, Any]
+) -> EnvWorker:
     """Build an environment worker from the arguments of all workers and its own.
 
     rlpyt forked this function; workers now run ``samplers.env_worker.build_env_worker``.

@@ -1,8 +1,15 @@
 """Name of the evaluation loop of the serial sampler."""
 
-from typing import Any
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from rlpyt.samplers.evaluation import EvalCollector
+
+if TYPE_CHECKING:
+    from rlpyt.samplers.collections import TrajInfo
+    from rlpyt.samplers.tiles import ActingAgent
 
 
 class SerialEvalCollector(EvalCollector):
@@ -18,9 +25,9 @@ class SerialEvalCollector(EvalCollector):
 
     def __init__(
         self,
-        envs: Any,
-        agent: Any,
-        TrajInfoCls: Any,
+        envs: Sequence[Any],
+        agent: ActingAgent | None,
+        TrajInfoCls: Callable[[], TrajInfo],
         max_T: int,
         max_trajectories: int | None = None,
     ) -> None:

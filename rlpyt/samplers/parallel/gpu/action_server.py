@@ -3,15 +3,20 @@
 Our own samplers have ``samplers.serving.ActionServer`` as a part; these are mixins.
 """
 
+from __future__ import annotations
+
 import queue
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from rlpyt.distributions.base import NoiseSpec
 from rlpyt.errors import WorkerError
 from rlpyt.samplers.policy_source import ActionNoise, LocalPolicy, ServerChannel, StepRecord
 from rlpyt.samplers.serving import Group, serve
+from rlpyt.utils.collections import NamedArrayTuple
+
+if TYPE_CHECKING:
+    from rlpyt.distributions.base import NoiseSpec
 
 EVAL_TRAJ_CHECK = 20  # steps; interval of rlpyt (2019) for custom servers
 
@@ -92,7 +97,7 @@ class ActionServer:
                 group.wait(T, T, self._replied)
         return finished
 
-    def _groups(self, step_np: Any, samples_np: Any) -> list[Group]:
+    def _groups(self, step_np: NamedArrayTuple, samples_np: NamedArrayTuple | None) -> list[Group]:
         """Return the workers in groups of equal size, with their rows of the record."""
         sampler: Any = self
         channels = list(map(ServerChannel, sampler.sync.obs_ready, sampler.sync.act_ready))
