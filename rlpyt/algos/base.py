@@ -11,8 +11,8 @@ from rlpyt.algos.optim import GradientStep, checked_arguments
 from rlpyt.algos.precision import warn_of_slow_precision
 from rlpyt.algos.returns import valid_from_done
 from rlpyt.algos.untrained import warn_of_untrained
+from rlpyt.envs.base import BatchSpec
 from rlpyt.models.utils import unwrap_ddp
-from rlpyt.samplers.collections import BatchSpec
 from rlpyt.utils.buffer import buffer_func
 from rlpyt.utils.checks import check_settings
 from rlpyt.utils.collections import AttrDict, NamedArrayTuple

@@ -22,11 +22,11 @@ from rlpyt.algos.replay_choice import (
     rows_to_begin,
 )
 from rlpyt.algos.returns import valid_from_done
+from rlpyt.envs.base import BatchSpec
 from rlpyt.errors import ReplayNotReady
 from rlpyt.replays.batch import FinalObservations, ReplayBatch
 from rlpyt.replays.buffer import BaseReplayBuffer, ReplayBuffer
 from rlpyt.replays.frame import FrameBufferMixin
-from rlpyt.samplers.collections import BatchSpec
 from rlpyt.utils.buffer import buffer_method, buffer_to
 from rlpyt.utils.collections import AttrDict, NamedArrayTuple, namedarraytuple, with_fields
 from rlpyt.utils.completion import completed

@@ -12,7 +12,7 @@ from rlpyt.utils.launching.machine import Machine, n_gpus
 from rlpyt.utils.launching.placement import listed, placement
 from rlpyt.utils.launching.resources import AffinityError, Resources
 from rlpyt.utils.logging.tabulate import tabulate
-from rlpyt.utils.words import counted
+from rlpyt.utils.text import counted
 
 DESCRIPTION = """Show which run gets which cores and GPUs.
 

@@ -15,8 +15,8 @@ from typing import Annotated, Any, TypeVar
 
 import tyro
 
-from rlpyt.experiments.options import nearest
 from rlpyt.experiments.settings import is_union, plain_fields
+from rlpyt.utils.names import suggestion
 
 T = TypeVar("T")
 
@@ -121,7 +121,7 @@ def _one_line(box: str, cls: type) -> str:
     end = rules[0] if rules else len(lines)
     message = " ".join(lines[:end]).partition("Got errors:")[0].strip().rstrip(".")
     if choice := re.search(r"invalid choice '(.*)' for .* one of (\(.*\))", message):
-        return f"{message}{nearest(choice[1], ast.literal_eval(choice[2]))}"
+        return f"{message}{suggestion(choice[1], ast.literal_eval(choice[2]))}"
     if re.search(r"'[^'{\[]*,[^'{\[]*'", message):
         return f"{message}; several values are separated by spaces, without commas."
     flags = [line.split(" ")[0].rstrip(",") for line in lines[end:] if line.startswith("--")]

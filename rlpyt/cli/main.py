@@ -13,9 +13,9 @@ from collections.abc import Sequence
 
 import rlpyt
 from rlpyt.errors import NonFiniteError, RlpytError, WorkerError, itr_of
-from rlpyt.experiments.options import UnknownName
 from rlpyt.utils.farewell import wait_for_helpers_at_exit
 from rlpyt.utils.logging.console import lose_unwritable_output, say
+from rlpyt.utils.names import UnknownName
 
 COMMANDS = {
     "train": "train an agent: rlpyt train ppo CartPole-v1",

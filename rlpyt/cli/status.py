@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from rlpyt.cli.flags import UsageError, parse
 from rlpyt.sweeps.view import RunView, SweepView, read_sweep
-from rlpyt.utils.words import counted
+from rlpyt.utils.text import counted
 
 DESCRIPTION = """Show how a sweep stands: which runs are done, running, waiting or failed.
 

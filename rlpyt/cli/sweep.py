@@ -12,7 +12,7 @@ import tyro
 
 from rlpyt.cli.flags import UsageError, parse
 from rlpyt.sweeps.directory import SweepDirectory
-from rlpyt.utils.words import counted
+from rlpyt.utils.text import counted
 
 if TYPE_CHECKING:
     from rlpyt.sweeps.runs import Planned

@@ -8,14 +8,14 @@ from typing import Annotated, Any
 
 import tyro
 
-from rlpyt.cli.finish import finish, showing_how_to_resume
 from rlpyt.cli.flags import UsageError, parse, settings_class
-from rlpyt.cli.progress import ProgressHook
 from rlpyt.errors import itr_of
 from rlpyt.experiments.agents import CONTROL
 from rlpyt.experiments.build import ALGORITHMS, algorithm_class
 from rlpyt.experiments.configs.presets import FAMILIES
+from rlpyt.experiments.finish import finish, showing_how_to_resume
 from rlpyt.experiments.options import RunOptions, Settings, read_options
+from rlpyt.experiments.progress import ProgressHook
 from rlpyt.experiments.run import train
 from rlpyt.experiments.rundir import default_run_dir
 from rlpyt.experiments.settings import default_options

@@ -19,6 +19,17 @@ EnvInfo = namedtuple("EnvInfo", [])
 EnvSpaces = namedtuple("EnvSpaces", ["observation", "action"])
 
 
+class BatchSpec(namedtuple("BatchSpec", "T B")):
+    """T: time steps in a batch; B: number of environments."""
+
+    __slots__ = ()
+
+    @property
+    def size(self) -> int:
+        """Number of environment steps in one batch, T * B."""
+        return int(self.T * self.B)
+
+
 class Env:
     """Interface of a single environment.
 

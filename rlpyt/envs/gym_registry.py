@@ -4,7 +4,6 @@ Ids from older times (``Hopper-v3``, ``Pendulum-v0``, ``PongNoFrameskip-v4``) no
 were; they lead to the current version of the same environment, and a warning says so.
 """
 
-import difflib
 import re
 import warnings
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import gymnasium
 
 from rlpyt.envs import mujoco_warnings
+from rlpyt.utils.names import nearest
 
 _VERSIONED = re.compile(r"(?P<name>.+)-v(?P<version>\d+)")
 _OLD_ATARI = re.compile(
@@ -145,10 +145,10 @@ def _unknown_id_message(env_id: str) -> str:
     # Of several of one name the plain one, in its newest version.
     ids = sorted(gymnasium.registry, key=lambda known: ("/" not in known, known))
     by_name = {_bare_name(known): known for known in ids}
-    names = difflib.get_close_matches(_bare_name(env_id), by_name, n=3, cutoff=0.6)
-    nearest = ", ".join(f"'{by_name[name]}'" for name in names) or "none"
+    names = nearest(_bare_name(env_id), by_name, cutoff=0.6)
+    close = ", ".join(f"'{by_name[name]}'" for name in names) or "none"
     return (
-        f"no environment is registered as '{env_id}'; nearest: {nearest}. Extras bring more: pip "
+        f"no environment is registered as '{env_id}'; nearest: {close}. Extras bring more: pip "
         'install "rlpyt[atari]" for ALE/..., "rlpyt[minatar]" for MinAtar/..., "rlpyt[mujoco]", '
         '"gymnasium[box2d]"; import the '
         "package of your own environment, or call gymnasium.register, before making it."

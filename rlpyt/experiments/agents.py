@@ -4,7 +4,8 @@ import importlib
 from typing import Any
 
 from rlpyt.agents.building import named_arguments
-from rlpyt.experiments.options import RunOptions, UnknownName
+from rlpyt.experiments.options import RunOptions
+from rlpyt.utils.names import UnknownName
 
 # Algorithms of deep Q-learning, and the kind of agent that each trains.
 Q_LEARNING = {

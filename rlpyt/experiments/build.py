@@ -23,11 +23,12 @@ from rlpyt.experiments import rundir
 from rlpyt.experiments.agents import build_agent, collector_kwargs
 from rlpyt.experiments.curriculum import build_curriculum, with_tasks
 from rlpyt.experiments.hardware import affinities
-from rlpyt.experiments.options import MAX_LEAD, RunOptions, UnknownName
+from rlpyt.experiments.options import MAX_LEAD, RunOptions
 from rlpyt.processes.call import run_in_child
 from rlpyt.samplers.collections import TrajInfo
 from rlpyt.utils import torchrun
 from rlpyt.utils.checks import whole_number
+from rlpyt.utils.names import UnknownName
 
 ALGORITHMS = {
     "ppo": "rlpyt.algos.pg.ppo:PPO",

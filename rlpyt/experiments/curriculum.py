@@ -4,8 +4,9 @@ import dataclasses
 import importlib
 from typing import Any
 
-from rlpyt.experiments.options import RunOptions, UnknownName
+from rlpyt.experiments.options import RunOptions
 from rlpyt.utils.checks import whole_number
+from rlpyt.utils.names import UnknownName
 
 CURRICULA = {
     "uniform": "rlpyt.curricula.domain_randomization:DomainRandomization",

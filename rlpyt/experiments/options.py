@@ -3,9 +3,8 @@
 The trailing comment of each field is its help text on the command line.
 """
 
-import difflib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from pathlib import Path
 from types import NoneType, UnionType
@@ -13,6 +12,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from rlpyt.utils.checks import true_or_false, whole_number
 from rlpyt.utils.files import write_text
+from rlpyt.utils.names import UnknownName, suggestion
 from rlpyt.version import VERSION
 
 FORMAT = 1  # of config.json; raised when an older reader would misread it
@@ -20,22 +20,6 @@ CONFIG = "config.json"
 OF_SCRIPTS = ("params.pkl", "checkpoint", "progress.csv")  # which the run of a script has as well
 MAX_LEAD = 2  # batches; unless told otherwise
 MOST_UNSAVED_STEPS = 250_000  # between two checkpoints, unless told otherwise
-
-
-class UnknownName(ValueError):
-    """A name that nothing answers to; the message gives the nearest one and the list."""
-
-    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
-        known = sorted(known)
-        listed = ", ".join(known)
-        super().__init__(f"unknown {kind} {name!r}{nearest(name, known)} Known: {listed}.")
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """``"; did you mean 'x'?"`` for the nearest known name, or ``"."`` when none is near."""
-    by_lower = {item.lower(): item for item in known}
-    close = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.5)
-    return f"; did you mean {by_lower[close[0]]!r}?" if close else "."
 
 
 @dataclass(frozen=True)
@@ -238,4 +222,4 @@ def _checked(name: str, value: Any, kind: Any) -> Any:
 def _nearest_sibling(path: Path) -> str:
     parent = path.parent
     names = [item.name for item in parent.iterdir() if item.is_dir()] if parent.is_dir() else []
-    return nearest(path.name, names)
+    return suggestion(path.name, names)

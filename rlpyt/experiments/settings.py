@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 from rlpyt.experiments.build import algorithm_class, env_recipe
 from rlpyt.experiments.configs.presets import layers
-from rlpyt.experiments.options import RunOptions, Settings, UnknownName
+from rlpyt.experiments.options import RunOptions, Settings
+from rlpyt.utils.names import UnknownName
 
 PLAIN = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
 

@@ -1,9 +1,19 @@
-"""Record types of a sampler's batch, and the statistics of a trajectory."""
+"""Record types of a sampler's batch."""
 
-from collections import namedtuple
-from typing import Any
+from rlpyt.envs.base import BatchSpec
+from rlpyt.envs.traj_info import TrajInfo
+from rlpyt.utils.collections import namedarraytuple
 
-from rlpyt.utils.collections import AttrDict, namedarraytuple
+__all__ = [
+    "AgentSamples",
+    "AgentSamplesBsv",
+    "AgentSamplesTlv",
+    "BatchSpec",
+    "EnvSamples",
+    "EnvSamplesFinal",
+    "Samples",
+    "TrajInfo",
+]
 
 Samples = namedarraytuple("Samples", ["agent", "env"])
 
@@ -27,52 +37,3 @@ EnvSamples = namedarraytuple(
 # observation where step t was the last of a truncated episode (``env_info.timeout``), and means
 # nothing elsewhere.
 EnvSamplesFinal = namedarraytuple("EnvSamplesFinal", [*EnvSamples._fields, "final_observation"])
-
-
-class BatchSpec(namedtuple("BatchSpec", "T B")):
-    """T: time steps in a batch; B: environments side by side."""
-
-    __slots__ = ()
-
-    @property
-    def size(self) -> int:
-        """Environment steps in one batch, T * B."""
-        return int(self.T * self.B)
-
-
-class TrajInfo(AttrDict):
-    """Statistics of one trajectory; every public entry is logged.
-
-    Subclass it and extend ``step`` to log more (and hide helpers behind a leading underscore). The
-    stock class is computed from whole batches at once, with the same results; a subclass's
-    ``step`` is called after every environment step.
-    """
-
-    _discount: float = 1.0  # set by the runner through ``traj_info_kwargs``
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        # The order is that of the columns of progress.csv.
-        self.Length, self.Return = 0, 0.0
-        self.NonzeroRewards, self.DiscountedReturn = 0, 0.0
-
-    def step(
-        self,
-        observation: Any,
-        action: Any,
-        reward: float,
-        done: bool,
-        agent_info: Any,
-        env_info: Any,
-    ) -> None:
-        """Add one step to the sums; ``observation`` is the one that the action was chosen for."""
-        t, r = self.Length, float(reward)
-        self.DiscountedReturn += r * self._discount**t
-        self.Return += r
-        if r:
-            self.NonzeroRewards += 1
-        self.Length = t + 1
-
-    def terminate(self, observation: Any) -> "TrajInfo":
-        """Return what is logged of a trajectory that has ended with this final observation."""
-        return self

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from rlpyt.curricula.flow import TaskFlow
 from rlpyt.errors import WorkerError
 from rlpyt.processes.child import ChildSpec
 from rlpyt.processes.group import ChildGroup, Limits, Meanwhile, Replied
@@ -28,6 +27,7 @@ from rlpyt.samplers.env_worker import (
 from rlpyt.samplers.evaluation import EvalCollector
 from rlpyt.samplers.layout import Affinity, Hardware, SamplerLayout, rows_per_worker
 from rlpyt.samplers.serving import ActionServer
+from rlpyt.samplers.task_flow import TaskFlow
 from rlpyt.samplers.tiles import warn_if_untiled
 from rlpyt.utils import serialize
 from rlpyt.utils.buffer import torchify_buffer
@@ -369,8 +369,8 @@ class Sampler(BaseSampler):
         completed = self._call("collect", itr, slot, meanwhile=serve if self._server else None)
         self._note_interruption()
         if self._flow is not None:
-            self._flow.hear(self.slots[slot], self.interrupted)
-            self._flow.note_stock(self._call_each("assign_tasks", self._flow.choose()))
+            self._flow.report(self.slots[slot], self.interrupted)
+            self._flow.set_queued(self._call_each("assign_tasks", self._flow.choose()))
         return [info for infos in completed for info in infos]
 
     def serve_actions(self, itr: int) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from rlpyt.experiments.options import UnknownName
 from rlpyt.utils.launching.variant import identity
+from rlpyt.utils.names import UnknownName
 
 KINDS = ("uniform", "log_uniform", "integer", "choice")
 

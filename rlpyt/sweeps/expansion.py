@@ -15,9 +15,8 @@ from rlpyt.experiments.build import (
     env_recipe,
 )
 from rlpyt.experiments.hardware import affinity
-from rlpyt.experiments.options import RunOptions, UnknownName
+from rlpyt.experiments.options import RunOptions
 from rlpyt.experiments.settings import default_options, fitted, setting_types, type_of
-from rlpyt.sweeps.names import dir_names, labels
 from rlpyt.sweeps.spec import SweepSpec
 from rlpyt.utils.launching.amount import TooManyRuns
 from rlpyt.utils.launching.variant import (
@@ -28,6 +27,7 @@ from rlpyt.utils.launching.variant import (
     identity,
     set_nested,
 )
+from rlpyt.utils.names import UnknownName, dir_names, labels
 from rlpyt.utils.seed import stream
 
 

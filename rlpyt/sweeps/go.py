@@ -16,7 +16,7 @@ from rlpyt.sweeps.places import Place, Slot, place
 from rlpyt.sweeps.slots import slots_of
 from rlpyt.sweeps.sources import NoSource, Source, SourceError
 from rlpyt.sweeps.view import read_sweep
-from rlpyt.utils.words import counted
+from rlpyt.utils.text import counted
 
 Say = Callable[[str], None]
 Hardware = tuple[list[Slot], Place]

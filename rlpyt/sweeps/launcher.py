@@ -16,7 +16,7 @@ from rlpyt.sweeps.jobs import Attempt, JobDirectory, State
 from rlpyt.sweeps.overview import log_num_launched
 from rlpyt.sweeps.places import Handle, Place, PlaceError, Slot
 from rlpyt.sweeps.sources import NoSource, Source, SourceError
-from rlpyt.utils.words import counted
+from rlpyt.utils.text import counted
 
 LOOK_S = 0.5  # between two looks at requests, where nothing wakes the launcher
 AGAIN_S = 10.0  # after a run could not be begun

@@ -10,8 +10,8 @@ from typing import Any
 
 from rlpyt.sweeps.directory import QUEUE
 from rlpyt.sweeps.jobs import Job
-from rlpyt.sweeps.names import flattened
 from rlpyt.utils.launching.exp_launcher import script_command
+from rlpyt.utils.names import flattened
 
 PathLike = str | os.PathLike[str]
 

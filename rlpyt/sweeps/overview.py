@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rlpyt.utils.files import write_text
-from rlpyt.utils.words import counted
+from rlpyt.utils.text import counted
 
 PathLike = str | os.PathLike[str]
 

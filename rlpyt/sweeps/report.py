@@ -252,7 +252,7 @@ def _remarks(remarks: Sequence[str]) -> Markup | None:
 
 
 def _key_names(study: Study) -> list[str]:
-    from rlpyt.sweeps.names import labels
+    from rlpyt.utils.names import labels
 
     names = labels(study.keys)
     return ["environment" if key in ENVIRONMENT_KEYS else names[key] for key in study.keys]

@@ -14,13 +14,13 @@ from rlpyt.experiments.options import RunOptions
 from rlpyt.experiments.rundir import ROOT
 from rlpyt.sweeps.expansion import Setting, expand, run_options
 from rlpyt.sweeps.jobs import Job
-from rlpyt.sweeps.names import dir_names, flattened
 from rlpyt.sweeps.places import Slot
 from rlpyt.sweeps.slots import default_code, slots_of
 from rlpyt.sweeps.spec import SweepSpec, read_spec
 from rlpyt.utils.launching.exp_launcher import script_command
 from rlpyt.utils.launching.resources import Resources
-from rlpyt.utils.words import counted
+from rlpyt.utils.names import dir_names, flattened
+from rlpyt.utils.text import counted
 from rlpyt.vis.grouping import Run
 
 RLPYT = (sys.executable, "-m", "rlpyt.cli.main")

@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rlpyt.experiments.options import UnknownName
 from rlpyt.experiments.settings import fitted
 from rlpyt.sweeps.directory import SweepDirectory
 from rlpyt.sweeps.places import Slot
@@ -18,6 +17,7 @@ from rlpyt.sweeps.sources import Source
 from rlpyt.sweeps.spec import SweepSpec, read_spec
 from rlpyt.sweeps.trials import EVALUATION, MARKS, Metric, Runs
 from rlpyt.utils.checks import check_range, whole_number
+from rlpyt.utils.names import UnknownName
 
 METHODS = ("optuna", "pbt")
 SAMPLERS = ("tpe", "random", "cmaes", "gp", "qmc")

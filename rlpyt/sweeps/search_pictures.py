@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rlpyt.sweeps.draws import Draw
-from rlpyt.sweeps.names import labels
 from rlpyt.sweeps.search_results import Results, Stretch, Trial, shown
+from rlpyt.utils.names import labels
 from rlpyt.vis import style
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from rlpyt.sweeps.search_results import shown
 from rlpyt.sweeps.spec import SweepSpec
 from rlpyt.sweeps.trials import total_steps
 from rlpyt.utils.seed import stream
-from rlpyt.utils.words import counted
+from rlpyt.utils.text import counted
 
 
 def runs_told(spec: SweepSpec, search: Search) -> str:

@@ -15,7 +15,7 @@ from rlpyt.utils.launching.affinity import (
 from rlpyt.utils.launching.machine import Machine, n_gpus
 from rlpyt.utils.launching.placement import get_master_cpus, run_cpus
 from rlpyt.utils.launching.resources import AffinityError, Resources, parse
-from rlpyt.utils.words import counted
+from rlpyt.utils.text import counted
 
 
 def slots_of(code: str, where: str = "local", at_once: int | None = None) -> list[Slot]:

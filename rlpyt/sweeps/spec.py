@@ -11,16 +11,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from rlpyt.experiments.options import UnknownName
 from rlpyt.experiments.settings import fitted
 from rlpyt.sweeps.documents import blaming, read_document
 from rlpyt.sweeps.draws import KINDS, Draw, read_draw
-from rlpyt.sweeps.names import flattened
 from rlpyt.sweeps.yaml_file import Lines
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.launching.affinity import get_n_run_slots, prepend_run_slot
 from rlpyt.utils.launching.amount import MAX_RUNS
 from rlpyt.utils.launching.variant import identity
+from rlpyt.utils.names import UnknownName, flattened
 from rlpyt.utils.seed import check_seed
 
 # Keys of config.json that a sweep file has a place of its own for.

@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from rlpyt.cli.finish import finish, showing_how_to_resume
-from rlpyt.cli.progress import ProgressHook
 from rlpyt.experiments import rundir
+from rlpyt.experiments.finish import finish, showing_how_to_resume
 from rlpyt.experiments.options import read_options
+from rlpyt.experiments.progress import ProgressHook
 from rlpyt.experiments.run import train
 from rlpyt.runners.hooks import Hook
 from rlpyt.utils.farewell import wait_for_helpers_at_exit

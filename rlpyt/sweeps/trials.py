@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from rlpyt.experiments import rundir
-from rlpyt.experiments.options import nearest
 from rlpyt.sweeps.directory import SweepDirectory
 from rlpyt.sweeps.expansion import run_options, setting_for
 from rlpyt.sweeps.jobs import JobDirectory
@@ -20,6 +19,7 @@ from rlpyt.sweeps.places import Slot
 from rlpyt.sweeps.runs import jobs_of
 from rlpyt.sweeps.sources import SourceError
 from rlpyt.sweeps.spec import SweepSpec
+from rlpyt.utils.names import suggestion
 
 EVALUATION = "evaluation"  # as a metric: the mean return of the evaluation after training
 TRIAL = "trial"  # mark of a run: number of its trial
@@ -126,7 +126,7 @@ class Runs:
         file = self.sweep.queue / self.sweep.about.file_name
         raise SourceError(
             f"search.metric: {job.job.name} is done, and has no column {metric.column!r} in "
-            f"{run_dir / 'progress.csv'}{nearest(metric.column, columns)} Columns: "
+            f"{run_dir / 'progress.csv'}{suggestion(metric.column, columns)} Columns: "
             f"{', '.join(columns) or 'none'}. Correct metric in {file}, then go on with `rlpyt "
             f"sweep {self.sweep.path}`: what has been run counts."
         )

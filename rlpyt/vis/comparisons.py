@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rlpyt.utils.words import counted
+from rlpyt.utils.text import counted
 from rlpyt.vis import statistics, style
 from rlpyt.vis.grouping import natural_key
 from rlpyt.vis.scores import Scores

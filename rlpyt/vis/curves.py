@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import re
@@ -15,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlpyt.utils.words import counted
+from rlpyt.utils.names import nearest
+from rlpyt.utils.text import counted
 from rlpyt.vis import style
 from rlpyt.vis.grouping import Run, natural_key, read_runs, warn_of_uneven_groups
 from rlpyt.vis.progress import PathLike, find_runs, read_progress
@@ -198,8 +198,8 @@ def _missing(x: str, y: str, known: list[str]) -> str:
     if not absent:
         return f"no run has a row with numbers in both {x!r} and {y!r}."
     names = [*known, *X_COLUMNS] if absent[0] == x else known
-    nearest = difflib.get_close_matches(absent[0], names, 1)
-    hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
+    close = nearest(absent[0], names, 1)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
     return f"no run has the column {absent[0]!r}.{hint} There are: {', '.join(known) or 'none'}."
 
 

@@ -8,7 +8,6 @@ count.
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import json
 import math
@@ -20,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from rlpyt.sweeps.names import flattened, labels
+from rlpyt.utils.names import flattened, labels, nearest
 from rlpyt.vis.progress import PathLike, find_runs
 
 # config.json is written by the command line, params.json by every logger, the variant's by sweeps.
@@ -287,8 +286,8 @@ def find_setting(name: str, runs: Sequence[Run]) -> str:
     if fitting:
         raise ValueError(f"{name!r} may be any of {', '.join(fitting)}; give one of them in full.")
     differing = varying_settings(runs)
-    nearest = difflib.get_close_matches(name, [*keys, *(k.rsplit(".", 1)[-1] for k in keys)], 1)
-    hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
+    close = nearest(name, [*keys, *(k.rsplit(".", 1)[-1] for k in keys)], 1)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
     raise ValueError(
         f"no run has the setting {name!r}.{hint} These differ: {', '.join(differing) or 'none'}."
     )

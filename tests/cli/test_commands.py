@@ -18,8 +18,8 @@ import torch
 import rlpyt
 from rlpyt.cli.main import COMMANDS, main
 from rlpyt.errors import NonFiniteError
-from rlpyt.experiments.options import UnknownName
 from rlpyt.utils.logging.lock import RunLock
+from rlpyt.utils.names import UnknownName
 
 TINY = [
     *("--sampler.kind", "serial", "--sampler.batch-T", "8", "--sampler.batch-B", "2"),

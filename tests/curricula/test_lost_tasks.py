@@ -9,18 +9,18 @@ import pytest
 
 from rlpyt.agents.pg.vector import CategoricalMlpAgent
 from rlpyt.algos.pg.vtrace import VTrace
-from rlpyt.curricula.flow import TaskFlow
 from rlpyt.curricula.prioritized import PrioritizedLevelReplay
 from rlpyt.curricula.sequential import Sequential, Stage
 from rlpyt.envs.cartpole_levels import CartPoleLevels
 from rlpyt.runners.async_rl import AsyncRl
 from rlpyt.samplers.async_.serial_sampler import AsyncSerialSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.samplers.task_flow import TaskFlow
 from rlpyt.utils.logging.context import logger_context
 from rlpyt.vis.progress import read_progress
-from tests.curricula import test_flow
-from tests.curricula.test_flow import B, Diary, LevelEnv, N, T, assert_same, collect, start
+from tests.samplers import test_task_flow
 from tests.samplers.ray_parts import cluster, importable  # noqa: F401
+from tests.samplers.test_task_flow import B, Diary, LevelEnv, N, T, assert_same, collect, start
 
 SEEN = "CurriculumTasksSeen"
 
@@ -62,9 +62,9 @@ def test_after_an_interruption_episodes_count_from_the_batch_on():
     told = {}
     for interrupted in (False, True):
         flow = TaskFlow(Diary(N), B, seed=0)
-        flow.hear(first[0])
+        flow.report(first[0])
         n = len(flow.curriculum.heard)
-        flow.hear(second[0], interrupted)
+        flow.report(second[0], interrupted)
         told[interrupted] = [length for _, _, length, *_ in flow.curriculum.heard[n:]]
     ends = second[0].env.env_info.traj_done
     expected = [n for b in range(B) for n in np.diff([-1, *np.flatnonzero(ends[:, b])]).tolist()]
@@ -110,7 +110,7 @@ def test_ray_actors_play_the_same_tasks_and_a_restart_spoils_no_result():
     serial = start(SerialSampler, expected)
     batches = collect(serial, 5)
     serial.shutdown()
-    cloudpickle.register_pickle_by_value(test_flow)  # actors cannot import it
+    cloudpickle.register_pickle_by_value(test_task_flow)  # actors cannot import it
     sampler = start(RaySampler, diary)
     try:
         assert_same(collect(sampler, 5), batches)
@@ -122,7 +122,7 @@ def test_ray_actors_play_the_same_tasks_and_a_restart_spoils_no_result():
         batches += collect(sampler, 8)
     finally:
         sampler.shutdown()
-        cloudpickle.unregister_pickle_by_value(test_flow)
+        cloudpickle.unregister_pickle_by_value(test_task_flow)
     told = [[r[2] for r in diary.heard[n:] if r[5] == b] for b in range(B)]
     for b in range(B):
         ended = np.concatenate([batch.env.env_info.traj_done[:, b] for batch in batches])

@@ -5,7 +5,8 @@ import pytest
 from rlpyt.experiments.agents import build_agent
 from rlpyt.experiments.build import env_recipe, env_spaces
 from rlpyt.experiments.configs.presets import layers
-from rlpyt.experiments.options import RunOptions, UnknownName
+from rlpyt.experiments.options import RunOptions
+from rlpyt.utils.names import UnknownName
 
 
 def built(algo_name, **agent):

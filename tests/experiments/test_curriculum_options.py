@@ -8,9 +8,10 @@ from rlpyt.curricula.learning_progress import LearningProgress
 from rlpyt.curricula.prioritized import PrioritizedLevelReplay
 from rlpyt.experiments.build import build_runner
 from rlpyt.experiments.curriculum import CURRICULA, build_curriculum
-from rlpyt.experiments.options import RunOptions, UnknownName
+from rlpyt.experiments.options import RunOptions
 from rlpyt.experiments.run import load, train
 from rlpyt.experiments.settings import setting_types
+from rlpyt.utils.names import UnknownName
 from rlpyt.vis.progress import read_progress
 
 ENV = "rlpyt.envs.cartpole_levels:CartPoleLevels"

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from rlpyt.experiments.configs.presets import FAMILIES, TUNED, layers
-from rlpyt.experiments.options import RunOptions, UnknownName, nearest, read_options
+from rlpyt.experiments.options import RunOptions, read_options
+from rlpyt.utils.names import UnknownName, suggestion
 
 
 @pytest.fixture
@@ -100,8 +101,10 @@ def test_config_json_is_plain(options, tmp_path):
 
 
 def test_nearest_ignores_case():
-    assert nearest("cartpole-v1", ["CartPole-v1", "Acrobot-v1"]) == "; did you mean 'CartPole-v1'?"
-    assert nearest("q", ["CartPole-v1"]) == "."
+    assert (
+        suggestion("cartpole-v1", ["CartPole-v1", "Acrobot-v1"]) == "; did you mean 'CartPole-v1'?"
+    )
+    assert suggestion("q", ["CartPole-v1"]) == "."
 
 
 @pytest.mark.parametrize("family", FAMILIES)

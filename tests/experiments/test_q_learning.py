@@ -18,12 +18,13 @@ from rlpyt.experiments.build import ALGORITHMS, build_algo, env_recipe, env_spac
 from rlpyt.experiments.configs.atari.dqn import atari_dqn, atari_dqn_debug, atari_r2d1
 from rlpyt.experiments.configs.compose import with_parts
 from rlpyt.experiments.configs.presets import layers
-from rlpyt.experiments.options import RunOptions, UnknownName
+from rlpyt.experiments.options import RunOptions
 from rlpyt.experiments.run import train
 from rlpyt.experiments.scripts.train import atari
 from rlpyt.experiments.video import record_video
 from rlpyt.models.dqn.noisy import noisy_layers
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
+from rlpyt.utils.names import UnknownName
 from rlpyt.vis.curves import read_progress
 
 ATARI_KEYS = {

@@ -10,8 +10,9 @@ import rlpyt
 from rlpyt.experiments.build import build_agent, env_recipe, env_spaces
 from rlpyt.experiments.configs.presets import layers
 from rlpyt.experiments.hardware import affinity
-from rlpyt.experiments.options import RunOptions, UnknownName
+from rlpyt.experiments.options import RunOptions
 from rlpyt.experiments.run import train
+from rlpyt.utils.names import UnknownName
 
 needs_minatar = pytest.mark.skipif(find_spec("minatar") is None, reason="minatar is missing")
 

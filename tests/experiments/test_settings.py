@@ -4,8 +4,8 @@ from typing import Any, Literal
 
 import pytest
 
-from rlpyt.experiments.options import UnknownName
 from rlpyt.experiments.settings import default_options, fitted, setting_types, type_of
+from rlpyt.utils.names import UnknownName
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,6 @@ from rlpyt.experiments.configs.atari.pg import (
     atari_lstm_ppo,
 )
 from rlpyt.experiments.configs.compose import with_parts
-from rlpyt.experiments.options import UnknownName
 from rlpyt.experiments.scripts.launching import GAMES, ROBOTS, games, launch, robots
 from rlpyt.experiments.scripts.mujoco.qpg.train import mujoco_td3_async_cpu, mujoco_td3_serial
 from rlpyt.runners.async_rl import AsyncRl, AsyncRlEval
@@ -30,6 +29,7 @@ from rlpyt.utils.launching.affinity import affinity_from_code, decode_affinity, 
 from rlpyt.utils.launching.machine import Machine
 from rlpyt.utils.launching.variant import VariantLevel, make_variants, save_variant, update_config
 from rlpyt.utils.logging import context
+from rlpyt.utils.names import UnknownName
 from rlpyt.vis.curves import read_progress
 
 ROOT = Path(package.__file__).parent

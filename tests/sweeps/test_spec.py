@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 from rlpyt.cli.train import read_flags
-from rlpyt.experiments.options import UnknownName
-from rlpyt.sweeps import names
 from rlpyt.sweeps.draws import Draw
 from rlpyt.sweeps.expansion import count, expand, run_options, setting_for
-from rlpyt.sweeps.names import dir_names, labels
 from rlpyt.sweeps.spec import SweepSpec, read_spec
+from rlpyt.utils import names
+from rlpyt.utils.names import UnknownName, dir_names, labels
 
 PAGE = (Path(__file__).parents[2] / "docs" / "sweep_files.md").read_text(encoding="utf-8")
 EXAMPLE = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)[0]

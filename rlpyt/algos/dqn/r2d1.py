@@ -22,6 +22,7 @@ from rlpyt.algos.episodes import EpisodePacking, null_action_of, null_after_done
 from rlpyt.algos.replay import PRIORITY_EPS, SamplesToBuffer
 from rlpyt.algos.replay_choice import Replays
 from rlpyt.algos.returns import valid_from_done
+from rlpyt.envs.base import BatchSpec
 from rlpyt.replays.batch import PrioritiesSamplesToBuffer, ReplayBatch
 from rlpyt.replays.sequence.frame import (
     AsyncPrioritizedSequenceReplayFrameBuffer,
@@ -38,7 +39,6 @@ from rlpyt.replays.sequence.uniform import (
     UniformSequenceReplayBuffer,
 )
 from rlpyt.replays.targets import n_step_targets
-from rlpyt.samplers.collections import BatchSpec
 from rlpyt.utils.buffer import buffer_func, buffer_method
 from rlpyt.utils.checks import check_settings, setting
 from rlpyt.utils.collections import AttrDict, NamedArrayTuple, namedarraytuple, with_fields

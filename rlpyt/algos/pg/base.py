@@ -15,7 +15,7 @@ from rlpyt.algos.returns import (
     generalized_advantage_estimation,
     valid_from_done,
 )
-from rlpyt.samplers.collections import BatchSpec
+from rlpyt.envs.base import BatchSpec
 from rlpyt.utils.buffer import Tensors, buffer_method, buffer_to
 from rlpyt.utils.collections import AttrDict, NamedArrayTuple, namedarraytuple
 

@@ -13,7 +13,7 @@ from rlpyt.algos.episodes import EpisodePacking
 from rlpyt.algos.pg.base import PolicyGradientAlgo
 from rlpyt.algos.pg.losses import normalize, policy_gradient_loss, value_loss
 from rlpyt.algos.returns import importance_weight, valid_from_done, vtrace_return
-from rlpyt.samplers.collections import BatchSpec
+from rlpyt.envs.base import BatchSpec
 from rlpyt.utils.buffer import buffer_func
 from rlpyt.utils.checks import setting
 from rlpyt.utils.collections import AttrDict, NamedArrayTuple

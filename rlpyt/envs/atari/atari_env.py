@@ -19,7 +19,7 @@ from rlpyt.envs.atari.games import (  # noqa: F401 - the action names belong her
 )
 from rlpyt.envs.base import Env, EnvStep
 from rlpyt.envs.state import pack_rng, set_rng
-from rlpyt.samplers.collections import TrajInfo
+from rlpyt.envs.traj_info import TrajInfo
 from rlpyt.spaces.int_box import IntBox
 from rlpyt.utils.checks import whole_number
 

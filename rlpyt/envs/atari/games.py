@@ -1,9 +1,10 @@
 """Names of Atari games and of their actions."""
 
-import difflib
 import importlib
 import re
 from typing import Any
+
+from rlpyt.utils.names import nearest
 
 _MEANINGS = (
     "NOOP", "FIRE", "UP", "RIGHT", "LEFT", "DOWN", "UPRIGHT", "UPLEFT", "DOWNRIGHT", "DOWNLEFT",
@@ -26,8 +27,8 @@ def rom_id(game: str) -> str:
     bare = re.sub(r"^ALE/|(-ram)?(NoFrameskip|Deterministic)?-v\d+$", "", str(game))
     wanted = bare.replace("_", "").lower()
     if wanted not in known:
-        nearest = [known[name] for name in difflib.get_close_matches(wanted, known, n=3)]
-        raise ValueError(f"unknown game {game!r}; nearest: {nearest or 'none'}.")
+        close = [known[name] for name in nearest(wanted, known)]
+        raise ValueError(f"unknown game {game!r}; nearest: {close or 'none'}.")
     return known[wanted]
 
 

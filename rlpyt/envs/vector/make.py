@@ -5,13 +5,13 @@ Samplers call them with as many rows as a worker has, because of their attribute
     sampler = SerialSampler(EnvCls=make_vec, env_kwargs=dict(id="CartPole-v1"), batch_B=16, ...)
 """
 
-import difflib
 import importlib
 from collections.abc import Sequence
 from typing import Any
 
 from rlpyt.envs.vector.base import VectorEnv, adapt
 from rlpyt.utils.checks import whole_number
+from rlpyt.utils.names import nearest
 
 
 def make_vec(
@@ -146,7 +146,7 @@ def make_envpool(
     from rlpyt.envs.vector.envpool import EnvPoolVector
 
     if task_id not in envpool.list_all_envs():
-        near = difflib.get_close_matches(task_id, envpool.list_all_envs(), n=3)
+        near = nearest(task_id, envpool.list_all_envs())
         raise ValueError(f"EnvPool has no task '{task_id}'; nearest: {', '.join(near) or 'none'}.")
     if seeds is not None:
         kwargs["seed"] = [int(seed) % 2**31 for seed in seeds]

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rlpyt.experiments.configs import continuous, evolution, policy_gradient, q_learning
-from rlpyt.experiments.options import UnknownName
+from rlpyt.utils.names import UnknownName
 
 Preset = Mapping[str, Any]
 

@@ -17,7 +17,6 @@ from rlpyt.envs.atari.atari_env import AtariEnv, AtariTrajInfo
 from rlpyt.envs.gym import make
 from rlpyt.experiments.configs.atari.dqn.atari_dqn_debug import COLLECTORS, REPLAY_BUFFERS
 from rlpyt.experiments.configs.compose import Parts
-from rlpyt.experiments.options import UnknownName
 from rlpyt.runners.async_rl import AsyncRl, AsyncRlEval
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.runners.sync_rl import SyncRl, SyncRlEval
@@ -26,6 +25,7 @@ from rlpyt.sweeps.jobs import USAGE
 from rlpyt.utils.launching.affinity import affinity_from_code
 from rlpyt.utils.launching.variant import VARIANT, load_variant, update_config
 from rlpyt.utils.logging.context import logger_context
+from rlpyt.utils.names import UnknownName
 
 NETWORKS = {"model": "model_kwargs", "q_model": "q_model_kwargs", "v_model": "v_model_kwargs"}
 

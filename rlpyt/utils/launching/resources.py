@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from rlpyt.utils.checks import whole_number
-from rlpyt.utils.words import counted
+from rlpyt.utils.text import counted
 
 ABBREVIATIONS = {
     "n_cpu_core": "cpu",

@@ -16,10 +16,10 @@ from os import PathLike
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
-from rlpyt.experiments.options import nearest
 from rlpyt.utils.files import atomic_write
 from rlpyt.utils.launching.amount import MAX_RUNS
-from rlpyt.utils.words import counted
+from rlpyt.utils.names import suggestion
+from rlpyt.utils.text import counted
 
 VARIANT = "variant_config.json"
 
@@ -157,7 +157,7 @@ def _updated(
         if key not in default:
             raise KeyError(
                 f"{_dotted(here)} is not in the default configuration"
-                f"{nearest(str(key), map(str, default))} Known there: "
+                f"{suggestion(str(key), map(str, default))} Known there: "
                 f"{', '.join(map(str, default)) or 'nothing'}."
             )
         if isinstance(default[key], Mapping) and isinstance(value, Mapping):

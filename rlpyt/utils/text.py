@@ -1,8 +1,8 @@
-"""Words for messages."""
+"""Text of messages."""
 
 
 def counted(low: int, noun: str, high: int | None = None) -> str:
-    """A number of things, or from how many to how many.
+    """Return a count and its noun, in the singular or plural.
 
     >>> counted(1, "run"), counted(2_000, "run"), counted(1, "run", 3)
     ('1 run', '2,000 runs', '1-3 runs')

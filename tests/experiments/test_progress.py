@@ -3,7 +3,7 @@
 import io
 from types import SimpleNamespace
 
-from rlpyt.cli.progress import ProgressHook
+from rlpyt.experiments.progress import ProgressHook
 
 
 class Terminal(io.StringIO):

@@ -1,25 +1,48 @@
-"""Names of settings, dotted; and of their directories: readable, short, unique, safe anywhere."""
+"""Names: dotted names of settings, directory names made from them, corrections of unknown ones."""
 
+import difflib
 import hashlib
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-LONGEST = 80  # characters of one directory's name; file systems take 255
+LONGEST = 80  # characters of a directory's name; file systems allow 255
+
+
+class UnknownName(ValueError):
+    """An unknown name. The message suggests the nearest known one and lists all."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        known = sorted(known)
+        listed = ", ".join(known)
+        super().__init__(f"unknown {kind} {name!r}{suggestion(name, known)} Known: {listed}.")
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """Return ``"; did you mean 'x'?"`` for the nearest known name, ``"."`` if none is near."""
+    close = nearest(name, known, 1)
+    return f"; did you mean {close[0]!r}?" if close else "."
+
+
+def nearest(name: str, known: Iterable[str], n: int = 3, cutoff: float = 0.5) -> list[str]:
+    """Return up to ``n`` known names that are similar, the most similar first, in any case."""
+    by_lower = {item.lower(): item for item in known}
+    close = difflib.get_close_matches(name.lower(), by_lower, n, cutoff)
+    return [by_lower[item] for item in close]
 
 
 def flattened(
     settings: Any, is_leaf: Callable[[Mapping[str, Any]], bool] = lambda inner: not inner
 ) -> dict[str, Any]:
-    """Nested or dotted settings as dotted ones: ``{"sampler": {"batch_B": 8}}`` and the like.
+    """Return nested or dotted settings, such as ``{"sampler": {"batch_B": 8}}``, as dotted ones.
 
     Args:
         settings: a dictionary.
-        is_leaf: tells dictionaries that are values, not further names.
+        is_leaf: returns True for a dictionary that is a value.
 
     Raises:
-        TypeError: they are no dictionary.
-        ValueError: one is given in two ways.
+        TypeError: ``settings`` is not a dictionary.
+        ValueError: a setting is given twice.
     """
     if not isinstance(settings, Mapping):
         raise TypeError(f"expected settings by name, got {settings!r}.")
@@ -37,7 +60,7 @@ def flattened(
 
 
 def labels(keys: Collection[str]) -> dict[str, str]:
-    """A short name for each dotted key: its last part, or as many as tell it from the others.
+    """Return a short name for each dotted key: its last part, or as many parts as make it unique.
 
     >>> labels(["algo.learning_rate", "env"])
     {'algo.learning_rate': 'learning_rate', 'env': 'env'}
@@ -55,9 +78,9 @@ def labels(keys: Collection[str]) -> dict[str, str]:
 
 
 def dir_names(changes: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A directory's name for each of several changes: ``learning_rate_0.001-epochs_4``.
+    """Return a directory name for each set of changes: ``learning_rate_0.001-epochs_4``.
 
-    Names that would be the same, for a file system that ignores case too, get a number.
+    Names are unique even where case is ignored: repeated ones get a number.
 
     >>> dir_names([{"env": "ALE/Pong-v5"}, {"env": "ALE-pong-v5"}, {"env": "x"}])
     ['env_ALE-Pong-v5', 'env_ALE-pong-v5-2', 'env_x']

@@ -1,4 +1,4 @@
-"""How tasks get from a curriculum into the environments of a sampler, and results back."""
+"""Passes tasks from a curriculum to the environments of a sampler, and results back."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,27 +10,27 @@ from rlpyt.samplers.collections import TrajInfo
 from rlpyt.samplers.traj_stats import BatchTrajStats
 from rlpyt.utils.seed import stream
 
-FIRST = 2  # tasks for each environment before anything is known of the length of episodes
+FIRST = 2  # tasks queued for each environment while the lengths of episodes are unknown
 
 
 class TaskFlow:
-    """Keeps each environment supplied with tasks, and tells the curriculum what came of them.
+    """Queues tasks for each environment, and reports the results of episodes to the curriculum.
 
-    The sampler has one, in its own process, and calls it once per batch. Every batch says by
-    itself which task each step was of (``env_info.task``), so results depend on nothing but the
-    batch, and are the same in all layouts. Each environment has about as many tasks in stock as
-    episodes ended lately in one batch, plus one; every task that was chosen is played, in order.
+    The sampler has one, in its own process, and calls it once per batch. Every batch records the
+    task of each step (``env_info.task``), so results depend on the batch alone and are the same in
+    all layouts. Each environment's queue holds one task more than the most episodes that ended in
+    an environment in the last batch. Every chosen task is played, in order.
 
     Args:
-        curriculum: what chooses them; it begins a new run.
-        B: environments.
-        seed, rank: of the sampler; where there are several, each has a curriculum of its own.
+        curriculum: chooses the tasks; it is initialized here.
+        B: number of environments.
+        seed, rank: of the sampler; each of several samplers has its own curriculum.
     """
 
     def __init__(self, curriculum: Curriculum, B: int, seed: int, rank: int = 0) -> None:
         self.curriculum, self.B = curriculum, B
         curriculum.initialize(stream(seed, "curriculum", rank))
-        self.stock = np.zeros(B, np.int64)  # tasks that wait in each environment
+        self.queued = np.zeros(B, np.int64)  # tasks that wait in each environment
         self.wanted = FIRST
         self._begin_episodes()
 
@@ -40,8 +40,8 @@ class TaskFlow:
         self._scores = BatchTrajStats(empty, discount=1)
 
     def choose(self) -> list[Array]:
-        """Tasks to add to the stock of each environment, [B] arrays [n_b, ...]."""
-        missing = np.maximum(self.wanted - self.stock, 0)
+        """Return the tasks to add to the queue of each environment, [B] arrays [n_b, ...]."""
+        missing = np.maximum(self.wanted - self.queued, 0)
         n = int(missing.sum())
         tasks = self.curriculum.sample(n) if n else np.zeros(0, np.int64)
         tasks = self.curriculum.space.check(tasks) if n else tasks
@@ -51,17 +51,17 @@ class TaskFlow:
             )
         return np.split(tasks, np.cumsum(missing)[:-1])
 
-    def note_stock(self, stock: Sequence[int]) -> None:
-        """How many tasks each environment has waiting, after it was given some."""
-        self.stock[:] = stock
+    def set_queued(self, queued: Sequence[int]) -> None:
+        """Set the number of tasks that wait in each environment [B]."""
+        self.queued[:] = queued
 
-    def hear(self, samples: Any, interrupted: bool = False) -> None:
-        """Tell the curriculum of all episodes that ended in a batch, by environment, then time.
+    def report(self, samples: Any, interrupted: bool = False) -> None:
+        """Report all episodes that ended in a batch, ordered by environment, then time.
 
         Args:
             samples: numpy ``Samples`` [T, B].
-            interrupted: whether the batch does not follow the one before, as ``BaseSampler`` says;
-                all episodes then count from its first row on.
+            interrupted: the batch does not continue the one before (``BaseSampler.interrupted``);
+                episodes then count from its first row on.
         """
         if interrupted:
             self._begin_episodes()
@@ -85,31 +85,30 @@ class TaskFlow:
             task = env.env_info.task[t, b]
             self.curriculum.update(int(task) if np.ndim(task) == 0 else np.array(task), result)
         n_ended = ended.sum(0)
-        self.stock = np.maximum(self.stock - n_ended, 0)
+        self.queued = np.maximum(self.queued - n_ended, 0)
         self.wanted = int(n_ended.max()) + 1
 
     def state_dict(self) -> dict[str, Any]:
-        """The curriculum's state, and episodes in progress."""
+        """Return the curriculum's state, and that of unfinished episodes."""
         return {
             "curriculum": self.curriculum.state_dict(),
-            "stock": self.stock.copy(),
+            "stock": self.queued.copy(),
             "wanted": self.wanted,
             "returns": self._returns.state_dict(),
             "scores": self._scores.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any], exact: bool) -> None:
-        """Go on from a saved state.
+        """Load a saved state.
 
         Args:
-            state: as ``state_dict`` gave it.
-            exact: whether the environments go on, too; else they have begun new episodes, of
-                tasks that were chosen before anything was known.
+            state: from ``state_dict``.
+            exact: the environments resume, too; otherwise they have started new episodes.
         """
         self.curriculum.load_state_dict(state["curriculum"])
         self._begin_episodes()
         if exact:
-            self.stock[:], self.wanted = state["stock"], int(state["wanted"])
+            self.queued[:], self.wanted = state["stock"], int(state["wanted"])
             self._returns.load_state_dict(state["returns"])
             self._scores.load_state_dict(state["scores"])
         else:

@@ -1,0 +1,43 @@
+"""Statistics of trajectories."""
+
+from typing import Any
+
+from rlpyt.utils.collections import AttrDict
+
+
+class TrajInfo(AttrDict):
+    """Statistics of one trajectory; every public entry is logged.
+
+    Subclass it and extend ``step`` to log more; entries with a leading underscore are not logged.
+    This class is computed from whole batches at once, with the same results; a subclass's
+    ``step`` is called after every environment step.
+    """
+
+    _discount: float = 1.0  # set by the runner through ``traj_info_kwargs``
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        # The order is that of the columns of progress.csv.
+        self.Length, self.Return = 0, 0.0
+        self.NonzeroRewards, self.DiscountedReturn = 0, 0.0
+
+    def step(
+        self,
+        observation: Any,
+        action: Any,
+        reward: float,
+        done: bool,
+        agent_info: Any,
+        env_info: Any,
+    ) -> None:
+        """Add one step to the sums; ``observation`` is the one that the action was chosen for."""
+        t, r = self.Length, float(reward)
+        self.DiscountedReturn += r * self._discount**t
+        self.Return += r
+        if r:
+            self.NonzeroRewards += 1
+        self.Length = t + 1
+
+    def terminate(self, observation: Any) -> "TrajInfo":
+        """Return what is logged of a trajectory that has ended with this final observation."""
+        return self
