@@ -1,4 +1,6 @@
-"""Errors of our own, where a caller may want to react."""
+"""Named errors that a caller may handle, and exit codes."""
+
+USAGE = 2  # exit code of an invalid request; trying again would not help
 
 
 class RlpytError(Exception):

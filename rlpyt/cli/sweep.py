@@ -58,11 +58,11 @@ def main(args: Sequence[str]) -> int:
     if args and args[0].endswith(".py"):
         return _script(args[0], list(args[1:]))
     command = parse(Sweep, args, prog="rlpyt sweep", description=DESCRIPTION)
-    from rlpyt.sweeps.go import go_on, launch
+    from rlpyt.sweeps.start import launch, resume
 
     if command.what.is_dir():
         _refuse_for_directory(command)
-        return go_on(command.what, command.slots)
+        return resume(command.what, command.slots)
     if not command.what.is_file():
         raise FileNotFoundError(
             f"there is no {str(command.what)!r}; give a sweep file, the directory of a sweep, or a "

@@ -1,7 +1,7 @@
 """A run that waits, goes on or is over: its description, its attempts, and what follows from them.
 
 Every job has a directory. The launcher writes what is to be done (``job.json``, and
-``attempt_N.json`` before each attempt); the attempt's keeper adds how it went. A job's state is
+``attempt_N.json`` before each attempt); the attempt's supervisor adds how it went. A job's state is
 never stored: it follows from these files and from who holds ``lock``, so no crash can leave a
 state that is not true.
 """
@@ -11,12 +11,14 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from rlpyt.sweeps.keeper import attempt_file, boot, is_kept
+from rlpyt.errors import USAGE
+from rlpyt.sweeps.supervisor import attempt_file, boot, is_kept
 from rlpyt.utils.files import atomic_write
 from rlpyt.utils.launching.variant import plain_value
 
@@ -25,9 +27,8 @@ STATES: tuple[State, ...] = ("queued", "running", "done", "failed", "pruned")
 
 CANCELLED = "cancelled"
 NOTES = ("told", "remote_id")  # about an attempt, in files of their own
-USAGE = 2  # exit code of a request that cannot be carried out; trying again would not help
-BEGIN = r"--- \S+ \S+ attempt \d+: "  # what a keeper writes above the output of an attempt
-NO_MEMORY_OF_END = "its end was not recorded: the machine went down, or its keeper was killed"
+BEGIN = r"--- \S+ \S+ attempt \d+: "  # what a supervisor writes above the output of an attempt
+NO_MEMORY_OF_END = "its end was not recorded: the machine went down, or its supervisor was killed"
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ class Attempt:
         remote_id: of the job there.
         begun, ended: seconds since 1970; ``None`` if it has not.
         exit_code: negative is the signal that killed it.
-        pid, host, boot: of its keeper.
+        pid, host, boot: of its supervisor.
         told: why it was asked to end, if it was: "stopped", "pruned" and others; a failure that
             no longer counts is "forgiven".
     """
@@ -185,7 +186,7 @@ class JobDirectory:
         return "queued"
 
     def prepare(self, attempt: Attempt) -> None:
-        """Write down what is to be run next; a keeper takes it from there."""
+        """Write down what is to be run next; a supervisor takes it from there."""
         path = attempt_file(self.path, attempt.number)
         for note in NOTES:  # of one with this number that never began
             path.with_suffix(f".{note}").unlink(missing_ok=True)
@@ -205,7 +206,7 @@ class JobDirectory:
         self._note(number, ".remote_id", remote_id)
 
     def _note(self, number: int, suffix: str, text: str) -> None:
-        # Beside the attempt's file, which is its keeper's once that has begun.
+        # Beside the attempt's file, which is its supervisor's once that has begun.
         with atomic_write(attempt_file(self.path, number).with_suffix(suffix)) as file:
             file.write(f"{text}\n".encode())
 
@@ -273,3 +274,21 @@ def _write_unsynced(path: Path, content: dict[str, Any]) -> None:
 
 def _as_json(content: dict[str, Any]) -> bytes:
     return (json.dumps(content, indent=1, default=plain_value) + "\n").encode()
+
+
+def script_command(
+    script: str | os.PathLike[str],
+    log_dir: str | os.PathLike[str],
+    run_ID: int | str,
+    args: Sequence[Any] = (),
+    python_executable: str | None = None,
+) -> tuple[str, ...]:
+    """Return the call of a script, with ``{affinity}`` in place of its slot's code.
+
+    Raises:
+        FileNotFoundError: there is no such script.
+    """
+    if not Path(script).is_file():
+        raise FileNotFoundError(f"there is no script {str(script)!r} (from {os.getcwd()}).")
+    path, python = str(Path(script).absolute()), python_executable or sys.executable
+    return (python, path, "{affinity}", str(log_dir), str(run_ID), *map(str, args))

@@ -148,7 +148,7 @@ class Launcher:
     def _settle(self, job: JobDirectory, attempts: list[Attempt]) -> None:
         """Queue the job, or count it as over."""
         number, state = job.job.number, job.state(attempts)
-        if state == "running":  # another launcher's keeper was quicker; it is looked for again
+        if state == "running":  # another launcher's supervisor was quicker; it is looked for again
             handle = self.place.adopt(job.path, attempts[-1])
             if handle is not None:
                 self._running.append(_Running(job, attempts[-1], handle, None))
@@ -264,7 +264,7 @@ class Launcher:
         descriptors = [d for r in self._running if (d := r.handle.fileno()) is not None]
         ended, _, _ = select.select(descriptors, [], [], LOOK_S)
         if ended and not any(r.handle.over() for r in self._running):
-            time.sleep(0.05)  # a keeper was killed, and its run is about to end
+            time.sleep(0.05)  # a supervisor was killed, and its run is about to end
 
     def _end_all(self) -> None:
         """Have all runs save their checkpoints and end; a second signal leaves them to it."""

@@ -1,8 +1,9 @@
 """Where runs are carried out: on this machine, or by whoever manages a cluster.
 
-A place starts keepers and says when they may have ended; what has become of the run is read from
-the job's directory, which all places share. A run is asked to end through that directory too
-(``JobDirectory.tell``), so a handle needs no way to do it; its keeper begins none that was told.
+A place starts supervisors and says when they may have ended; the outcome of a run is read from the
+job's directory, which all places share. A run is asked to end through that directory too
+(``JobDirectory.tell``), so a handle needs no method for it: the supervisor starts no attempt that
+was told to end.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from rlpyt.errors import RlpytError
-from rlpyt.sweeps import keeper
+from rlpyt.sweeps import supervisor
 from rlpyt.sweeps.jobs import Attempt
-from rlpyt.sweeps.keeper import is_kept
+from rlpyt.sweeps.supervisor import is_kept
 
 PLACES = ("local", "slurm", "ray")
 
@@ -51,7 +52,7 @@ class Handle(Protocol):
     remote_id: str
 
     def over(self) -> bool:
-        """Whether its keeper has ended; cheap, asked often."""
+        """Whether its supervisor has ended; cheap, asked often."""
 
     def fileno(self) -> int | None:
         """What becomes readable when it ends, if there is such a thing."""
@@ -86,9 +87,9 @@ class Place(Protocol):
         """Let go of the cluster."""
 
 
-def keeper_command(job_dir: Path, number: int) -> list[str]:
+def supervisor_command(job_dir: Path, number: int) -> list[str]:
     """The command that keeps an attempt, wherever it is carried out."""
-    return [sys.executable, "-I", str(Path(keeper.__file__)), str(job_dir), str(number)]
+    return [sys.executable, "-I", str(Path(supervisor.__file__)), str(job_dir), str(number)]
 
 
 class KeptHandle:
@@ -115,7 +116,7 @@ class KeptHandle:
 
 
 class LocalPlace:
-    """Keepers are processes of this machine, in sessions of their own."""
+    """Supervisors are processes of this machine, in sessions of their own."""
 
     name = "local"
     shares_out = True
@@ -124,7 +125,7 @@ class LocalPlace:
     def start(self, job_dir: Path, attempt: Attempt, slot: Slot) -> Handle:
         """Begin the attempt that has been prepared."""
         process = subprocess.Popen(
-            keeper_command(job_dir, attempt.number),
+            supervisor_command(job_dir, attempt.number),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -157,7 +158,7 @@ class _LocalHandle:
             if self._process.poll() is None:
                 return False
             self._process = None
-        return not is_kept(self._job_dir)  # a run may outlive its keeper for a moment
+        return not is_kept(self._job_dir)  # a run may outlive its supervisor for a moment
 
     def fileno(self) -> int | None:
         return self._descriptor

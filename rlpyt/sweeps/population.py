@@ -33,7 +33,7 @@ from rlpyt.utils.files import atomic_write
 from rlpyt.utils.logging.lock import RunLock
 from rlpyt.utils.seed import stream
 
-STRETCH = "rlpyt.sweeps.stretch"
+STRETCH = "rlpyt.sweeps.pbt_segment"
 SNAPSHOTS = "population"  # beside the queue: of each member what others may take over
 STANDING = "standing.json"
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from rlpyt.sweeps.jobs import Attempt
-from rlpyt.sweeps.keeper import is_kept
-from rlpyt.sweeps.places import Handle, KeptHandle, Slot, keeper_command
+from rlpyt.sweeps.places import Handle, KeptHandle, Slot, supervisor_command
+from rlpyt.sweeps.supervisor import is_kept
 
 
 class RayPlace:
@@ -43,7 +43,7 @@ class RayPlace:
     def start(self, job_dir: Path, attempt: Attempt, slot: Slot) -> Handle:
         """Begin the attempt that has been prepared, as soon as the cluster has room."""
         return _RayHandle(
-            self._ray, job_dir, self._keep.remote(keeper_command(job_dir, attempt.number))
+            self._ray, job_dir, self._keep.remote(supervisor_command(job_dir, attempt.number))
         )
 
     def adopt(self, job_dir: Path, attempt: Attempt) -> Handle | None:
@@ -70,7 +70,7 @@ class _RayHandle:
         return None
 
     def withdraw(self) -> None:
-        """Once there is room for its keeper, that begins nothing."""
+        """Once there is room for its supervisor, that begins nothing."""
 
     def release(self) -> None:
         self._task = None

@@ -13,11 +13,10 @@ from typing import Any
 from rlpyt.experiments.options import RunOptions
 from rlpyt.experiments.rundir import ROOT
 from rlpyt.sweeps.expansion import Setting, expand, run_options
-from rlpyt.sweeps.jobs import Job
+from rlpyt.sweeps.jobs import Job, script_command
 from rlpyt.sweeps.places import Slot
 from rlpyt.sweeps.slots import default_code, slots_of
 from rlpyt.sweeps.spec import SweepSpec, read_spec
-from rlpyt.utils.launching.exp_launcher import script_command
 from rlpyt.utils.launching.resources import Resources
 from rlpyt.utils.names import dir_names, flattened
 from rlpyt.utils.text import counted
@@ -63,7 +62,7 @@ class Planned:
         return lines + [f"  ... and {left} more"] * (left > 0)
 
     def arguments(self) -> dict[str, Any]:
-        """Of :func:`rlpyt.sweeps.go.launch`."""
+        """Of :func:`rlpyt.sweeps.start.launch`."""
         path, search = self.spec.path, dict(self.spec.search or {})
         if self.spec.search is not None:
             search.setdefault("method", "optuna")

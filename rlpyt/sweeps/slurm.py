@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from rlpyt.sweeps.jobs import Attempt, JobDirectory
-from rlpyt.sweeps.keeper import CLUSTERS, is_kept
-from rlpyt.sweeps.places import Handle, KeptHandle, PlaceError, Slot, keeper_command
+from rlpyt.sweeps.places import Handle, KeptHandle, PlaceError, Slot, supervisor_command
+from rlpyt.sweeps.supervisor import CLUSTERS, is_kept
 
 ASK_S = 10.0  # between two questions to the cluster about one job
 OURS = {"cluster"}  # settings that are not submitit's
@@ -52,7 +52,7 @@ class SlurmPlace:
 
     def start(self, job_dir: Path, attempt: Attempt, slot: Slot) -> Handle:
         """Submit the attempt that has been prepared."""
-        command = keeper_command(job_dir, attempt.number)
+        command = supervisor_command(job_dir, attempt.number)
         try:
             job = self._executor(job_dir / "slurm").submit(keep, command)
         except Exception as error:  # submitit has several, one of its own and subprocess's
@@ -85,7 +85,7 @@ def keep(command: list[str]) -> int:
     """What a job of the cluster does: have an attempt kept.
 
     Submitit would end the job, and with it the run, when the cluster says that its time is up; the
-    keeper hears that too, and has the run save its checkpoint first.
+    supervisor hears that too, and has the run save its checkpoint first.
     """
     for number in CLUSTERS:
         signal.signal(number, signal.SIG_IGN)

@@ -129,8 +129,8 @@ UNPICKLERS = (
 )
 # Bytes from a process that this one has started, or that has started this one.
 BETWEEN_PARENT_AND_CHILD = {
-    "experiments/experiment.py",  # a call's result, in the file that its process wrote
-    "sweeps/call.py",  # the function to call, in the file that the launching process wrote
+    "sweeps/function_runs.py",  # a call's result, in the file that its process wrote
+    "sweeps/function_job.py",  # the function to call, in the file that the launching process wrote
     *("processes/child.py", "processes/group.py", "processes/pipe.py"),
     "runners/optimizers.py",
     "processes/ray.py",  # of actors, by Ray's connections

@@ -19,8 +19,8 @@ import pytest
 
 from rlpyt.cli.main import main
 from rlpyt.sweeps.directory import SweepDirectory
-from rlpyt.sweeps.go import command_line
 from rlpyt.sweeps.jobs import Attempt
+from rlpyt.sweeps.start import command_line
 from rlpyt.sweeps.view import read_sweep
 from tests.sweeps.launching import job, python, sweep_of
 

@@ -2,14 +2,14 @@
 
     python -m tests.soak.chaos_sweep                                         # five to six minutes
     python -m tests.soak.chaos_sweep --runs 16 --seconds 4 --least-use 0     # one minute
-    python -m tests.soak.chaos_sweep --keeper-kills 3 --seed 7               # another one, harder
+    python -m tests.soak.chaos_sweep --supervisor-kills 3 --seed 7           # another one, harder
 
 The runs are rlpyt-style scripts that sleep and write a mark when they end. Meanwhile the launcher
-(`rlpyt sweep DIR`) is killed and started again, and runs and their keepers are killed, at random
-times. Expected: every run wrote one mark, and the queue's records (attempt_N.json) agree; only
-killed runs were tried again; no process is left; the slots were in use at least 95 % of the time
-from the first start to the last end, times without a launcher included. (Attempts whose keeper was
-killed are not recorded and do not count.) The exit code is 1 if one of these fails.
+(`rlpyt sweep DIR`) is killed and started again, and runs and their supervisors are killed, at
+random times. Expected: every run wrote one mark, and the queue's records (attempt_N.json) agree;
+only killed runs were tried again; no process is left; the slots were in use at least 95 % of the
+time from the first start to the last end, times without a launcher excluded. (Attempts whose
+supervisor was killed are not recorded and do not count.) The exit code is 1 if one of these fails.
 """
 
 import argparse
@@ -31,7 +31,7 @@ import psutil
 from benchmarks.harness import describe_machine
 from rlpyt.sweeps.directory import About, SweepDirectory
 from rlpyt.sweeps.jobs import JobDirectory
-from rlpyt.sweeps.old_style import script_jobs
+from rlpyt.sweeps.rlpyt_scripts import script_jobs
 from rlpyt.sweeps.view import read_sweep
 from rlpyt.utils.launching.affinity import encode_affinity
 from rlpyt.utils.launching.variant import make_variants
@@ -39,7 +39,7 @@ from rlpyt.utils.launching.variant import make_variants
 OUTPUT = Path(__file__).parents[2] / "benchmarks" / "results" / "chaos_sweep.json"
 LATEST = 0.7  # of a run's length; a run killed later may have written its mark already
 DOWN_S = 1.0  # between a launcher's death and the next one's start
-NAMES = ("launcher", "run", "keeper")
+NAMES = ("launcher", "run", "supervisor")
 
 SCRIPT = """
 import os, sys, time
@@ -88,14 +88,16 @@ class Chaos:
         self.launcher = start_launcher(root)
         self.begun = time.monotonic()
 
-    def go_on(self) -> bool:
+    def advance(self) -> bool:
         """Kill what is due; return False when the launcher has ended."""
         if self.launcher.poll() is not None:
             return False
         if self.times and time.monotonic() - self.begun > self.times[0][0]:
             kill: dict[str, Callable[[], bool]] = {
-                "launcher": self._kill_launcher, "run": self._kill_run, "keeper": self._kill_keeper
-            }  # fmt: skip
+                "launcher": self._kill_launcher,
+                "run": self._kill_run,
+                "supervisor": self._kill_supervisor,
+            }
             if kill[self.times[0][1]]():
                 self.times.pop(0)
         time.sleep(0.2)
@@ -110,10 +112,10 @@ class Chaos:
         return True
 
     def _kill_run(self) -> bool:
-        return self._kill_one("run", lambda keeper: keeper.children()[0])
+        return self._kill_one("run", lambda supervisor: supervisor.children()[0])
 
-    def _kill_keeper(self) -> bool:
-        return self._kill_one("keeper", lambda keeper: keeper)
+    def _kill_supervisor(self) -> bool:
+        return self._kill_one("supervisor", lambda supervisor: supervisor)
 
     def _kill_one(self, what: str, whom: Callable[[psutil.Process], psutil.Process]) -> bool:
         young = [job for job in self.sweep.jobs() if self._age(job) < LATEST * self.seconds]
@@ -144,7 +146,7 @@ def judge(root: Path, kills: dict[str, int], exit_code: int, least_use: float) -
     marks = [len(_text(Path(f"{run.run_dir}.mark"))) for run in view.runs]
     codes = [[attempt.exit_code for attempt in run.attempts] for run in view.runs]
     left = _processes_of(root)
-    attempts, wanted = sum(map(len, codes)), len(codes) + kills["run"] + kills["keeper"]
+    attempts, wanted = sum(map(len, codes)), len(codes) + kills["run"] + kills["supervisor"]
     used = view.utilisation() or 0.0
     spans = [(a.begun or 0.0, a.ended or 0.0) for run in view.runs for a in run.attempts]
     complaints = []
@@ -218,7 +220,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         make_sweep(root, given.runs, given.seconds, given.slots, sum(kills.values()))
         chaos = Chaos(root, rng, times, given.seconds)
         try:
-            while chaos.go_on():
+            while chaos.advance():
                 pass
             result = judge(root, kills, chaos.launcher.returncode, given.least_use)
             if chaos.times:

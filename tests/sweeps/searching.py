@@ -4,11 +4,11 @@ import json
 import time
 
 from rlpyt.sweeps.directory import About, SweepDirectory
-from rlpyt.sweeps.go import launcher_of
 from rlpyt.sweeps.jobs import Attempt
 from rlpyt.sweeps.places import Slot
 from rlpyt.sweeps.runs import sweep_of
 from rlpyt.sweeps.search import source_of
+from rlpyt.sweeps.start import launcher_of
 from rlpyt.utils.processes import available_cpus
 
 SLOTS = "1cpu_1cpr_0hto_1skt"

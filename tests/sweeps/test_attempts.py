@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from rlpyt.sweeps.attempts import next_attempt
 from rlpyt.sweeps.jobs import Attempt
-from rlpyt.sweeps.keeper import boot
 from rlpyt.sweeps.places import LocalPlace, Slot
+from rlpyt.sweeps.supervisor import boot
 from rlpyt.sweeps.view import read_sweep
 from rlpyt.utils.launching.machine import names_of_gpus
 from tests.sweeps.launching import (

@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from rlpyt.sweeps.jobs import Attempt
-from rlpyt.sweeps.places import LocalPlace, PlaceError, keeper_command
+from rlpyt.sweeps.places import LocalPlace, PlaceError, supervisor_command
 from rlpyt.sweeps.sources import NoSource
 from tests.sweeps.launching import (
     COUNTS,
@@ -131,7 +131,7 @@ def test_runs_that_ended_while_nobody_launched_count(tmp_path):
     assert times_done(sweep) == [1]
 
 
-def test_a_launcher_killed_before_its_keeper_began_loses_nothing(tmp_path):
+def test_a_launcher_killed_before_its_supervisor_began_loses_nothing(tmp_path):
     sweep = sweep_of(tmp_path, [job(0)])
     sweep.jobs()[0].prepare(Attempt(1, python("raise SystemExit(1)")))  # then it was killed
     assert states(sweep) == ["queued"]
@@ -139,7 +139,7 @@ def test_a_launcher_killed_before_its_keeper_began_loses_nothing(tmp_path):
     assert [a.exit_code for a in sweep.jobs()[0].attempts()] == [0]
 
 
-def test_of_two_keepers_of_an_attempt_one_runs_it(tmp_path):
+def test_of_two_supervisors_of_an_attempt_one_runs_it(tmp_path):
     sweep = sweep_of(tmp_path, [job(0)])
     one = sweep.jobs()[0]
     code = f"import time; time.sleep(1); {COUNTS}".replace(
@@ -154,16 +154,16 @@ def test_of_two_keepers_of_an_attempt_one_runs_it(tmp_path):
     assert times_done(sweep) == [1]
 
 
-def test_a_keeper_that_is_killed_takes_its_run_along_and_it_is_tried_again(tmp_path):
+def test_a_supervisor_that_is_killed_takes_its_run_along_and_it_is_tried_again(tmp_path):
     code = f"import os, time; time.sleep(0 if os.path.exists('{{sweep}}/now') else 60); {COUNTS}"
     sweep = sweep_of(tmp_path, [job(0, code)])
     first = start_launcher(sweep)
     until(lambda: states(sweep) == ["running"] and sweep.jobs()[0].attempts()[0].pid)
-    keeper = psutil.Process(sweep.jobs()[0].attempts()[0].pid)
-    until(keeper.children)
-    (child,) = keeper.children()
+    supervisor = psutil.Process(sweep.jobs()[0].attempts()[0].pid)
+    until(supervisor.children)
+    (child,) = supervisor.children()
     (tmp_path / "now").touch()
-    keeper.kill()
+    supervisor.kill()
     assert first.wait(30) == 0
     assert is_gone(child)
     lost, done = sweep.jobs()[0].attempts()
@@ -171,23 +171,23 @@ def test_a_keeper_that_is_killed_takes_its_run_along_and_it_is_tried_again(tmp_p
     assert times_done(sweep) == [1]
 
 
-def test_where_a_sweep_is_removed_its_launcher_and_keepers_end(tmp_path):
+def test_where_a_sweep_is_removed_its_launcher_and_supervisors_end(tmp_path):
     sweep = sweep_of(tmp_path / "sweep", [job(0, "import time; time.sleep(0.5)")])
-    launcher, keepers = launcher_of(sweep), []
+    launcher, supervisors = launcher_of(sweep), []
 
     def remove():
         attempts = sweep.jobs()[0].attempts()
-        if not keepers and attempts[0].pid is not None:
-            keepers.append(psutil.Process(attempts[0].pid))
+        if not supervisors and attempts[0].pid is not None:
+            supervisors.append(psutil.Process(attempts[0].pid))
             shutil.rmtree(sweep.path)
 
     launcher.on_look.append(remove)
     with pytest.raises(FileNotFoundError, match="was removed while"):
         launcher.run()
-    until(lambda: is_gone(keepers[0]))
+    until(lambda: is_gone(supervisors[0]))
 
 
-def test_a_keeper_of_an_earlier_launcher_that_is_only_beginning_is_taken_over(tmp_path):
+def test_a_supervisor_of_an_earlier_launcher_that_is_only_beginning_is_taken_over(tmp_path):
     sweep = sweep_of(tmp_path, [job(0, "import time; time.sleep(1); raise SystemExit(1)")])
     [one] = sweep.jobs()
 
@@ -205,16 +205,18 @@ def test_a_keeper_of_an_earlier_launcher_that_is_only_beginning_is_taken_over(tm
     assert states(sweep) == ["failed"]
 
 
-def test_a_keeper_that_does_not_come_to_begin_is_not_started_again_at_once(tmp_path, monkeypatch):
+def test_a_supervisor_that_does_not_come_to_begin_is_not_started_again_at_once(
+    tmp_path, monkeypatch
+):
     monkeypatch.setattr("rlpyt.sweeps.launcher.AGAIN_S", 0.5)
     sweep, said, starts = sweep_of(tmp_path, [job(0)]), [], []
-    right = keeper_command
+    right = supervisor_command
 
     def command(*args):
         starts.append(time.monotonic())
         return right(*args) if len(starts) > 2 else [sys.executable, "-c", ""]
 
-    monkeypatch.setattr("rlpyt.sweeps.places.keeper_command", command)
+    monkeypatch.setattr("rlpyt.sweeps.places.supervisor_command", command)
     assert launcher_of(sweep, said=said).run() == 0
     assert "setting_0/run_0: has not come to begin; trying again." in said
     assert len(starts) == 3 and all(b - a > 0.5 for a, b in itertools.pairwise(starts))

@@ -11,17 +11,17 @@ import psutil
 import pytest
 
 from rlpyt.sweeps.directory import About
-from rlpyt.sweeps.go import go_on, launch
 from rlpyt.sweeps.jobs import Attempt
 from rlpyt.sweeps.places import LocalPlace, PlaceError, Slot, place
 from rlpyt.sweeps.slots import slots_of
+from rlpyt.sweeps.start import launch, resume
 from rlpyt.sweeps.view import read_sweep
 from tests.sweeps.launching import COUNTS, job, states, sweep_of, times_done, until
 
 SHARE = Slot(0, "0slt_1cpu_1cpr", (0,))
 LOCAL_SLURM = {"cluster": "local", "at_once": 2}
 UNTIL_GO = f"import os, time\nwhile not os.path.exists('{{sweep}}/go'): time.sleep(0.05)\n{COUNTS}"
-LAUNCH = "import sys; from rlpyt.sweeps.go import go_on; sys.exit(go_on(sys.argv[1]))"
+LAUNCH = "import sys; from rlpyt.sweeps.start import resume; sys.exit(resume(sys.argv[1]))"
 
 
 def cluster_sweep(path, jobs, where="slurm", **settings):
@@ -41,7 +41,7 @@ def slurm(monkeypatch):
 
 def test_jobs_of_a_cluster_are_carried_out_as_many_at_once_as_said(tmp_path, slurm):
     sweep, said = cluster_sweep(tmp_path, [job(i) for i in range(3)], **LOCAL_SLURM), []
-    assert go_on(tmp_path, say=said.append) == 0
+    assert resume(tmp_path, say=said.append) == 0
     assert times_done(sweep) == [1, 1, 1]
     attempts = [attempt for one in sweep.jobs() for attempt in one.attempts()]
     assert all(a.where == "slurm" and a.remote_id.isdigit() and a.cpus is None for a in attempts)
@@ -83,14 +83,14 @@ def test_a_run_whose_time_on_the_cluster_is_up_saves_and_goes_on(tmp_path, slurm
     one = sweep.jobs()[0]
     until(lambda: one.last_lines() == ["ready"])
     [attempt] = one.attempts()
-    # The cluster signals every process of the job: submitit's, the keeper, the run.
-    keeper = psutil.Process(attempt.pid)
-    for process in [*keeper.children(), keeper, keeper.parent()]:
+    # The cluster signals every process of the job: submitit's, the supervisor, the run.
+    supervisor = psutil.Process(attempt.pid)
+    for process in [*supervisor.children(), supervisor, supervisor.parent()]:
         process.send_signal(number)
         if number == signal.SIGTERM:
             break  # a run that hears it too ends by itself
     if number == signal.SIGTERM:
-        keeper.send_signal(number)
+        supervisor.send_signal(number)
     assert launcher.wait(60) == 0
     first, second = one.attempts()
     assert first.outcome() == "interrupted by the cluster" and not first.failed
@@ -160,7 +160,7 @@ def test_a_job_that_waits_in_the_clusters_queue_is_taken_back(tmp_path, slurm):
     handle.withdraw()
     until(handle.over)
     assert times_done(sweep) == [0] and one.state() == "queued"
-    assert go_on(tmp_path, say=lambda line: None) == 0
+    assert resume(tmp_path, say=lambda line: None) == 0
     assert one.attempts()[-1].told == "" and times_done(sweep) == [1]
 
 
@@ -168,7 +168,7 @@ def test_a_launcher_outlives_whoever_reads_what_it_says(tmp_path, monkeypatch):
     sweep = cluster_sweep(tmp_path, [job(0)], "local")
     with open("/dev/full", "w") as full:
         monkeypatch.setattr("sys.stdout", full)
-        assert go_on(tmp_path) == 0
+        assert resume(tmp_path) == 0
         monkeypatch.undo()
         with contextlib.suppress(OSError):
             full.close()

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from rlpyt.sweeps.directory import SweepDirectory
-from rlpyt.sweeps.old_style import script_jobs
+from rlpyt.sweeps.rlpyt_scripts import script_jobs
 from rlpyt.sweeps.runs import sweep_of as planned_sweep
 from tests.sweeps.launching import ABOUT, job, launcher_of, sweep_of
 
@@ -65,8 +65,8 @@ def kill_at(sweep, steps):
         progress = sweep.path / one.job.run_dir / "progress.csv"
         while time.monotonic() < deadline:
             if progress.exists() and len(progress.read_text().splitlines()) > steps // 512:
-                keeper = psutil.Process(one.attempts()[0].pid)
-                for run in keeper.children():
+                supervisor = psutil.Process(one.attempts()[0].pid)
+                for run in supervisor.children():
                     run.kill()
                 return
             time.sleep(0.02)
@@ -155,7 +155,7 @@ def test_a_sweep_on_a_full_disk_waits_for_room_and_loses_nothing(small_disk):
     waits = []
 
     def look():
-        """Once the run has filled the disk, its keeper cannot write how it ended."""
+        """Once the run has filled the disk, its supervisor cannot write how it ended."""
         if fill.exists() and fill.stat().st_size > 2**18:
             waits.append(time.monotonic())
             if waits[-1] - waits[0] > 1.0:

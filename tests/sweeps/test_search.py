@@ -13,11 +13,11 @@ pytest.importorskip("optuna")
 from rlpyt.cli.sweep import main
 from rlpyt.sweeps import search as search_module
 from rlpyt.sweeps import search_plan
-from rlpyt.sweeps.go import _summary, launcher_of
 from rlpyt.sweeps.report import write_report
 from rlpyt.sweeps.runs import sweep_of
 from rlpyt.sweeps.search import Search, read_search
 from rlpyt.sweeps.search_results import read_results, write_best
+from rlpyt.sweeps.start import _summary, launcher_of
 from rlpyt.sweeps.view import read_sweep
 from tests.sweeps.searching import SLOTS, carry_out, score_of, source, sweep_at, write_file
 

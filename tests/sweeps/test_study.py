@@ -14,10 +14,10 @@ import pytest
 optuna = pytest.importorskip("optuna")
 
 from rlpyt.sweeps.directory import SweepDirectory
-from rlpyt.sweeps.go import go_on
 from rlpyt.sweeps.jobs import Attempt
 from rlpyt.sweeps.search import SAMPLERS, Search
 from rlpyt.sweeps.sources import SourceError
+from rlpyt.sweeps.start import resume
 from rlpyt.sweeps.study import choice_texts, open_study
 from tests.sweeps.searching import (
     SCRIPT,
@@ -105,14 +105,14 @@ def test_a_metric_that_no_run_has_ends_the_search_until_it_is_mended(tmp_path):
     path = write_file(tmp_path, "{trials: 3, metric: Lose, direction: minimize}")
     sweep = sweep_at(tmp_path / "sweep", path)
     said = []
-    assert go_on(sweep.path, say=said.append) == 1
+    assert resume(sweep.path, say=said.append) == 1
     assert len(sweep.jobs()) == 1
     assert "trial_0/run_0 is done, and has no column 'Lose' in" in said[-1]
     assert "did you mean 'Loss'? Columns: Diagnostics/CumSteps, ReturnAverage, Loss." in said[-1]
     copy = sweep.queue / path.name
     assert f"Correct metric in {copy}, then go on with `rlpyt sweep {sweep.path}`" in said[-1]
     copy.write_text(copy.read_text().replace("Lose", "Loss"))
-    assert go_on(sweep.path, say=said.append) == 0
+    assert resume(sweep.path, say=said.append) == 0
     assert states(sweep) == [COMPLETE] * 3
 
 
@@ -213,7 +213,7 @@ def look(study, *jobs):
 
 
 def held(job):
-    """The job's lock, as its keeper would hold it."""
+    """The job's lock, as its supervisor would hold it."""
     import contextlib
     import fcntl
 
@@ -295,7 +295,7 @@ def test_a_study_that_goes_on_proposes_nothing_twice(tmp_path):
     assert len({job.job.settings["x"] for job in sweep.jobs()}) == 9 == len(trials(sweep))
 
 
-LAUNCH = "import sys; from rlpyt.sweeps.go import go_on; sys.exit(go_on(sys.argv[1]))"
+LAUNCH = "import sys; from rlpyt.sweeps.start import resume; sys.exit(resume(sys.argv[1]))"
 
 
 @pytest.mark.slow
@@ -329,7 +329,7 @@ def test_a_run_that_is_about_to_begin_when_its_trial_ends_does_not(tmp_path):
     sweep = sweep_at(tmp_path / "sweep", write_file(tmp_path, seeds=2))
     study = source(sweep)
     pruned, beginning = study.next(sweep), study.next(sweep)
-    beginning.prepare(Attempt(1, beginning.job.command))  # its keeper has been started
+    beginning.prepare(Attempt(1, beginning.job.command))  # its supervisor has been started
     study.ended(pruned, "pruned")
     assert beginning.attempts()[0].told == "pruned" and beginning.state() == "pruned"
 

@@ -4,9 +4,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from rlpyt.sweeps.rlpyt_scripts import run_experiments
 from rlpyt.sweeps.slots import default_code
 from rlpyt.utils.launching.affinity import quick_affinity_code
-from rlpyt.utils.launching.exp_launcher import run_experiments
 from rlpyt.utils.launching.variant import VariantLevel, make_variants
 
 GAMES = ("pong", "qbert", "seaquest", "chopper_command")

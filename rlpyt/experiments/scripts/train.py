@@ -15,13 +15,13 @@ from typing import Any, NoReturn
 
 from rlpyt.envs.atari.atari_env import AtariEnv, AtariTrajInfo
 from rlpyt.envs.gym import make
+from rlpyt.errors import USAGE
 from rlpyt.experiments.configs.atari.dqn.atari_dqn_debug import COLLECTORS, REPLAY_BUFFERS
 from rlpyt.experiments.configs.compose import Parts
 from rlpyt.runners.async_rl import AsyncRl, AsyncRlEval
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.runners.sync_rl import SyncRl, SyncRlEval
 from rlpyt.samplers.async_.base import AsyncSamplerMixin
-from rlpyt.sweeps.jobs import USAGE
 from rlpyt.utils.launching.affinity import affinity_from_code
 from rlpyt.utils.launching.variant import VARIANT, load_variant, update_config
 from rlpyt.utils.logging.context import logger_context

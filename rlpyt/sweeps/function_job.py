@@ -1,7 +1,7 @@
-"""Carries out one call of a user's function as a run: ``python -m rlpyt.sweeps.call``.
+"""Call a user's function for one run: ``python -m rlpyt.sweeps.function_job``.
 
-The functions and their arguments lie in one file beside the queue, written by the process that
-launched them (:mod:`rlpyt.experiments.experiment`) and read by no other.
+The function and all arguments are in one file beside the queue, written by the launching process
+(`rlpyt.sweeps.function_runs`).
 """
 
 import sys
@@ -18,7 +18,7 @@ RESULT = "result.pkl"
 
 @dataclass(frozen=True)
 class Call:
-    """``run(config, seed, device, logdir)``, with all but the last."""
+    """Arguments of ``run(config, seed, device, logdir)``, without ``logdir``."""
 
     config: dict[str, Any]
     seed: int
@@ -26,7 +26,7 @@ class Call:
 
 
 def main(calls: Path, number: int, job_dir: Path, run_dir: Path) -> None:
-    """Make the call of this number, and leave its result in the job's directory."""
+    """Make the call with this number, and write its result to the job's directory."""
     import torch
 
     run, every = loads(calls.read_bytes())

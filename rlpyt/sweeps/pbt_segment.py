@@ -1,7 +1,7 @@
-"""Trains a member of a population for one stretch: ``python -m rlpyt.sweeps.stretch``.
+"""Train a member of a population for one segment: ``python -m rlpyt.sweeps.pbt_segment``.
 
-The run is planned for all its steps, so that schedules do not begin anew with every stretch; it
-ends where the stretch does, with a checkpoint and an evaluation.
+The run is planned for all its steps, so that schedules continue from segment to segment. It ends
+after the segment, with a checkpoint and an evaluation.
 """
 
 import sys
@@ -18,17 +18,17 @@ from rlpyt.utils.farewell import wait_for_helpers_at_exit
 
 
 class EndsAt(Hook):
-    """Ends training early, with a snapshot of what has been learnt by then.
+    """Stops training early, with a snapshot.
 
     Args:
-        steps: environment steps; the last iteration is the last that ends by then.
+        steps: environment steps; the last iteration is the last one that ends within them.
     """
 
     def __init__(self, steps: int) -> None:
         self.steps = steps
 
     def on_iteration(self, runner: Any, itr: int) -> None:
-        """Ask for the end where the next iteration would go too far."""
+        """Stop if the next iteration would exceed the steps."""
         is_last = itr + 1 == runner.n_itr
         if not is_last and runner.cum_steps + runner.itr_batch_size > self.steps:
             runner.save_snapshot(itr)
@@ -36,12 +36,12 @@ class EndsAt(Hook):
 
 
 def main(config: Path, run_dir: Path, steps: int) -> None:
-    """Train, or go on with the checkpoint that lies in the run directory.
+    """Train, from the checkpoint in the run directory if there is one.
 
     Args:
         config: a ``config.json``.
         run_dir: of the member.
-        steps: environment steps at the end of the stretch, counted from the run's beginning.
+        steps: environment steps at the end of the segment, counted from the start of the run.
     """
     options = read_options(config)
     resume = rundir.has_checkpoint(run_dir)

@@ -89,7 +89,7 @@ def test_seeds_must_be_some_and_different(tmp_path, seeds):
     [
         ({"run": "run"}, TypeError, "run='run' must be a function: run\\(config, seed"),
         ({"config": {"lr": 0.1}}, TypeError, "config must be a Config, .* got {'lr': 0.1}"),
-        ({"log_dir": "a_file"}, NotADirectoryError, "a_file is a file; choose another"),
+        ({"log_dir": "a_file"}, NotADirectoryError, "a_file is a file"),
         ({"log_dir": "a_file/below"}, NotADirectoryError, "a_file is a file"),
         ({"seeds": range(501)}, ValueError, "1,002 runs, and max_runs is 1,000; pass max_runs"),
     ],

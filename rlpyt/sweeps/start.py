@@ -86,7 +86,7 @@ def launch(
     return _run(_launcher(sweep, hardware, say))
 
 
-def go_on(directory: Path | str, slots: str | None = None, say: Say = say_now) -> int:
+def resume(directory: Path | str, slots: str | None = None, say: Say = say_now) -> int:
     """Run what is left of a sweep.
 
     Args:

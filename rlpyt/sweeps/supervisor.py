@@ -1,6 +1,6 @@
 """Keeps one attempt of a run: starts it, waits for it, writes down how it ended.
 
-    python -I keeper.py JOB_DIRECTORY NUMBER
+    python -I supervisor.py JOB_DIRECTORY NUMBER
 
 A process of its own, so that a run and the record of its end do not depend on the launcher: that
 may be killed and started again meanwhile. While the run lives, the job's ``lock`` is held (by the
@@ -23,7 +23,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-NOT_MINE = 75  # exit code: another keeper has, or had, this attempt; EX_TEMPFAIL
+NOT_MINE = 75  # exit code: another supervisor has, or had, this attempt; EX_TEMPFAIL
 CANNOT_START = 127  # as shells say it
 GRACE_S = 60.0  # a run asked to end has so long to save its checkpoint
 NOTICE_S, ASKED_S = 1.0, 5.0  # what a run has started has so long to notice its end, then to end
@@ -69,7 +69,7 @@ def keep(job_dir: Path, number: int) -> int:
 
 
 def is_kept(job_dir: Path) -> bool:
-    """Whether a keeper, or a run that has outlived its own, holds the job's lock now."""
+    """Whether a supervisor, or a run that has outlived its own, holds the job's lock now."""
     try:
         lock = os.open(job_dir / "lock", os.O_RDWR)
     except FileNotFoundError:

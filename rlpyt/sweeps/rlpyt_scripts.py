@@ -1,0 +1,195 @@
+"""Experiments of rlpyt's scripts: ``python SCRIPT SLOT_AFFINITY_CODE LOG_DIR RUN_ID *ARGS``."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePath
+from typing import Any
+
+from rlpyt.sweeps.directory import QUEUE
+from rlpyt.sweeps.jobs import Job, script_command
+from rlpyt.sweeps.overview import log_exps_tree
+from rlpyt.sweeps.slots import slots_of
+from rlpyt.sweeps.start import launch
+from rlpyt.utils.launching.affinity import prepend_run_slot
+from rlpyt.utils.launching.amount import MAX_RUNS, check_count
+from rlpyt.utils.launching.machine import egl_device
+from rlpyt.utils.launching.variant import save_variant
+from rlpyt.utils.logging.context import get_log_dir
+from rlpyt.utils.names import flattened
+
+PathLike = str | os.PathLike[str]
+
+
+def launch_experiment(
+    script: PathLike,
+    run_slot: int,
+    affinity_code: str,
+    log_dir: PathLike,
+    variant: Mapping[str, Any],
+    run_ID: int | str,
+    args: Sequence[Any] = (),
+    python_executable: str | None = None,
+    set_egl_device: bool = False,
+) -> subprocess.Popen[bytes]:
+    """Start one run: ``python SCRIPT SLOT_AFFINITY_CODE LOG_DIR RUN_ID *ARGS``.
+
+    The variant is saved in ``log_dir`` first, and the process is kept on the cores of its slot.
+
+    Args:
+        script: calls its runner's ``train()``.
+        run_slot: of those that ``affinity_code`` divides the machine into.
+        log_dir: of the setting; runs of the same setting share it.
+        variant: what this setting changes in the configuration.
+        run_ID: tells the runs of a setting apart.
+        args: further arguments of the script.
+        python_executable: by default the one of this process.
+        set_egl_device: tell the run the index of its GPU in ``EGL_DEVICE_ID``.
+
+    Returns:
+        The process; its exit code says how the run went.
+
+    Raises:
+        ValueError: there is no such slot, or the code cannot be read.
+        FileNotFoundError: there is no such script.
+    """
+    slots = slots_of(affinity_code)
+    if not 0 <= run_slot < len(slots):
+        raise ValueError(
+            f"run_slot={run_slot}: {affinity_code!r} has the slots 0 to {len(slots) - 1}."
+        )
+    slot, env = slots[run_slot], dict(os.environ)
+    if set_egl_device and slot.gpus:
+        env["EGL_DEVICE_ID"] = egl_device(slot.gpus)
+    save_variant(variant, log_dir)
+    command = script_command(script, log_dir, run_ID, args, python_executable)
+    code = prepend_run_slot(run_slot, affinity_code)
+    process = subprocess.Popen([p.replace("{affinity}", code) for p in command], env=env)
+    if slot.cpus is not None and hasattr(os, "sched_setaffinity"):
+        try:
+            os.sched_setaffinity(process.pid, slot.cpus)
+        except OSError as error:
+            print(f"rlpyt: warning: the run cannot be kept on cores {slot.cpus}: {error}")
+    return process
+
+
+def run_experiments(
+    script: PathLike,
+    affinity_code: str,
+    experiment_title: str,
+    runs_per_setting: int,
+    variants: Sequence[Mapping[str, Any]],
+    log_dirs: Sequence[PathLike],
+    common_args: Sequence[Any] | None = None,
+    runs_args: Sequence[Sequence[Any]] | None = None,
+    set_egl_device: bool = False,
+    retries: int = 1,
+    max_runs: int = MAX_RUNS,
+) -> int:
+    """Run a script once for each variant and run ID, as many at once as the hardware has slots.
+
+    Results lie in ``LOG_DIR/local/<yyyymmdd>/<hhmmss>/<experiment_title>/<log_dir>/run_<ID>``. All
+    runs with ID 0 come first, then those with ID 1. Beside them ``queue`` holds what remains to be
+    done: after a crash, ``rlpyt sweep DIRECTORY`` goes on; ``rlpyt status DIRECTORY`` shows where
+    it stands, from another terminal, too.
+
+    Args:
+        script: called as ``launch_experiment`` says.
+        affinity_code: the hardware, and how much of it a run gets.
+        experiment_title: name of the directory.
+        runs_per_setting: runs of each variant, with ``run_ID`` from 0.
+        variants: one for each setting, saved as ``variant_config.json`` in its directory.
+        log_dirs: their directories, all different.
+        common_args: further arguments of the script.
+        runs_args: and those of each variant, after the common ones.
+        set_egl_device: tell runs the index of their GPU in ``EGL_DEVICE_ID``.
+        retries: how often a failed run is tried again.
+        max_runs: more are asked about on a terminal, and refused elsewhere.
+
+    Returns:
+        0 if all runs are done, 1 if one has failed; ``queue`` has their output.
+
+    Raises:
+        ValueError: numbers of variants, directories and arguments differ; directories coincide, or
+            do not lie below the experiment's; the code cannot be read, or is for a larger machine;
+            more than ``max_runs``.
+        FileNotFoundError: there is no such script.
+        SystemExit: 130 after Ctrl-C, 143 after SIGTERM or ``rlpyt sweep stop``; runs have saved
+            their checkpoints.
+    """
+    from rlpyt.sweeps.rlpyt_scripts import script_jobs
+
+    remedy = "pass max_runs to run_experiments if you mean it"
+    check_count(len(variants) * runs_per_setting, max_runs, experiment_title, remedy)
+    exp_dir = Path(get_log_dir(experiment_title)).absolute()
+    jobs = script_jobs(
+        script, runs_per_setting, variants, log_dirs, common_args, runs_args, retries
+    )
+    slots_of(affinity_code)  # refuses what cannot be, before anything is written
+    log_exps_tree(exp_dir, log_dirs, runs_per_setting)
+    code = launch(exp_dir, jobs, experiment_title, affinity_code, egl_device=set_egl_device)
+    if code > 1:
+        raise SystemExit(code)
+    return code
+
+
+def script_jobs(
+    script: PathLike,
+    runs_per_setting: int,
+    variants: Sequence[Mapping[str, Any]],
+    log_dirs: Sequence[PathLike],
+    common_args: Sequence[Any] | None = None,
+    runs_args: Sequence[Sequence[Any]] | None = None,
+    retries: int = 1,
+) -> list[Job]:
+    """One job for each run ID and variant.
+
+    Raises:
+        ValueError: lengths differ, directories coincide or lie elsewhere, or nothing is to be run.
+        FileNotFoundError: there is no such script.
+        TypeError: arguments are one string.
+    """
+    names = [os.path.normpath(log_dir) for log_dir in log_dirs]
+    runs_args = [()] * len(variants) if runs_args is None else runs_args
+    for args in (common_args or (), *runs_args):
+        if isinstance(args, str):
+            raise TypeError(f"{args!r} must be a sequence of arguments: ({args!r},).")
+    if not len(variants) == len(names) == len(runs_args):
+        raise ValueError(
+            f"{len(variants)} variants, {len(names)} log_dirs, {len(runs_args)} runs_args: give "
+            "one of each for every setting."
+        )
+    if not variants or runs_per_setting < 1:
+        raise ValueError(
+            f"nothing to run: {len(variants)} variants, runs_per_setting={runs_per_setting}."
+        )
+    for name in names:
+        parts = PurePath(name).parts
+        if os.path.isabs(name) or ".." in parts or parts[:1] == (QUEUE,):
+            raise ValueError(
+                f"log_dir {name!r} must be a path below the experiment, and not {QUEUE!r}, where "
+                "the launcher has its files."
+            )
+    twice = sorted(name for name, times in Counter(names).items() if times > 1)
+    if twice:
+        raise ValueError(f"log_dirs must differ, or runs would mix; given twice: {twice}.")
+    jobs: list[Job] = []
+    for run_ID in range(runs_per_setting):
+        for variant, name, own_args in zip(variants, names, runs_args):
+            args = [*(common_args or ()), *own_args]
+            jobs.append(
+                Job(
+                    number=len(jobs),
+                    name=f"{name}/run_{run_ID}",
+                    command=script_command(script, f"{{sweep}}/{name}", run_ID, args),
+                    run_dir=f"{name}/run_{run_ID}",
+                    cwd=os.getcwd(),
+                    settings={**flattened(variant), "run_ID": run_ID},
+                    variant=variant,
+                    retries=retries,
+                )
+            )
+    return jobs
