@@ -1,4 +1,4 @@
-"""How an agent acts: shapes, rows, noise, the likeliest action, the numpy path."""
+"""Checks of acting: outputs of ``step`` and ``value``, rows, noise, the mode, acting in numpy."""
 
 from typing import Any
 
@@ -6,282 +6,375 @@ import numpy as np
 import torch
 
 from rlpyt.distributions.base import Distribution
-from rlpyt.testing.agent_bench import AgentBench
-from rlpyt.testing.inspection import described, leaf_spaces
-from rlpyt.testing.report import Stop
-from rlpyt.testing.trees import difference, finite, layout_of, row_of
+from rlpyt.testing.agent_case import AgentCase
+from rlpyt.testing.env_values import leaf_spaces
+from rlpyt.testing.trees import described, difference, non_finite, row_of, same_layout
 from rlpyt.utils.buffer import _named_leaves, leaves_of
 from rlpyt.utils.collections import is_namedarraytuple
 
 
-def check_step(bench: AgentBench) -> None:
-    """Actions and records of every environment, at every step."""
-    _check_form(bench, bench.fresh())
-    results = bench.run(bench.fresh())
+def check_step(case: AgentCase) -> None:
+    """Check actions and agent_info of every environment at every step."""
+    _check_first_step(case, case.fresh())
+    results = case.run(case.fresh())
+    first = results[0][1]
     for t, (action, info) in enumerate(results):
-        _check_actions(bench, action)
-        for what, tree in (("action", action), ("agent_info", info)):
-            path = finite(tree)
-            if path is not None:
-                bench.report.error(
-                    "step",
-                    f"step {t}: {what} {path} is not finite",
-                    "look at the model's head of that name, its first weights and the scale of "
-                    "observations.",
-                )
-        layout = (getattr(info, "_fields", ()), layout_of(info))
-        first = (getattr(results[0][1], "_fields", ()), layout_of(results[0][1]))
-        if layout != first:
-            bench.report.error(
+        _check_actions(case, action)
+        for name, tree in (("action", action), ("agent_info", info)):
+            case.report.expect(
+                non_finite(tree) is None,
                 "step",
-                f"step {t}: agent_info is {described(layout)}, at first {described(first)}",
-                "record the same fields, shapes and dtypes at every step: memory is laid out once.",
+                f"step {t}: {name} {non_finite(tree)} is not finite",
+                "check that output of the model, initial weights and the scale of observations.",
             )
-
-
-def _check_form(bench: AgentBench, agent: Any) -> None:
-    """One step outside of samplers, where tensors can be looked at."""
-    torch.default_generator.manual_seed(bench.seed)
-    step: Any = agent.step(*bench.at(0))
-    if getattr(step, "_fields", ()) != ("action", "agent_info"):
-        bench.report.error(
+        case.report.expect(
+            same_layout(info, first),
             "step",
-            f"step() returned {type(step).__name__} {step!r:.80}",
-            "return rlpyt.agents.base.AgentStep(action, agent_info).",
+            f"step {t}: agent_info is {described(info)}, at first {described(first)}",
+            "return the same fields, shapes and dtypes at every step: memory is allocated once.",
         )
-        raise Stop
+
+
+def _check_first_step(case: AgentCase, agent: Any) -> None:
+    """Check the tensors of one step."""
+    expect, B = case.report.expect, case.B
+    torch.default_generator.manual_seed(case.seed)
+    step: Any = agent.step(*case.at(0))
+    expect(
+        getattr(step, "_fields", ()) == ("action", "agent_info"),
+        "step",
+        f"step() returned {type(step).__name__} {step!r:.80}",
+        "return rlpyt.agents.base.AgentStep(action, agent_info).",
+        stop=True,
+    )
+    on_cpu = "return tensors on the CPU (buffer_to(...))."
     for path, leaf in _named_leaves(step):
-        if not isinstance(leaf, torch.Tensor):
-            bench.report.error(
-                "step", f"{path} is a {type(leaf).__name__}", "return tensors on the CPU."
-            )
-            raise Stop
-        if leaf.device.type != "cpu":
-            bench.report.error(
-                "step", f"{path} is on {leaf.device}", "return tensors on the CPU: buffer_to(...)."
-            )
-            raise Stop
-        if leaf.dim() == 0 or leaf.shape[0] != bench.B:
-            bench.report.error(
-                "step",
-                f"{path} has shape {tuple(leaf.shape)} for {bench.B} environments",
-                "give every output the leading dimension [B] of its inputs.",
-            )
-            raise Stop
-        if leaf.requires_grad:
-            bench.report.warning(
-                "step",
-                f"{path} carries a graph",
-                "decorate step with torch.no_grad(): who plays with the agent outside of a sampler "
-                "keeps every graph.",
-            )
-    if not _records(step.agent_info):
-        bench.report.error(
+        tensor = isinstance(leaf, torch.Tensor)
+        expect(tensor, "step", f"{path} is a {type(leaf).__name__}", on_cpu, stop=True)
+        cpu = leaf.device.type == "cpu"
+        expect(cpu, "step", f"{path} is on {leaf.device}", on_cpu, stop=True)
+        expect(
+            leaf.dim() > 0 and leaf.shape[0] == B,
             "step",
-            f"agent_info is {type(step.agent_info).__name__}, not namedarraytuples throughout",
-            'make its types by namedarraytuple("AgentInfo", [...]): algorithms index all fields.',
+            f"{path} has shape {tuple(leaf.shape)} for {B} environments",
+            "give every output the leading dimension [B] of the inputs.",
+            stop=True,
         )
-    _check_heads(bench, agent, step.agent_info)
+        if leaf.requires_grad:
+            fix = "decorate step with torch.no_grad(); outside of samplers, every graph stays in "
+            case.report.warning("step", f"{path} carries a graph", f"{fix}memory.")
+    info = step.agent_info
+    expect(
+        _is_record(info),
+        "step",
+        f"agent_info is {type(info).__name__}, not namedarraytuples throughout",
+        'make its types by namedarraytuple("AgentInfo", [...]): algorithms index all fields.',
+    )
+    value, dist_info = getattr(info, "value", None), getattr(info, "dist_info", None)
+    dim = getattr(agent.distribution, "dim", None)
+    outputs: list[tuple[str, Any, tuple[Any, ...], str]]
+    outputs = [("value", value, (B,), "squeeze the last dimension of the value output: [B].")]
+    for name in ("prob", "mean") if dim is not None else ():
+        fix = "give the policy one output per action (discrete) or component (continuous)."
+        outputs.append((f"dist_info.{name}", getattr(dist_info, name, None), (B, dim), fix))
+    for name, output, shape, fix in outputs:
+        if isinstance(output, torch.Tensor):
+            given = tuple(output.shape)
+            what = f"agent_info.{name} has shape {given}; expected {shape}"
+            expect(given == shape, "step", what, fix)
 
 
-def _records(info: Any) -> bool:
-    """Whether all named parts are namedarraytuples."""
+def _is_record(info: Any) -> bool:
+    """Return True if all named parts are namedarraytuples."""
     if not isinstance(info, tuple):
         return True
-    return is_namedarraytuple(info) and all(_records(part) for part in tuple(info))
+    return is_namedarraytuple(info) and all(_is_record(part) for part in tuple(info))
 
 
-def _check_heads(bench: AgentBench, agent: Any, info: Any) -> None:
-    value = getattr(info, "value", None)
-    if isinstance(value, torch.Tensor) and value.shape != (bench.B,):
-        bench.report.error(
-            "step",
-            f"agent_info.value has shape {tuple(value.shape)} for {bench.B} environments",
-            "squeeze the value head's last dimension: [B].",
-        )
-    dim = getattr(agent.distribution, "dim", None)
-    for name in ("prob", "mean"):
-        head = getattr(getattr(info, "dist_info", None), name, None)
-        if dim is not None and head is not None and tuple(head.shape) != (bench.B, dim):
-            bench.report.error(
-                "step",
-                f"agent_info.dist_info.{name} has shape {tuple(head.shape)}, expected "
-                f"{(bench.B, dim)}",
-                "let the policy head have an output per action (discrete) or component.",
-            )
-
-
-def _check_actions(bench: AgentBench, action: Any) -> None:
-    for b in range(bench.B):
+def _check_actions(case: AgentCase, action: Any) -> None:
+    spaces = leaf_spaces(case.spaces.action, "action")
+    for b in range(case.B):
         parts = leaves_of(row_of(action, b))
-        spaces = leaf_spaces(bench.spaces.action, "action")
-        if len(parts) != len(spaces):
-            bench.report.error(
-                "step",
-                f"the action has {len(parts)} parts, its space {len(spaces)}",
-                "give an action with the structure of the action space.",
-            )
+        what = f"the action has {len(parts)} parts, its space {len(spaces)}"
+        fix = "return actions with the structure of the action space."
+        if not case.report.expect(len(parts) == len(spaces), "step", what, fix):
             return
         for (path, space), part in zip(spaces, parts, strict=True):
-            _check_action(bench, path, space, part)
+            discrete = np.dtype(space.dtype).kind != "f"
+            if part.shape != tuple(space.shape):
+                wrong = f"has shape {part.shape} for one environment; its space {space.shape}"
+            elif discrete and part.dtype.kind not in "iub":
+                wrong = f"is of dtype {part.dtype}; its space has {space.dtype}"
+            elif discrete and not space.contains(part.astype(space.dtype)):
+                wrong = f"is {part}, which is not in {space}"
+            else:  # continuous actions may leave the bounds: they are clipped for the environment
+                continue
+            fix = "fit the policy's output to the given action space."
+            case.report.error("step", f"{path} {wrong}", fix)
 
 
-def _check_action(bench: AgentBench, path: str, space: Any, action: Any) -> None:
-    kind = np.dtype(space.dtype).kind
-    if action.shape != tuple(space.shape):
-        said = f"has shape {action.shape} for one environment; its space {tuple(space.shape)}"
-    elif kind != "f" and action.dtype.kind not in "iub":
-        said = f"is of dtype {action.dtype}; its space has {space.dtype}"
-    elif kind != "f" and not space.contains(action.astype(space.dtype)):
-        said = f"is {action}, which is not in {space}"
-    else:  # continuous ones may leave the bounds: they are clipped for the environment
+def check_value(case: AgentCase) -> None:
+    """Check the values for bootstrapping."""
+    agent, report = case.fresh(), case.report
+    if not hasattr(agent, "value"):
+        report.open("value", "there is no value(); algorithms that bootstrap need it")
         return
-    bench.report.error(
-        "step", f"{path} {said}", "make the policy's output fit the action space it was given."
+    undisturbed = case.run(case.fresh())
+    for t in range(case.T):
+        with torch.inference_mode():
+            value, again = agent.value(*case.at(t)), agent.value(*case.at(t))
+        report.expect(
+            isinstance(value, torch.Tensor) and tuple(value.shape) == (case.B,),
+            "value",
+            f"value() returned {type(value).__name__} of shape {getattr(value, 'shape', None)}",
+            f"return a tensor [B], here [{case.B}], on the CPU.",
+            stop=True,
+        )
+        action, info = case.act(agent, t)
+        what, fix = f"value() is not finite: {value}", "check the value output of the model."
+        report.expect(non_finite(value) is None, "value", what, fix)
+        same = difference((action, info), undisturbed[t], close=True) is None
+        report.expect(
+            same and difference(value, again, close=True) is None,
+            "value",
+            f"at step {t} the agent acted differently after value() was called",
+            "read the recurrent state in value(), and do not change it.",
+            stop=True,
+        )
+        recorded = getattr(info, "value", None)
+        found = None if recorded is None else difference(recorded, value, close=True)
+        report.expect(
+            not found,
+            "value",
+            f"step {t}: agent_info.value and value() of the same inputs differ: {found}",
+            "compute both alike: algorithms use one as V(s_t), the other as V(s_{t+1}).",
+        )
+
+
+def check_rows(case: AgentCase) -> None:
+    """Check that outputs of an environment depend neither on its index nor on the others."""
+    usual = case.run(case.fresh())
+    noise_per_row = case.fresh().noise_spec is not None
+    for order in ([*range(1, case.B), 0], [0] * case.B):
+        permuted = case.run(case.fresh(), order)
+        for t in range(case.T):
+            for i, b in enumerate(order):
+                own, other = row_of(usual[t], b), row_of(permuted[t], i)
+                if not noise_per_row:  # actions are drawn from torch's generator, in order of rows
+                    own, other = own[1], other[1]
+                found = difference(own, other, close=True)
+                case.report.expect(
+                    not found,
+                    "rows",
+                    f"step {t}: with rows {order} instead of {list(range(case.B))}, environment "
+                    f"{b} got another output: {found}",
+                    "do not use statistics of the batch or fixed indices while acting.",
+                    stop=True,
+                )
+
+
+def check_noise(case: AgentCase) -> None:
+    """Check that the same noise gives the same action for any state of torch's generator."""
+    spec = case.fresh().noise_spec
+    if spec is None:
+        text = "the distribution takes no noise: actions come from torch's generator, and depend on"
+        case.report.open("noise", f"{text} the number of workers")
+        return
+    for t in range(case.T):
+        actions = []
+        for seed in (1, 2):
+            own = case.fresh()
+            case.run(own, T=t)
+            torch.default_generator.manual_seed(1000 * seed + t)
+            own.set_noise(torch.from_numpy(case.noise(spec, t)))
+            with torch.inference_mode():
+                actions.append(own.step(*case.at(t))[0])
+        found = difference(actions[0], actions[1])
+        case.report.expect(
+            not found,
+            "noise",
+            f"step {t}: the same noise gave two actions: {found}",
+            "compute actions in sample() from the noise of set_noise() only (see noise_spec).",
+            stop=True,
+        )
+
+
+def check_deterministic(case: AgentCase) -> None:
+    """Check that in evaluation with ``deterministic`` set, noise has no influence."""
+    mode = getattr(type(case.fresh().distribution), "mode", None)
+    if mode is None or mode is Distribution.mode:
+        case.report.open("deterministic", "the distribution has no mode()")
+        return
+    runs = []
+    for seed in (1, 2, 3):
+        agent = case.fresh()
+        agent.deterministic = True
+        agent.eval_mode(0)
+        runs.append(tuple(case.act(agent, t, noise_seed=seed)[0] for t in range(case.T)))
+    found = difference(runs[0], runs[1]) or difference(runs[0], runs[2])
+    case.report.expect(
+        not found,
+        "deterministic",
+        f"with deterministic set, actions in evaluation depend on the noise: {found}",
+        "use distribution.mode(dist_info) in eval_mode if self.deterministic.",
     )
 
 
-def check_value(bench: AgentBench) -> None:
-    """Values for bootstrapping."""
-    agent = bench.fresh()
-    if not hasattr(agent, "value"):
-        bench.report.open("value", "there is none; algorithms that bootstrap cannot use this agent")
-        return
-    undisturbed = bench.run(bench.fresh())
-    for t in range(bench.T):
-        with torch.inference_mode():
-            value, again = agent.value(*bench.at(t)), agent.value(*bench.at(t))
-        if not isinstance(value, torch.Tensor) or tuple(value.shape) != (bench.B,):
-            shape = getattr(value, "shape", None)
-            bench.report.error(
-                "value",
-                f"value() returned {type(value).__name__} of shape {shape}",
-                f"return a tensor [B], here [{bench.B}], on the CPU.",
-            )
-            raise Stop
-        action, info = bench.act(agent, t)
-        if finite(value) is not None:
-            bench.report.error(
-                "value", f"value() is not finite: {value}", "look at the model's value head."
-            )
-        if difference((action, info), undisturbed[t], close=True) or difference(
-            value, again, close=True
-        ):
-            bench.report.error(
-                "value",
-                f"at step {t} the agent acted otherwise after value() was asked",
-                "let value() read the memory and leave it as it is.",
-            )
-            return
-        recorded = getattr(info, "value", None)
-        found = None if recorded is None else difference(recorded, value, close=True)
-        if found:
-            bench.report.error(
-                "value",
-                f"step {t}: agent_info.value and value() of the same inputs differ: {found}",
-                "compute both in one way: one is V(s_t) for the algorithm, the other V(s_{t+1}).",
-            )
-
-
-def check_rows(bench: AgentBench) -> None:
-    """Environments in another order, or among others, get the same."""
-    usual = bench.run(bench.fresh())
-    noise_is_theirs = bench.fresh().noise_spec is not None
-    for order in ([*range(1, bench.B), 0], [0] * bench.B):
-        turned = bench.run(bench.fresh(), order)
-        for t in range(bench.T):
-            for i, b in enumerate(order):
-                own, other = row_of(usual[t], b), row_of(turned[t], i)
-                if not noise_is_theirs:  # drawn from torch's generator, in the order of rows
-                    own, other = own[1], other[1]
-                found = difference(own, other, close=True)
-                if found:
-                    bench.report.error(
-                        "rows",
-                        f"step {t}: with rows {order} instead of {list(range(bench.B))}, "
-                        f"environment {b} got something else: {found}",
-                        "treat rows alone: no statistics over the batch while acting, no index "
-                        "fixed to a place.",
-                    )
-                    return
-
-
-def check_noise(bench: AgentBench) -> None:
-    """The same noise gives the same action, whatever torch's generator does."""
-    agent = bench.fresh()
-    spec = agent.noise_spec
-    if spec is None:
-        bench.report.open(
-            "noise",
-            "the distribution takes no noise from outside: actions come from torch's generator, "
-            "and differ between numbers of workers",
-        )
-        return
-    for t in range(bench.T):
-        actions = []
-        for seed in (1, 2):
-            own = bench.fresh()
-            bench.run(own, T=t)
-            torch.default_generator.manual_seed(1000 * seed + t)
-            own.set_noise(torch.from_numpy(bench.noise(spec, t)))
-            with torch.inference_mode():
-                actions.append(own.step(*bench.at(t))[0])
-        found = difference(actions[0], actions[1])
-        if found:
-            bench.report.error(
-                "noise",
-                f"step {t}: the same noise gave two actions: {found}",
-                "let sample() compute actions of what set_noise() was given (noise_spec says what "
-                "that is), and draw nothing itself.",
-            )
-            return
-
-
-def check_deterministic(bench: AgentBench) -> None:
-    """In evaluation, with ``deterministic`` set, noise has no influence."""
-    agent = bench.fresh()
-    mode = getattr(type(agent.distribution), "mode", None)
-    if mode is None or mode is Distribution.mode:
-        bench.report.open("deterministic", "the distribution has no likeliest action")
-        return
-    actions = []
-    for seed in (1, 2, 3):
-        agent = bench.fresh()
-        agent.deterministic = True
-        agent.eval_mode(0)
-        actions.append([bench.act(agent, t, noise_seed=seed)[0] for t in range(bench.T)])
-    found = next((d for other in actions[1:] for d in _differences(actions[0], other)), None)
-    if found:
-        bench.report.error(
-            "deterministic",
-            f"with deterministic set, actions in evaluation depend on the noise: {found}",
-            "in eval_mode take distribution.mode(dist_info) if self.deterministic.",
-        )
-
-
-def _differences(a: list[Any], b: list[Any]) -> list[str]:
-    found = [difference(x, y) for x, y in zip(a, b, strict=True)]
-    return [text for text in found if text]
-
-
-def check_fast_policy(bench: AgentBench) -> None:
-    """Where it acts in numpy, it acts as ``step`` does."""
-    agent = bench.fresh()
+def check_fast_policy(case: AgentCase) -> None:
+    """Check that acting in numpy equals ``step``, where it is offered."""
+    agent = case.fresh()
     policy = agent.fast_policy()
     if policy is None:
-        bench.report.open("fast-policy", "there is none for this model")
+        case.report.open("fast-policy", "fast_policy() returns None for this model")
         return
-    for t in range(bench.T):
-        action, info = bench.act(agent, t)
-        observation = bench.at(t).observation.numpy()
-        own, parameters, value = policy(observation, bench.noise(agent.noise_spec, t))
-        ours = [np.asarray(x) for x in (own, *parameters, value)]
-        found = difference(tuple(ours), (*leaves_of(action), *leaves_of(info)), close=True)
+    for t in range(case.T):
+        action, info = case.act(agent, t)
+        observation = case.at(t).observation.numpy()
+        own, parameters, value = policy(observation, case.noise(agent.noise_spec, t))
+        ours = tuple(np.asarray(x) for x in (own, *parameters, value))
+        found = difference(ours, (*leaves_of(action), *leaves_of(info)), close=True)
+        case.report.expect(
+            not found,
+            "fast-policy",
+            f"step {t}: fast_policy() and step() differ: {found}",
+            "make its functions equal to model and distribution, or pass fast_acting=False.",
+            stop=True,
+        )
+
+
+@torch.inference_mode()
+def check_memory(case: AgentCase) -> None:
+    """Check that ``reset`` clears all recurrent state, and ``reset_one`` that of one row."""
+    agent = case.fresh()
+    first = case.run(agent)
+    agent.reset()
+    found = _difference(first, case.run(agent))
+    case.report.expect(
+        not found,
+        "memory",
+        f"after reset() it does not act as at the start: {found}",
+        "clear in reset() all that step() keeps (RecurrentAgentMixin does).",
+        stop=True,
+    )
+    if agent.recurrent:
+        _check_recorded_state(case, first)
+        _check_reset_one(case, first)
+        return
+    agent = case.fresh()
+    alone = case.act(agent, 1)
+    case.act(agent, 2)
+    found = difference(alone, case.act(agent, 1), close=True)
+    case.report.expect(
+        not found,
+        "memory",
+        f"recurrent is False, and yet step() depends on earlier steps: {found}",
+        "mix in RecurrentAgentMixin (recurrent = True) and keep the state by advance_rnn_state.",
+    )
+
+
+def _check_recorded_state(case: AgentCase, results: list[Any]) -> None:
+    first, second = (getattr(info, "prev_rnn_state", None) for _, info in results[:2])
+    if first is None:
+        text = "agent_info has no prev_rnn_state, from which algorithms for recurrent agents start"
+        case.report.note("memory", text)
+        return
+    case.report.expect(
+        all(np.all(leaf == 0) for leaf in leaves_of(first)),
+        "memory",
+        "agent_info.prev_rnn_state of the first step is not zero",
+        "record the state before the step, zeros at the start of an episode.",
+    )
+    case.report.expect(
+        any(np.any(leaf != 0) for leaf in leaves_of(second)),
+        "memory",
+        "agent_info.prev_rnn_state of the second step is zero still",
+        "call advance_rnn_state(new_state) at the end of step(), and record the state before it.",
+    )
+
+
+def _check_reset_one(case: AgentCase, usual: list[Any]) -> None:
+    """Reset the last row before step 2; the others must go on."""
+    t, b = 2, case.B - 1
+    agent = case.fresh()
+    case.run(agent, T=t)
+    agent.reset_one(b)
+    now, at_start = case.act(agent, t), case.act(case.fresh(), t)
+    found = difference(row_of(now, b), row_of(at_start, b), close=True)
+    case.report.expect(
+        not found,
+        "memory",
+        f"after reset_one({b}) environment {b} does not act as at the start: {found}",
+        "zero its column of the state: leaves are [N, B, H].",
+    )
+    for other in range(b):
+        found = difference(row_of(now, other), row_of(usual[t], other), close=True)
+        case.report.expect(
+            not found,
+            "memory",
+            f"reset_one({b}) changed environment {other}: {found}",
+            "zero one column only: leaves are [N, B, H], B in the middle.",
+        )
+
+
+@torch.inference_mode()
+def check_modes(case: AgentCase) -> None:
+    """Check that sampling continues after evaluation and training, and that evaluation restarts."""
+    usual, agent = case.run(case.fresh()), case.fresh()
+    results = [case.act(agent, t) for t in range(2)]
+    agent.eval_mode(1)
+    evaluation = [case.act(agent, t) for t in range(2)]
+    agent.train_mode(1)
+    _check_training_flag(case, agent, True)
+    agent.sample_mode(1)
+    _check_training_flag(case, agent, False)
+    results += [case.act(agent, t) for t in range(2, case.T)]
+    agent.eval_mode(2)
+    _check_training_flag(case, agent, False)
+    found = _difference(usual, results)
+    case.report.expect(
+        not found,
+        "modes",
+        f"sampling does not go on as before evaluation and training: {found}",
+        "keep a recurrent state per mode (RecurrentAgentMixin does), and change nothing else.",
+    )
+    found = _difference(evaluation, [case.act(agent, t) for t in range(2)])
+    what = f"two evaluations began differently: {found}"
+    case.report.expect(not found, "modes", what, "clear the state of evaluation in eval_mode().")
+
+
+def _check_training_flag(case: AgentCase, agent: Any, training: bool) -> None:
+    flag = getattr(agent.model, "training", None)
+    if flag is not None and flag is not training:
+        case.report.warning(
+            "modes",
+            f"model.training is {flag} in {'train' if training else 'sample or eval'} mode",
+            "call super() in train_mode, sample_mode and eval_mode; dropout and batch norm use it.",
+        )
+
+
+@torch.inference_mode()
+def check_groups(case: AgentCase) -> None:
+    """Check that acting for one group leaves the recurrent state of the other unchanged."""
+    usual, agent = case.run(case.fresh()), case.fresh()
+    groups: list[list[Any]] = [[], []]
+    for t in range(case.T):
+        for group in (0, 1):
+            agent.set_group(group)
+            groups[group].append(case.act(agent, t))
+    for group, results in enumerate(groups):
+        found = _difference(usual, results)
+        case.report.expect(
+            not found,
+            "groups",
+            f"acting for two groups in turn, group {group} got another output: {found}",
+            "keep one recurrent state per group of set_group(group) (RecurrentMemory does).",
+            stop=True,
+        )
+
+
+def _difference(a: list[Any], b: list[Any]) -> str | None:
+    for t, (own, other) in enumerate(zip(a, b, strict=True)):
+        found = difference(own, other, close=True)
         if found:
-            bench.report.error(
-                "fast-policy",
-                f"step {t}: fast_policy() and step() differ: {found}",
-                "bring the numpy functions in line with the model and the distribution, or pass "
-                "fast_acting=False.",
-            )
-            return
+            return f"step {t}: {found}"
+    return None

@@ -1,4 +1,4 @@
-"""``check_env``: whether an environment, or a batch of them, keeps the contract."""
+"""``check_env``: check that an environment, or a batch of them, keeps the contract."""
 
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
@@ -7,36 +7,37 @@ from typing import Any
 from rlpyt.envs.vector.base import UnsupportedVectorEnv
 from rlpyt.errors import WorkerError
 from rlpyt.processes.call import run_in_child
-from rlpyt.testing import batches, door, endings, repeats, worker
-from rlpyt.testing.bench import Bench
+from rlpyt.testing import env_batches, env_checks
+from rlpyt.testing.env_runs import EnvCase
 from rlpyt.testing.report import Report
 
 CHECKS = {
-    "return": "every call comes back, and leaves the process running",
+    "return": "every call returns, and leaves the process running",
     "factory": "every call builds a new environment",
-    "spaces": "both are there, equal each time; what they sample they contain",
-    "image-layout": "pictures come as [C, H, W]",
+    "spaces": "both exist, are equal each time, and contain their samples",
+    "gymnasium": "Gymnasium's own checker finds no error (environments of Gymnasium)",
+    "image-layout": "images are [C, H, W]",
     "structure": "reset and step return what the contract says",
     "observation": "elements of the space: structure, shape, dtype, bounds",
     "reward": "finite numbers",
     "done": "bool",
-    "env-info": "a record of numbers, the same fields, shapes and dtypes at every step",
-    "actions": "are only read",
-    "buffers": "what was returned stays as it is until the next call",
+    "env-info": "a record of numbers with the same fields, shapes and dtypes at every step",
+    "actions": "are not written to",
+    "buffers": "returned observations stay unchanged until the next call",
     "episodes": "end, and can be reset",
     "time-limit": "timeout, traj_done and horizon agree with each other",
-    "final-observation": "belongs to the ending step, not to the next reset",
+    "final-observation": "belongs to the last step, not to the next reset",
     "seeding": "same seed, same episodes; reset honours the seed",
-    "independence": "environments in one process do not touch each other",
-    "worker": "the factory travels to a worker process, and works there as here",
-    "state": "set_state(get_state()) goes on exactly, where it is offered",
+    "independence": "environments in one process do not influence each other",
+    "worker": "the factory works in a worker process, with the same result",
+    "state": "set_state(get_state()) continues exactly, where it is offered",
     "close": "harmless at any time and when repeated",
-    "rows": "rows of a batch do not depend on their neighbours",
-    "reset-rows": "starts these rows, in their order, and leaves the others alone",
-    "waiting-rows": "rows that wait for reset_rows show reward zero and done",
+    "rows": "rows of a batch do not depend on each other",
+    "reset-rows": "resets the given rows, in their order, and leaves the others unchanged",
+    "waiting-rows": "rows that wait for reset_rows return reward zero and done",
     "autoreset": "no step is lost to a reset that the batch does by itself",
     "action-check": "wrong actions are refused and change nothing",
-    "statistics": "what wrappers learn can be handed on and frozen",
+    "statistics": "statistics of wrappers can be loaded and frozen",
 }
 
 
@@ -49,10 +50,10 @@ def check_env(
     n_rows: int = 3,
     skip: Collection[str] = (),
 ) -> Report:
-    """Examine what a factory makes: a single environment or a ``VectorEnv``.
+    """Check what a factory makes: a single environment or a ``VectorEnv``.
 
-    Environments are built as samplers build them (those of gymnasium, ale_py and EnvPool are
-    adapted), played with random actions, and played again in other circumstances.
+    Environments are built as samplers build them (those of Gymnasium, ale_py and EnvPool are
+    adapted), played with random actions, and played again under other conditions.
 
     >>> from rlpyt.envs.toy import MemoryEnv
     >>> from rlpyt.testing import check_env
@@ -60,18 +61,18 @@ def check_env(
     True
 
     Args:
-        make_env: class or function that makes an environment; what samplers get as ``EnvCls``.
+        make_env: class or function that makes an environment; ``EnvCls`` of samplers.
         env_kwargs: its keyword arguments.
-        seed: of environments and actions.
-        max_steps: how many steps are made, at most, to see episodes end.
-        n_rows: rows of a batch, if its factory leaves the number to samplers.
-        skip: names of checks (``rlpyt.testing.env.CHECKS``) whose findings you know better.
+        seed: seed of environments and actions.
+        max_steps: largest number of steps to wait for episodes to end.
+        n_rows: rows of a batch, if its factory leaves the number open.
+        skip: names of checks (``rlpyt.testing.env.CHECKS``) whose findings to leave out.
 
     Returns:
-        The report, if there are no errors; what is unwise is warned of.
+        The report, if there are no errors. Warnings are issued as `ConformanceWarning`.
 
     Raises:
-        ConformanceError: with all findings.
+        ConformanceError: there are errors; the message has all findings.
         ValueError: ``skip`` has an unknown name.
     """
     return examine_env(
@@ -83,14 +84,12 @@ def examine_env(
     make_env: Any,
     env_kwargs: Mapping[str, Any] | None = None,
     *,
-    seed: int = 0,
-    max_steps: int = 2000,
-    n_rows: int = 3,
     skip: Collection[str] = (),
+    **settings: Any,
 ) -> Report:
-    """As `check_env`, but errors are left in the report."""
+    """Check like `check_env`, but return errors in the report."""
     report = _empty_report(make_env, env_kwargs, skip)
-    _examine(Bench(make_env, env_kwargs or {}, report, seed, max_steps, n_rows))
+    _examine(EnvCase(make_env, env_kwargs or {}, report, **settings))
     return report
 
 
@@ -102,26 +101,22 @@ def examine_env_in_child(
     skip: Collection[str] = (),
     **settings: Any,
 ) -> Report:
-    """As `examine_env`, in a process of its own: a hang and an exit are findings like others.
+    """Check like `examine_env`, in a child process: hangs and exits become findings.
 
     Args:
         make_env, env_kwargs, skip, settings: as there.
-        timeout_s: seconds for the whole examination.
+        timeout_s: limit of the whole check.
     """
     report = _empty_report(make_env, env_kwargs, skip)
     examine = partial(examine_env, make_env, env_kwargs, skip=skip, **settings)
     try:
-        there: Report = run_in_child(
+        result: Report = run_in_child(
             examine, timeout_s=timeout_s, what="examining it", starts_others=True
         )
-        return there
+        return result
     except WorkerError as error:
-        report.error(
-            "return",
-            f"{error}",
-            "let every call return: no waiting without a limit, no exit. A slow environment is "
-            "given more time by --timeout, or fewer steps by --max-steps.",
-        )
+        fix = "let every call return: no endless wait, no exit. A slow environment needs "
+        report.error("return", f"{error}", f"{fix}a larger --timeout or fewer --max-steps.")
     return report
 
 
@@ -133,31 +128,34 @@ def _empty_report(
     return Report(f"check_env({name}({arguments}))", CHECKS, skip)
 
 
-def _examine(bench: Bench) -> None:
+def _examine(case: EnvCase) -> None:
     def run(
-        names: str, examine: Callable[[Bench], None], refusal: type[Exception] | None = None
+        names: str, check: Callable[[EnvCase], None], refusal: type[Exception] | None = None
     ) -> bool:
         try:
-            return bench.report.run(names, partial(examine, bench), refusal)
+            return case.report.run(names, partial(check, case), refusal)
         finally:
-            bench.close()
+            case.close()
 
-    if not run("factory", door.check_factory) or not run("spaces", door.check_spaces):
+    if not run("factory", env_checks.check_factory):
         return
-    run("image-layout", door.check_images)
-    play = "structure observation reward done env-info actions buffers"
-    if not run(play, Bench.explore):
+    if case.gym:
+        run("gymnasium", env_checks.check_gymnasium)
+    if not run("spaces", env_checks.check_spaces):
         return
-    run("episodes time-limit", endings.check_time_limit)
-    run("seeding", repeats.check_seeding)
-    run("worker", worker.check_worker)
-    if bench.reproducible:
-        run("independence", repeats.check_independence)
-        run("final-observation", endings.check_final_observation)
-        run("state", repeats.check_state)
-    for name, examine in batches.BY_ROWS.items() if bench.batched else ():
-        if bench.reproducible:
-            run(name, examine, refusal=UnsupportedVectorEnv)
-    if bench.batched:
-        run("statistics", batches.check_statistics)
-    run("close", door.check_close)
+    run("image-layout", env_checks.check_images)
+    if not run("structure observation reward done env-info actions buffers", EnvCase.explore):
+        return
+    run("episodes time-limit", env_checks.check_time_limit)
+    run("seeding", env_checks.check_seeding)
+    run("worker", env_checks.check_worker)
+    if case.reproducible:
+        run("independence", env_checks.check_independence)
+        run("final-observation", env_checks.check_final_observation)
+        run("state", env_checks.check_state)
+    if case.reproducible and case.batched:
+        for name, check in env_batches.CHECKS_OF_ROWS.items():
+            run(name, check, refusal=UnsupportedVectorEnv)
+    if case.batched:
+        run("statistics", env_batches.check_statistics)
+    run("close", env_checks.check_close)

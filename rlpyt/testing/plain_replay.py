@@ -1,4 +1,4 @@
-"""A replay as plain lists and loops: slow, and easy to believe. What real ones must equal."""
+"""Reference implementation of a replay in plain lists and loops, and episodes to fill it."""
 
 import itertools
 from typing import Any, NamedTuple
@@ -10,21 +10,21 @@ from rlpyt.utils.collections import namedarraytuple
 
 
 class Target(NamedTuple):
-    """Targets of a step: its return, and the state from which the agent goes on."""
+    """Targets of a step: its return, and the inputs of the bootstrap value if there is one."""
 
     return_: float
     done_n: bool
     discount_n: float
     timeout_n: bool
-    inputs: tuple[Any, Any, Any] | None  # observation, previous action and reward; None if over
+    inputs: tuple[Any, Any, Any] | None  # observation, previous action and reward
 
 
 class Episodes:
-    """Steps of B environments with episodes that terminate or are cut off, from one seed.
+    """Random steps of B environments, with episodes that terminate or are truncated.
 
-    Observations are [C] stacks of frames, each frame the number 100 * row + b + 1. Where an
-    episode begins, older frames are "zeros", "copies" of the first, or the stack "goes on". With
-    C = 1 this is a plain number. With ``wait``, rows after a done are void until the batch ends.
+    Observations are stacks [C] of frames, each frame the number 100 * row + b + 1. At the start of
+    an episode, older frames are "zeros", "copies" of the first, or the stack "goes on". With C = 1
+    an observation is one number. With ``wait``, rows after a done are void until the batch ends.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Episodes:
 
     @property
     def example(self) -> Any:
-        """One step without leading dimensions."""
+        """Return a step without leading dimensions."""
         known = {
             "observation": np.zeros(self.C, np.float32),
             "action": np.zeros(2, np.float32),
@@ -63,7 +63,7 @@ class Episodes:
         return self.Samples(*(known[name] for name in self.Samples._fields))
 
     def steps(self, T: int) -> tuple[Any, Any]:
-        """Samples [T, B], and the final observations of episodes that were cut off, or None."""
+        """Return samples [T, B] and the final observations of truncated episodes, or None."""
         finals: list[tuple[int, int, Any]] = []
         rows: list[list[dict[str, Any]]] = []
         void = np.zeros((T, self.B), bool)
@@ -87,7 +87,7 @@ class Episodes:
         return samples, FinalObservations(np.array(T_idxs), np.array(B_idxs), np.stack(observation))
 
     def restart(self) -> None:
-        """Begin all episodes anew, though none of the last steps was done."""
+        """Start all episodes again, though none of the last steps was done."""
         self.begins[:] = True
         self.stack[:] = 0
 
@@ -115,14 +115,14 @@ class Episodes:
 
 
 class PlainReplay:
-    """All rows ever, in lists; row numbers count from the first.
+    """Keeps all rows in lists; row numbers count from the first row ever.
 
     Args:
-        T, B: rows that the replay holds, environments.
+        T, B: capacity of the compared replay in rows, and number of environments.
         n: rewards in a return.
         discount: gamma.
-        before: older rows that a sample needs.
-        null_action: previous action where an episode begins.
+        before: number of older rows that a sample needs.
+        null_action: previous action at the start of an episode.
     """
 
     def __init__(
@@ -130,12 +130,12 @@ class PlainReplay:
     ) -> None:
         self.T, self.B, self.n, self.discount, self.before = T, B, n, discount, before
         self.null_action = null_action
-        self.most = 0  # rows that there have been at once
+        self.most = 0  # largest number of rows so far; `interrupt` removes some
         self.rows: list[list[dict[str, Any]]] = []
         self.finals: dict[tuple[int, int], Any] = {}
 
     def append(self, samples: Any, final: Any) -> None:
-        """Add what ``Episodes.steps`` gave."""
+        """Append the result of ``Episodes.steps``."""
         start = len(self.rows)
         for t in range(len(samples.reward)):
             self.rows.append([{k: v[t, b] for k, v in samples.items()} for b in range(self.B)])
@@ -145,7 +145,7 @@ class PlainReplay:
         self.most = max(self.most, len(self.rows))
 
     def interrupt(self, every: int = 1) -> None:
-        """End all episodes before the last row that is a multiple of ``every``, which goes."""
+        """Truncate all episodes before the last row that is a multiple of ``every``; remove it."""
         if not self.rows or all(step["done"] for step in self.rows[-1]):
             return
         cut = (len(self.rows) - 1) // every * every
@@ -158,7 +158,7 @@ class PlainReplay:
                 self.finals[cut - 1, b] = after[b]["observation"]
 
     def place_of(self, observation: Any) -> tuple[int, int]:
-        """(row, environment) that an observation is from, which its last frame says."""
+        """Return (row, environment) of an observation, read from its last frame."""
         places = range(len(self.rows)), range(self.B)
         number = float(np.asarray(observation)[-1])
         for t, b in itertools.product(*places):
@@ -167,12 +167,12 @@ class PlainReplay:
         raise LookupError(f"no row has a frame {number}.")
 
     def valid(self, after: int) -> range:
-        """Rows at which something with ``after`` further rows can be cut out."""
+        """Return the rows at which a sample with ``after`` further rows can start."""
         written = len(self.rows)
         return range(max(0, self.most - self.T) + self.before, max(0, written - after))
 
     def prev(self, t: int, b: int) -> tuple[Any, Any]:
-        """Previous action and reward, null where an episode begins."""
+        """Return previous action and reward, null at the start of an episode."""
         before = self.rows[t - 1][b]
         if before["done"]:
             return np.full_like(before["action"], self.null_action), 0 * before["reward"]

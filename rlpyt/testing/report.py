@@ -1,4 +1,4 @@
-"""What a conformance check has found, and how it says so."""
+"""Findings of a conformance check: collect, print and raise them."""
 
 import warnings
 from collections.abc import Callable, Collection, Mapping
@@ -14,7 +14,7 @@ MARKS: dict[Level, str] = {"error": "FAIL", "warning": "warn", "open": "open", "
 
 
 class ConformanceError(RlpytError, AssertionError):
-    """A part breaks its contract; the message lists everything that was found.
+    """A part breaks its contract; the message lists all findings.
 
     Attributes:
         report: the `Report`.
@@ -26,48 +26,49 @@ class ConformanceError(RlpytError, AssertionError):
 
 
 class ConformanceWarning(UserWarning):
-    """A part keeps its contract, and does something unwise."""
+    """A part keeps its contract, but does something questionable."""
 
 
 class Stop(Exception):
-    """Nothing more can be examined; what stands in the way has been reported."""
+    """Ends a check early; the reason has been reported."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong, unwise or worth knowing.
+    """One result of a check.
 
     Attributes:
-        check: name of the check; ``skip`` takes it.
-        level: "error", "warning", "open" (could not be examined) or "note".
-        what: what was seen, and where.
-        mend: what to do about it.
+        check: name of the check, as ``skip`` takes it.
+        level: "error" (breaks the contract), "warning" (questionable), "open" (could not be
+            checked) or "note".
+        what: the observation.
+        fix: what to do about it.
     """
 
     check: str
     level: Level
     what: str
-    mend: str = ""
+    fix: str = ""
 
     def __str__(self) -> str:
-        said = f"{MARKS[self.level]} [{self.check}] {self.what}"
-        return f"{said}\n     -> {self.mend}" if self.mend else said
+        text = f"{MARKS[self.level]} [{self.check}] {self.what}"
+        return f"{text}\n     -> {self.fix}" if self.fix else text
 
 
 class Report:
     """Collects findings about one part.
 
     Args:
-        subject: what is examined, for the headline.
-        checks: name -> what it promises, of every check there is.
-        skip: names of checks whose findings are to be left out.
+        subject: what is checked, for the headline.
+        checks: names and descriptions of all checks.
+        skip: names of checks whose findings are left out.
 
     Attributes:
-        findings: of every level, in the order in which they were made.
-        tracebacks: of exceptions that the examined part raised, as text.
+        findings: findings of all levels, in order.
+        tracebacks: tracebacks of exceptions that the checked part raised.
 
     Raises:
-        ValueError: ``skip`` has a name that is none.
+        ValueError: ``skip`` has an unknown name.
     """
 
     def __init__(self, subject: str, checks: Mapping[str, str], skip: Collection[str] = ()) -> None:
@@ -75,47 +76,59 @@ class Report:
         for name in skip:
             if name not in checks:
                 near = get_close_matches(name, checks, n=1) or [", ".join(checks)]
-                raise ValueError(f"skip={name!r} is no check; did you mean {near[0]}?")
+                raise ValueError(f"skip={name!r} is not a check; did you mean {near[0]}?")
         self.subject, self.checks, self.skip = subject, checks, skip
         self.findings: list[Finding] = []
         self.tracebacks: list[str] = []
         self._covered: list[str] = []
 
-    def error(self, check: str, what: str, mend: str) -> None:
-        """Note what breaks the contract; the first finding of each kind counts."""
-        self._add(Finding(check, "error", what, mend))
+    def expect(self, ok: object, check: str, what: str, fix: str, *, stop: bool = False) -> bool:
+        """Report an error unless ``ok`` is true; return True if it is.
 
-    def warning(self, check: str, what: str, mend: str) -> None:
-        """Note what is unwise."""
-        self._add(Finding(check, "warning", what, mend))
+        Raises:
+            Stop: ``ok`` is false and ``stop`` is True.
+        """
+        if not ok:
+            self.error(check, what, fix)
+            if stop:
+                raise Stop
+        return bool(ok)
 
-    def open(self, check: str, why: str, mend: str = "") -> None:
-        """Note what could not be examined, and why."""
-        self._add(Finding(check, "open", why, mend))
+    def error(self, check: str, what: str, fix: str) -> None:
+        """Add a violation of the contract; of equal fixes only the first finding is kept."""
+        self._add(Finding(check, "error", what, fix))
 
-    def note(self, check: str, what: str, mend: str = "") -> None:
-        """Note what is worth knowing."""
-        self._add(Finding(check, "note", what, mend))
+    def warning(self, check: str, what: str, fix: str) -> None:
+        """Add something questionable."""
+        self._add(Finding(check, "warning", what, fix))
+
+    def open(self, check: str, why: str, fix: str = "") -> None:
+        """Add the reason why something could not be checked."""
+        self._add(Finding(check, "open", why, fix))
+
+    def note(self, check: str, what: str, fix: str = "") -> None:
+        """Add information."""
+        self._add(Finding(check, "note", what, fix))
 
     def _add(self, finding: Finding) -> None:
         assert finding.check in self.checks, finding.check
-        seen = {(f.check, f.mend) for f in self.findings}
-        if finding.check not in self.skip and (finding.check, finding.mend) not in seen:
+        seen = {(f.check, f.fix) for f in self.findings}
+        if finding.check not in self.skip and (finding.check, finding.fix) not in seen:
             self.findings.append(finding)
 
     def run(
         self, names: str, examine: Callable[[], Any], refusal: type[Exception] | None = None
     ) -> bool:
-        """Examine something; an exception of the examined part becomes a finding.
+        """Run a check; an exception of the checked part becomes a finding.
 
         Args:
-            names: of the checks that this covers, separated by spaces; the first is blamed for
-                exceptions.
-            examine: makes findings in this report.
-            refusal: exceptions of this kind say that the part cannot do it, and may.
+            names: names of the checks that ``examine`` covers, separated by spaces; exceptions are
+                reported under the first.
+            examine: adds findings to this report.
+            refusal: exception type by which the part may decline the check.
 
         Returns:
-            Whether it could be examined to the end.
+            True if ``examine`` ran to its end.
         """
         checks = names.split()
         if all(name in self.skip for name in checks):
@@ -129,45 +142,41 @@ class Report:
             if refusal is not None and isinstance(error, refusal):
                 self.open(checks[0], f"{error}")
             else:
-                where = _origin(error)
-                self.error(
-                    checks[0],
-                    f"raised {type(error).__name__}: {error}{where}",
-                    "see the message; report.tracebacks has where it came from.",
-                )
+                text = f"raised {type(error).__name__}: {error}{_origin(error)}"
+                self.error(checks[0], text, "see the message and report.tracebacks.")
                 self.tracebacks.append(traceback_text(error))
         else:
             return True
         for name in [name for name in self.passed if name in checks]:
-            self.open(name, "not examined to the end: something else stood in the way")
+            self.open(name, "not completed because of an earlier finding")
         return False
 
     @property
     def ok(self) -> bool:
-        """Whether there are no errors."""
+        """Return True if there are no errors."""
         return not self.errors
 
     @property
     def errors(self) -> list[Finding]:
-        """What breaks the contract."""
+        """Return the findings that break the contract."""
         return [f for f in self.findings if f.level == "error"]
 
     @property
     def warnings(self) -> list[Finding]:
-        """What is unwise."""
+        """Return the questionable findings."""
         return [f for f in self.findings if f.level == "warning"]
 
     @property
     def passed(self) -> list[str]:
-        """Names of the checks that ran to the end and found nothing but notes."""
+        """Return the names of the checks that ran to their end with no findings but notes."""
         found = {f.check for f in self.findings if f.level != "note"}
         return [name for name in self._covered if name not in found and name not in self.skip]
 
     def conclude(self) -> "Report":
-        """Raise if there are errors; otherwise warn of what is unwise and return the report.
+        """Issue the warnings and return the report, or raise if there are errors.
 
         Raises:
-            ConformanceError: with all findings.
+            ConformanceError: there are errors; the message has all findings.
         """
         if self.errors:
             raise ConformanceError(self)
@@ -186,10 +195,8 @@ class Report:
 
 
 def _origin(error: BaseException) -> str:
-    """Where an exception was raised: file and line of the innermost frame."""
+    """Return file and line of the innermost frame of an exception."""
     frame = error.__traceback__
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next
-    if frame is None:
-        return ""
-    return f" ({frame.tb_frame.f_code.co_filename}:{frame.tb_lineno})"
+    return "" if frame is None else f" ({frame.tb_frame.f_code.co_filename}:{frame.tb_lineno})"

@@ -1,4 +1,4 @@
-"""``check_sampler``: whether a sampler or collector gives what the serial sampler gives."""
+"""``check_sampler``: check that a sampler or collector collects what the serial sampler does."""
 
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
@@ -8,18 +8,18 @@ import torch
 
 from rlpyt.testing import sampler_batches as batches
 from rlpyt.testing.report import Report
-from rlpyt.testing.sampler_runs import SamplerBench
+from rlpyt.testing.sampler_runs import SamplerCase
 
 CHECKS = {
     "batch": "Samples of tensors [T, B, ...], every entry written",
-    "shift": "prev_action and prev_reward are those of the step before",
-    "ends": "time limits are marked and valued where episodes end",
-    "trajectories": "lengths and returns are those of the batches",
-    "same-as-serial": "the serial sampler, seeded alike, collects the same",
+    "shift": "prev_action and prev_reward are action and reward of the step before",
+    "ends": "timeout and timeout_value are set where episodes are truncated",
+    "trajectories": "lengths and returns agree with the batches",
+    "same-as-serial": "the serial sampler with the same seed collects the same",
     "repeatable": "the same seed gives the same batches",
-    "evaluation": "whole episodes, as many as asked for; training goes on undisturbed",
-    "state": "a new sampler goes on from state_dict()",
-    "shutdown": "leaves no process and no open file, and may be repeated",
+    "evaluation": "whole episodes, as many as asked for, without influence on training",
+    "state": "a new sampler continues from state_dict()",
+    "shutdown": "leaves no process and no open file, and can be repeated",
 }
 
 
@@ -39,7 +39,7 @@ def check_sampler(
     evaluate: bool = True,
     skip: Collection[str] = (),
 ) -> Report:
-    """Run a sampler and compare it with `SerialSampler`; for samplers and collectors of your own.
+    """Run a custom sampler or collector and compare it with `SerialSampler`.
 
     >>> from rlpyt.envs.toy import MemoryEnv
     >>> from rlpyt.samplers.serial.sampler import SerialSampler
@@ -50,28 +50,28 @@ def check_sampler(
     Args:
         SamplerCls: class of the sampler, or a function with its arguments.
         EnvCls, env_kwargs: environments, as samplers take them; they should pass `check_env`.
-        make_agent: makes an agent, or is one as constructed; ``None`` takes a ready one that fits
-            the environment. It should pass `check_agent`.
-        CollectorCls: the collection loop; ``None`` leaves the sampler's own.
+        make_agent: function that makes an agent, or an agent as constructed; ``None``: a ready
+            agent that fits the environment. It should pass `check_agent`.
+        CollectorCls: the collection loop; ``None``: the sampler's default.
         batch_T, batch_B, n_workers, n_batches: sizes; workers must divide environments.
-        seed: of environments, actions and parameters.
-        exact: whether the batches must equal the serial sampler's bit for bit, as with exact
-            arithmetic or ``deterministic_acting``; ``None`` lets them differ by rounding, as when a
+        seed: seed of environments, actions and parameters.
+        exact: True requires batches equal to the serial sampler's bit for bit (exact arithmetic or
+            ``deterministic_acting``); ``None`` allows rounding differences, which arise when a
             network acts for another number of rows at a time.
-        evaluate: whether the sampler can evaluate.
-        skip: names of checks (``rlpyt.testing.sampler.CHECKS``) whose findings you know better.
+        evaluate: True if the sampler can evaluate.
+        skip: names of checks (``rlpyt.testing.sampler.CHECKS``) whose findings to leave out.
 
     Returns:
-        The report, if there are no errors; what is unwise is warned of.
+        The report, if there are no errors. Warnings are issued as `ConformanceWarning`.
 
     Raises:
-        ConformanceError: with all findings.
+        ConformanceError: there are errors; the message has all findings.
         ValueError: ``skip`` has an unknown name, or there are fewer than two batches.
     """
     if n_batches < 2:
-        raise ValueError(f"n_batches={n_batches} must be at least 2: much shows between batches.")
+        raise ValueError(f"n_batches={n_batches} must be at least 2, to compare batches.")
     report = Report(f"check_sampler({getattr(SamplerCls, '__name__', SamplerCls)})", CHECKS, skip)
-    bench = SamplerBench(
+    case = SamplerCase(
         SamplerCls,
         EnvCls,
         env_kwargs or {},
@@ -85,14 +85,14 @@ def check_sampler(
         seed=seed,
         evaluate=evaluate,
     )
-    with torch.random.fork_rng(devices=[]):  # the caller's generator stays as it is
-        _examine(bench, exact)
+    with torch.random.fork_rng(devices=[]):  # keep the caller's generator
+        _examine(case, exact)
     return report.conclude()
 
 
-def _examine(bench: SamplerBench, exact: bool | None) -> None:
+def _examine(case: SamplerCase, exact: bool | None) -> None:
     def run(names: str, examine: Callable[..., None], *args: Any) -> bool:
-        return bench.report.run(names, partial(examine, bench, *args))
+        return case.report.run(names, partial(examine, case, *args))
 
     if not run("batch", batches.check_batches):
         return
@@ -100,7 +100,7 @@ def _examine(bench: SamplerBench, exact: bool | None) -> None:
     run("ends", batches.check_ends)
     run("trajectories", batches.check_trajectories)
     compared = run("same-as-serial", batches.check_serial, exact)
-    if compared and "same-as-serial" not in bench.report.skip:
+    if compared and "same-as-serial" not in case.report.skip:
         run("evaluation", batches.check_evaluation)
     run("repeatable evaluation shutdown", batches.check_repetition)
     run("state", batches.check_state)

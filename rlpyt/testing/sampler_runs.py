@@ -1,4 +1,4 @@
-"""Runs of a sampler under examination, everything that came of them copied."""
+"""Run the sampler under test and copy everything that it returns."""
 
 import contextlib
 import os
@@ -17,20 +17,20 @@ from rlpyt.testing.trees import copied
 from rlpyt.utils import serialize
 from rlpyt.utils.buffer import _named_leaves
 
-PATIENCE_S = 5.0  # for what a sampler has to be gone after shutdown
-EVAL_T = 250  # steps of each evaluation environment at the most
+PATIENCE_S = 5.0  # for processes and files to be gone after shutdown
+EVAL_T = 250  # largest number of steps of each evaluation environment
 
 
 @dataclass
 class Collected:
-    """What came of one run.
+    """Results of one run.
 
     Attributes:
-        batches: (samples, trajectories' entries) of each, the samples numpy.
-        kinds: type of the samples, and (path, type) of its leaves, before they were copied.
-        evaluations: trajectories' entries of each evaluation.
-        state: of the sampler after the first batch, as bytes; ``None`` if it has none.
-        mid_batch_reset: whether environments are reset within a batch.
+        batches: (samples as numpy arrays, entries of trajectories) of each batch.
+        kinds: type of the samples, and (path, type) of their leaves, before they were copied.
+        evaluations: entries of trajectories of each evaluation.
+        state: pickled state after the first batch; ``None`` if there is no ``state_dict``.
+        mid_batch_reset: environments are reset within a batch.
     """
 
     batches: list[tuple[Any, list[dict[str, Any]]]] = field(default_factory=list)
@@ -41,13 +41,14 @@ class Collected:
 
 
 @dataclass
-class SamplerBench:
-    """Builds samplers from the same parts and runs them.
+class SamplerCase:
+    """The sampler under test: builds samplers from the same parts and runs them.
 
     Attributes:
         SamplerCls, EnvCls, env_kwargs, CollectorCls: as samplers take them.
-        make_agent: makes an agent, or is one as constructed; ``None``: a ready one.
+        make_agent: function that makes an agent, or an agent as constructed; ``None``: a ready one.
         report: takes the findings.
+        own, serial: results of the sampler under test, and of the serial sampler.
     """
 
     SamplerCls: Any
@@ -66,7 +67,7 @@ class SamplerBench:
     serial: Collected = field(default_factory=Collected)
 
     def agent(self) -> Any:
-        """A new agent; equal parameters every time, since torch is seeded before it starts."""
+        """Return a new agent; its parameters are equal each time because torch is seeded."""
         if self.make_agent is None:
             return agent_for(self._spaces())
         if hasattr(self.make_agent, "initialize") and not isinstance(self.make_agent, type):
@@ -84,7 +85,7 @@ class SamplerBench:
 
     @contextlib.contextmanager
     def running(self, SamplerCls: Any, CollectorCls: Any, evaluate: bool) -> Iterator[Any]:
-        """An initialized sampler; shut down afterwards, twice."""
+        """Yield an initialized sampler; shut it down twice afterwards."""
         kwargs: dict[str, Any] = {}
         if CollectorCls is not None:
             kwargs["CollectorCls"] = CollectorCls
@@ -100,7 +101,7 @@ class SamplerBench:
             max_decorrelation_steps=0,
             **kwargs,
         )
-        with _poisoned():
+        with _filled_with_nan():
             torch.manual_seed(self.seed)
             sampler.initialize(
                 self.agent(),
@@ -112,22 +113,17 @@ class SamplerBench:
             yield sampler
         finally:
             sampler.shutdown()
-            self._shut_down_again(sampler)
-
-    def _shut_down_again(self, sampler: Any) -> None:
-        try:
-            sampler.shutdown()
-        except Exception as error:
-            self.report.error(
-                "shutdown",
-                f"a second shutdown() raised {type(error).__name__}: {error}",
-                "let shutdown() be harmless when repeated.",
-            )
+            try:
+                sampler.shutdown()
+            except Exception as error:
+                text = f"a second shutdown() raised {type(error).__name__}: {error}"
+                fix = "make shutdown() harmless when it is repeated."
+                self.report.error("shutdown", text, fix)
 
     def collect(
         self, SamplerCls: Any = None, CollectorCls: Any = None, evaluate: bool = False
     ) -> Collected:
-        """Run batches, with an evaluation after each but the last if asked for."""
+        """Collect batches, with an evaluation after each but the last if ``evaluate``."""
         collected = Collected()
         with self.running(SamplerCls or self.SamplerCls, CollectorCls, evaluate) as sampler:
             collected.mid_batch_reset = bool(sampler.mid_batch_reset)
@@ -143,13 +139,13 @@ class SamplerBench:
         return collected
 
     def collect_and_leave(self) -> tuple[Collected, dict[str, list[str]]]:
-        """Run batches; also return what is there afterwards and was not before."""
+        """Collect batches; also return processes and files that were left."""
         before = take_stock()
         collected = self.collect(CollectorCls=self.CollectorCls)
         return collected, left_since(before, PATIENCE_S)
 
     def resume(self, state: bytes) -> tuple[bool, Any]:
-        """Load the state after the first batch into a new sampler; (whether exactly, a batch)."""
+        """Load the state after the first batch into a new sampler; return (exact, next batch)."""
         with self.running(self.SamplerCls, self.CollectorCls, False) as sampler:
             exactly = bool(sampler.load_state_dict(serialize.loads(state)))
             samples, _ = sampler.obtain_samples(1)
@@ -157,13 +153,13 @@ class SamplerBench:
 
 
 def entries_of(infos: Any) -> list[dict[str, Any]]:
-    """The entries of trajectories, in an order of their own."""
+    """Return the entries of trajectories in sorted order."""
     return sorted((dict(info) for info in infos), key=lambda entries: sorted(entries.items()))
 
 
 @contextlib.contextmanager
-def _poisoned() -> Iterator[None]:
-    """Let samplers fill new batches with NaN and extremes, so that unwritten memory shows."""
+def _filled_with_nan() -> Iterator[None]:
+    """Let samplers fill new batches with NaN and extremes, so that unwritten entries show."""
     before = os.environ.get("RLPYT_DEBUG")
     os.environ["RLPYT_DEBUG"] = "1"
     try:

@@ -1,4 +1,4 @@
-"""Copies and comparisons of observations, infos and batches, in words."""
+"""Copy and compare trees of arrays: observations, infos and batches."""
 
 from typing import Any
 
@@ -7,21 +7,21 @@ import torch
 
 from rlpyt.utils.buffer import _named_leaves, buffer_func, leaves_of
 
-RTOL, ATOL = 1e-4, 1e-5  # what rounding may do to float32 in another order of summation
+RTOL, ATOL = 1e-4, 1e-5  # float32 rounding under another order of summation
 
 
 def copied(tree: Any) -> Any:
-    """The same tree in memory of its own, leaves numpy."""
+    """Copy a tree; leaves become numpy arrays."""
     return buffer_func(tree, lambda leaf: np.array(_as_numpy(leaf)))
 
 
 def row_of(tree: Any, b: int) -> Any:
-    """Row b of every leaf [B, ...], copied."""
+    """Copy row b of every leaf [B, ...]."""
     return buffer_func(tree, lambda leaf: np.array(leaf[b]))
 
 
 def stacked(rows: list[Any]) -> Any:
-    """Rows of one structure as one tree of leaves [len(rows), ...]."""
+    """Stack trees of one structure to leaves [len(rows), ...]."""
     if isinstance(rows[0], tuple):
         parts = [stacked(list(part)) for part in zip(*[tuple(row) for row in rows], strict=True)]
         return rows[0]._make(parts) if hasattr(rows[0], "_make") else tuple(parts)
@@ -29,24 +29,35 @@ def stacked(rows: list[Any]) -> Any:
 
 
 def layout_of(tree: Any) -> list[tuple[str, tuple[int, ...], np.dtype[Any]]]:
-    """(path, shape, dtype) of every leaf, in order."""
-    return [
-        (path, np.shape(_as_numpy(leaf)), np.asarray(_as_numpy(leaf)).dtype)
-        for path, leaf in _named_leaves(tree)
-    ]
+    """Return (path, shape, dtype) of every leaf, in order."""
+    leaves = [(path, np.asarray(_as_numpy(leaf))) for path, leaf in _named_leaves(tree)]
+    return [(path, leaf.shape, leaf.dtype) for path, leaf in leaves]
+
+
+def described(tree: Any) -> str:
+    """Describe fields, dtypes and shapes of a record in one line."""
+    leaves = [f"{path}: {dtype}{list(shape) or ''}" for path, shape, dtype in layout_of(tree)]
+    text = ", ".join(leaves)
+    return f"({text})" if text else f"fields {getattr(tree, '_fields', ())}"
+
+
+def same_layout(a: Any, b: Any) -> bool:
+    """Return True if two records have equal fields, shapes and dtypes."""
+    fields = getattr(a, "_fields", ()), getattr(b, "_fields", ())
+    return fields[0] == fields[1] and layout_of(a) == layout_of(b)
 
 
 def equal(a: Any, b: Any) -> bool:
-    """Whether two trees are the same, bit for bit."""
+    """Return True if two trees are equal bit for bit."""
     return difference(a, b) is None
 
 
 def difference(a: Any, b: Any, close: bool = False) -> str | None:
-    """Say where two trees differ first; ``None`` if they do not. NaN equals NaN.
+    """Describe the first difference of two trees, or return None. NaN equals NaN.
 
     Args:
         a, b: trees of numpy arrays, tensors or numbers.
-        close: let floating-point numbers differ by rounding.
+        close: allow rounding differences of floating-point numbers.
     """
     fields, others = getattr(a, "_fields", None), getattr(b, "_fields", None)
     if fields != others:
@@ -75,13 +86,12 @@ def _leaf_difference(x: Any, y: Any, close: bool) -> str | None:
         wrong = (x != y) & ~(np.isnan(x) & np.isnan(y)) if floats else x != y
     if not wrong.any():
         return None
-    where = [int(i) for i in np.argwhere(wrong)[0]]
-    at = f" at {where}" if where else ""
-    return f"{x[tuple(where)]} and {y[tuple(where)]}{at}"
+    index = [int(i) for i in np.argwhere(wrong)[0]]
+    return f"{x[tuple(index)]} and {y[tuple(index)]}" + (f" at {index}" if index else "")
 
 
 def flattened(state: Any, path: str = "") -> dict[str, Any]:
-    """Entries of a state, dictionaries in it taken apart: {"model.weight": tensor, ...}."""
+    """Flatten nested dictionaries of a state: {"model.weight": tensor, ...}."""
     if not isinstance(state, dict):
         return {path: state}
     parts = [flattened(value, f"{path}.{name}".lstrip(".")) for name, value in state.items()]
@@ -89,17 +99,13 @@ def flattened(state: Any, path: str = "") -> dict[str, Any]:
 
 
 def shares_memory(a: Any, b: Any) -> bool:
-    """Whether a leaf of one tree lies in memory of the other."""
-    return any(
-        np.may_share_memory(x, y)
-        for x in leaves_of(a)
-        for y in leaves_of(b)
-        if isinstance(x, np.ndarray) and isinstance(y, np.ndarray)
-    )
+    """Return True if arrays of two trees may overlap in memory."""
+    arrays = [[x for x in leaves_of(tree) if isinstance(x, np.ndarray)] for tree in (a, b)]
+    return any(np.may_share_memory(x, y) for x in arrays[0] for y in arrays[1])
 
 
-def finite(tree: Any) -> str | None:
-    """Say which leaf is not finite; ``None`` if all are."""
+def non_finite(tree: Any) -> str | None:
+    """Return the path of the first leaf with NaN or infinity, or None."""
     for path, leaf in _named_leaves(tree):
         array = np.asarray(_as_numpy(leaf))
         if array.dtype.kind == "f" and not np.isfinite(array).all():

@@ -138,7 +138,7 @@ BETWEEN_PARENT_AND_CHILD = {
 # Bytes that this process has made itself: copies of agents and the like.
 OWN_BYTES = {
     *("samplers/sampler.py", "samplers/async_/base.py", "samplers/ray_sampler.py"),
-    *("testing/agent_bench.py", "testing/inspection.py", "testing/replay.py"),
+    *("testing/agent_case.py", "testing/env_values.py", "testing/replay.py"),
     *("testing/sampler_runs.py", "utils/serialize.py"),
 }
 

@@ -1,4 +1,4 @@
-"""What can go wrong with samplers and collectors, one fault each."""
+"""Samplers and collectors with one fault each."""
 
 import subprocess
 

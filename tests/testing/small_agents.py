@@ -1,4 +1,4 @@
-"""Small agents that keep the contract, and what can go wrong with them, one fault each."""
+"""Small agents that keep the contract, and variants with one fault each."""
 
 import threading
 from collections import namedtuple

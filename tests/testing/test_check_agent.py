@@ -1,4 +1,4 @@
-"""``check_agent`` lets good agents pass and names what is wrong with others."""
+"""``check_agent`` passes valid agents and reports each fault of others."""
 
 import gymnasium
 import numpy as np
@@ -125,7 +125,7 @@ def test_the_agent_itself_is_left_as_it_was():
     assert agent.model is None
 
 
-def test_what_lacks_spaces_is_refused():
+def test_arguments_without_spaces_are_refused():
     with pytest.raises(TypeError, match="must be an environment"):
         check_agent(Small(), 3)
     with pytest.raises(TypeError, match="none of rlpyt's"):
@@ -170,7 +170,7 @@ def changed_value(f):
 
 
 ERRORS = [
-    (Small, "pickle", r"which is no agent"),
+    (Small, "pickle", r"expected an agent"),
     (small_agents.HoldsLock(), "pickle", r"lock"),
     (small_agents.BuildsAtOnce(), "pickle", r"initialized already"),
     (small_agents.CannotInitialize(), "initialize", r"ValueError: no such spaces"),
@@ -192,7 +192,7 @@ ERRORS = [
     (changed_value(lambda v: v.unsqueeze(-1))(), "value", r"shape .*\[3, 1\]"),
     (changed_value(lambda v: v / 0)(), "value", r"is not finite"),
     (small_agents.OtherValue(), "value", r"agent_info.value and value\(\) .* differ"),
-    (small_agents.ValueMovesMemory(), "value", r"acted otherwise after value\(\)"),
+    (small_agents.ValueMovesMemory(), "value", r"acted differently after value\(\)"),
     # acting
     (with_net(forward=small_agents.normalized_over_batch)(), "rows", r"with rows \[0, 0, 0\]"),
     (with_step(small_agents.swapped)(), "rows", r"with rows \[1, 2, 0\]"),
@@ -209,19 +209,19 @@ ERRORS = [
     (small_agents.OneMemory(), "modes", r"sampling does not go on"),
     (small_agents.TrainingForgets(), "modes", r"sampling does not go on"),
     (small_agents.EvaluationGoesOn(), "modes", r"two evaluations began differently"),
-    (small_agents.OneGroup(), "groups", r"group 0 got something else"),
+    (small_agents.OneGroup(), "groups", r"group 0 got another output"),
     # training
     (small_agents.FlatOutputs(), "training", r"inputs \[5, 3\], output 1 has shape \(15,\)"),
     (small_agents.StateByRows(), "training", r"state it returns has shape \(3, 1, 8\)"),
-    (small_agents.OtherOrder(), "acting-is-training", r"over \[T, B\] gives something else"),
-    (small_agents.BackwardsInTime(), "acting-is-training", r"over \[T, B\] gives something else"),
+    (small_agents.OtherOrder(), "acting-is-training", r"over \[T, B\] gives another output"),
+    (small_agents.BackwardsInTime(), "acting-is-training", r"over \[T, B\] gives another output"),
     (with_net(heads=small_agents.dropping_out)(), "acting-is-training", r"in train mode the model"),
     (with_distribution(small_agents.OddLikelihood)(), "likelihood", r"log_likelihood of"),
     (with_distribution(small_agents.OddRatio)(), "likelihood", r"likelihood_ratio of"),
     (small_agents.Detached(), "gradients", r"no output of __call__ depends"),
     (with_net(heads=small_agents.root_of_zero)(), "gradients", r"is not finite"),
-    (small_agents.StateIsPartial(), "state-dict", r"acts otherwise at step 0"),
-    (small_agents.LoadsNothing(), "state-dict", r"acts otherwise at step 0"),
+    (small_agents.StateIsPartial(), "state-dict", r"acts differently at step 0"),
+    (small_agents.LoadsNothing(), "state-dict", r"acts differently at step 0"),
     (small_agents.CountsInState(), "state-dict", r"has another n_acted"),
 ]
 
@@ -229,15 +229,15 @@ ERRORS = [
 @pytest.mark.parametrize(
     ("agent", "check", "what"), ERRORS, ids=[f"{i}-{case[1]}" for i, case in enumerate(ERRORS)]
 )
-def test_each_fault_is_named(agent, check, what):
+def test_each_fault_is_reported(agent, check, what):
     with pytest.raises(ConformanceError, match=rf"(?s)FAIL \[{check}\].*{what}") as caught:
         check_agent(agent, SPACES)
-    assert all(f.mend for f in caught.value.report.errors)
+    assert all(f.fix for f in caught.value.report.errors)
 
 
 WARNINGS = [
     (small_agents.DrawsElsewhere(), "initialize", r"differ in v.bias"),
-    (small_agents.PartlyFrozen(), "parameters", r"frozen: body"),
+    (small_agents.PartlyFrozen(), "parameters", r"frozen parameters: body"),
     (with_net(__init__=small_agents.hides_a_layer)(), "parameters", r"layers\[0\].weight"),
     (small_agents.KeepsGraph(), "step", r"carries a graph"),
     (small_agents.LeavesTrainingOn(), "modes", r"model.training is True in sample"),
@@ -248,7 +248,7 @@ WARNINGS = [
 @pytest.mark.parametrize(
     ("agent", "check", "what"), WARNINGS, ids=[f"{i}-{case[1]}" for i, case in enumerate(WARNINGS)]
 )
-def test_each_doubt_is_warned_of(agent, check, what):
+def test_each_questionable_property_is_warned_of(agent, check, what):
     with pytest.warns(ConformanceWarning, match=rf"\[{check}\].*{what}"):
         assert check_agent(agent, SPACES).ok
 
@@ -279,10 +279,10 @@ def test_every_check_is_shown_to_find_something():
 
 
 def test_inputs_of_unbounded_spaces_stay_moderate():
-    from rlpyt.testing.agent_bench import AgentBench
+    from rlpyt.testing.agent_case import AgentCase
     from rlpyt.testing.report import Report
 
     spaces = EnvSpaces(FloatBox(5.0, 2.0**24, shape=(3,)), IntBox(0, 2))
-    bench = AgentBench(Small(), spaces, Report("", {}), T=5, B=3)
-    observation = bench.inputs.observation.numpy()
+    case = AgentCase(Small(), spaces, Report("", {}), T=5, B=3)
+    observation = case.inputs.observation.numpy()
     assert observation.shape == (5, 3, 3) and np.all(observation == 5.0)

@@ -1,4 +1,4 @@
-"""``check_env`` lets good environments pass and names what is wrong with others."""
+"""``check_env`` passes valid environments and reports each fault of others."""
 
 import os
 import threading
@@ -31,7 +31,7 @@ GOOD = {
     "frozen lake": (make, dict(id="FrozenLake-v1")),
     "blackjack": (make, dict(id="Blackjack-v1")),
 }
-MERELY_UNWISE = {  # deterministic, or with ends that look like time limits
+QUESTIONABLE = {  # deterministic, or with ends that look like time limits
     "memory": (toy.MemoryEnv, {}, ["time-limit"]),
     "delay": (toy.DelayEnv, {}, ["time-limit", "seeding"]),
     "truncation": (toy.TruncationEnv, {}, ["seeding"]),
@@ -48,9 +48,9 @@ def test_good_environments_pass_without_a_warning(name, recwarn):
     }
 
 
-@pytest.mark.parametrize("name", MERELY_UNWISE)
-def test_what_is_unwise_is_warned_of(name):
-    make_env, kwargs, expected = MERELY_UNWISE[name]
+@pytest.mark.parametrize("name", QUESTIONABLE)
+def test_questionable_environments_are_warned_of(name):
+    make_env, kwargs, expected = QUESTIONABLE[name]
     with pytest.warns(ConformanceWarning) as warned:
         report = check_env(make_env, kwargs)
     assert sorted(f.check for f in report.warnings) == sorted(expected)
@@ -107,7 +107,7 @@ ERRORS = [
     (walks.ResetGivesInfo, "structure", r"\(observation, info\)"),
     (walks.RaisesInStep, "structure", r"RuntimeError: the simulator is gone.*walks\.py:\d+"),
     # factory and spaces
-    (Walk(), "factory", r"no class or function"),
+    (Walk(), "factory", r"expected a class or function"),
     (lambda: None, "factory", r"returned None"),
     (lambda: Walk, "factory", r"returned the class Walk"),
     (repeat(Walk()).__next__, "factory", r"same environment twice"),
@@ -150,16 +150,16 @@ ERRORS = [
     # ends
     (changed(env_info=timeout_from_the_start), "time-limit", r"timeout is true, done is not"),
     (changed(env_info=traj_done_alone), "time-limit", r"traj_done is true, done is not"),
-    (walks.LateLimit, "time-limit", r"went on for 12 steps; horizon says 8"),
+    (walks.LateLimit, "time-limit", r"lasted 12 steps; horizon is 8"),
     (walks.WrongHorizon, "time-limit", r"horizon is '12'"),
     (walks.ResetsItself, "final-observation", r"was that of a reset"),
     (walks.ResetsItselfOnce, "final-observation", r"was that of a reset"),
     (walks.ResetsItselfToZero, "final-observation", r"was that of a reset"),
     # state, close
-    (walks.ForgetsGenerator, "state", r"another way: step \d+"),
-    (walks.ForgetsTime, "state", r"another way: step 7 of row 0"),
-    (walks.LiveState, "state", r"no plain tree: state/rng"),
-    (walks.StateIsView, "state", r"changed while the environment went on"),
+    (walks.ForgetsGenerator, "state", r"continues differently: step \d+"),
+    (walks.ForgetsTime, "state", r"continues differently: step 7 of row 0"),
+    (walks.LiveState, "state", r"not a plain tree: state/rng"),
+    (walks.StateIsView, "state", r"changed while the environment was stepped"),
     (walks.LookingMoves, "state", r"get_state\(\) changed the run"),
     (walks.CannotBeSet, "state", r"NotImplementedError"),
     (walks.ClosesOnce, "close", r"second close\(\) before the first reset raised OSError"),
@@ -169,11 +169,11 @@ ERRORS = [
 @pytest.mark.parametrize(
     ("make_env", "check", "what"), ERRORS, ids=[f"{i}-{case[1]}" for i, case in enumerate(ERRORS)]
 )
-def test_each_fault_is_named(make_env, check, what):
+def test_each_fault_is_reported(make_env, check, what):
     with pytest.raises(ConformanceError, match=rf"(?s)FAIL \[{check}\].*{what}") as caught:
         check_env(make_env, **BRIEFLY)
     found = [f for f in caught.value.report.errors if f.check == check]
-    assert found and all(f.mend for f in found)
+    assert found and all(f.fix for f in found)
 
 
 WARNINGS = [
@@ -184,25 +184,38 @@ WARNINGS = [
     (walks.TellsTheTime, "seeding", r"another env_info"),
     (walks.NeverEnds, "episodes", r"none ended within 60 steps"),
     (walks.LimitWithoutTimeout, "time-limit", r"lasted 12 steps, none by timeout"),
-    (walks.NoTimeoutField, "time-limit", r"time limit of 12 steps, and no env_info.timeout"),
+    (walks.NoTimeoutField, "time-limit", r"time limit of 12 steps, but no env_info.timeout"),
 ]
 
 
 @pytest.mark.parametrize(
     ("make_env", "check", "what"), WARNINGS, ids=[f"{case[0].__name__}" for case in WARNINGS]
 )
-def test_each_doubt_is_warned_of(make_env, check, what):
+def test_each_questionable_property_is_warned_of(make_env, check, what):
     with pytest.warns(ConformanceWarning, match=rf"\[{check}\].*{what}"):
         report = check_env(make_env, **BRIEFLY)
     assert check not in report.passed
 
 
-def test_reused_buffers_are_told_and_in_gymnasium_warned_of():
+def test_reused_buffers_are_noted_and_in_gymnasium_warned_of():
     report = check_env(walks.ReusesBuffer)
     (note,) = report.findings
     assert (note.check, note.level) == ("buffers", "note") and "same memory" in note.what
-    with pytest.warns(ConformanceWarning, match="same memory"):
+    with pytest.warns(ConformanceWarning, match=r"\[gymnasium\].*new observation data"):
         check_env(GymWalk, dict(reuse=True))
+
+
+@pytest.mark.parametrize(
+    "kwargs, what",
+    [(dict(deaf=True), "super().reset(seed"), (dict(old=True), "a tuple of the form")],
+)
+@pytest.mark.filterwarnings("ignore:.*old interface")
+def test_errors_of_gymnasiums_own_checker_are_warned_of(kwargs, what):
+    report = examine_env(GymWalk, kwargs)
+    (finding,) = [f for f in report.warnings if f.check == "gymnasium"]
+    assert "env_checker.check_env raised" in finding.what and what in finding.what
+    assert "gymnasium" in examine_env(GymWalk).passed
+    assert "gymnasium" not in examine_env(Walk).passed
 
 
 def test_faults_of_gymnasium_environments_are_named():
@@ -228,13 +241,13 @@ def test_an_unsupported_space_is_named_with_its_place():
         check_env(WithText)
 
 
-def test_what_cannot_travel_is_named():
+def test_unpicklable_factories_are_reported():
     lock = threading.Lock()
     with pytest.raises(ConformanceError, match=r"\[worker\] cannot send .*lock"):
         check_env(lambda: Walk() if lock else None)
 
 
-def test_what_needs_the_script_around_it_is_named(monkeypatch):
+def test_factories_that_depend_on_the_script_are_reported(monkeypatch):
     monkeypatch.setattr(walks, "registered", True, raising=False)
 
     def make_registered():
@@ -244,7 +257,7 @@ def test_what_needs_the_script_around_it_is_named(monkeypatch):
         check_env(make_registered)
 
 
-def test_what_the_process_brings_along_is_named(monkeypatch):
+def test_dependence_on_state_of_the_process_is_reported(monkeypatch):
     monkeypatch.setattr(walks.Walk, "horizon", 5)
 
     class ByModule(Walk):
@@ -253,12 +266,12 @@ def test_what_the_process_brings_along_is_named(monkeypatch):
             return super().step(action)
 
     with pytest.raises(
-        ConformanceError, match=r"\[worker\] with the same seed it goes another way"
+        ConformanceError, match=r"\[worker\] with the same seed its run is different"
     ):
         check_env(ByModule, skip=["time-limit"])
 
 
-def test_all_findings_come_at_once():
+def test_all_findings_are_reported_at_once():
     class Several(changed(done=lambda env, s: int(s.done)), walks.ClosesOnce):
         def observe(self):
             return super().observe().astype(np.float64)
@@ -269,7 +282,7 @@ def test_all_findings_come_at_once():
     assert isinstance(caught.value, AssertionError)
 
 
-def test_what_one_knows_better_can_be_skipped():
+def test_checks_can_be_skipped():
     make_env = observed(lambda env, o: o * 10)
     assert check_env(make_env, skip=["observation"]).ok
     assert check_env(walks.IgnoresSeed, skip="seeding").ok
@@ -277,7 +290,7 @@ def test_what_one_knows_better_can_be_skipped():
         check_env(make_env, skip=["observations"])
 
 
-def test_a_report_tells_passed_open_and_failed_apart():
+def test_a_report_distinguishes_passed_open_and_failed():
     report = examine_env(walks.Unseedable)
     assert not report.ok and not report.warnings
     assert "observation" in report.passed
@@ -310,7 +323,7 @@ def test_environments_are_closed_again():
 
 def test_every_check_of_single_environments_is_shown_to_find_something():
     batches = {"rows", "reset-rows", "waiting-rows", "autoreset", "action-check", "statistics"}
-    shown = {check for _, check, _ in ERRORS + WARNINGS} | {"buffers", "worker"}
+    shown = {check for _, check, _ in ERRORS + WARNINGS} | {"buffers", "worker", "gymnasium"}
     assert shown | {"return"} == {*CHECKS} - batches
 
 
@@ -333,6 +346,6 @@ def test_a_hang_and_an_exit_are_reported_like_other_findings(make_env, said):
         assert "in step" in finding.what  # the stacks say where
 
 
-def test_in_a_child_the_same_is_found_as_here():
+def test_a_child_process_reports_the_same_findings():
     here, there = examine_env(Walk), examine_env_in_child(Walk)
     assert str(here) == str(there) and "worker" in there.passed

@@ -1,4 +1,4 @@
-"""``check_replay`` lets every replay pass and names what is wrong with others."""
+"""``check_replay`` passes all replays of rlpyt and reports each fault of others."""
 
 import numpy as np
 import pytest
@@ -139,7 +139,7 @@ class RnnStateOfEnd(UniformSequenceReplayBuffer):
     ],
     ids=lambda x: getattr(x, "__name__", x),
 )
-def test_what_is_wrong_is_named(ReplayCls, check):
+def test_each_fault_is_reported(ReplayCls, check):
     more = dict(rnn_state_interval=2, batch_T=3) if "Rnn" in ReplayCls.__name__ else {}
     with pytest.raises(ConformanceError) as caught:
         check_replay(ReplayCls, **more)

@@ -1,4 +1,4 @@
-"""``check_sampler`` lets every sampler pass and names what is wrong with others."""
+"""``check_sampler`` passes all samplers of rlpyt and reports each fault of others."""
 
 import pytest
 
@@ -90,15 +90,15 @@ ERRORS = [
 @pytest.mark.parametrize(
     ("part", "check", "what"), ERRORS, ids=[f"{i}-{case[1]}" for i, case in enumerate(ERRORS)]
 )
-def test_each_fault_is_named(part, check, what):
+def test_each_fault_is_reported(part, check, what):
     is_sampler = issubclass(part, SerialSampler)
     SamplerCls, Collector = (part, None) if is_sampler else (SerialSampler, part)
     with pytest.raises(ConformanceError, match=rf"(?s)FAIL \[{check}\].*{what}") as caught:
         check_sampler(SamplerCls, CountEnv, {}, ForgetfulEchoAgent, CollectorCls=Collector)
-    assert all(f.mend for f in caught.value.report.errors)
+    assert all(f.fix for f in caught.value.report.errors)
 
 
-def test_processes_left_running_are_named(monkeypatch):
+def test_processes_left_running_are_reported(monkeypatch):
     monkeypatch.setattr(sampler_runs, "PATIENCE_S", 0.5)
     try:
         with pytest.raises(ConformanceError, match=r"\[shutdown\] processes left.*sleep 100"):

@@ -1,4 +1,4 @@
-"""How findings are collected and told."""
+"""Findings are collected, printed and raised."""
 
 import pytest
 
@@ -9,10 +9,10 @@ from rlpyt.testing.report import Stop
 CHECKS = {"shape": "shapes are right", "seed": "seeds are honoured", "close": "it closes"}
 
 
-def test_errors_are_raised_all_together_with_what_to_do():
+def test_all_errors_are_raised_at_once_with_their_fixes():
     report = Report("a part", CHECKS)
     report.run("shape", lambda: report.error("shape", "is (2,)", "make it (3,)"))
-    report.run("seed close", lambda: report.warning("seed", "is deaf", "listen"))
+    report.run("seed close", lambda: report.warning("seed", "is ignored", "use it"))
     with pytest.raises(ConformanceError) as caught:
         report.conclude()
     assert isinstance(caught.value, RlpytError) and caught.value.report is report
@@ -20,22 +20,22 @@ def test_errors_are_raised_all_together_with_what_to_do():
         "a part: 1 errors, 1 warnings, 1 checks passed",
         "  FAIL [shape] is (2,)",
         "       -> make it (3,)",
-        "  warn [seed] is deaf",
-        "       -> listen",
+        "  warn [seed] is ignored",
+        "       -> use it",
         "  ok   close  it closes",
     ]
 
 
-def test_without_errors_there_is_a_warning_for_each_doubt():
+def test_without_errors_each_warning_is_issued():
     report = Report("a part", CHECKS)
-    report.warning("seed", "is deaf", "listen")
+    report.warning("seed", "is ignored", "use it")
     report.note("shape", "is large")
-    with pytest.warns(ConformanceWarning, match=r"a part: warn \[seed\] is deaf") as warned:
+    with pytest.warns(ConformanceWarning, match=r"a part: warn \[seed\] is ignored") as warned:
         assert report.conclude() is report
     assert len(warned) == 1
 
 
-def test_the_same_kind_of_finding_is_told_once():
+def test_findings_with_the_same_fix_are_reported_once():
     report = Report("a part", CHECKS)
     for step in range(3):
         report.error("shape", f"step {step}: is (2,)", "make it (3,)")
@@ -43,7 +43,7 @@ def test_the_same_kind_of_finding_is_told_once():
     assert [f.what for f in report.errors] == ["step 0: is (2,)", "has no dtype"]
 
 
-def test_exceptions_become_findings_and_stop_ends_an_examination():
+def test_exceptions_become_findings_and_stop_ends_a_check():
     def broken():
         raise KeyError("gone")
 
@@ -63,7 +63,7 @@ def test_exceptions_become_findings_and_stop_ends_an_examination():
     assert levels == {"shape": "error", "seed": "open", "close": "open"}
 
 
-def test_what_a_failure_stands_in_the_way_of_has_not_passed():
+def test_checks_that_a_failure_prevented_have_not_passed():
     report = Report("a part", CHECKS)
     assert not report.run("shape seed close", lambda: 1 / 0)
     assert report.passed == []
@@ -74,7 +74,7 @@ def test_what_a_failure_stands_in_the_way_of_has_not_passed():
     ]
 
 
-def test_skipped_checks_are_not_run_or_not_told():
+def test_skipped_checks_are_not_run_or_not_reported():
     report = Report("a part", CHECKS, skip=["shape"])
     assert report.run("shape", lambda: 1 / 0)
     report.run("seed shape", lambda: report.error("shape", "is (2,)", "make it (3,)"))
@@ -88,3 +88,12 @@ def test_open_checks_have_not_passed():
     report.run("shape", lambda: report.open("shape", "nothing ended"))
     report.run("seed", lambda: report.note("seed", "is 3"))
     assert report.passed == ["seed"] and report.ok
+
+
+def test_expect_reports_what_is_not_true_and_stops_if_asked():
+    report = Report("a part", CHECKS)
+    assert report.expect([1], "shape", "is (2,)", "make it (3,)")
+    assert not report.expect([], "seed", "is ignored", "use it")
+    with pytest.raises(Stop):
+        report.expect(False, "close", "raises", "catch it", stop=True)
+    assert [f.check for f in report.errors] == ["seed", "close"]

@@ -1,4 +1,4 @@
-"""A small random walk that keeps the contract, and what can go wrong with it, one fault each."""
+"""A random walk that keeps the environment contract, and variants with one fault each."""
 
 from collections import namedtuple
 

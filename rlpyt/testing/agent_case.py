@@ -1,4 +1,4 @@
-"""Where an agent under examination is copied, initialized and asked to act."""
+"""Copy and initialize the agent under test, and let it act."""
 
 import copy
 from typing import Any, NamedTuple
@@ -7,36 +7,36 @@ import numpy as np
 import torch
 
 from rlpyt.envs.base import EnvSpaces, build_env
-from rlpyt.testing.inspection import leaf_spaces
+from rlpyt.testing.env_values import leaf_spaces
 from rlpyt.testing.report import Report
 from rlpyt.testing.trees import copied, stacked
 from rlpyt.utils import serialize
 from rlpyt.utils.buffer import buffer_func, torchify_buffer
 
-STIRRED = 0.3  # standard deviation, over the root of an output's inputs
-TYPICAL = 3.0  # observations without near bounds are drawn from a normal distribution up to this
+PERTURBATION = 0.3  # standard deviation, divided by the root of the number of inputs
+TYPICAL = 3.0  # clip for normally distributed observations of unbounded spaces
 
 
 class Inputs(NamedTuple):
-    """What an agent is asked about; tensors [T, B, ...], or [B, ...]."""
+    """Inputs of an agent; tensors [T, B, ...] or [B, ...]."""
 
     observation: Any
     prev_action: Any
     prev_reward: Any
 
 
-class AgentBench:
-    """Makes agents from one recipe and lets them act on the same inputs with the same noise.
+class AgentCase:
+    """The agent under test: makes copies that act on the same inputs with the same noise.
 
     Args:
-        agent: as constructed.
-        spaces: ``EnvSpaces``.
+        agent: the agent as constructed.
+        spaces: spaces of the environment.
         report: takes the findings.
         T, B: time steps and environments of the inputs.
-        seed: of parameters, inputs and noise.
+        seed: seed of parameters, inputs and noise.
 
     Attributes:
-        inputs: `Inputs` [T, B, ...]; observations drawn from the space, actions and rewards too.
+        inputs: `Inputs` [T, B, ...]; observations and actions are drawn from their spaces.
     """
 
     def __init__(
@@ -64,51 +64,51 @@ class AgentBench:
         return Inputs(*torchify_buffer((observation, action, reward)))
 
     def _typical(self, space: Any) -> Any:
-        """An element of a space whose unbounded numbers are not large."""
+        """Draw an element of a space, with moderate values where it is unbounded."""
         drawn = iter([_typical_leaf(leaf, self._rng) for _, leaf in leaf_spaces(space, "")])
         return buffer_func(space.null_value(), lambda _: next(drawn))
 
     def keep_recipe(self) -> None:
-        """Note the agent as it was constructed.
+        """Pickle the agent as constructed.
 
         Raises:
-            TypeError: it cannot be pickled.
+            TypeError: the agent cannot be pickled.
         """
         self._recipe = serialize.dumps(self.agent)
 
     def fresh(self, seed: int = 0) -> Any:
-        """A new copy, initialized and about to sample; equal seeds give equal parameters."""
+        """Return an initialized copy in sample mode; equal seeds give equal parameters."""
         if seed not in self._models:
             self._models[seed] = self.initialized(seed)
         try:
             return copy.deepcopy(self._models[seed])
-        except Exception:  # something in it cannot be copied; another one is made
+        except Exception:  # a part cannot be copied
             return self.initialized(seed)
 
     def recreated(self) -> Any:
-        """A copy as a worker process receives it."""
+        """Return a copy as a worker process receives it."""
         return serialize.loads(self._recipe)
 
     def initialized(self, seed: int = 0) -> Any:
-        """A copy, initialized from the recipe."""
+        """Return a copy, initialized with perturbed parameters."""
         agent = self.recreated()
         ranks = list(range(self.B))
-        with torch.inference_mode(False):  # parameters are to have gradients
+        with torch.inference_mode(False):  # parameters need gradients
             torch.default_generator.manual_seed(self.seed + seed)
             agent.initialize(self.spaces, share_memory=False, global_B=self.B, env_ranks=ranks)
-            _stir(agent)
+            _perturb(agent)
         agent.collector_initialize(global_B=self.B, env_ranks=ranks)
         agent.reset()
         agent.sample_mode(0)
         return agent
 
     def at(self, t: int, order: Any = None) -> Inputs:
-        """The inputs [B, ...] of time t, with rows in this order."""
+        """Return the inputs [B, ...] of time t, with rows in this order."""
         rows = slice(None) if order is None else list(order)
         return Inputs(*(buffer_func(part, lambda leaf: leaf[t][rows]) for part in self.inputs))
 
     def act(self, agent: Any, t: int, order: Any = None, noise_seed: int = 0) -> Any:
-        """Let it act at time t, as samplers do; (action, agent_info) copied to numpy.
+        """Act at time t as samplers do; return (action, agent_info) as numpy arrays.
 
         Equal seeds give equal noise, and equal states of torch's generator.
         """
@@ -122,22 +122,23 @@ class AgentBench:
         return copied(tuple(step))
 
     def noise(self, spec: Any, t: int, seed: int = 0) -> Any:
-        """Noise [B, *spec.shape] float32 for time t."""
+        """Draw noise [B, *spec.shape], float32, for time t."""
         rng = np.random.default_rng([seed, t])
         draw = rng.random if spec.kind == "uniform" else rng.standard_normal
         return draw((self.B, *spec.shape), dtype=np.float32)
 
     def run(self, agent: Any, order: Any = None, T: int | None = None) -> list[Any]:
-        """Act at times 0, 1, ...; the results."""
+        """Act at times 0, 1, ... and return the results."""
         return [self.act(agent, t, order) for t in range(self.T if T is None else T)]
 
 
 @torch.no_grad()
-def _stir(agent: Any) -> None:
-    """Move all parameters a little: where first ones are zero, nothing would show."""
+def _perturb(agent: Any) -> None:
+    """Add noise to all parameters: with zeros from initialization, faults would not show."""
     for p in agent.parameters():
         if p.is_floating_point():
-            p.add_(torch.randn_like(p) * (STIRRED / max(1, p.numel() // max(1, len(p))) ** 0.5))
+            n_inputs = max(1, p.numel() // max(1, len(p)))
+            p.add_(torch.randn_like(p) * (PERTURBATION / n_inputs**0.5))
 
 
 def _typical_leaf(space: Any, rng: np.random.Generator) -> Any:
@@ -150,10 +151,10 @@ def _typical_leaf(space: Any, rng: np.random.Generator) -> Any:
 
 
 def spaces_of(env_or_spaces: Any) -> EnvSpaces:
-    """The spaces of whatever was given.
+    """Return the spaces of an environment, a factory or ``EnvSpaces``.
 
     Raises:
-        TypeError: it has none.
+        TypeError: there are no spaces, or they are not rlpyt's.
     """
     given = env_or_spaces
     if isinstance(given, type) or (callable(given) and not hasattr(given, "step")):
@@ -173,7 +174,7 @@ def spaces_of(env_or_spaces: Any) -> EnvSpaces:
     for space in (given.observation, given.action):
         if not hasattr(space, "null_value"):
             raise TypeError(
-                f"space {space!r:.80} is none of rlpyt's; for gymnasium's spaces give the "
+                f"space {space!r:.80} is none of rlpyt's; for spaces of Gymnasium pass the "
                 "environment, or rlpyt.spaces.gym_wrapper.GymSpaceWrapper(space)."
             )
     return EnvSpaces(given.observation, given.action)
