@@ -172,15 +172,20 @@ class Strike(Hook):
     def on_start(self, runner: Any) -> None:
         """Start the timer."""
         self.began = time.monotonic()
-        if self.trial.kind == "ranks signal":
-            pid = runner._processes.processes[self.trial.victim - 1].pid
-            number = signal.Signals[self.trial.fault]
-            threading.Timer(self.trial.delay_s, self._strike, (pid, number)).start()
+        if self.trial.kind == "ranks signal" and not self.trial.still:
+            self._start_timer(runner)
 
     def on_iteration(self, runner: Any, itr: int) -> None:
-        """Start the clock of failures that need no signal."""
+        """Start the clock of failures that need no signal, and the timer of those that stop."""
         if self.trial.kind == "ranks failure":
             self.began = time.monotonic()
+        elif self.trial.still and itr == 1:  # start_timeout_s applies until the first one's end
+            self._start_timer(runner)
+
+    def _start_timer(self, runner: Any) -> None:
+        pid = runner._processes.processes[self.trial.victim - 1].pid
+        number = signal.Signals[self.trial.fault]
+        threading.Timer(self.trial.delay_s, self._strike, (pid, number)).start()
 
     def _strike(self, pid: int, number: int) -> None:
         self.began = time.monotonic()
