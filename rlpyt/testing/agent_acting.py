@@ -141,36 +141,36 @@ def check_value(case: AgentCase) -> None:
             "read the recurrent state in value(), and do not change it.",
             stop=True,
         )
-        recorded = getattr(info, "value", None)
-        found = None if recorded is None else difference(recorded, value, close=True)
-        report.expect(
-            not found,
-            "value",
-            f"step {t}: agent_info.value and value() of the same inputs differ: {found}",
-            "compute both alike: algorithms use one as V(s_t), the other as V(s_{t+1}).",
-        )
+        if hasattr(info, "value"):
+            case.expect_same(
+                info.value,
+                value,
+                "value",
+                f"step {t}: agent_info.value and value() of the same inputs differ",
+                "compute both alike: algorithms use one as V(s_t), the other as V(s_{t+1}).",
+            )
 
 
 def check_rows(case: AgentCase) -> None:
     """Check that outputs of an environment depend neither on its index nor on the others."""
     usual = case.run(case.fresh())
     noise_per_row = case.fresh().noise_spec is not None
+
+    def outputs(results: list[Any], row: int) -> list[Any]:
+        rows = [row_of(result, row) for result in results]
+        # Without noise per row, actions are drawn from torch's generator, in order of rows.
+        return rows if noise_per_row else [info for _, info in rows]
+
     for order in ([*range(1, case.B), 0], [0] * case.B):
         permuted = case.run(case.fresh(), order)
-        for t in range(case.T):
-            for i, b in enumerate(order):
-                own, other = row_of(usual[t], b), row_of(permuted[t], i)
-                if not noise_per_row:  # actions are drawn from torch's generator, in order of rows
-                    own, other = own[1], other[1]
-                found = difference(own, other, close=True)
-                case.report.expect(
-                    not found,
-                    "rows",
-                    f"step {t}: with rows {order} instead of {list(range(case.B))}, environment "
-                    f"{b} got another output: {found}",
-                    "do not use statistics of the batch or fixed indices while acting.",
-                    stop=True,
-                )
+        for i, b in enumerate(order):
+            case.expect_same(
+                outputs(usual, b),
+                outputs(permuted, i),
+                "rows",
+                f"with rows {order}, environment {b} got another output than in usual order",
+                "do not use statistics of the batch or fixed indices while acting.",
+            )
 
 
 def check_noise(case: AgentCase) -> None:
@@ -189,14 +189,10 @@ def check_noise(case: AgentCase) -> None:
             own.set_noise(torch.from_numpy(case.noise(spec, t)))
             with torch.inference_mode():
                 actions.append(own.step(*case.at(t))[0])
-        found = difference(actions[0], actions[1])
-        case.report.expect(
-            not found,
-            "noise",
-            f"step {t}: the same noise gave two actions: {found}",
-            "compute actions in sample() from the noise of set_noise() only (see noise_spec).",
-            stop=True,
-        )
+        what = f"step {t}: the same noise gave two actions"
+        fix = "compute actions in sample() from the noise of set_noise() only (see noise_spec)."
+        if not case.expect_same(actions[0], actions[1], "noise", what, fix, close=False):
+            return
 
 
 def check_deterministic(case: AgentCase) -> None:
@@ -210,14 +206,11 @@ def check_deterministic(case: AgentCase) -> None:
         agent = case.fresh()
         agent.deterministic = True
         agent.eval_mode(0)
-        runs.append(tuple(case.act(agent, t, noise_seed=seed)[0] for t in range(case.T)))
-    found = difference(runs[0], runs[1]) or difference(runs[0], runs[2])
-    case.report.expect(
-        not found,
-        "deterministic",
-        f"with deterministic set, actions in evaluation depend on the noise: {found}",
-        "use distribution.mode(dist_info) in eval_mode if self.deterministic.",
-    )
+        runs.append([case.act(agent, t, noise_seed=seed)[0] for t in range(case.T)])
+    what = "with deterministic set, actions in evaluation depend on the noise"
+    fix = "use distribution.mode(dist_info) in eval_mode if self.deterministic."
+    for run in runs[1:]:
+        case.expect_same(runs[0], run, "deterministic", what, fix, close=False)
 
 
 def check_fast_policy(case: AgentCase) -> None:
@@ -232,14 +225,11 @@ def check_fast_policy(case: AgentCase) -> None:
         observation = case.at(t).observation.numpy()
         own, parameters, value = policy(observation, case.noise(agent.noise_spec, t))
         ours = tuple(np.asarray(x) for x in (own, *parameters, value))
-        found = difference(ours, (*leaves_of(action), *leaves_of(info)), close=True)
-        case.report.expect(
-            not found,
-            "fast-policy",
-            f"step {t}: fast_policy() and step() differ: {found}",
-            "make its functions equal to model and distribution, or pass fast_acting=False.",
-            stop=True,
-        )
+        theirs = (*leaves_of(action), *leaves_of(info))
+        what = f"step {t}: fast_policy() and step() differ"
+        fix = "make its functions equal to model and distribution, or pass fast_acting=False."
+        if not case.expect_same(ours, theirs, "fast-policy", what, fix):
+            return
 
 
 @torch.inference_mode()
@@ -248,14 +238,10 @@ def check_memory(case: AgentCase) -> None:
     agent = case.fresh()
     first = case.run(agent)
     agent.reset()
-    found = _difference(first, case.run(agent))
-    case.report.expect(
-        not found,
-        "memory",
-        f"after reset() it does not act as at the start: {found}",
-        "clear in reset() all that step() keeps (RecurrentAgentMixin does).",
-        stop=True,
-    )
+    what = "after reset() it does not act as at the start"
+    fix = "clear in reset() all that step() keeps (RecurrentAgentMixin does)."
+    if not case.expect_same(first, case.run(agent), "memory", what, fix):
+        return
     if agent.recurrent:
         _check_recorded_state(case, first)
         _check_reset_one(case, first)
@@ -263,11 +249,11 @@ def check_memory(case: AgentCase) -> None:
     agent = case.fresh()
     alone = case.act(agent, 1)
     case.act(agent, 2)
-    found = difference(alone, case.act(agent, 1), close=True)
-    case.report.expect(
-        not found,
+    case.expect_same(
+        alone,
+        case.act(agent, 1),
         "memory",
-        f"recurrent is False, and yet step() depends on earlier steps: {found}",
+        "recurrent is False, and yet step() depends on earlier steps",
         "mix in RecurrentAgentMixin (recurrent = True) and keep the state by advance_rnn_state.",
     )
 
@@ -299,21 +285,13 @@ def _check_reset_one(case: AgentCase, usual: list[Any]) -> None:
     case.run(agent, T=t)
     agent.reset_one(b)
     now, at_start = case.act(agent, t), case.act(case.fresh(), t)
-    found = difference(row_of(now, b), row_of(at_start, b), close=True)
-    case.report.expect(
-        not found,
-        "memory",
-        f"after reset_one({b}) environment {b} does not act as at the start: {found}",
-        "zero its column of the state: leaves are [N, B, H].",
-    )
+    what = f"after reset_one({b}) environment {b} does not act as at the start"
+    fix = "zero its column of the state: leaves are [N, B, H]."
+    case.expect_same(row_of(now, b), row_of(at_start, b), "memory", what, fix)
     for other in range(b):
-        found = difference(row_of(now, other), row_of(usual[t], other), close=True)
-        case.report.expect(
-            not found,
-            "memory",
-            f"reset_one({b}) changed environment {other}: {found}",
-            "zero one column only: leaves are [N, B, H], B in the middle.",
-        )
+        what = f"reset_one({b}) changed environment {other}"
+        fix = "zero one column only: leaves are [N, B, H], B in the middle."
+        case.expect_same(row_of(now, other), row_of(usual[t], other), "memory", what, fix)
 
 
 @torch.inference_mode()
@@ -330,16 +308,12 @@ def check_modes(case: AgentCase) -> None:
     results += [case.act(agent, t) for t in range(2, case.T)]
     agent.eval_mode(2)
     _check_training_flag(case, agent, False)
-    found = _difference(usual, results)
-    case.report.expect(
-        not found,
-        "modes",
-        f"sampling does not go on as before evaluation and training: {found}",
-        "keep a recurrent state per mode (RecurrentAgentMixin does), and change nothing else.",
-    )
-    found = _difference(evaluation, [case.act(agent, t) for t in range(2)])
-    what = f"two evaluations began differently: {found}"
-    case.report.expect(not found, "modes", what, "clear the state of evaluation in eval_mode().")
+    what = "sampling does not go on as before evaluation and training"
+    fix = "keep a recurrent state per mode (RecurrentAgentMixin does), and change nothing else."
+    case.expect_same(usual, results, "modes", what, fix)
+    again = [case.act(agent, t) for t in range(2)]
+    fix = "clear the state of evaluation in eval_mode()."
+    case.expect_same(evaluation, again, "modes", "two evaluations began differently", fix)
 
 
 def _check_training_flag(case: AgentCase, agent: Any, training: bool) -> None:
@@ -362,19 +336,6 @@ def check_groups(case: AgentCase) -> None:
             agent.set_group(group)
             groups[group].append(case.act(agent, t))
     for group, results in enumerate(groups):
-        found = _difference(usual, results)
-        case.report.expect(
-            not found,
-            "groups",
-            f"acting for two groups in turn, group {group} got another output: {found}",
-            "keep one recurrent state per group of set_group(group) (RecurrentMemory does).",
-            stop=True,
-        )
-
-
-def _difference(a: list[Any], b: list[Any]) -> str | None:
-    for t, (own, other) in enumerate(zip(a, b, strict=True)):
-        found = difference(own, other, close=True)
-        if found:
-            return f"step {t}: {found}"
-    return None
+        what = f"acting for two groups in turn, group {group} got another output"
+        fix = "keep one recurrent state per group of set_group(group) (RecurrentMemory does)."
+        case.expect_same(usual, results, "groups", what, fix)

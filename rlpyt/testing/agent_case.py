@@ -9,7 +9,7 @@ import torch
 from rlpyt.envs.base import EnvSpaces, build_env
 from rlpyt.testing.env_values import leaf_spaces
 from rlpyt.testing.report import Report
-from rlpyt.testing.trees import copied, stacked
+from rlpyt.testing.trees import copied, difference, stacked
 from rlpyt.utils import serialize
 from rlpyt.utils.buffer import buffer_func, torchify_buffer
 
@@ -130,6 +130,28 @@ class AgentCase:
     def run(self, agent: Any, order: Any = None, T: int | None = None) -> list[Any]:
         """Act at times 0, 1, ... and return the results."""
         return [self.act(agent, t, order) for t in range(self.T if T is None else T)]
+
+    def expect_same(
+        self, a: Any, b: Any, check: str, what: str, fix: str, *, close: bool = True
+    ) -> bool:
+        """Report an error if two results, or lists of results by time, differ.
+
+        Args:
+            a, b: the results.
+            check, fix: as `Report.expect` takes them.
+            what: the observation; the first difference is appended.
+            close: allow rounding differences.
+
+        Returns:
+            True if they are the same.
+        """
+        if isinstance(a, list):
+            pairs = enumerate(zip(a, b, strict=True))
+            texts = ((t, difference(own, other, close)) for t, (own, other) in pairs)
+            found = next((f"step {t}: {text}" for t, text in texts if text), None)
+        else:
+            found = difference(a, b, close)
+        return self.report.expect(not found, check, f"{what}: {found}", fix)
 
 
 @torch.no_grad()

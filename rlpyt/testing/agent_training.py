@@ -185,16 +185,10 @@ def check_state_dict(case: AgentCase) -> None:
         for name, value in flattened(state).items()
     }
     other.load_state_dict(state)
-    usual, own = case.run(agent), case.run(other)
-    for t in range(case.T):
-        found = difference(usual[t], own[t], close=True)
-        case.report.expect(
-            not found,
-            "state-dict",
-            f"an agent that loaded it acts differently at step {t}: {found}",
-            "include all that acting depends on: buffers, running statistics, further networks.",
-            stop=True,
-        )
+    what = "an agent that loaded it acts differently"
+    fix = "include all that acting depends on: buffers, running statistics, further networks."
+    if not case.expect_same(case.run(agent), case.run(other), "state-dict", what, fix):
+        return
     again = flattened(other.state_dict())
     changed = [name for name, value in kept.items() if difference(value, again.get(name))]
     case.report.expect(

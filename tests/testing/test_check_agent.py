@@ -220,8 +220,8 @@ ERRORS = [
     (with_distribution(small_agents.OddRatio)(), "likelihood", r"likelihood_ratio of"),
     (small_agents.Detached(), "gradients", r"no output of __call__ depends"),
     (with_net(heads=small_agents.root_of_zero)(), "gradients", r"is not finite"),
-    (small_agents.StateIsPartial(), "state-dict", r"acts differently at step 0"),
-    (small_agents.LoadsNothing(), "state-dict", r"acts differently at step 0"),
+    (small_agents.StateIsPartial(), "state-dict", r"acts differently: step 0"),
+    (small_agents.LoadsNothing(), "state-dict", r"acts differently: step 0"),
     (small_agents.CountsInState(), "state-dict", r"has another n_acted"),
 ]
 
