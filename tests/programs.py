@@ -63,7 +63,7 @@ def run_script(path, *arguments, timeout_s=100, **kwargs):
 
 
 def _run(args, said, environ, directory):
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, processes.DEAF_TO)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, processes.GROUP_SIGNALS)
     for stream, path in zip((1, 2), said, strict=True):
         file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
         os.dup2(file, stream)

@@ -1,4 +1,4 @@
-"""Child processes: started clean, gone with their parent, and never waited for blindly."""
+"""Start child processes, set them up, describe their failures and end them."""
 
 import contextlib
 import ctypes
@@ -26,10 +26,9 @@ from rlpyt.utils import fork_server
 from rlpyt.utils.logging.console import lose_unwritable_output
 
 LONGEST_TRACEBACK = 20_000  # characters
-FILES_PER_CHILD, FILES_OF_ALL = 6, 12  # that a parent needs at the most
-HANG_UP = {signal.SIGHUP}
-# What terminals and schedulers send to whole process groups.
-DEAF_TO = {signal.SIGINT, signal.SIGTERM, *HANG_UP}
+FILES_PER_CHILD, FILES_OF_ALL = 6, 12  # open files of a parent, at most
+# Sent by terminals and schedulers to whole process groups; children ignore them.
+GROUP_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 _PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15  # linux/prctl.h
 
 PRELOAD: list[str] = []  # imported by a fork server after what `fork_server` imports
@@ -104,14 +103,13 @@ _main_module_lock = threading.Lock()
 
 @contextlib.contextmanager
 def starting_children() -> Iterator[None]:
-    """Start children without importing the user's script in them, and deaf to group signals.
+    """Start children that do not import the user's script, with signals to the group blocked.
 
-    Whatever the script defines travels by value (``utils.serialize``), so a child does not need
-    the script, and scripts without an ``if __name__ == "__main__"`` guard work. Ctrl-C, the end of
-    a terminal and a job scheduler's SIGTERM reach the whole group: the parent then still needs its
-    workers (and the fork server they came from) for a checkpoint; it stops them itself. They are
-    blocked until a child has its own handlers (``be_a_child``), and reach the parent when all are
-    started.
+    Whatever the script defines is pickled by value (``utils.serialize``), so a child does not need
+    the script, and scripts without an ``if __name__ == "__main__"`` guard work. Ctrl-C, SIGHUP and
+    a job scheduler's SIGTERM are sent to the whole group. The parent then still needs its workers
+    (and their fork server) for a checkpoint, and stops them itself. The signals are blocked until
+    a child has its own handlers (``be_a_child``); the parent receives them when all are started.
     """
     main = sys.modules["__main__"]
     hidden = ("__file__", "__spec__")
@@ -121,10 +119,10 @@ def starting_children() -> Iterator[None]:
             main.__dict__.pop("__file__", None)
             main.__spec__ = None
             os.environ[fork_server.ENV_STARTED_BY] = str(os.getpid())
-            before = signal.pthread_sigmask(signal.SIG_BLOCK, HANG_UP)
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
             try:
-                resource_tracker.ensure_running()  # where it starts, it unblocks the other two
-                signal.pthread_sigmask(signal.SIG_BLOCK, DEAF_TO)
+                resource_tracker.ensure_running()  # its start unblocks the other two signals
+                signal.pthread_sigmask(signal.SIG_BLOCK, GROUP_SIGNALS)
                 yield
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -134,15 +132,15 @@ def starting_children() -> Iterator[None]:
 
 
 def start_fork_server(method: str | None = None) -> bool:
-    """Start the fork server, without waiting for it, if children are to be started by one.
+    """Start the fork server, if children are started by one, without waiting for it.
 
-    It imports torch, which takes a second. The caller can use that time.
+    It imports torch, which takes a second.
 
     Args:
-        method: of `start_context`.
+        method: start method, as for `start_context`.
 
     Returns:
-        True if it is starting now; False if it ran already, or none is needed.
+        True if it is starting now; False if it already runs, or none is needed.
     """
     if start_context(method).get_start_method() != "forkserver":
         return False
@@ -154,10 +152,10 @@ def start_fork_server(method: str | None = None) -> bool:
 
 
 def check_files_for(n_children: int) -> None:
-    """Check that so many children can be started.
+    """Check that this number of children can be started.
 
     Raises:
-        WorkerError: this process may not open as many files as it takes.
+        WorkerError: the limit of open files is too low.
     """
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     taken, needed = psutil.Process().num_fds(), FILES_OF_ALL + FILES_PER_CHILD * n_children
@@ -174,17 +172,17 @@ def start_child(
     """Start a child that runs ``target(spec, pipe)``; call it within ``starting_children``.
 
     Args:
-        context: of multiprocessing.
-        target: a function of a module.
-        spec: can be pickled by the context.
-        who: it is, for messages.
-        daemon: ``False`` lets it start processes by multiprocessing itself.
+        context: context of multiprocessing.
+        target: function at the top of a module.
+        spec: argument that the context can pickle.
+        who: name of the child in messages.
+        daemon: ``False`` allows the child to start processes by multiprocessing.
 
     Returns:
         (process, our end of the pipe).
 
     Raises:
-        WorkerError: the operating system refuses, because of a limit; the message says which.
+        WorkerError: the operating system refuses because of a limit, which the message names.
     """
     asked = requested_method()
     with refused_clearly(who):
@@ -198,12 +196,12 @@ def start_child(
             raise
         finally:
             theirs.close()
-            mp.set_start_method(asked, force=True)  # starting one sets it where nobody had
+            mp.set_start_method(asked, force=True)  # starting a process has set it
     return process, ours
 
 
 def _run_child(asked: str | None, lasts: bool, target: Any, spec: Any, pipe: Any) -> None:
-    """Run a child's target with the start method that the parent's script asked for, if any."""
+    """Run a child's target with the start method that the parent's script has set, if any."""
     mp.set_start_method(asked, force=True)
     be_a_child(lasts)
     target(spec, pipe)
@@ -211,10 +209,10 @@ def _run_child(asked: str | None, lasts: bool, target: Any, spec: Any, pipe: Any
 
 @contextlib.contextmanager
 def refused_clearly(what: str) -> Iterator[None]:
-    """Say which limit it is if the operating system refuses what a process needs to start.
+    """Name the limit if the operating system refuses to start a process.
 
     Raises:
-        WorkerError: it does.
+        WorkerError: a process cannot be started.
     """
     try:
         yield
@@ -240,22 +238,22 @@ def starter_lasts(context: Any) -> bool:
 
 
 def be_a_child(starter_lasts: bool = True) -> None:
-    """Set up this process as a child: named, deaf to Ctrl-C, gone when its parent is.
+    """Set up this process as a child: name it, ignore group signals, end it with its parent.
 
-    Call first thing in the child. The child leads a process group, so that what its environments
-    start can be ended with it (``stop``). The deafness is not inherited by such programs.
+    Call this first in the child. The child leads a process group, so that ``stop`` also ends the
+    programs that its environments start. Such programs do not inherit the ignored signals.
 
     Args:
-        starter_lasts: see there; without it, only a thread here looks after the parent, which
-            cannot run while foreign code holds the interpreter lock.
+        starter_lasts: result of `starter_lasts`. If False, only a thread watches the parent, and it
+            cannot run while native code holds the GIL.
     """
     global _main_module_lock
-    _main_module_lock = threading.Lock()  # the parent's is held while it starts us, if by a fork
+    _main_module_lock = threading.Lock()  # a forked copy of the parent's lock is held
     os.environ.pop(fork_server.ENV_STARTED_BY, None)
-    for number in DEAF_TO:
-        if number not in HANG_UP or signal.getsignal(number) != signal.SIG_IGN:  # by nohup
-            signal.signal(number, _ignore_signal)  # SIG_IGN would be inherited across an exec
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, DEAF_TO)
+    for number in GROUP_SIGNALS:
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # set by nohup
+            signal.signal(number, _ignore_signal)  # SIG_IGN would be inherited by programs
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, GROUP_SIGNALS)
     with contextlib.suppress(OSError):
         os.setpgid(0, 0)
     if sys.platform.startswith("linux"):
@@ -271,10 +269,10 @@ def be_a_child(starter_lasts: bool = True) -> None:
 
 
 def _release_fork_server() -> None:
-    """Do not keep the fork server alive that this process is from.
+    """Close the handle that keeps the parent's fork server alive.
 
-    It ends, and its children with it, when nobody holds a handle that each of them gets and none
-    needs (to start processes, a child has a server of its own); one that is stopped would hold it.
+    The server, and its children with it, ends when no process holds that handle. Children inherit
+    it without need (they start their own server), and a stopped child would hold it forever.
     """
     server: Any = forkserver._forkserver  # type: ignore[attr-defined]
     if server._forkserver_pid is None and server._forkserver_alive_fd is not None:
@@ -289,7 +287,7 @@ def title_of(name: str) -> str:
 
 
 def _ignore_signal(number: int, frame: Any) -> None:
-    """Do nothing about a signal to the whole group: the parent decides."""
+    """Ignore a signal to the whole group: the parent decides."""
 
 
 def _die_with(parent: Any) -> None:
@@ -298,7 +296,7 @@ def _die_with(parent: Any) -> None:
 
 
 def pin(cpus: Sequence[int]) -> bool:
-    """Keep this process on these processors; a failure is a warning, not an error."""
+    """Pin this process to these CPUs; return False with a warning if that fails."""
     try:
         psutil.Process().cpu_affinity(list(cpus))
     except (OSError, ValueError, AttributeError, psutil.Error) as error:
@@ -309,17 +307,17 @@ def pin(cpus: Sequence[int]) -> bool:
 
 
 def available_cpus() -> list[int]:
-    """Return the processors this process may really use (cgroups and containers included)."""
+    """Return the CPUs that this process may use (respects cgroups and containers)."""
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
     return list(range(os.cpu_count() or 1))
 
 
-LOST = 255  # what multiprocessing gives for a process whose fork server cannot be asked
+LOST = 255  # exit code from multiprocessing if the fork server cannot be asked
 
 
 def describe_exit(exitcode: int | None) -> str:
-    """Say in words how a process ended."""
+    """Describe how a process ended."""
     if exitcode is None:
         return "is still running"
     if exitcode == LOST:
@@ -334,7 +332,7 @@ def describe_exit(exitcode: int | None) -> str:
 
 
 def summary_of(error: BaseException, longest: int = 1000) -> str:
-    """Return type and message in one line or so, even if the exception's own methods raise."""
+    """Return type and shortened message, even if the exception's own methods raise."""
     try:
         message = str(error)
     except BaseException as second:
@@ -362,10 +360,10 @@ def failure_text(
     """Return the message of an error about another process.
 
     Args:
-        said: which process, and what happened to it.
-        where: what it was doing; may be empty.
-        whose: the process, as a heading has it.
-        traceback, stacks: of the process; empty if there are none.
+        said: names the process and what happened to it.
+        where: what the process was doing; may be empty.
+        whose: name of the process in headings.
+        traceback, stacks: traceback and stacks of the process; may be empty.
     """
     message = said.rstrip(".") + (f", {where}." if where else ".")
     if traceback:
@@ -376,19 +374,19 @@ def failure_text(
 
 
 def bound_waits(connection: Any, timeout_s: float) -> None:
-    """Let no single read or write on a duplex pipe last longer; it then raises ``OSError``.
+    """Limit the duration of each read and write on a duplex pipe; then it raises ``OSError``.
 
-    Only a peer that is stopped in the middle of a message makes one wait for so long.
+    Only a peer that is stopped in the middle of a message causes such a wait.
     """
     interval = struct.pack("ll", int(timeout_s), int(timeout_s % 1 * 1e6))
     with socket.socket(fileno=os.dup(connection.fileno())) as end:
         end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, interval)
         end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, interval)
-        end.setblocking(True)  # whatever the program's default for sockets is
+        end.setblocking(True)  # independent of the program's default for sockets
 
 
 def raised_by_signal(error: BaseException) -> bool:
-    """Return True if a handler of a signal raised this, rather than what it interrupted."""
+    """Return True if a signal handler raised this error, not the code that it interrupted."""
     handlers = [signal.getsignal(number) for number in signal.valid_signals()]
     codes = {getattr(getattr(h, "__func__", h), "__code__", None) for h in handlers} - {None}
     frames = traceback.walk_tb(error.__traceback__)
@@ -396,10 +394,10 @@ def raised_by_signal(error: BaseException) -> bool:
 
 
 def stop(processes: Sequence[Any], patience_s: float = 2.0) -> None:
-    """End these processes and what they started: wait a little, then kill.
+    """End these processes and what they started: wait for ``patience_s``, then kill.
 
-    Returns when all are gone. Whatever interrupts the waiting, they are killed. Programs that they
-    started in sessions of their own become children of the fork server, and are ended together
+    Return when all have ended. If the wait is interrupted, they are killed. Programs that they
+    started in their own sessions become children of the fork server, and are ended together
     with the last child of this process.
     """
     try:
@@ -419,7 +417,7 @@ def stop(processes: Sequence[Any], patience_s: float = 2.0) -> None:
 
 
 def end_descendants() -> None:
-    """Kill what this process, a worker, has started, except multiprocessing's helpers."""
+    """Kill all processes that this worker has started, except multiprocessing's helpers."""
     helpers = (
         forkserver._forkserver._forkserver_pid,  # type: ignore[attr-defined]
         resource_tracker._resource_tracker._pid,  # type: ignore[attr-defined]
@@ -443,7 +441,7 @@ def _wait_for_end(processes: Sequence[Any], patience_s: float) -> None:
 
 
 def _wait_for_group(pid: int, patience_s: float = 1.0) -> None:
-    """Wait until nothing of a killed group is left, zombies that nobody fetches aside."""
+    """Wait until a killed process group is gone."""
     deadline = time.monotonic() + patience_s
     with contextlib.suppress(ProcessLookupError, PermissionError):
         while time.monotonic() < deadline:
@@ -452,6 +450,6 @@ def _wait_for_group(pid: int, patience_s: float = 1.0) -> None:
 
 
 def _kill_group(pid: int) -> None:
-    """End what a child's own children left behind; the group outlives its leader."""
+    """Kill the processes left in a child's group, which outlives the child."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
