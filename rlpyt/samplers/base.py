@@ -15,6 +15,7 @@ from rlpyt.samplers.collections import BatchSpec, TrajInfo
 from rlpyt.samplers.environments import try_environment
 from rlpyt.utils.checks import check_range, whole_number
 from rlpyt.utils.completion import completed, warn_of_lost_state
+from rlpyt.utils.seed import check_seed, make_seed
 from rlpyt.utils.shared import Arena
 
 if TYPE_CHECKING:
@@ -222,6 +223,29 @@ class BaseSampler:
         if self.eval_n_envs and self.eval_env_kwargs is not None:
             kwargs_by_env("eval_env_kwargs", self.eval_env_kwargs, self.eval_n_envs, "eval_n_envs")
 
+    def _start_run(self, agent: BaseAgent, seed: int | None) -> None:
+        """Release what an earlier run has left, check the parts, and set agent and seed.
+
+        Raises:
+            TypeError, ValueError: an argument or the agent has the wrong type, or is missing.
+        """
+        self.shutdown()
+        self._check_arguments()
+        self.begun = False
+        if not hasattr(agent, "initialize") or isinstance(agent, type):
+            raise TypeError(
+                f"agent={agent!r:.100} must be an agent, such as CategoricalMlpAgent()."
+            )
+        self.agent = completed(agent, BaseAgent, BaseAgent())
+        self.seed = make_seed() if seed is None else check_seed(seed)
+
+    def _check_evaluates(self) -> None:
+        """Raise ValueError if there are no environments for evaluation."""
+        if not self.eval_n_envs:
+            raise ValueError(
+                "eval_n_envs must be above 0 to evaluate, got 0. Pass it to the constructor."
+            )
+
     def _warn_of_uncalled_hooks(self) -> None:
         """Warn of a subclass's methods that are not called any more."""
         if not self.layout.processes:
@@ -320,14 +344,3 @@ def kwargs_by_env(named: str, kwargs: EnvKwargs, n: int, n_named: str) -> list[d
             f"{len(kwargs)}."
         )
     return [dict(own) for own in kwargs]
-
-
-def checked_agent(agent: BaseAgent) -> Any:
-    """Return the agent, completed by the attributes of ``BaseAgent`` that it lacks.
-
-    Raises:
-        TypeError: `agent` has no ``initialize``, or is a class.
-    """
-    if not hasattr(agent, "initialize") or isinstance(agent, type):
-        raise TypeError(f"agent={agent!r:.100} must be an agent, such as CategoricalMlpAgent().")
-    return completed(agent, BaseAgent, BaseAgent())

@@ -187,14 +187,13 @@ def _check_heads(agent: ActingAgent, agent_info: NamedArrayTuple) -> None:
     """Check the shapes of the parameters of a distribution of rlpyt."""
     distribution = agent.distribution
     ours = type(distribution).__module__.startswith("rlpyt.")
-    dim = getattr(distribution, "dim", None) if ours else None
     outputs = dict(_named_leaves(agent_info))
     for name in ("prob", "mean"):
         head = outputs.get(f"dist_info.{name}")
-        if dim is not None and head is not None and head.shape != (2, dim):
+        if ours and head is not None and head.shape != (2, distribution.dim):
             raise ValueError(
-                f"the policy head '{name}' must have shape (2, {dim}) for 2 environments and this "
-                f"action space, got {head.shape}."
+                f"the policy head '{name}' must have shape (2, {distribution.dim}) for 2 "
+                f"environments and this action space, got {head.shape}."
             )
     cls, prob = type(agent), outputs.get("dist_info.prob")
     plain = isinstance(agent, PgAgent) and cls.step is PgAgent.step and cls.choose is PgAgent.choose

@@ -19,8 +19,6 @@ from rlpyt.samplers.collections import TrajInfo
 from rlpyt.samplers.context import CollectorContext
 from rlpyt.samplers.env_batch import (
     EnvBatch,
-    copy_rows,
-    like_row,
     make_env_batch,
     null_rows,
 )
@@ -35,7 +33,7 @@ from rlpyt.samplers.policy_source import (
 )
 from rlpyt.samplers.rollout import Rollout
 from rlpyt.samplers.step_checks import FINITE_REMEDY, all_finite, float_leaves
-from rlpyt.samplers.traj_stats import BatchTrajStats, plain_entries
+from rlpyt.samplers.traj_stats import BatchTrajStats
 from rlpyt.utils.buffer import NumpyArrays, buffer_func, leaves_of
 from rlpyt.utils.collections import NamedArrayTuple
 from rlpyt.utils.seed import stream
@@ -154,8 +152,8 @@ class BaseCollector:
             step = self.step_buffer_np
             inputs = AgentInputs(step.observation, step.action, step.reward)
         else:
-            observation = like_row(self.samples_np.env.observation)
-            action = like_row(self.samples_np.agent.action)
+            observation = _like_row(self.samples_np.env.observation)
+            action = _like_row(self.samples_np.agent.action)
             inputs = AgentInputs(observation, action, np.zeros(self.env_batch.B, np.float32))
         null_rows(inputs.prev_action, inputs.prev_reward, null_action, range(self.env_batch.B))
         return inputs
@@ -181,7 +179,7 @@ class DecorrelatingStartCollector(BaseCollector):
             action=inputs.prev_action,
             reward=inputs.prev_reward,
             done=np.zeros(self.env_batch.B, bool),
-            env_info=like_row(self.samples_np.env.env_info),
+            env_info=_like_row(self.samples_np.env.env_info),
             agent_info=None,
         )
 
@@ -219,8 +217,8 @@ class Collector(DecorrelatingStartCollector):
             action=inputs.prev_action,
             reward=inputs.prev_reward,
             done=np.zeros(self.env_batch.B, bool) if served is None else served.done,
-            env_info=like_row(self.samples_np.env.env_info),
-            agent_info=like_row(self.samples_np.agent.agent_info)
+            env_info=_like_row(self.samples_np.env.env_info),
+            agent_info=_like_row(self.samples_np.agent.agent_info)
             if served is None
             else served.agent_info,
         )
@@ -327,7 +325,8 @@ class Collector(DecorrelatingStartCollector):
                 "there. Use a collector that resets at once, or set life_loss=False."
             )
         self._kept.update(dict.fromkeys(rows))
-        self._kept.update(copy_rows(self.step.observation, lives_lost))
+        for b in lives_lost:
+            self._kept[b] = buffer_func(self.step.observation[b], np.array)
         self.env_batch.hold(rows)
         self.rollout.waiting[:] = self._kept
         self.rollout.blank()
@@ -379,7 +378,7 @@ class Collector(DecorrelatingStartCollector):
         if self._stats is not None:
             state["stats"] = self._stats.state_dict()
         else:
-            state["traj_infos"] = [plain_entries(info) for info in self.traj_infos]
+            state["traj_infos"] = [_plain_entries(info) for info in self.traj_infos]
         return state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -404,3 +403,14 @@ class Collector(DecorrelatingStartCollector):
         """Return one environment's observation from its leaves."""
         rest = iter(leaves)
         return buffer_func(self.step.observation[0], lambda _: next(rest))
+
+
+def _like_row(tree: NumpyArrays) -> Any:
+    """Return zeros [B, ...] like one time step of leaves [T, B, ...]."""
+    return buffer_func(tree, lambda leaf: np.zeros_like(leaf[0]))
+
+
+def _plain_entries(info: TrajInfo) -> dict[str, Any]:
+    """Return the entries of a ``TrajInfo`` that a checkpoint can hold."""
+    plain = (bool, int, float, str, np.generic, np.ndarray, list, type(None))
+    return {name: value for name, value in info.items() if isinstance(value, plain)}

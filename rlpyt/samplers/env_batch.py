@@ -26,7 +26,7 @@ from rlpyt.samplers.step_checks import (
     fields_of,
     steps_until_look,
 )
-from rlpyt.utils.buffer import NumpyArrays, buffer_func, shapes_of
+from rlpyt.utils.buffer import NumpyArrays, shapes_of
 from rlpyt.utils.collections import NamedArrayTuple
 from rlpyt.utils.seed import env_seed
 
@@ -398,13 +398,3 @@ def null_rows(
     for b in rows:
         action[b] = null_action
         reward[b] = 0
-
-
-def copy_rows(observation: NumpyArrays, rows: Iterable[int]) -> dict[int, Any]:
-    """Return copies of these rows."""
-    return {b: buffer_func(observation[b], np.array) for b in rows}
-
-
-def like_row(tree: NumpyArrays) -> Any:
-    """Return zeros [B, ...] like one time step of leaves [T, B, ...]."""
-    return buffer_func(tree, lambda leaf: np.zeros_like(leaf[0]))

@@ -545,12 +545,3 @@ def traj_info_factory(TrajInfoCls: type[TrajInfo], settings: dict[str, Any]) -> 
             setattr(TrajInfoCls, name, value)
         return TrajInfoCls  # type: ignore[no-any-return]
     return lambda: TrajInfoCls(**hidden)
-
-
-def quotas(total: int | None, n_envs: int) -> list[int] | None:
-    """Divide ``total`` episodes evenly among environments; ``None`` without either."""
-    if total is None or not n_envs:
-        return None
-    counts = np.full(n_envs, total // n_envs)
-    counts[: total % n_envs] += 1
-    return [int(n) for n in counts]

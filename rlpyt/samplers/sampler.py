@@ -8,19 +8,20 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from rlpyt.errors import WorkerError
 from rlpyt.processes.child import ChildSpec
 from rlpyt.processes.group import ChildGroup, Limits, Meanwhile, Replied
 from rlpyt.processes.pipe import Pipes
 from rlpyt.processes.status import BEAT, Progress, allocate_progress
-from rlpyt.samplers.base import BaseSampler, checked_agent, kwargs_by_env
+from rlpyt.samplers.base import BaseSampler, kwargs_by_env
 from rlpyt.samplers.collections import TrajInfo
 from rlpyt.samplers.env_worker import (
     EnvWorker,
     EnvWorkerSpec,
     WorkerPayload,
     build_env_worker,
-    quotas,
     runs_in_chunks,
     worker_status,
 )
@@ -34,7 +35,7 @@ from rlpyt.utils.buffer import torchify_buffer
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.completion import warn_of_lost_state
 from rlpyt.utils.processes import raised_by_signal, start_context, summary_of
-from rlpyt.utils.seed import check_seed, make_seed, undisturbed
+from rlpyt.utils.seed import undisturbed
 from rlpyt.utils.shared import Arena
 
 if TYPE_CHECKING:
@@ -113,13 +114,9 @@ class Sampler(BaseSampler):
             WorkerError: an environment or worker failed to start.
             ValueError, TypeError: the parts do not fit together.
         """
-        self.shutdown()  # of an earlier initialization
-        self._check_arguments()
-        self.begun = False
-        self.agent = checked_agent(agent)
+        self._start_run(agent, seed)
         if self.deterministic_acting and not slots:  # else the asynchronous sampler warns
-            warn_if_untiled(agent)
-        self.seed = make_seed() if seed is None else check_seed(seed)
+            warn_if_untiled(self.agent)
         self.examples, self.slots = examples, slots
         try:
             self._acquire(
@@ -194,7 +191,7 @@ class Sampler(BaseSampler):
         CollectorCls, B = self.CollectorCls, self.batch_spec.B
         rows = rows_per_worker(B, n_env_workers, self.layout.groups)
         n_eval = -(-self.eval_n_envs // n_env_workers)  # at least one each, as documented
-        quota = quotas(self.eval_max_trajectories, n_eval * n_env_workers)
+        quota = _quotas(self.eval_max_trajectories, n_eval * n_env_workers)
         kwargs = kwargs_by_env("env_kwargs", self.env_kwargs, B, "batch_B")
         eval_kwargs = self._eval_kwargs_by_env(n_eval * n_env_workers)
         first = _first_of_their_kind([*kwargs, *eval_kwargs])
@@ -394,10 +391,7 @@ class Sampler(BaseSampler):
             ValueError: the sampler has no evaluation environments.
             WorkerError: a worker failed; nothing of the sampler is left running.
         """
-        if not self.eval_n_envs:
-            raise ValueError(
-                "eval_n_envs must be above 0 to evaluate, got 0. Pass it to the constructor."
-            )
+        self._check_evaluates()
         self._check_ready()
         self.agent.sync_shared_memory()
         max_T = self._eval_max_T
@@ -535,6 +529,15 @@ def _equal(one: dict[str, Any], other: dict[str, Any]) -> bool:
         return one is other or bool(one == other)
     except Exception:  # arrays have no single truth value
         return False
+
+
+def _quotas(total: int | None, n_envs: int) -> list[int] | None:
+    """Divide ``total`` episodes evenly among environments; ``None`` without either."""
+    if total is None or not n_envs:
+        return None
+    counts = np.full(n_envs, total // n_envs)
+    counts[: total % n_envs] += 1
+    return [int(n) for n in counts]
 
 
 def _beat(progress: Progress) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 
 from rlpyt.curricula.base import Array, Curriculum, EpisodeResult
 from rlpyt.samplers.collections import TrajInfo
+from rlpyt.samplers.env_batch import needs_reset
 from rlpyt.samplers.traj_stats import BatchTrajStats
 from rlpyt.utils.seed import stream
 
@@ -67,7 +68,7 @@ class TaskFlow:
             self._begin_episodes()
             self.curriculum.drop_unfinished()
         env, score = samples.env, self.curriculum.score
-        ended = np.asarray(getattr(env.env_info, "traj_done", env.done), bool)
+        ended = np.asarray(needs_reset(env), bool)
         sums = self._returns.add(env.reward, ended, TrajInfo)
         score_sums = sums
         if score is not None:

@@ -90,9 +90,3 @@ class BatchTrajStats:
         self.return_[:] = state["return"]
         self.nonzero[:] = state["nonzero"]
         self.discounted[:] = state["discounted"]
-
-
-def plain_entries(info: TrajInfo) -> dict[str, Any]:
-    """Return the entries of a ``TrajInfo`` that a checkpoint can hold."""
-    plain = (bool, int, float, str, np.generic, np.ndarray, list, type(None))
-    return {name: value for name, value in info.items() if isinstance(value, plain)}

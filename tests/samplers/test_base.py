@@ -9,6 +9,7 @@ from rlpyt.envs.toy import CountEnv
 from rlpyt.samplers.async_.cpu_sampler import AsyncCpuSampler
 from rlpyt.samplers.async_.gpu_sampler import AsyncGpuSampler
 from rlpyt.samplers.base import UNCALLED_HOOKS
+from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSampler
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
@@ -30,6 +31,20 @@ def test_overridden_methods_that_are_not_called_are_named_in_one_warning(Sampler
     assert re.findall(r"Own\.(\w+)", said) == list(UNCALLED_HOOKS)
     (said,) = warnings_of(type("Own", (SamplerCls,), {"_agent_init": hooks["_agent_init"]}))
     assert said.startswith("Own._agent_init is not called: ") and "BaseSampler" in said
+
+
+@pytest.mark.parametrize("SamplerCls", SAMPLERS)
+def test_default_collectors_are_class_attributes(SamplerCls):
+    class Own(SamplerCls):
+        CollectorCls = CpuWaitResetCollector
+
+    arguments = CountEnv, {}, 2, 2
+    assert Own(*arguments).CollectorCls is CpuWaitResetCollector
+    assert Own(*arguments).mid_batch_reset is False
+    assert Own(*arguments).eval_CollectorCls is SamplerCls.eval_CollectorCls is not None
+    given = Own(*arguments, CollectorCls=CpuResetCollector)
+    assert given.CollectorCls is CpuResetCollector and given.mid_batch_reset is True
+    assert SamplerCls(*arguments).CollectorCls is SamplerCls.CollectorCls is not None
 
 
 @pytest.mark.parametrize("SamplerCls", SAMPLERS)

@@ -13,7 +13,7 @@ from rlpyt.processes.child import ChildSpec
 from rlpyt.processes.group import ChildGroup, Limits
 from rlpyt.processes.pipe import Pipes
 from rlpyt.processes.status import allocate_progress
-from rlpyt.samplers.base import BaseSampler, checked_agent, kwargs_by_env
+from rlpyt.samplers.base import BaseSampler, kwargs_by_env
 from rlpyt.samplers.layout import Affinity, Hardware, SamplerLayout
 from rlpyt.samplers.sampler_process import (
     SamplerProcess,
@@ -24,7 +24,6 @@ from rlpyt.samplers.sampler_process import (
 from rlpyt.samplers.tiles import warn_if_untiled
 from rlpyt.utils import serialize
 from rlpyt.utils.buffer import torchify_buffer
-from rlpyt.utils.seed import check_seed, make_seed
 from rlpyt.utils.shared import Arena
 from rlpyt.utils.synchronize import forget_names, remove_semaphores
 
@@ -77,19 +76,16 @@ class AsyncSamplerMixin(BaseSampler):
         Returns:
             (the batches, numpy trees in shared memory; examples of one step).
         """
-        self.shutdown()
-        self._check_arguments()
-        self.agent = agent = checked_agent(agent)
+        self._start_run(agent, seed)
         if self.deterministic_acting:
-            warn_if_untiled(agent)
-        self.seed = make_seed() if seed is None else check_seed(seed)
+            warn_if_untiled(self.agent)
         self._settings = dict(
             seed=self.seed,
             bootstrap_value=bootstrap_value,
             traj_info_kwargs=traj_info_kwargs,
             final_observation=final_observation,
         )
-        self._recipe_agent = serialize.dumps(agent)
+        self._recipe_agent = serialize.dumps(self.agent)
         self.examples = self._try_environment(in_child=True)
         self._initialize_agent(share_memory=False)
         arena = Arena(onward=True)  # sampler processes pass columns to their workers
@@ -99,7 +95,7 @@ class AsyncSamplerMixin(BaseSampler):
         ]
         self.slots_pyt = [torchify_buffer(slot) for slot in self.slots]
         self._stop = arena.allocate((1,), np.uint8)
-        self._mailbox = agent.open_mailbox()
+        self._mailbox = self.agent.open_mailbox()
         return self.slots, self.examples
 
     def sampler_hardware(self, affinity: Affinities = None) -> list[Hardware]:
@@ -234,10 +230,13 @@ class AsyncSamplerMixin(BaseSampler):
     def interrupt() -> None:
         """Raise to stop waiting; called while waiting for sampler processes, to be replaced."""
 
-    def _call(self, method: str, *args: object) -> list[Any]:
+    def _running(self) -> ChildGroup:
         if self._sampler_processes is None:
             raise WorkerError("the sampler must be initialized. Call initialize first.")
-        return self._sampler_processes.call(method, *args)
+        return self._sampler_processes
+
+    def _call(self, method: str, *args: object) -> list[Any]:
+        return self._running().call(method, *args)
 
     def obtain_samples(self, itr: int, db_idx: int = 0) -> list[Any]:
         """Fill a batch with the newest policy.
@@ -273,10 +272,7 @@ class AsyncSamplerMixin(BaseSampler):
             ValueError: the sampler has no evaluation environments.
             WorkerError: a sampler process or worker failed.
         """
-        if not self.eval_n_envs:
-            raise ValueError(
-                "eval_n_envs must be above 0 to evaluate, got 0. Pass it to the constructor."
-            )
+        self._check_evaluates()
         self._stop[0] = False
         return [info for infos in self._call("evaluate", itr) for info in infos]
 
@@ -290,12 +286,10 @@ class AsyncSamplerMixin(BaseSampler):
 
     def load_state_dict(self, state: dict[str, Any]) -> bool:
         """Continue from a saved state; return True if exact, see ``Sampler.load_state_dict``."""
-        if self._sampler_processes is None:
-            raise WorkerError("the sampler must be initialized. Call initialize first.")
-        hosts = state.get("hosts", [])
-        if len(hosts) != len(self._sampler_processes.processes):
+        group, hosts = self._running(), state.get("hosts", [])
+        if len(hosts) != len(group.processes):
             return False
-        return all(self._sampler_processes.call_each("load_state_dict", [(one,) for one in hosts]))
+        return all(group.call_each("load_state_dict", [(one,) for one in hosts]))
 
     @property
     def processes(self) -> list[Any]:

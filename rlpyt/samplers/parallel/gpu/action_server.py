@@ -45,6 +45,7 @@ class ActionServer:
     acquires ``act_ready`` before every step.
     """
 
+    samples_np: NamedArrayTuple | None = None
     _n_groups = 1
     _overlap = True
 
@@ -59,7 +60,7 @@ class ActionServer:
         if own := getattr(super(), "serve_actions", None):
             own(itr)
             return
-        groups = self._groups(self.step_buffer_np, getattr(self, "samples_np", None))  # type: ignore[attr-defined]
+        groups = self._groups(self.step_buffer_np, self.samples_np)  # type: ignore[attr-defined]
         with torch.inference_mode():
             T = self.batch_spec.T  # type: ignore[attr-defined]
             serve(groups, T, self._replied, self._overlap)
