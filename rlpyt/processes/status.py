@@ -7,9 +7,9 @@ that it makes progress, which time limit applies, and what it was doing when it 
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -49,32 +49,23 @@ def allocate_progress(n: int) -> Any:
     return progress
 
 
-class StepsEnvironments(Protocol):
-    """Specification of a child that steps environments, as far as its status shows it."""
+@dataclass(frozen=True, kw_only=True)
+class ChildEnvs:
+    """Environments of a child process, as far as its status shows them.
 
-    @property
-    def EnvCls(self) -> Callable[..., Any]:
-        """Class of the environments, or a function that makes them."""
+    Attributes:
+        EnvCls: a class, or a function that makes an environment.
+        env_kwargs, eval_env_kwargs: arguments of each environment, for training and evaluation.
+        env_ranks, eval_env_ranks: their global indices.
+        seed: of the run.
+    """
 
-    @property
-    def env_kwargs(self) -> Sequence[Mapping[str, Any]]:
-        """Arguments of each environment."""
-
-    @property
-    def env_ranks(self) -> Sequence[int]:
-        """Global index of each environment."""
-
-    @property
-    def eval_env_kwargs(self) -> Sequence[Mapping[str, Any]]:
-        """Arguments of each evaluation environment."""
-
-    @property
-    def eval_env_ranks(self) -> Sequence[int]:
-        """Index of each evaluation environment."""
-
-    @property
-    def seed(self) -> int:
-        """Seed of the run."""
+    EnvCls: Callable[..., Any]
+    env_kwargs: list[dict[str, Any]]
+    env_ranks: list[int]
+    eval_env_kwargs: list[dict[str, Any]] = field(default_factory=list)
+    eval_env_ranks: list[int] = field(default_factory=list)
+    seed: int
 
 
 @dataclass(frozen=True)
@@ -138,19 +129,17 @@ def activity(spec: ChildSpec) -> WorkerStatus:
     return WorkerStatus(doing, text=text)
 
 
-def environment_status(
-    progress: Progress, spec: StepsEnvironments, action: object = None
-) -> WorkerStatus:
+def environment_status(progress: Progress, envs: ChildEnvs, action: object = None) -> WorkerStatus:
     """Describe a child that steps environments.
 
     Args:
         progress: its activity numbers.
-        spec: the environments.
+        envs: its environments.
         action: of the last step.
     """
     row, step, itr, doing, evaluation, *_ = (int(number) for number in progress)
-    ranks = spec.eval_env_ranks if evaluation else spec.env_ranks
-    kwargs = spec.eval_env_kwargs if evaluation else spec.env_kwargs
+    ranks = envs.eval_env_ranks if evaluation else envs.env_ranks
+    kwargs = envs.eval_env_kwargs if evaluation else envs.env_kwargs
     known = doing in WORDS and 0 <= row < len(ranks)
     purpose = "eval env" if evaluation else "env"
     return WorkerStatus(
@@ -159,8 +148,8 @@ def environment_status(
         evaluation=bool(evaluation),
         itr=itr,
         step=step,
-        env=describe_env(spec.EnvCls, kwargs[row if known else 0] if kwargs else {}),
-        seed=env_seed(spec.seed, ranks[row], purpose) if known else None,
+        env=describe_env(envs.EnvCls, kwargs[row if known else 0] if kwargs else {}),
+        seed=env_seed(envs.seed, ranks[row], purpose) if known else None,
         action=None if doing != STEPPING or action is None else _short(action),
     )
 

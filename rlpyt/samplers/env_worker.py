@@ -18,7 +18,7 @@ from rlpyt.envs.vector.wrappers.standardize import merge_statistics
 from rlpyt.errors import NonFiniteError
 from rlpyt.processes import status
 from rlpyt.processes.child import Abandoned, ChildSpec
-from rlpyt.processes.status import Progress
+from rlpyt.processes.status import ChildEnvs, Progress
 from rlpyt.samplers import custom_collectors
 from rlpyt.samplers.collectors import BaseCollector, Collector
 from rlpyt.samplers.context import CollectorContext
@@ -45,27 +45,21 @@ if TYPE_CHECKING:
     from rlpyt.samplers.tiles import ActingAgent
 
 
-@dataclass(frozen=True)
-class EnvWorkerSpec:
+@dataclass(frozen=True, kw_only=True)
+class EnvWorkerSpec(ChildEnvs):
     """Specification of an environment worker: plain data and classes."""
 
     rank: int
-    EnvCls: Callable[..., Any]
-    env_kwargs: list[dict[str, Any]]  # of each environment
     env_warns: list[bool]  # show the warnings of its constructor
     CollectorCls: Callable[..., BaseCollector]
     TrajInfoCls: type[TrajInfo]
     traj_info_kwargs: dict[str, Any]
     batch_T: int
-    env_ranks: list[int]
     global_B: int
-    seed: int
     max_decorrelation_steps: int
     examples: AttrDict
     eval_CollectorCls: Callable[..., BaseEvalCollector] | None = None
-    eval_env_kwargs: list[dict[str, Any]] = field(default_factory=list)
     eval_env_warns: list[bool] = field(default_factory=list)
-    eval_env_ranks: list[int] = field(default_factory=list)
     eval_max_T: int = 0
     eval_quota: list[int] | None = None
     eval_deterministic: bool = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,18 +23,6 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class SamplerProcessEnvs:
-    """The environments of a sampler process, under the names of ``EnvWorkerSpec``."""
-
-    EnvCls: Callable[..., Any]
-    env_kwargs: Sequence[Mapping[str, Any]]  # of each environment
-    env_ranks: Sequence[int]
-    eval_env_kwargs: Sequence[Mapping[str, Any]]
-    eval_env_ranks: Sequence[int]
-    seed: int
-
-
-@dataclass(frozen=True)
 class SamplerProcessPayload:
     """Input of ``SamplerProcess``."""
 
@@ -48,7 +36,7 @@ class SamplerProcessPayload:
     stop: np.ndarray[Any, Any]  # [1] uint8, shared: the parent ends an evaluation early
     semaphores: str  # prefix of the names of its semaphores
     hardware: Hardware
-    envs: SamplerProcessEnvs  # for messages
+    envs: status.ChildEnvs
 
 
 class SamplerProcess(Child):

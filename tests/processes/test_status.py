@@ -11,6 +11,7 @@ from rlpyt.processes.status import (
     IDLE,
     RESETTING,
     STEPPING,
+    ChildEnvs,
     activity,
     allocate_progress,
     environment_status,
@@ -18,7 +19,7 @@ from rlpyt.processes.status import (
 )
 from rlpyt.utils.seed import env_seed
 
-ENVS = SimpleNamespace(
+ENVS = ChildEnvs(
     EnvCls=dict, env_kwargs=[{"id": "a"}, {"id": "b"}], env_ranks=[4, 5],
     eval_env_kwargs=[{"id": "e"}], eval_env_ranks=[2], seed=1,
 )  # fmt: skip

@@ -12,12 +12,11 @@ from rlpyt.errors import WorkerError
 from rlpyt.processes.child import ChildSpec
 from rlpyt.processes.group import ChildGroup, Limits
 from rlpyt.processes.pipe import Pipes
-from rlpyt.processes.status import allocate_progress
+from rlpyt.processes.status import ChildEnvs, allocate_progress
 from rlpyt.samplers.base import BaseSampler, kwargs_by_env
 from rlpyt.samplers.layout import Affinity, Hardware, SamplerLayout
 from rlpyt.samplers.sampler_process import (
     SamplerProcess,
-    SamplerProcessEnvs,
     SamplerProcessPayload,
     sampler_process_status,
 )
@@ -176,13 +175,13 @@ class AsyncSamplerMixin(BaseSampler):
         forget_names([self._mailbox.lock])
         self._note_statistics(self._call("statistics"))
 
-    def _envs_of(self, rank: int, batch_B: int) -> SamplerProcessEnvs:
+    def _envs_of(self, rank: int, batch_B: int) -> ChildEnvs:
         """Describe the environments of a sampler process."""
-        eval_ranks = range(0 if rank else self.eval_n_envs)
-        return SamplerProcessEnvs(
+        eval_ranks = list(range(0 if rank else self.eval_n_envs))
+        return ChildEnvs(
             EnvCls=self.EnvCls,
             env_kwargs=self._kwargs_of(rank, batch_B),
-            env_ranks=range(rank * batch_B, (rank + 1) * batch_B),
+            env_ranks=list(range(rank * batch_B, (rank + 1) * batch_B)),
             eval_env_kwargs=self._eval_kwargs_by_env(len(eval_ranks)),
             eval_env_ranks=eval_ranks,
             seed=self.seed,
