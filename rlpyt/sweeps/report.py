@@ -1,4 +1,4 @@
-"""A report of a sweep, or of any directory of runs, as one HTML file that needs nothing else."""
+"""Report of a sweep, or of any directory of runs, as one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -10,11 +10,24 @@ from pathlib import Path
 
 import numpy as np
 
-from rlpyt.sweeps.report_data import Entry, Study, duration, moment, read_study
-from rlpyt.sweeps.report_page import Cell, Markup, element, folded, page, section, table
+from rlpyt.sweeps.report_data import Entry, ReportData, duration, moment, read_data
+from rlpyt.sweeps.report_page import (
+    Block,
+    Cell,
+    Details,
+    Items,
+    Row,
+    Section,
+    Table,
+    Text,
+    number_cell,
+    render,
+    setting_cell,
+)
 from rlpyt.sweeps.report_pictures import comparisons, curves
 from rlpyt.sweeps.search_report import search_sections
 from rlpyt.utils.files import atomic_write
+from rlpyt.utils.names import labels
 from rlpyt.version import VERSION
 from rlpyt.vis.grouping import ENVIRONMENT_KEYS, natural_key, setting_text, varying_settings
 from rlpyt.vis.scores import Scores
@@ -22,6 +35,7 @@ from rlpyt.vis.statistics import interquartile_mean, stratified_bootstrap
 from rlpyt.vis.style import short_number
 
 CONFIDENCE = 0.95
+MOST_OPEN = 5  # failures whose output is unfolded
 
 
 def write_report(
@@ -38,112 +52,98 @@ def write_report(
         output: the file; by default ``report.html`` in the directory.
         y: column of progress.csv that is the return.
         source: of final scores: "evaluation", "last" or "auto", see ``final_scores``.
-        group_by: settings that make a variant; by default those that differ.
+        group_by: settings that distinguish variants; by default those that differ.
 
     Returns:
         Path of the file.
 
     Raises:
         FileNotFoundError: there are no runs.
-        ValueError: the sweep is damaged, or no run has a setting of ``group_by``.
+        ValueError: the sweep is damaged, or no run has a setting in ``group_by``.
         ImportError: matplotlib is not installed.
     """
     directory = Path(directory)
-    study = read_study(directory, y, source, group_by)
+    data = read_data(directory, y, source, group_by)
     path = directory / "report.html" if output is None else Path(output)
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as file:
-        file.write(render(study, y).encode("utf-8"))
+        file.write(page_of(data, y).encode("utf-8"))
     return path
 
 
-def render(study: Study, y: str = "ReturnAverage") -> Markup:
-    """The report as a document; every text in it is escaped, whoever wrote it."""
+def page_of(data: ReportData, y: str = "ReturnAverage") -> str:
+    """Return the report as an HTML document."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        searched = search_sections(study.directory)
+        search = search_sections(data.directory)
         sections = [
-            *searched,
-            curves(study, y),
-            _scores(study),
-            comparisons(study) if not searched else None,
-            _runs(study),
-            _failures(study),
-            _configurations(study),
-            _commands(study),
+            *search,
+            curves(data, y),
+            _scores(data),
+            None if search else comparisons(data),
+            _runs(data),
+            _failures(data),
+            _configurations(data),
+            _commands(data),
         ]
-    remarks = dict.fromkeys([*study.remarks, *(str(warning.message) for warning in caught)])
-    present = [part for part in [*sections, _remarks(list(remarks))] if part]
-    written = (
-        f"Written by rlpyt {VERSION} on {moment(time.time())}, Python {platform.python_version()}."
+    remarks = dict.fromkeys([*data.remarks, *(str(warning.message) for warning in caught)])
+    if remarks:
+        sections.append(Section("Remarks", [Items(list(remarks))]))
+    steps = sum(entry.steps or 0 for entry in data.entries)
+    seconds = sum(entry.seconds or 0.0 for entry in data.entries)
+    return render(
+        title=data.title,
+        facts=data.facts,
+        counts=data.counts(),
+        totals=[
+            (short_number(float(f"{steps:.3g}")), "environment steps"),
+            (duration(seconds), "of runs"),
+        ],
+        sections=[section for section in sections if section],
+        written=f"Written by rlpyt {VERSION} on {moment(time.time())}, "
+        f"Python {platform.python_version()}.",
     )
-    footer = element("footer", written)
-    return page(f"{study.title}: report", _head(study, present), *present, footer)
 
 
-def _head(study: Study, sections: Sequence[Markup]) -> list[Markup]:
-    counts = [
-        element("li", element("b", str(n)), element("span", state, class_=state))
-        for state, n in study.counts().items()
-    ]
-    steps = sum(entry.steps or 0 for entry in study.entries)
-    seconds = sum(entry.seconds or 0.0 for entry in study.entries)
-    totals = [
-        element("li", element("b", short_number(float(f"{steps:.3g}"))), "environment steps"),
-        element("li", element("b", duration(seconds)), "of runs"),
-    ]
-    facts = [[element("dt", name), element("dd", value)] for name, value in study.facts]
-    names = [part.split("<h2>", 1)[1].split("</h2>", 1)[0] for part in sections]
-    links = [
-        element("a", Markup(name), href=f"#{'-'.join(name.lower().split())}") for name in names
-    ]
-    return [
-        element("h1", study.title),
-        element("dl", *facts, class_="facts"),
-        element("ul", *counts, *totals, class_="counts"),
-        element("nav", *links),
-    ]
-
-
-def _scores(study: Study) -> Markup | None:
-    """A table for each environment: what was set, and what came of it."""
-    if study.scores is None:
+def _scores(data: ReportData) -> Section | None:
+    """Return a table of settings and scores for each environment."""
+    if data.scores is None:
         return None
     tables = []
-    for environment in study.scores.environments:
-        entries = [e for e in study.entries if e.run.environment == environment]
-        head = [*(_key_names(study) or ["variant"]), "runs", "seeds", "IQM", "interval", "mean"]
+    for environment in data.scores.environments:
+        entries = [e for e in data.entries if e.run.environment == environment]
+        head = [*(_key_names(data) or ["variant"]), "runs", "seeds", "IQM", "interval", "mean"]
         head += ["lowest", "highest"]
         rows = [
-            _score_row(study, study.scores, environment, label, entries)
-            for label in study.ranked(environment)
-            if environment in study.scores.of.get(label, {})
+            _score_row(data, data.scores, environment, label, entries)
+            for label in data.ranked(environment)
+            if environment in data.scores.of.get(label, {})
         ]
-        tables.append(table(head, rows, environment))
+        tables.append(Table(head, rows, environment))
     about = (
-        f"{study.scores.what}. IQM: interquartile mean over runs, with its {CONFIDENCE:.0%} "
-        "bootstrap interval. The best mean comes first; a click on a head sorts."
+        f"{data.scores.what}. IQM: interquartile mean over runs, with its {CONFIDENCE:.0%} "
+        "bootstrap interval. The best mean comes first; click on a heading to sort."
     )
-    return section("Final scores", *tables, about=about)
+    return Section("Final scores", tables, about)
 
 
 def _score_row(
-    study: Study, scores: Scores, environment: str, label: str, entries: Sequence[Entry]
-) -> list[str | Cell]:
+    data: ReportData, scores: Scores, environment: str, label: str, entries: Sequence[Entry]
+) -> Row:
     values = scores.of[label][environment]
-    scored = [e for e in entries if e.run.label == label and e.run.path in study.by_run]
+    scored = [e for e in entries if e.run.label == label and e.run.path in data.by_run]
     seeds = sorted({entry.run.seed for entry in scored}, key=natural_key)
-    interval = Cell("-", None)
+    interval = Cell("-")
     if len(values) > 1:
         ends = stratified_bootstrap(
             [values], lambda drawn: interquartile_mean(drawn[0]), CONFIDENCE
         )
         low, high = (float(end) for end in ends)
         interval = Cell(f"{_number(low)} to {_number(high)}", low)
-    settings = [_setting(scored[0].run.settings.get(key)) for key in study.keys]
+    settings = [_setting(scored[0].run.settings.get(key)) for key in data.keys]
     return [
         *(settings or [label]),
-        Cell(str(len(values)), len(values)),
+        number_cell(len(values)),
         ", ".join(map(str, seeds)),
         _value(float(interquartile_mean(values))),
         interval,
@@ -151,128 +151,110 @@ def _score_row(
     ]
 
 
-def _runs(study: Study) -> Markup:
-    """Every run on a line."""
-    sweep = any(entry.attempts for entry in study.entries)
-    several = len({entry.run.environment for entry in study.entries}) > 1
+def _runs(data: ReportData) -> Section:
+    sweep = any(entry.attempts for entry in data.entries)
+    several = len({entry.run.environment for entry in data.entries}) > 1
     head = ["run", *(["environment"] if several else []), "state", "seed", "steps", "of"]
     head += ["return", "final score", "time", *(["attempts"] if sweep else [])]
-    rows: list[list[str | Cell]] = []
-    for entry in study.entries:
-        state = element("span", entry.state, class_=entry.state)
-        seconds = entry.seconds
+    rows = []
+    for entry in data.entries:
+        seed, seconds = entry.run.seed, entry.seconds
         rows.append(
             [
                 entry.name,
                 *([entry.run.environment] if several else []),
-                state,
-                Cell(str(entry.run.seed), float(entry.run.seed))
-                if isinstance(entry.run.seed, int)
-                else str(entry.run.seed),
+                Cell(entry.state, state=entry.state),
+                setting_cell(seed, str(seed)),
                 _steps(entry.steps),
                 _steps(entry.total_steps),
                 _value(entry.return_),
-                _value(study.by_run.get(entry.run.path)),
-                Cell("-", None) if seconds is None else Cell(duration(seconds), seconds),
-                *([Cell(str(len(entry.attempts)), len(entry.attempts))] if sweep else []),
+                _value(data.by_run.get(entry.run.path)),
+                number_cell(seconds, "" if seconds is None else duration(seconds)),
+                *([number_cell(len(entry.attempts))] if sweep else []),
             ]
         )
-    return section("Runs", table(head, rows))
+    return Section("Runs", [Table(head, rows)])
 
 
-def _failures(study: Study) -> Markup | None:
-    """How and with which last words runs failed; also of those that a later attempt made good."""
-    failed = [e for e in study.entries if e.state == "failed" or any(a.failed for a in e.attempts)]
+def _failures(data: ReportData) -> Section | None:
+    """Return all failed attempts with the runs' last output, also of runs that succeeded later."""
+    failed = [e for e in data.entries if e.state == "failed" or any(a.failed for a in e.attempts)]
     if not failed:
         return None
-    rows: list[list[str | Cell]] = []
+    rows: list[Row] = []
     for entry in failed:
         if not entry.attempts:  # its record is damaged
-            rows.append([entry.name, Cell("-", None), entry.outcome, Cell("-", None), entry.state])
+            rows.append([entry.name, Cell("-"), entry.outcome, Cell("-"), entry.state])
         for attempt in entry.attempts:
             if attempt.failed:
                 took = (attempt.ended or 0.0) - (attempt.begun or 0.0)
-                lasted = Cell(duration(took), took) if attempt.ended else Cell("-", None)
-                number = Cell(str(attempt.number), attempt.number)
+                lasted = number_cell(took if attempt.ended else None, duration(took))
+                number = number_cell(attempt.number)
                 rows.append([entry.name, number, attempt.outcome(), lasted, entry.state])
-    words = []
-    for entry in failed:
-        if entry.tail:
-            title = [element("b", entry.name), f": {entry.outcome}"]
-            said = element("pre", "\n".join(entry.tail))
-            words.append(folded(title, said, open_=len(failed) <= 5))
-    about = "Attempts that ended with an error; below, the last lines that the run wrote."
-    head = ["run", "attempt", "how it ended", "after", "the run is now"]
-    return section("Failures", table(head, rows), *words, about=about)
+    output = [
+        Details(
+            f": {entry.outcome}",
+            [Text("\n".join(entry.tail), "pre")],
+            open=len(failed) <= MOST_OPEN,
+            strong=entry.name,
+        )
+        for entry in failed
+        if entry.tail
+    ]
+    head = ["run", "attempt", "outcome", "after", "current state"]
+    about = "Attempts that ended with an error, and the last lines of each run's output."
+    return Section("Failures", [Table(head, rows), *output], about)
 
 
-def _configurations(study: Study) -> Markup:
-    """What makes each variant, and all its settings."""
+def _configurations(data: ReportData) -> Section:
     groups: dict[tuple[str, str], list[Entry]] = {}
-    for entry in study.entries:
+    for entry in data.entries:
         groups.setdefault((entry.run.environment, entry.run.label), []).append(entry)
     parts = []
     for environment, label in sorted(groups, key=natural_key):
         entries = groups[environment, label]
-        title = ", ".join(filter(None, [environment, label]))
         first = next((e for e in entries if e.run.path.exists()), entries[0])
-        peers = [entry.run for entry in study.entries if entry.run.environment == environment]
-        keys = study.keys or varying_settings(peers)
+        peers = [entry.run for entry in data.entries if entry.run.environment == environment]
+        keys = data.keys or varying_settings(peers)
         known = first.run.settings
         differing = [[key, _setting(known[key])] for key in keys if key in known]
-        what = [table(["setting", "value"], differing)] if differing else []
-        config = first.config()
-        whole = [element("p", f"All settings of {first.name}:"), element("pre", config)]
-        runs = element("p", f"Runs: {', '.join(entry.name for entry in entries)}")
-        parts.append(folded(title, *what, runs, *(whole if config else [])))
-    about = (
-        "Each variant with what tells it from the others, its runs, and its whole configuration."
-    )
-    return section("Configurations", *parts, about=about)
+        content: list[Block] = [Table(["setting", "value"], differing)] if differing else []
+        content.append(Text(f"Runs: {', '.join(entry.name for entry in entries)}"))
+        if config := first.config():
+            content += [Text(f"All settings of {first.name}:"), Text(config, "pre")]
+        parts.append(Details(", ".join(filter(None, [environment, label])), content))
+    about = "Each variant: the settings that differ, its runs, and a complete configuration."
+    return Section("Configurations", parts, about)
 
 
-def _commands(study: Study) -> Markup:
-    """What to type to get all this again."""
-    parts = [element("pre", "\n".join(study.commands))]
-    rows: list[list[str | Cell]] = [
-        [entry.name, element("code", entry.command), entry.cwd]
-        for entry in study.entries
+def _commands(data: ReportData) -> Section:
+    rows: list[Row] = [
+        [entry.name, Cell(entry.command, code=True), entry.cwd]
+        for entry in data.entries
         if entry.command
     ]
-    if rows:
-        every = table(["run", "command", "in"], rows)
-        parts.append(folded("The command of every run", every))
-    return section("Reproduce", *parts)
+    every = [Details("Commands of all runs", [Table(["run", "command", "directory"], rows)])]
+    return Section("Reproduce", [Text("\n".join(data.commands), "pre"), *(every if rows else [])])
 
 
-def _remarks(remarks: Sequence[str]) -> Markup | None:
-    if not remarks:
-        return None
-    return section("Remarks", element("ul", *(element("li", text) for text in remarks)))
-
-
-def _key_names(study: Study) -> list[str]:
-    from rlpyt.utils.names import labels
-
-    names = labels(study.keys)
-    return ["environment" if key in ENVIRONMENT_KEYS else names[key] for key in study.keys]
+def _key_names(data: ReportData) -> list[str]:
+    names = labels(data.keys)
+    return ["environment" if key in ENVIRONMENT_KEYS else names[key] for key in data.keys]
 
 
 def _setting(value: object) -> str | Cell:
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return Cell(setting_text(value), float(value))
-    return setting_text(value)
+    return setting_cell(value, setting_text(value))
 
 
 def _number(value: float) -> str:
-    """Four digits are enough to compare; more before the point are kept."""
+    """Format with four significant digits, or all digits before the point."""
     return f"{value:.4g}" if abs(value) < 1000 else f"{value:.0f}"
 
 
 def _value(value: float | None) -> Cell:
     known = value is not None and np.isfinite(value)
-    return Cell(_number(value), value) if known and value is not None else Cell("-", None)
+    return Cell(_number(value), value) if known and value is not None else Cell("-")
 
 
 def _steps(steps: int | None) -> Cell:
-    return Cell("-", None) if steps is None else Cell(f"{steps:,}", steps)
+    return number_cell(steps, "" if steps is None else f"{steps:,}")

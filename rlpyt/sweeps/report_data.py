@@ -79,7 +79,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Study:
+class ReportData:
     """All runs below a directory.
 
     Attributes:
@@ -123,7 +123,7 @@ class Study:
         return sorted(sorted(found, key=grouping.natural_key), key=rank, reverse=True)
 
 
-def read_study(directory: Path, y: str, source: str, group_by: Sequence[str] = ()) -> Study:
+def read_data(directory: Path, y: str, source: str, group_by: Sequence[str] = ()) -> ReportData:
     """Read a sweep, or the runs below a directory.
 
     Args:
@@ -150,7 +150,7 @@ def read_study(directory: Path, y: str, source: str, group_by: Sequence[str] = (
         scores, by_run = _scores(entries, y, source)
     remarks = list(dict.fromkeys(str(warning.message) for warning in caught))
     commands = [*commands, f"rlpyt report {shlex.quote(str(directory))}"]
-    return Study(directory, title, facts, entries, scores, by_run, keys, commands, remarks)
+    return ReportData(directory, title, facts, entries, scores, by_run, keys, commands, remarks)
 
 
 def _scores(
@@ -212,12 +212,12 @@ def _facts_of_sweep(view: SweepView) -> list[tuple[str, str]]:
     used = view.utilisation()
     return [
         ("Directory", str(view.directory)),
-        ("Begun", moment(view.made)),
+        ("Started", moment(view.made)),
         *([("Last run ended", moment(max(ends)))] if ends else []),
         ("Where", view.where + (f" ({', '.join(hosts)})" if hosts else "")),
         ("Slots", view.slots),
         *([("Slots in use", f"{used:.0%} of the time")] if used is not None else []),
-        ("Launcher", (view.launcher or "none at work") + (", paused" if view.paused else "")),
+        ("Launcher", (view.launcher or "not running") + (", paused" if view.paused else "")),
     ]
 
 

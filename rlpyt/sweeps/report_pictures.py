@@ -1,91 +1,88 @@
-"""The pictures of a report: learning curves, aggregates, profiles, improvements."""
+"""Plots of a report: learning curves, aggregates, profiles, improvements."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from rlpyt.sweeps.report_data import Study
-from rlpyt.sweeps.report_page import Markup, element, section
+from rlpyt.sweeps.report_data import ReportData
+from rlpyt.sweeps.report_page import (
+    Block,
+    Figure,
+    Figures,
+    Section,
+    Text,
+    figure_block,
+)
 from rlpyt.vis import style
 from rlpyt.vis.comparisons import draw_improvement, draw_intervals, draw_profile
 from rlpyt.vis.curves import draw_curves
 from rlpyt.vis.scores import Scores
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-MOST_DRAWN = 10  # variants in one picture; more cannot be told apart
+MOST_DRAWN = 10  # variants in one plot; more are hard to distinguish
 
 
-def curves(study: Study, y: str) -> Markup:
-    """A picture for each environment, of its best variants."""
-    runs = [entry.run for entry in study.entries if (entry.run.path / "progress.csv").exists()]
-    pictures: list[Markup] = []
+def curves(data: ReportData, y: str) -> Section:
+    """Return a plot for each environment, of its best variants."""
+    runs = [entry.run for entry in data.entries if (entry.run.path / "progress.csv").exists()]
+    figures: list[Figure] = []
     for environment in sorted({run.environment for run in runs}):
         of_env = [run for run in runs if run.environment == environment]
         n_labels = len({run.label for run in of_env})
-        look = _look(study, environment)
+        look = _look(data, environment)
         try:
-            figure = draw_curves([run for run in of_env if run.label in look], y, look=look)
-        except KeyError:  # nothing to draw here; the remarks say why
+            plot = draw_curves([run for run in of_env if run.label in look], y, look=look)
+        except KeyError:  # nothing to draw; the remarks say why
             continue
-        caption = environment or study.title
+        caption = environment or data.title
         if n_labels > len(look):
             caption += f" (the {len(look)} best of {n_labels} variants)"
-        pictures.append(_picture(figure, f"curves{len(pictures)}", caption))
-    if not pictures:
-        nothing = element("p", "No run has logged its returns yet.", class_="no-pictures")
-        return section("Learning curves", nothing)
+        figures.append(figure_block(plot, f"curves{len(figures)}", caption))
+    if not figures:
+        nothing = Text("No run has logged its returns yet.", css="no-pictures")
+        return Section("Learning curves", [nothing])
     about = (
-        "Interquartile mean across the runs of a variant, as far as all of them have come, with "
-        "a 95% bootstrap interval; a single run as it is."
+        "Interquartile mean across the runs of a variant, up to the shortest run, with a 95% "
+        "bootstrap interval; a single run without one."
     )
-    return section("Learning curves", element("div", *pictures, class_="pictures"), about=about)
+    return Section("Learning curves", [Figures(figures)], about)
 
 
-def comparisons(study: Study) -> Markup | None:
-    """Pictures of final scores, where there is something to compare."""
-    pictures = list(_comparison_pictures(study)) if study.scores else []
-    if not pictures:
+def comparisons(data: ReportData) -> Section | None:
+    """Return plots of final scores, if there are several variants."""
+    blocks = list(_comparison_blocks(data)) if data.scores else []
+    if not blocks:
         return None
     about = (
         "Agarwal et al. 2021, Deep Reinforcement Learning at the Edge of the Statistical "
-        "Precipice. Few runs make wide intervals: read them before the points."
+        "Precipice. With few runs the intervals are wide; compare these, not the points."
     )
-    return section("Comparisons", *pictures, about=about)
+    return Section("Comparisons", blocks, about)
 
 
-def _comparison_pictures(study: Study) -> Iterator[Markup]:
-    assert study.scores is not None
-    of = study.scores.of
-    for i, environment in enumerate(study.scores.environments):
-        look = _look(study, environment)
-        labels = [
-            k for k in study.ranked(environment) if k in look and environment in of.get(k, {})
-        ]
+def _comparison_blocks(data: ReportData) -> Iterator[Block]:
+    assert data.scores is not None
+    of = data.scores.of
+    for i, environment in enumerate(data.scores.environments):
+        look = _look(data, environment)
+        labels = [k for k in data.ranked(environment) if k in look and environment in of.get(k, {})]
         if len(labels) < 2:
             continue
-        few = Scores({k: {environment: of[k][environment]} for k in labels}, study.scores.what)
-        yield element("h3", environment or study.title)
+        few = Scores({k: {environment: of[k][environment]} for k in labels}, data.scores.what)
+        yield Text(environment or data.title, "h3")
         aggregates = draw_intervals(few, look=look)
-        yield _picture(aggregates, f"intervals{i}", f"Aggregates of {few.what.lower()}", wide=True)
+        yield figure_block(
+            aggregates, f"intervals{i}", f"Aggregates of {few.what.lower()}", wide=True
+        )
         profile = draw_profile(few, look=look)
         against = draw_improvement(few, of=labels[0])
-        yield element(
-            "div",
-            _picture(profile, f"profile{i}", "Performance profiles"),
-            _picture(against, f"improvement{i}", f"{labels[0]} against the others"),
-            class_="pictures",
+        yield Figures(
+            [
+                figure_block(profile, f"profile{i}", "Performance profiles"),
+                figure_block(against, f"improvement{i}", f"{labels[0]} against the others"),
+            ]
         )
 
 
-def _look(study: Study, environment: str) -> style.Looks:
-    """The variants to draw, each with a colour that is the same in all pictures."""
-    return style.looks(study.ranked(environment)[:MOST_DRAWN])
-
-
-def _picture(figure: Figure, name: str, caption: str, wide: bool = False) -> Markup:
-    svg = Markup(style.inline_svg(figure, name, caption))
-    title = element("figcaption", caption)
-    return element("figure", title, svg, class_="wide" if wide else None, tabindex="0")
+def _look(data: ReportData, environment: str) -> style.Looks:
+    """Return the looks of the variants to draw, the same in all plots."""
+    return style.looks(data.ranked(environment)[:MOST_DRAWN])

@@ -188,7 +188,7 @@ def test_the_report_of_a_search(searched):
     text = write_report(searched.path).read_text(encoding="utf-8")
     for title in ("Best setting", "Search", "Trials"):
         assert f"<h2>{title}</h2>" in text
-    for picture in ("Optimisation history", "Importance of settings", "Score against each setting"):
+    for picture in ("Optimization history", "Importance of settings", "Score against each setting"):
         assert f'aria-label="{picture}"' in text
     assert "<b>&'" not in text and "&lt;b&gt;&amp;" in text
     assert "<h2>Comparisons</h2>" not in text  # of trials with each other it says nothing
@@ -215,5 +215,5 @@ def test_the_report_of_a_population(tmp_path):
     assert [one.source for one in results.stretches] == [0, 1, 2, 2, 1, 2, 2, 1, 2]
     assert results.best.name == "member 2" and "rlpyt eval" in results.best.command
     text = write_report(sweep.path).read_text(encoding="utf-8")
-    assert 'aria-label="Members"' in text and "<h2>Stretches</h2>" in text
-    assert text.count("<td>member 0</td><td>member 2</td>") == 2  # who took over from whom
+    assert 'aria-label="Members"' in text and "<h2>Segments</h2>" in text
+    assert text.count("<td>member 0</td><td>member 2</td>") == 2  # copied from

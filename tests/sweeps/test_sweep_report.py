@@ -9,8 +9,8 @@ from rlpyt.sweeps import report_pictures
 from rlpyt.sweeps.directory import About, SweepDirectory
 from rlpyt.sweeps.jobs import Attempt, Job
 from rlpyt.sweeps.report import write_report
-from rlpyt.sweeps.report_data import duration, read_study
-from rlpyt.sweeps.report_page import Cell, element, page, table
+from rlpyt.sweeps.report_data import duration, read_data
+from rlpyt.sweeps.report_page import Cell, Details, Section, Table, Text, render
 from rlpyt.vis.grouping import read_runs
 
 EVIL = "<script>alert('x')</script> & \"more\""
@@ -23,12 +23,13 @@ class Reader(HTMLParser):
     def __init__(self, text):
         super().__init__()
         self.open, self.texts, self.tables, self.ids = [], [], [], []
-        self.pictures, self.references, self.cells = [], [], []
+        self.pictures, self.references, self.attributes = [], [], set()
         self.feed(text)
         assert not self.open
 
     def handle_starttag(self, tag, attrs):
         given = dict(attrs)
+        self.attributes |= given.keys()
         self.ids += [given["id"]] if "id" in given else []
         self.references += [v for k, v in attrs if k in ("href", "src", "xlink:href", "srcset")]
         if tag == "table":
@@ -141,7 +142,7 @@ def test_settings_have_columns_and_scores_by_hand(of_sweep):
 
 
 def test_failures_tell_how_and_with_which_words(of_sweep):
-    (rows,) = [t for t in of_sweep.tables if "how it ended" in t[0]]
+    (rows,) = [t for t in of_sweep.tables if "outcome" in t[0]]
     assert [row[:3] for row in rows[1:]] == [
         ["learning_rate_0.1/run_1", "1", "exit code 1"],
         ["learning_rate_0.01/run_0", "1", "killed by signal 9"],
@@ -233,7 +234,7 @@ def test_of_many_variants_the_best_are_drawn_and_all_are_listed(tmp_path, monkey
     monkeypatch.setattr(report_pictures, "MOST_DRAWN", 2)
     for i in range(4):
         make_run(tmp_path / f"v{i}" / "run_0", [i, i], env="pong", steps=200)
-    study = read_study(tmp_path, "ReturnAverage", "auto")
+    study = read_data(tmp_path, "ReturnAverage", "auto")
     assert study.ranked("pong") == ["v3", "v2", "v1", "v0"]
     page = Reader(write_report(tmp_path).read_text(encoding="utf-8"))
     assert "pong (the 2 best of 4 variants)" in page.pictures
@@ -250,18 +251,37 @@ def test_no_runs_and_a_damaged_sweep_are_refused(tmp_path):
     assert not (tmp_path / "report.html").exists()
 
 
-def test_elements_escape_text_and_attributes():
-    made = element("p", "a < b", ["&", element("b", "<c>")], title='"', class_="x", data_y=None)
-    assert made == '<p title="&quot;" class="x">a &lt; b&amp;<b>&lt;c&gt;</b></p>'
-    assert 'data-order="2.5">2 1/2</td>' in table(["n"], [[Cell("2 1/2", 2.5)]])
-    assert page("</title>", "x").startswith("<!DOCTYPE html>\n<html lang")
-    assert Reader(page("</title>", "x")).text("title") == "</title>"
+def page_with(*blocks, title="t"):
+    return render(title, [], {}, [], [Section("Part one", blocks)], "written")
 
 
-def test_colours_of_terminals_and_what_utf8_has_not_are_left_out():
-    text = element("p", "a\x1b[31mred\x1b[0m\x00\n\tb \udc80\u00fc\U0001f600")
-    assert text == "<p>ared\n\tb \u00fc\U0001f600</p>"
-    text.encode("utf-8")
+def test_all_text_is_escaped():
+    hostile = "</title><script>alert(1)</script>"
+    content = page_with(
+        Text(hostile),
+        Table([hostile], [[hostile], [Cell(hostile, state='" onclick="x')]], hostile),
+        Details(hostile, [Text(hostile, "pre")], strong=hostile),
+        title=hostile,
+    )
+    page = Reader(content)
+    assert page.text("title") == f"{hostile}: report"
+    assert [page.text(tag) for tag in ("p", "th", "caption", "summary", "pre", "b")] == [
+        hostile
+    ] * 6
+    assert "onclick" not in page.attributes
+
+
+def test_cells_are_sorted_by_their_numbers():
+    content = page_with(Table(["n", "s"], [[Cell("2 1/2", 2.5), "a"], [Cell("-"), "b"]]))
+    assert '<th scope="col" class="number">n</th><th scope="col">s</th>' in content
+    assert 'data-order="2.5">2 1/2</td>' in content and 'data-order="">-</td>' in content
+    assert Reader(content).ids == ["part-one"] and Reader(content).references[-1] == "#part-one"
+
+
+def test_terminal_colours_and_characters_outside_html_are_removed():
+    content = page_with(Text("a\x1b[31mred\x1b[0m\x00\n\tb \udc80\u00fc\U0001f600"))
+    assert "<p>ared\n\tb \u00fc\U0001f600</p>" in content
+    content.encode("utf-8")
 
 
 def test_durations_are_for_people():
@@ -271,7 +291,7 @@ def test_durations_are_for_people():
 
 def test_variants_are_called_as_in_other_pictures(tmp_path):
     path = make_sweep(tmp_path / "rates")
-    study = read_study(path, "ReturnAverage", "auto")
+    study = read_data(path, "ReturnAverage", "auto")
     told = {entry.run.path: entry.run.label for entry in study.entries}
     assert set(told.values()) == {"learning_rate_0.1", "learning_rate_0.01"}
     for run in read_runs(path):
