@@ -1,5 +1,6 @@
-"""Files of settings, in YAML, JSON or TOML, and where in them something stands."""
+"""Read files of settings (YAML, JSON or TOML), and name the line of a key in errors."""
 
+import datetime
 import json
 import tomllib
 from collections.abc import Iterator
@@ -7,39 +8,88 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rlpyt.sweeps.yaml_file import Lines, read_yaml
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.scalarbool import ScalarBoolean
 
-MAX_BYTES = 100_000  # more takes PyYAML more than a second
+MAX_BYTES = 100_000
+
+Lines = dict[str, int]  # "grid.env" -> 3, the line of the key, from 1
 
 
 def read_document(path: Path) -> tuple[Any, Lines]:
-    """The content of a small file, by the ending of its name, and (of YAML) the lines of its keys.
+    """Return the content of a small file, and the lines of its keys if it is YAML.
+
+    YAML is version 1.2: ``1e-3`` is a number, ``no`` and ``1:30`` are strings.
 
     Raises:
-        ValueError: another ending, too large, not UTF-8, or no such document; a key twice. The
-            message begins with the file, and the line where it is known.
-        OSError: it cannot be read.
+        ValueError: the suffix is unknown, or the file is too large, not UTF-8, invalid, repeats a
+            key or contains other than plain values. The message begins with the file, and the line
+            where it is known.
+        OSError: the file cannot be read.
     """
     if path.suffix not in (".yaml", ".yml", ".json", ".toml"):
-        raise ValueError(f"{path}: its name must end in .yaml, .json or .toml.")
+        raise ValueError(f"{path}: the name must end in .yaml, .json or .toml.")
     text = _read_text(path)
     try:
         if path.suffix == ".toml":
             return tomllib.loads(text), {}
         if path.suffix == ".json":
-            return json.loads(text, object_pairs_hook=_once), {}
+            return json.loads(text, object_pairs_hook=_unique), {}
+        content, lines = YAML(typ="rt", pure=True).load(text), Lines()
+        return _plain(path, content, "", lines), lines
     except json.JSONDecodeError as error:
         raise ValueError(f"{path}:{error.lineno}: {error.msg}.") from error
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path}: {error}") from error
-    return read_yaml(path, text)
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        tab = " Indent with spaces, not tabs." if "\\t" in (error.problem or "") else ""
+        place = f"{path}:{mark.line + 1}" if mark else f"{path}"
+        raise ValueError(f"{place}: {error.problem}.{tab}") from error
+    except (ValueError, YAMLError, RecursionError) as error:
+        place = "" if str(error).startswith(str(path)) else f"{path}: "
+        raise ValueError(f"{place}{error}") from error
+
+
+def _plain(path: Path, value: Any, name: str, lines: Lines) -> Any:
+    """Return a part of a YAML file as plain values, and note the lines of its keys."""
+    tag = getattr(value, "tag", None)
+    if tag is not None and tag.value == "tag:yaml.org,2002:str":
+        return str(value.value)
+    if tag is not None and tag.value is not None:
+        with blaming(path, lines, name):
+            raise ValueError(f"expected plain values, got one with the tag {tag.value}.")
+    if isinstance(value, CommentedMap):
+        found = {}
+        for key in value:
+            inner = f"{name}.{key}" if name else str(key)
+            if key in value.lc.data:  # others come from a merge (<<)
+                lines[inner] = value.lc.key(key)[0] + 1
+            with blaming(path, lines, inner):
+                if not isinstance(key, str):
+                    raise ValueError(f"a key must be a string, got {key!r}.")
+            found[key] = _plain(path, value[key], inner, lines)
+        return found
+    if isinstance(value, list):
+        return [_plain(path, item, name, lines) for item in value]
+    if isinstance(value, ScalarBoolean):
+        return bool(value)
+    for kind in (bool, int, float, str):
+        if isinstance(value, kind):
+            return kind(value)
+    if value is None:
+        return None
+    if type(value) is datetime.date:  # YAML 1.2 has none
+        return value.isoformat()
+    with blaming(path, lines, name):
+        raise ValueError(f"expected plain values, got {value} ({type(value).__name__}). Quote it.")
 
 
 @contextmanager
 def blaming(path: Path | None, lines: Lines, key: str) -> Iterator[None]:
-    """Put where a key stands before the message of an error that is raised inside.
+    """Begin the message of an error raised inside with file and line of a key.
 
-    That is ``sweep.yaml:7:``, with the line of the key, or else of the nearest that it lies in.
+    That is ``sweep.yaml:7:``, with the line of the key or of the nearest one that contains it.
     """
     try:
         yield
@@ -47,10 +97,10 @@ def blaming(path: Path | None, lines: Lines, key: str) -> Iterator[None]:
         while key and key not in lines:
             key = key.rpartition(".")[0]
         place = f"{path}:{lines[key]}: " if key else f"{path}: "
-        said = f"{place if path else ''}{error}"
-        error.args = (said,)
+        message = f"{place if path else ''}{error}"
+        error.args = (message,)
         if isinstance(error, ImportError):
-            error.msg = said  # what these are shown by
+            error.msg = message  # its text
         raise
 
 
@@ -66,10 +116,10 @@ def _read_text(path: Path) -> str:
         raise ValueError(f"{path}:{line}: not UTF-8: {error.reason}.") from error
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            raise ValueError(f"the key {key!r} stands there twice.")
+            raise ValueError(f"the key {key!r} occurs twice.")
         found[key] = value
     return found

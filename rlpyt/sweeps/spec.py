@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rlpyt.experiments.settings import fitted
-from rlpyt.sweeps.documents import blaming, read_document
+from rlpyt.sweeps.documents import Lines, blaming, read_document
 from rlpyt.sweeps.draws import KINDS, Draw, read_draw
-from rlpyt.sweeps.yaml_file import Lines
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.launching.affinity import get_n_run_slots, prepend_run_slot
 from rlpyt.utils.launching.amount import MAX_RUNS

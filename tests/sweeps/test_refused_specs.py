@@ -22,33 +22,26 @@ def file(tmp_path):
     return write
 
 
-BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
-    f"{new}: &{new} [{','.join([f'*{old}'] * 9)}]\n" for old, new in zip("abcdefgh", "bcdefghi")
-)
-
-
 @pytest.mark.parametrize(
     ("text", "words"),
     [
         (BASE + "grid:\n\tenv: [a]\n", r":4: found character '\\t'.* spaces, not tabs"),
-        (BASE + "seeds: 1\nenv: x\n", r":4: the key 'env' stands in line 2 already"),
-        (BASE + "grid: {algo: {a: 1,\n a: 2}}\n", r":4: the key 'a' stands in line 3 already"),
-        (BOMB, r":\d: more than 5,000 values, aliases written out"),
-        ("a: &a [*a]\n", ":1: nested deeper than 20 levels"),
+        (BASE + "seeds: 1\nenv: x\n", r":4: found duplicate key \"env\""),
+        (BASE + "grid: {algo: {a: 1,\n a: 2}}\n", r":4: found duplicate key \"a\""),
         ("x: '" + "y" * 10_000_000 + "'\n", "larger than 100,000 bytes"),
-        ("x: [" + "1.5, " * 19_000 + "1]\n", ":1: more than 5,000 values"),
-        ("[" * 90_000, ":1: nested deeper than 20 levels"),
-        ("a: 1\ntrain: !!python/object/apply:os.system ['x']\n", ":2: .*os.system is not read"),
-        ("train: !!python/name:os.system ''\n", ":1: .*os.system '' is not read"),
-        ("train: a\nenv: b\x00\n", r":2: '\\x00' is not allowed"),
+        (
+            "a: 1\ntrain: !!python/object/apply:os.system ['x']\n",
+            ":2: expected plain values, got .*os.system",
+        ),
+        ("train: !!python/name:os.system ''\n", ":1: expected plain .*os.system"),
+        ("train: a\nenv: b\x00\n", "unacceptable character #x0000"),
         ("a: 1\n---\nb: 1\n", ":2: but found another document"),
         ("train: [\n", ":2: "),
         (b"train: a\nenv: \xe9\n", ":2: not UTF-8"),
         ("", "yaml: a sweep file has keys"),
         ("- 1\n", "yaml: a sweep file has keys"),
-        (BASE + "1: 2\n", ":3: a key must be a text, got '1'"),
-        (BASE + "<<: {a: 1}\n", r":3: merging \(<<\) is not read"),
-        (BASE + f"seeds: {'9' * 5000}\n", ":3: "),
+        (BASE + "1: 2\n", ":3: a key must be a string, got 1"),
+        (BASE + f"seeds: {'9' * 5000}\n", "limit .* for integer"),
     ],
 )
 def test_bad_yaml_is_refused_with_its_line_at_once(file, text, words):
@@ -64,7 +57,7 @@ def test_bad_yaml_is_refused_with_its_line_at_once(file, text, words):
     ("name", "text", "words"),
     [
         ("a.json", '{\n"train": "ppo",\n}', "a.json:3: "),
-        ("a.json", '{"train": "a", "train": "b"}', "the key 'train' stands there twice"),
+        ("a.json", '{"train": "a", "train": "b"}', "the key 'train' occurs twice"),
         ("a.json", "[" * 90_000, "a.json: .*recursion"),
         ("a.toml", 'train = "a"\ntrain = "b"\n', "a.toml: .*line 2"),
         ("a.txt", BASE, "must end in .yaml, .json or .toml"),

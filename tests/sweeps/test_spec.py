@@ -91,6 +91,12 @@ def test_numbers_and_words_are_those_of_yaml_1_2(file):
     assert spec.grid["l"] == ["1e-3", "5"]
 
 
+def test_yaml_merges_keys_and_reads_aliases(file):
+    text = "script: s.py\ngrid: &base {k: [1]}\noptions: {<<: *base, l: 2}\n"
+    file("", "s.py")
+    assert read_spec(file(text)).options == {"k": [1], "l": 2}
+
+
 def test_settings_are_nested_named_and_seeded():
     spec = make(
         options={"steps": 1e5, "env_args.gravity": 5, "algo.epochs": 3},
