@@ -72,13 +72,11 @@ def _plain(path: Path, value: Any, name: str, lines: Lines) -> Any:
         return found
     if isinstance(value, list):
         return [_plain(path, item, name, lines) for item in value]
-    if isinstance(value, ScalarBoolean):
-        return bool(value)
-    for kind in (bool, int, float, str):
-        if isinstance(value, kind):
-            return kind(value)
-    if value is None:
-        return None
+    if value is None or isinstance(value, ScalarBoolean):
+        return None if value is None else bool(value)
+    kind = next((k for k in (bool, int, float, str) if isinstance(value, k)), None)
+    if kind is not None:
+        return kind(value)
     if type(value) is datetime.date:  # YAML 1.2 has none
         return value.isoformat()
     with blaming(path, lines, name):

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 
 REMOVED = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[^\n\t\x20-\x7e\x80-\ud7ff\ue000-\U0010ffff]")
 
@@ -81,7 +80,7 @@ class Figure:
 
     kind: ClassVar[str] = "figure"
     caption: str
-    svg: Markup
+    svg: str
     wide: bool = False
 
 
@@ -163,7 +162,7 @@ def figure_block(plot: Any, name: str, caption: str, wide: bool = False) -> Figu
     """Return a matplotlib figure as a block; ``name`` is unique on the page."""
     from rlpyt.vis import style
 
-    return Figure(caption, Markup(style.inline_svg(plot, name, caption)), wide)
+    return Figure(caption, style.inline_svg(plot, name, caption), wide)
 
 
 def number_cell(value: float | None, text: str = "") -> Cell:
