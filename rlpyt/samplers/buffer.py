@@ -147,7 +147,7 @@ def _explain_model_call(agent: ActingAgent, error: TypeError) -> None:
     state = ", rnn_state" if agent.recurrent else ""
     error.add_note(
         f"The agent calls its model with (observation, prev_action, prev_reward{state}). "
-        "forward must accept these arguments; see docs/sampling.md, 'Your own model'."
+        "forward must accept these arguments; see docs/sampling.md, 'Custom models'."
     )
 
 

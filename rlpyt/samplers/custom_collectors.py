@@ -80,6 +80,6 @@ def explaining_absence(collector: BaseCollector, agent: BaseAgent | None) -> Ite
         raise AttributeError(
             f"{error}: self.agent is None, since the agent is in the master. In this sampler "
             f"{type(collector).__name__} gets its actions through self.sync and "
-            "self.step_buffer_np (docs/sampling.md, Your own collector). Collectors that call "
+            "self.step_buffer_np (docs/sampling.md, Custom collectors). Collectors that call "
             "self.agent.step are for SerialSampler and CpuSampler."
         ) from error
