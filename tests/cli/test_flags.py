@@ -1,15 +1,16 @@
-"""Flags of the command line from dataclasses, their help, and errors in one line."""
+"""Flags of the command line from dataclasses, their help, and errors."""
 
 import collections
 import dataclasses
 import io
+import re
 import sys
 from typing import Annotated, Any, Literal, get_type_hints
 
 import pytest
 import tyro
 
-from rlpyt.cli.flags import UsageError, parse, settings_class
+from rlpyt.cli.flags import parse, settings_class
 from rlpyt.cli.train import read_flags
 from rlpyt.experiments.build import ALGORITHMS, algorithm_class
 from rlpyt.experiments.options import Settings
@@ -86,8 +87,12 @@ def test_dictionaries_are_json_or_none():
     assert read("--algo.optim-kwargs", '{"eps": 1e-5}').algo.optim_kwargs == {"eps": 1e-5}
     for nothing in ([], ["--algo.optim-kwargs", "None"], ["--algo.optim-kwargs", "null"]):
         assert read(*nothing).algo.optim_kwargs is None
-    with pytest.raises(UsageError, match="env-args"):  # which cannot be absent
+
+
+def test_a_dictionary_that_must_be_there_cannot_be_none(capsys):
+    with pytest.raises(SystemExit, match="2"):
         read("--settings.env-args", "None")
+    assert "env-args" in capsys.readouterr().err
 
 
 def test_dictionaries_extend_those_of_the_preset():
@@ -117,11 +122,6 @@ def test_typed_flags_reach_nested_settings():
     assert command.settings.env_args == {"gravity": 5.0}
 
 
-def test_a_nearest_flag_is_named_without_the_comma_of_a_list():
-    with pytest.raises(UsageError, match=r"did you mean --dry-run\? See"):
-        read("--dryrun")
-
-
 def test_words_with_dashes_and_flags_as_values_are_taken_as_they_are():
     command = read("--output=--settings.steps", "--settings.seed", "5")
     assert command.output == "--settings.steps"
@@ -143,7 +143,8 @@ def test_help_shows_documentation_ranges_and_defaults(capsys):
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
-        (["--algo.discuont", "0.9"], ["--algo.discuont", "did you mean --algo.discount?"]),
+        (["--algo.discuont", "0.9"], ["--algo.discuont", "Perhaps you meant: --algo.discount"]),
+        (["--dryrun"], ["Perhaps you meant: --dry-run"]),
         (["--settings.steps", "12a"], ["--settings.steps", "'12a'"]),
         (["--settings.steps", "1.5"], ["--settings.steps", "'1.5'"]),
         (["--settings.steps"], ["--settings.steps", "Missing value"]),
@@ -152,25 +153,20 @@ def test_help_shows_documentation_ranges_and_defaults(capsys):
         (["--settings.env-args", "{"], ["--settings.env-args"]),
         (["--algo.optim-kwargs", "[1]"], ["--algo.optim-kwargs", "JSON object", "[1]"]),
         (["--algo.optim-kwargs", "eps"], ["--algo.optim-kwargs"]),
-        (["--algo.optim-clss", "Adam"], ["did you mean --algo.optim-cls?"]),
-        (["--settings.sampler.kind", "cpuu"], ["'cpuu'", "did you mean 'cpu'?"]),
-        (["--settings.agent.hidden-sizes", "64,64"], ["['64,64']; several values are separated"]),
-        (["--settings.steps", "5", "--settings.steps=6"], ["--settings.steps is given twice"]),
-        (["--settings.env_args={}", "--settings.env-args", "{}"], ["env-args is given twice"]),
-        (["--algo.schedule", "--algo.no-schedule"], ["--algo.schedule is given twice"]),
-        (["-o", "a", "--output", "b"], ["--output is given twice"]),
-        (["\u2014settings.steps", "5"], ["typographic dash; type --settings.steps instead"]),
-        (["\u2013o", "a"], ["typographic dash; type -o instead"]),
-        (["--settings.seed", "\u22125"], ["'\u22125'", "typographic dash; type -5 instead"]),
+        (["--algo.optim-clss", "Adam"], ["Perhaps you meant: --algo.optim-cls"]),
+        (["--settings.sampler.kind", "cpuu"], ["'cpuu'", "'cpu'"]),
+        (["--settings.agent.hidden-sizes", "64,64"], ["'64,64'", "INT [INT ...]"]),
+        (["\u2014settings.steps", "5"], ["settings.steps"]),
         (["stray"], ["stray"]),
     ],
 )
-def test_bad_flags_become_one_line_that_names_them(argv, words, encoding, monkeypatch):
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding=encoding))
-    with pytest.raises(UsageError) as error:
+def test_bad_flags_are_named(argv, words, encoding, monkeypatch):
+    stderr = io.TextIOWrapper(io.BytesIO(), encoding=encoding, errors="replace")
+    monkeypatch.setattr(sys, "stderr", stderr)
+    with pytest.raises(SystemExit, match="2"):
         read(*argv)
-    message = str(error.value)
-    assert "\n" not in message and "│" not in message and "---" not in message
-    assert message.endswith("See `prog --help`.") and message.count("--help") == 1
+    stderr.seek(0)
+    message = " ".join(re.sub(r"[│|─╭╮╰╯+?]|--{3,}|\x1b\[[0-9;]*m", " ", stderr.read()).split())
+    assert "prog --help" in message
     for word in words:
         assert word in message

@@ -59,10 +59,8 @@ def test_every_kind_of_picture(flags, runs, tmp_path, capsys):
     [
         (["--y", "ReturnAverag"], ["no run has the column 'ReturnAverag'", "'ReturnAverage'?"]),
         (["--x", "stesp"], ["no run has the column 'stesp'", "Did you mean 'steps'?"]),
-        (["--kind", "curvs"], ["did you mean 'curves'?"]),
         (["--group-by", "rate"], ["no run has the setting 'rate'", "algo.learning_rate"]),
         (["--smooth", "0"], ["smooth=0"]),
-        (["--kind", "histogram"], ["histogram"]),
         (["--confidence", "95"], ["--confidence 95", "between 0 and 1"]),
         (["--kind", "profile", "--normalize", "{"], ["is no JSON"]),
         (["--kind", "profile", "--normalize", '{"CartPole-v1": [0, 9]}'], ["range of toy/memory"]),
@@ -81,6 +79,12 @@ def test_bad_requests_are_one_line(flags, words, runs, tmp_path, monkeypatch, ca
     assert err.startswith("rlpyt: error: ") and err.count("\n") == 1
     assert all(word in err for word in words), err
     assert not list(tmp_path.iterdir())
+
+
+def test_an_unknown_kind_is_refused_with_the_known_ones(runs, capsys):
+    assert rlpyt_command("plot", runs, "--kind", "curvs") == 2
+    err = capsys.readouterr().err
+    assert "'curvs'" in err and "'curves'" in err
 
 
 @pytest.mark.parametrize("command", ["plot", "report"])
