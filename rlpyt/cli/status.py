@@ -75,7 +75,7 @@ def table(sweep: SweepView, width: int = 0, height: int = 0) -> list[str]:
 
 def as_dict(sweep: SweepView) -> dict[str, Any]:
     """Everything that is known, as plain values."""
-    found = {**asdict(sweep), "counts": sweep.counts(), "utilisation": sweep.utilisation()}
+    found = {**asdict(sweep), "counts": sweep.counts(), "utilisation": sweep.utilization()}
     for run in found["runs"]:
         run["return"] = run.pop("return_")
     return found
@@ -85,7 +85,7 @@ def _title(sweep: SweepView) -> str:
     counts = ", ".join(f"{number} {state}" for state, number in sweep.counts().items())
     runs = counted(len(sweep.runs), "run")
     parts = [f"{sweep.title}: {runs}, {counts}" if counts else sweep.title]
-    used = sweep.utilisation()
+    used = sweep.utilization()
     if used is not None:
         parts.append(f"slots {used:.0%} in use")
     over = not {"queued", "running"} & set(sweep.counts())

@@ -15,7 +15,7 @@ from rlpyt.sweeps.directory import SweepDirectory
 from rlpyt.utils.text import counted
 
 if TYPE_CHECKING:
-    from rlpyt.sweeps.runs import Planned
+    from rlpyt.sweeps.plan import SweepPlan
 
 DESCRIPTION = """Carry out many runs, as many at once as the hardware has slots for.
 
@@ -72,10 +72,10 @@ def main(args: Sequence[str]) -> int:
     if planned is None:
         return 1
     if command.dry_run:
-        print("\n".join(planned.described()))
+        print("\n".join(planned.describe()))
         return 0
     directory = command.directory or planned.default_directory()
-    print(f"{planned.described()[0]} in {directory}", flush=True)
+    print(f"{planned.describe()[0]} in {directory}", flush=True)
     return launch(directory, **planned.arguments())
 
 
@@ -89,20 +89,20 @@ def _refuse_for_directory(command: Sweep) -> None:
         )
 
 
-def _plan(command: Sweep) -> "Planned | None":
+def _plan(command: Sweep) -> "SweepPlan | None":
     """Return the sweep of the file; ``None`` if it has many runs and the user declines."""
-    from rlpyt.sweeps.runs import sweep_of
+    from rlpyt.sweeps.plan import plan_sweep
     from rlpyt.utils.launching.amount import TooManyRuns, are_meant
 
     try:
-        return sweep_of(command.what, command.slots, any_number=command.yes)
+        return plan_sweep(command.what, command.slots, any_number=command.yes)
     except TooManyRuns as error:
         error.args = (f"{error} To begin them as they are: --yes.",)
         if command.dry_run:
             raise
         if not are_meant(error, str(command.what)):
             return None
-    return sweep_of(command.what, command.slots, any_number=True)
+    return plan_sweep(command.what, command.slots, any_number=True)
 
 
 def _request(request: str, directory: Path) -> int:

@@ -1,4 +1,4 @@
-"""A sweep's directory: its jobs, who launches them, and what it has been asked to do."""
+"""A sweep's directory: its settings, jobs, launcher lock and requests to the launcher."""
 
 from __future__ import annotations
 
@@ -7,39 +7,44 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from rlpyt.sweeps.jobs import Job, JobDirectory
-from rlpyt.utils.files import atomic_write
-from rlpyt.utils.logging.lock import RunDirectoryError, RunLock
+from rlpyt.utils.files import atomic_write, write_text
+from rlpyt.utils.logging.lock import RunLock
+from rlpyt.utils.text import counted
 from rlpyt.version import VERSION
+
+PathLike = str | os.PathLike[str]
 
 QUEUE = "queue"
 ABOUT = "sweep.json"
 PAUSED = "paused"
 TO_STOP = "to_stop"
 FORGIVEN = "forgiven"
+TREE = "experiments_tree.txt"
+NUM_LAUNCHED = "num_launched.txt"
 FORMAT = 1
-LEAST_FREE_BYTES = 50 * 2**20  # of the disk, to begin a run
+LEAST_FREE_BYTES = 50 * 2**20  # free disk space below which no run starts
 
 
 @dataclass(frozen=True)
 class About:
-    """What belongs to a sweep as a whole; what ``queue/sweep.json`` holds.
+    """Settings of a sweep, the content of ``queue/sweep.json``.
 
     Attributes:
-        title: for people.
-        slots: affinity code that says what hardware there is, and how much of it a run gets.
-        where: "local", "slurm" or "ray".
-        place: further arguments of the place, such as the partition.
-        search: what decides about runs that are not known from the start; empty: nothing does.
-        made_by: the command line.
-        made: seconds since 1970.
-        egl_device: tell runs the index of their GPU as ``EGL_DEVICE_ID``.
-        file_name: of the copy of the sweep file in ``queue``; empty: there was none.
+        title: heading of reports.
+        slots: affinity code of the hardware and of a run's share of it.
+        where: executor of the runs: "local", "slurm" or "ray".
+        place: settings of the executor, such as the partition.
+        search: settings of a search, which adds runs; empty without one.
+        made_by: command line that created the sweep.
+        made: time of creation, in seconds since 1970.
+        egl_device: True to give runs the index of their GPU in ``EGL_DEVICE_ID``.
+        file_name: name of the copy of the sweep file in ``queue``; empty without one.
     """
 
     title: str
@@ -56,14 +61,14 @@ class About:
 
 
 class SweepDirectory:
-    """A sweep on disk; the launcher changes it, others look at it and leave requests.
+    """A sweep on disk. The launcher changes it; other programs read it and leave requests.
 
     Args:
-        path: that ``create`` has made.
+        path: a directory made by ``create``.
 
     Raises:
-        FileNotFoundError: it holds no sweep.
-        ValueError: of a newer format, or damaged.
+        FileNotFoundError: the directory holds no sweep.
+        ValueError: the sweep has a newer format, or its file is damaged.
     """
 
     def __init__(self, path: Path | str) -> None:
@@ -72,7 +77,7 @@ class SweepDirectory:
         about = self.queue / ABOUT
         if not about.is_file():
             raise FileNotFoundError(
-                f"{path} holds no sweep: there is no {QUEUE}/{ABOUT}. Give the directory that "
+                f"{path} holds no sweep: {QUEUE}/{ABOUT} not found. Give the directory that "
                 "`rlpyt sweep` named when it started."
             )
         try:
@@ -82,7 +87,7 @@ class SweepDirectory:
             known = {item.name for item in fields(About)}
             self.about = About(**{k: v for k, v in content.items() if k in known})
         except (ValueError, TypeError, AttributeError) as error:
-            raise ValueError(f"{about} is not a sweep's: {error}.") from error
+            raise ValueError(f"{about} is not the file of a sweep: {error}.") from error
 
     @classmethod
     def create(
@@ -92,27 +97,27 @@ class SweepDirectory:
         jobs: Iterable[Job],
         beside: Mapping[str, bytes] | None = None,
     ) -> SweepDirectory:
-        """Put a sweep into a directory, whole or not at all.
+        """Create a sweep in a directory, atomically.
 
         Args:
-            path: the directory, which is made; may hold other things.
-            about: the sweep as a whole.
-            jobs: known from the start.
-            beside: further files for the queue's directory, by their names.
+            path: the directory; may hold other files.
+            about: settings of the sweep.
+            jobs: jobs that are known from the start.
+            beside: content of further files of the queue's directory, by name.
 
         Raises:
-            FileExistsError: there is one already.
+            FileExistsError: the directory holds a sweep.
         """
         path = Path(path).absolute()
         if (path / QUEUE).exists():
             raise _taken(path)
         unfinished = path / f".{QUEUE}.{os.getpid()}"
-        shutil.rmtree(unfinished, ignore_errors=True)  # of one that was killed, with the same pid
+        shutil.rmtree(unfinished, ignore_errors=True)  # left by a killed process with the same pid
         unfinished.mkdir(parents=True)
         try:
             for job in jobs:
-                JobDirectory.create(_place_of(unfinished, job.number), job, synced=False)
-            os.sync()  # once for all, before the sweep counts as there
+                JobDirectory.create(_job_path(unfinished, job.number), job, synced=False)
+            os.sync()  # once for all files, before the queue appears
             for name, content in (beside or {}).items():
                 (unfinished / name).write_bytes(content)
             about = About(**{**asdict(about), "made": about.made or time.time()})
@@ -121,24 +126,24 @@ class SweepDirectory:
         except BaseException as error:
             shutil.rmtree(unfinished, ignore_errors=True)
             if isinstance(error, OSError) and error.errno in (errno.ENOTEMPTY, errno.EEXIST):
-                raise _taken(path) from None  # another launcher was faster
+                raise _taken(path) from None  # another launcher has created one meanwhile
             raise
         return cls(path)
 
     def jobs(self) -> list[JobDirectory]:
-        """All jobs, in the order of their numbers."""
+        """Return all jobs in the order of their numbers."""
         paths = sorted(self.queue.glob("[0-9]*"), key=lambda path: (len(path.name), path.name))
         return [JobDirectory(path) for path in paths]
 
     def add(self, job: Job) -> JobDirectory:
-        """One more job."""
-        return JobDirectory.create(_place_of(self.queue, job.number), job)
+        """Add a job."""
+        return JobDirectory.create(_job_path(self.queue, job.number), job)
 
     def lock(self) -> RunLock:
-        """For the one launcher that there may be.
+        """Return the lock of the sweep's launcher.
 
         Raises:
-            RunDirectoryError: on entering, another one is at work; says which.
+            RunDirectoryError: on entering, if another launcher is active; the message names it.
         """
         return LauncherLock(self.queue)
 
@@ -146,34 +151,34 @@ class SweepDirectory:
 
     @property
     def paused(self) -> bool:
-        """Whether no further run shall begin."""
+        """Return True if no further run should start."""
         return (self.queue / PAUSED).exists()
 
     def pause(self, paused: bool = True) -> None:
-        """Let no further run begin, or again; those that run go on."""
+        """Stop or resume starting runs; active runs continue."""
         (self.queue / PAUSED).touch() if paused else (self.queue / PAUSED).unlink(missing_ok=True)
 
     def waits_for(self, least_free_bytes: int = LEAST_FREE_BYTES) -> str:
-        """Why no run is begun now, for people; empty if nothing stands in the way."""
+        """Return the reason why no run starts now, as a message; empty if there is none."""
         if self.paused:
-            return f"paused: no run is begun until rlpyt sweep unpause {self.path}"
+            return f"paused: no run starts until rlpyt sweep unpause {self.path}"
         if shutil.disk_usage(self.path).free < least_free_bytes:
             return (
-                f"waiting: the disk of {self.path} is nearly full; no run is begun until it has "
-                f"more room than {least_free_bytes / 2**20:,.0f} MiB"
+                f"waiting: the disk of {self.path} is nearly full; no run starts until more than "
+                f"{least_free_bytes / 2**20:,.0f} MiB are free"
             )
         return ""
 
     @property
     def to_stop(self) -> bool:
-        """Whether the launcher shall end."""
+        """Return True if the launcher was asked to end."""
         return (self.queue / TO_STOP).exists()
 
     def stop(self) -> int:
-        """Ask everything to end: the launcher, and what runs, which saves its checkpoints first.
+        """Ask the launcher and all active runs to end; runs save a checkpoint first.
 
         Returns:
-            How many runs have been asked.
+            The number of runs that were asked.
         """
         asked = 0
         if self.launcher():
@@ -184,14 +189,14 @@ class SweepDirectory:
                 continue
             waits = attempts[-1].begun is None and attempts[-1].remote_id  # in a cluster's queue
             if waits or job.state(attempts) == "running":
-                job.tell(attempts[-1].number, "stopped")
+                job.request_end(attempts[-1].number, "stopped")
                 asked += 1
         return asked
 
     def forgive(self) -> list[str]:
-        """Queue failed jobs again, as if they had not been tried; returns their names.
+        """Queue failed jobs again without counting earlier failures; return their names.
 
-        A launcher at work is asked to take them up.
+        An active launcher is notified.
         """
         names = []
         for job in self.jobs():
@@ -199,14 +204,14 @@ class SweepDirectory:
             if job.state(attempts) == "failed":
                 for attempt in attempts:
                     if attempt.failed:
-                        job.tell(attempt.number, "forgiven")
+                        job.request_end(attempt.number, "forgiven")
                 names.append(job.job.name)
         if names:
             (self.queue / FORGIVEN).touch()
         return names
 
     def take_forgiven(self) -> bool:
-        """Whether failed jobs have been queued again since this was asked."""
+        """Return True if failed jobs were queued again since the last call."""
         try:
             (self.queue / FORGIVEN).unlink()
         except FileNotFoundError:
@@ -214,31 +219,52 @@ class SweepDirectory:
         return True
 
     def forget_requests(self) -> None:
-        """As a launcher does that begins."""
+        """Remove requests to an earlier launcher."""
         for request in (TO_STOP, FORGIVEN):
             (self.queue / request).unlink(missing_ok=True)
 
     def launcher(self) -> str:
-        """Who launches now, for people; empty if nobody does."""
+        """Return a description of the active launcher; empty if there is none."""
         return LauncherLock(self.queue).owner()
 
 
 class LauncherLock(RunLock):
-    """Held by the launcher of a sweep."""
+    """The lock that is held by the launcher of a sweep."""
 
     name = "launcher.lock"
 
     def refusal(self, owner: dict[str, Any]) -> str:
-        """What to tell the second launcher."""
+        """Return the message for a second launcher."""
         return (
-            f"{self.path.parent.parent} is launched already, by process "
-            f"{owner.get('pid', 'unknown')} on {owner.get('host', 'this machine')}: look at it "
-            f"with `rlpyt status {self.path.parent.parent}`, or end that launcher first. If that "
-            f"machine is gone for good, remove {self.path}."
+            f"{self.path.parent.parent} already has a launcher: process "
+            f"{owner.get('pid', 'unknown')} on {owner.get('host', 'this machine')}. See "
+            f"`rlpyt status {self.path.parent.parent}`, or end that launcher first. If that "
+            f"machine is lost, remove {self.path}."
         )
 
 
-def _place_of(queue: Path, number: int) -> Path:
+def log_exps_tree(exp_dir: PathLike, log_dirs: Sequence[PathLike], runs_per_setting: int) -> None:
+    """Write ``experiments_tree.txt``: the number of runs and the directory of each setting."""
+    lines = [
+        f"launched by process {os.getpid()}",
+        f"{counted(len(log_dirs), 'setting')} x {counted(runs_per_setting, 'run')} = "
+        f"{len(log_dirs) * runs_per_setting}",
+        "",
+        *map(str, log_dirs),
+    ]
+    Path(exp_dir).mkdir(parents=True, exist_ok=True)
+    write_text(Path(exp_dir, TREE), "\n".join(lines) + "\n")
+
+
+def log_num_launched(exp_dir: PathLike, n: int, total: int) -> None:
+    """Write ``num_launched.txt``: the runs started so far; disk errors are ignored."""
+    try:
+        write_text(Path(exp_dir, NUM_LAUNCHED), f"{n} of {total} launched\n")
+    except OSError:
+        return
+
+
+def _job_path(queue: Path, number: int) -> Path:
     return queue / f"{number:05d}"
 
 
@@ -247,11 +273,8 @@ def _write_json(path: Path, content: Any) -> None:
         file.write((json.dumps(content, indent=1) + "\n").encode())
 
 
-__all__ = ["About", "RunDirectoryError", "SweepDirectory"]
-
-
 def _taken(path: Path) -> FileExistsError:
     return FileExistsError(
-        f"{path} holds a sweep already: go on with it (rlpyt sweep {path}), or choose another "
+        f"{path} already holds a sweep: resume it (rlpyt sweep {path}), or choose another "
         "directory."
     )

@@ -85,9 +85,9 @@ def _plain(path: Path, value: Any, name: str, lines: Lines) -> Any:
 
 @contextmanager
 def blaming(path: Path | None, lines: Lines, key: str) -> Iterator[None]:
-    """Begin the message of an error raised inside with file and line of a key.
+    """Prefix errors raised inside with file and line of a key.
 
-    That is ``sweep.yaml:7:``, with the line of the key or of the nearest one that contains it.
+    For example ``sweep.yaml:7:``, the line of the key or of the nearest one that contains it.
     """
     try:
         yield
@@ -98,7 +98,7 @@ def blaming(path: Path | None, lines: Lines, key: str) -> Iterator[None]:
         message = f"{place if path else ''}{error}"
         error.args = (message,)
         if isinstance(error, ImportError):
-            error.msg = message  # its text
+            error.msg = message
         raise
 
 
@@ -106,7 +106,7 @@ def _read_text(path: Path) -> str:
     with open(path, "rb") as file:
         content = file.read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
-        raise ValueError(f"{path}: larger than {MAX_BYTES:,} bytes; it should hold settings only.")
+        raise ValueError(f"{path} must be at most {MAX_BYTES:,} bytes: settings only.")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -1,10 +1,12 @@
-"""From a sweep to the settings of its runs, all checked before the first one starts."""
+"""Expansion of a sweep into the settings and jobs of its runs, checked before the first starts."""
 
 import math
+import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 from rlpyt.experiments.build import (
@@ -17,8 +19,11 @@ from rlpyt.experiments.build import (
 from rlpyt.experiments.hardware import affinity
 from rlpyt.experiments.options import RunOptions
 from rlpyt.experiments.settings import default_options, fitted, setting_types, type_of
+from rlpyt.sweeps.jobs import Job, script_command
+from rlpyt.sweeps.slots import Slot
 from rlpyt.sweeps.spec import SweepSpec
 from rlpyt.utils.launching.amount import TooManyRuns
+from rlpyt.utils.launching.resources import Resources
 from rlpyt.utils.launching.variant import (
     Variant,
     VariantLevel,
@@ -27,8 +32,11 @@ from rlpyt.utils.launching.variant import (
     identity,
     set_nested,
 )
-from rlpyt.utils.names import UnknownName, dir_names, labels
+from rlpyt.utils.names import UnknownName, dir_names, flattened, labels
 from rlpyt.utils.seed import stream
+from rlpyt.vis.grouping import Run
+
+RLPYT = (sys.executable, "-m", "rlpyt.cli.main")
 
 
 @dataclass(frozen=True)
@@ -36,11 +44,11 @@ class Setting:
     """One run of a sweep.
 
     Attributes:
-        name: its directory below that of the sweep: ``env_CartPole-v1/epochs_4/run_0``.
-        changes: all settings that the sweep makes, nested. With ``train`` as in ``config.json``,
-            ``algo_name`` and ``env`` included; with ``script`` they are the variant.
-        seed: of the run; with ``script`` its ``RUN_ID``.
-        varied: of the changes those that tell settings apart, by their dotted names.
+        name: directory below that of the sweep: ``env_CartPole-v1/epochs_4/run_0``.
+        changes: nested settings of the run. With ``train`` as in ``config.json``, including
+            ``algo_name`` and ``env``; with ``script`` they are the variant.
+        seed: seed of the run; with ``script`` its ``RUN_ID``.
+        varied: settings that differ between runs, by their dotted names.
     """
 
     name: str
@@ -50,28 +58,28 @@ class Setting:
 
 
 def count(spec: SweepSpec) -> int:
-    """How many runs a sweep has, without making their settings."""
+    """Return the number of runs of a sweep, without expanding it."""
     n_cells = math.prod(len(values) for values in spec.grid.values())
     return n_cells * spec.n_samples * len(spec.seeds)
 
 
 def expand(spec: SweepSpec) -> list[Setting]:
-    """The runs of a sweep: all settings with the first seed, then with the next.
+    """Return the runs of a sweep: all settings with the first seed, then with the next.
 
-    The same file gives the same runs, and a longer one (more values, draws or seeds) those of the
-    shorter one among others: what is drawn depends on ``sample_seed``, key and cell of the grid.
+    The same file gives the same runs. With further values, draws or seeds the earlier runs stay
+    the same: draws depend on ``sample_seed``, key and cell of the grid alone.
 
     Raises:
-        TooManyRuns: more than ``spec.max_runs``.
-        UnknownName: with ``train``: a setting, algorithm or preset that does not exist.
-        TypeError, ValueError: a value of the wrong kind, or out of its range, or an environment
-            that does not exist. Messages begin with file and line.
+        TooManyRuns: the sweep has more than ``spec.max_runs`` runs.
+        UnknownName: a setting, algorithm or preset does not exist (with ``train``).
+        TypeError, ValueError: a value has the wrong type or is out of range, or an environment
+            does not exist. Messages start with file and line.
         ImportError: an environment needs a package that is missing.
     """
     n_runs = count(spec)
     if n_runs > spec.max_runs:
         with spec.blaming("max_runs"):
-            raise TooManyRuns(n_runs, spec.max_runs, "set max_runs if you mean it, or sample")
+            raise TooManyRuns(n_runs, spec.max_runs, "set max_runs if this is intended, or sample")
     variants, log_dirs = _sampled(spec, *cross_levels(*_grid_levels(spec)))
     flats = _checked(spec, variants)
     _refuse_repeated(spec, flats, log_dirs)
@@ -83,37 +91,39 @@ def expand(spec: SweepSpec) -> list[Setting]:
 
 
 def setting_for(spec: SweepSpec, varied: Mapping[str, Any], log_dir: str, seed: int = 0) -> Setting:
-    """A run with values that somebody else has chosen, a search for example.
+    """Return the run with the given values, for example those of a search.
 
     Args:
-        spec: of the sweep.
-        varied: values by dotted keys, beside the ``options`` of all runs.
-        log_dir: of the setting, below the sweep's directory.
-        seed: of the run.
+        spec: the sweep.
+        varied: values by dotted keys, in addition to the ``options`` of all runs.
+        log_dir: directory of the setting, below the sweep's.
+        seed: seed of the run.
 
     Raises:
-        UnknownName, TypeError, ValueError, ImportError: as from :func:`expand`.
+        UnknownName, TypeError, ValueError, ImportError: as for :func:`expand`.
     """
     [flat] = _checked(spec, [dict(varied)])
     return _setting(spec, flat, varied, log_dir, seed)
 
 
 def run_options(spec: SweepSpec, setting: Setting) -> RunOptions:
-    """What ``rlpyt train`` would run with these settings as flags.
+    """Return the options with which ``rlpyt train`` would run these settings.
 
     Raises:
-        ValueError: the sweep runs a script, which has its own options.
+        ValueError: the sweep runs a script, whose options are unknown.
         UnknownName: a setting, algorithm or preset does not exist.
     """
     if spec.script is not None:
-        raise ValueError(f"the sweep runs {spec.script}, whose options only the script knows.")
+        raise ValueError(
+            f"the sweep runs {spec.script}, whose options are known to the script only."
+        )
     algo_name, env = setting.changes["algo_name"], setting.changes["env"]
     options = default_options(algo_name, env, spec.preset)
     return options.updated({**setting.changes, "seed": setting.seed})
 
 
 def _grid_levels(spec: SweepSpec) -> list[VariantLevel]:
-    """A level for each key of the grid; variants are flat here, by dotted keys."""
+    """Return a level for each key of the grid; variants are flat here, by dotted keys."""
     label = labels([*spec.grid, *spec.sample])
     return [
         VariantLevel(
@@ -128,7 +138,7 @@ def _grid_levels(spec: SweepSpec) -> list[VariantLevel]:
 def _sampled(
     spec: SweepSpec, cells: list[Variant], cell_dirs: list[str]
 ) -> tuple[list[Variant], list[str]]:
-    """Cross every cell of the grid with draws of its own."""
+    """Cross every cell of the grid with its draws."""
     if not spec.sample:
         return cells, cell_dirs
     label = labels([*spec.grid, *spec.sample])
@@ -148,10 +158,10 @@ def _sampled(
 
 
 def _draws(spec: SweepSpec, cell_dir: str) -> list[dict[str, Any]]:
-    """``n_samples`` different draws of all sampled settings, each from a stream of its own."""
+    """Return ``n_samples`` different draws; each setting has its own random stream."""
     streams = {key: stream(spec.sample_seed, f"{cell_dir}:{key}") for key in spec.sample}
     drawn: dict[Any, dict[str, Any]] = {}
-    while len(drawn) < spec.n_samples:  # which the spec has found possible
+    while len(drawn) < spec.n_samples:  # the spec has checked that there are enough
         one = {key: draw.draw(streams[key]) for key, draw in spec.sample.items()}
         drawn.setdefault(identity(one), one)
     return list(drawn.values())
@@ -169,7 +179,7 @@ def _setting(
 
 
 def _checked(spec: SweepSpec, variants: list[Variant]) -> list[Variant]:
-    """All settings of each variant, still flat, found to be such that runs can be made of them."""
+    """Return the flat settings of each variant after checking that they can be built."""
     if spec.script is not None:
         return _check_script(spec, [{**spec.options, **variant} for variant in variants])
     fixed = {"algo_name": spec.train, "env": spec.env, **spec.options}
@@ -177,14 +187,14 @@ def _checked(spec: SweepSpec, variants: list[Variant]) -> list[Variant]:
 
 
 def _check_script(spec: SweepSpec, flats: list[Variant]) -> list[Variant]:
-    """Keys of a script are its own; see that they do not stand in each other's way."""
+    """Check that no key of a script's settings contains another one."""
     for flat in flats:
         _nested(spec, flat)
     return flats
 
 
 def _check_train(spec: SweepSpec, flats: list[Variant]) -> list[Variant]:
-    """Settings with values of the types that runs want; sampler and algorithm could be built."""
+    """Convert values to the settings' types; check that sampler and algorithm can be built."""
     types, recipes = cache(setting_types), cache(env_recipe)
     defaults = cache(partial(default_options, preset=spec.preset))
     checked = []
@@ -211,10 +221,10 @@ def _try_to_build(spec: SweepSpec, options: RunOptions, recipe: EnvRecipe, flat:
         build_sampler(options, recipe)
         affinity(options)
     except (TypeError, ValueError) as error:
-        said = str(error)
-        named = [key for key in flat if said.startswith(f"{key.rpartition('.')[2]}=")]
+        message = str(error)
+        named = [key for key in flat if message.startswith(f"{key.rpartition('.')[2]}=")]
         named += [
-            key for key, value in flat.items() if isinstance(value, str) and repr(value) in said
+            key for key, value in flat.items() if isinstance(value, str) and repr(value) in message
         ]
         with spec.blaming(_origin(spec, named[0]) if named else ""):
             raise
@@ -226,7 +236,7 @@ def _refuse_repeated(spec: SweepSpec, flats: list[Variant], log_dirs: list[str])
         same = first.setdefault(identity(flat), log_dir)
         if same != log_dir:
             with spec.blaming("grid"):
-                raise ValueError(f"{same} and {log_dir} are the same setting; drop one.")
+                raise ValueError(f"{same} and {log_dir} are the same setting; remove one.")
 
 
 def _fitted(key: str, value: Any, hint: Any) -> Any:
@@ -245,9 +255,71 @@ def _nested(spec: SweepSpec, flat: Mapping[str, Any]) -> Variant:
 
 
 def _origin(spec: SweepSpec, key: str) -> str:
-    """The key of the sweep file that a setting comes from."""
+    """Return the key of the sweep file that a setting comes from."""
     for group in ("grid", "sample"):
         if key in getattr(spec, group):
             return f"{group}.{key}"
     own = {"algo_name": "train", "env": "env"}
     return own.get(key, f"options.{key}")
+
+
+def jobs_of(spec: SweepSpec, settings: list[Setting], share: Slot, first: int = 0) -> list[Job]:
+    """Return a job for each setting.
+
+    Args:
+        spec: the sweep.
+        settings: settings of its runs.
+        share: hardware of each run.
+        first: number of the first job.
+    """
+    make = _train_job if spec.script is None else _script_job
+    return [make(spec, one, share, first + at) for at, one in enumerate(settings)]
+
+
+def _train_job(spec: SweepSpec, setting: Setting, share: Slot, number: int) -> Job:
+    options = fit_options(run_options(spec, setting), setting.changes, share)
+    return Job(
+        number=number,
+        name=setting.name,
+        command=(*RLPYT, "train", "--config", "{job}/config.json", "--run-dir", "{run_dir}"),
+        resume=(*RLPYT, "resume", "{run_dir}"),
+        run_dir=setting.name,
+        cwd=os.getcwd(),
+        settings={**setting.varied, "seed": setting.seed},
+        variant=setting.changes,
+        config=options.as_dict(),
+        total_steps=Run(Path(), flattened(options.as_dict())).total_steps,
+        retries=spec.retries,
+    )
+
+
+def _script_job(spec: SweepSpec, setting: Setting, share: Slot, number: int) -> Job:
+    log_dir = f"{{sweep}}/{Path(setting.name).parent}"
+    return Job(
+        number=number,
+        name=setting.name,
+        command=script_command(str(spec.script), log_dir, setting.seed, spec.args),
+        run_dir=setting.name,
+        cwd=os.getcwd(),
+        settings={**flattened(setting.varied), "seed": setting.seed},
+        variant=setting.changes,
+        retries=spec.retries,
+    )
+
+
+def fit_options(options: RunOptions, given: Mapping[str, Any], share: Slot) -> RunOptions:
+    """Fit options to a run's hardware, where the sweep does not set them.
+
+    The sampler gets as many workers as there are cores, if they divide the environments (results
+    do not depend on it); the run uses its GPU and records no video.
+    """
+    sampler = given.get("sampler", {})
+    if "n_workers" not in sampler and options.sampler.kind in ("cpu", "gpu"):
+        own = Resources.from_code(share.code)
+        cores = len(own.run_cores()) if share.cpus else options.sampler.n_workers
+        B = options.sampler.batch_B
+        n_workers = max(n for n in range(1, min(cores, B) + 1) if B % n == 0)
+        options = options.updated({"sampler": {"n_workers": n_workers}})
+    if "device" not in given and share.gpus:
+        options = options.updated({"device": "cuda"})
+    return options if "video" in given else options.updated({"video": False})

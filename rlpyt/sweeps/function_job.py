@@ -17,7 +17,7 @@ RESULT = "result.pkl"
 
 
 @dataclass(frozen=True)
-class Call:
+class FunctionCall:
     """Arguments of ``run(config, seed, device, logdir)``, without ``logdir``."""
 
     config: dict[str, Any]

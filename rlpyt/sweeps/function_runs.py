@@ -12,7 +12,7 @@ from typing import Any
 from rlpyt.errors import RlpytError
 from rlpyt.experiments.config import ID, Config
 from rlpyt.sweeps.directory import About, SweepDirectory
-from rlpyt.sweeps.function_job import CALLS, RESULT, Call
+from rlpyt.sweeps.function_job import CALLS, RESULT, FunctionCall
 from rlpyt.sweeps.jobs import Job
 from rlpyt.sweeps.start import command_line, launcher_of, say_now
 from rlpyt.utils.checks import whole_number
@@ -23,7 +23,7 @@ from rlpyt.utils.launching.machine import names_of_gpus
 from rlpyt.utils.seed import check_seed
 from rlpyt.utils.serialize import dumps, loads
 
-Run = Callable[[dict[str, Any], int, Any, str], Any]
+Function = Callable[[dict[str, Any], int, Any, str], Any]
 
 
 class ExperimentError(RlpytError, RuntimeError):
@@ -40,7 +40,7 @@ class ExperimentError(RlpytError, RuntimeError):
 
 
 def run_experiment(
-    run: Run,
+    run: Function,
     config: Config,
     seeds: Sequence[int],
     log_dir: str | os.PathLike[str],
@@ -85,11 +85,11 @@ def run_experiment(
         SystemExit: with workers: 130 after Ctrl-C, 143 after SIGTERM or ``rlpyt sweep stop``.
     """
     seeds = _checked(run, config, seeds, log_dir)
-    remedy = "pass max_runs to run_experiment if you mean it"
+    remedy = "pass max_runs to run_experiment if this is intended"
     check_count(config.n_configs * len(seeds), max_runs, os.fspath(log_dir), remedy)
     pairs = list(itertools.product(config.make_configs(), seeds))
     devices = itertools.cycle(_devices(use_gpu, gpu_ids))
-    calls = [Call(one, seed, device) for (one, seed), device in zip(pairs, devices)]
+    calls = [FunctionCall(one, seed, device) for (one, seed), device in zip(pairs, devices)]
     root = Path(log_dir).absolute()
     if max_workers is None:
         return [_here(run, call, root) for call in calls]
@@ -102,7 +102,7 @@ def run_experiment(
 
 
 def _checked(
-    run: Run, config: Config, seeds: Sequence[int], log_dir: str | os.PathLike[str]
+    run: Function, config: Config, seeds: Sequence[int], log_dir: str | os.PathLike[str]
 ) -> list[int]:
     """Check the arguments before any file is written, and return the seeds."""
     if not callable(run):
@@ -121,7 +121,7 @@ def _checked(
     return found
 
 
-def _here(run: Run, call: Call, root: Path) -> Any:
+def _here(run: Function, call: FunctionCall, root: Path) -> Any:
     import torch
 
     logdir = root / _name(call)
@@ -129,7 +129,7 @@ def _here(run: Run, call: Call, root: Path) -> Any:
     return run(call.config, call.seed, torch.device(call.device), str(logdir))
 
 
-def _name(call: Call) -> str:
+def _name(call: FunctionCall) -> str:
     return f"{call.config[ID]}/{call.seed}"
 
 
@@ -147,7 +147,7 @@ def _devices(use_gpu: bool, gpu_ids: Sequence[int] | None) -> list[str]:
 
 
 def _sweep(
-    root: Path, run: Run, calls: Sequence[Call], max_workers: int, retries: int
+    root: Path, run: Function, calls: Sequence[FunctionCall], max_workers: int, retries: int
 ) -> SweepDirectory:
     """Return the experiment's directory, new or of the same experiment started before."""
     jobs = [
@@ -208,11 +208,11 @@ def _results(sweep: SweepDirectory) -> list[Any]:
     failed = [job for job in sweep.jobs() if job.state() != "done"]
     if failed:
         ends = {job.job.name: attempts[-1] for job in failed if (attempts := job.attempts())}
-        told = [f"{name} ({last.outcome()})" for name, last in ends.items()]
-        first, said = failed[0].job.name, "\n".join(failed[0].last_lines())
+        outcomes = [f"{name} ({last.outcome()})" for name, last in ends.items()]
+        first, output = failed[0].job.name, "\n".join(failed[0].last_lines())
         raise ExperimentError(
-            f"{len(failed)} of {len(sweep.jobs())} calls failed: {', '.join(told)}. "
-            f"Last output of {first}:\n{said}",
+            f"{len(failed)} of {len(sweep.jobs())} calls failed: {', '.join(outcomes)}. "
+            f"Last output of {first}:\n{output}",
             {name: last.exit_code for name, last in ends.items()},
         )
     return [loads((job.path / RESULT).read_bytes()) for job in sweep.jobs()]

@@ -1,9 +1,8 @@
-"""A run that waits, goes on or is over: its description, its attempts, and what follows from them.
+"""Jobs: the runs of a sweep, with their attempts and states.
 
-Every job has a directory. The launcher writes what is to be done (``job.json``, and
-``attempt_N.json`` before each attempt); the attempt's supervisor adds how it went. A job's state is
-never stored: it follows from these files and from who holds ``lock``, so no crash can leave a
-state that is not true.
+Every job has a directory. The launcher writes ``job.json``, and ``attempt_N.json`` before each
+attempt; the attempt's supervisor adds its outcome. A job's state is never stored: it is derived
+from these files and from ``lock``, so that it is correct after any crash.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rlpyt.errors import USAGE
-from rlpyt.sweeps.supervisor import attempt_file, boot, is_kept
+from rlpyt.sweeps.supervisor import attempt_file, boot, is_supervised
 from rlpyt.utils.files import atomic_write
 from rlpyt.utils.launching.variant import plain_value
 
@@ -28,30 +27,29 @@ STATES: tuple[State, ...] = ("queued", "running", "done", "failed", "pruned")
 CANCELLED = "cancelled"
 NOTES = ("told", "remote_id")  # about an attempt, in files of their own
 BEGIN = r"--- \S+ \S+ attempt \d+: "  # what a supervisor writes above the output of an attempt
-NO_MEMORY_OF_END = "its end was not recorded: the machine went down, or its supervisor was killed"
+UNRECORDED_END = "its end was not recorded: the machine stopped, or its supervisor was killed"
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a run is, whoever runs it.
+    """Description of a run.
 
     Attributes:
         number: from 0, in the order of the queue.
         name: readable and unique, such as ``learning_rate_0.001/run_0``.
-        command: with ``{affinity}`` where the code of the slot belongs, and ``{sweep}``, ``{job}``
-            and ``{run_dir}`` for the directories of the sweep, this job, and the run.
-        run_dir: where the run writes, below the sweep's directory; moved aside before the run
-            begins anew.
-        resume: command that goes on from the checkpoints in ``run_dir``; without one it is
-            ``command``, and ``RLPYT_RESUME`` says so.
-        env: further environment variables.
+        command: command line; ``{affinity}`` is replaced by the code of the slot, ``{sweep}``,
+            ``{job}`` and ``{run_dir}`` by the directories of the sweep, this job, and the run.
+        run_dir: directory of the run, below the sweep's; moved aside before the run starts again.
+        resume: command that resumes from the checkpoints in ``run_dir``; by default ``command``
+            with ``RLPYT_RESUME`` set.
+        env: additional environment variables.
         cwd: working directory.
-        settings: what tells this run from the others, dotted keys; for tables and plots.
-        variant: what is written to ``variant_config.json`` beside ``run_dir``, unless empty.
-        config: what is written to ``config.json`` beside the job's description, unless empty.
-        total_steps: that it will have made, where that is known.
-        retries: how often it is tried again after a failure.
-        continues: goes on with what other jobs have left in ``run_dir``, which stays there.
+        settings: settings that differ between runs, by dotted keys; for tables and plots.
+        variant: content of ``variant_config.json`` beside ``run_dir``; not written if empty.
+        config: content of ``config.json`` beside the job's description; not written if empty.
+        total_steps: environment steps of the complete run, None if unknown.
+        retries: maximum number of retries after failures.
+        continues: True if the run continues with files of other jobs in ``run_dir``.
     """
 
     number: int
@@ -69,7 +67,7 @@ class Job:
     continues: bool = False
 
     def with_settings(self, settings: Mapping[str, Any]) -> Job:
-        """The same with further entries among the settings."""
+        """Return a copy with additional settings."""
         return replace(self, settings={**self.settings, **settings})
 
 
@@ -79,16 +77,16 @@ class Attempt:
 
     Attributes:
         number: from 1.
-        command, env, cwd: what was run.
-        cpus: cores it was kept on; ``None``: free.
-        slot: of the hardware.
-        where: "local", "slurm" or "ray".
-        remote_id: of the job there.
-        begun, ended: seconds since 1970; ``None`` if it has not.
-        exit_code: negative is the signal that killed it.
-        pid, host, boot: of its supervisor.
-        told: why it was asked to end, if it was: "stopped", "pruned" and others; a failure that
-            no longer counts is "forgiven".
+        command, env, cwd: command line, environment variables and working directory.
+        cpus: cores to which it was pinned; None: not pinned.
+        slot: number of the slot.
+        where: executor: "local", "slurm" or "ray".
+        remote_id: id of the cluster's job.
+        begun, ended: times in seconds since 1970; None if it has not started or ended.
+        exit_code: negative for the signal that killed it.
+        pid, host, boot: process id, machine and boot id of its supervisor.
+        told: reason why it was asked to end ("stopped", "pruned", ...), or "forgiven" for a
+            failure that is no longer counted; empty otherwise.
     """
 
     number: int
@@ -109,17 +107,17 @@ class Attempt:
 
     @property
     def failed(self) -> bool:
-        """Over, without success, without having been asked to end, by a fault of its own."""
+        """Return True if it has ended unsuccessfully without having been asked to end."""
         if self.begun is None or self.told or self.exit_code == 0:
             return False
         return self.ended is not None or self.where != "local" or self.boot == boot()
 
     def outcome(self) -> str:
-        """How it ended, in words."""
+        """Describe how it ended."""
         if self.told and self.exit_code != 0:
             return self.told
         if self.ended is None:
-            return "running" if self.begun is None else NO_MEMORY_OF_END
+            return "running" if self.begun is None else UNRECORDED_END
         code = self.exit_code or 0
         return f"exit code {code}" if code >= 0 else f"killed by signal {-code}"
 
@@ -129,13 +127,13 @@ class DamagedFile(ValueError):
 
 
 class JobDirectory:
-    """The files of one job; reads anew at every question.
+    """The files of one job, read again by every method.
 
     Args:
         path: the directory.
 
     Raises:
-        DamagedFile: at a question, if a file cannot be read.
+        DamagedFile: in any method, if a file cannot be read.
     """
 
     def __init__(self, path: Path) -> None:
@@ -144,32 +142,32 @@ class JobDirectory:
 
     @property
     def job(self) -> Job:
-        """The description, which never changes."""
+        """Return the description, which never changes."""
         if self._job is None:
-            remedy = f"or remove {self.path}: the run is then none of the sweep's"
+            remedy = f"or remove {self.path} to drop the run from the sweep"
             self._job = _read(Job, self.path / "job.json", remedy)
         return self._job
 
     @property
     def output(self) -> Path:
-        """What all attempts have written to standard output and error."""
+        """Return the path of the standard output and error of all attempts."""
         return self.path / "output.log"
 
     def attempts(self) -> list[Attempt]:
-        """All attempts, oldest first; the last may not have begun yet."""
+        """Return all attempts, oldest first; the last one may not have started yet."""
         numbers = sorted(int(p.stem.rpartition("_")[2]) for p in self.path.glob("attempt_*.json"))
         found = []
         for number in numbers:
             path = attempt_file(self.path, number)
             notes = {name: _text(path.with_suffix(f".{name}")) for name in NOTES}
-            remedy = "or remove it: the attempt then counts as never made"
+            remedy = "or remove it to drop the attempt"
             found.append(replace(_read(Attempt, path, remedy), **notes))
         return found
 
     def state(self, attempts: list[Attempt] | None = None) -> State:
-        """Where the job stands."""
+        """Return the job's state."""
         attempts = self.attempts() if attempts is None else attempts
-        if attempts and is_kept(self.path):
+        if attempts and is_supervised(self.path):
             return "running"
         if attempts and attempts[-1].ended is None:
             attempts = self.attempts()  # it may have ended since these were read
@@ -186,46 +184,47 @@ class JobDirectory:
         return "queued"
 
     def prepare(self, attempt: Attempt) -> None:
-        """Write down what is to be run next; a supervisor takes it from there."""
+        """Write the description of the next attempt for its supervisor."""
         path = attempt_file(self.path, attempt.number)
-        for note in NOTES:  # of one with this number that never began
+        for note in NOTES:  # of an attempt with this number that never started
             path.with_suffix(f".{note}").unlink(missing_ok=True)
         _write(path, asdict(attempt))
 
-    def tell(self, number: int, why: str) -> None:
-        """Record that an attempt is asked to end, before it is; the first reason stays."""
+    def request_end(self, number: int, why: str) -> None:
+        """Ask an attempt to end; the first reason is kept."""
         if not attempt_file(self.path, number).with_suffix(".told").exists():
             self._note(number, ".told", why)
 
     def cancel(self) -> None:
-        """Let the job never begin, or never again."""
+        """Never start the job again."""
         (self.path / CANCELLED).touch()
 
     def note_remote(self, number: int, remote_id: str) -> None:
-        """Record under which name a cluster knows an attempt."""
+        """Record the id of an attempt's job on the cluster."""
         self._note(number, ".remote_id", remote_id)
 
     def _note(self, number: int, suffix: str, text: str) -> None:
-        # Beside the attempt's file, which is its supervisor's once that has begun.
+        # In its own file: once started, the supervisor owns the attempt's.
         with atomic_write(attempt_file(self.path, number).with_suffix(suffix)) as file:
             file.write(f"{text}\n".encode())
 
     def last_lines(self, count: int = 20) -> list[str]:
-        """The end of the output."""
+        """Return the last lines of the output."""
         return last_lines(self.output, count)
 
     @classmethod
     def create(cls, path: Path, job: Job, synced: bool = True) -> JobDirectory:
-        """Put a job into place; there whole, or not at all.
+        """Create a job's directory, atomically.
 
         Args:
-            path: of its directory.
-            job: what it is.
-            synced: False leaves it to the caller to push the files through to the disk, as who
-                writes thousands does once.
+            path: the directory.
+            job: its description.
+            synced: if False, the caller syncs the disk once after writing many jobs.
         """
         beside = path.with_name(f".{path.name}.{os.getpid()}")
-        beside.mkdir(parents=True, exist_ok=True)  # a launcher was killed here, with the same pid
+        beside.mkdir(
+            parents=True, exist_ok=True
+        )  # may be left by a killed launcher with the same pid
         write = _write if synced else _write_unsynced
         write(beside / "job.json", asdict(job))
         if job.config:
@@ -235,7 +234,7 @@ class JobDirectory:
 
 
 def last_lines(path: Path, count: int = 20, most_bytes: int = 20_000) -> list[str]:
-    """The last lines that the newest attempt has written, as far as they fit."""
+    """Return the last lines of the newest attempt's output, of at most this many bytes."""
     try:
         with open(path, "rb") as file:
             size = file.seek(0, os.SEEK_END)
@@ -243,7 +242,7 @@ def last_lines(path: Path, count: int = 20, most_bytes: int = 20_000) -> list[st
             text = file.read().decode(errors="replace")
     except OSError:
         return []
-    # A progress bar redraws its line; what it last said is enough.
+    # A progress bar redraws its line; only the last state is kept.
     lines = [line.rsplit("\r", 1)[-1] for line in text.rstrip("\n").split("\n")]
     begins = [at for at, line in enumerate(lines) if re.match(BEGIN, line)]
     return lines[begins[-1] + 1 if begins else 0 :][-count:]
@@ -286,9 +285,9 @@ def script_command(
     """Return the call of a script, with ``{affinity}`` in place of its slot's code.
 
     Raises:
-        FileNotFoundError: there is no such script.
+        FileNotFoundError: the script does not exist.
     """
     if not Path(script).is_file():
-        raise FileNotFoundError(f"there is no script {str(script)!r} (from {os.getcwd()}).")
+        raise FileNotFoundError(f"script {str(script)!r} not found (from {os.getcwd()}).")
     path, python = str(Path(script).absolute()), python_executable or sys.executable
     return (python, path, "{affinity}", str(log_dir), str(run_ID), *map(str, args))

@@ -1,25 +1,87 @@
-"""Fills the slots of a machine with the runs of a sweep, until none is left."""
+"""The launcher: runs the jobs of a sweep in the slots of a machine or cluster, each to its end."""
 
 from __future__ import annotations
 
+import os
 import select
+import shutil
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
-from rlpyt.sweeps.attempts import next_attempt
-from rlpyt.sweeps.directory import LEAST_FREE_BYTES, SweepDirectory
+from rlpyt.errors import RlpytError
+from rlpyt.sweeps.directory import LEAST_FREE_BYTES, SweepDirectory, log_num_launched
+from rlpyt.sweeps.executors import Executor, ExecutorError, Handle
 from rlpyt.sweeps.jobs import Attempt, JobDirectory, State
-from rlpyt.sweeps.overview import log_num_launched
-from rlpyt.sweeps.places import Handle, Place, PlaceError, Slot
-from rlpyt.sweeps.sources import NoSource, Source, SourceError
+from rlpyt.sweeps.slots import Slot
+from rlpyt.utils.launching.machine import egl_device, names_of_gpus
+from rlpyt.utils.launching.variant import save_variant
+from rlpyt.utils.logging.lock import RunLock
+from rlpyt.utils.resumption import ASIDE, ENV_RESUME
 from rlpyt.utils.text import counted
 
-LOOK_S = 0.5  # between two looks at requests, where nothing wakes the launcher
-AGAIN_S = 10.0  # after a run could not be begun
+POLL_INTERVAL_S = 0.5  # of requests, unless the end of a run wakes the launcher
+RETRY_DELAY_S = 10.0  # after a run failed to start
+
+
+class SourceError(RlpytError, RuntimeError):
+    """No further job is useful until the user fixes something; the message says what."""
+
+
+class Source(Protocol):
+    """Adds jobs in the course of a sweep; called by the launcher in its own thread.
+
+    A launcher first notifies the source of all jobs that have ended, in the order of their
+    numbers, also those that an earlier launcher ran. Any method may raise ``SourceError``.
+
+    Attributes:
+        noun: the word for a job in messages.
+    """
+
+    noun: str
+
+    def next(self, sweep: SweepDirectory) -> JobDirectory | None:
+        """Add a job to the sweep and return it; None if there is none now."""
+
+    def ended(self, job: JobDirectory, state: State) -> None:
+        """Handle the end of a job: it is done, failed or pruned."""
+
+    def watch(self, running: Sequence[JobDirectory]) -> None:
+        """Inspect running jobs; may end one by ``job.request_end(number, "pruned")``."""
+
+    def is_over(self) -> bool:
+        """Return True if there will be no further job."""
+
+    def n_jobs(self) -> int:
+        """Return the number of jobs in total, as far as it is known."""
+
+
+class NoSource:
+    """A source without jobs, for sweeps whose jobs are known from the start."""
+
+    noun = "run"
+
+    def next(self, sweep: SweepDirectory) -> JobDirectory | None:
+        """Return None."""
+        return None
+
+    def ended(self, job: JobDirectory, state: State) -> None:
+        """Do nothing."""
+
+    def watch(self, running: Sequence[JobDirectory]) -> None:
+        """Do nothing."""
+
+    def is_over(self) -> bool:
+        """Return True."""
+        return True
+
+    def n_jobs(self) -> int:
+        """Return 0."""
+        return 0
 
 
 @dataclass
@@ -27,57 +89,56 @@ class _Running:
     job: JobDirectory
     attempt: Attempt
     handle: Handle
-    slot: Slot | None  # None: adopted, and its slot has since been given to another
+    slot: Slot | None  # None: adopted after its slot was assigned to another run
 
 
 class Launcher:
-    """Runs every job of a sweep once to its end, whatever ends in between.
+    """Runs every job of a sweep to its end exactly once, across restarts of the launcher.
 
-    A launcher that is killed leaves its runs going; the next one on the same directory takes them
-    over. One that is asked to end (Ctrl-C, SIGTERM, ``rlpyt sweep stop``) has the runs save their
-    checkpoints first, and the next one goes on from those.
+    Runs of a killed launcher continue, and the next launcher on the same directory adopts them. On
+    Ctrl-C, SIGTERM or ``rlpyt sweep stop`` runs save their checkpoints and end; the next launcher
+    resumes them.
 
     Args:
-        sweep: whose jobs.
-        slots: as many runs at once.
-        place: that carries them out.
-        source: makes what adds jobs in the course of the sweep; called once nobody else can add
-            any.
-        say: takes one line about what has happened.
-        least_free_bytes: of the disk, to begin a run.
+        sweep: the sweep's directory.
+        slots: hardware of the parallel runs.
+        executor: starts the runs.
+        source: builds the source of further jobs; called with the launcher's lock held.
+        say: prints one line about an event.
+        least_free_bytes: free disk space below which no run is started.
     """
 
     def __init__(
         self,
         sweep: SweepDirectory,
         slots: Sequence[Slot],
-        place: Place,
+        executor: Executor,
         source: Callable[[], Source] = NoSource,
         say: Callable[[str], None] = print,
         least_free_bytes: int = LEAST_FREE_BYTES,
     ) -> None:
         if not slots:
-            raise ValueError("a launcher needs at least one slot.")
-        self.sweep, self.slots, self.place = sweep, list(slots), place
+            raise ValueError("slots must not be empty.")
+        self.sweep, self.slots, self.executor = sweep, list(slots), executor
         self.source: Source = NoSource()
         self._make_source = source
         self.say = say
         self.least_free_bytes = least_free_bytes
-        self.on_look: list[Callable[[], None]] = []
+        self.on_poll: list[Callable[[], None]] = []
         self._running: list[_Running] = []
         self._queue: list[tuple[int, int, JobDirectory]] = []  # (attempts, number, job)
         self._states: dict[int, State] = {}
         self._signal = 0
-        self._said = ""
-        self._not_before_s = 0.0  # of the clock, no run is begun
+        self._last_report = ""
+        self._not_before_s = 0.0  # time.monotonic() before which no run is started
 
     @property
     def states(self) -> dict[int, State]:
-        """State of each job by its number, as far as this launcher knows."""
+        """Return the state of each job by its number, as known to this launcher."""
         return dict(self._states)
 
     def run(self) -> int:
-        """Launch until nothing is left, or until asked to stop.
+        """Run jobs until none is left, or until asked to stop.
 
         Returns:
             Exit code: 0 if all runs are done (or were pruned), 1 if one failed, 130 after Ctrl-C,
@@ -90,25 +151,25 @@ class Launcher:
         """
         with ExitStack() as stack:
             stack.enter_context(self.sweep.lock())
-            stack.enter_context(_Hearing(self._hear))
-            stack.callback(self.place.close)
+            stack.enter_context(_SignalHandlers(self._on_signal))
+            stack.callback(self.executor.close)
             self.sweep.forget_requests()
             self.source = self._make_source()
             try:
-                self._take_stock()
-                while not self._stopping():
+                self._read_states()
+                while not self._is_stopping():
                     self._reap()
                     if self.sweep.take_forgiven():
-                        self._take_forgiven()
+                        self._queue_retried()
                     self.source.watch([r.job for r in self._running])
                     self._fill()
                     if not self._running and not self._queue and self.source.is_over():
                         break
                     self._wait()
-                if stopped := self._stopping():
+                if stopped := self._is_stopping():
                     self._end_all()
             except SourceError:
-                self.source = NoSource()  # the next launcher's will be told of all that ends now
+                self.source = NoSource()  # the next launcher notifies its own source of these ends
                 self._end_all()
                 raise
             finally:
@@ -118,38 +179,42 @@ class Launcher:
             return 128 + (self._signal or signal.SIGTERM)
         return 1 if "failed" in self._states.values() else 0
 
-    def _hear(self, number: int) -> None:
+    def _on_signal(self, number: int) -> None:
         self._signal = number
 
-    def _stopping(self) -> bool:
+    def _is_stopping(self) -> bool:
         return bool(self._signal) or self.sweep.to_stop
 
-    def _take_stock(self) -> None:
-        """Find out where every job stands, and take over what runs."""
+    def _read_states(self) -> None:
+        """Read the state of every job, and adopt running ones."""
         for job in self.sweep.jobs():
             attempts = job.attempts()
             if attempts and attempts[-1].ended is None:
-                handle = self.place.adopt(job.path, attempts[-1])
+                handle = self.executor.reattach(job.path, attempts[-1])
                 if handle is not None:
                     attempt = job.attempts()[-1]
                     slot = next((s for s in self._free() if s.number == attempt.slot), None)
                     self._running.append(_Running(job, attempt, handle, slot))
                     self._states[job.job.number] = "running"
-                    self.say(f"{job.job.name}: goes on, taken over from an earlier launcher")
+                    self.say(f"{job.job.name}: continues; adopted from an earlier launcher")
                     if attempt.told and attempt.begun is None:
-                        handle.withdraw()  # it was stopped while nobody launched
+                        handle.cancel()  # it was stopped while there was no launcher
                     continue
                 last = job.attempts()[-1]  # it may have ended just now
-                if last.begun is not None and last.ended is None and not self.place.goes_on:
-                    job.tell(last.number, "interrupted: its launcher had ended")
+                if (
+                    last.begun is not None
+                    and last.ended is None
+                    and not self.executor.survives_launcher
+                ):
+                    job.request_end(last.number, "interrupted: its launcher had ended")
                 attempts = job.attempts()
             self._settle(job, attempts)
 
     def _settle(self, job: JobDirectory, attempts: list[Attempt]) -> None:
-        """Queue the job, or count it as over."""
+        """Queue the job, or record that it has ended."""
         number, state = job.job.number, job.state(attempts)
-        if state == "running":  # another launcher's supervisor was quicker; it is looked for again
-            handle = self.place.adopt(job.path, attempts[-1])
+        if state == "running":  # another launcher has started it meanwhile
+            handle = self.executor.reattach(job.path, attempts[-1])
             if handle is not None:
                 self._running.append(_Running(job, attempts[-1], handle, None))
             else:
@@ -161,8 +226,8 @@ class Launcher:
         elif state != "running":
             self.source.ended(job, state)
 
-    def _take_forgiven(self) -> None:
-        """Queue what had failed, and has been forgiven."""
+    def _queue_retried(self) -> None:
+        """Queue failed jobs that are to be retried."""
         failed = [number for number, state in self._states.items() if state == "failed"]
         jobs = {job.job.number: job for job in self.sweep.jobs()} if failed else {}
         for job in (jobs[number] for number in failed):
@@ -178,38 +243,38 @@ class Launcher:
         return free[: max(0, len(free) - lent)]
 
     def _reap(self) -> None:
-        """Find out what has become of runs that ended."""
+        """Record the outcome of runs that have ended."""
         if not self.sweep.queue.is_dir():
-            raise FileNotFoundError(f"{self.sweep.path} was removed while its runs were going on.")
-        for running in [r for r in self._running if r.handle.over()]:
+            raise FileNotFoundError(f"{self.sweep.path} was removed while its runs were active.")
+        for running in [r for r in self._running if r.handle.has_ended()]:
             self._running.remove(running)
             running.handle.release()
             job, attempts = running.job, running.job.attempts()
             self._settle(job, attempts)
-            self._say_how_it_ended(job, attempts[-1])
+            self._report_end(job, attempts[-1])
             self._write_progress()
 
-    def _say_how_it_ended(self, job: JobDirectory, last: Attempt) -> None:
+    def _report_end(self, job: JobDirectory, last: Attempt) -> None:
         state, name = self._states[job.job.number], job.job.name
         if last.begun is None and not last.told:
-            self._not_before_s = time.monotonic() + AGAIN_S
-            self._say_once(f"{name}: has not come to begin; trying again.")
+            self._not_before_s = time.monotonic() + RETRY_DELAY_S
+            self._report_once(f"{name}: failed to start; retrying.")
             return
         seconds = ""
         if last.begun is not None and last.ended is not None:
             seconds = f" after {last.ended - last.begun:.0f} s"
         if state == "done":
-            self.say(f"{name}: done{seconds} ({self._how_far()})")
+            self.say(f"{name}: done{seconds} ({self._progress()})")
         elif state != "running":
-            again = "; will be tried again" if state == "queued" and last.failed else ""
+            again = "; will be retried" if state == "queued" and last.failed else ""
             self.say(f"{name}: {last.outcome()}{seconds}{again}")
             if last.failed and (lines := job.last_lines(5)):
                 self.say("\n".join(f"    {line}" for line in lines))
 
     def _fill(self) -> None:
-        """Begin runs in all free slots."""
+        """Start runs in all free slots."""
         while (free := self._free()) and (self._queue or not self.source.is_over()):
-            if not self._may_begin():
+            if not self._may_start():
                 return
             if not self._queue:
                 new = self.source.next(self.sweep)
@@ -219,68 +284,68 @@ class Launcher:
                 continue
             _, _, job = entry = self._queue.pop(0)
             attempts = job.attempts()
-            if job.state(attempts) != "queued":  # cancelled, or begun for an earlier launcher
+            if job.state(attempts) != "queued":  # cancelled, or started by an earlier launcher
                 self._settle(job, attempts)
                 continue
             try:
-                self._begin(job, free[0])
-            except (OSError, PlaceError) as error:  # no disk, no process, no cluster
+                self._start(job, free[0])
+            except (OSError, ExecutorError) as error:  # disk, processes or cluster are exhausted
                 self._queue.insert(0, entry)
-                self._not_before_s = time.monotonic() + AGAIN_S
-                self._say_once(f"{job.job.name}: cannot be begun ({error}); trying again.")
+                self._not_before_s = time.monotonic() + RETRY_DELAY_S
+                self._report_once(f"{job.job.name}: failed to start ({error}); retrying.")
 
-    def _may_begin(self) -> bool:
-        """Whether a run can be begun now; if not, says why."""
+    def _may_start(self) -> bool:
+        """Return True if a run can be started now; report the reason if not."""
         why = self.sweep.waits_for(self.least_free_bytes)
         if why:
-            self._say_once(why)
+            self._report_once(why)
         return not why and time.monotonic() >= self._not_before_s
 
-    def _say_once(self, line: str) -> None:
-        if line != self._said:
+    def _report_once(self, line: str) -> None:
+        if line != self._last_report:
             self.say(line)
-        self._said = line
+        self._last_report = line
 
-    def _begin(self, job: JobDirectory, slot: Slot) -> None:
+    def _start(self, job: JobDirectory, slot: Slot) -> None:
         attempts = job.attempts()
         if attempts and attempts[-1].begun is None:
             attempts.pop()
-        attempt = next_attempt(self.sweep, job, attempts, slot, self.place)
+        attempt = next_attempt(self.sweep, job, attempts, slot, self.executor)
         job.prepare(attempt)
-        handle = self.place.start(job.path, attempt, slot)
+        handle = self.executor.start(job.path, attempt, slot)
         if handle.remote_id:
             job.note_remote(attempt.number, handle.remote_id)
         self._running.append(_Running(job, attempt, handle, slot))
         self._states[job.job.number] = "running"
-        self._said = ""
+        self._last_report = ""
         which = f" (attempt {attempt.number})" if attempts else ""
-        self.say(f"{job.job.name}: begun in slot {slot.number}{which}")
+        self.say(f"{job.job.name}: started in slot {slot.number}{which}")
         self._write_progress()
 
     def _wait(self) -> None:
-        """Sleep until a run ends, or it is time to look around."""
-        for look in self.on_look:
-            look()
+        """Sleep until a run ends or the polling interval has passed."""
+        for callback in self.on_poll:
+            callback()
         descriptors = [d for r in self._running if (d := r.handle.fileno()) is not None]
-        ended, _, _ = select.select(descriptors, [], [], LOOK_S)
-        if ended and not any(r.handle.over() for r in self._running):
-            time.sleep(0.05)  # a supervisor was killed, and its run is about to end
+        ended, _, _ = select.select(descriptors, [], [], POLL_INTERVAL_S)
+        if ended and not any(r.handle.has_ended() for r in self._running):
+            time.sleep(0.05)  # a supervisor was killed; its run is ending
 
     def _end_all(self) -> None:
-        """Have all runs save their checkpoints and end; a second signal leaves them to it."""
+        """Ask all runs to save a checkpoint and end; a second signal stops waiting for them."""
         first, self._signal = self._signal, 0
         if self._running:
             runs = counted(len(self._running), "run")
-            self.say(f"stopping {runs}; once more leaves them to themselves")
+            self.say(f"stopping {runs} (Ctrl-C again to detach and leave them running)")
         for running in self._running:
-            running.job.tell(running.attempt.number, "stopped")
-            running.handle.withdraw()
+            running.job.request_end(running.attempt.number, "stopped")
+            running.handle.cancel()
         while self._running and not self._signal:
             self._reap()
             self._wait()
         self._signal = first
 
-    def _how_far(self) -> str:
+    def _progress(self) -> str:
         over = sum(state not in ("queued", "running") for state in self._states.values())
         return f"{over} of {counted(self._total(), self.source.noun)}"
 
@@ -292,17 +357,89 @@ class Launcher:
         log_num_launched(self.sweep.path, begun, self._total())
 
 
-class _Hearing:
-    """Takes note of SIGINT and SIGTERM for the length of a block, in the main thread."""
+def next_attempt(
+    sweep: SweepDirectory,
+    job: JobDirectory,
+    before: Sequence[Attempt],
+    slot: Slot,
+    executor: Executor,
+) -> Attempt:
+    """Describe a job's next attempt, and prepare the run's directory for it.
+
+    The attempt resumes from the run's checkpoints if an earlier one has saved any. Otherwise files
+    of earlier attempts are moved aside.
+
+    Args:
+        sweep: the sweep of the job.
+        job: a job that is not running.
+        before: its attempts so far.
+        slot: the hardware of the run.
+        executor: the executor that will start it.
+
+    Raises:
+        OSError: a file cannot be written or moved.
+    """
+    spec, env = job.job, dict(job.job.env)
+    command = spec.command
+    by_code = any("{affinity}" in part for part in command)
+    if executor.assigns_hardware and not by_code:
+        env.setdefault("CUDA_VISIBLE_DEVICES", ",".join(names_of_gpus(slot.gpus)))
+    if sweep.about.egl_device and slot.gpus:
+        env["EGL_DEVICE_ID"] = egl_device(slot.gpus)
+    run_dir = sweep.path / spec.run_dir
+    RunLock(run_dir).forget({one.host for one in before})
+    if before and has_checkpoint(run_dir):
+        command = spec.resume or spec.command
+        env[ENV_RESUME] = str(run_dir)
+    elif not spec.continues and run_dir.exists() and any(run_dir.iterdir()):
+        _move_aside(run_dir, job.path / f"{ASIDE}{len(before)}")
+    if spec.variant:
+        save_variant(spec.variant, run_dir.parent)
+    values = {"affinity": slot.code, "sweep": sweep.path, "job": job.path, "run_dir": run_dir}
+    return Attempt(
+        number=before[-1].number + 1 if before else 1,
+        command=tuple(_filled(part, values) for part in command),
+        env=env,
+        cwd=spec.cwd,
+        cpus=slot.cpus if executor.assigns_hardware else None,
+        slot=slot.number,
+        where=executor.name,
+    )
+
+
+def has_checkpoint(run_dir: Path) -> bool:
+    """Return True if the run has a checkpoint to resume from."""
+    return any(run_dir.glob("checkpoint-*")) or any(run_dir.glob("*/checkpoint-*"))
+
+
+def _filled(part: str, values: Mapping[str, Any]) -> str:
+    """Replace ``{name}`` by values; other braces stay, since arguments may be JSON."""
+    for name, value in values.items():
+        part = part.replace(f"{{{name}}}", str(value))
+    return part
+
+
+def _move_aside(run_dir: Path, aside: Path) -> None:
+    """Move the files of an earlier attempt to an unused name."""
+    while aside.exists():
+        aside = aside.with_name(f"{aside.name}+")
+    try:
+        os.rename(run_dir, aside)
+    except OSError:  # another file system
+        shutil.move(run_dir, aside)
+
+
+class _SignalHandlers:
+    """Handles SIGINT and SIGTERM inside a ``with`` block, in the main thread."""
 
     def __init__(self, hear: Callable[[int], None]) -> None:
-        self._hear = hear
+        self._on_signal = hear
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> None:
         for number in (signal.SIGINT, signal.SIGTERM):
             try:
-                self._before[number] = signal.signal(number, lambda n, _: self._hear(n))
+                self._before[number] = signal.signal(number, lambda n, _: self._on_signal(n))
             except ValueError:  # not the main thread, as in a notebook's
                 return
 

@@ -1,7 +1,7 @@
-"""Population-based training: runs beside each other, the worst go on from the best's checkpoints.
+"""Population-based training: the worst of parallel runs continue from checkpoints of the best.
 
 Source: Jaderberg et al. 2017, "Population Based Training of Neural Networks": truncation selection
-as ``exploit``; ``explore`` multiplies or divides by a factor, or draws anew.
+as ``exploit``; ``explore`` multiplies or divides by a factor, or draws again.
 """
 
 from __future__ import annotations
@@ -22,61 +22,66 @@ import numpy as np
 from rlpyt.experiments import rundir
 from rlpyt.experiments.options import RunOptions
 from rlpyt.sweeps.directory import SweepDirectory
-from rlpyt.sweeps.draws import Draw
-from rlpyt.sweeps.expansion import run_options, setting_for
+from rlpyt.sweeps.expansion import jobs_of, run_options, setting_for
 from rlpyt.sweeps.jobs import JobDirectory, State
-from rlpyt.sweeps.runs import jobs_of
-from rlpyt.sweeps.search import Search
-from rlpyt.sweeps.spec import SweepSpec
-from rlpyt.sweeps.trials import BEGINS, ENDS, FROM, MEMBER, ROUND, Metric, Runs
+from rlpyt.sweeps.search import (
+    BEGINS,
+    ENDS,
+    FROM,
+    MEMBER,
+    ROUND,
+    Metric,
+    Search,
+    SearchRuns,
+)
+from rlpyt.sweeps.spec import Draw, SweepSpec
 from rlpyt.utils.files import atomic_write
 from rlpyt.utils.logging.lock import RunLock
 from rlpyt.utils.seed import stream
 
-STRETCH = "rlpyt.sweeps.pbt_segment"
-SNAPSHOTS = "population"  # beside the queue: of each member what others may take over
+SEGMENT = "rlpyt.sweeps.pbt_segment"
+SNAPSHOTS = "population"  # in the queue's directory: checkpoints of members for others
 STANDING = "standing.json"
 
 
-class Population:
-    """A source of runs: for each member one after the other, each a stretch of its training.
+class PopulationSearch:
+    """A source of runs: the segments of each member's training.
 
-    All members are compared when all have come to the end of a stretch, with each other at the
-    same step: who is ahead would otherwise win for being ahead, as there may be fewer slots than
-    members. So decisions depend on scores alone, and not on who was quick. They are drawn from
-    streams named by member and round, and made again alike by a launcher that takes over.
+    Members are compared at the same step, when all have finished a segment. There may be fewer
+    slots than members, so a comparison at the same time would favor those ahead. Random choices
+    come from streams named by member and round, and are the same after a restart.
 
-    What others may take over are checkpoints kept apart, so nothing is read that a run is writing.
+    Checkpoints for other members are kept separately, so that none is read while a run writes it.
 
     Args:
-        runs: of the sweep.
-        search: how to search.
+        runs: adds runs to the sweep.
+        search: settings of the search.
     """
 
-    noun = "stretch"
+    noun = "segment"
 
-    def __init__(self, runs: Runs, search: Search) -> None:
+    def __init__(self, runs: SearchRuns, search: Search) -> None:
         self.runs, self.search, self.metric = runs, search, search.to_find
         self.root = runs.sweep.queue / SNAPSHOTS
         self.total = setting_options(runs.spec, {}).steps
         self.n_rounds = math.ceil(self.total / search.interval_steps)
-        self.rounds = [0] * search.population  # of each member: stretches that have a job
+        self.rounds = [0] * search.population  # segments of each member that have a job
         for job in runs.sweep.jobs():
             self.rounds[job.job.settings[MEMBER]] = job.job.settings[ROUND] + 1
         self._over: set[tuple[int, int]] = set()  # (member, round)
 
     def next(self, sweep: SweepDirectory) -> JobDirectory | None:
-        """The next stretch of a member, once all have come to the end of the one before."""
+        """Add the next segment of a member, once all members have finished the previous one."""
         at = min(self.rounds)
         if at == self.n_rounds or not self._all_over(at - 1) or self._all_failed(at - 1):
             return None
         number = self.rounds.index(at)
-        job = self._go_on(number, at) if at else self._begin(number)
+        job = self._continue(number, at) if at else self._start(number)
         self.rounds[number] += 1
         return job
 
     def ended(self, job: JobDirectory, state: State) -> None:
-        """Keep a copy of what the member has learnt."""
+        """Keep a copy of the member's checkpoint."""
         marks = job.job.settings
         number, at = marks[MEMBER], marks[ROUND]
         self._over.add((number, at))
@@ -86,28 +91,28 @@ class Population:
         run_dir = self.runs.dir_of(job)
         score = self.metric.score(run_dir)
         if score is None:
-            warnings.warn(f"{job.job.name} is compared with no other: {self.metric.missing}")
+            warnings.warn(f"{job.job.name} is not compared: {self.metric.missing}")
         values = {key: marks[key] for key in self.runs.spec.sample}
         standing = {"score": score, "values": values}
-        write_standing(job.path, standing)  # stays, for the report
+        write_standing(job.path, standing)  # for the report
         _keep(run_dir, self._snapshot(number, at), standing)
         if at > 1:
             shutil.rmtree(self._snapshot(number, at - 2), ignore_errors=True)
 
     def watch(self, running: Sequence[JobDirectory]) -> None:
-        """Members are compared at the ends of stretches only."""
+        """Do nothing: members are compared at the ends of segments only."""
 
     def is_over(self) -> bool:
-        """Whether every member has all its stretches, or none is left to go on from."""
+        """Return True if every member has all its segments, or all have failed."""
         at = min(self.rounds)
         return at == self.n_rounds or (self._all_over(at - 1) and self._all_failed(at - 1))
 
     def n_jobs(self) -> int:
-        """Stretches of all members."""
+        """Return the number of segments of all members."""
         return self.n_rounds * len(self.rounds)
 
     def standing(self, number: int, at: int) -> dict[str, Any]:
-        """Score and values of a member at the end of a round; empty if that has failed."""
+        """Return score and values of a member at the end of a round; empty if it failed."""
         return read_standing(self._snapshot(number, at))
 
     def _all_over(self, at: int) -> bool:
@@ -119,26 +124,26 @@ class Population:
     def _snapshot(self, number: int, at: int) -> Path:
         return self.root / f"member_{number}" / f"round_{at}"
 
-    def _begin(self, number: int) -> JobDirectory:
-        """The first stretch, with values drawn at random."""
+    def _start(self, number: int) -> JobDirectory:
+        """Add the first segment, with values drawn at random."""
         rng = stream(self.search.seed, f"member {number}")
         values = {key: draw.draw(rng) for key, draw in self.runs.spec.sample.items()}
         return self._add(number, 0, values, number)
 
-    def _go_on(self, number: int, at: int) -> JobDirectory:
-        """A further stretch: of its own, or of a better one's with changed values."""
+    def _continue(self, number: int, at: int) -> JobDirectory:
+        """Add a segment from its own checkpoint, or a better member's with changed values."""
         source = self._exploit(number, at)
         values = self.standing(source, at - 1)["values"]
         if source != number:
             rng, space = self._stream(number, at, ", values"), self.runs.spec.sample
             values = {k: perturbed(values[k], space[k], self.search, rng) for k in space}
-        # Whoever ran the last stretch is gone, on whichever node that was.
+        # The previous segment has ended, on whichever node it ran.
         RunLock(self._run_dir(number)).forget()
-        _take_over(self._snapshot(source, at - 1), self._run_dir(number))
+        _copy_snapshot(self._snapshot(source, at - 1), self._run_dir(number))
         return self._add(number, at, values, source)
 
     def _exploit(self, number: int, at: int) -> int:
-        """Whose checkpoint the member goes on from: one of the best, if it is one of the worst."""
+        """Return the member to continue from: one of the best if it is one of the worst."""
         known = {i: self.standing(i, at - 1) for i in range(len(self.rounds))}
         alive = [i for i in known if known[i]]
         scored = [i for i in alive if known[i]["score"] is not None]
@@ -147,14 +152,14 @@ class Population:
         )
         if number in alive and number not in [scored[i] for i in worst]:
             return number
-        candidates = [scored[i] for i in best] or alive  # a failed one takes what there is
+        candidates = [scored[i] for i in best] or alive  # for a failed member, if none has a score
         return candidates[self._stream(number, at).integers(len(candidates))]
 
     def _stream(self, number: int, at: int, purpose: str = "") -> np.random.Generator:
         return stream(self.search.seed, f"member {number}, round {at}{purpose}")
 
     def _add(self, number: int, at: int, values: Mapping[str, Any], source: int) -> JobDirectory:
-        """The job of a stretch; it finds its checkpoint, if there is one, in the run directory."""
+        """Add the job of a segment, which continues from the checkpoint in the run directory."""
         spec, begins = self.runs.spec, at * self.search.interval_steps
         ends = min(self.total, begins + self.search.interval_steps)
         setting = setting_for(spec, values, f"member_{number}", self._seed(number))
@@ -163,7 +168,7 @@ class Population:
         job = replace(
             job.with_settings({**values, **marks}),
             name=f"member_{number}/round_{at}",
-            command=(sys.executable, "-m", STRETCH, "{job}/config.json", "{run_dir}", str(ends)),
+            command=(sys.executable, "-m", SEGMENT, "{job}/config.json", "{run_dir}", str(ends)),
             resume=None,
             continues=at > 0,
         )
@@ -177,10 +182,10 @@ class Population:
 
 
 def check_population(spec: SweepSpec, search: Search) -> None:
-    """Whether such a search can be carried out.
+    """Check that population-based training supports a sweep.
 
     Raises:
-        ValueError: it cannot; says why, with file and line.
+        ValueError: it does not; the message starts with file and line.
     """
     if spec.script is not None:
         _refuse(
@@ -190,8 +195,8 @@ def check_population(spec: SweepSpec, search: Search) -> None:
         _refuse(spec, "seeds", "population-based training takes one seed; members count up from it")
     for key in spec.sample:
         if not key.startswith("algo."):
-            _refuse(spec, f"sample.{key}", f"{key} cannot change in the course of a run; "
-                    "population-based training searches settings of the algorithm, as "
+            _refuse(spec, f"sample.{key}", f"{key} cannot change during a run; "
+                    "population-based training searches settings of the algorithm, such as "
                     "algo.learning_rate")  # fmt: skip
     options = setting_options(spec, {})
     batch = options.sampler.batch_T * options.sampler.batch_B * options.ranks
@@ -212,9 +217,9 @@ def _refuse(spec: SweepSpec, key: str, why: str) -> None:
 def truncated(
     scores: Sequence[float], metric: Metric, quantile: float
 ) -> tuple[list[int], list[int]]:
-    """Truncation selection: indices of the best, and of as many of the worst.
+    """Return the indices of the best members, and of as many of the worst (truncation selection).
 
-    At least one of each, unless there are fewer than two; the same number, and nobody in both.
+    There is at least one of each, unless there are fewer than two members; none is in both.
     """
     order = metric.better(scores)
     n = min(max(1, math.floor(len(order) * quantile)), len(order) // 2)
@@ -222,14 +227,14 @@ def truncated(
 
 
 def setting_options(spec: SweepSpec, values: Mapping[str, Any], seed: int = 0) -> RunOptions:
-    """The options of a member with these values."""
+    """Return the options of a member with these values."""
     return run_options(spec, setting_for(spec, values, "member", seed))
 
 
 def perturbed(value: Any, draw: Draw, search: Search, rng: np.random.Generator) -> Any:
-    """A value near another: a number times or by ``search.perturb``, a choice beside it.
+    """Return a changed value: a number times or by ``search.perturb``, or the next choice.
 
-    With probability ``search.resample`` it is drawn anew; it stays within the distribution's range.
+    With probability ``search.resample`` it is drawn again. It stays in the distribution's range.
     """
     if rng.random() < search.resample:
         return draw.draw(rng)
@@ -245,7 +250,7 @@ def perturbed(value: Any, draw: Draw, search: Search, rng: np.random.Generator) 
 
 
 def read_standing(directory: Path) -> dict[str, Any]:
-    """What a stretch came to: ``score`` and ``values``; empty where that is not known."""
+    """Read ``score`` and ``values`` of a finished segment; empty if unknown."""
     try:
         standing: dict[str, Any] = json.loads((directory / STANDING).read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -254,13 +259,13 @@ def read_standing(directory: Path) -> dict[str, Any]:
 
 
 def write_standing(directory: Path, about: Mapping[str, Any]) -> None:
-    """Note what a stretch came to."""
+    """Write score and values of a finished segment."""
     with atomic_write(directory / STANDING) as file:
         file.write(json.dumps(dict(about)).encode())
 
 
 def _keep(run_dir: Path, snapshot: Path, about: dict[str, Any]) -> None:
-    """Put the run's checkpoint where others may take it; whole, or as it was."""
+    """Copy the run's checkpoint to a snapshot, atomically."""
     beside = snapshot.with_name(f".{snapshot.name}")
     shutil.rmtree(beside, ignore_errors=True)
     beside.mkdir(parents=True)
@@ -270,18 +275,18 @@ def _keep(run_dir: Path, snapshot: Path, about: dict[str, Any]) -> None:
     os.rename(beside, snapshot)
 
 
-def _take_over(snapshot: Path, run_dir: Path) -> None:
-    """Let a run go on from a snapshot."""
-    place = run_dir / rundir.CHECKPOINTS
-    shutil.rmtree(place, ignore_errors=True)
+def _copy_snapshot(snapshot: Path, run_dir: Path) -> None:
+    """Replace a run's checkpoints by a snapshot."""
+    checkpoints = run_dir / rundir.CHECKPOINTS
+    shutil.rmtree(checkpoints, ignore_errors=True)
     run_dir.mkdir(parents=True, exist_ok=True)
-    _link_tree(snapshot / rundir.CHECKPOINTS, place)
+    _link_tree(snapshot / rundir.CHECKPOINTS, checkpoints)
 
 
 def _link_tree(source: Path, target: Path) -> None:
-    """A copy that costs no space: files of checkpoints are never changed."""
+    """Copy by hard links, since files of checkpoints are never changed."""
     try:
         shutil.copytree(source, target, copy_function=os.link)
-    except (OSError, shutil.Error):  # no links on this file system
+    except (OSError, shutil.Error):  # the file system has no hard links
         shutil.rmtree(target, ignore_errors=True)
         shutil.copytree(source, target)

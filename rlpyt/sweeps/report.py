@@ -24,7 +24,7 @@ from rlpyt.sweeps.report_page import (
     render,
     setting_cell,
 )
-from rlpyt.sweeps.report_pictures import comparisons, curves
+from rlpyt.sweeps.report_plots import comparisons, curves
 from rlpyt.sweeps.search_report import search_sections
 from rlpyt.utils.files import atomic_write
 from rlpyt.utils.names import labels
@@ -35,7 +35,7 @@ from rlpyt.vis.statistics import interquartile_mean, stratified_bootstrap
 from rlpyt.vis.style import short_number
 
 CONFIDENCE = 0.95
-MOST_OPEN = 5  # failures whose output is unfolded
+MAX_OPEN = 5  # failures whose output is expanded
 
 
 def write_report(
@@ -195,7 +195,7 @@ def _failures(data: ReportData) -> Section | None:
         Details(
             f": {entry.outcome}",
             [Text("\n".join(entry.tail), "pre")],
-            open=len(failed) <= MOST_OPEN,
+            open=len(failed) <= MAX_OPEN,
             strong=entry.name,
         )
         for entry in failed

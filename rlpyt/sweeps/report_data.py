@@ -1,4 +1,4 @@
-"""What a report is about: the runs of a sweep, or of any directory, with their scores."""
+"""Data of a report: the runs of a sweep, or of any directory, with their scores."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from rlpyt.sweeps.directory import ABOUT, QUEUE
 from rlpyt.sweeps.jobs import Attempt
-from rlpyt.sweeps.trials import MEMBER, TRIAL
+from rlpyt.sweeps.search import MEMBER, TRIAL
 from rlpyt.sweeps.view import RunView, SweepView, last_row, read_sweep
 from rlpyt.utils.logging.lock import RunLock
 from rlpyt.vis import grouping
@@ -23,25 +23,25 @@ from rlpyt.vis.grouping import Run, read_runs, read_settings
 from rlpyt.vis.scores import Scores, final_scores, read_evaluation
 
 STEPS, TIME = "Diagnostics/CumSteps", "Diagnostics/CumTime (s)"
-# A run without a sweep: "running" holds its lock, "done" has made its steps or been evaluated,
-# "unfinished" has not, "ended" never said how many steps it wanted.
+# A run without a sweep: "running" holds its lock, "done" has all its steps or an evaluation,
+# "unfinished" has neither, "ended" has no number of steps in its settings.
 FINISHED = ("done", "ended")
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One run as the report shows it.
+    """A run in a report.
 
     Attributes:
         run: directory, settings, and label of its variant.
-        name: of the run, unique.
-        state: of ``rlpyt.sweeps.jobs.STATES``, or "unfinished" or "ended".
-        steps, total_steps: made, and wanted; ``None``: not known.
-        return_: in the newest row.
-        seconds: that it took.
-        attempts: to run it, oldest first; empty without a sweep.
-        outcome: how the last attempt ended, in words.
-        tail: last lines of its output, if it failed.
+        name: unique name of the run.
+        state: one of ``rlpyt.sweeps.jobs.STATES``, "unfinished" or "ended".
+        steps, total_steps: environment steps so far, and in total; None if unknown.
+        return_: mean return of the newest row.
+        seconds: duration so far.
+        attempts: attempts to run it, oldest first; empty without a sweep.
+        outcome: description of how the last attempt ended.
+        tail: last lines of the output of a failed run.
     """
 
     run: Run
@@ -57,7 +57,7 @@ class Entry:
 
     @property
     def command(self) -> str:
-        """What runs it again, as one would type it; empty if that is not known."""
+        """Return the command that repeats the run; empty if unknown."""
         if self.attempts:
             return shlex.join(self.attempts[0].command)
         has_config = (self.run.path / grouping.CONFIG).exists()
@@ -65,11 +65,11 @@ class Entry:
 
     @property
     def cwd(self) -> str:
-        """Where the command was started; without a sweep, where its paths lead from now."""
+        """Return the command's working directory; without a sweep, the current one."""
         return (self.attempts[0].cwd if self.attempts else None) or os.getcwd()
 
     def config(self) -> str:
-        """All its settings as JSON, from its own file; empty if it has none."""
+        """Return all settings as JSON, empty if there are none."""
         for name in (grouping.CONFIG, grouping.PARAMS):
             try:
                 return (self.run.path / name).read_text(encoding="utf-8", errors="replace").strip()
@@ -83,13 +83,13 @@ class ReportData:
     """All runs below a directory.
 
     Attributes:
-        directory, title: where, and what.
-        facts: name and value of what is known about the whole.
+        directory, title: directory and heading.
+        facts: (name, value) pairs about all runs.
         entries: the runs.
-        scores, by_run: final scores by variant, and by run directory; ``None``: there are none.
-        keys: settings by which the variants differ; empty where they are known by label only.
-        commands: that make these results again, and look at them.
-        remarks: what was skipped or is uneven.
+        scores, by_run: final scores by variant, and by run directory; None if there are none.
+        keys: settings that differ between variants; empty if variants have labels only.
+        commands: commands that reproduce and show these results.
+        remarks: notes on runs that were skipped or are incomplete.
     """
 
     directory: Path
@@ -103,11 +103,11 @@ class ReportData:
     remarks: Sequence[str]
 
     def counts(self) -> dict[str, int]:
-        """How many runs are in each state, the most frequent first."""
+        """Return the number of runs in each state, the most frequent first."""
         return dict(Counter(entry.state for entry in self.entries).most_common())
 
     def ranked(self, environment: str) -> list[str]:
-        """The variants in an environment, best first: by mean final score, else mean return."""
+        """Return an environment's variants, best first: by mean final score, else mean return."""
         found: dict[str, list[tuple[bool, float]]] = {}
         for entry in self.entries:
             if entry.run.environment == environment:
@@ -209,7 +209,7 @@ def _entry_of_sweep(one: RunView, run: Run, y: str) -> Entry:
 def _facts_of_sweep(view: SweepView) -> list[tuple[str, str]]:
     hosts = sorted({a.host for run in view.runs for a in run.attempts if a.host})
     ends = [a.ended for run in view.runs for a in run.attempts if a.ended]
-    used = view.utilisation()
+    used = view.utilization()
     return [
         ("Directory", str(view.directory)),
         ("Started", moment(view.made)),
@@ -271,16 +271,13 @@ def _facts_of_directory(directory: Path, entries: Sequence[Entry]) -> list[tuple
     ]
 
 
-# For people
-
-
 def moment(seconds: float) -> str:
-    """A time since 1970 as a local date and time with its zone."""
+    """Format a time since 1970 as local date and time with its zone."""
     return time.strftime("%Y-%m-%d %H:%M %Z", time.localtime(seconds)).strip()
 
 
 def duration(seconds: float) -> str:
-    """ "2 h 05 min", "3 min 20 s" or "12.5 s"."""
+    """Format a duration as "2 h 05 min", "3 min 20 s" or "12.5 s"."""
     if seconds < 60:
         return f"{seconds:.3g} s"
     minutes, rest = divmod(round(seconds), 60)

@@ -9,9 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any
 
-from rlpyt.sweeps.directory import QUEUE
+from rlpyt.sweeps.directory import QUEUE, log_exps_tree
 from rlpyt.sweeps.jobs import Job, script_command
-from rlpyt.sweeps.overview import log_exps_tree
 from rlpyt.sweeps.slots import slots_of
 from rlpyt.sweeps.start import launch
 from rlpyt.utils.launching.affinity import prepend_run_slot
@@ -37,24 +36,24 @@ def launch_experiment(
 ) -> subprocess.Popen[bytes]:
     """Start one run: ``python SCRIPT SLOT_AFFINITY_CODE LOG_DIR RUN_ID *ARGS``.
 
-    The variant is saved in ``log_dir`` first, and the process is kept on the cores of its slot.
+    The variant is saved in ``log_dir`` first, and the process is pinned to the cores of its slot.
 
     Args:
-        script: calls its runner's ``train()``.
-        run_slot: of those that ``affinity_code`` divides the machine into.
-        log_dir: of the setting; runs of the same setting share it.
-        variant: what this setting changes in the configuration.
-        run_ID: tells the runs of a setting apart.
-        args: further arguments of the script.
-        python_executable: by default the one of this process.
-        set_egl_device: tell the run the index of its GPU in ``EGL_DEVICE_ID``.
+        script: Python file that calls its runner's ``train()``.
+        run_slot: number of a slot of ``affinity_code``.
+        log_dir: directory of the setting, shared by its runs.
+        variant: changes of this setting to the configuration.
+        run_ID: number of the run within its setting.
+        args: additional arguments of the script.
+        python_executable: interpreter; by default that of this process.
+        set_egl_device: True to give the run the index of its GPU in ``EGL_DEVICE_ID``.
 
     Returns:
-        The process; its exit code says how the run went.
+        The process.
 
     Raises:
-        ValueError: there is no such slot, or the code cannot be read.
-        FileNotFoundError: there is no such script.
+        ValueError: the slot does not exist, or the code is invalid.
+        FileNotFoundError: the script does not exist.
     """
     slots = slots_of(affinity_code)
     if not 0 <= run_slot < len(slots):
@@ -72,7 +71,7 @@ def launch_experiment(
         try:
             os.sched_setaffinity(process.pid, slot.cpus)
         except OSError as error:
-            print(f"rlpyt: warning: the run cannot be kept on cores {slot.cpus}: {error}")
+            print(f"rlpyt: warning: the run cannot be pinned to cores {slot.cpus}: {error}")
     return process
 
 
@@ -89,46 +88,45 @@ def run_experiments(
     retries: int = 1,
     max_runs: int = MAX_RUNS,
 ) -> int:
-    """Run a script once for each variant and run ID, as many at once as the hardware has slots.
+    """Run a script once for each variant and run ID, in parallel in the slots of the hardware.
 
-    Results lie in ``LOG_DIR/local/<yyyymmdd>/<hhmmss>/<experiment_title>/<log_dir>/run_<ID>``. All
-    runs with ID 0 come first, then those with ID 1. Beside them ``queue`` holds what remains to be
-    done: after a crash, ``rlpyt sweep DIRECTORY`` goes on; ``rlpyt status DIRECTORY`` shows where
-    it stands, from another terminal, too.
+    Results are in ``LOG_DIR/local/<yyyymmdd>/<hhmmss>/<experiment_title>/<log_dir>/run_<ID>``. All
+    runs with ID 0 come first, then those with ID 1. The directory ``queue`` beside them holds the
+    remaining runs: ``rlpyt sweep DIRECTORY`` resumes after a crash, and ``rlpyt status DIRECTORY``
+    shows the status.
 
     Args:
-        script: called as ``launch_experiment`` says.
-        affinity_code: the hardware, and how much of it a run gets.
+        script: Python file, called as by ``launch_experiment``.
+        affinity_code: the hardware, and each run's share of it.
         experiment_title: name of the directory.
-        runs_per_setting: runs of each variant, with ``run_ID`` from 0.
+        runs_per_setting: number of runs of each variant, with ``run_ID`` from 0.
         variants: one for each setting, saved as ``variant_config.json`` in its directory.
-        log_dirs: their directories, all different.
-        common_args: further arguments of the script.
-        runs_args: and those of each variant, after the common ones.
-        set_egl_device: tell runs the index of their GPU in ``EGL_DEVICE_ID``.
-        retries: how often a failed run is tried again.
-        max_runs: more are asked about on a terminal, and refused elsewhere.
+        log_dirs: directories of the variants, all different.
+        common_args: additional arguments of the script.
+        runs_args: additional arguments of each variant, after the common ones.
+        set_egl_device: True to give runs the index of their GPU in ``EGL_DEVICE_ID``.
+        retries: number of retries of a failed run.
+        max_runs: above this number a terminal asks for confirmation; without a terminal the
+            experiment is refused.
 
     Returns:
         0 if all runs are done, 1 if one has failed; ``queue`` has their output.
 
     Raises:
-        ValueError: numbers of variants, directories and arguments differ; directories coincide, or
-            do not lie below the experiment's; the code cannot be read, or is for a larger machine;
-            more than ``max_runs``.
-        FileNotFoundError: there is no such script.
+        ValueError: the numbers of variants, directories and arguments differ; directories repeat
+            or are not below the experiment's; the code is invalid or for a larger machine; or
+            there are more than ``max_runs`` runs.
+        FileNotFoundError: the script does not exist.
         SystemExit: 130 after Ctrl-C, 143 after SIGTERM or ``rlpyt sweep stop``; runs have saved
             their checkpoints.
     """
-    from rlpyt.sweeps.rlpyt_scripts import script_jobs
-
-    remedy = "pass max_runs to run_experiments if you mean it"
+    remedy = "pass max_runs to run_experiments if this is intended"
     check_count(len(variants) * runs_per_setting, max_runs, experiment_title, remedy)
     exp_dir = Path(get_log_dir(experiment_title)).absolute()
     jobs = script_jobs(
         script, runs_per_setting, variants, log_dirs, common_args, runs_args, retries
     )
-    slots_of(affinity_code)  # refuses what cannot be, before anything is written
+    slots_of(affinity_code)  # raises for invalid codes, before anything is written
     log_exps_tree(exp_dir, log_dirs, runs_per_setting)
     code = launch(exp_dir, jobs, experiment_title, affinity_code, egl_device=set_egl_device)
     if code > 1:
@@ -145,12 +143,12 @@ def script_jobs(
     runs_args: Sequence[Sequence[Any]] | None = None,
     retries: int = 1,
 ) -> list[Job]:
-    """One job for each run ID and variant.
+    """Return one job for each run ID and variant.
 
     Raises:
-        ValueError: lengths differ, directories coincide or lie elsewhere, or nothing is to be run.
-        FileNotFoundError: there is no such script.
-        TypeError: arguments are one string.
+        ValueError: lengths differ, directories repeat or are outside, or there are no runs.
+        FileNotFoundError: the script does not exist.
+        TypeError: arguments are a string instead of a sequence.
     """
     names = [os.path.normpath(log_dir) for log_dir in log_dirs]
     runs_args = [()] * len(variants) if runs_args is None else runs_args

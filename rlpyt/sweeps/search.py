@@ -1,62 +1,120 @@
-"""Searching settings: what a sweep file's ``search`` says, and who decides then."""
+"""Searches: the key ``search`` of a sweep file, its metric, and the runs that it adds."""
 
 from __future__ import annotations
 
 import importlib.util
+import json
+import math
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from rlpyt.experiments import rundir
 from rlpyt.experiments.settings import fitted
 from rlpyt.sweeps.directory import SweepDirectory
-from rlpyt.sweeps.places import Slot
-from rlpyt.sweeps.sources import Source
+from rlpyt.sweeps.expansion import jobs_of, run_options, setting_for
+from rlpyt.sweeps.jobs import JobDirectory
+from rlpyt.sweeps.launcher import Source, SourceError
+from rlpyt.sweeps.slots import Slot
 from rlpyt.sweeps.spec import SweepSpec, read_spec
-from rlpyt.sweeps.trials import EVALUATION, MARKS, Metric, Runs
 from rlpyt.utils.checks import check_range, whole_number
-from rlpyt.utils.names import UnknownName
+from rlpyt.utils.names import UnknownName, suggestion
 
+EVALUATION = "evaluation"  # as a metric: the mean return of the evaluation after training
+TRIAL = "trial"  # mark of a run: number of its trial
+MEMBER, ROUND, FROM = "member", "round", "from"  # of a segment; FROM: whose checkpoint
+BEGINS, ENDS = "begins", "ends"  # environment steps of a segment
+MARKS = (TRIAL, MEMBER, ROUND, FROM, BEGINS, ENDS)  # added to the settings of runs by a search
 METHODS = ("optuna", "pbt")
 SAMPLERS = ("tpe", "random", "cmaes", "gp", "qmc")
 PRUNERS = ("none", "median", "halving", "hyperband")
-# Packages that Optuna does not bring with it.
-NEEDS: Mapping[str, tuple[str, ...]] = {
+# Packages that Optuna does not install.
+REQUIRED_PACKAGES: Mapping[str, tuple[str, ...]] = {
     "cmaes": ("cmaes",),
     "gp": ("torch", "scipy"),
     "qmc": ("scipy",),
 }
-# Keys that only one method has.
-OWN = {
+# Keys of a single method.
+METHOD_KEYS = {
     "optuna": ("trials", "sampler", "pruner", "startup_trials", "warmup_steps", "storage"),
     "pbt": ("population", "interval_steps", "quantile", "perturb", "resample"),
 }
 
 
 @dataclass(frozen=True)
+class Metric:
+    """The metric that a search optimizes.
+
+    Attributes:
+        name: ``EVALUATION``, or a column of progress.csv.
+        maximize: True if larger is better.
+    """
+
+    name: str = EVALUATION
+    maximize: bool = True
+
+    def score(self, run_dir: Path) -> float | None:
+        """Return the score of a finished run, None if it has none."""
+        if self.name == EVALUATION:
+            try:
+                text = (run_dir / rundir.EVALUATION).read_text(encoding="utf-8")
+                return _finite(json.loads(text)["return_mean"])
+            except (OSError, ValueError, KeyError, TypeError):
+                pass  # without an evaluation after training, as in scripts: use progress.csv
+        rows = self.rows(run_dir)
+        return rows[-1][1] if rows else None
+
+    @property
+    def missing(self) -> str:
+        """Return the reason why a run has no score."""
+        if self.name == EVALUATION:
+            return "evaluation.json and ReturnAverage in progress.csv not found."
+        return f"no number found in column {self.name} of progress.csv."
+
+    @property
+    def column(self) -> str:
+        """Return the column of progress.csv."""
+        return "ReturnAverage" if self.name == EVALUATION else self.name
+
+    def rows(self, run_dir: Path) -> list[tuple[int, float]]:
+        """Return (environment steps, value) of each row so far."""
+        progress = _progress(run_dir)
+        steps = progress.get("Diagnostics/CumSteps", np.array([]))
+        values = progress.get(self.column, np.full(len(steps), np.nan))
+        return [(int(at), float(v)) for at, v in zip(steps, values) if math.isfinite(v)]
+
+    def better(self, values: Sequence[float]) -> list[int]:
+        """Return the indices of values, best first."""
+        return sorted(range(len(values)), key=lambda i: -values[i] if self.maximize else values[i])
+
+
+@dataclass(frozen=True)
 class Search:
-    """How to search; the keys of ``search`` in a sweep file.
+    """Settings of a search: the keys of ``search`` in a sweep file.
 
     Raises:
-        ValueError: a value makes no sense.
+        ValueError: a value is out of range.
     """
 
     method: str = "optuna"  # optuna, or pbt: population-based training
     metric: str = EVALUATION  # evaluation: mean return after training; or a column of progress.csv
     direction: str = "maximize"  # or minimize
-    seed: int = 0  # of what is proposed
+    seed: int = 0  # of the proposed values
     trials: int = 20  # (optuna) settings to try, each with all seeds
     sampler: str = "tpe"  # (optuna) tpe, random, cmaes, gp or qmc
     pruner: str = "median"  # (optuna) none, median, halving or hyperband
     startup_trials: int = 5  # (optuna) complete trials before median ends any
     warmup_steps: int = 0  # (optuna) environment steps of a run before it may be ended
     storage: str = ""  # (optuna) URL of the study's database; by default a file of the sweep
-    population: int = 8  # (pbt) runs beside each other
+    population: int = 8  # (pbt) number of members
     interval_steps: int = 20_000  # (pbt) environment steps between two comparisons
-    quantile: float = 0.25  # (pbt) so many of the worst take over from as many of the best
-    perturb: float = 1.2  # (pbt) numbers are multiplied by this, or divided
+    quantile: float = 0.25  # (pbt) fraction of the worst, replaced by as many of the best
+    perturb: float = 1.2  # (pbt) numbers are multiplied or divided by this
     resample: float = 0.25  # (pbt) probability of a new draw instead
 
     def __post_init__(self) -> None:
@@ -65,17 +123,17 @@ class Search:
 
     @property
     def to_find(self) -> Metric:
-        """What is looked for."""
+        """Return the metric with its direction."""
         return Metric(self.metric, self.direction == "maximize")
 
 
 def read_search(spec: SweepSpec) -> Search:
-    """What a sweep file says, checked against the rest of it.
+    """Read and check the key ``search`` of a sweep file.
 
     Raises:
-        UnknownName: a key that ``search`` does not have.
-        ValueError, TypeError: a value makes no sense, or there is nothing to search.
-        ImportError: Optuna, or what its sampler needs, is missing.
+        UnknownName: a key of ``search`` is unknown.
+        ValueError, TypeError: a value is invalid, or ``sample`` is missing.
+        ImportError: Optuna, or a package of its sampler, is missing.
     """
     given, hints = dict(spec.search or {}), typing.get_type_hints(Search)
     for key, value in given.items():
@@ -91,13 +149,14 @@ def read_search(spec: SweepSpec) -> Search:
     search = Search(**given)
     other = next(iter({*METHODS} - {search.method}))
     for key in given:
-        _refuse(spec, f"search.{key}", key in OWN[other] and f"{key} is for method: {other}")
+        misplaced = key in METHOD_KEYS[other] and f"{key} is for method: {other}"
+        _refuse(spec, f"search.{key}", misplaced)
     _refuse(spec, "search", not spec.sample and "nothing to search; give distributions in sample")
-    _refuse(spec, "grid", spec.grid and "a search has no grid; give its keys in sample, as choice")
-    few = "n_samples is for sweeps without search; see trials and population"
-    _refuse(spec, "n_samples", spec.n_samples != 1 and few)
+    _refuse(spec, "grid", spec.grid and "a search has no grid; use choice in sample")
+    unused = "n_samples is for sweeps without search; see trials and population"
+    _refuse(spec, "n_samples", spec.n_samples != 1 and unused)
     for key in spec.sample:
-        _refuse(spec, f"sample.{key}", key in MARKS and f"{key} is a name of the search's own")
+        _refuse(spec, f"sample.{key}", key in MARKS and f"{key} is reserved for the search")
     if search.method == "optuna":
         with spec.blaming("search"):
             import_optuna()
@@ -111,20 +170,20 @@ def read_search(spec: SweepSpec) -> Search:
 
 
 def source_of(sweep: SweepDirectory, share: Slot) -> Source:
-    """Who adds runs to a sweep that searches."""
+    """Return the source of a search's runs."""
     spec = spec_of(sweep)
-    search, runs = read_search(spec), Runs(sweep, spec, share)
+    search, runs = read_search(spec), SearchRuns(sweep, spec, share)
     if search.method == "pbt":
-        from rlpyt.sweeps.population import Population
+        from rlpyt.sweeps.population import PopulationSearch
 
-        return Population(runs, search)
-    from rlpyt.sweeps.study import Study
+        return PopulationSearch(runs, search)
+    from rlpyt.sweeps.optuna_search import OptunaSearch
 
-    return Study(runs, search)
+    return OptunaSearch(runs, search)
 
 
 def spec_of(sweep: SweepDirectory) -> SweepSpec:
-    """The sweep file of a search, from the queue's copy; its script lies where it was."""
+    """Read a search's sweep file from the queue's copy; its script is at its original path."""
     about = sweep.about
     home = about.search.get("home")
     spec = read_spec(sweep.queue / about.file_name, Path(home) if home else None)
@@ -132,10 +191,10 @@ def spec_of(sweep: SweepDirectory) -> SweepSpec:
 
 
 def import_optuna() -> Any:
-    """The package.
+    """Return the package ``optuna``.
 
     Raises:
-        ImportError: it is missing; says how to install it.
+        ImportError: it is missing; the message says how to install it.
     """
     try:
         import optuna
@@ -146,15 +205,94 @@ def import_optuna() -> Any:
 
 
 def _check_packages(sampler: str) -> None:
-    for package in NEEDS.get(sampler, ()):
+    for package in REQUIRED_PACKAGES.get(sampler, ()):
         if importlib.util.find_spec(package) is None:
             raise ImportError(
                 f"sampler: {sampler} needs the package {package}: pip install {package}."
             )
 
 
+class SearchRuns:
+    """Adds runs with chosen values to a sweep.
+
+    Args:
+        sweep: directory of the sweep.
+        spec: content of the sweep file.
+        share: hardware of each run.
+    """
+
+    def __init__(self, sweep: SweepDirectory, spec: SweepSpec, share: Slot) -> None:
+        self.sweep, self.spec, self.share = sweep, spec, share
+        self._next = max((job.job.number for job in sweep.jobs()), default=-1) + 1
+
+    def add(
+        self, name: str, values: Mapping[str, Any], seeds: Sequence[int], **marks: Any
+    ) -> list[JobDirectory]:
+        """Add a run with these values for each seed; marks are added to the settings.
+
+        Raises:
+            ValueError, TypeError: the values are invalid; nothing is added.
+        """
+        made = [setting_for(self.spec, values, name, seed) for seed in seeds]
+        jobs = [
+            job
+            for one in made
+            for job in jobs_of(self.spec, [one], self.share, first=self.take_number())
+        ]
+        return [self.sweep.add(job.with_settings(marks)) for job in jobs]
+
+    def take_number(self) -> int:
+        """Return the number of the next job."""
+        self._next += 1
+        return self._next - 1
+
+    def dir_of(self, job: JobDirectory) -> Path:
+        """Return the directory of a job's run."""
+        return self.sweep.path / job.job.run_dir
+
+    def check_metric(self, metric: Metric, job: JobDirectory) -> None:
+        """Check that a finished run has the metric; otherwise no other run will have it.
+
+        Raises:
+            SourceError: progress.csv lacks the column; the message lists its columns.
+        """
+        run_dir = self.dir_of(job)
+        columns = list(_progress(run_dir))
+        if metric.column in columns or metric.score(run_dir) is not None:
+            return
+        file = self.sweep.queue / self.sweep.about.file_name
+        raise SourceError(
+            f"search.metric: {job.job.name} has finished without a column {metric.column!r} in "
+            f"{run_dir / 'progress.csv'}{suggestion(metric.column, columns)} Columns: "
+            f"{', '.join(columns) or 'none'}. Correct metric in {file}, then resume with `rlpyt "
+            f"sweep {self.sweep.path}`; finished runs are kept."
+        )
+
+
+def total_steps(spec: SweepSpec) -> int | None:
+    """Return the environment steps of a run, None if they are known to a script only."""
+    if spec.script is not None:
+        return None
+    values = {key: draw.values[0] for key, draw in spec.sample.items()}
+    return run_options(spec, setting_for(spec, values, "any")).steps
+
+
+def _progress(run_dir: Path) -> Mapping[str, Any]:
+    """Return the columns of a run's progress.csv, empty before it exists."""
+    from rlpyt.vis.progress import read_progress
+
+    try:
+        return read_progress(run_dir)
+    except FileNotFoundError:
+        return {}
+
+
+def _finite(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+
+
 def _refuse(spec: SweepSpec, key: str, why: Any) -> None:
-    """Raise with the key's line, if there is a reason."""
+    """Raise a ValueError with the key's line if there is a reason."""
     if why:
         with spec.blaming(key):
             raise ValueError(f"{why}.")

@@ -19,20 +19,20 @@ from rlpyt.sweeps.report_page import (
     number_cell,
     setting_cell,
 )
-from rlpyt.sweeps.search_pictures import (
+from rlpyt.sweeps.search_plots import (
     draw_history,
     draw_importances,
     draw_lineage,
     draw_slices,
 )
-from rlpyt.sweeps.search_results import Results, read_results, shown
+from rlpyt.sweeps.search_results import Results, read_results, short_text
 
 
 def search_sections(directory: Path) -> list[Section]:
     """Return the sections about a search; none for other sweeps."""
     try:
         sweep = SweepDirectory(directory)
-    except (FileNotFoundError, ValueError):  # the report says elsewhere what is wrong
+    except (FileNotFoundError, ValueError):  # reported elsewhere
         return []
     if not sweep.about.search:
         return []
@@ -50,7 +50,7 @@ def _best(results: Results) -> Section:
     best, metric = results.best, results.search.metric
     if best is None:
         return Section("Best setting", [Text("No run has a score yet.")])
-    rows = [[key, shown(value)] for key, value in best.settings.items()]
+    rows = [[key, short_text(value)] for key, value in best.settings.items()]
     last = " Settings of its last segment." if results.search.method == "pbt" else ""
     about = f"{best.name}: {metric} {best.score:.6g}, {results.search.direction}d.{last}"
     blocks: list[Block] = [Table(["setting", "value"], rows), Text(best.command, "pre")]
@@ -92,12 +92,14 @@ def _trials(results: Results) -> Section:
 
 
 def _population(results: Results) -> Section:
-    taken = [one for one in results.stretches if one.source != one.member]
+    taken = [one for one in results.segments if one.source != one.member]
     rows: list[Row] = []
-    values = {(one.member, one.round): one.settings for one in results.stretches}
+    values = {(one.member, one.round): one.settings for one in results.segments}
     for one in taken:
         before = values[one.source, one.round - 1]
-        changed = [f"{k}: {shown(before[k])} to {shown(one.settings[k])}" for k in results.space]
+        changed = [
+            f"{k}: {short_text(before[k])} to {short_text(one.settings[k])}" for k in results.space
+        ]
         step = number_cell(one.begins, f"{one.begins:,}")
         rows.append([step, f"member {one.member}", f"member {one.source}", ", ".join(changed)])
     about = (
@@ -123,7 +125,7 @@ def _segments(results: Results) -> Section:
             "" if one.source == one.member else f"member {one.source}",
             *(_setting(one.settings[key]) for key in keys),
         ]
-        for one in results.stretches
+        for one in results.segments
     ]
     head = ["member", "from step", "to step", "state", results.search.metric, "copied from", *keys]
     return Section("Segments", [Table(head, rows)])
@@ -134,4 +136,4 @@ def _score(value: float | None) -> Cell:
 
 
 def _setting(value: object) -> str | Cell:
-    return setting_cell(value, shown(value))
+    return setting_cell(value, short_text(value))

@@ -1,4 +1,4 @@
-"""What a search has found so far, read from its files; ``best.json`` says it to programs."""
+"""Results of a search, read from its files; ``best.json`` holds them for programs."""
 
 from __future__ import annotations
 
@@ -9,10 +9,20 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from rlpyt.sweeps.directory import SweepDirectory
-from rlpyt.sweeps.draws import Draw
 from rlpyt.sweeps.jobs import JobDirectory
-from rlpyt.sweeps.search import Search, import_optuna, read_search, spec_of
-from rlpyt.sweeps.trials import BEGINS, ENDS, FROM, MEMBER, ROUND, TRIAL
+from rlpyt.sweeps.search import (
+    BEGINS,
+    ENDS,
+    FROM,
+    MEMBER,
+    ROUND,
+    TRIAL,
+    Search,
+    import_optuna,
+    read_search,
+    spec_of,
+)
+from rlpyt.sweeps.spec import Draw
 from rlpyt.utils.files import atomic_write
 
 BEST = "best.json"
@@ -20,15 +30,15 @@ BEST = "best.json"
 
 @dataclass(frozen=True)
 class Best:
-    """The best that a search has found.
+    """The best result of a search.
 
     Attributes:
         settings: by their dotted names.
-        score: of the metric; a mean over seeds.
-        name: of the trial or member.
-        run_dir: of its run, of several the first.
-        command: that trains with these settings (Optuna), or plays what was trained (a population,
-            whose settings changed in the course of training).
+        score: value of the metric, a mean over seeds.
+        name: name of the trial or member.
+        run_dir: directory of its first run.
+        command: trains with these settings (Optuna), or evaluates the trained agent (population,
+            whose settings changed during training).
     """
 
     settings: Mapping[str, Any]
@@ -40,7 +50,7 @@ class Best:
 
 @dataclass(frozen=True)
 class Trial:
-    """One setting that Optuna has proposed; ``value`` is ``None`` unless it is complete."""
+    """A setting proposed by Optuna; ``value`` is None unless the trial is complete."""
 
     number: int
     state: str
@@ -50,8 +60,8 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Stretch:
-    """One stretch of a member of a population; environment steps from the run's beginning."""
+class Segment:
+    """A segment of a member of a population, in environment steps from the start of the run."""
 
     member: int
     round: int
@@ -65,38 +75,38 @@ class Stretch:
 
 @dataclass(frozen=True)
 class Results:
-    """A search as far as it has come.
+    """The state of a search.
 
     Attributes:
-        search: how it searches.
-        space: the distributions, by dotted names.
-        trials: of Optuna, in their order.
-        stretches: of a population, in the order they were begun.
-        importances: of settings for the score, adding up to 1; empty before they can be told.
-        best: ``None`` before anything is complete.
+        search: settings of the search.
+        space: distributions by dotted names.
+        trials: trials of Optuna, in their order.
+        segments: segments of a population, in the order of their starts.
+        importances: importance of each setting for the score, with sum 1; empty with few trials.
+        best: the best result, None before a trial or segment is complete.
     """
 
     search: Search
     space: Mapping[str, Draw]
     trials: Sequence[Trial]
-    stretches: Sequence[Stretch]
+    segments: Sequence[Segment]
     importances: Mapping[str, float]
     best: Best | None
 
 
 def read_results(sweep: SweepDirectory) -> Results:
-    """What a search has found.
+    """Read the results of a search.
 
     Raises:
         ImportError: Optuna is missing.
-        ValueError: the sweep file in the queue was changed to what cannot be.
+        ValueError: the sweep file in the queue was changed and is invalid.
     """
     spec = spec_of(sweep)
     search, jobs = read_search(spec), sweep.jobs()
     if search.method == "pbt":
-        stretches = [_stretch(job, spec.sample) for job in jobs]
-        best_member = _best_member(sweep, search, jobs, stretches)
-        return Results(search, spec.sample, (), stretches, {}, best_member)
+        segments = [_segment(job, spec.sample) for job in jobs]
+        best_member = _best_member(sweep, search, jobs, segments)
+        return Results(search, spec.sample, (), segments, {}, best_member)
     study = _open_study(sweep, search)
     trials = _trials(study, jobs, spec.sample)
     importances = _importances(study, trials)
@@ -105,24 +115,24 @@ def read_results(sweep: SweepDirectory) -> Results:
 
 
 def write_best(sweep: SweepDirectory) -> list[str]:
-    """Write ``best.json`` into the sweep's directory; the same in a few lines for people."""
+    """Write ``best.json`` to the sweep's directory; return the same as lines of text."""
     results = read_results(sweep)
     best = results.best
     if best is None:
-        return ["The search has found nothing yet: no run has a score."]
+        return ["No run has a score yet."]
     with atomic_write(sweep.path / BEST) as file:
         content = {**asdict(best), "metric": results.search.metric}
         file.write((json.dumps(content, indent=2) + "\n").encode())
-    what = ", ".join(f"{key}={shown(value)}" for key, value in best.settings.items())
-    verb = "Play it" if results.search.method == "pbt" else "Train with it"
+    what = ", ".join(f"{key}={short_text(value)}" for key, value in best.settings.items())
+    verb = "Evaluate it" if results.search.method == "pbt" else "Train with it"
     return [
         f"Best: {best.name}, {results.search.metric} {best.score:.6g}: {what}",
         f"{verb}: {best.command}",
     ]
 
 
-def shown(value: Any) -> str:
-    """A setting's value, short enough for a table."""
+def short_text(value: Any) -> str:
+    """Return a setting's value as a short string, for tables."""
     return f"{value:.4g}" if isinstance(value, float) else json.dumps(value).strip('"')
 
 
@@ -144,8 +154,8 @@ def _trials(study: Any, jobs: Sequence[JobDirectory], space: Mapping[str, Draw])
 
 
 def _open_study(sweep: SweepDirectory, search: Search) -> Any:
-    """The study; ``None`` before the first launcher has made it."""
-    from rlpyt.sweeps.study import storage_url, study_name
+    """Load the study; return None before the first launcher has created it."""
+    from rlpyt.sweeps.optuna_search import storage_url, study_name
 
     optuna = import_optuna()
     if not search.storage and not (sweep.queue / "optuna.db").exists():
@@ -159,9 +169,9 @@ def _open_study(sweep: SweepDirectory, search: Search) -> Any:
 
 
 def _importances(study: Any, trials: Sequence[Trial]) -> dict[str, float]:
-    """PED-ANOVA (Watanabe et al. 2023), which needs no further package."""
+    """Compute importances by PED-ANOVA (Watanabe et al. 2023)."""
     values = {trial.value for trial in trials if trial.value is not None}
-    if len(values) < 4:  # its quantiles need some
+    if len(values) < 4:  # too few for its quantiles
         return {}
     importance = import_optuna().importance
     evaluator = importance.PedAnovaImportanceEvaluator()
@@ -180,18 +190,18 @@ def _best_trial(
     job = next(job.job for job in jobs if job.job.settings[TRIAL] == best.number)
     run_dir = sweep.path / job.run_dir
     command = shlex.join(["rlpyt", "train", "--config", str(run_dir)])
-    if not job.config:  # a script's
+    if not job.config:  # a script
         attempts = next(j for j in jobs if j.job.number == job.number).attempts()
         command = shlex.join(attempts[-1].command) if attempts else ""
     score = float(best.value or 0.0)
     return Best(best.settings, score, f"trial {best.number}", str(run_dir), command)
 
 
-def _stretch(job: JobDirectory, space: Mapping[str, Draw]) -> Stretch:
+def _segment(job: JobDirectory, space: Mapping[str, Draw]) -> Segment:
     from rlpyt.sweeps.population import read_standing
 
     marks = job.job.settings
-    return Stretch(
+    return Segment(
         member=marks[MEMBER],
         round=marks[ROUND],
         source=marks[FROM],
@@ -207,16 +217,16 @@ def _best_member(
     sweep: SweepDirectory,
     search: Search,
     jobs: Sequence[JobDirectory],
-    stretches: Sequence[Stretch],
+    segments: Sequence[Segment],
 ) -> Best | None:
-    """Of the members' last stretches that have a score: those are what can be played."""
-    last: dict[int, int] = {stretch.member: i for i, stretch in enumerate(stretches)}
-    scored = [i for i in last.values() if stretches[i].score is not None]
+    """Return the best of the members' last segments, whose agents can be evaluated."""
+    last: dict[int, int] = {segment.member: i for i, segment in enumerate(segments)}
+    scored = [i for i in last.values() if segments[i].score is not None]
     if not scored:
         return None
-    order = search.to_find.better([float(stretches[i].score or 0.0) for i in scored])
+    order = search.to_find.better([float(segments[i].score or 0.0) for i in scored])
     at = scored[order[0]]
-    best, run_dir = stretches[at], sweep.path / jobs[at].job.run_dir
+    best, run_dir = segments[at], sweep.path / jobs[at].job.run_dir
     command = shlex.join(["rlpyt", "eval", str(run_dir)])
     name, score = f"member {best.member}", float(best.score or 0.0)
     return Best(best.settings, score, name, str(run_dir), command)

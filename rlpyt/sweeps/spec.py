@@ -1,4 +1,4 @@
-"""Sweep files: what many runs of one experiment share, and what differs between them.
+"""Sweep files: the common and the varied settings of the runs of an experiment.
 
 docs/sweep_files.md describes the format.
 """
@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from rlpyt.experiments.settings import fitted
 from rlpyt.sweeps.documents import Lines, blaming, read_document
-from rlpyt.sweeps.draws import KINDS, Draw, read_draw
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.launching.affinity import get_n_run_slots, prepend_run_slot
 from rlpyt.utils.launching.amount import MAX_RUNS
@@ -21,24 +22,80 @@ from rlpyt.utils.launching.variant import identity
 from rlpyt.utils.names import UnknownName, flattened
 from rlpyt.utils.seed import check_seed
 
-# Keys of config.json that a sweep file has a place of its own for.
+KINDS = ("uniform", "log_uniform", "integer", "choice")
+# Keys of config.json that have their own key in a sweep file.
 ELSEWHERE = {"algo_name": "train", "env": "env", "seed": "seeds"}
+
+
+@dataclass(frozen=True)
+class Draw:
+    """A distribution of one setting.
+
+    Attributes:
+        kind: "uniform" and "log_uniform" (uniform in the exponent): numbers in [low, high);
+            "integer": integers from low to high, both included; "choice": one of the values.
+        values: (low, high), or the values of a choice.
+
+    Raises:
+        ValueError: the kind is unknown, low is not below high, low of "log_uniform" is not
+            positive, or the values of a choice are empty or repeat.
+        TypeError: a bound is not a number, or not an integer for "integer".
+    """
+
+    kind: str
+    values: tuple[Any, ...]
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise UnknownName("distribution", self.kind, KINDS)
+        if self.kind == "choice":
+            if not self.values or len(set(map(identity, self.values))) < len(self.values):
+                raise ValueError(f"choice: {list(self.values)} must be different values.")
+            return
+        whole = self.kind == "integer"
+        wanted = f"{self.kind}: expected [low, high], two {'integers' if whole else 'numbers'}"
+        if len(self.values) != 2 or not all(_is_number(value, whole) for value in self.values):
+            raise TypeError(f"{wanted}, got {list(self.values)}.")
+        low, high = self.values
+        if not low < high:
+            raise ValueError(f"{wanted}, low below high, got {[low, high]}.")
+        if self.kind == "log_uniform" and low <= 0:
+            raise ValueError(f"{wanted}, both above 0, got {[low, high]}.")
+
+    @property
+    def n_values(self) -> float:
+        """Return the number of different values; infinite for real numbers."""
+        if self.kind == "choice":
+            return len(self.values)
+        low, high = self.values
+        return high - low + 1 if self.kind == "integer" else math.inf
+
+    def draw(self, rng: np.random.Generator) -> Any:
+        """Draw a value."""
+        if self.kind == "choice":
+            return self.values[rng.integers(len(self.values))]
+        low, high = self.values
+        if self.kind == "integer":
+            return int(rng.integers(low, high, endpoint=True))
+        if self.kind == "uniform":
+            return float(rng.uniform(low, high))
+        return float(np.clip(np.exp(rng.uniform(np.log(low), np.log(high))), low, high))
 
 
 @dataclass(frozen=True, kw_only=True)
 class SweepSpec:
-    """A sweep: all runs that a sweep file asks for, as values; nothing is made or started.
+    """The content of a sweep file.
 
     Keys of settings are dotted: ``algo.learning_rate``. With ``train`` they are those of
-    ``config.json``; with ``script`` those of the script's own configuration.
+    ``config.json``; with ``script`` those of the script's configuration.
 
     Raises:
-        ValueError: something is missing, given twice, or makes no sense together; the message
-            begins with the file and the line, where known.
-        TypeError: a value is of the wrong kind.
+        ValueError: a key is missing, given twice, or conflicts with another one; the message
+            starts with file and line, where known.
+        TypeError: a value has the wrong type.
     """
 
-    title: str = "sweep"  # of tables and plots; a file's name unless given
+    title: str = "sweep"  # heading of tables and plots; by default the file's name
     train: str | None = None  # algorithm of all runs, as in `rlpyt train ppo ENV`
     script: str | None = None  # instead of train: python SCRIPT SLOT_AFFINITY_CODE LOG_DIR RUN_ID
     args: tuple[str, ...] = ()  # (script) further arguments, after RUN_ID
@@ -50,12 +107,12 @@ class SweepSpec:
     n_samples: int = 1  # draws for each cell
     sample_seed: int = 0  # of the draws
     seeds: Sequence[int] = range(1)  # of the runs of each setting
-    slots: str | None = None  # affinity code: the machine, and what of it a run gets
+    slots: str | None = None  # affinity code: the machine, and a run's share of it
     cpus_per_run: int | None = None  # instead of slots
     gpus_per_run: int | None = None  # instead of slots
-    where: Literal["local", "slurm", "ray"] = "local"  # what the runs are started by
+    where: Literal["local", "slurm", "ray"] = "local"  # executor of the runs
     place: dict[str, Any] = field(default_factory=dict)  # (slurm, ray) at_once, partition, ...
-    retries: int = 1  # how often a failed run is tried again
+    retries: int = 1  # retries of a failed run
     max_runs: int = MAX_RUNS  # more are refused
     search: dict[str, Any] | None = None  # how to search the sampled settings
     path: Path | None = field(default=None, compare=False)  # the file
@@ -69,13 +126,13 @@ class SweepSpec:
             with self.blaming(name):
                 if getattr(self, name) is not None:
                     whole_number(name, getattr(self, name), least)
-                    self._refuse(self.slots is not None, "slots says that already; drop one")
+                    self._refuse(self.slots is not None, "slots has this already; remove one")
         with self.blaming("slots"):
             if self.slots is not None:
                 get_n_run_slots(self.slots)
                 prepend_run_slot(0, self.slots)
         with self.blaming("place"):
-            alone = "place is for where: slurm or ray; runs on this machine take no settings of one"
+            alone = "place is for where: slurm or ray, not for runs on this machine"
             self._refuse(bool(self.place) and self.where == "local", alone)
         with self.blaming("place.at_once"):
             whole_number("at_once", self.place.get("at_once", 1), 1)
@@ -88,7 +145,7 @@ class SweepSpec:
 
     @contextmanager
     def blaming(self, key: str) -> Iterator[None]:
-        """Put file and line of a key before the message of an error that is raised inside."""
+        """Prefix errors raised inside with file and line of a key."""
         with blaming(self.path, self.lines, key):
             yield
 
@@ -119,18 +176,18 @@ class SweepSpec:
         with self.blaming("args"):
             self._refuse(bool(self.args) and trains, "args are for script; see options")
             if isinstance(self.args, str) or not all(isinstance(arg, str) for arg in self.args):
-                raise TypeError(f"args must be a list of texts, got {self.args!r}.")
+                raise TypeError(f"args must be a list of strings, got {self.args!r}.")
 
     def _check_settings(self) -> None:
         for key in self.options if self.script is None else ():
             with self.blaming(f"options.{key}"):
                 own = ELSEWHERE.get(key)
-                self._refuse(own is not None, f"{key} does not go here; give {own} beside options")
+                self._refuse(own is not None, f"{key} is not an option; use the key {own}")
         for kind, group in dict(grid=self.grid, sample=self.sample).items():
             for key in group:
                 with self.blaming(f"{kind}.{key}"):
                     seeded = self.script is None and key == "seed"
-                    self._refuse(seeded, "give seeds beside the grid: a count, or a list")
+                    self._refuse(seeded, "use the key seeds: a count, or a list")
                     self._refuse(kind == "sample" and key in self.grid, f"{key} is in grid too")
 
     def _check_values(self) -> None:
@@ -138,14 +195,14 @@ class SweepSpec:
             with self.blaming(f"grid.{key}"):
                 if isinstance(values, str) or not isinstance(values, Sequence):
                     raise TypeError(f"{key} must be a list of values, got {values!r}.")
-                self._refuse(not values, f"{key} has no values; leave it out")
+                self._refuse(not values, f"{key} has no values; remove it")
                 repeated = len(set(map(identity, values))) < len(values)
                 self._refuse(repeated, f"{key} repeats a value: {list(values)}")
         with self.blaming("n_samples"):
             n = math.prod(draw.n_values for draw in self.sample.values())
-            few = f"n_samples={self.n_samples}, and there {'is' if n == 1 else 'are'} only {n:g}"
-            hint = "different draws; use grid to try all" if self.sample else "without sample"
-            self._refuse(self.n_samples > n, f"{few} {hint}")
+            why = "different draws; use grid to try all" if self.sample else "without sample"
+            too_many = f"n_samples must be at most {n:g}, got {self.n_samples} ({why})"
+            self._refuse(self.n_samples > n, too_many)
 
     @staticmethod
     def _refuse(wrong: bool, why: str) -> None:
@@ -157,20 +214,19 @@ def read_spec(path: Path | str, home: Path | None = None) -> SweepSpec:
     """Read a sweep file: ``.yaml``, ``.yml``, ``.json`` or ``.toml``.
 
     Args:
-        path: of the file.
-        home: of its script; by default the file's directory.
+        path: the sweep file.
+        home: directory of its script; by default the file's.
 
     Raises:
-        ValueError: the file is not what it should be, or asks for what cannot be; the message
-            begins with the file and the line.
-        TypeError: a value is of the wrong kind; so does this one.
-        UnknownName: a key that sweep files do not have.
-        OSError: it cannot be read.
+        ValueError: the file is not a valid sweep; the message starts with file and line.
+        TypeError: a value has the wrong type; likewise.
+        UnknownName: a key is unknown.
+        OSError: the file cannot be read.
     """
     path = Path(path)
     content, lines = read_document(path)
     if not isinstance(content, Mapping) or not content:
-        raise ValueError(f"{path}: a sweep file has keys: train, env, grid and others.")
+        raise ValueError(f"{path}: expected keys such as train, env and grid.")
     hints = typing.get_type_hints(SweepSpec)
     known = set(hints) - {"path", "lines"}
     values: dict[str, Any] = {"title": path.stem}
@@ -187,11 +243,33 @@ def read_spec(path: Path | str, home: Path | None = None) -> SweepSpec:
     return SweepSpec(**values, path=path, lines=lines)
 
 
+def read_draw(item: Any) -> Draw:
+    """Read a distribution from its form in a file: ``{"uniform": [0.9, 0.999]}``.
+
+    Raises:
+        TypeError, ValueError: it is invalid; see :class:`Draw`.
+    """
+    if not isinstance(item, Mapping) or len(item) != 1:
+        raise TypeError(f"expected one of {', '.join(KINDS)} with a list, got {item!r}.")
+    [(kind, values)] = item.items()
+    if kind not in KINDS:
+        raise UnknownName("distribution", kind, KINDS)
+    if not isinstance(values, list | tuple):
+        raise TypeError(f"{kind}: expected a list, got {values!r}.")
+    return Draw(kind, tuple(values))
+
+
+def _is_number(value: Any, whole: bool) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return False
+    return isinstance(value, int) or not whole
+
+
 def _beside(home: Path, script: str) -> str:
-    """A script's path: beside the sweep file, or else as given."""
-    found = [place for place in (home / script, Path(script)) if place.is_file()]
+    """Return a script's path: beside the sweep file, or else as given."""
+    found = [path for path in (home / script, Path(script)) if path.is_file()]
     if not found:
-        raise ValueError(f"there is no {script!r} beside the file.")
+        raise ValueError(f"{script!r} not found beside the file.")
     return str(found[0])
 
 
@@ -202,28 +280,28 @@ def _read_seeds(value: Any) -> Sequence[int]:
 
 
 def _read_grid(value: Any) -> dict[str, Any]:
-    return _filled(flattened(value))
+    return _not_empty(flattened(value))
 
 
 def _read_sample(value: Any) -> dict[str, Any]:
-    return _filled(flattened(value, _is_draw))
+    return _not_empty(flattened(value, _is_draw))
 
 
 def _is_draw(inner: Mapping[str, Any]) -> bool:
-    """Whether it is a distribution, a misspelt one perhaps, and no further names of settings."""
-    misspelt = not any(isinstance(value, Mapping) for value in inner.values())
-    return misspelt or set(inner) <= set(KINDS)
+    """Return True for a distribution, also a misspelled one; False for nested settings."""
+    misspelled = not any(isinstance(value, Mapping) for value in inner.values())
+    return misspelled or set(inner) <= set(KINDS)
 
 
-def _filled(settings: dict[str, Any]) -> dict[str, Any]:
+def _not_empty(settings: dict[str, Any]) -> dict[str, Any]:
     if not settings:
-        raise ValueError("it is empty; leave it out.")
+        raise ValueError("it is empty; remove it.")
     return settings
 
 
 def _read_args(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or any(isinstance(item, dict | list) for item in value):
-        raise TypeError(f"args must be a list of texts and numbers, got {value!r}.")
+        raise TypeError(f"args must be a list of strings and numbers, got {value!r}.")
     return tuple(map(str, value))
 
 

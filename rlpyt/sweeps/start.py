@@ -1,4 +1,4 @@
-"""Begin a sweep, or go on with one."""
+"""Start a sweep, or resume one."""
 
 from __future__ import annotations
 
@@ -10,26 +10,25 @@ from pathlib import Path
 from typing import Any
 
 from rlpyt.sweeps.directory import About, SweepDirectory
+from rlpyt.sweeps.executors import Executor, build_executor
 from rlpyt.sweeps.jobs import Job
-from rlpyt.sweeps.launcher import Launcher
-from rlpyt.sweeps.places import Place, Slot, place
-from rlpyt.sweeps.slots import slots_of
-from rlpyt.sweeps.sources import NoSource, Source, SourceError
+from rlpyt.sweeps.launcher import Launcher, NoSource, Source, SourceError
+from rlpyt.sweeps.slots import Slot, slots_of
 from rlpyt.sweeps.view import read_sweep
 from rlpyt.utils.text import counted
 
 Say = Callable[[str], None]
-Hardware = tuple[list[Slot], Place]
+Hardware = tuple[list[Slot], Executor]
 
 
 def say_now(line: str) -> None:
-    """Print a line without delay; a full disk or a closed pipe ends no launcher."""
+    """Print a line and flush; errors of the output are ignored, so that the launcher continues."""
     with contextlib.suppress(OSError):
         print(line, flush=True)
 
 
 def command_line() -> str:
-    """The command of this process, as a person types it."""
+    """Return the command line of this process, as typed."""
     program, *args = sys.argv
     name = Path(program).name
     if name == "rlpyt" or Path(program).parts[-3:] == ("rlpyt", "cli", "main.py"):
@@ -43,38 +42,38 @@ def launch(
     title: str,
     slots: str,
     where: str = "local",
-    place_settings: Mapping[str, Any] | None = None,
+    executor_settings: Mapping[str, Any] | None = None,
     search: Mapping[str, Any] | None = None,
     egl_device: bool = False,
     file: Path | None = None,
     say: Say = say_now,
 ) -> int:
-    """Put a sweep into a directory, and run it.
+    """Create a sweep in a directory, and run it.
 
     Args:
-        directory: must not hold a sweep.
-        jobs: known from the start.
-        title: for people.
-        slots: affinity code; as many runs at once as it has slots.
-        where: "local", "slurm" or "ray".
-        place_settings: see the place; and ``at_once``, see ``slots_of``.
-        search: what adds further jobs, see ``rlpyt.sweeps.search``.
-        egl_device: tell runs the index of their GPU in ``EGL_DEVICE_ID``.
-        file: the sweep file, of which the queue keeps a copy.
-        say: takes one line about what has happened.
+        directory: directory of the sweep, which must not hold one.
+        jobs: jobs known from the start.
+        title: heading of reports.
+        slots: affinity code; one run at a time in each of its slots.
+        where: executor: "local", "slurm" or "ray".
+        executor_settings: see the executor; and ``at_once``, see ``slots_of``.
+        search: settings of the search that adds jobs, see ``rlpyt.sweeps.search``.
+        egl_device: True to give runs the index of their GPU in ``EGL_DEVICE_ID``.
+        file: the sweep file, which is copied to the queue.
+        say: prints one line about an event.
 
     Returns:
         Exit code, see ``Launcher.run``.
 
     Raises:
         FileExistsError: the directory holds a sweep.
-        ValueError, ImportError: slots or place cannot be had; nothing is written.
+        ValueError, ImportError: slots or executor are not available; nothing is written.
     """
     about = About(
         title=title,
         slots=slots,
         where=where,
-        place=dict(place_settings or {}),
+        place=dict(executor_settings or {}),
         search=dict(search or {}),
         made_by=command_line(),
         egl_device=egl_device,
@@ -87,12 +86,12 @@ def launch(
 
 
 def resume(directory: Path | str, slots: str | None = None, say: Say = say_now) -> int:
-    """Run what is left of a sweep.
+    """Run the remaining jobs of a sweep.
 
     Args:
-        directory: of the sweep.
-        slots: affinity code of the hardware now; by default that of the beginning.
-        say: takes one line about what has happened.
+        directory: directory of the sweep.
+        slots: affinity code that replaces the sweep's.
+        say: prints one line about an event.
 
     Returns:
         Exit code, see ``Launcher.run``.
@@ -101,7 +100,7 @@ def resume(directory: Path | str, slots: str | None = None, say: Say = say_now) 
 
 
 def launcher_of(sweep: SweepDirectory, slots: str | None = None, say: Say = say_now) -> Launcher:
-    """The launcher that a sweep's settings ask for."""
+    """Return the launcher for a sweep's settings."""
     return _launcher(sweep, _hardware(sweep.about, slots), say)
 
 
@@ -113,19 +112,19 @@ def _launcher(sweep: SweepDirectory, hardware: Hardware, say: Say) -> Launcher:
 
         return source_of(sweep, slots[0])
 
-    slots, where = hardware
-    return Launcher(sweep, slots, where, source, say)
+    slots, executor = hardware
+    return Launcher(sweep, slots, executor, source, say)
 
 
 def _hardware(about: About, slots: str | None = None) -> Hardware:
-    """Slots, and the place that has them."""
+    """Return slots and executor."""
     settings = dict(about.place)
     own = slots_of(slots or about.slots, about.where, settings.pop("at_once", None))
-    return own, place(about.where, own[0], settings)
+    return own, build_executor(about.where, own[0], settings)
 
 
 def _run(launcher: Launcher) -> int:
-    """Launch, and say where it stands then."""
+    """Run the launcher, and print a summary."""
     launcher.say(f"From another terminal: rlpyt status {launcher.sweep.path}")
     try:
         code = launcher.run()
@@ -143,15 +142,15 @@ def _run(launcher: Launcher) -> int:
 def _summary(launcher: Launcher) -> str:
     path, sweep = launcher.sweep.path, read_sweep(launcher.sweep.path)
     counts = sweep.counts()
-    told = ", ".join(f"{number} {state}" for state, number in counts.items())
-    lines = [f"{counted(len(sweep.runs), 'run')}: {told or 'none'}."]
+    counted_states = ", ".join(f"{number} {state}" for state, number in counts.items())
+    lines = [f"{counted(len(sweep.runs), 'run')}: {counted_states or 'none'}."]
     for run in sweep.runs:
         if run.state == "failed":
             lines.append(f"  failed: {run.name}: {run.outcome}; {run.output}")
     if {"queued", "running"} & set(counts):
-        lines.append(f"Go on with: rlpyt sweep {path}")
+        lines.append(f"Resume with: rlpyt sweep {path}")
     else:
         if "failed" in counts:
-            lines.append(f"Try the failed again: rlpyt sweep retry {path}")
-        lines.append(f"Look at it: rlpyt report {path}")
+            lines.append(f"Retry failed runs: rlpyt sweep retry {path}")
+        lines.append(f"Write a report: rlpyt report {path}")
     return "\n".join(lines)

@@ -1,12 +1,11 @@
-"""Keeps one attempt of a run: starts it, waits for it, writes down how it ended.
+"""The supervisor of an attempt: starts the run, waits for it, and records its end.
 
     python -I supervisor.py JOB_DIRECTORY NUMBER
 
-A process of its own, so that a run and the record of its end do not depend on the launcher: that
-may be killed and started again meanwhile. While the run lives, the job's ``lock`` is held (by the
-run's process too, so also if this one is killed), and the operating system lets go of it however
-they end, a reboot included. Nobody who has not got the lock runs the job. Standard library alone,
-and started without the package, so that it begins at once and weighs little.
+It is a separate process, so that runs do not depend on the launcher, which may be killed and
+restarted. While a run is active, the job's ``lock`` is held by the supervisor and the run; the
+operating system releases it however they end. A job runs only under its lock. The module uses the
+standard library alone and is started without the package, so that it is fast and small.
 """
 
 import contextlib
@@ -23,43 +22,44 @@ import time
 from pathlib import Path
 from typing import Any
 
-NOT_MINE = 75  # exit code: another supervisor has, or had, this attempt; EX_TEMPFAIL
-CANNOT_START = 127  # as shells say it
-GRACE_S = 60.0  # a run asked to end has so long to save its checkpoint
-NOTICE_S, ASKED_S = 1.0, 5.0  # what a run has started has so long to notice its end, then to end
-WRITE_AGAIN_S = 1.0
-LOOK_S = 0.5  # between two looks at whether the run shall end
-LOOKS = 10  # others take the lock for an instant to see whether it is held
-CLUSTERS = (signal.SIGTERM, signal.SIGUSR2)  # how SLURM says that a job's time is up
+ALREADY_TAKEN = 75  # exit code EX_TEMPFAIL: another supervisor has started this attempt
+CANNOT_START = 127  # as in shells
+GRACE_S = 60.0  # for a run to save its checkpoint after it was asked to end
+# For processes that a run has started: to notice its end, and to end after SIGTERM.
+NOTICE_S, ASKED_S = 1.0, 5.0
+WRITE_RETRY_S = 1.0
+POLL_INTERVAL_S = 0.5  # of requests to end
+LOCK_TRIALS = 10  # others hold the lock briefly to test it
+CLUSTER_SIGNALS = (signal.SIGTERM, signal.SIGUSR2)  # of SLURM before a job's time limit
 INTERRUPTED = "interrupted by the cluster"
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
 
 
-def keep(job_dir: Path, number: int) -> int:
-    """Run the attempt that lies ready in ``job_dir``, and record its end.
+def supervise(job_dir: Path, number: int) -> int:
+    """Run the prepared attempt in ``job_dir``, and record its end.
 
     Returns:
-        its exit code (negative: the signal that killed it), or ``NOT_MINE``.
+        The exit code (negative for the signal that killed it), or ``ALREADY_TAKEN``.
     """
     lock = os.open(job_dir / "lock", os.O_RDWR | os.O_CREAT, 0o644)
     path = attempt_file(job_dir, number)
     if not _take(lock):
-        return NOT_MINE
-    for heard in (signal.SIGINT, signal.SIGTERM):  # sent to whole groups; who ends, others decide
+        return ALREADY_TAKEN
+    for heard in (signal.SIGINT, signal.SIGTERM):  # sent to process groups
         signal.signal(heard, signal.SIG_IGN)
     attempt = json.loads(path.read_text(encoding="utf-8"))
     if attempt.get("begun") is not None:
-        return NOT_MINE
+        return ALREADY_TAKEN
     attempt |= {"begun": time.time(), "pid": os.getpid(), "host": socket.gethostname()}
     attempt |= {"boot": boot()}
     write(path, attempt)
     told = path.with_suffix(".told")
     if attempt.get("where") == "slurm":
-        for heard in CLUSTERS:
-            signal.signal(heard, lambda *_: _tell(told, INTERRUPTED))
+        for heard in CLUSTER_SIGNALS:
+            signal.signal(heard, lambda *_: _record_reason(told, INTERRUPTED))
     with open(job_dir / "output.log", "ab", buffering=0) as output:
-        _say(output, f"attempt {number}: {shlex.join(attempt['command'])}".replace("\n", "\\n"))
-        if told.exists():  # while it waited, for a cluster perhaps
+        _log(output, f"attempt {number}: {shlex.join(attempt['command'])}".replace("\n", "\\n"))
+        if told.exists():  # it was stopped while it waited
             code = -signal.SIGTERM
         else:
             code = _run(attempt, output, lock, told)
@@ -68,8 +68,8 @@ def keep(job_dir: Path, number: int) -> int:
     return code
 
 
-def is_kept(job_dir: Path) -> bool:
-    """Whether a supervisor, or a run that has outlived its own, holds the job's lock now."""
+def is_supervised(job_dir: Path) -> bool:
+    """Return True if a supervisor, or a run that has outlived it, holds the job's lock."""
     try:
         lock = os.open(job_dir / "lock", os.O_RDWR)
     except FileNotFoundError:
@@ -84,22 +84,22 @@ def is_kept(job_dir: Path) -> bool:
 
 
 def attempt_file(job_dir: Path, number: int) -> Path:
-    """Where an attempt is described and its end recorded."""
+    """Return the path of an attempt's description and outcome."""
     return job_dir / f"attempt_{number}.json"
 
 
 def boot() -> str:
-    """What tells this start of the machine from others."""
+    """Return the boot id of the machine, empty if it has none."""
     with contextlib.suppress(OSError):
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     return ""
 
 
 def write(path: Path, content: dict[str, Any]) -> None:
-    """Put a file into place whole; on a full disk wait until there is room.
+    """Write a file atomically; on a full disk wait until there is room.
 
     Raises:
-        FileNotFoundError: somebody has removed the directory.
+        FileNotFoundError: the directory was removed.
     """
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     text = json.dumps(content, indent=1) + "\n"
@@ -114,13 +114,13 @@ def write(path: Path, content: dict[str, Any]) -> None:
         except OSError as error:
             if not path.parent.is_dir():
                 raise
-            print(f"cannot write {path} ({error}); trying again", file=sys.stderr, flush=True)
-            time.sleep(WRITE_AGAIN_S)
+            print(f"cannot write {path} ({error}); retrying", file=sys.stderr, flush=True)
+            time.sleep(WRITE_RETRY_S)
 
 
 def _take(lock: int) -> bool:
-    """Get the lock, if nobody has it for longer than it takes to look."""
-    for _ in range(LOOKS):
+    """Take the lock; return False if it is held for longer than a test takes."""
+    for _ in range(LOCK_TRIALS):
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return True
@@ -130,12 +130,12 @@ def _take(lock: int) -> bool:
 
 
 def _run(attempt: dict[str, Any], output: Any, lock: int, told: Path) -> int:
-    """The command's exit code; everything of its process group is gone when this returns."""
+    """Run the command and end its process group; return its exit code."""
     if attempt.get("cpus"):
         try:
             os.sched_setaffinity(0, attempt["cpus"])
         except (OSError, AttributeError, ValueError) as error:
-            _say(output, f"warning: cannot be kept on cores {attempt['cpus']}: {error}")
+            _log(output, f"warning: cannot be pinned to cores {attempt['cpus']}: {error}")
     parent, prctl = os.getpid(), _prctl()
     prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
@@ -143,7 +143,7 @@ def _run(attempt: dict[str, Any], output: Any, lock: int, told: Path) -> int:
         os.setpgid(0, 0)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
-        signal.signal(signal.SIGUSR2, signal.SIG_IGN)  # the cluster's word goes by way of told
+        signal.signal(signal.SIGUSR2, signal.SIG_IGN)  # handled by this process
         prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
         if os.getppid() != parent:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -160,7 +160,7 @@ def _run(attempt: dict[str, Any], output: Any, lock: int, told: Path) -> int:
             preexec_fn=in_child,  # noqa: PLW1509 (there is one thread)
         )
     except OSError as error:
-        _say(output, f"cannot be started: {error}")
+        _log(output, f"cannot be started: {error}")
         return CANNOT_START
     code = _wait(child, output, told)
     _end_rest(child.pid)
@@ -168,25 +168,27 @@ def _run(attempt: dict[str, Any], output: Any, lock: int, told: Path) -> int:
 
 
 def _wait(child: "subprocess.Popen[bytes]", output: Any, told: Path) -> int:
-    """Wait for the end of the run, which is asked for once ``told`` exists."""
+    """Wait for the end of the run, and end it once the file ``told`` exists."""
     deadline = float("inf")
     while True:
         try:
-            return child.wait(timeout=LOOK_S)
+            return child.wait(timeout=POLL_INTERVAL_S)
         except subprocess.TimeoutExpired:
             if deadline == float("inf") and told.exists():
                 child.send_signal(signal.SIGTERM)
                 deadline = time.monotonic() + GRACE_S
             elif time.monotonic() > deadline:
-                _say(output, f"killed: it had not ended {GRACE_S:g} s after it was asked to")
+                _log(
+                    output, f"killed: it was still running {GRACE_S:g} s after it was asked to end"
+                )
                 child.kill()
                 deadline = time.monotonic() + GRACE_S
 
 
 def _end_rest(group: int) -> None:
-    """Let what the run has started end by itself; then ask it to, then kill it.
+    """Wait for processes that the run has started; then terminate, then kill them.
 
-    Where it is known who that is (Linux), also those that have left its process group.
+    On Linux this includes processes that have left its process group.
     """
     for patience_s, number in ((NOTICE_S, signal.SIGTERM), (ASKED_S, signal.SIGKILL)):
         deadline = time.monotonic() + patience_s
@@ -214,7 +216,7 @@ def _any_left(group: int) -> bool:
 
 
 def _children() -> list[int]:
-    """Pids of what this process has started, or has inherited from a run."""
+    """Return the pids of children, also those inherited from a run."""
     own = os.getpid()
     with contextlib.suppress(OSError):
         text = Path(f"/proc/{own}/task/{own}/children").read_text(encoding="ascii")
@@ -223,22 +225,22 @@ def _children() -> list[int]:
 
 
 def _prctl() -> Any:
-    """Linux's function, or one that does nothing elsewhere."""
+    """Return Linux's ``prctl``, or a function that does nothing elsewhere."""
     try:
         return ctypes.CDLL(None).prctl
     except (OSError, AttributeError):
         return lambda *_: None
 
 
-def _tell(told: Path, why: str) -> None:
+def _record_reason(told: Path, why: str) -> None:
     with contextlib.suppress(OSError), open(told, "x", encoding="utf-8") as file:
-        file.write(f"{why}\n")  # unless somebody else has told it before
+        file.write(f"{why}\n")  # the first reason is kept
 
 
-def _say(output: Any, text: str) -> None:
-    with contextlib.suppress(OSError):  # a full disk ends no run
+def _log(output: Any, text: str) -> None:
+    with contextlib.suppress(OSError):  # e.g. a full disk
         output.write(f"--- {time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n".encode())
 
 
 if __name__ == "__main__":
-    sys.exit(keep(Path(sys.argv[1]), int(sys.argv[2])) & 0xFF)
+    sys.exit(supervise(Path(sys.argv[1]), int(sys.argv[2])) & 0xFF)

@@ -1,4 +1,4 @@
-"""How a sweep stands: what ``rlpyt status`` and ``rlpyt report`` show."""
+"""The status of a sweep, for ``rlpyt status`` and ``rlpyt report``."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ RETURN = "ReturnAverage"
 
 @dataclass(frozen=True)
 class RunView:
-    """One run.
+    """The status of a run.
 
     Attributes:
         number, name, settings: see ``Job``.
         state: one of ``STATES``.
-        run_dir: where it writes.
+        run_dir: directory of the run.
         attempts: oldest first.
-        output: log of standard output and error.
-        steps, total_steps: made so far, and in all; ``None``: not known.
-        steps_per_second: of the newest row of statistics.
-        return_: mean return in it.
-        seconds: that the attempts have taken so far.
-        seconds_left: estimated; ``None`` unless running.
-        damage: what is wrong with its files in the queue; counts as failed then.
+        output: file with standard output and error.
+        steps, total_steps: environment steps so far, and in total; None if unknown.
+        steps_per_second: speed in the newest row of statistics.
+        return_: mean return in the newest row.
+        seconds: duration of all attempts so far.
+        seconds_left: estimate; None unless running.
+        damage: description of damaged files in the queue; such a run counts as failed.
     """
 
     number: int
@@ -62,12 +62,12 @@ class RunView:
     damage: str = ""
 
     def last_lines(self, count: int = 20) -> list[str]:
-        """The end of its output."""
+        """Return the last lines of its output."""
         return last_lines(self.output, count)
 
     @property
     def outcome(self) -> str:
-        """How its last attempt ended, in words; empty before there is one."""
+        """Describe how the last attempt ended; empty before there is one."""
         if self.damage:
             return self.damage
         return self.attempts[-1].outcome() if self.attempts else ""
@@ -75,20 +75,20 @@ class RunView:
 
 @dataclass(frozen=True)
 class SweepView:
-    """A whole sweep.
+    """The status of a sweep.
 
     Attributes:
-        directory, title: where and what.
-        made_by: the command line.
-        made: seconds since 1970.
+        directory, title: directory and heading.
+        made_by: command line that created the sweep.
+        made: time of creation, in seconds since 1970.
         slots: affinity code.
-        n_slots: runs at once; of several launchers with different slots the most.
-        where: "local", "slurm" or "ray".
-        launcher: who launches now; empty: nobody.
-        paused: whether no further run begins.
-        waits: why no run is begun now; empty: nothing stands in the way.
-        runs: in the order of the queue; those that go on with each other's are one.
-        searches: whether settings are proposed in the course of it.
+        n_slots: number of slots; the maximum over launchers with different slots.
+        where: executor: "local", "slurm" or "ray".
+        launcher: description of the active launcher; empty without one.
+        paused: True if no further run starts.
+        waits: reason why no run starts now; empty if there is none.
+        runs: in the order of the queue; the segments of a member are one run.
+        searches: True if a search adds runs.
     """
 
     directory: Path
@@ -105,25 +105,25 @@ class SweepView:
     searches: bool = False
 
     def counts(self) -> dict[str, int]:
-        """How many runs are in each state, in the order of ``STATES``."""
+        """Return the number of runs in each state, in the order of ``STATES``."""
         found = Counter(run.state for run in self.runs)
         return {state: found[state] for state in STATES if found[state]}
 
-    def utilisation(self) -> float | None:
-        """Share of the slots' time in which they had a run, from the first start to the last end.
+    def utilization(self) -> float | None:
+        """Return the fraction of the slots' time with a run, from the first start to the last end.
 
-        ``None`` before the first run.
+        None before the first run.
         """
         spans = [span for run in self.runs for span in _spans(run.attempts, run.state)]
         if not spans:
             return None
-        whole = max(end for _, end in spans) - min(begin for begin, _ in spans)
+        total = max(end for _, end in spans) - min(begin for begin, _ in spans)
         busy = sum(end - begin for begin, end in spans)
-        return busy / (whole * self.n_slots) if whole > 0 else None
+        return busy / (total * self.n_slots) if total > 0 else None
 
 
 def read_sweep(directory: Path | str) -> SweepView:
-    """Read where a sweep stands, from its files.
+    """Read the status of a sweep from its files.
 
     Raises:
         FileNotFoundError, ValueError: see ``SweepDirectory``.
@@ -149,7 +149,7 @@ def read_sweep(directory: Path | str) -> SweepView:
 
 
 def _joined(views: list[RunView]) -> list[RunView]:
-    """One view for all jobs that go on with the same run: the newest, with the times of all."""
+    """Merge jobs that continue the same run: the newest, with the attempts of all."""
     found: dict[Path, RunView] = {}
     for view in views:
         before = found.setdefault(view.run_dir, view)
@@ -187,7 +187,7 @@ def _view(root: Path, directory: JobDirectory) -> RunView:
 
 
 def _read(directory: JobDirectory) -> tuple[Job, list[Attempt], State, str]:
-    """Job, attempts, state, and what is damaged of these, which others do not suffer from."""
+    """Return job, attempts, state, and a description of damaged files."""
     name = f"{QUEUE}/{directory.path.name}"
     job = Job(number=int(directory.path.name), name=name, command=(), run_dir=name)
     try:
@@ -199,7 +199,7 @@ def _read(directory: JobDirectory) -> tuple[Job, list[Attempt], State, str]:
 
 
 def last_row(progress: Path, most_bytes: int = 50_000) -> dict[str, float]:
-    """The newest whole row of a progress.csv; empty where there is none. Reads only its ends."""
+    """Return the newest complete row of a progress.csv, empty without one; reads only its ends."""
     try:
         with open(progress, "rb") as file:
             header = file.readline().decode(errors="replace")
@@ -221,7 +221,7 @@ def _seconds(attempts: list[Attempt], state: State) -> float:
 
 
 def _spans(attempts: Sequence[Attempt], state: State) -> list[tuple[float, float]]:
-    """When attempts began and ended, the last one perhaps now; without those whose end is lost."""
+    """Return start and end of each attempt, now for a running one; without unrecorded ends."""
     ends = [attempt.ended for attempt in attempts]
     if state == "running" and ends and ends[-1] is None:
         ends[-1] = time.time()

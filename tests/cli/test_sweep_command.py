@@ -105,7 +105,7 @@ def test_a_file_fails_in_part_is_mended_and_goes_on(tmp_path, capsys):
     )
     assert f"failed: rate_2/run_0: exit code 1; {directory}/queue/00001/output.log" in said
     assert "2 runs: 1 done, 1 failed.\n" in said
-    assert f"\nTry the failed again: rlpyt sweep retry {directory}\n" in said
+    assert f"\nRetry failed runs: rlpyt sweep retry {directory}\n" in said
 
     assert rlpyt_command("status", directory) == 1  # of a run that failed
     title, _, header, first, second = capsys.readouterr().out.splitlines()
@@ -121,7 +121,7 @@ def test_a_file_fails_in_part_is_mended_and_goes_on(tmp_path, capsys):
     assert retried.splitlines()[:2] == ["Queued again: 1 failed run.", "  rate_2/run_0"]
     assert f"go on with: rlpyt sweep {directory}" in retried
     assert rlpyt_command("sweep", directory) == 0
-    assert f"Look at it: rlpyt report {directory}" in capsys.readouterr().out
+    assert f"Write a report: rlpyt report {directory}" in capsys.readouterr().out
     for rate in (1, 2):
         assert (directory / f"rate_{rate}" / "run_0.done").read_text() == "x"
     assert rlpyt_command("status", directory) == 0
@@ -179,7 +179,7 @@ def test_a_damaged_file_of_the_queue_is_named_and_hides_no_other_run(tmp_path, c
     title, _, _, first, second, third = capsys.readouterr().out.splitlines()
     assert "3 runs, 1 done, 2 failed" in title
     assert first.startswith("setting_0/run_0") and "00000/attempt_1.json is damaged" in first
-    assert second.startswith("queue/00001") and f"remove {tmp_path}/queue/00001:" in second
+    assert second.startswith("queue/00001") and f"remove {tmp_path}/queue/00001 to drop" in second
     assert third.split()[:2] == ["setting_2/run_0", "done"]
     run_dir = tmp_path / sweep.jobs()[2].job.run_dir
     run_dir.mkdir()
@@ -319,12 +319,12 @@ def test_requests_reach_a_launcher_at_work(tmp_path, capsys, request):
     assert rlpyt_command("sweep", "unpause", directory) == 0
     assert not SweepDirectory(directory).paused
     assert rlpyt_command("sweep", directory) == 2  # a second one
-    assert "launched already" in capsys.readouterr().err
+    assert "already has a launcher" in capsys.readouterr().err
     assert rlpyt_command("sweep", "stop", directory) == 0
     assert f"Asked to end: process {launcher.pid}" in capsys.readouterr().out
     assert launcher.wait(30) == 143
     assert read_sweep(directory).counts() == {"queued": 2}
-    assert f"Go on with: rlpyt sweep {directory}" in (tmp_path / "log").read_text()
+    assert f"Resume with: rlpyt sweep {directory}" in (tmp_path / "log").read_text()
     assert rlpyt_command("sweep", "stop", directory) == 0
     assert "No launcher is at work" in capsys.readouterr().out
 

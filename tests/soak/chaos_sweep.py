@@ -147,7 +147,7 @@ def judge(root: Path, kills: dict[str, int], exit_code: int, least_use: float) -
     codes = [[attempt.exit_code for attempt in run.attempts] for run in view.runs]
     left = _processes_of(root)
     attempts, wanted = sum(map(len, codes)), len(codes) + kills["run"] + kills["supervisor"]
-    used = view.utilisation() or 0.0
+    used = view.utilization() or 0.0
     spans = [(a.begun or 0.0, a.ended or 0.0) for run in view.runs for a in run.attempts]
     complaints = []
     if exit_code or view.counts() != {"done": len(codes)}:

@@ -6,9 +6,10 @@ import time
 from pathlib import Path
 
 from rlpyt.sweeps.directory import About, SweepDirectory
+from rlpyt.sweeps.executors import LocalExecutor
 from rlpyt.sweeps.jobs import Job
 from rlpyt.sweeps.launcher import Launcher
-from rlpyt.sweeps.places import LocalPlace, Slot
+from rlpyt.sweeps.slots import Slot
 from rlpyt.utils.processes import available_cpus
 
 ABOUT = About(title="test", slots="2cpu_1cpr")
@@ -36,7 +37,11 @@ def launcher_of(sweep, n_slots=2, said=None, **more):
     cpus = tuple(available_cpus())
     slots = [Slot(i, f"{i}slt_2cpu_1cpr", cpus) for i in range(n_slots)]
     return Launcher(
-        sweep, slots, LocalPlace(), say=(lambda line: None) if said is None else said.append, **more
+        sweep,
+        slots,
+        LocalExecutor(),
+        say=(lambda line: None) if said is None else said.append,
+        **more,
     )
 
 

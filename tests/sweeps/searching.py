@@ -5,9 +5,9 @@ import time
 
 from rlpyt.sweeps.directory import About, SweepDirectory
 from rlpyt.sweeps.jobs import Attempt
-from rlpyt.sweeps.places import Slot
-from rlpyt.sweeps.runs import sweep_of
+from rlpyt.sweeps.plan import plan_sweep
 from rlpyt.sweeps.search import source_of
+from rlpyt.sweeps.slots import Slot
 from rlpyt.sweeps.start import launcher_of
 from rlpyt.utils.processes import available_cpus
 
@@ -43,7 +43,7 @@ def write_file(
 
 def sweep_at(directory, path):
     """A sweep of the file, that nobody has launched yet."""
-    planned = sweep_of(path, SLOTS).arguments()
+    planned = plan_sweep(path, SLOTS).arguments()
     about = About("test", SLOTS, search=planned["search"], file_name=path.name)
     return SweepDirectory.create(directory, about, (), {path.name: path.read_bytes()})
 

@@ -4,9 +4,10 @@ import json
 import os
 from dataclasses import replace
 
-from rlpyt.sweeps.attempts import next_attempt
+from rlpyt.sweeps.executors import LocalExecutor
 from rlpyt.sweeps.jobs import Attempt
-from rlpyt.sweeps.places import LocalPlace, Slot
+from rlpyt.sweeps.launcher import next_attempt
+from rlpyt.sweeps.slots import Slot
 from rlpyt.sweeps.supervisor import boot
 from rlpyt.sweeps.view import read_sweep
 from rlpyt.utils.launching.machine import names_of_gpus
@@ -71,9 +72,9 @@ def test_an_attempt_that_was_told_to_end_before_it_began_does_not(tmp_path):
     sweep = sweep_of(tmp_path, [job(0)])
     [one] = sweep.jobs()
     one.prepare(Attempt(1, one.job.command))
-    one.tell(1, "stopped")
-    place = LocalPlace()
-    until(place.start(one.path, one.attempts()[0], None).over)
+    one.request_end(1, "stopped")
+    place = LocalExecutor()
+    until(place.start(one.path, one.attempts()[0], None).has_ended)
     assert one.attempts()[0].outcome() == "stopped" and one.state() == "queued"
     assert launcher_of(sweep).run() == 0
     assert times_done(sweep) == [1]
@@ -84,7 +85,7 @@ def test_what_was_told_to_an_attempt_that_never_began_is_not_told_to_the_next(tm
     [one] = sweep.jobs()
     one.prepare(Attempt(1, one.job.command))
     one.note_remote(1, "17")
-    one.tell(1, "stopped")
+    one.request_end(1, "stopped")
     assert launcher_of(sweep).run() == 0
     [attempt] = one.attempts()
     assert (attempt.told, attempt.remote_id, attempt.exit_code) == ("", "", 0)
@@ -94,8 +95,8 @@ def test_the_first_reason_to_end_stays(tmp_path):
     sweep = sweep_of(tmp_path, [job(0)])
     [one] = sweep.jobs()
     one.prepare(Attempt(1, one.job.command, begun=1.0, ended=2.0, exit_code=143))
-    one.tell(1, "pruned")
-    one.tell(1, "stopped")
+    one.request_end(1, "pruned")
+    one.request_end(1, "stopped")
     assert one.attempts()[0].told == "pruned" and one.state() == "pruned"
 
 
@@ -107,7 +108,7 @@ def test_the_lock_that_a_run_has_left_on_a_lost_node_is_nobodys(tmp_path):
     lock = tmp_path / one.job.run_dir / "run.lock"
     checkpoint = lock.parent / "checkpoint" / "checkpoint-1"
     checkpoint.mkdir(parents=True)
-    places = sweep, one, one.attempts(), Slot(0, "x"), LocalPlace()
+    places = sweep, one, one.attempts(), Slot(0, "x"), LocalExecutor()
     for host, stays in (("node8", True), ("node7", False)):  # the first is somebody else's
         lock.write_text(json.dumps({"pid": os.getpid(), "started": 1.0, "host": host}))
         assert next_attempt(*places).env["RLPYT_RESUME"] == str(lock.parent)
@@ -118,7 +119,7 @@ def test_gpus_of_a_slot_are_those_that_the_launcher_may_use(tmp_path, monkeypatc
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4, 6,7")
     sweep = sweep_of(tmp_path, [job(0), job(1, env={"CUDA_VISIBLE_DEVICES": "6"})])
     seen = [
-        next_attempt(sweep, one, [], Slot(1, "x", gpus=(1, 2)), LocalPlace()).env
+        next_attempt(sweep, one, [], Slot(1, "x", gpus=(1, 2)), LocalExecutor()).env
         for one in sweep.jobs()
     ]
     assert [env["CUDA_VISIBLE_DEVICES"] for env in seen] == ["6,7", "6"]
@@ -129,7 +130,7 @@ def test_gpus_of_a_slot_are_those_that_the_launcher_may_use(tmp_path, monkeypatc
 def test_egl_counts_the_gpus_that_a_process_may_not_see(tmp_path, monkeypatch):
     about = replace(ABOUT, egl_device=True)
     sweep = sweep_of(tmp_path, [job(0)], about)
-    places = sweep, sweep.jobs()[0], [], Slot(1, "x", gpus=(1,)), LocalPlace()
+    places = sweep, sweep.jobs()[0], [], Slot(1, "x", gpus=(1,)), LocalExecutor()
     for visible, device in (("4,6", "6"), ("GPU-a,GPU-b", "1"), (None, "1")):
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
         if visible is not None:
@@ -141,14 +142,14 @@ def test_an_attempt_whose_record_was_removed_keeps_its_number(tmp_path):
     sweep = sweep_of(tmp_path, [job(0)])
     [one] = sweep.jobs()
     one.prepare(Attempt(2, python(""), begun=1.0, ended=2.0, exit_code=1))
-    assert next_attempt(sweep, one, one.attempts(), Slot(0, "x"), LocalPlace()).number == 3
+    assert next_attempt(sweep, one, one.attempts(), Slot(0, "x"), LocalExecutor()).number == 3
 
 
 def test_the_use_of_slots_counts_those_that_a_later_launcher_had_more(tmp_path):
     sweep = sweep_of(tmp_path, [job(i) for i in range(4)])  # planned for two slots
     for slot, one in enumerate(sweep.jobs()):
         one.prepare(Attempt(1, python(""), slot=slot, begun=0.0, ended=10.0, exit_code=0))
-    assert read_sweep(tmp_path).utilisation() == 1.0
+    assert read_sweep(tmp_path).utilization() == 1.0
 
 
 def test_the_use_of_slots_leaves_out_attempts_whose_end_is_lost(tmp_path):
@@ -158,5 +159,5 @@ def test_the_use_of_slots_leaves_out_attempts_whose_end_is_lost(tmp_path):
     one.prepare(Attempt(2, python(""), begun=110.0, ended=130.0, exit_code=0))
     other.prepare(Attempt(1, python(""), begun=110.0, ended=120.0, exit_code=0))
     view = read_sweep(tmp_path)
-    assert view.utilisation() == (20 + 10) / (2 * 20)
+    assert view.utilization() == (20 + 10) / (2 * 20)
     assert [run.seconds for run in view.runs] == [20.0, 10.0]

@@ -8,9 +8,9 @@ import time
 import psutil
 import pytest
 
+from rlpyt.sweeps.executors import ExecutorError, LocalExecutor, supervisor_command
 from rlpyt.sweeps.jobs import Attempt
-from rlpyt.sweeps.places import LocalPlace, PlaceError, supervisor_command
-from rlpyt.sweeps.sources import NoSource
+from rlpyt.sweeps.launcher import NoSource
 from tests.sweeps.launching import (
     COUNTS,
     job,
@@ -113,10 +113,10 @@ def test_a_killed_launcher_leaves_its_runs_going_and_the_next_takes_them_over(tm
     assert states(sweep).count("running") == 2  # they have not noticed
     said = []
     second = launcher_of(sweep, said=said)
-    second.on_look.append((tmp_path / "go").touch)
+    second.on_poll.append((tmp_path / "go").touch)
     assert second.run() == 0
     assert times_done(sweep) == [1] * 4
-    assert sum("taken over" in line for line in said) == 2
+    assert sum("adopted" in line for line in said) == 2
     assert all(len(one.attempts()) == 1 for one in sweep.jobs())
 
 
@@ -146,11 +146,11 @@ def test_of_two_supervisors_of_an_attempt_one_runs_it(tmp_path):
         "{run_dir}", f"{tmp_path}/{one.job.run_dir}"
     )
     one.prepare(Attempt(1, python(code)))
-    place = LocalPlace()
+    place = LocalExecutor()
     handles = [place.start(one.path, one.attempts()[0], None) for _ in range(2)]
-    until(lambda: all(handle.over() for handle in handles))
+    until(lambda: all(handle.has_ended() for handle in handles))
     late = place.start(one.path, one.attempts()[0], None)
-    until(late.over)
+    until(late.has_ended)
     assert times_done(sweep) == [1]
 
 
@@ -181,7 +181,7 @@ def test_where_a_sweep_is_removed_its_launcher_and_supervisors_end(tmp_path):
             supervisors.append(psutil.Process(attempts[0].pid))
             shutil.rmtree(sweep.path)
 
-    launcher.on_look.append(remove)
+    launcher.on_poll.append(remove)
     with pytest.raises(FileNotFoundError, match="was removed while"):
         launcher.run()
     until(lambda: is_gone(supervisors[0]))
@@ -197,7 +197,7 @@ def test_a_supervisor_of_an_earlier_launcher_that_is_only_beginning_is_taken_ove
         def watch(self, running):
             if not one.attempts():
                 one.prepare(Attempt(1, one.job.command))
-                LocalPlace().start(one.path, one.attempts()[0], None)
+                LocalExecutor().start(one.path, one.attempts()[0], None)
                 until(lambda: one.state() == "running")
 
     assert launcher_of(sweep, source=Late).run() == 1  # it has seen all of its attempts fail
@@ -208,7 +208,7 @@ def test_a_supervisor_of_an_earlier_launcher_that_is_only_beginning_is_taken_ove
 def test_a_supervisor_that_does_not_come_to_begin_is_not_started_again_at_once(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("rlpyt.sweeps.launcher.AGAIN_S", 0.5)
+    monkeypatch.setattr("rlpyt.sweeps.launcher.RETRY_DELAY_S", 0.5)
     sweep, said, starts = sweep_of(tmp_path, [job(0)]), [], []
     right = supervisor_command
 
@@ -216,9 +216,9 @@ def test_a_supervisor_that_does_not_come_to_begin_is_not_started_again_at_once(
         starts.append(time.monotonic())
         return right(*args) if len(starts) > 2 else [sys.executable, "-c", ""]
 
-    monkeypatch.setattr("rlpyt.sweeps.places.supervisor_command", command)
+    monkeypatch.setattr("rlpyt.sweeps.executors.supervisor_command", command)
     assert launcher_of(sweep, said=said).run() == 0
-    assert "setting_0/run_0: has not come to begin; trying again." in said
+    assert "setting_0/run_0: failed to start; retrying." in said
     assert len(starts) == 3 and all(b - a > 0.5 for a, b in itertools.pairwise(starts))
     assert len(sweep.jobs()[0].attempts()) == 1 and times_done(sweep) == [1]
 
@@ -226,7 +226,7 @@ def test_a_supervisor_that_does_not_come_to_begin_is_not_started_again_at_once(
 def test_no_run_begins_on_a_full_disk(tmp_path):
     sweep, said = sweep_of(tmp_path, [job(0)]), []
     launcher = launcher_of(sweep, said=said, least_free_bytes=2**62)
-    launcher.on_look.append(lambda: setattr(launcher, "least_free_bytes", 0))
+    launcher.on_poll.append(lambda: setattr(launcher, "least_free_bytes", 0))
     assert launcher.run() == 0
     assert "nearly full" in said[0] and times_done(sweep) == [1]
 
@@ -245,23 +245,23 @@ def test_what_a_run_leaves_behind_ends_with_it(tmp_path, new_session):
 
 
 def test_a_run_that_cannot_be_begun_now_is_begun_later(tmp_path, monkeypatch):
-    monkeypatch.setattr("rlpyt.sweeps.launcher.AGAIN_S", 0.1)
+    monkeypatch.setattr("rlpyt.sweeps.launcher.RETRY_DELAY_S", 0.1)
     sweep, said = sweep_of(tmp_path, [job(0), job(1)]), []
     launcher = launcher_of(sweep, said=said)
 
-    class Crowded(LocalPlace):
-        refusals = [PlaceError("no node is free"), OSError("no more processes")]
+    class Crowded(LocalExecutor):
+        refusals = [ExecutorError("no node is free"), OSError("no more processes")]
 
         def start(self, *args):
             if self.refusals:
                 raise self.refusals.pop(0)
             return super().start(*args)
 
-    launcher.place = Crowded()
+    launcher.executor = Crowded()
     assert launcher.run() == 0
     assert times_done(sweep) == [1, 1]
     assert [len(one.attempts()) for one in sweep.jobs()] == [1, 1]
-    assert "setting_0/run_0: cannot be begun (no node is free)" in said[0]
+    assert "setting_0/run_0: failed to start (no node is free)" in said[0]
     assert "no more processes" in said[1]
 
 

@@ -6,11 +6,10 @@ import shutil
 import numpy as np
 import pytest
 
-from rlpyt.sweeps.draws import Draw
+from rlpyt.sweeps.launcher import SourceError
 from rlpyt.sweeps.population import _keep, perturbed, read_standing, truncated
-from rlpyt.sweeps.search import Search
-from rlpyt.sweeps.sources import SourceError
-from rlpyt.sweeps.trials import Metric
+from rlpyt.sweeps.search import Metric, Search
+from rlpyt.sweeps.spec import Draw
 from rlpyt.sweeps.view import read_sweep
 from tests.sweeps.searching import carry_out, launch, source, sweep_at
 
@@ -144,7 +143,7 @@ def test_who_takes_over_gets_what_was_compared_however_far_the_other_has_come(tm
 def test_without_scores_members_go_on_alone_and_it_is_said(tmp_path):
     sweep = sweep_at(tmp_path / "sweep", write_file(tmp_path, ", metric: ReturnAverage"))
     population = source(sweep)
-    with pytest.warns(UserWarning, match="no number under ReturnAverage in progress.csv"):
+    with pytest.warns(UserWarning, match="no number found in column ReturnAverage"):
         for _ in range(16):
             job = population.next(sweep)
             assert job.job.settings["from"] == job.job.settings["member"]
@@ -155,7 +154,7 @@ def test_without_scores_members_go_on_alone_and_it_is_said(tmp_path):
 def test_a_metric_that_no_member_has_ends_the_search(tmp_path):
     sweep = sweep_at(tmp_path / "sweep", write_file(tmp_path, ", metric: Lost"))
     population = source(sweep)
-    with pytest.raises(SourceError, match="member_0/round_0 is done, and has no column 'Lost'"):
+    with pytest.raises(SourceError, match="member_0/round_0 has finished without a column 'Lost'"):
         train(sweep, population, population.next(sweep), 1.0)
 
 

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from rlpyt.sweeps.expansion import expand
-from rlpyt.sweeps.runs import sweep_of
+from rlpyt.sweeps.plan import plan_sweep
 from rlpyt.sweeps.spec import SweepSpec, read_spec
 from rlpyt.utils.launching.amount import TooManyRuns
 
@@ -28,7 +28,7 @@ def file(tmp_path):
         (BASE + "grid:\n\tenv: [a]\n", r":4: found character '\\t'.* spaces, not tabs"),
         (BASE + "seeds: 1\nenv: x\n", r":4: found duplicate key \"env\""),
         (BASE + "grid: {algo: {a: 1,\n a: 2}}\n", r":4: found duplicate key \"a\""),
-        ("x: '" + "y" * 10_000_000 + "'\n", "larger than 100,000 bytes"),
+        ("x: '" + "y" * 10_000_000 + "'\n", "must be at most 100,000 bytes"),
         (
             "a: 1\ntrain: !!python/object/apply:os.system ['x']\n",
             ":2: expected plain values, got .*os.system",
@@ -38,8 +38,8 @@ def file(tmp_path):
         ("a: 1\n---\nb: 1\n", ":2: but found another document"),
         ("train: [\n", ":2: "),
         (b"train: a\nenv: \xe9\n", ":2: not UTF-8"),
-        ("", "yaml: a sweep file has keys"),
-        ("- 1\n", "yaml: a sweep file has keys"),
+        ("", "yaml: expected keys"),
+        ("- 1\n", "yaml: expected keys"),
         (BASE + "1: 2\n", ":3: a key must be a string, got 1"),
         (BASE + f"seeds: {'9' * 5000}\n", "limit .* for integer"),
     ],
@@ -81,7 +81,7 @@ def test_bad_json_and_toml_are_refused(file, name, text, words):
         ("grid: {a.b: [1], a: {b: [2]}}\n", r":3: a\.b is given twice"),
         ("options:\n  steps: 1\n  algo.lr: 1\n", r":5: unknown setting 'algo\.lr'"),
         ("options: {sampler: 8}\n", ":3: unknown setting 'sampler'"),
-        ("options: {seed: 8}\n", ":3: seed does not go here; give seeds"),
+        ("options: {seed: 8}\n", ":3: seed is not an option; use the key seeds"),
         (
             "grid:\n  algo.epochs: [1, two]\n",
             r":4: algo\.epochs: expected a whole number, got 'two'",
@@ -97,7 +97,7 @@ def test_bad_json_and_toml_are_refused(file, name, text, words):
             "options: {env_args: {a: 1}}\ngrid: {env_args: [{b: 2}]}\n",
             ":4: 'env_args' is set twice",
         ),
-        ("grid: {seed: [1, 2]}\n", ":3: give seeds beside the grid"),
+        ("grid: {seed: [1, 2]}\n", ":3: use the key seeds"),
         ("grid: {env: [CartPole-v1, CartPol-v1]}\n", ":3: no environment is registered"),
         (
             "sample: {algo.epochs: {uniform: [1, 3]}}\n",
@@ -111,12 +111,12 @@ def test_bad_json_and_toml_are_refused(file, name, text, words):
         ("sample:\n  a: {uniform: [1, 2], b: 3}\n", r":4: .* with a list, got \{'uniform': \[1, 2"),
         ("sample:\n  a: {uniform: {low: 1}}\n", ":4: uniform: expected a list, got {'low': 1}"),
         ("sample:\n  a: {integer: [3, 1]}\n", r":4: integer: .*low below high, got \[3, 1\]"),
-        ("sample:\n  a: {integer: [1, 2.5]}\n", ":4: integer: .*two whole numbers"),
+        ("sample:\n  a: {integer: [1, 2.5]}\n", ":4: integer: .*two integers"),
         ("sample:\n  a: {log_uniform: [0, 1]}\n", ":4: log_uniform: .*both above 0"),
         ("sample:\n  a: {choice: [1, 1]}\n", ":4: choice: .*must be different values"),
         ("sample:\n  a: {uniform: 1}\n", ":4: uniform: expected a list, got 1"),
         ("grid: {a: [1]}\nsample: {a: {choice: [1]}}\n", ":4: a is in grid too"),
-        ("n_samples: 2\n", ":3: n_samples=2, and there is only 1 without sample"),
+        ("n_samples: 2\n", ":3: n_samples must be at most 1, got 2 .without sample"),
         ("seeds: 0\n", ":3: seeds=0 must be at least 1"),
         ("place: {at_once: 2}\n", ":3: place is for where: slurm or ray"),
         ("where: slurm\nplace:\n  at_once: 0\n", ":5: at_once=0 must be at least 1"),
@@ -125,13 +125,13 @@ def test_bad_json_and_toml_are_refused(file, name, text, words):
         ("seeds: [-1]\n", ":3: seed=-1"),
         ("retries: -1\n", ":3: retries=-1"),
         ("where: slrum\n", ":3: expected one of local, slurm, ray, got 'slrum'"),
-        ("slots: 1cpu\ncpus_per_run: 1\n", ":4: slots says that already"),
+        ("slots: 1cpu\ncpus_per_run: 1\n", ":4: slots has this already"),
         ("slots: 3xyz\n", ":3: affinity code '3xyz': unknown part"),
         ("slots: 2cpu_0gpu_3cpr\n", ":3: affinity code .* a run wants 3 cores, the machine has 2"),
         ("slots: 0slt_2cpu_1cpr\n", ":3: affinity code '0slt_2cpu_1cpr' has a run slot already"),
         ("args: [1]\n", ":3: args are for script"),
         ("script: s.py\n", ":3: give train or script, not both"),
-        ("script: nowhere.py\n", ":3: there is no 'nowhere.py' beside the file"),
+        ("script: nowhere.py\n", ":3: 'nowhere.py' not found beside the file"),
         ("preset: [1]\n", ":3: expected a text or null"),
     ],
 )
@@ -165,17 +165,17 @@ def test_what_runs_must_be_said_once(file, text, words):
     [
         ("slots: 8cpu_8gpu", ":3: affinity code '8cpu_8gpu' is for a machine of 8 GPUs, and this"),
         ("slots: 4096cpu_1cpr", ":3: affinity code .* is for a machine of 4096 cores"),
-        ("cpus_per_run: 4096", r":3: cpus_per_run=4096, and there (is|are) \d+ cores? here"),
-        ("gpus_per_run: 8", ":3: gpus_per_run=8, and there is 1 GPU here"),
+        ("cpus_per_run: 4096", r":3: cpus_per_run must be at most \d+, .* got 4096"),
+        ("gpus_per_run: 8", ":3: gpus_per_run must be at most 1, the GPUs of this machine, got 8"),
     ],
 )
 def test_what_this_machine_has_not_is_refused_with_its_line(file, text, words, monkeypatch):
     monkeypatch.setattr("rlpyt.sweeps.slots.n_gpus", lambda: 1)
     with pytest.raises(ValueError, match=words) as error:
-        sweep_of(file(f"{BASE}{text}\n"))
+        plan_sweep(file(f"{BASE}{text}\n"))
     assert str(error.value).count("sweep.yaml") == 1
     at_a_cluster = file(f"{BASE}slots: 8cpu_8gpu\nwhere: slurm\n")
-    assert len(sweep_of(at_a_cluster).jobs) == 1
+    assert len(plan_sweep(at_a_cluster).jobs) == 1
 
 
 def test_a_million_runs_are_counted_and_refused_at_once(file):
@@ -190,7 +190,7 @@ def test_a_million_runs_are_counted_and_refused_at_once(file):
 
 
 def test_specs_made_in_python_are_checked_too():
-    with pytest.raises(ValueError, match="^algo.epochs has no values; leave it out"):
+    with pytest.raises(ValueError, match="^algo.epochs has no values; remove it"):
         SweepSpec(train="ppo", env="CartPole-v1", grid={"algo.epochs": []})
     with pytest.raises(TypeError, match="seeds=2 must be a tuple or range"):
         SweepSpec(train="ppo", env="CartPole-v1", seeds=2)

@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from rlpyt.sweeps.directory import SweepDirectory
-from rlpyt.sweeps.sources import NoSource
+from rlpyt.sweeps.launcher import NoSource
 from rlpyt.utils.logging.lock import RunDirectoryError
 from tests.sweeps.launching import (
     COUNTS,
@@ -74,7 +74,7 @@ def test_while_paused_no_run_begins(tmp_path):
         if looks[-1] == ["done", "queued"] and len(looks) > 4:
             sweep.pause(False)
 
-    launcher.on_look.append(look)
+    launcher.on_poll.append(look)
     assert launcher.run() == 0
     assert times_done(sweep) == [1, 1]
     assert looks.count(["done", "queued"]) >= 2  # the slot was free, and stayed so
@@ -84,7 +84,7 @@ def test_a_second_launcher_is_refused(tmp_path):
     sweep = sweep_of(tmp_path, [job(0, "import time; time.sleep(60)")])
     first = start_launcher(sweep)
     until(lambda: states(sweep) == ["running"])
-    with pytest.raises(RunDirectoryError, match=f"launched already, by process {first.pid}"):
+    with pytest.raises(RunDirectoryError, match=f"already has a launcher: process {first.pid}"):
         launcher_of(sweep).run()
     first.terminate()
     assert first.wait(30) == 143
@@ -117,7 +117,7 @@ def test_failed_runs_are_queued_again_for_a_launcher_at_work(tmp_path):
         if states(sweep)[0] == "done":
             (tmp_path / "go").touch()
 
-    launcher.on_look.append(look)
+    launcher.on_poll.append(look)
     assert launcher.run() == 0
     assert asked == ["setting_0/run_0"] and "setting_0/run_0: queued again" in said
 
@@ -126,6 +126,6 @@ def test_a_launcher_that_waits_because_of_a_pause_says_so(tmp_path):
     sweep, said = sweep_of(tmp_path, [job(0)]), []
     sweep.pause()
     launcher = launcher_of(sweep, said=said)
-    launcher.on_look.append(lambda: sweep.pause(False))
+    launcher.on_poll.append(lambda: sweep.pause(False))
     assert launcher.run() == 0
-    assert said[0] == f"paused: no run is begun until rlpyt sweep unpause {tmp_path}"
+    assert said[0] == f"paused: no run starts until rlpyt sweep unpause {tmp_path}"

@@ -11,8 +11,8 @@ import psutil
 import pytest
 
 from rlpyt.sweeps.directory import SweepDirectory
+from rlpyt.sweeps.plan import plan_sweep
 from rlpyt.sweeps.rlpyt_scripts import script_jobs
-from rlpyt.sweeps.runs import sweep_of as planned_sweep
 from tests.sweeps.launching import ABOUT, job, launcher_of, sweep_of
 
 TRAIN = """
@@ -96,7 +96,7 @@ def check_gone_on(sweep, steps):
 def test_a_killed_rlpyt_train_goes_on_from_its_checkpoint(tmp_path):
     file, steps = tmp_path / "train.yaml", 20_480
     file.write_text(TRAIN.format(steps=steps))
-    planned = planned_sweep(file)
+    planned = plan_sweep(file)
     sweep = SweepDirectory.create(tmp_path / "sweep", ABOUT, planned.jobs)
     killer = kill_at(sweep, 2048)
     assert launcher_of(sweep, n_slots=1).run() == 0
@@ -163,7 +163,7 @@ def test_a_sweep_on_a_full_disk_waits_for_room_and_loses_nothing(small_disk):
                 fill.unlink()
 
     launcher = launcher_of(sweep, least_free_bytes=0)
-    launcher.on_look.append(look)
+    launcher.on_poll.append(look)
     assert launcher.run() == 1
     assert sweep.jobs()[0].attempts()[0].outcome() == "exit code 1"
 

@@ -11,10 +11,10 @@ import pytest
 pytest.importorskip("optuna")
 
 from rlpyt.cli.sweep import main
+from rlpyt.sweeps import plan
 from rlpyt.sweeps import search as search_module
-from rlpyt.sweeps import search_plan
+from rlpyt.sweeps.plan import plan_sweep
 from rlpyt.sweeps.report import write_report
-from rlpyt.sweeps.runs import sweep_of
 from rlpyt.sweeps.search import Search, read_search
 from rlpyt.sweeps.search_results import read_results, write_best
 from rlpyt.sweeps.start import _summary, launcher_of
@@ -64,27 +64,29 @@ def write(directory, **keys):
 def test_mistakes_are_refused_with_their_line(tmp_path, changes, line, words):
     path = write(tmp_path, **{**TRAIN, **changes})
     with pytest.raises((ValueError, TypeError)) as caught:
-        sweep_of(path, SLOTS)
+        plan_sweep(path, SLOTS)
     assert str(caught.value).startswith(f"{path}:{line}: "), caught.value
     assert re.search(words, str(caught.value)), caught.value
 
 
 def test_a_script_has_no_population_and_no_setting_called_like_a_mark(tmp_path):
     with pytest.raises(ValueError, match="yaml:1: .*scripts leave no checkpoints"):
-        sweep_of(write_file(tmp_path, "{method: pbt}"), SLOTS)
-    with pytest.raises(ValueError, match="yaml:2: trial is a name of the search's own"):
-        sweep_of(write_file(tmp_path, sample="trial: {integer: [0, 5]}"), SLOTS)
+        plan_sweep(write_file(tmp_path, "{method: pbt}"), SLOTS)
+    with pytest.raises(ValueError, match="yaml:2: trial is reserved for the search"):
+        plan_sweep(write_file(tmp_path, sample="trial: {integer: [0, 5]}"), SLOTS)
 
 
 def test_what_a_sampler_needs_is_asked_for_at_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(search_module, "NEEDS", {"cmaes": ("a_package_that_is_missing",)})
+    monkeypatch.setattr(
+        search_module, "REQUIRED_PACKAGES", {"cmaes": ("a_package_that_is_missing",)}
+    )
     path = write(tmp_path, **TRAIN, search="{sampler: cmaes}")
     with pytest.raises(ImportError, match="yaml:5: .*pip install a_package_that_is_missing"):
-        sweep_of(path, SLOTS)
+        plan_sweep(path, SLOTS)
 
 
 def test_an_empty_search_is_one_by_optuna(tmp_path):
-    planned = sweep_of(write(tmp_path, **TRAIN, search="{}"), SLOTS)
+    planned = plan_sweep(write(tmp_path, **TRAIN, search="{}"), SLOTS)
     assert read_search(planned.spec) == Search()
     assert planned.arguments()["search"] == {"method": "optuna"}
 
@@ -127,14 +129,14 @@ def test_a_dry_run_shows_the_space_and_a_run_for_example(tmp_path, capsys):
 
 
 def test_examples_in_docstrings_run():
-    result = doctest.testmod(search_plan)
+    result = doctest.testmod(plan)
     assert result.attempted and not result.failed
 
 
 def test_runs_of_a_population_are_counted_alike_before_and_after(tmp_path, capsys):
     path = write(tmp_path, **TRAIN, search="{method: pbt, population: 3, interval_steps: 1500}")
     main([str(path), "--dry-run", "--slots", SLOTS])
-    assert "a search by pbt, 3 runs of 3 stretches each, " in capsys.readouterr().out
+    assert "a search by pbt, 3 runs of 3 segments each, " in capsys.readouterr().out
     sweep = sweep_at(tmp_path / "sweep", path)
     population = source(sweep)
     assert population.n_jobs() == 9
@@ -199,7 +201,7 @@ def test_the_report_of_a_search_that_has_only_begun(tmp_path):
     study = source(sweep)
     study.next(sweep)
     assert "No run has a score yet" in write_report(sweep.path).read_text(encoding="utf-8")
-    assert write_best(sweep) == ["The search has found nothing yet: no run has a score."]
+    assert write_best(sweep) == ["No run has a score yet."]
 
 
 def test_the_report_of_a_population(tmp_path):
@@ -212,7 +214,7 @@ def test_the_report_of_a_population(tmp_path):
         carry_out(sweep, job, [1.0, 2.0, 3.0][i % 3], [(1000, 1.0), (2000, 2.0)])
         population.ended(job, "done")
     results = read_results(sweep)
-    assert [one.source for one in results.stretches] == [0, 1, 2, 2, 1, 2, 2, 1, 2]
+    assert [one.source for one in results.segments] == [0, 1, 2, 2, 1, 2, 2, 1, 2]
     assert results.best.name == "member 2" and "rlpyt eval" in results.best.command
     text = write_report(sweep.path).read_text(encoding="utf-8")
     assert 'aria-label="Members"' in text and "<h2>Segments</h2>" in text

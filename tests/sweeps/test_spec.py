@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from rlpyt.cli.train import read_flags
-from rlpyt.sweeps.draws import Draw
 from rlpyt.sweeps.expansion import count, expand, run_options, setting_for
-from rlpyt.sweeps.spec import SweepSpec, read_spec
+from rlpyt.sweeps.spec import Draw, SweepSpec, read_spec
 from rlpyt.utils import names
 from rlpyt.utils.names import UnknownName, dir_names, labels
 
@@ -176,7 +175,7 @@ def test_a_script_has_settings_of_its_own(file):
         "algo": {"whatever": [2, 3]},
         "game": {"a": 1},
     }
-    with pytest.raises(ValueError, match="whose options only the script knows"):
+    with pytest.raises(ValueError, match="whose options are known to the script only"):
         run_options(spec, settings[0])
 
 
@@ -208,7 +207,7 @@ def test_draws_are_the_same_again_and_grow_without_changing():
 def test_draws_of_a_cell_differ_as_long_as_there_are_others():
     spec = make(sample={"algo.epochs": Draw("integer", (3, 6))}, n_samples=4)
     assert {one.varied["algo.epochs"] for one in expand(spec)} == {3, 4, 5, 6}
-    with pytest.raises(ValueError, match="n_samples=5, and there are only 4 different draws"):
+    with pytest.raises(ValueError, match="n_samples must be at most 4, got 5 .different draws"):
         make(sample=spec.sample, n_samples=5)
 
 

@@ -28,7 +28,7 @@ def test_a_clusters_sweep_has_as_many_slots_as_runs_at_once(tmp_path):
     about = About(title="test", slots="2cpu_2cpr", where="slurm", place={"at_once": 4})
     sweep = sweep_of(tmp_path, [job(0)], about)
     sweep.jobs()[0].prepare(Attempt(1, python(""), begun=1.0, ended=2.0, exit_code=0))
-    assert read_sweep(tmp_path).utilisation() == 0.25
+    assert read_sweep(tmp_path).utilization() == 0.25
 
 
 def test_a_sweep_is_put_into_place_whole_or_not_at_all(tmp_path):
@@ -55,7 +55,7 @@ def test_of_two_that_begin_one_at_once_the_slower_is_told(tmp_path):
         os.rename(tmp_path / "other" / "queue", tmp_path / "queue")  # the faster one's
 
     about = sweep_of(tmp_path / "other", [job(1)]).about
-    with pytest.raises(FileExistsError, match="holds a sweep already"):
+    with pytest.raises(FileExistsError, match="already holds a sweep"):
         SweepDirectory.create(tmp_path, about, jobs())
     assert [one.job.number for one in SweepDirectory(tmp_path).jobs()] == [1]
 

@@ -11,9 +11,9 @@ import psutil
 import pytest
 
 from rlpyt.sweeps.directory import About
+from rlpyt.sweeps.executors import ExecutorError, LocalExecutor, build_executor
 from rlpyt.sweeps.jobs import Attempt
-from rlpyt.sweeps.places import LocalPlace, PlaceError, Slot, place
-from rlpyt.sweeps.slots import slots_of
+from rlpyt.sweeps.slots import Slot, slots_of
 from rlpyt.sweeps.start import launch, resume
 from rlpyt.sweeps.view import read_sweep
 from tests.sweeps.launching import COUNTS, job, states, sweep_of, times_done, until
@@ -36,7 +36,7 @@ def start_launcher(sweep):
 @pytest.fixture
 def slurm(monkeypatch):
     pytest.importorskip("submitit")
-    monkeypatch.setattr("rlpyt.sweeps.slurm.ASK_S", 0.2)
+    monkeypatch.setattr("rlpyt.sweeps.clusters.POLL_INTERVAL_S", 0.2)
 
 
 def test_jobs_of_a_cluster_are_carried_out_as_many_at_once_as_said(tmp_path, slurm):
@@ -104,9 +104,9 @@ def test_a_cluster_that_takes_no_jobs_now_is_no_error_of_the_run(tmp_path, slurm
         raise submitit.core.utils.FailedJobError("sbatch: error: the controller does not answer")
 
     sweep = cluster_sweep(tmp_path, [job(0)])
-    made = place("slurm", SHARE, {"cluster": "local"})
+    made = build_executor("slurm", SHARE, {"cluster": "local"})
     monkeypatch.setattr("submitit.AutoExecutor.submit", refuse)
-    with pytest.raises(PlaceError, match="controller does not answer"):
+    with pytest.raises(ExecutorError, match="controller does not answer"):
         made.start(sweep.jobs()[0].path, Attempt(1), SHARE)
 
 
@@ -114,7 +114,7 @@ def test_a_cluster_that_takes_no_jobs_now_is_no_error_of_the_run(tmp_path, slurm
     "name, settings, complaint",
     [
         ("moon", {}, "where='moon' must be one of local, slurm, ray"),
-        ("local", {"partition": "x"}, "take no settings of a place"),
+        ("local", {"partition": "x"}, "place must be empty"),
         ("slurm", {"cluster": "local", "colour": "red"}, "SLURM: .*colour"),
     ],
 )
@@ -123,11 +123,11 @@ def test_places_refuse_what_they_do_not_know(name, settings, complaint, tmp_path
     if name == "slurm":
         pytest.importorskip("submitit")
     with pytest.raises(ValueError, match=complaint):
-        place(name, SHARE, settings)
+        build_executor(name, SHARE, settings)
 
 
 def test_a_place_that_cannot_be_had_leaves_no_sweep(tmp_path, slurm):
-    settings = dict(where="slurm", place_settings={"cluster": "local", "colour": "red"})
+    settings = dict(where="slurm", executor_settings={"cluster": "local", "colour": "red"})
     with pytest.raises(ValueError, match="colour"):
         launch(tmp_path / "new", [job(0)], "cluster", "1cpu_1cpr", **settings)
     assert not (tmp_path / "new").exists()
@@ -156,9 +156,11 @@ def test_a_job_that_waits_in_the_clusters_queue_is_taken_back(tmp_path, slurm):
     one.note_remote(1, "7")  # it waits
     sweep.stop()  # nobody launches, so the cluster would begin it some day
     assert one.attempts()[0].told == "stopped"
-    handle = place("slurm", SHARE, {"cluster": "local"}).start(one.path, one.attempts()[0], SHARE)
-    handle.withdraw()
-    until(handle.over)
+    handle = build_executor("slurm", SHARE, {"cluster": "local"}).start(
+        one.path, one.attempts()[0], SHARE
+    )
+    handle.cancel()
+    until(handle.has_ended)
     assert times_done(sweep) == [0] and one.state() == "queued"
     assert resume(tmp_path, say=lambda line: None) == 0
     assert one.attempts()[-1].told == "" and times_done(sweep) == [1]
@@ -181,12 +183,14 @@ def test_what_a_lock_alone_tells_of_is_taken_over(tmp_path, slurm):
     code = one.job.command[-1].replace("{sweep}", str(tmp_path))
     command = (*one.job.command[:-1], code.replace("{run_dir}", f"{tmp_path}/{one.job.run_dir}"))
     one.prepare(Attempt(1, command))
-    LocalPlace().start(one.path, one.attempts()[0], SHARE)
+    LocalExecutor().start(one.path, one.attempts()[0], SHARE)
     until(lambda: states(sweep) == ["running"])
-    handle = place("slurm", SHARE, {"cluster": "local"}).adopt(one.path, one.attempts()[0])
-    assert handle is not None and not handle.over()
+    handle = build_executor("slurm", SHARE, {"cluster": "local"}).reattach(
+        one.path, one.attempts()[0]
+    )
+    assert handle is not None and not handle.has_ended()
     (tmp_path / "go").touch()
-    until(handle.over)
+    until(handle.has_ended)
     assert times_done(sweep) == [1]
 
 

@@ -18,7 +18,7 @@ from rlpyt.vis.comparisons import draw_improvement, draw_intervals, draw_profile
 from rlpyt.vis.curves import draw_curves
 from rlpyt.vis.scores import Scores
 
-MOST_DRAWN = 10  # variants in one plot; more are hard to distinguish
+MAX_DRAWN = 10  # variants in one plot; more are hard to distinguish
 
 
 def curves(data: ReportData, y: str) -> Section:
@@ -31,7 +31,7 @@ def curves(data: ReportData, y: str) -> Section:
         look = _look(data, environment)
         try:
             plot = draw_curves([run for run in of_env if run.label in look], y, look=look)
-        except KeyError:  # nothing to draw; the remarks say why
+        except KeyError:  # reported in the remarks
             continue
         caption = environment or data.title
         if n_labels > len(look):
@@ -85,4 +85,4 @@ def _comparison_blocks(data: ReportData) -> Iterator[Block]:
 
 def _look(data: ReportData, environment: str) -> style.Looks:
     """Return the looks of the variants to draw, the same in all plots."""
-    return style.looks(data.ranked(environment)[:MOST_DRAWN])
+    return style.looks(data.ranked(environment)[:MAX_DRAWN])

@@ -1,12 +1,12 @@
-"""Pictures of a search: how it went, what mattered, and who took over from whom."""
+"""Plots of a search: history, importances, slices, and lineage of a population."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rlpyt.sweeps.draws import Draw
-from rlpyt.sweeps.search_results import Results, Stretch, Trial, shown
+from rlpyt.sweeps.search_results import Results, Segment, Trial, short_text
+from rlpyt.sweeps.spec import Draw
 from rlpyt.utils.names import labels
 from rlpyt.vis import style
 
@@ -14,12 +14,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-MOST_SLICES = 9  # settings, the most important ones
-MOST_MEMBERS = 8  # with a colour of their own
+MAX_SLICES = 9  # of the most important settings
 
 
 def draw_history(results: Results) -> Figure:
-    """Scores of trials in their order, and the best so far."""
+    """Plot the scores of trials in their order, and the best so far."""
     figure, (axes,) = style.panels(1)
     done = [trial for trial in results.trials if trial.value is not None]
     points = axes.scatter(*_points(done), s=16, color=style.COLOURS[0], zorder=3)
@@ -40,7 +39,7 @@ def draw_history(results: Results) -> Figure:
 
 
 def draw_importances(results: Results) -> Figure:
-    """A bar for each setting."""
+    """Plot a bar for each setting."""
     figure, (axes,) = style.panels(1)
     found = sorted(results.importances.items(), key=lambda item: item[1])
     names = labels(list(results.space))
@@ -56,9 +55,9 @@ def draw_importances(results: Results) -> Figure:
 
 
 def draw_slices(results: Results) -> Figure:
-    """A panel for each setting: scores against its values; later trials are darker."""
+    """Plot scores against the values of each setting; later trials are darker."""
     order = sorted(results.space, key=lambda key: -results.importances.get(key, 0.0))
-    keys, names = order[:MOST_SLICES], labels(list(results.space))
+    keys, names = order[:MAX_SLICES], labels(list(results.space))
     done = [trial for trial in results.trials if trial.value is not None]
     figure, panels = style.panels(len(keys))
     for key, axes in zip(keys, panels):
@@ -73,16 +72,16 @@ def draw_slices(results: Results) -> Figure:
 
 
 def draw_lineage(results: Results) -> Figure:
-    """Score and settings of each member over steps; dotted where one took over from another."""
+    """Plot score and settings of each member; dotted where it was copied from another one."""
     names = labels(list(results.space))
-    members = sorted({one.member for one in results.stretches})
+    members = sorted({one.member for one in results.segments})
     look = style.looks(f"member {number}" for number in members)
     figure, panels = style.panels(1 + len(results.space))
     handles: dict[str, Any] = {}
     metric = style.readable(results.search.metric)
     for number in members:
         name = f"member {number}"
-        own = [one for one in results.stretches if one.member == number]
+        own = [one for one in results.segments if one.member == number]
         scored = [(one.ends, one.score) for one in own if one.score is not None]
         (handles[name],) = panels[0].plot(
             [at for at, _ in scored], [score for _, score in scored], marker="o", markersize=3,
@@ -101,10 +100,10 @@ def draw_lineage(results: Results) -> Figure:
 
 
 def _draw_values(
-    axes: Axes, own: Sequence[Stretch], results: Results, key: str, look: Mapping[str, Any]
+    axes: Axes, own: Sequence[Segment], results: Results, key: str, look: Mapping[str, Any]
 ) -> None:
     draw = results.space[key]
-    every = {(one.member, one.round): one for one in results.stretches}
+    every = {(one.member, one.round): one for one in results.segments}
     for one in own:
         level = _position(one.settings[key], draw)
         axes.plot([one.begins, one.ends], [level, level], linewidth=1.6, **look)
@@ -128,17 +127,17 @@ def _best_so_far(trials: Sequence[Trial], results: Results) -> float:
 
 
 def _position(value: Any, draw: Draw) -> float:
-    """Where a value stands on its axis: choices side by side."""
+    """Return a value's position on its axis; choices are numbered."""
     return float(draw.values.index(value)) if draw.kind == "choice" else float(value)
 
 
 def _scale(axes: Axes, draw: Draw, vertical: bool = False) -> None:
-    """Give the axis of a setting its scale and ticks."""
+    """Set scale and ticks of a setting's axis."""
     from matplotlib.ticker import LogLocator, NullFormatter
 
     axis, which = (axes.yaxis, "y") if vertical else (axes.xaxis, "x")
     if draw.kind == "choice":
-        texts = [shown(value) for value in draw.values]
+        texts = [short_text(value) for value in draw.values]
         axis.set_ticks(range(len(texts)), [style.plain(text) for text in texts])
         (axes.set_ylim if vertical else axes.set_xlim)(-0.5, len(texts) - 0.5)
     elif draw.kind == "log_uniform":

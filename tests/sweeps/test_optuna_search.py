@@ -15,10 +15,10 @@ optuna = pytest.importorskip("optuna")
 
 from rlpyt.sweeps.directory import SweepDirectory
 from rlpyt.sweeps.jobs import Attempt
+from rlpyt.sweeps.launcher import SourceError
+from rlpyt.sweeps.optuna_search import choice_texts, open_study
 from rlpyt.sweeps.search import SAMPLERS, Search
-from rlpyt.sweeps.sources import SourceError
 from rlpyt.sweeps.start import resume
-from rlpyt.sweeps.study import choice_texts, open_study
 from tests.sweeps.searching import (
     SCRIPT,
     carry_out,
@@ -96,7 +96,7 @@ def test_a_trial_without_score_fails_and_says_why(tmp_path):
     study = source(sweep)
     job = study.next(sweep)
     carry_out(sweep, job, 1.0, rows=[(100, float("nan"))])
-    with pytest.warns(UserWarning, match="no number under ReturnAverage in progress.csv"):
+    with pytest.warns(UserWarning, match="no number found in column ReturnAverage"):
         study.ended(job, "done")
     assert states(sweep) == [FAIL]
 
@@ -107,10 +107,10 @@ def test_a_metric_that_no_run_has_ends_the_search_until_it_is_mended(tmp_path):
     said = []
     assert resume(sweep.path, say=said.append) == 1
     assert len(sweep.jobs()) == 1
-    assert "trial_0/run_0 is done, and has no column 'Lose' in" in said[-1]
+    assert "trial_0/run_0 has finished without a column 'Lose' in" in said[-1]
     assert "did you mean 'Loss'? Columns: Diagnostics/CumSteps, ReturnAverage, Loss." in said[-1]
     copy = sweep.queue / path.name
-    assert f"Correct metric in {copy}, then go on with `rlpyt sweep {sweep.path}`" in said[-1]
+    assert f"Correct metric in {copy}, then resume with `rlpyt sweep {sweep.path}`" in said[-1]
     copy.write_text(copy.read_text().replace("Lose", "Loss"))
     assert resume(sweep.path, say=said.append) == 0
     assert states(sweep) == [COMPLETE] * 3
@@ -208,7 +208,7 @@ def test_a_hopeless_run_is_ended_while_it_runs(tmp_path):
 
 
 def look(study, *jobs):
-    study._next_look_s = 0.0  # tests do not wait
+    study._next_report_s = 0.0  # tests do not wait
     study.watch(jobs)
 
 

@@ -1,4 +1,4 @@
-"""A search by Optuna: it proposes settings, hears how their runs do, and ends hopeless ones."""
+"""Search by Optuna: proposes settings, receives scores of their runs, and prunes trials."""
 
 from __future__ import annotations
 
@@ -12,43 +12,42 @@ from typing import Any
 import numpy as np
 
 from rlpyt.sweeps.directory import SweepDirectory
-from rlpyt.sweeps.draws import Draw
 from rlpyt.sweeps.jobs import JobDirectory, State
-from rlpyt.sweeps.search import Search, import_optuna
-from rlpyt.sweeps.trials import TRIAL, Runs, total_steps
+from rlpyt.sweeps.search import TRIAL, Search, SearchRuns, import_optuna, total_steps
+from rlpyt.sweeps.spec import Draw
 
-LOOK_S = 2.0  # between two looks at the statistics of what runs
-NEARLY_OVER = 0.9  # of its steps: such a run is not worth ending
+REPORT_INTERVAL_S = 2.0  # between two readings of the statistics of running trials
+PRUNE_BEFORE = 0.9  # of its steps; later, a run is not worth pruning
 DATABASE = "optuna.db"
 NAME = "sweep"  # of the study in its database
-HYPERBAND_RUNGS = 27  # hyperband ends none that has made less than this part of its steps
+HYPERBAND_RUNGS = 27  # hyperband prunes no run before this fraction of its steps
 
 
-class Study:
+class OptunaSearch:
     """A source of runs: a trial for each setting, with a run for each seed.
 
-    The study lies in a database, by default beside the queue, and ``optuna-dashboard`` can look at
-    it. Of a launcher that was killed the next one takes over: trials that lack runs get them, with
-    the values that were proposed, and those whose runs have ended meanwhile are concluded.
+    The study is in a database, by default beside the queue, which ``optuna-dashboard`` can show.
+    After a killed launcher, the next one adds missing runs of proposed trials, and completes
+    trials whose runs have ended meanwhile.
 
     Args:
-        runs: adds them.
-        search: how to search.
+        runs: adds runs to the sweep.
+        search: settings of the search.
     """
 
     noun = "run"
 
-    def __init__(self, runs: Runs, search: Search) -> None:
+    def __init__(self, runs: SearchRuns, search: Search) -> None:
         self.runs, self.search, self.metric = runs, search, search.to_find
         self._state = import_optuna().trial.TrialState
         self._jobs: dict[int, list[JobDirectory]] = defaultdict(list)
         for job in runs.sweep.jobs():
             self._jobs[job.job.settings[TRIAL]].append(job)
         self._storage, self.study = open_study(runs.sweep, search, total_steps(runs.spec))
-        self._over: dict[int, dict[int, State]] = defaultdict(dict)  # trial, job: how it ended
-        self._trials: dict[int, Any] = {}  # under way, by number
+        self._over: dict[int, dict[int, State]] = defaultdict(dict)  # trial -> job -> final state
+        self._trials: dict[int, Any] = {}  # active ones, by number
         self._reported: dict[int, int] = {}  # trial: environment steps
-        self._next_look_s = 0.0
+        self._next_report_s = 0.0
         self._ready: list[JobDirectory] = []
         self._incomplete = [
             trial.number
@@ -61,26 +60,26 @@ class Study:
         return len(self.runs.spec.seeds)
 
     def next(self, sweep: SweepDirectory) -> JobDirectory | None:
-        """A run of a trial that was proposed, or of a new one."""
+        """Return a run of a proposed trial, or propose a new one."""
         while not self._ready:
             if self._incomplete:
-                self._begin(self._incomplete.pop(0))
+                self._add_runs(self._incomplete.pop(0))
             elif self._n_left() > 0:
                 trial = self.study.ask()
                 self._trials[trial.number] = trial
-                self._begin(trial.number)
+                self._add_runs(trial.number)
             else:
                 return None
         return self._ready.pop(0)
 
     def ended(self, job: JobDirectory, state: State) -> None:
-        """Conclude the trial once all its runs are over."""
+        """Complete the trial once all its runs have ended."""
         if state == "done":
             self.runs.check_metric(self.metric, job)
         number = job.job.settings[TRIAL]
         self._over[number][job.job.number] = state
         if state == "pruned":
-            self._end(number)  # a launcher may have been killed before it could
+            self._end_runs(number)  # the launcher may have been killed before it did
         if len(self._over[number]) < self._n_seeds or self._is_finished(number):
             return
         states = set(self._over[number].values())
@@ -91,76 +90,75 @@ class Study:
         elif "failed" in states:
             self._fail(number)
         elif len(known) < len(scores):
-            warnings.warn(f"trial {number} counts as failed: {self.metric.missing}")
+            warnings.warn(f"trial {number} has failed: {self.metric.missing}")
             self._fail(number)
         else:
-            list(self._report(number))  # others will be compared with its rows
+            list(self._report(number))  # for the comparison with other trials
             self.study.tell(number, float(np.mean(known)))
 
     def watch(self, running: Sequence[JobDirectory]) -> None:
-        """Report what the runs have reached, and end those of trials that the pruner gives up."""
-        if self.search.pruner == "none" or time.monotonic() < self._next_look_s:
+        """Report the scores of running trials, and end those that the pruner rejects."""
+        if self.search.pruner == "none" or time.monotonic() < self._next_report_s:
             return
-        self._next_look_s = time.monotonic() + LOOK_S
+        self._next_report_s = time.monotonic() + REPORT_INTERVAL_S
         for number in sorted({job.job.settings[TRIAL] for job in running}):
-            if len(self._jobs[number]) == self._n_seeds and self._gives_up(number):
-                self._end(number)
+            if len(self._jobs[number]) == self._n_seeds and self._is_pruned(number):
+                self._end_runs(number)
 
     def is_over(self) -> bool:
-        """Whether all trials have been proposed, and have their runs."""
+        """Return True if all trials were proposed and have their runs."""
         return not self._ready and not self._incomplete and self._n_left() <= 0
 
     def n_jobs(self) -> int:
-        """Runs of all trials."""
+        """Return the number of runs of all trials."""
         return self.search.trials * self._n_seeds
 
     def _n_left(self) -> int:
-        """Trials to propose; as many as wanted may turn out to be impossible before it gives up."""
+        """Return the number of trials to propose; invalid ones count once there are too many."""
         trials, wanted = self._all_trials(), self.search.trials
-        impossible = sum(t.state == self._state.FAIL and not self._jobs[t.number] for t in trials)
-        return int(wanted - (len(trials) - min(impossible, wanted)))
+        invalid = sum(t.state == self._state.FAIL and not self._jobs[t.number] for t in trials)
+        return int(wanted - (len(trials) - min(invalid, wanted)))
 
-    def _begin(self, number: int) -> None:
-        """Add the runs that a trial has not got yet."""
+    def _add_runs(self, number: int) -> None:
+        """Add the missing runs of a trial."""
         trial, known = self._trial(number), self._jobs[number]
         space, seeds = self.runs.spec.sample, {job.job.settings["seed"] for job in known}
-        # A trial that has values already gives the same again.
+        # A trial that already has values returns them.
         values = {key: suggest(trial, key, draw) for key, draw in space.items()}
         left = [seed for seed in self.runs.spec.seeds if seed not in seeds]
         try:
             added = self.runs.add(f"trial_{number}", values, left, **{TRIAL: number})
         except (ValueError, TypeError) as error:
-            warnings.warn(f"trial {number} cannot be: {error}")
+            warnings.warn(f"trial {number} skipped, invalid settings: {error}")
             self._fail(number)
             return
         self._jobs[number] = [*known, *added]
         self._ready += added
 
-    def _end(self, number: int) -> None:
-        """Have all runs of a trial end, or never begin."""
+    def _end_runs(self, number: int) -> None:
+        """End or cancel all runs of a trial."""
         for job in self._jobs[number]:
             attempts = job.attempts()
             state = job.state(attempts)
             if state == "queued":
                 job.cancel()
             if state in ("queued", "running") and attempts and attempts[-1].ended is None:
-                job.tell(attempts[-1].number, "pruned")  # also one that is about to begin
+                job.request_end(attempts[-1].number, "pruned")  # also one that is about to start
 
-    def _gives_up(self, number: int) -> bool:
-        """Whether the pruner wants a trial to end, for one of its new rows."""
+    def _is_pruned(self, number: int) -> bool:
+        """Return True if the pruner rejects a trial at one of its new rows."""
         trial = self._trial(number)
         total = self._jobs[number][0].job.total_steps or float("inf")
         return any(
-            self.search.warmup_steps <= at <= NEARLY_OVER * total and trial.should_prune()
+            self.search.warmup_steps <= at <= PRUNE_BEFORE * total and trial.should_prune()
             for at in self._report(number)
         )
 
     def _report(self, number: int) -> Iterator[int]:
-        """Report new rows that all runs of a trial have that have begun; yields their steps.
+        """Report new rows common to all started runs of a trial; yield their steps.
 
-        Rows of different trials are compared at the same step, so those of runs with other batch
-        sizes, whose rows do not fall on the same steps, count for the log interval they are
-        nearest to.
+        Trials are compared at the same step. Rows of runs with different batch sizes are assigned
+        to the nearest multiple of the log interval.
         """
         jobs, trial = self._jobs[number], self._trial(number)
         rows = [own for job in jobs if (own := self.metric.rows(self.runs.dir_of(job)))]
@@ -174,11 +172,11 @@ class Study:
                 yield at
 
     def _trial(self, number: int) -> Any:
-        """A trial under way; one of an earlier launcher is found by its number."""
+        """Return an active trial, also one of an earlier launcher."""
         if number not in self._trials:
             study = self._storage.get_study_id_from_name(self.study.study_name)
-            place = self._storage.get_trial_id_from_study_id_trial_number(study, number)
-            self._trials[number] = import_optuna().trial.Trial(self.study, place)
+            trial_id = self._storage.get_trial_id_from_study_id_trial_number(study, number)
+            self._trials[number] = import_optuna().trial.Trial(self.study, trial_id)
         if number not in self._reported:
             last = self._all_trials()[number].last_step
             self._reported[number] = -1 if last is None else last
@@ -195,16 +193,16 @@ class Study:
 
 
 def open_study(sweep: SweepDirectory, search: Search, steps: int | None = None) -> Any:
-    """Storage and study of a sweep: new ones, or those of an earlier launcher.
+    """Create or load the storage and study of a sweep.
 
     Args:
-        sweep: on disk.
-        search: how to search.
-        steps: of a run, where that is known.
+        sweep: directory of the sweep.
+        search: settings of the search.
+        steps: environment steps of a run, None if unknown.
     """
     optuna = import_optuna()
     samplers = optuna.samplers
-    # A launcher that takes over draws other numbers than its predecessor did.
+    # A launcher that resumes must not propose the same values again.
     seed = search.seed + len(sweep.jobs())
     sampler: Any = {
         "tpe": lambda: samplers.TPESampler(seed=seed, constant_liar=True),
@@ -242,17 +240,17 @@ def _pruner(search: Search, steps: int | None) -> Any:
 
 
 def storage_url(sweep: SweepDirectory, search: Search) -> str:
-    """Where a sweep's study lies."""
+    """Return the URL of a sweep's study."""
     return search.storage or f"sqlite:///{sweep.queue / DATABASE}"
 
 
 def study_name(sweep: SweepDirectory, search: Search) -> str:
-    """What it is called there; a database of its own may hold studies of many sweeps."""
+    """Return the study's name, unique in a database of many sweeps."""
     return f"{sweep.path.name}-{sweep.about.made:.3f}" if search.storage else NAME
 
 
 def suggest(trial: Any, key: str, draw: Draw) -> Any:
-    """A value of one setting."""
+    """Return the trial's value of a setting."""
     if draw.kind == "choice":
         texts = choice_texts(draw.values)
         return draw.values[texts.index(trial.suggest_categorical(key, texts))]
@@ -263,7 +261,7 @@ def suggest(trial: Any, key: str, draw: Draw) -> Any:
 
 
 def choice_texts(values: Sequence[Any]) -> list[str]:
-    """A text for each value, different ones: Optuna keeps no lists, and takes 1, 1.0, True as one.
+    """Return a different string for each value: Optuna stores no lists, and merges 1, 1.0, True.
 
     >>> choice_texts([[64, 64], "relu", None])
     ['[64, 64]', 'relu', 'null']

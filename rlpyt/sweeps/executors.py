@@ -1,0 +1,186 @@
+"""Executors start the attempts of runs: on this machine, or through a cluster's scheduler.
+
+An executor starts supervisors and reports when they may have ended. The outcome of a run is read
+from the job's directory, which all executors share. A run is stopped through that directory too
+(``JobDirectory.request_end``): a supervisor starts no attempt that was asked to end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from rlpyt.errors import RlpytError
+from rlpyt.sweeps import supervisor
+from rlpyt.sweeps.jobs import Attempt
+from rlpyt.sweeps.slots import Slot
+from rlpyt.sweeps.supervisor import is_supervised
+
+EXECUTORS = ("local", "slurm", "ray")
+
+
+class ExecutorError(RlpytError, RuntimeError):
+    """An executor cannot start a run now; a later attempt may succeed."""
+
+
+class Handle(Protocol):
+    """An attempt that was started."""
+
+    remote_id: str
+
+    def has_ended(self) -> bool:
+        """Return True if the supervisor has ended; cheap, called often."""
+
+    def fileno(self) -> int | None:
+        """Return a file descriptor that becomes readable at the end, or None."""
+
+    def cancel(self) -> None:
+        """Cancel the attempt if it still waits for hardware; it was asked to end before."""
+
+    def release(self) -> None:
+        """Free the handle's resources; the attempt may continue."""
+
+
+class Executor(Protocol):
+    """Starts attempts.
+
+    Attributes:
+        name: one of ``EXECUTORS``.
+        assigns_hardware: True if cores and GPUs are those of the slot, False if the cluster
+            chooses them.
+        survives_launcher: True if runs continue after the launcher has ended.
+    """
+
+    name: str
+    assigns_hardware: bool
+    survives_launcher: bool
+
+    def start(self, job_dir: Path, attempt: Attempt, slot: Slot) -> Handle:
+        """Start a prepared attempt.
+
+        Raises:
+            ExecutorError, OSError: it cannot be started now.
+        """
+
+    def reattach(self, job_dir: Path, attempt: Attempt) -> Handle | None:
+        """Return a handle of an attempt that an earlier launcher started, None if it has ended."""
+
+    def close(self) -> None:
+        """Disconnect from the cluster."""
+
+
+def supervisor_command(job_dir: Path, number: int) -> list[str]:
+    """Return the command that runs an attempt, for any executor."""
+    return [sys.executable, "-I", str(Path(supervisor.__file__)), str(job_dir), str(number)]
+
+
+class LockHandle:
+    """An attempt known only by its job's lock, which is held while it runs."""
+
+    remote_id = ""
+
+    def __init__(self, job_dir: Path) -> None:
+        self._job_dir = job_dir
+
+    def has_ended(self) -> bool:
+        """Return True if the lock is free."""
+        return not is_supervised(self._job_dir)
+
+    def fileno(self) -> int | None:
+        """Return None."""
+        return None
+
+    def cancel(self) -> None:
+        """Do nothing: the attempt runs already."""
+
+    def release(self) -> None:
+        """Do nothing."""
+
+
+class LocalExecutor:
+    """Runs supervisors as processes of this machine, each in its own session."""
+
+    name = "local"
+    assigns_hardware = True
+    survives_launcher = True
+
+    def start(self, job_dir: Path, attempt: Attempt, slot: Slot) -> Handle:
+        """Start a prepared attempt."""
+        process = subprocess.Popen(
+            supervisor_command(job_dir, attempt.number),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        return _LocalHandle(job_dir, process.pid, process)
+
+    def reattach(self, job_dir: Path, attempt: Attempt) -> Handle | None:
+        """Return a handle of an attempt that an earlier launcher started, None if it has ended."""
+        return _LocalHandle(job_dir, attempt.pid) if is_supervised(job_dir) else None
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class _LocalHandle:
+    remote_id = ""
+
+    def __init__(
+        self, job_dir: Path, pid: int | None, process: subprocess.Popen[bytes] | None = None
+    ) -> None:
+        self._job_dir, self._process = job_dir, process
+        self._descriptor: int | None = None
+        if pid is not None and hasattr(os, "pidfd_open"):
+            with contextlib.suppress(OSError):  # the process has ended; has_ended() reports it
+                self._descriptor = os.pidfd_open(pid)
+
+    def has_ended(self) -> bool:
+        if self._process is not None:
+            if self._process.poll() is None:
+                return False
+            self._process = None
+        return not is_supervised(self._job_dir)  # a run may briefly outlive its supervisor
+
+    def fileno(self) -> int | None:
+        return self._descriptor
+
+    def cancel(self) -> None:
+        """Do nothing: the attempt runs already."""
+
+    def release(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def build_executor(name: str, share: Slot, settings: Mapping[str, Any]) -> Executor:
+    """Build the executor of this name.
+
+    Args:
+        name: one of ``EXECUTORS``.
+        share: the hardware of each run.
+        settings: see the executor's class.
+
+    Raises:
+        ValueError: the name is unknown, or the executor does not have these settings.
+        ImportError: the executor's package is missing; the message says how to install it.
+    """
+    if name == "slurm":
+        from rlpyt.sweeps.clusters import SlurmExecutor
+
+        return SlurmExecutor(share, settings)
+    if name == "ray":
+        from rlpyt.sweeps.clusters import RayExecutor
+
+        return RayExecutor(share, settings)
+    if name != "local":
+        raise ValueError(f"where={name!r} must be one of {', '.join(EXECUTORS)}.")
+    if settings:
+        raise ValueError(f"place must be empty for where: local, got {dict(settings)}.")
+    return LocalExecutor()

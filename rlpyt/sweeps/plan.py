@@ -1,0 +1,161 @@
+"""Plans of sweeps: what ``rlpyt sweep FILE`` would run, before it starts."""
+
+from __future__ import annotations
+
+import math
+import os
+import shlex
+import sys
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rlpyt.experiments.rundir import ROOT
+from rlpyt.sweeps.expansion import RLPYT, expand, jobs_of, setting_for
+from rlpyt.sweeps.jobs import Job
+from rlpyt.sweeps.search import Search, read_search, total_steps
+from rlpyt.sweeps.search_results import short_text
+from rlpyt.sweeps.slots import Slot, default_code, slots_of
+from rlpyt.sweeps.spec import Draw, SweepSpec, read_spec
+from rlpyt.utils.names import dir_names
+from rlpyt.utils.seed import stream
+from rlpyt.utils.text import counted
+
+MAX_LISTED = 40  # runs in the description of a sweep
+
+
+@dataclass(frozen=True)
+class SweepPlan:
+    """A sweep that is ready to start.
+
+    Attributes:
+        spec: content of the sweep file.
+        slots: affinity code.
+        jobs: jobs known from the start; empty with ``spec.search``.
+    """
+
+    spec: SweepSpec
+    slots: str
+    jobs: tuple[Job, ...]
+
+    def default_directory(self) -> Path:
+        """Return ``data/<title>-<timestamp>``."""
+        name = dir_names([{"": self.spec.title}])[0].removeprefix("_")
+        return ROOT / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
+
+    def describe(self) -> list[str]:
+        """Describe the runs: a summary, followed by one line for each."""
+        spec = self.spec
+        slots = slots_of(self.slots, spec.where, spec.place.get("at_once"))
+        what = counted(len(self.jobs), "run")
+        lines = [f"  {job.name}" for job in self.jobs[:MAX_LISTED]]
+        if spec.search is not None:
+            search = read_search(spec)
+            what, lines = _describe_runs(spec, search), _describe_space(spec, search, slots[0])
+        lines.insert(0, f"{spec.title}: {what}, {len(slots)} at once ({self.slots}, {spec.where})")
+        left = len(self.jobs) - MAX_LISTED
+        return lines + [f"  ... and {left} more"] * (left > 0)
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of :func:`rlpyt.sweeps.start.launch`."""
+        path, search = self.spec.path, dict(self.spec.search or {})
+        if self.spec.search is not None:
+            search.setdefault("method", "optuna")
+        if path is not None and search and self.spec.script is not None:
+            search["home"] = os.path.abspath(path.parent)
+            search["script"] = os.path.abspath(self.spec.script)
+        return {
+            "jobs": self.jobs,
+            "title": self.spec.title,
+            "slots": self.slots,
+            "where": self.spec.where,
+            "executor_settings": self.spec.place,
+            "search": search,
+            "file": path,
+        }
+
+
+def plan_sweep(path: Path, slots: str | None = None, any_number: bool = False) -> SweepPlan:
+    """Read a sweep file and plan its runs.
+
+    Args:
+        path: the sweep file.
+        slots: affinity code that replaces the file's.
+        any_number: True to ignore ``max_runs``.
+
+    Raises:
+        ValueError, TypeError, ImportError: see ``read_spec`` and ``expand``.
+    """
+    spec = read_spec(path)
+    if any_number:
+        spec = replace(spec, max_runs=sys.maxsize)
+    code = slots or _slots_in(spec)
+    share = slots_of(code, spec.where)[0]
+    if spec.search is not None:
+        read_search(spec)
+        return SweepPlan(spec, code, ())
+    jobs = jobs_of(spec, expand(spec), share)
+    return SweepPlan(spec, code, tuple(jobs))
+
+
+def _slots_in(spec: SweepSpec) -> str:
+    """Return the file's affinity code, or that of its resources; checked for this machine."""
+    if spec.slots is not None:
+        with spec.blaming("slots"):
+            slots_of(spec.slots, spec.where)
+            return spec.slots
+    with spec.blaming("gpus_per_run" if spec.gpus_per_run else "cpus_per_run"):
+        return default_code(spec.cpus_per_run, spec.gpus_per_run)
+
+
+def _describe_runs(spec: SweepSpec, search: Search) -> str:
+    """Return a summary: ``a search by optuna, 20 trials of 2 seeds each``."""
+    if search.method == "pbt":
+        each = counted(math.ceil((total_steps(spec) or 0) / search.interval_steps), "segment")
+        return f"a search by pbt, {counted(search.population, 'run')} of {each} each"
+    seeds = counted(len(spec.seeds), "seed")
+    return f"a search by optuna, {counted(search.trials, 'trial')} of {seeds} each"
+
+
+def _describe_space(spec: SweepSpec, search: Search, share: Slot) -> list[str]:
+    """Return lines with the search space, the metric and an example of a run."""
+    width = max(map(len, spec.sample))
+    lines = [f"  {key:{width}}  {describe_draw(draw)}" for key, draw in spec.sample.items()]
+    lines.append(f"  to {search.direction} {search.metric}")
+    return lines + [f"  {line}" for line in _example(spec, search, share)]
+
+
+def describe_draw(draw: Draw) -> str:
+    """Describe a distribution with its range.
+
+    >>> describe_draw(Draw("log_uniform", (1e-4, 1e-2)))
+    'log_uniform from 0.0001 to 0.01'
+    >>> describe_draw(Draw("choice", ([64, 64], None)))
+    'choice of [64, 64], null'
+    """
+    if draw.kind == "choice":
+        return f"choice of {', '.join(map(short_text, draw.values))}"
+    low, high = map(short_text, draw.values)
+    return f"{draw.kind} from {low} to {high}"
+
+
+def _example(spec: SweepSpec, search: Search, share: Slot) -> list[str]:
+    rng = stream(search.seed, "example")
+    values: dict[str, Any] = {key: draw.draw(rng) for key, draw in spec.sample.items()}
+    values_text = ", ".join(f"{key}={short_text(value)}" for key, value in values.items())
+    name = "member_0" if search.method == "pbt" else "trial_0"
+    try:
+        setting = setting_for(spec, values, name, spec.seeds[0])
+    except (ValueError, TypeError) as error:
+        return [f"for example {values_text}, which is invalid: {error}"]
+    [job] = jobs_of(spec, [setting], share)
+    command = [*job.command]
+    if job.config:
+        command[: len(RLPYT)] = ["rlpyt"]
+    return [f"for example {values_text}, by", f"  {' '.join(map(_quoted, command))}"]
+
+
+def _quoted(word: str) -> str:
+    """Quote a word for a shell, except placeholders such as ``{run_dir}``."""
+    return word if word.startswith("{") and " " not in word else shlex.quote(word)
