@@ -22,7 +22,7 @@ options: {steps: 2000, eval_episodes: 2}
 grid:
   algo.learning_rate: [1e-3, 3e-4]
 seeds: 1
-cpus_per_run: 1
+resources: {cpus_per_run: 1}
 """
 
 

@@ -16,7 +16,7 @@ from rlpyt.sweeps.expansion import RLPYT, expand, jobs_of, setting_for
 from rlpyt.sweeps.jobs import Job
 from rlpyt.sweeps.search import Search, read_search, total_steps
 from rlpyt.sweeps.search_results import short_text
-from rlpyt.sweeps.slots import Slot, default_code, slots_of
+from rlpyt.sweeps.slots import Slot, code_for_cluster, code_for_machine, describe_share, slots_of
 from rlpyt.sweeps.spec import Draw, SweepSpec, read_spec
 from rlpyt.utils.names import dir_names
 from rlpyt.utils.seed import stream
@@ -53,7 +53,11 @@ class SweepPlan:
         if spec.search is not None:
             search = read_search(spec)
             what, lines = _describe_runs(spec, search), _describe_space(spec, search, slots[0])
-        lines.insert(0, f"{spec.title}: {what}, {len(slots)} at once ({self.slots}, {spec.where})")
+        lines.insert(
+            0,
+            f"{spec.title}: {what}, {len(slots)} at once "
+            f"({describe_share(slots[0])}, {spec.where})",
+        )
         left = len(self.jobs) - MAX_LISTED
         return lines + [f"  ... and {left} more"] * (left > 0)
 
@@ -105,8 +109,12 @@ def _slots_in(spec: SweepSpec) -> str:
         with spec.blaming("slots"):
             slots_of(spec.slots, spec.where)
             return spec.slots
+    if spec.resources is not None:
+        with spec.blaming("resources"):
+            code_of = code_for_machine if spec.where == "local" else code_for_cluster
+            return code_of(**spec.resources)
     with spec.blaming("gpus_per_run" if spec.gpus_per_run else "cpus_per_run"):
-        return default_code(spec.cpus_per_run, spec.gpus_per_run)
+        return code_for_machine(spec.cpus_per_run or 1, spec.gpus_per_run or 0)
 
 
 def _describe_runs(spec: SweepSpec, search: Search) -> str:

@@ -14,6 +14,7 @@ from rlpyt.utils.launching.affinity import (
 from rlpyt.utils.launching.machine import Machine, n_gpus
 from rlpyt.utils.launching.placement import get_master_cpus, run_cpus
 from rlpyt.utils.launching.resources import AffinityError, Resources, parse
+from rlpyt.utils.text import counted
 
 
 @dataclass(frozen=True)
@@ -74,16 +75,28 @@ def check_gpus(code: str) -> None:
         )
 
 
-def default_code(cpus_per_run: int | None = None, gpus_per_run: int | None = None) -> str:
-    """Return the affinity code that divides this machine by cores, or GPUs, per run.
+def code_for_machine(
+    cpus_per_run: int = 1, gpus_per_run: int = 0, max_parallel: int | None = None
+) -> str:
+    """Return the affinity code that divides this machine by cores, or by GPUs, per run.
+
+    Args:
+        cpus_per_run: cores of a run; with GPUs, the default is an equal share.
+        gpus_per_run: GPUs of a run.
+        max_parallel: maximum number of parallel runs; by default as many as the machine can hold.
 
     Raises:
         ValueError: the machine has fewer cores or GPUs.
     """
-    machine, cpus_per_run = Machine.here(), cpus_per_run or 1
-    cores, pins = len(machine.cpus), machine.n_granted == machine.n_core
-    if not pins:  # a container with a quota of processor time, not cores of its own
-        cores = machine.n_granted
+    machine = Machine.here()
+    pins = machine.n_granted == machine.n_core
+    # With GPUs the code counts physical cores, whose second threads belong to the same run. A
+    # container with a quota has processor time, but not cores of its own.
+    cores = len(machine.cpus) if pins and not gpus_per_run else machine.n_granted
+    if cores < cpus_per_run:
+        raise ValueError(
+            f"cpus_per_run must be at most {cores}, the cores of this machine, got {cpus_per_run}."
+        )
     if gpus_per_run:
         gpus = n_gpus()
         if gpus < gpus_per_run:
@@ -91,21 +104,39 @@ def default_code(cpus_per_run: int | None = None, gpus_per_run: int | None = Non
                 f"gpus_per_run must be at most {gpus}, the GPUs of this machine, got "
                 f"{gpus_per_run}."
             )
+        n_runs = min(gpus // gpus_per_run, max_parallel or gpus, cores // cpus_per_run)
+        if n_runs < gpus // gpus_per_run:
+            cores, gpus = cores // n_runs * n_runs, n_runs * gpus_per_run
         return encode_affinity(
             n_cpu_core=cores, n_gpu=gpus, gpu_per_run=gpus_per_run, set_affinity=pins
         )
-    if cores < cpus_per_run:
-        raise ValueError(
-            f"cpus_per_run must be at most {cores}, the cores of this machine, got {cpus_per_run}."
-        )
-    used = cores // cpus_per_run * cpus_per_run
+    n_runs = min(cores // cpus_per_run, max_parallel or cores)
     return encode_affinity(
-        n_cpu_core=used,
+        n_cpu_core=n_runs * cpus_per_run,
         cpu_per_run=cpus_per_run,
         hyperthread_offset=0,
         n_socket=1,
         set_affinity=pins,
     )
+
+
+def code_for_cluster(cpus_per_run: int = 1, gpus_per_run: int = 0, max_parallel: int = 1) -> str:
+    """Return the affinity code of parallel runs on a cluster, whose nodes need not be known."""
+    return encode_affinity(
+        n_cpu_core=max_parallel * cpus_per_run,
+        n_gpu=max_parallel * gpus_per_run,
+        gpu_per_run=max(1, gpus_per_run),
+        cpu_per_run=cpus_per_run if not gpus_per_run else 1,
+        n_socket=1,
+        hyperthread_offset=max_parallel * cpus_per_run,
+    )
+
+
+def describe_share(slot: Slot) -> str:
+    """Describe the hardware of a run: ``4 cores, 1 GPU each``."""
+    parts = [counted(len(Resources.from_code(slot.code).run_cores()), "core")]
+    parts += [counted(len(slot.gpus), "GPU")] if slot.gpus else []
+    return f"{', '.join(parts)} each"
 
 
 def _gpus(affinity: Any) -> tuple[int, ...]:

@@ -23,6 +23,7 @@ from rlpyt.utils.names import UnknownName, flattened
 from rlpyt.utils.seed import check_seed
 
 KINDS = ("uniform", "log_uniform", "integer", "choice")
+RESOURCES = {"cpus_per_run": 1, "gpus_per_run": 0, "max_parallel": 1}  # least values
 # Keys of config.json that have their own key in a sweep file.
 ELSEWHERE = {"algo_name": "train", "env": "env", "seed": "seeds"}
 
@@ -107,9 +108,10 @@ class SweepSpec:
     n_samples: int = 1  # draws for each cell
     sample_seed: int = 0  # of the draws
     seeds: Sequence[int] = range(1)  # of the runs of each setting
-    slots: str | None = None  # affinity code: the machine, and a run's share of it
-    cpus_per_run: int | None = None  # instead of slots
-    gpus_per_run: int | None = None  # instead of slots
+    resources: dict[str, int] | None = None  # cpus_per_run, gpus_per_run, max_parallel
+    slots: str | None = None  # instead, affinity code: the machine, and a run's share of it
+    cpus_per_run: int | None = None  # instead of resources
+    gpus_per_run: int | None = None  # instead of resources
     where: Literal["local", "slurm", "ray"] = "local"  # executor of the runs
     place: dict[str, Any] = field(default_factory=dict)  # (slurm, ray) at_once, partition, ...
     retries: int = 1  # retries of a failed run
@@ -127,6 +129,7 @@ class SweepSpec:
                 if getattr(self, name) is not None:
                     whole_number(name, getattr(self, name), least)
                     self._refuse(self.slots is not None, "slots has this already; remove one")
+        self._check_resources()
         with self.blaming("slots"):
             if self.slots is not None:
                 get_n_run_slots(self.slots)
@@ -148,6 +151,21 @@ class SweepSpec:
         """Prefix errors raised inside with file and line of a key."""
         with blaming(self.path, self.lines, key):
             yield
+
+    def _check_resources(self) -> None:
+        if self.resources is None:
+            return
+        for name, value in self.resources.items():
+            with self.blaming(f"resources.{name}"):
+                if name not in RESOURCES:
+                    raise UnknownName("key of resources", name, RESOURCES)
+                whole_number(name, value, RESOURCES[name])
+        for name in ("slots", "cpus_per_run", "gpus_per_run"):
+            with self.blaming(name):
+                self._refuse(getattr(self, name) is not None, "resources replaces it; remove one")
+        with self.blaming("place.at_once"):
+            replaced = "at_once" in self.place and "max_parallel" in self.resources
+            self._refuse(replaced, "resources.max_parallel replaces it; remove one")
 
     def _check_seeds(self) -> None:
         with self.blaming("seeds"):

@@ -7,7 +7,7 @@ import pytest
 
 from rlpyt.cli import affinity as module
 from rlpyt.cli.main import main
-from rlpyt.sweeps.slots import default_code
+from rlpyt.sweeps.slots import code_for_machine
 from rlpyt.utils.launching import placement
 from rlpyt.utils.launching.affinity import get_n_run_slots, quick_affinity_code
 from rlpyt.utils.launching.machine import Machine
@@ -119,9 +119,9 @@ def test_of_a_containers_cores_so_many_are_used_as_its_quota_pays_for(machine, c
     assert codes == [
         "2cpu_0gpu_2cpr_0hto_0saf", "2cpu_0gpu_1cpr_0hto_0saf", "2cpu_0gpu_2cpr_0hto_1ass_0saf"
     ]  # fmt: skip
-    assert quick_affinity_code(use_gpu=False) == default_code(2) == codes[0]
+    assert quick_affinity_code(use_gpu=False) == code_for_machine(2) == codes[0]
     machine([2, 3, 4, 5], quota=0.5)
-    assert quick_affinity_code(use_gpu=False) == default_code() == "1cpu_0gpu_1cpr_0hto_0saf"
+    assert quick_affinity_code(use_gpu=False) == code_for_machine() == "1cpu_0gpu_1cpr_0hto_0saf"
 
 
 def test_a_code_that_cannot_be_is_refused_in_one_line(capsys):

@@ -97,7 +97,7 @@ def test_a_file_fails_in_part_is_mended_and_goes_on(tmp_path, capsys):
     file = write_file(tmp_path, mended)
     assert rlpyt_command("sweep", file, "--dir", directory) == 1
     said = re.sub(r"after \d+ s", "after 0 s", capsys.readouterr().out)
-    assert said.startswith(f"rates: 2 runs, 2 at once (2cpu_1cpr_0saf, local) in {directory}\n")
+    assert said.startswith(f"rates: 2 runs, 2 at once (1 core each, local) in {directory}\n")
     assert f"From another terminal: rlpyt status {directory}\n" in said
     assert "rate_1/run_0: done after 0 s (" in said
     assert (
@@ -246,7 +246,7 @@ def test_a_dry_run_lists_and_begins_nothing(tmp_path, capsys):
     before = sorted(tmp_path.iterdir())
     assert rlpyt_command("sweep", file, "--dry-run", "--dir", tmp_path / "new") == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "rates: 60 runs, 2 at once (2cpu_1cpr_0saf, local)"
+    assert lines[0] == "rates: 60 runs, 2 at once (1 core each, local)"
     assert lines[1:4] == [f"  rate_{rate}/run_0" for rate in (1, 2, 3)]
     assert len(lines) == 42 and lines[-1] == "  ... and 20 more"
     assert sorted(tmp_path.iterdir()) == before

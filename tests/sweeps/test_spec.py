@@ -10,8 +10,11 @@ import pytest
 
 from rlpyt.cli.train import read_flags
 from rlpyt.sweeps.expansion import count, expand, run_options, setting_for
+from rlpyt.sweeps.plan import plan_sweep
+from rlpyt.sweeps.slots import slots_of
 from rlpyt.sweeps.spec import Draw, SweepSpec, read_spec
 from rlpyt.utils import names
+from rlpyt.utils.launching.machine import Machine
 from rlpyt.utils.names import UnknownName, dir_names, labels
 
 PAGE = (Path(__file__).parents[2] / "docs" / "sweep_files.md").read_text(encoding="utf-8")
@@ -42,7 +45,8 @@ def test_the_documented_file_is_read(file):
     }
     assert spec.grid["algo.learning_rate"] == [0.001, 0.0003]
     assert spec.sample["algo.epochs"] == Draw("integer", (2, 10))
-    assert (spec.title, spec.slots, spec.where) == ("learning rates of PPO", "2cpu_1cpr", "local")
+    assert (spec.title, spec.where) == ("learning rates of PPO", "local")
+    assert spec.resources == {"cpus_per_run": 1, "max_parallel": 2}
     settings = expand(spec)
     assert len(settings) == count(spec) == 24
     assert f"`{settings[0].name}`" in PAGE
@@ -253,3 +257,39 @@ def test_names_are_safe_short_and_unique():
 def test_examples_in_docstrings_run():
     results = doctest.testmod(names)
     assert results.attempted == 3 and results.failed == 0
+
+
+@pytest.mark.parametrize(
+    ("resources", "where", "n_slots", "n_cores", "n_gpus"),
+    [
+        ("{}", "local", 8, 1, 0),
+        ("{cpus_per_run: 3}", "local", 2, 3, 0),
+        ("{cpus_per_run: 3, max_parallel: 1}", "local", 1, 3, 0),
+        ("{gpus_per_run: 2}", "local", 2, 4, 2),
+        ("{gpus_per_run: 1, max_parallel: 2}", "local", 2, 4, 1),
+        ("{cpus_per_run: 8, gpus_per_run: 1}", "local", 1, 8, 1),
+        ("{cpus_per_run: 64}", "slurm", 1, 64, 0),
+        ("{cpus_per_run: 4, gpus_per_run: 2, max_parallel: 16}", "slurm", 16, 4, 2),
+    ],
+)
+def test_resources_divide_the_machine(resources, where, n_slots, n_cores, n_gpus, tmp_path, eight):
+    path = tmp_path / "sweep.yaml"
+    path.write_text(
+        f"train: ppo\nenv: CartPole-v1\nresources: {resources}\nwhere: {where}\nseeds: 2\n"
+    )
+    planned = plan_sweep(path)
+    slots = slots_of(planned.slots, where)
+    assert len(slots) == n_slots
+    assert [len(slot.gpus) for slot in slots] == [n_gpus] * n_slots
+    gpus = f", {n_gpus} GPU{'s' * (n_gpus > 1)}" if n_gpus else ""
+    share = f"{n_cores} core{'s' * (n_cores > 1)}{gpus} each"
+    assert f"2 runs, {n_slots} at once ({share}, {where})" in planned.describe()[0]
+
+
+@pytest.fixture
+def eight(monkeypatch):
+    """A machine of 8 cores and 4 GPUs."""
+    machine = Machine(cpus=tuple(range(8)), n_core=8, hyperthread_offset=0)
+    monkeypatch.setattr(Machine, "here", lambda: machine)
+    monkeypatch.setattr("rlpyt.sweeps.slots.n_gpus", lambda: 4)
+    monkeypatch.setattr("rlpyt.sweeps.slots.run_cpus", lambda code: None)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rlpyt.sweeps.rlpyt_scripts import run_experiments
-from rlpyt.sweeps.slots import default_code
+from rlpyt.sweeps.slots import code_for_machine
 from rlpyt.utils.launching.affinity import quick_affinity_code
 from rlpyt.utils.launching.variant import VariantLevel, make_variants
 
@@ -59,7 +59,9 @@ def launch(
     if arguments:
         code = arguments[0]
     else:
-        code = default_code(cpus_per_run) if cpus_per_run else quick_affinity_code(use_gpu=use_gpu)
+        code = (
+            code_for_machine(cpus_per_run) if cpus_per_run else quick_affinity_code(use_gpu=use_gpu)
+        )
     return run_experiments(
         script=script,
         affinity_code=code,
