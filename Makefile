@@ -16,17 +16,18 @@ PIP_ARGS ?=
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-EXTRAS := dev,fast,plot,atari,minatar,mujoco,envpool,tensorboard,ray,optuna,slurm
+EXTRAS := dev,docs,fast,plot,atari,minatar,mujoco,envpool,tensorboard,ray,optuna,slurm
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help install train test test-slow test-gpu test-portable lint format bench clean
+.PHONY: help install train test test-slow test-gpu test-portable lint format docs bench clean
 
 help:
-	@echo "make train [ALGO=ppo ENV=CartPole-v1 ARGS='--steps 100000']   train, evaluate, film"
+	@echo "make train [ALGO=ppo ENV=CartPole-v1 ARGS='--steps 100000']   train, evaluate, record a video"
 	@echo "make test         ruff, mypy and the fast tests (what .ci/run calls)"
 	@echo "make test-slow    learning runs and fault storms; make test-gpu: what needs CUDA"
 	@echo "make test-portable   exactness, layouts, resuming and numerics as on other CPUs (PROFILES='sse avx2')"
 	@echo "make lint         ruff and mypy alone; make format: let ruff rewrite"
+	@echo "make docs         the documentation site, in docs/_build"
 	@echo "make bench        steps per second of sampling and training"
 	@echo "make clean        remove caches and build products (not .venv, not data/)"
 
@@ -67,11 +68,15 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+docs: $(STAMP)
+	$(BIN)/python -m sphinx -q -W --keep-going docs docs/_build
+	@echo "docs/_build/index.html"
+
 bench: $(STAMP)
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet $(PIP_ARGS) -c constraints.txt -e '.[bench]'
 	$(BIN)/python -m benchmarks.sampling
 	$(BIN)/python -m benchmarks.training
 
 clean:
-	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf build dist docs/_build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +

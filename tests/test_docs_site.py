@@ -1,0 +1,20 @@
+"""The documentation site builds without warnings."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_the_site_builds_without_warnings(tmp_path):
+    build = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-d", tmp_path / "trees"]
+    done = subprocess.run(
+        [*build, ROOT / "docs", tmp_path / "site"], check=False, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    index = (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
+    assert 'href="sampling.html"' in index and "/blob/main/README.md" in index
+    assert 'class="mermaid"' in (tmp_path / "site" / "architecture.html").read_text(
+        encoding="utf-8"
+    )
