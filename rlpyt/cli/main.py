@@ -61,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     except BaseException as error:
         known = [exit_code for kind, exit_code in EXIT_CODES if isinstance(error, kind)]
         if isinstance(error, RuntimeError) and "allocate memory" in str(error):
-            known.append(1)  # torch's MemoryError
+            known.append(1)  # out of memory in torch
         stopped = isinstance(error, KeyboardInterrupt)
         in_training = itr_of(error) >= 0
         foreign = in_training and not isinstance(error, RlpytError)  # raised by a user's part

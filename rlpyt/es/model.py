@@ -49,7 +49,7 @@ class EsPolicyModel(VectorModel):
 
 
 class Population(nn.Module):
-    """A policy, and the parameters of one candidate policy per environment.
+    """Policy, and the parameters of one candidate per environment.
 
     Attributes:
         policy: the strategy's favorite, which is evaluated, saved and loaded.

@@ -209,7 +209,7 @@ def test_the_default_directory_is_below_data(tmp_path, monkeypatch, capsys):
         (["train", "ppo", "CartPole-v1", "--preset", "atarri"], ["did you mean 'atari'?"]),
         (
             ["train", "ppo", "no_such_module:Env"],
-            ["No module named 'no_such_module' in the current directory", "PYTHONPATH"],
+            ["No module named 'no_such_module'", "in the current directory", "PYTHONPATH"],
         ),
         (
             ["train", "ppo", "CartPole-v1", "--algo.learning-rate", "-1"],
@@ -404,10 +404,10 @@ def test_a_run_that_ended_before_its_first_checkpoint_names_the_remedy(trained, 
             err = capsys.readouterr().err
             assert f"in use by process {os.getpid()}" in err and "delet" not in err
     assert rlpyt_command("resume", str(run_dir)) == 2
-    assert "no checkpoint to go on from" in capsys.readouterr().err
+    assert "no checkpoint to resume from" in capsys.readouterr().err
     assert rlpyt_command(*train) == 2
     err = capsys.readouterr().err
-    assert "cannot be resumed: delete it" in err and "rlpyt resume" not in err
+    assert "cannot be resumed. Delete it" in err and "rlpyt resume" not in err
     (run_dir / "progress.csv").write_text("")  # nothing of value
     assert rlpyt_command(*train) == 0
 

@@ -82,7 +82,7 @@ def test_under_torchrun_a_directory_must_be_given(monkeypatch, tmp_path):
     with pytest.raises(UsageError, match="torchrun requires --run-dir"):
         main(["a2c", "CartPole-v1"])
     options, _ = read_flags("a2c", "CartPole-v1", ["--ranks", "3"])
-    with pytest.raises(ValueError, match="ranks=3, and torchrun has started 2"):
+    with pytest.raises(ValueError, match="ranks must be the number started by torchrun, 2, got 3"):
         build_runner(options, tmp_path)
 
 

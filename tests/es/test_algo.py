@@ -283,7 +283,7 @@ def test_options_that_do_not_fit_are_refused(tmp_path):
             build_runner(options_for("cmaes", sampler=sampler), tmp_path)
     with pytest.raises(ValueError, match="without memory"):
         build_runner(options_for("cmaes", agent={"recurrent": True}), tmp_path)
-    with pytest.raises(ValueError, match="cmaes is for vector environments, and minatar"):
+    with pytest.raises(ValueError, match="cmaes is for vector environments, but minatar"):
         options_for("cmaes", "MinAtar/Breakout-v1")
 
 

@@ -58,7 +58,7 @@ def test_runners_get_what_the_options_say(tmp_path):
 
 
 def test_what_does_not_fit_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="chooses among tasks: give sampler.n_tasks"):
+    with pytest.raises(ValueError, match="needs sampler.n_tasks"):
         build_curriculum(options_for("uniform", n_tasks=0))
     with pytest.raises(ValueError, match="n_tasks=6 needs a sampler.curriculum"):
         build_curriculum(options_for("none"))

@@ -155,7 +155,7 @@ def test_presets_of_mujoco_give_an_agent_that_normalizes(algo_name, recurrent):
 def test_images_are_not_to_be_normalized():
     recipe = env_recipe("pong")
     options = tiny("pong", agent={"normalize_observation": True})
-    with pytest.raises(ValueError, match="pong gives images, .* leave it out"):
+    with pytest.raises(ValueError, match="pong gives images, .* Disable it"):
         build_agent(options, env_spaces(recipe))
 
 

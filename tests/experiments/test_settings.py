@@ -37,7 +37,7 @@ def test_values_are_made_to_fit(value, hint, expected):
         (float("nan"), int, "expected a whole number, got nan"),
         ("1", float | None, "expected a number or null, got '1'"),
         (1, bool, "expected true or false, got 1"),
-        (1, str, "expected a text, got 1"),
+        (1, str, "expected a string, got 1"),
         (None, int, "expected a whole number, got None"),
         ([1, "b"], tuple[int, ...] | None, r"a list \(a whole number, ...\) or null, got"),
         ([1, 2, 3], tuple[float, float], r"expected a list \(a number, a number\)"),

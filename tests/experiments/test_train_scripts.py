@@ -195,7 +195,7 @@ def test_what_does_not_suit_a_script_is_refused(tmp_path):
     td3 = mujoco_td3_serial.build_and_train
     with pytest.raises(UnknownName, match="td3_1M_serial"):
         td3(ONE, str(tmp_path), "0", "td3_1M_seriel")
-    with pytest.raises(ValueError, match="SerialSampler needs another .* take 1ass out of"):
+    with pytest.raises(ValueError, match="SerialSampler needs another .* remove 1ass from"):
         td3(ASYNC, str(tmp_path), "0", "td3_1M_serial")
     with pytest.raises(ValueError, match="AsyncCpuSampler needs another .* add 1ass"):
         mujoco_td3_async_cpu.build_and_train(ONE, str(tmp_path), "0", "async_cpu")
@@ -245,7 +245,7 @@ def test_launch_scripts_share_out_the_machine_as_they_say(path, monkeypatch):
     with pytest.raises(SystemExit):
         runpy.run_path(str(path), run_name="__main__")
     about, code = module_of(path).__doc__, seen["affinity_code"]
-    if "a core for each run" in about:
+    if "one core per run" in about:
         assert (get_n_run_slots(code), decode_affinity(code)["gpu"]) == (8, 0)
     elif "without GPUs" in about:
         assert (get_n_run_slots(code), decode_affinity(code)["gpu"]) == (1, 0)

@@ -7,7 +7,7 @@ import pytest
 from rlpyt.agents.random import RandomAgent
 from rlpyt.envs.toy import CountEnv
 from rlpyt.experiments import video
-from rlpyt.experiments.video import LARGEST_WIDTH, record_agent
+from rlpyt.experiments.video import MAX_WIDTH, record_agent
 from rlpyt.vis.images import CAPTION_HEIGHT
 from tests.parts import EchoAgent
 
@@ -102,7 +102,7 @@ def test_sides_are_even_and_wide_grids_are_shrunk(tmp_path):
     assert read(tmp_path / "one.mp4")[0].shape == (202, 902, 3)
     record_agent(still, make, tmp_path / "four.mp4", episodes=4, grid=(1, 4))
     height, width, _ = read(tmp_path / "four.mp4")[0].shape
-    assert width <= LARGEST_WIDTH and width % 2 == height % 2 == 0
+    assert width <= MAX_WIDTH and width % 2 == height % 2 == 0
 
 
 def test_actions_come_from_the_agent_with_the_episodes_own_memory(tmp_path):
