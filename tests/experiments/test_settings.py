@@ -23,7 +23,7 @@ from rlpyt.utils.names import UnknownName
         ([1], Any, [1]),
     ],
 )
-def test_values_are_made_to_fit(value, hint, expected):
+def test_values_are_converted_to_the_type(value, hint, expected):
     found = fitted(value, hint)
     assert found == expected and type(found) is type(expected)
 
@@ -45,7 +45,7 @@ def test_values_are_made_to_fit(value, hint, expected):
         ([1], dict[str, Any], "expected a dictionary"),
     ],
 )
-def test_what_does_not_fit_is_told_in_words(value, hint, words):
+def test_errors_describe_the_expected_type(value, hint, words):
     with pytest.raises(TypeError, match=words):
         fitted(value, hint)
 
