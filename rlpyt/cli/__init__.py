@@ -1,1 +1,1 @@
-"""The ``rlpyt`` command: thin, typed, over the same objects that a script uses."""
+"""The ``rlpyt`` command, a thin typed layer over the objects that scripts use."""

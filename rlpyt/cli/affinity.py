@@ -1,4 +1,4 @@
-"""``rlpyt affinity``: what a code stands for, or what this machine has."""
+"""``rlpyt affinity``: describe an affinity code, or this machine."""
 
 import dataclasses
 from collections.abc import Iterator, Sequence
@@ -16,26 +16,26 @@ from rlpyt.utils.text import counted
 
 DESCRIPTION = """Show which run gets which cores and GPUs.
 
-With a CODE, such as 8cpu_2gpu or 0slt_8cpu_0gpu_4cpr: a table of its run slots, and what this
-machine lacks of it. Without: what this machine has, and codes for it.
+With a CODE, such as 8cpu_2gpu or 0slt_8cpu_0gpu_4cpr: print a table of its run slots and list the
+resources that this machine lacks. Without: print the resources of this machine and codes for it.
 
-A code is parts joined by underscores, each a number and three letters:
+A code consists of parts joined by underscores, each a number and three letters:
 
   cpu  physical cores to use on the machine       gpu  GPUs to use on the machine
-  cpr  cores of a run, where there are no GPUs    gpr  GPUs on which a run optimizes
-  cpw  cores of each worker (1)                   cxg  runs that share each GPU (1)
-  res  cores per rank that no worker gets (0)     hto  first to second thread (cpu; 0: none)
-  skt  sockets of the machine (1)                 slt  the run's slot, in front
-  ass  1: samples beside optimizing               sgr  GPUs on which it then samples (0)
-  oss  1: those are the optimizer's               alt  1: twice as many workers, alternating
-  saf  0: nothing is pinned"""
+  cpr  cores per run, without GPUs                gpr  GPUs on which a run optimizes
+  cpw  cores per worker (1)                       cxg  runs that share each GPU (1)
+  res  cores per rank without workers (0)         hto  offset of second threads (cpu; 0: none)
+  skt  sockets of the machine (1)                 slt  the run's slot, always first
+  ass  1: asynchronous sampling                   sgr  GPUs on which it then samples (0)
+  oss  1: sample on the optimizer's GPUs          alt  1: twice as many workers, alternating
+  saf  0: no process is pinned"""
 
 Row = dict[str, str]
 
 
 @dataclasses.dataclass(frozen=True)
 class Affinity:
-    """What the user gives."""
+    """Arguments of the command."""
 
     code: Annotated[
         tyro.conf.Positional[str | None], tyro.conf.arg(metavar="CODE", help="see above")
@@ -43,50 +43,50 @@ class Affinity:
 
 
 def main(args: Sequence[str]) -> int:
-    """Run the command with these arguments; the exit code."""
+    """Run the command and return its exit code."""
     command = parse(Affinity, args, prog="rlpyt affinity", description=DESCRIPTION)
-    print(machine_told() if command.code is None else code_told(command.code))
+    print(describe_machine() if command.code is None else describe_code(command.code))
     return 0
 
 
-def code_told(code: str) -> str:
-    """A code in words, a table of its run slots, and what is odd about it.
+def describe_code(code: str) -> str:
+    """Return a description of a code, a table of its run slots, and notes.
 
     Raises:
-        AffinityError: it cannot be read, or its numbers do not go together.
+        AffinityError: the code cannot be parsed, or its numbers contradict each other.
     """
     resources = Resources.from_code(code).checked()
     one = resources.run_slot is not None
     slots = [resources.checked_slot()] if one else list(range(resources.n_run_slots))
-    whole = dataclasses.replace(resources, run_slot=None).to_code()
-    rows = [row for slot in slots for row in _rows(prepend_run_slot(slot, whole))]
-    shown = [name for name in rows[0] if any(row[name] for row in rows)]
-    table = tabulate([[row[name] for name in shown] for row in rows], shown, stralign="left")
+    machine_code = dataclasses.replace(resources, run_slot=None).to_code()
+    rows = [row for slot in slots for row in _rows(prepend_run_slot(slot, machine_code))]
+    columns = [name for name in rows[0] if any(row[name] for row in rows)]
+    table = tabulate([[row[name] for name in columns] for row in rows], columns, stralign="left")
     runner = "AsyncRl" if resources.async_sample else "SyncRl"
     runner = runner if resources.async_sample or resources.n_ranks > 1 else "MinibatchRl"
     lines = [f"{code}: {resources.describe()}", f"for {runner}", "", table, ""]
-    notes = [*resources.notes(), *_missing_here(resources, whole, slots)]
+    notes = [*resources.notes(), *_missing_here(resources, machine_code, slots)]
     return "\n".join(lines + [f"Note: {note}." for note in notes]).rstrip()
 
 
-def machine_told() -> str:
-    """What this machine has, and codes for it."""
+def describe_machine() -> str:
+    """Return the resources of this machine, and codes for it."""
     machine, gpus = Machine.here(), n_gpus()
     found = [
         ("processors this process may use", f"{len(machine.cpus)} ({listed(machine.cpus)})"),
         ("cores", str(machine.n_core)),
-        ("second hardware threads begin at", str(machine.hyperthread_offset or "none")),
+        ("second hardware threads start at", str(machine.hyperthread_offset or "none")),
         ("sockets", str(machine.n_socket)),
         ("GPUs", str(gpus)),
     ]
     if machine.quota is not None:
-        found.append(("a container's quota, in cores", f"{machine.quota:g}"))
+        found.append(("quota of the container, in cores", f"{machine.quota:g}"))
     pins = machine.n_granted == machine.n_core
-    suggested = [(code, what) for what, code in _suggested(machine.n_granted, gpus, pins)]
+    suggested = [(code, use) for use, code in _suggested(machine.n_granted, gpus, pins)]
     parts = [
         tabulate(found, tablefmt="plain"),
         "",
-        "Codes for it (`rlpyt affinity CODE` shows what they stand for):",
+        "Codes for this machine (`rlpyt affinity CODE` describes one):",
         "",
         tabulate(suggested, tablefmt="plain"),
     ]
@@ -94,10 +94,10 @@ def machine_told() -> str:
 
 
 def _suggested(n_core: int, n_gpu: int, pins: bool) -> Iterator[tuple[str, str]]:
-    """(what for, code) of settings that suit so many cores and GPUs."""
+    """Yield (use, code) of settings for a machine with these cores and GPUs."""
     settings: list[tuple[str, dict[str, Any]]] = [
         ("one run at a time, with all cores", dict(cpu_per_run=n_core)),
-        (f"{counted(n_core, 'run')} at a time, with a core each", dict(cpu_per_run=1)),
+        (f"{counted(n_core, 'run')} at a time, with one core each", dict(cpu_per_run=1)),
         ("an asynchronous run", dict(cpu_per_run=n_core, async_sample=True)),
     ]
     if n_gpu:
@@ -108,18 +108,18 @@ def _suggested(n_core: int, n_gpu: int, pins: bool) -> Iterator[tuple[str, str]]
              optim_sample_share_gpu=True)),
         ]  # fmt: skip
     seen = set()
-    for what, arguments in settings:
+    for use, arguments in settings:
         try:
             code = encode_affinity(n_cpu_core=n_core, set_affinity=pins, **arguments)
         except AffinityError:  # too few cores
             continue
         if code not in seen:
             seen.add(code)
-            yield what, code
+            yield use, code
 
 
 def _rows(code: str) -> Iterator[Row]:
-    """What each process of a run gets, a row for each."""
+    """Yield one row per process of a run, with the process's resources."""
     affinity, resources = affinity_from_code(code), Resources.from_code(code)
     slot = str(resources.run_slot)
     if isinstance(affinity, list):
@@ -145,36 +145,36 @@ def _rows(code: str) -> Iterator[Row]:
             "GPU": "" if gpu is None else str(gpu),
             "cores": listed(cores & set(master)),
             "second threads": listed(set(master) - cores),
-            "workers": _workers_told(workers),
+            "workers": _describe_workers(workers),
             "no worker on": listed(set(master) - used) if workers else "",
         }
         slot = ""
 
 
-def _workers_told(workers: list[tuple[int, ...]]) -> str:
-    """How many, and where."""
+def _describe_workers(workers: list[tuple[int, ...]]) -> str:
+    """Return the number of workers and their cores."""
     if not workers:
         return ""
-    shown = [listed(worker) for worker in workers]
-    if len(shown) > 8:
-        shown[4:-2] = ["..."]
-    return f"{len(workers)}: " + " | ".join(shown)
+    cores = [listed(worker) for worker in workers]
+    if len(cores) > 8:
+        cores[4:-2] = ["..."]
+    return f"{len(workers)}: " + " | ".join(cores)
 
 
-def _missing_here(resources: Resources, whole: str, slots: list[int]) -> Iterator[str]:
-    """What a code has that this machine has not."""
+def _missing_here(resources: Resources, machine_code: str, slots: list[int]) -> Iterator[str]:
+    """Yield notes on the resources of a code that this machine lacks or numbers differently."""
     gpus, wanted = n_gpus(), resources.n_gpu
     if gpus < wanted:
         yield f"this machine has {gpus} of the {wanted} GPUs"
     if not resources.set_affinity:
-        yield "processes are not pinned, cores only say how many workers there are"
+        yield "processes are not pinned; cores only set the number of workers"
         return
     moved: dict[int, int] = {}
     missing: set[int] = set()  # second hardware threads
     lost = []
     for slot in slots:
         try:
-            where = placement(prepend_run_slot(slot, whole))
+            where = placement(prepend_run_slot(slot, machine_code))
         except AffinityError:
             lost.append(slot)
             continue
@@ -185,14 +185,17 @@ def _missing_here(resources: Resources, whole: str, slots: list[int]) -> Iterato
     moved = {cpu: here for cpu, here in moved.items() if cpu not in missing}
     if lost:
         yield (
-            f"this process may use the processors {listed(Machine.here().cpus)} only; launchers "
-            f"refuse run slots {listed(lost)}, and runs of these are not pinned"
+            f"this process may only use processors {listed(Machine.here().cpus)}; launchers "
+            f"refuse run slots {listed(lost)}, and runs in these slots are not pinned"
         )
         return
     if missing:
         yield (
-            f"second threads {listed(missing)} of the code are not here, runs use the first ones "
-            "of their cores"
+            f"second threads {listed(missing)} of the code do not exist on this machine; runs use "
+            "the first threads of their cores"
         )
     if any(code_cpu != cpu for code_cpu, cpu in moved.items()):
-        yield f"cores {listed(moved)} of the code are the processors {listed(moved.values())} here"
+        yield (
+            f"cores {listed(moved)} of the code are processors {listed(moved.values())} of this "
+            "machine"
+        )

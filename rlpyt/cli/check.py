@@ -1,4 +1,4 @@
-"""``rlpyt check ENV``: whether an environment keeps the contract."""
+"""``rlpyt check ENV``: check that an environment implements the interface correctly."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -11,9 +11,9 @@ from rlpyt.experiments.build import env_recipe
 from rlpyt.testing.env import examine_env_in_child
 from rlpyt.utils.checks import check_range
 
-DESCRIPTION = """Play an environment in many ways and report what breaks the contract.
+DESCRIPTION = """Step an environment in many ways and report violations of the interface.
 
-ENV is what `rlpyt train` takes, such as module:Class (or module:function) of your own."""
+ENV is an environment as in `rlpyt train`, such as module:Class or module:function."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,15 +21,16 @@ class Check:
     """Arguments of the command."""
 
     env: tyro.conf.Positional[str]  # name, or module:Class
-    env_args: dict[str, Any] = dataclasses.field(default_factory=dict)  # its arguments
-    max_steps: int = 2000  # to see episodes end
+    # arguments of the environment
+    env_args: dict[str, Any] = dataclasses.field(default_factory=dict)
+    max_steps: int = 2000  # maximum number of steps to wait for the end of an episode
     seed: int = 0  # seed of environment and actions
-    skip: tuple[str, ...] = ()  # names of checks to leave out
-    timeout: float = 300.0  # seconds for the whole examination; a hang is reported after them
+    skip: tuple[str, ...] = ()  # names of checks to skip
+    timeout: float = 300.0  # seconds for all checks; a hang is reported after this time
 
 
 def main(args: Sequence[str]) -> int:
-    """Run the command with these arguments; 1 if errors were found."""
+    """Run the command and return its exit code, 1 if errors were found."""
     command = parse(Check, args, prog="rlpyt check", description=DESCRIPTION)
     check_range("timeout", command.timeout, low=0, open_low=True)
     recipe = env_recipe(command.env, command.env_args)

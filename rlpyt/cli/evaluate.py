@@ -10,9 +10,9 @@ import tyro
 from rlpyt.cli.flags import parse
 from rlpyt.experiments.run import EVAL_SEED, load
 
-DESCRIPTION = """Play whole episodes with the trained agent of a run, and report their returns.
+DESCRIPTION = """Play complete episodes with the trained agent of a run and report their returns.
 
-RUN is the directory that `rlpyt train` named. Atari games are scored without reward clipping."""
+RUN is the run directory printed by `rlpyt train`. Atari scores are without reward clipping."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,16 +20,16 @@ class Eval:
     """Arguments of the command."""
 
     run: tyro.conf.Positional[Path]  # the run directory
-    episodes: int = 20  # how many to play
-    seed: int = EVAL_SEED  # seed of the first episode; the others follow
-    # take the likeliest action; with --no-deterministic draw one, as in training: from the policy
-    # (ppo, sac), or with the noise of exploration (ddpg, td3)
+    episodes: int = 20  # number of episodes
+    seed: int = EVAL_SEED  # seed of the first episode, incremented for each further one
+    # take the most likely action; with --no-deterministic sample actions as in training: from the
+    # policy (ppo, sac), or with exploration noise (ddpg, td3)
     deterministic: bool = True
     json: bool = False  # print every return and length as JSON
 
 
 def main(args: Sequence[str]) -> int:
-    """Run the command with these arguments; the exit code."""
+    """Run the command and return its exit code."""
     command = parse(Eval, args, prog="rlpyt eval", description=DESCRIPTION)
     run = load(command.run)
     result = run.evaluate(command.episodes, command.seed, command.deterministic)

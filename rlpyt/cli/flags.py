@@ -16,34 +16,34 @@ from rlpyt.experiments.settings import is_union, plain_fields
 
 T = TypeVar("T")
 
-# A dictionary, or none, is one flag with JSON behind it: --env-args '{"gravity": 5.0}'.
+# A dictionary or None is a flag with a JSON value: --env-args '{"gravity": 5.0}'.
 _REGISTRY = tyro.constructors.ConstructorRegistry()
 
 
 class UsageError(ValueError):
-    """Flags are valid each by itself, and cannot be combined; the message is one line."""
+    """Missing, invalid or incompatible arguments of a command; the message is one line."""
 
 
 def parse(cls: type[T], argv: Sequence[str], *, prog: str, description: str) -> T:
-    """Read flags into the dataclass ``cls``.
+    """Parse flags into the dataclass ``cls``.
 
     Raises:
-        SystemExit: ``--help`` was asked for and printed (code 0), or a flag is unknown, lacks a
-            value or has an unreadable one, which is printed to standard error (code 2).
+        SystemExit: ``--help`` was given and the help printed (code 0); or a flag is unknown, lacks
+            a value or has an invalid one, which is reported on standard error (code 2).
     """
     return tyro.cli(cls, args=list(argv), registry=_REGISTRY, prog=prog, description=description)
 
 
 def settings_class(cls: type, name: str) -> type:
-    """Return a dataclass of the fields of ``cls`` that fit on a command line.
+    """Return a dataclass with the fields of ``cls`` that can be given on a command line.
 
-    The help of each is the documentation and range that `rlpyt.utils.checks.setting` declares.
+    The help of each field is the documentation and range declared by
+    `rlpyt.utils.checks.setting`.
 
     Args:
-        cls: a dataclass, for example an algorithm. Fields for a class (``type[Optimizer]``) take
-            its name instead; fields for other objects (``Any``) are left out, and keep the default
-            that ``cls`` gives them.
-        name: of the new class; shows in the help as the title of the group.
+        cls: dataclass, for example an algorithm. Fields for a class (``type[Optimizer]``) take its
+            name instead. Fields for other objects (``Any``) are omitted and keep their default.
+        name: name of the new class, the title of the group in the help.
     """
     limits = {item.name: item.metadata.get("limits") for item in dataclasses.fields(cls)}
     chosen = []
@@ -57,7 +57,7 @@ def settings_class(cls: type, name: str) -> type:
 
 
 def _hyphenated(name: str) -> str:
-    """``OptimCls`` as ``optim-cls``."""
+    """Convert ``OptimCls`` to ``optim-cls``."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower()
 
 

@@ -1,8 +1,8 @@
-"""``rlpyt COMMAND``: picks the command, and turns what goes wrong into one line and an exit code.
+"""``rlpyt COMMAND``: dispatch to a command, and report errors as one line and an exit code.
 
-Exit codes: 0 done; 1 the run failed; 2 the request cannot be carried out as given; 130 Ctrl-C;
-143 terminated. What a user's environment raises in training keeps its traceback. ``--debug``
-anywhere on the line shows that of any error.
+Exit codes: 0 done; 1 the run failed; 2 invalid request; 130 Ctrl-C; 143 terminated. Errors raised
+by a user's environment in training keep their traceback. ``--debug`` anywhere on the command line
+shows the traceback of any error.
 """
 
 import importlib
@@ -19,15 +19,15 @@ from rlpyt.utils.names import UnknownName
 
 COMMANDS = {
     "train": "train an agent: rlpyt train ppo CartPole-v1",
-    "sweep": "train many: settings crossed or drawn, queued on this machine or a cluster",
-    "status": "show how a sweep stands: rlpyt status data/my-sweep",
-    "resume": "go on with a stopped run from its last checkpoint",
+    "sweep": "train many runs from a grid or a search, on this machine or a cluster",
+    "status": "show the status of a sweep: rlpyt status data/my-sweep",
+    "resume": "resume a run from its latest checkpoint",
     "eval": "play episodes with a trained agent and report the returns",
-    "record": "film a trained agent as MP4",
-    "plot": "draw learning curves of one or more runs",
+    "record": "record a video of a trained agent",
+    "plot": "plot learning curves of one or more runs",
     "report": "write a report of a sweep or of runs as one HTML file",
     "affinity": "show which run gets which cores and GPUs: rlpyt affinity 8cpu_2gpu",
-    "check": "examine an environment: rlpyt check my_module:MyEnv",
+    "check": "check an environment for errors: rlpyt check my_module:MyEnv",
 }
 EXIT_CODES: tuple[tuple[type[BaseException], int], ...] = (
     (KeyboardInterrupt, 130),
@@ -38,15 +38,15 @@ EXIT_CODES: tuple[tuple[type[BaseException], int], ...] = (
     (TypeError, 2),
     *((kind, 2) for kind in (FileNotFoundError, FileExistsError, PermissionError)),
     *((kind, 2) for kind in (NotADirectoryError, IsADirectoryError)),
-    (OSError, 1),  # a full disk and the like may be gone when it is tried again
+    (OSError, 1),  # a retry may succeed, for example after a full disk
     (MemoryError, 1),
     (ImportError, 2),
 )
-MODULES = {"eval": "evaluate"}  # where the module is not called like the command
+MODULES = {"eval": "evaluate"}  # commands whose module has another name
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Entry point of the ``rlpyt`` command; always ends in ``SystemExit``."""
+    """Run the ``rlpyt`` command; always raises ``SystemExit``."""
     if argv is None:
         wait_for_helpers_at_exit()
         open_standard_streams()
@@ -61,23 +61,23 @@ def main(argv: Sequence[str] | None = None) -> None:
     except BaseException as error:
         known = [exit_code for kind, exit_code in EXIT_CODES if isinstance(error, kind)]
         if isinstance(error, RuntimeError) and "allocate memory" in str(error):
-            known.append(1)  # torch's MemoryError
+            known.append(1)  # out of memory in torch
         stopped = isinstance(error, KeyboardInterrupt)
         in_training = itr_of(error) >= 0
-        foreign = in_training and not isinstance(error, RlpytError)  # a user's part raised it
+        foreign = in_training and not isinstance(error, RlpytError)  # raised by a user's part
         if debug or not known or foreign:
             raise
-        said = "interrupted" if stopped else str(error) or type(error).__name__
+        message = "interrupted" if stopped else str(error) or type(error).__name__
         code = 1 if in_training else known[0]
         notes = getattr(error, "__notes__", []) if code == 1 else []
-        say("\n".join([f"rlpyt: error: {said}", *notes]), sys.stderr)
+        say("\n".join([f"rlpyt: error: {message}", *notes]), sys.stderr)
     sys.exit(code)
 
 
 def open_standard_streams() -> None:
-    """Open standard input, output and error on the null device where they are closed.
+    """Open standard input, output and error on the null device if they are closed.
 
-    Files opened later would get their file descriptors, and ``print`` would write into them.
+    Otherwise files opened later get their file descriptors, and ``print`` writes into those files.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
@@ -85,11 +85,11 @@ def open_standard_streams() -> None:
         except OSError:
             mode = "r" if name == "stdin" else "w"
             null = os.open(os.devnull, os.O_RDONLY if name == "stdin" else os.O_WRONLY)  # lowest fd
-            setattr(sys, name, open(null, mode, closefd=False))  # noqa: SIM115 - for good
+            setattr(sys, name, open(null, mode, closefd=False))  # noqa: SIM115 - stays open
 
 
 def run(args: Sequence[str]) -> int:
-    """Run one command line without the program's name; the exit code."""
+    """Run a command line, given without the program name, and return its exit code."""
     if not args or args[0] in ("-h", "--help"):
         print(_help())
         return 0 if args else 2
@@ -106,7 +106,7 @@ def run(args: Sequence[str]) -> int:
 
 def _help() -> str:
     width = max(map(len, COMMANDS))
-    lines = [f"  {name:{width}}  {what}" for name, what in COMMANDS.items()]
+    lines = [f"  {name:{width}}  {text}" for name, text in COMMANDS.items()]
     return "\n".join(
         [
             "usage: rlpyt COMMAND ...",
@@ -115,7 +115,7 @@ def _help() -> str:
             "",
             *lines,
             "",
-            "`rlpyt COMMAND --help` explains one. `--debug` shows the traceback of an error.",
+            "`rlpyt COMMAND --help` shows its options. `--debug` shows the traceback of an error.",
         ]
     )
 

@@ -1,4 +1,4 @@
-"""``rlpyt plot DIR...``: draw learning curves, and comparisons of final scores."""
+"""``rlpyt plot DIR...``: plot learning curves, and comparisons of final scores."""
 
 import dataclasses
 import json
@@ -10,10 +10,10 @@ import tyro
 
 from rlpyt.cli.flags import UsageError, parse
 
-DESCRIPTION = """Draw the runs in one or more directories into one picture.
+DESCRIPTION = """Plot the runs in one or more directories.
 
-Seeds of one variant become an interquartile mean with a bootstrap interval; every environment has
-its own panel."""
+Seeds of a variant are aggregated to an interquartile mean with a bootstrap interval. Each
+environment has its own panel."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,46 +21,46 @@ class Plot:
     """Arguments of the command."""
 
     runs: tyro.conf.Positional[tuple[Path, ...]]  # run directories, or directories above them
-    # the picture: .png, .svg or .pdf
+    # output file: .png, .svg or .pdf
     output: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("learning_curves.png")
-    # learning curves; or of the final scores: performance profiles, probabilities of
-    # improvement between pairs, intervals of IQM, median, mean and optimality gap
+    # learning curves; or, of the final scores, performance profiles, pairwise probabilities of
+    # improvement, or intervals of IQM, median, mean and optimality gap
     kind: Literal["curves", "profile", "improvement", "intervals"] = "curves"
     x: str = "steps"  # steps, time, updates, iterations, or a column of progress.csv
     y: str = "ReturnAverage"  # column of progress.csv
-    smooth: int = 1  # width, in rows, of a moving average over each run
-    # settings by which to group, for example algo.learning_rate; else what differs
+    smooth: int = 1  # window, in rows, of a moving average over each run
+    # settings to group by, for example algo.learning_rate; by default those that differ
     group_by: tuple[str, ...] = ()
-    # where final scores come from: the evaluation after training, the last tenth of the rows, or
+    # source of the final scores: the evaluation after training, the last tenth of the rows, or
     # (auto) the evaluation if all runs have one
     score: Literal["auto", "evaluation", "last"] = "auto"
-    # bring final scores to one scale, to aggregate over environments: "range" (of these runs), or
+    # normalize final scores to aggregate over environments: by the "range" of these runs, or by
     # JSON such as '{"CartPole-v1": [20, 500]}'
     normalize: str | None = None
     confidence: float = 0.95  # confidence level of the intervals
-    title: str = ""  # above the picture
+    title: str = ""  # title of the plot
 
 
 def main(args: Sequence[str]) -> int:
-    """Run the command with these arguments; the exit code."""
+    """Run the command and return its exit code."""
     command = parse(Plot, args, prog="rlpyt plot", description=DESCRIPTION)
     if not command.runs:
-        raise UsageError("give at least one run directory, as in `rlpyt plot data/*`.")
+        raise UsageError("Give at least one run directory, as in `rlpyt plot data/*`.")
     draw(command)
-    print(f"Drawn into {command.output}")
+    print(f"Saved to {command.output}")
     return 0
 
 
 def draw(command: Plot) -> None:
-    """Draw the picture that was asked for."""
+    """Draw the requested plot and save it."""
     from rlpyt.vis import comparisons, style
     from rlpyt.vis.curves import draw_curves
     from rlpyt.vis.grouping import read_runs, warn_of_uneven_groups
     from rlpyt.vis.scores import final_scores, normalise
 
     if not 0 < command.confidence < 1:
-        raise UsageError(f"--confidence {command.confidence} must lie between 0 and 1.")
-    _refuse_idle(command)
+        raise UsageError(f"--confidence must be between 0 and 1, got {command.confidence}.")
+    _check_unused(command)
     style.check_output(command.output)
     ranges = _ranges(command.normalize)
     runs = read_runs(*command.runs, group_by=command.group_by)
@@ -72,25 +72,30 @@ def draw(command: Plot) -> None:
                 runs, command.y, command.x, command.title,
                 smooth=command.smooth, confidence=command.confidence,
             )  # fmt: skip
-        except KeyError as error:  # its text is for people, str(error) is not
+        except KeyError as error:  # str(error) would quote the message
             raise UsageError(error.args[0]) from error
     else:
         scores, _ = final_scores(runs, command.y, command.score)
         if ranges is not None:
             scores = normalise(scores, ranges)
-        picture: Any = getattr(comparisons, f"draw_{command.kind}")
-        figure = picture(scores, command.title, command.confidence)
+        draw_comparison: Any = getattr(comparisons, f"draw_{command.kind}")
+        figure = draw_comparison(scores, command.title, command.confidence)
     style.save(figure, command.output)
 
 
-def _refuse_idle(command: Plot) -> None:
-    """A flag that would change nothing was meant for another picture."""
+def _check_unused(command: Plot) -> None:
+    """Raise an error for a flag that has no effect on this kind of plot.
+
+    Raises:
+        UsageError: such a flag was given.
+    """
     curves = command.kind == "curves"
     for name in ("score", "normalize") if curves else ("x", "smooth"):
         if getattr(command, name) != getattr(Plot, name):
             suits = "profile, improvement or intervals" if curves else "curves"
             raise UsageError(
-                f"--{name} is for --kind {suits}, and changes nothing of {command.kind}."
+                f"--{name} is for --kind {suits}, and has no effect on --kind {command.kind}. "
+                "Remove it."
             )
 
 
@@ -101,5 +106,5 @@ def _ranges(text: str | None) -> str | dict[str, list[float]] | None:
     try:
         ranges: dict[str, list[float]] = json.loads(text)
     except ValueError as error:
-        raise UsageError(f"--normalize {text} is no JSON: {error}.") from None
+        raise UsageError(f"--normalize must be valid JSON, got {text}: {error}.") from None
     return ranges

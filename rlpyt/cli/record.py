@@ -1,4 +1,4 @@
-"""``rlpyt record RUN``: film a trained agent."""
+"""``rlpyt record RUN``: record a video of a trained agent."""
 
 import dataclasses
 import re
@@ -12,9 +12,9 @@ from rlpyt.experiments.run import load
 from rlpyt.experiments.rundir import VIDEO
 from rlpyt.experiments.video import MAX_STEPS, record_video
 
-DESCRIPTION = """Film the trained agent of a run as MP4 or GIF.
+DESCRIPTION = """Record a video of the trained agent of a run as MP4 or GIF.
 
-RUN is the directory that `rlpyt train` named."""
+RUN is the run directory printed by `rlpyt train`."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,30 +23,30 @@ class Record:
 
     run: tyro.conf.Positional[Path]  # the run directory
     output: tyro.conf.Positional[Path | None] = None  # .mp4 or .gif; by default video.mp4 in RUN
-    grid: str = "1x1"  # rows x columns of environments that are filmed side by side
-    episodes: int | None = None  # how many to film in all; by default one in each place of the grid
-    max_steps: int = MAX_STEPS  # the film ends after this many pictures at the latest
-    seed: int = 0  # seed of the first episode; the others follow
-    gif: bool = False  # video.gif rather than video.mp4
+    grid: str = "1x1"  # rows x columns of environments recorded side by side
+    episodes: int | None = None  # total number of episodes; by default one per cell of the grid
+    max_steps: int = MAX_STEPS  # maximum number of frames
+    seed: int = 0  # seed of the first episode, incremented for each further one
+    gif: bool = False  # write video.gif instead of video.mp4
 
 
 def main(args: Sequence[str]) -> int:
-    """Run the command with these arguments; the exit code."""
+    """Run the command and return its exit code."""
     command = parse(Record, args, prog="rlpyt record", description=DESCRIPTION)
     grid = _grid(command.grid)
     default = command.run / VIDEO
     output = command.output or (default.with_suffix(".gif") if command.gif else default)
     if command.gif and output.suffix.lower() != ".gif":
-        raise UsageError(f"--gif wants a file that ends in .gif, got {output}.")
+        raise UsageError(f"--gif requires an output file that ends in .gif, got {output}.")
     episodes = grid[0] * grid[1] if command.episodes is None else command.episodes
     run = load(command.run)
     frames = record_video(run, output, episodes, command.max_steps, command.seed, grid)
-    print(f"{frames} frames in {output}")
+    print(f"Saved {frames} frames to {output}")
     return 0
 
 
 def _grid(text: str) -> tuple[int, int]:
     match = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", text)
     if match is None:
-        raise UsageError(f"--grid {text} must be rows x columns, such as 2x3.")
+        raise UsageError(f"--grid must be ROWSxCOLUMNS, such as 2x3, got {text}.")
     return int(match[1]), int(match[2])

@@ -1,4 +1,4 @@
-"""``rlpyt report DIR``: a page about a sweep, or about any runs."""
+"""``rlpyt report DIR``: write an HTML report of a sweep or of runs."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -11,34 +11,36 @@ from rlpyt.cli.flags import UsageError, parse
 
 DESCRIPTION = """Write a report of a sweep, or of a directory of runs, as one HTML file.
 
-It holds learning curves, final scores with intervals, every run, failures and configurations, and
-needs neither a server nor a network."""
+It contains learning curves, final scores with intervals, all runs, failures and configurations,
+and needs no server or network."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Report:
     """Arguments of the command."""
 
-    directory: tyro.conf.Positional[Path]  # directory of a sweep, or one above runs
-    # the file; by default report.html in the directory
+    directory: tyro.conf.Positional[Path]  # sweep directory, or a directory above runs
+    # output file; by default report.html in the directory
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
-    y: str = "ReturnAverage"  # column of progress.csv that is the return
-    # where final scores come from: the evaluation after training, the last tenth of the rows, or
+    y: str = "ReturnAverage"  # column of progress.csv with the return
+    # source of the final scores: the evaluation after training, the last tenth of the rows, or
     # (auto) the evaluation if all runs have one
     score: Literal["auto", "evaluation", "last"] = "auto"
-    # settings that make a variant, for example algo.learning_rate; else what differs
+    # settings that define a variant, for example algo.learning_rate; by default those that differ
     group_by: tuple[str, ...] = ()
 
 
 def main(args: Sequence[str]) -> int:
-    """Run the command with these arguments; the exit code."""
+    """Run the command and return its exit code."""
     from rlpyt.sweeps.report import write_report
 
     command = parse(Report, args, prog="rlpyt report", description=DESCRIPTION)
     if not command.directory.is_dir():
-        raise UsageError(f"{command.directory} is no directory; expected that of a sweep or runs.")
+        raise UsageError(
+            f"{command.directory} is not a directory. Give the directory of a sweep or of runs."
+        )
     path = write_report(
         command.directory, command.output, command.y, command.score, command.group_by
     )
-    print(f"Written to {path}")
+    print(f"Saved to {path}")
     return 0

@@ -1,4 +1,4 @@
-"""``rlpyt resume RUN``: go on from the newest checkpoint of a run."""
+"""``rlpyt resume RUN``: resume a run from its latest checkpoint."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -17,11 +17,11 @@ from rlpyt.runners.hooks import Hook
 from rlpyt.utils import torchrun
 from rlpyt.utils.resumption import asked_to_resume
 
-DESCRIPTION = """Go on with a run from its newest checkpoint, as if it had never stopped.
+DESCRIPTION = """Resume a run from its latest checkpoint, as if it had never stopped.
 
-RUN is the directory that `rlpyt train` named when it started. Settings are those of the run.
-With more --steps a linear schedule of the learning rate (algo.linear_lr_schedule, the default of
-ppo) spans all of them, so the learning rate rises when the run is resumed."""
+RUN is the run directory printed by `rlpyt train`. The settings are those of the run.
+With more --steps, a linear learning rate schedule (algo.linear_lr_schedule, the default of ppo)
+spans all of them, so the learning rate rises when the run is resumed."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,18 +29,18 @@ class Resume:
     """Arguments of the command."""
 
     run: tyro.conf.Positional[Path]  # the run directory
-    steps: int | None = None  # total steps to train for; by default what the run was started with
+    steps: int | None = None  # total steps to train for; by default those of the original run
 
 
 def main(args: Sequence[str]) -> int:
-    """Run the command with these arguments; the exit code."""
+    """Run the command and return its exit code."""
     command = parse(Resume, args, prog="rlpyt resume", description=DESCRIPTION)
     options = read_options(command.run)
     before = options.steps
     if command.steps is not None:
         options = options.updated({"steps": command.steps})
     if not torchrun.is_first():
-        train(options, command.run, resume=True)  # rank 0 writes, and speaks
+        train(options, command.run, resume=True)  # rank 0 writes files and prints
         return 0
     announcement = (
         f"Resuming {options.algo_name} on {options.env}, up to {options.steps:,} steps, "
@@ -54,20 +54,25 @@ def main(args: Sequence[str]) -> int:
             f"{options.steps:,} steps, no longer at {before:,}."
         )
     with showing_how_to_resume(command.run):
-        # A launcher may have one begun again that had only its last evaluation to go.
-        strict = [] if asked_to_resume(command.run) else [SomethingLeft()]
-        hooks = [*strict, ProgressHook(announcement=announcement)]
+        # A launcher may restart a run that only lacks its final evaluation.
+        checks = [] if asked_to_resume(command.run) else [RequireRemainingSteps()]
+        hooks = [*checks, ProgressHook(announcement=announcement)]
         train(options, command.run, hooks=hooks, resume=True)
     finish(options, command.run)
     return 0
 
 
-class SomethingLeft(Hook):
-    """Refuses to go on with a run that has all its steps."""
+class RequireRemainingSteps(Hook):
+    """Hook that raises an error if the run already has all its steps."""
 
     def on_start(self, runner: Any) -> None:
-        """Compare where the run stands with where it should end."""
+        """Check that steps or an evaluation remain.
+
+        Raises:
+            ValueError: the run is complete.
+        """
         if runner.start_itr >= runner.n_itr and not runner.state.owes_evaluation:
             raise ValueError(
-                f"the run has its {runner.cum_steps:,} steps already; give it more with --steps."
+                f"The run already has all its {runner.cum_steps:,} steps. "
+                "Give a larger total with --steps."
             )

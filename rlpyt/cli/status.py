@@ -1,4 +1,4 @@
-"""``rlpyt status DIR``: how a sweep stands."""
+"""``rlpyt status DIR``: show the status of a sweep."""
 
 import dataclasses
 import json
@@ -17,13 +17,14 @@ from rlpyt.cli.flags import UsageError, parse
 from rlpyt.sweeps.view import RunView, SweepView, read_sweep
 from rlpyt.utils.text import counted
 
-DESCRIPTION = """Show how a sweep stands: which runs are done, running, waiting or failed.
+DESCRIPTION = """Show the status of a sweep: which runs are done, running, queued or failed.
 
-DIR is the directory that `rlpyt sweep` named when it started. On a terminal the table is drawn
-anew until the sweep is over; Ctrl-C ends that, not the sweep."""
+DIR is the directory printed by `rlpyt sweep`. On a terminal the table is refreshed until the sweep
+is over; Ctrl-C stops the display, not the sweep."""
 
 HEADER = ("run", "state", "steps", "steps/s", "return", "time", "left", "")
-SHOWN = {"running": 0, "failed": 1, "queued": 2, "pruned": 3, "done": 4}  # if not all fit, first
+# Order in which runs are kept if not all of them fit on the terminal.
+PRIORITY = {"running": 0, "failed": 1, "queued": 2, "pruned": 3, "done": 4}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,15 +33,15 @@ class Status:
 
     directory: tyro.conf.Positional[Path]  # directory of the sweep
     once: bool = False  # show the table once, also on a terminal
-    interval_s: float = 2.0  # seconds between two drawings
+    interval_s: float = 2.0  # seconds between refreshes
     json: Annotated[bool, tyro.conf.arg(name="json")] = False  # print everything as JSON
 
 
 def main(args: Sequence[str]) -> int:
-    """Run the command with these arguments; the exit code: 1 if a run has failed."""
+    """Run the command and return its exit code, 1 if a run has failed."""
     command = parse(Status, args, prog="rlpyt status", description=DESCRIPTION)
     if not 0 < command.interval_s < float("inf"):
-        raise UsageError(f"--interval-s {command.interval_s:g} must be a time above 0.")
+        raise UsageError(f"--interval-s must be positive and finite, got {command.interval_s:g}.")
     sweep = read_sweep(command.directory)
     if command.json:
         print(json.dumps(as_dict(sweep), indent=1, default=str))
@@ -53,12 +54,12 @@ def main(args: Sequence[str]) -> int:
 
 
 def table(sweep: SweepView, width: int = 0, height: int = 0) -> list[str]:
-    """The sweep as lines of text, within ``width`` and ``height`` where they are given."""
+    """Return the table of a sweep as lines, limited to ``width`` and ``height`` if nonzero."""
     runs = list(sweep.runs)
-    room = height - 5 if height else len(runs)
-    hidden = max(0, len(runs) - max(3, room))
+    n_rows = height - 5 if height else len(runs)
+    hidden = max(0, len(runs) - max(3, n_rows))
     if hidden:
-        first = sorted(runs, key=lambda run: (SHOWN[run.state], run.number))
+        first = sorted(runs, key=lambda run: (PRIORITY[run.state], run.number))
         runs = sorted(first[: len(runs) - hidden], key=lambda run: run.number)
     rows = [HEADER, *map(_row, runs)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADER))]
@@ -74,7 +75,7 @@ def table(sweep: SweepView, width: int = 0, height: int = 0) -> list[str]:
 
 
 def as_dict(sweep: SweepView) -> dict[str, Any]:
-    """Everything that is known, as plain values."""
+    """Return all data of the sweep as plain values."""
     found = {**asdict(sweep), "counts": sweep.counts(), "utilisation": sweep.utilization()}
     for run in found["runs"]:
         run["return"] = run.pop("return_")
@@ -96,9 +97,9 @@ def _title(sweep: SweepView) -> str:
     if sweep.launcher:
         parts.append(f"launched by {sweep.launcher}")
     elif not over:
-        parts.append(f"nobody launches; go on with: rlpyt sweep {sweep.directory}")
+        parts.append(f"no launcher running; resume with: rlpyt sweep {sweep.directory}")
     elif sweep.counts().get("failed"):
-        parts.append(f"try the failed again: rlpyt sweep retry {sweep.directory}")
+        parts.append(f"retry failed runs with: rlpyt sweep retry {sweep.directory}")
     return " · ".join(parts)
 
 
@@ -122,12 +123,12 @@ def _row(run: RunView) -> tuple[str, ...]:
     )
 
 
-def _rounded(value: float | None, how: str) -> str:
-    return "" if value is None else format(value, how)
+def _rounded(value: float | None, spec: str) -> str:
+    return "" if value is None else format(value, spec)
 
 
 def _draw_until_over(command: Status) -> None:
-    """Redraw the table in place."""
+    """Redraw the table in place until the sweep is over."""
     drawn = 0
     while True:
         sweep = read_sweep(command.directory)

@@ -1,4 +1,4 @@
-"""``rlpyt sweep``: many runs, queued on this machine or a cluster."""
+"""``rlpyt sweep``: start and control many runs, on this machine or a cluster."""
 
 import dataclasses
 import os
@@ -17,22 +17,22 @@ from rlpyt.utils.text import counted
 if TYPE_CHECKING:
     from rlpyt.sweeps.plan import SweepPlan
 
-DESCRIPTION = """Carry out many runs, as many at once as the hardware has slots for.
+DESCRIPTION = """Start many runs, as many at a time as the hardware has slots.
 
-FILE is a sweep file (docs/sweep_files.md): what the runs share, and what differs between them.
-DIR is the directory of a sweep that was stopped, or whose launcher was killed; its remaining runs
-are carried out.
-SCRIPT.py is a launch script that calls run_experiments; what follows it is given to it.
+FILE is a sweep file (docs/sweep_files.md) with the settings that the runs share and vary.
+DIR is the directory of a sweep that was stopped or whose launcher was killed; its remaining runs
+are started.
+SCRIPT.py is a launch script that calls run_experiments; further arguments are passed to it.
 
   rlpyt sweep FILE                  start the runs
-  rlpyt sweep FILE --dry-run        show what would be run
+  rlpyt sweep FILE --dry-run        list the runs without starting them
   rlpyt sweep DIR                   resume
-  rlpyt sweep pause|unpause DIR     start no further run; start runs again
-  rlpyt sweep stop DIR              end all runs, with checkpoints, and the launcher
-  rlpyt sweep retry DIR             queue the failed runs again, then resume with `rlpyt sweep DIR`
+  rlpyt sweep pause|unpause DIR     stop or resume launching new runs
+  rlpyt sweep stop DIR              stop all runs, with checkpoints, and the launcher
+  rlpyt sweep retry DIR             queue the failed runs again; then resume with `rlpyt sweep DIR`
 
-Ctrl-C stops as `stop` does. A launcher that is killed leaves its runs going, and the next one takes
-them over. `rlpyt status DIR` shows where everything stands."""
+Ctrl-C has the same effect as `stop`. If a launcher is killed, its runs continue, and the next
+launcher takes them over. `rlpyt status DIR` shows the status."""
 
 REQUESTS = ("pause", "unpause", "stop", "retry")
 
@@ -46,13 +46,13 @@ class Sweep:
         Path | None,
         tyro.conf.arg(name="dir", help="directory of a new sweep; by default data/TITLE-TIME"),
     ] = None
-    slots: str | None = None  # affinity code: the machine, and what of it a run gets
-    dry_run: bool = False  # show the runs, start none
-    yes: bool = False  # start without asking, however many runs there are
+    slots: str | None = None  # affinity code: hardware of the machine and of each run
+    dry_run: bool = False  # list the runs without starting them
+    yes: bool = False  # do not ask for confirmation of a large number of runs
 
 
 def main(args: Sequence[str]) -> int:
-    """Run the command with these arguments; the exit code."""
+    """Run the command and return its exit code."""
     if len(args) >= 1 and args[0] in REQUESTS:
         return _request(*_one_directory(args))
     if args and args[0].endswith(".py"):
@@ -61,11 +61,11 @@ def main(args: Sequence[str]) -> int:
     from rlpyt.sweeps.start import launch, resume
 
     if command.what.is_dir():
-        _refuse_for_directory(command)
+        _check_resume_flags(command)
         return resume(command.what, command.slots)
     if not command.what.is_file():
         raise FileNotFoundError(
-            f"there is no {str(command.what)!r}; give a sweep file, the directory of a sweep, or a "
+            f"{str(command.what)!r} not found. Give a sweep file, the directory of a sweep, or a "
             "launch script."
         )
     planned = _plan(command)
@@ -79,25 +79,29 @@ def main(args: Sequence[str]) -> int:
     return launch(directory, **planned.arguments())
 
 
-def _refuse_for_directory(command: Sweep) -> None:
-    """A flag of a sweep that begins would be ignored where one is gone on with."""
+def _check_resume_flags(command: Sweep) -> None:
+    """Raise an error for a flag that has no effect when a sweep is resumed.
+
+    Raises:
+        UsageError: such a flag was given.
+    """
     given = {"--dir": command.directory, "--dry-run": command.dry_run, "--yes": command.yes}
     for flag in (flag for flag, value in given.items() if value):
         raise UsageError(
-            f"{flag} is for a sweep file, and {command.what} is the directory of a sweep: see what "
-            f"is left with `rlpyt status {command.what}`, or go on without {flag}."
+            f"{flag} is for a sweep file, but {command.what} is the directory of a sweep. Resume "
+            f"without {flag}, or show the remaining runs with `rlpyt status {command.what}`."
         )
 
 
 def _plan(command: Sweep) -> "SweepPlan | None":
-    """Return the sweep of the file; ``None`` if it has many runs and the user declines."""
+    """Return the sweep of the file, or ``None`` if the user declines its number of runs."""
     from rlpyt.sweeps.plan import plan_sweep
     from rlpyt.utils.launching.amount import TooManyRuns, are_meant
 
     try:
         return plan_sweep(command.what, command.slots, any_number=command.yes)
     except TooManyRuns as error:
-        error.args = (f"{error} To begin them as they are: --yes.",)
+        error.args = (f"{error} To start all of them: --yes.",)
         if command.dry_run:
             raise
         if not are_meant(error, str(command.what)):
@@ -107,41 +111,44 @@ def _plan(command: Sweep) -> "SweepPlan | None":
 
 def _request(request: str, directory: Path) -> int:
     sweep = SweepDirectory(directory)
-    who = sweep.launcher()
+    launcher = sweep.launcher()
     if request == "retry":
         names = sweep.forgive()
         print(f"Queued again: {counted(len(names), 'failed run')}.", *names, sep="\n  ")
     elif request == "stop":
-        asked = sweep.stop()
-        whom = [who] * bool(who) + [counted(asked, "run")] * bool(asked)
-        print(f"Asked to end: {' and '.join(whom) or 'nobody, as nothing runs there'}.")
+        n_runs = sweep.stop()
+        stopped = [launcher] * bool(launcher) + [counted(n_runs, "run")] * bool(n_runs)
+        if stopped:
+            print(f"Stopping: {' and '.join(stopped)}.")
+        else:
+            print("Nothing to stop: no runs are active.")
     else:
         sweep.pause(request == "pause")
-        print("No further run begins." if request == "pause" else "Runs begin again.")
-    if not who:
-        print(_unattended(directory))
+        print(f"Launching of new runs {'paused' if request == 'pause' else 'resumed'}.")
+    if not launcher:
+        print(_without_launcher(directory))
     return 0
 
 
-def _unattended(directory: Path) -> str:
-    """Return what to do about a sweep that nobody launches."""
+def _without_launcher(directory: Path) -> str:
+    """Return the advice for a sweep without a launcher."""
     from rlpyt.sweeps.view import read_sweep
 
     if {"queued", "running"} & set(read_sweep(directory).counts()):
-        return f"No launcher is at work; go on with: rlpyt sweep {directory}"
-    return "No launcher is at work, as the sweep is over."
+        return f"No launcher is running. Resume with: rlpyt sweep {directory}"
+    return "No launcher is running: the sweep is over."
 
 
 def _one_directory(args: Sequence[str]) -> tuple[str, Path]:
     if len(args) != 2 or args[1].startswith("-"):
-        raise UsageError(f"give the directory of a sweep, as in `rlpyt sweep {args[0]} DIR`.")
+        raise UsageError(f"Give the directory of a sweep, as in `rlpyt sweep {args[0]} DIR`.")
     return args[0], Path(args[1])
 
 
 def _script(script: str, args: list[str]) -> int:
-    """Run a launch script as Python would."""
+    """Run a launch script as its main program."""
     if not Path(script).is_file():
-        raise FileNotFoundError(f"there is no launch script {script!r}.")
+        raise FileNotFoundError(f"Launch script {script!r} not found.")
     before = sys.argv, sys.path[:]
     sys.argv, sys.path[:0] = [script, *args], [os.path.dirname(os.path.abspath(script))]
     try:

@@ -1,4 +1,4 @@
-"""``rlpyt train ALGO ENV``: train, evaluate, draw the curve, film the agent."""
+"""``rlpyt train ALGO ENV``: train and evaluate an agent, plot its curve, record a video."""
 
 import contextlib
 import dataclasses
@@ -21,18 +21,18 @@ from rlpyt.experiments.rundir import default_run_dir
 from rlpyt.experiments.settings import default_options
 from rlpyt.utils import torchrun
 
-EXAMPLE = "ppo"  # the algorithm that help is about if none is named
-DESCRIPTION = f"""Train an agent, then evaluate it, draw its learning curve and film it.
+EXAMPLE = "ppo"  # algorithm shown by --help if none is given
+DESCRIPTION = f"""Train an agent, then evaluate it, plot its learning curve and record a video.
 
 ALGO is one of: {", ".join(ALGORITHMS)}. ENV is a gymnasium id (CartPole-v1, HalfCheetah-v5,
 MinAtar/Breakout-v1), an Atari game (ALE/Pong-v5 with sticky actions, or pong without), a toy
-(toy/memory) or your own (my_module:MyEnv).
+(toy/memory) or a custom environment (my_module:MyEnv).
 
-Defaults below are those of {{}}; they come from the preset of the environment's family."""
+The defaults below are those of {{}}, from the preset of the environment's family."""
 
 
 def main(args: Sequence[str]) -> int:
-    """Run the command with these arguments; the exit code."""
+    """Run the command and return its exit code."""
     config = _early_flag("--config", args)
     if config is None:
         (algo_name, env_id), flags = _positionals(args)
@@ -43,15 +43,16 @@ def main(args: Sequence[str]) -> int:
         options, given_dir = read_flags(given.algo_name, given.env, flags, given)
     algo_name, env_id = options.algo_name, options.env
     if not torchrun.is_first():
-        train(options, given_dir or Path())  # rank 0 writes, and speaks
+        train(options, given_dir or Path())  # rank 0 writes files and prints
         return 0
     if given_dir is None and torchrun.place() is not None:
-        raise UsageError("under torchrun give --run-dir: what it starts anew goes on from there.")
+        raise UsageError("torchrun requires --run-dir: restarted runs resume from there.")
     run_dir = given_dir or default_run_dir(options)
     kind, n = options.sampler.kind, options.sampler.n_workers
     workers = kind if kind == "serial" else f"{kind}, {n} workers"
     if options.sampler.asynchronous:
-        workers = f"{workers}, beside {options.ranks} optimizer{'s' if options.ranks > 1 else ''}"
+        optimizers = f"{options.ranks} optimizer{'s' if options.ranks > 1 else ''}"
+        workers = f"{workers}, in parallel with {optimizers}"
     elif options.ranks > 1:
         workers = f"{options.ranks} ranks, each: {workers}"
     announcement = (
@@ -66,7 +67,7 @@ def main(args: Sequence[str]) -> int:
 
 @contextlib.contextmanager
 def _naming_flags(options: RunOptions) -> Iterator[None]:
-    """Put the flag before a message about an argument of the algorithm or the sampler."""
+    """Prefix errors about an argument of the algorithm or the sampler with its flag."""
     try:
         yield
     except (ValueError, TypeError) as error:
@@ -81,16 +82,16 @@ def _naming_flags(options: RunOptions) -> Iterator[None]:
 def read_flags(
     algo_name: str, env_id: str, flags: Sequence[str], given: RunOptions | None = None
 ) -> tuple[RunOptions, Path | None]:
-    """Options of a run from presets and flags, and the run directory if one was given.
+    """Return the options of a run from presets and flags, and the run directory if given.
 
     Args:
-        algo_name, env_id: what the flags are about.
-        flags: of the command line.
-        given: instead of the presets.
+        algo_name, env_id: the algorithm and the environment.
+        flags: flags of the command line.
+        given: options to start from, instead of the presets.
 
     Raises:
-        UsageError: a flag is unknown or its value unreadable.
-        UnknownName: no such algorithm, environment or preset.
+        SystemExit: a flag is unknown or its value is invalid; see `rlpyt.cli.flags.parse`.
+        UnknownName: the algorithm, environment or preset is unknown.
     """
     algo_flags = settings_class(algorithm_class(algo_name), "AlgoFlags")
     options = given or default_options(algo_name, env_id, _early_flag("--preset", flags))
@@ -104,29 +105,29 @@ def read_flags(
     )
     chosen = dataclasses.asdict(command.settings)
     algo = dataclasses.asdict(command.algo)
-    # Dictionaries extend those of the preset, here as in sweeps.
+    # Dictionaries extend those of the preset, as they do in sweeps.
     named = options.updated({"algo_name": algo_name, "env": env_id})
     return named.updated({**chosen, "algo": algo}), command.run_dir
 
 
 def _slice(options: Settings, cls: Any) -> Any:
-    """The fields of ``Settings`` alone, given to ``cls``."""
+    """Return ``cls`` called with those options that are fields of ``Settings``."""
     return cls(**{item.name: getattr(options, item.name) for item in dataclasses.fields(Settings)})
 
 
 def _command_class(settings: Settings, algo: Any) -> Any:
-    """All flags as one dataclass, with the presets as defaults."""
+    """Return a dataclass of all flags, with the presets as defaults."""
 
-    def flag(field: str, hint: Any, default: Any, **how: Any) -> tuple[str, Any, Any]:
-        return field, Annotated[hint, tyro.conf.arg(**how)], default
+    def flag(field: str, hint: Any, default: Any, **kwargs: Any) -> tuple[str, Any, Any]:
+        return field, Annotated[hint, tyro.conf.arg(**kwargs)], default
 
-    where = "directory of this run; by default data/ALGO-ENV-TIMESTAMP"
-    like = "instead of ALGO ENV: settings of another run, its directory or config.json"
-    families = f"take the defaults of a family: {', '.join(FAMILIES)}"
+    run_dir = "run directory; by default data/ALGO-ENV-TIMESTAMP"
+    config = "settings of another run (its directory or config.json), instead of ALGO ENV"
+    preset = f"family of environments whose defaults to use: {', '.join(FAMILIES)}"
     flags = [
-        flag("run_dir", Path | None, None, help=where),
-        flag("preset", str | None, None, help=families),
-        flag("config", Path | None, None, help=like),
+        flag("run_dir", Path | None, None, help=run_dir),
+        flag("preset", str | None, None, help=preset),
+        flag("config", Path | None, None, help=config),
         flag("settings", Settings, settings, name=""),
         flag("algo", type(algo), algo),
     ]
@@ -142,24 +143,28 @@ def _positionals(args: Sequence[str]) -> tuple[tuple[str, str], list[str]]:
         env_id = "Pendulum-v1" if algo_name in CONTROL else "CartPole-v1"
         return (algo_name, env_id), ["--help"]
     raise UsageError(
-        "give an algorithm and an environment first, as in `rlpyt train ppo CartPole-v1`; "
-        "`rlpyt train --help` lists what there is."
+        "Give an algorithm and an environment first, as in `rlpyt train ppo CartPole-v1`. "
+        "`rlpyt train --help` lists them."
     )
 
 
 def _without_names(args: Sequence[str], given: RunOptions, config: str) -> list[str]:
-    """Flags alone, where ALGO ENV may stand beside ``--config`` if they say the same."""
+    """Return the flags without ALGO ENV, which must match ``--config`` if given.
+
+    Raises:
+        UsageError: ALGO or ENV differs from the configuration.
+    """
     names = list(args[: next((i for i, arg in enumerate(args) if arg.startswith("-")), None)])
     if names not in ([], [given.algo_name], [given.algo_name, given.env]):
         raise UsageError(
-            f"--config {config} is a run of {given.algo_name} on {given.env}; {' '.join(names)} "
-            "was asked for: leave ALGO ENV out to take its settings, or leave --config out."
+            f"--config {config} is a run of {given.algo_name} on {given.env}, got "
+            f"{' '.join(names)}. Omit ALGO ENV to use its settings, or omit --config."
         )
     return list(args[len(names) :])
 
 
 def _early_flag(name: str, flags: Sequence[str]) -> str | None:
-    """The value of a flag that decides the defaults of all others."""
+    """Return the value of a flag that determines the defaults of all others."""
     for at, flag in enumerate(flags):
         if flag == name and at + 1 < len(flags):
             return flags[at + 1]

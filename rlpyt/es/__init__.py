@@ -1,4 +1,4 @@
-"""Evolution strategies: black-box minimisation by ``ask`` and ``tell``, and training with it."""
+"""Evolution strategies: black-box minimization by ``ask`` and ``tell``, and training with it."""
 
 from rlpyt.es.ars import ARS
 from rlpyt.es.base import BaseES, ESResult

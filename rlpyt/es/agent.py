@@ -1,4 +1,4 @@
-"""The agent of evolution strategies: every environment has a policy of its own to try out."""
+"""Agent of evolution strategies: each environment evaluates its own candidate policy."""
 
 from typing import Any
 
@@ -12,31 +12,31 @@ from rlpyt.models.observation import marked_shape
 from rlpyt.utils.buffer import buffer_func
 from rlpyt.utils.collections import namedarraytuple
 
-AgentInfo = namedarraytuple("AgentInfo", [])  # nothing but the action matters
+AgentInfo = namedarraytuple("AgentInfo", [])  # only the action is used
 
 
 class EsAgent(BaseAgent):
-    """Acts without randomness, in each environment by the parameters of one candidate.
+    """Agent that acts deterministically, in each environment with one candidate's parameters.
 
-    While sampling, environment b acts by row b of ``population.rows``, which the algorithm fills;
-    in evaluation all act by the strategy's favourite. Both lie in memory shared with workers.
-    Actions are the best-scored one, or of a box the model's outputs, in units where a bounded
-    component is [-1, 1] (beyond, collectors clip).
+    While sampling, environment b acts with row b of ``population.rows``, which the algorithm
+    fills. In evaluation, all environments act with the strategy's favorite. Both are in memory
+    shared with workers. Discrete actions are those with the highest score. Continuous actions are
+    the model's outputs, scaled so that a bounded component is [-1, 1]; collectors clip them.
 
     Args:
-        ModelCls: of the policy, a function of the observation alone: called as
+        ModelCls: class of the policy, a function of the observation only, called as
             ``ModelCls(observation_shape=..., output_size=..., **model_kwargs)``.
-        model_kwargs: its further arguments.
-        initial_model_state_dict: parameters to begin the search at.
+        model_kwargs: further arguments of ``ModelCls``.
+        initial_model_state_dict: parameters at which the search starts.
 
     Attributes:
-        population: parameters of all candidates in progress.
-        settings: "seeds" [B] int64, which the algorithm fills as well: what the next episode of
-            environment b is seeded with, -1 for its own stream.
+        population: parameters of all candidates being evaluated.
+        settings: "seeds" [B] int64, also filled by the algorithm: seed of the next episode of
+            environment b, or -1 to keep the environment's own random stream.
     """
 
     family = "rlpyt.es"
-    acts_by_row = True  # one product per environment
+    acts_by_row = True  # one matrix product per environment
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class EsAgent(BaseAgent):
         self._env_ranks: list[int] | None = None
 
     def make_env_to_model_kwargs(self, env_spaces: Any) -> dict[str, Any]:
-        """Return ``observation_shape``, and ``output_size``: actions, or components of one."""
+        """Return ``observation_shape`` and ``output_size``, the number of outputs of the policy."""
         shape = marked_shape(env_spaces.observation)
         return dict(observation_shape=shape, output_size=self._n_outputs)
 
@@ -61,10 +61,10 @@ class EsAgent(BaseAgent):
         env_ranks: Any = None,
         **kwargs: Any,
     ) -> None:
-        """Build the policy, and room for one in each environment.
+        """Build the policy, and allocate parameters for one policy per environment.
 
         Raises:
-            TypeError: actions are neither one discrete choice nor a box of one dimension.
+            TypeError: the action space is neither discrete nor a one-dimensional box.
         """
         n = getattr(env_spaces.action, "n", None)
         self.scale = None if n is not None else ActionScale(env_spaces.action)
@@ -82,38 +82,38 @@ class EsAgent(BaseAgent):
 
     def _load_initial_state(self, state_dict: dict[str, Any]) -> None:
         self.model.policy.load_state_dict(state_dict)
-        self.model.rows[:] = self.model.favourite()
+        self.model.rows[:] = self.model.favorite()
 
     @property
     def population(self) -> Any:
-        """The model, a `Population`: a policy, and the rows' parameters."""
+        """The model, a `Population`: a policy and the parameters of all rows."""
         return self.model
 
     def to_device(self, cuda_idx: int | None = None) -> None:
-        """Stay on the CPU.
+        """Check that the device is the CPU, the only one supported.
 
         Raises:
-            ValueError: another device was asked for.
+            ValueError: ``cuda_idx`` is not ``None``.
         """
         if cuda_idx is not None:
             raise ValueError(
-                f"cuda_idx={cuda_idx}: evolution strategies try small policies out where their "
-                "environments are, on the CPU; leave the device out."
+                f"cuda_idx must be None, got {cuda_idx}: evolution strategies evaluate small "
+                "policies on the CPU. Remove the device."
             )
 
     def collector_initialize(self, global_B: int = 1, env_ranks: Any = None) -> None:
-        """Remember which rows this process acts for."""
+        """Store the environment ranks that this process acts for."""
         self._env_ranks = list(range(global_B)) if env_ranks is None else list(env_ranks)
 
     def sample_mode(self, itr: int) -> None:
-        """Act for the candidates that there are now."""
+        """Switch to sampling, with the current candidates."""
         super().sample_mode(itr)
         if self._env_ranks is not None:
             self._row_policies = self.population.row_policies(self._env_ranks)
 
     @torch.no_grad()
     def step(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
-        """Actions [R, ...]: of R candidates while sampling, of the favourite otherwise."""
+        """Return actions [R, ...] of R candidates while sampling, of the favorite otherwise."""
         if self._mode == "sample" and self._row_policies is not None:
             output = self._row_policies(buffer_func(observation, torch.Tensor.numpy))
         else:
@@ -122,14 +122,14 @@ class EsAgent(BaseAgent):
         return AgentStep(torch.from_numpy(action), AgentInfo())
 
     def update_obs_rms(self, observation: Any) -> None:
-        """Let the policy's observation statistics take in a batch, if it keeps any."""
+        """Update the policy's observation statistics with a batch, if it has any."""
         if hasattr(self.population.policy, "update_obs_rms"):
             self.population.policy.update_obs_rms(observation)
 
     def state_dict(self) -> dict[str, Any]:
-        """The favourite's parameters and statistics; candidates are the algorithm's to keep."""
+        """Return the favorite's parameters and statistics; the algorithm saves the candidates."""
         return dict(self.population.policy.state_dict())
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load what ``state_dict`` gave."""
+        """Load a state returned by ``state_dict``."""
         self.population.policy.load_state_dict(state_dict)

@@ -11,17 +11,17 @@ from rlpyt.utils.checks import check_range
 
 
 class ARS(MirroredES):
-    """Steps along the random directions that differ most from their opposites.
+    """Augmented random search: finite differences along the best random directions.
 
-    Made for linear policies with normalised observations, for which it was shown (version V2).
+    Designed for linear policies with normalized observations (version V2 of the paper).
 
     Args:
         x0, sigma0, opts, popsize, seed: see `BaseES`; popsize must be even, two per direction.
         learning_rate: alpha; 0.01 to 0.05.
-        top_frac: share of directions that count, b / N; 0.2 to 1.
+        top_frac: fraction of directions to use, b / N; 0.2 to 1.
     """
 
-    _learnt = ()
+    _learned = ()
 
     def __init__(
         self,
@@ -42,14 +42,14 @@ class ARS(MirroredES):
 
     @property
     def stds(self) -> Array:
-        """Sigma, in every component."""
+        """Standard deviation of each component, always sigma0."""
         return np.full(self.n, self.sigma0)
 
     def _update(self, solutions: Array, values: Array) -> None:
         """Move the mean by alpha / (b sigma_R) sum_k (r_k+ - r_k-) delta_k (algorithm 2).
 
         Raises:
-            ValueError: a value is infinite: steps are made of values, not of ranks.
+            ValueError: a value is infinite; steps are weighted by values, not by ranks.
         """
         if not np.isfinite(values).all():
             raise ValueError("ARS needs finite function values, since it weights steps by them.")
@@ -57,7 +57,7 @@ class ARS(MirroredES):
         top = np.argsort(np.minimum(plus, minus), kind="stable")[: self.n_top]
         std = np.concatenate([plus[top], minus[top]]).std()
         if std == 0:
-            return  # all the same: there is no direction in it
+            return  # all values are equal, which gives no direction
         directions = (self._halves(solutions)[0][top] - self.mean) / self.sigma0
         step = (plus[top] - minus[top]) @ directions
         self.mean = self.mean - self.learning_rate / (self.n_top * std) * step

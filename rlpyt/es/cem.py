@@ -11,21 +11,21 @@ from rlpyt.utils.checks import check_range, whole_number
 
 
 class CEM(BaseES):
-    """Draws from independent normals and refits them to the best candidates.
+    """Cross-entropy method: independent normal distributions, refitted to the best candidates.
 
-    Simple and fast to converge, often too early; ``extra_std`` holds that up (Szita & Lorincz
+    Simple and fast to converge, often prematurely, which ``extra_std`` delays (Szita & Lorincz
     2006 add such noise to learn Tetris).
 
     Args:
         x0, sigma0, opts, popsize, seed: see `BaseES`; sigma0 may be [n].
-        elite_frac: share of candidates that the normals are fitted to; 0.1 to 0.5.
-        extra_std: added noise, in units of sigma0: its variance is added to that of the elite; it
-            falls linearly to zero.
-        extra_itrs: generations until it is zero.
+        elite_frac: fraction of candidates that the distributions are fitted to; 0.1 to 0.5.
+        extra_std: added noise, in units of sigma0; its variance is added to that of the elite and
+            decreases linearly to zero.
+        extra_itrs: generations until the added noise is zero.
     """
 
     takes_stds = True
-    _learnt = ("_stds",)
+    _learned = ("_stds",)
 
     def __init__(
         self,
@@ -47,13 +47,13 @@ class CEM(BaseES):
         self.extra_itrs = whole_number("extra_itrs", extra_itrs, 1)
         self._stds = np.broadcast_to(self.sigma0, (self.n,)).copy()
 
-    def usual_popsize(self) -> int:
-        """Ten times the number of components, 20 to 200: the fit needs a sample."""
+    def default_popsize(self) -> int:
+        """Return ten times the number of components, between 20 and 200."""
         return int(np.clip(10 * self.n, 20, 200))
 
     @property
     def stds(self) -> Array:
-        """As fitted, with the added noise."""
+        """Fitted standard deviations [n], including the added noise."""
         return self._stds
 
     def _sample(self) -> Array:
@@ -63,7 +63,7 @@ class CEM(BaseES):
 
     def _update(self, solutions: Array, values: Array) -> None:
         elite = solutions[np.argsort(values, kind="stable")[: self.n_elite]]
-        left = max(0.0, 1 - (self.iterations + 1) / self.extra_itrs)
-        extra = left * (self.extra_std * self.sigma0) ** 2
+        fraction = max(0.0, 1 - (self.iterations + 1) / self.extra_itrs)
+        extra = fraction * (self.extra_std * self.sigma0) ** 2
         self.mean = elite.mean(0)
         self._stds = np.sqrt(elite.var(0) + extra)

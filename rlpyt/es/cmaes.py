@@ -1,6 +1,6 @@
 """Covariance matrix adaptation, with a full or a diagonal covariance.
 
-Hansen 2016, "The CMA evolution strategy: a tutorial" (arXiv 1604.00772); equation numbers are its.
+Equation numbers refer to Hansen 2016, "The CMA evolution strategy: a tutorial" (arXiv 1604.00772).
 The diagonal variant is Ros & Hansen 2008.
 """
 
@@ -14,10 +14,10 @@ from rlpyt.es.base import Array, BaseES
 
 
 class Rates(NamedTuple):
-    """Weights of a generation's candidates, and how fast things are learnt (table 1)."""
+    """Recombination weights and learning rates (table 1)."""
 
-    weights: Array  # [popsize], best candidate first; of the second half not positive
-    mu: int  # candidates that the mean moves towards
+    weights: Array  # [popsize], best candidate first; not positive in the second half
+    mu: int  # number of candidates that the mean moves towards
     mu_eff: float
     c_sigma: float
     d_sigma: float
@@ -27,10 +27,10 @@ class Rates(NamedTuple):
 
 
 def default_rates(n: int, popsize: int, diagonal: bool = False) -> Rates:
-    """Settings that Hansen 2016 gives for n components (eq. 49 to 58).
+    """Return the default rates for n components (Hansen 2016, eq. 49 to 58).
 
-    With a diagonal covariance there is less to learn, so c_1 and c_mu are (n + 2) / 3 times as
-    large (Ros & Hansen 2008).
+    A diagonal covariance has fewer parameters, so c_1 and c_mu are (n + 2) / 3 times as large (Ros
+    & Hansen 2008).
     """
     raw = np.log((popsize + 1) / 2) - np.log(np.arange(1, popsize + 1))  # 49
     mu = popsize // 2
@@ -52,20 +52,20 @@ def default_rates(n: int, popsize: int, diagonal: bool = False) -> Rates:
 
 
 class CMAES(BaseES):
-    """Learns mean, step size and covariance of a normal distribution.
+    """CMA-ES: adapts mean, step size and covariance of a normal distribution.
 
-    The strongest where a function has up to a few hundred components; a full covariance costs
-    n^2 memory and n^3 / popsize time per candidate. ``diagonal`` is for more components, or for
-    few evaluations per component.
+    The strongest choice for up to a few hundred components. A full covariance takes n^2 memory and
+    n^3 / popsize time per candidate; use ``diagonal`` for more components or for few evaluations
+    per component.
 
     Args:
         x0, sigma0, opts, popsize, seed: see `BaseES`; sigma0 may be [n].
-        diagonal: learn a deviation for each component, and no correlations.
+        diagonal: learn a standard deviation for each component, but no correlations.
     """
 
     takes_stds = True
-    least_popsize = 4
-    _learnt = ("sigma", "C", "p_sigma", "p_c", "_axes", "_lengths", "_decomposed")
+    min_popsize = 4
+    _learned = ("sigma", "C", "p_sigma", "p_c", "_axes", "_lengths", "_decomposed")
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class CMAES(BaseES):
         variances = np.broadcast_to((self.sigma0 / self.sigma) ** 2, (n,)).copy()
         self.C: Any = variances if diagonal else np.diag(variances)  # [n] or [n, n]
         self.p_sigma, self.p_c = np.zeros(n), np.zeros(n)
-        # C = axes diag(lengths^2) axes^T, as of this iteration.
+        # C = axes diag(lengths^2) axes^T, as of iteration ``_decomposed``.
         self._lengths: Array = np.sqrt(variances)
         self._axes: Array = np.zeros(0) if diagonal else np.eye(n)
         self._decomposed = 0
@@ -92,7 +92,7 @@ class CMAES(BaseES):
 
     @property
     def stds(self) -> Array:
-        """sigma sqrt(C_ii)."""
+        """Standard deviations [n], sigma sqrt(C_ii)."""
         variances = self.C if self.diagonal else np.diag(self.C)
         stds: Array = self.sigma * np.sqrt(variances)
         return stds
@@ -106,7 +106,7 @@ class CMAES(BaseES):
         return solutions
 
     def _whiten(self, y: Array) -> Array:
-        """C^(-1/2) y, for rows [..., n]."""
+        """Return C^(-1/2) y for rows [..., n]."""
         if self.diagonal:
             return y / self._lengths
         white: Array = ((y @ self._axes) / self._lengths) @ self._axes.T
@@ -121,8 +121,8 @@ class CMAES(BaseES):
         rate = np.sqrt(c_sigma * (2 - c_sigma) * mu_eff)
         self.p_sigma = (1 - c_sigma) * self.p_sigma + rate * self._whiten(step)  # 43
         length = float(np.linalg.norm(self.p_sigma))
-        usual = np.sqrt(1 - (1 - c_sigma) ** (2 * (self.iterations + 1)))
-        h = float(length / usual < (1.4 + 2 / (self.n + 1)) * self._norm)
+        expected = np.sqrt(1 - (1 - c_sigma) ** (2 * (self.iterations + 1)))
+        h = float(length / expected < (1.4 + 2 / (self.n + 1)) * self._norm)
         self.p_c = (1 - c_c) * self.p_c + h * np.sqrt(c_c * (2 - c_c) * mu_eff) * step  # 45
         lengths = (self._whiten(y[mu:]) ** 2).sum(1)
         scaled = w.copy()
@@ -133,22 +133,22 @@ class CMAES(BaseES):
         else:
             added = c_1 * np.outer(self.p_c, self.p_c) + c_mu * ((y.T * scaled) @ y)
         self.C = keep * self.C + added  # 47
-        # At most by e in one generation, as Hansen's own program limits it.
+        # At most a factor of e per generation, as in Hansen's implementation.
         self.sigma *= float(np.exp(min(1.0, c_sigma / d_sigma * (length / self._norm - 1))))  # 44
         self._decompose()
 
     def _decompose(self) -> None:
-        """Find the axes of C, unless it has hardly changed since (appendix B.2)."""
+        """Update the eigendecomposition of C, unless C has hardly changed (appendix B.2)."""
         if self.diagonal:
             self.C = np.maximum(self.C, 1e-300)
             self._lengths = np.sqrt(self.C)
             return
         now = self.iterations + 1
-        pause = max(1, int(1 / (10 * self.n * (self.rates.c_1 + self.rates.c_mu))))
-        if now - self._decomposed < pause:
+        interval = max(1, int(1 / (10 * self.n * (self.rates.c_1 + self.rates.c_mu))))
+        if now - self._decomposed < interval:
             return
         self._decomposed = now
         self.C = (self.C + self.C.T) / 2
         variances, self._axes = np.linalg.eigh(self.C)
-        # Rounding may leave the least ones at or below zero.
+        # Rounding may make the smallest eigenvalues zero or negative.
         self._lengths = np.sqrt(np.maximum(variances, 1e-14 * variances[-1]))

@@ -1,4 +1,4 @@
-"""The collector of evolution strategies: a batch is one whole episode in each environment."""
+"""Collector of evolution strategies: a batch is one complete episode per environment."""
 
 from typing import Any
 
@@ -12,16 +12,16 @@ from rlpyt.utils.buffer import leaves_of
 
 
 class PopulationCollector(Collector):
-    """Every batch begins with a reset of all environments, seeded as the agent's settings say.
+    """Collector that resets all environments before each batch, with seeds from the agent.
 
-    An environment whose episode is over rests; what is recorded of it then is what waiting
-    collectors record, zeros and done. When all rest the batch is complete, however many of its T
-    steps are left. An episode that is not over by then is cut off, and counts as it is.
+    An environment whose episode is over waits: its remaining steps are recorded as zeros and done,
+    as in other waiting collectors. The batch ends early when all environments wait. An episode
+    that is not over after T steps is cut off, and its return so far counts.
 
-    The agent must act beside the environments (serial, CPU and Ray samplers).
+    The agent must act in the same process as the environments (serial, CPU and Ray samplers).
 
     Raises:
-        ValueError: it does not, or gives no seeds.
+        ValueError: the agent acts in another process, or its settings have no "seeds".
     """
 
     mid_batch_reset = False
@@ -31,27 +31,27 @@ class PopulationCollector(Collector):
         super().__init__(*args, **kwargs)
         if self.agent is None or "seeds" not in getattr(self.agent, "settings", {}):
             raise ValueError(
-                f"{type(self).__name__} needs an agent beside its environments that tells the "
-                "seeds of episodes, as EsAgent does: take SerialSampler, CpuSampler or RaySampler."
+                f"{type(self).__name__} needs an agent in the process of its environments with "
+                "seeds of episodes, such as EsAgent. Use SerialSampler, CpuSampler or RaySampler."
             )
 
     def start_envs(self, max_decorrelation_steps: int = 0) -> tuple[Any, list[Any]]:
-        """Reset once; random steps first would be lost with the reset of the first batch."""
+        """Reset the environments; random steps would be lost with the reset of the first batch."""
         return super().start_envs(0)
 
     def _watch_trajectories(self, traj_infos: list[Any]) -> None:
-        """Whole batches at once for the stock TrajInfo, step by step for others."""
+        """Process complete batches for the default TrajInfo, single steps for other classes."""
         self._stats = None
-        stock = all(type(info) is TrajInfo for info in traj_infos)
-        self.rollout.watch = None if stock else self._watch_step
+        default = all(type(info) is TrajInfo for info in traj_infos)
+        self.rollout.watch = None if default else self._watch_step
         self.traj_infos = traj_infos
 
     def collect_batch(
         self, agent_inputs: Any, traj_infos: list[Any], itr: int
     ) -> tuple[Any, list[Any], list[Any]]:
-        """Run an episode of at most T steps in every environment."""
+        """Run one episode of at most T steps in each environment."""
         self._length = np.full(self.env_batch.B, self.batch_T)
-        self._begin_episodes()
+        self._start_episodes()
         for batch, record in self._write_first:
             batch[0] = record
         self.rollout.run(self.batch_T)
@@ -59,12 +59,12 @@ class PopulationCollector(Collector):
         return agent_inputs, self.traj_infos, self._finished(self._length)
 
     def _on_done(self, t: int, done: list[int], over: list[int]) -> bool:
-        """Let environments rest; the batch is complete when all do."""
+        """Let finished environments wait; return True when all of them wait."""
         self._length[done] = t + 1
         self.env_batch.hold(done)
         return len(self.env_batch.held) == self.env_batch.B
 
-    def _begin_episodes(self) -> None:
+    def _start_episodes(self) -> None:
         step, env_batch = self.step, self.env_batch
         env_batch.release()
         env_batch.forget_infos()
@@ -78,13 +78,13 @@ class PopulationCollector(Collector):
         seeds, first = self.agent.settings["seeds"][self.env_ranks].tolist(), 0
         for env in self.env_batch.envs:
             n = env.n if is_batch(env) else 1
-            own = seeds[first : first + n]
-            if min(own) >= 0 and hasattr(env, "seed"):
-                env.seed(own if is_batch(env) else own[0])
+            env_seeds = seeds[first : first + n]
+            if min(env_seeds) >= 0 and hasattr(env, "seed"):
+                env.seed(env_seeds if is_batch(env) else env_seeds[0])
             first += n
 
     def _blank_after(self, length: Any) -> None:
-        """Record zeros, and done, after the end of each environment's episode."""
+        """Record zeros and done after the end of each environment's episode."""
         agent, env = self.samples_np.agent, self.samples_np.env
         fields = (agent.action, agent.agent_info, env.observation, env.reward, env.env_info)
         leaves = [leaf for field in fields for leaf in leaves_of(field)]
@@ -94,7 +94,7 @@ class PopulationCollector(Collector):
             env.done[length[b] :, b] = True
 
     def _finished(self, length: Any) -> list[Any]:
-        """The trajectories of all environments; new ones are begun."""
+        """Return the trajectories of all environments, and start new ones."""
         infos, B = self.traj_infos, self.env_batch.B
         self.traj_infos = [self.TrajInfoCls() for _ in range(B)]
         if self.rollout.watch is not None:

@@ -1,4 +1,4 @@
-"""The evolution strategy of Salimans et al. 2017: a gradient estimated from random directions."""
+"""Evolution strategy of Salimans et al. 2017, with a gradient from random directions."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,15 +14,15 @@ ADAM = (0.9, 0.999, 1e-8)  # beta1, beta2, epsilon
 
 
 def adam_step(gradient: Array, m: Array, v: Array, t: int) -> tuple[Array, Array, Array]:
-    """Adam (Kingma & Ba 2015, algorithm 1).
+    """Return one step of Adam (Kingma & Ba 2015, algorithm 1).
 
     Args:
         gradient: [n].
-        m, v: [n], the moments so far; zero at first.
-        t: number of this step, from 1.
+        m, v: [n], moment estimates, initially zero.
+        t: number of this step, starting at 1.
 
     Returns:
-        (step, m, v): what to subtract at a learning rate of one, and the new moments.
+        (step, m, v): step to subtract, for a learning rate of one, and new moment estimates.
     """
     beta1, beta2, epsilon = ADAM
     m = beta1 * m + (1 - beta1) * gradient
@@ -32,21 +32,21 @@ def adam_step(gradient: Array, m: Array, v: Array, t: int) -> tuple[Array, Array
 
 
 class OpenAIES(MirroredES):
-    """Descends the smoothed function E f(mean + sigma eps), with a fixed sigma.
+    """Gradient descent on the smoothed function E f(mean + sigma eps), with a scheduled sigma.
 
-    For many components and large populations. Candidates come in pairs, values count by their
-    ranks, and Adam takes the steps.
+    For many components and large populations. Candidates come in pairs, values are replaced by
+    their ranks, and Adam takes the steps.
 
     Args:
         x0, sigma0, opts, popsize, seed: see `BaseES`; popsize must be even.
-        learning_rate: of Adam, the step in each component; 0.001 to 0.1.
-        weight_decay: pulls towards zero: this times the mean is added to the gradient, whose
-            components are those of ranks, so below 1 / sigma; 0 to 0.01.
+        learning_rate: learning rate of Adam, the step size of each component; 0.001 to 0.1.
+        weight_decay: coefficient of the mean that is added to the gradient, whose components are
+            below 1 / sigma since values are ranks; 0 to 0.01.
         learning_rate_decay, sigma_decay: factors per generation.
         sigma_min: the smallest sigma, in units of sigma0.
     """
 
-    _learnt = ("sigma", "learning_rate", "_m", "_v")
+    _learned = ("sigma", "learning_rate", "_m", "_v")
 
     def __init__(
         self,
@@ -77,18 +77,18 @@ class OpenAIES(MirroredES):
 
     @property
     def stds(self) -> Array:
-        """Sigma, in every component."""
+        """Standard deviation of each component, always sigma."""
         return np.full(self.n, self.sigma)
 
     def gradient(self, solutions: Array, values: Array) -> Array:
-        """Estimated gradient [n] of the smoothed function, values replaced by centered ranks.
+        """Estimate the gradient [n] of the smoothed function, from centered ranks of values.
 
             g = 1 / (popsize sigma) sum_i F_i eps_i        (Salimans et al. 2017, algorithm 1)
 
-        Equal values share their rank, so that the order of candidates decides nothing.
+        Equal values share their rank, so that the order of candidates has no effect.
 
         Args:
-            solutions: [popsize, n], drawn around the present mean.
+            solutions: [popsize, n], sampled around the current mean.
             values: [popsize].
         """
         noise = (solutions - self.mean) / self.sigma

@@ -13,19 +13,19 @@ from rlpyt.utils.transforms import rank_transform
 
 
 class PEPG(MirroredES):
-    """As OpenAI-ES, with a deviation for each component that is learnt by gradient as well.
+    """OpenAI-ES with a standard deviation per component, also learned by gradient.
 
-    Values count by their ranks, and Adam takes the steps of the mean.
+    Values are replaced by their ranks, and Adam takes the steps of the mean.
 
     Args:
         x0, sigma0, opts, popsize, seed: see `BaseES`; popsize must be even; sigma0 may be [n].
-        learning_rate: of Adam, for the mean; 0.001 to 0.1.
-        std_learning_rate: of the deviations; 0.05 to 0.5.
-        max_change: most that a deviation changes in one generation, as a share of it; below 1.
+        learning_rate: learning rate of Adam, for the mean; 0.001 to 0.1.
+        std_learning_rate: learning rate of the standard deviations; 0.05 to 0.5.
+        max_change: maximum relative change of a standard deviation per generation; below 1.
     """
 
     takes_stds = True
-    _learnt = ("_stds", "_m", "_v")
+    _learned = ("_stds", "_m", "_v")
 
     def __init__(
         self,
@@ -42,7 +42,8 @@ class PEPG(MirroredES):
         super().__init__(x0, sigma0, opts, popsize=popsize, seed=seed)
         check_range("learning_rate", learning_rate, 0, open_low=True, finite=True)
         check_range("std_learning_rate", std_learning_rate, 0)
-        check_range("max_change", max_change, 0, np.nextafter(1.0, 0.0))  # or one ends at zero
+        # At 1 a standard deviation could become zero.
+        check_range("max_change", max_change, 0, np.nextafter(1.0, 0.0))
         self.learning_rate, self.std_learning_rate = learning_rate, std_learning_rate
         self.max_change = max_change
         self._stds = np.broadcast_to(self.sigma0, (self.n,)).copy()
@@ -50,11 +51,11 @@ class PEPG(MirroredES):
 
     @property
     def stds(self) -> Array:
-        """As learnt."""
+        """Learned standard deviations [n]."""
         return self._stds
 
     def _update(self, solutions: Array, values: Array) -> None:
-        """Symmetric estimates of both gradients (Sehnke et al. 2010)."""
+        """Update mean and standard deviations by symmetric estimates (Sehnke et al. 2010)."""
         noise = self._halves(solutions)[0] - self.mean
         plus, minus = self._halves(rank_transform(values, share_ties=True))
         gradient = (plus - minus) @ noise / self.popsize

@@ -1,1 +1,1 @@
-"""Whole runs: options, what is built from them, and run directories."""
+"""Complete runs: options, the objects built from them, and run directories."""

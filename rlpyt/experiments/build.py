@@ -1,4 +1,4 @@
-"""From options to the objects that a script would build."""
+"""Algorithms, samplers, runners and environments built from options."""
 
 import functools
 import importlib.util
@@ -72,18 +72,19 @@ TOYS = {
     "reach": "rlpyt.envs.toy:ReachEnv",
     "count": "rlpyt.envs.toy:CountEnv",
 }
-# Of torch.optim: the base, one that computes the loss itself, one for sparse gradients alone.
+# Unusable classes of torch.optim: the base class, one that evaluates the loss itself, and one for
+# sparse gradients only.
 NO_OPTIMIZERS = ("Optimizer", "LBFGS", "SparseAdam")
-# Functions of installed packages that make environments, by the modules that define them. Others
-# are refused: an installed package also has functions that read pickles, run programs or install.
+# Functions of installed packages that make environments, by defining module. Others are refused,
+# since installed packages also contain functions that load pickles, run or install programs.
 MAKERS = (
     *(f"gymnasium.envs.registration:{name}" for name in ("make", "make_vec")),
     *(f"envpool.registration:{name}" for name in ("make", "make_gym", "make_gymnasium")),
     *(f"rlpyt.envs.vector.make:{name}" for name in ("make_vec", "make_atari_vec", "make_envpool")),
     *("rlpyt.envs.gym:make", "gym.envs.registration:make"),
 )
-LONGEST_EPISODE = 30_000  # steps; bounds an evaluation in environments that never end
-STICKY = 0.25  # repeat probability of the ALE's versions 0 and 5
+LONGEST_EPISODE = 30_000  # steps; limits evaluations in environments that never end
+STICKY = 0.25  # action repeat probability of ALE versions 0 and 5
 
 
 @dataclass(frozen=True)
@@ -91,12 +92,12 @@ class EnvRecipe:
     """Recipe for the environments of a run, usable in any process.
 
     Attributes:
-        EnvCls: class or function.
-        kwargs: its arguments for training.
-        eval_kwargs: and for evaluation, in whole games.
-        render_kwargs: added where pictures are wanted.
-        TrajInfoCls: what is recorded of an episode.
-        family: whose presets fit: "classic", "atari", "minatar" or "mujoco".
+        EnvCls: environment class, or function that returns an environment.
+        kwargs: arguments of ``EnvCls`` for training.
+        eval_kwargs: arguments for evaluation, in complete games.
+        render_kwargs: additional arguments for rendering.
+        TrajInfoCls: class of trajectory statistics.
+        family: family of presets: "classic", "atari", "minatar" or "mujoco".
     """
 
     EnvCls: Any
@@ -107,14 +108,14 @@ class EnvRecipe:
     family: str = "classic"
 
     def make(self, render: bool = False) -> Any:
-        """A new environment for evaluation, able to give pictures if ``render``.
+        """Make an environment for evaluation, which can render images if ``render``.
 
         Raises:
-            ValueError: it would be a batch, which evaluation here cannot play.
+            ValueError: ``EnvCls`` makes a vector environment.
         """
         if getattr(self.EnvCls, "batched", False):
             raise ValueError(
-                f"{self.EnvCls.__name__} makes batches of environments: train with it in a script "
+                f"{self.EnvCls.__name__} makes batches of environments. Train with it in a script "
                 "(examples/example_9.py), or give the single environment here."
             )
         kwargs = {**self.eval_kwargs, **(self.render_kwargs if render else {})}
@@ -125,47 +126,46 @@ def env_recipe(env_id: str, env_args: Mapping[str, Any] | None = None) -> EnvRec
     """Return the recipe for an environment from its name.
 
     Args:
-        env_id: a gymnasium id ("CartPole-v1"); an ALE id ("ALE/Pong-v5": sticky actions with
-            probability 0.25) or the bare name of a game ("pong": none), both played through
-            :class:`~rlpyt.envs.atari.atari_env.AtariEnv`; a toy ("toy/memory"); or an environment
-            class, or a function of the user's own ("my_module:MyEnv"), found from the current
-            directory too.
-            Pictures of gymnasium's environments come with their channels first.
-        env_args: further arguments, passed on as they are.
+        env_id: a gymnasium id ("CartPole-v1"), whose image observations get their channels first;
+            an ALE id ("ALE/Pong-v5", with sticky actions of probability 0.25) or the name of a
+            game ("pong", without sticky actions), both of which use
+            :class:`~rlpyt.envs.atari.atari_env.AtariEnv`; a toy ("toy/memory"); or a custom
+            environment class or function ("my_module:MyEnv"), also in the current directory.
+        env_args: further arguments of the environment.
 
     Raises:
-        ValueError: no such environment; the nearest names are given.
-        ImportError: it needs a package that is missing; the message says how to install it.
+        ValueError: the environment is unknown; the message lists the nearest names.
+        ImportError: a required package is missing; the message says how to install it.
     """
     args = dict(env_args or {})
     if env_id.startswith("toy/"):
         return EnvRecipe(_toy_class(env_id.removeprefix("toy/")), args, args)
-    own = _own_factory(env_id)
-    if own is not None:
-        pictures = "render_mode" in inspect.signature(own).parameters
-        drawn = {"render_mode": "rgb_array"} if pictures else {}
-        return EnvRecipe(own, args, args, drawn)
+    custom = _custom_factory(env_id)
+    if custom is not None:
+        can_render = "render_mode" in inspect.signature(custom).parameters
+        render_kwargs = {"render_mode": "rgb_array"} if can_render else {}
+        return EnvRecipe(custom, args, args, render_kwargs)
     game = _atari_game(env_id)
     if game is None:
         family = _family(env_id)
-        # Of MinAtar all are [H, W, C]; Seaquest, of (10, 10, 10), does not look like it.
+        # All of MinAtar is [H, W, C], which the shape of Seaquest, (10, 10, 10), does not show.
         channels_first = True if family == "minatar" else None
         kwargs = {"id": env_id, "channels_first": channels_first, **args}
-        drawn = {"render_mode": "rgb_array"}
-        return EnvRecipe(gym_envs.make, kwargs, kwargs, drawn, family=family)
+        render_kwargs = {"render_mode": "rgb_array"}
+        return EnvRecipe(gym_envs.make, kwargs, kwargs, render_kwargs, family=family)
     from rlpyt.envs.atari.atari_env import AtariEnv, AtariTrajInfo
 
     sticky = STICKY if re.search(r"-v[05]$", env_id) else 0.0
     kwargs = {"game": game, "repeat_action_probability": sticky, **args}
-    whole_games = {**kwargs, "episodic_lives": False}
-    return EnvRecipe(AtariEnv, kwargs, whole_games, TrajInfoCls=AtariTrajInfo, family="atari")
+    eval_kwargs = {**kwargs, "episodic_lives": False}
+    return EnvRecipe(AtariEnv, kwargs, eval_kwargs, TrajInfoCls=AtariTrajInfo, family="atari")
 
 
 def algorithm_class(name: str) -> Any:
-    """The class of an algorithm.
+    """Return the class of an algorithm.
 
     Raises:
-        UnknownName: there is no algorithm of this name.
+        UnknownName: the algorithm is unknown.
     """
     if name not in ALGORITHMS:
         raise UnknownName("algorithm", name, ALGORITHMS)
@@ -173,11 +173,11 @@ def algorithm_class(name: str) -> Any:
 
 
 def build_algo(options: RunOptions) -> Any:
-    """The algorithm, with the arguments in ``options.algo``; ``OptimCls`` may be a name.
+    """Build the algorithm, with the arguments in ``options.algo``; ``OptimCls`` may be a name.
 
     Raises:
-        UnknownName: an argument that the algorithm does not have, or an unknown optimizer.
-        ValueError, TypeError: an argument out of its range, or of the wrong kind.
+        UnknownName: the algorithm does not take an argument, or the optimizer is unknown.
+        ValueError, TypeError: an argument is out of range or has the wrong type.
     """
     cls = algorithm_class(options.algo_name)
     known = {item.name for item in fields(cls)}
@@ -191,10 +191,10 @@ def build_algo(options: RunOptions) -> Any:
 
 
 def optimizer_class(name: str) -> Any:
-    """A class of ``torch.optim``.
+    """Return a class of ``torch.optim``.
 
     Raises:
-        UnknownName: there is no optimizer of this name that a network can be trained with.
+        UnknownName: the optimizer is unknown, or networks cannot be trained with it.
     """
     from torch import optim
 
@@ -209,7 +209,7 @@ def optimizer_class(name: str) -> Any:
 
 
 def build_sampler(options: RunOptions, recipe: EnvRecipe) -> Any:
-    """The sampler, with evaluation environments if the options ask for evaluation in training."""
+    """Build the sampler, with evaluation environments if the agent is evaluated in training."""
     sampler = options.sampler
     evaluation: dict[str, Any] = {}
     if options.eval_interval_steps:
@@ -221,7 +221,9 @@ def build_sampler(options: RunOptions, recipe: EnvRecipe) -> Any:
         }
     kinds = ASYNC_SAMPLERS if sampler.asynchronous else SAMPLERS
     if sampler.kind not in kinds:
-        raise ValueError(f"sampler.kind={sampler.kind!r} cannot be asynchronous; cpu and gpu can.")
+        raise ValueError(
+            f"sampler.kind={sampler.kind!r} cannot be asynchronous. Use one of {', '.join(kinds)}."
+        )
     actors = {"n_actors": sampler.n_workers} if sampler.kind == "ray" else {}
     return _import(kinds[sampler.kind])(
         EnvCls=recipe.EnvCls,
@@ -241,13 +243,13 @@ def build_sampler(options: RunOptions, recipe: EnvRecipe) -> Any:
 def build_runner(
     options: RunOptions, run_dir: Path, hooks: Sequence[Any] = (), resume: bool = False
 ) -> Any:
-    """The runner of a whole run, with everything it needs; nothing is started yet.
+    """Build the runner of a run and all its parts, without starting anything.
 
     Args:
-        options: of the run.
-        run_dir: where its checkpoints are kept.
-        hooks: called by the runner.
-        resume: start from the newest checkpoint there.
+        options: options of the run.
+        run_dir: run directory, which contains the checkpoints.
+        hooks: hooks of the runner.
+        resume: resume from the latest checkpoint in ``run_dir``.
     """
     from rlpyt.runners.async_rl import AsyncRl, AsyncRlEval
     from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
@@ -282,42 +284,46 @@ def build_runner(
 
 
 def _check_counts(options: RunOptions) -> None:
-    """Refuse what nobody else would notice before training has ended."""
+    """Check numbers that are otherwise used only late in training.
+
+    Raises:
+        TypeError, ValueError: a number has the wrong type or is out of range.
+    """
     whole_number("checkpoint_interval_steps", options.checkpoint_steps, 0)
     whole_number("eval_interval_steps", options.eval_interval_steps, 0)
     whole_number("sampler.n_workers", options.sampler.n_workers, 1)
     lead = options.sampler.max_lead
     if lead != MAX_LEAD and not options.sampler.asynchronous:
         raise ValueError(
-            f"sampler.max_lead={lead} is for asynchronous runs: leave it out, or ask for one "
-            "(--sampler.asynchronous)."
+            f"sampler.max_lead={lead} is for asynchronous runs. Remove it, or add "
+            "--sampler.asynchronous."
         )
     if lead < -1:
         raise ValueError(
-            f"sampler.max_lead={lead} must be at least 0, or -1 for any number of batches."
+            f"sampler.max_lead={lead} must be at least 0, or -1 for an unlimited number of batches."
         )
     whole_number("eval_episodes", options.eval_episodes, 1 if options.eval_interval_steps else 0)
 
 
 def env_spaces(recipe: EnvRecipe, in_child: bool = False) -> Any:
-    """Observation and action space, from an environment made for the purpose.
+    """Return the spaces of an environment, which is made and closed.
 
     Args:
-        recipe: makes it.
-        in_child: in a process of its own, as far from this one as those of the workers.
+        recipe: recipe of the environment.
+        in_child: make it in a child process, as in workers.
 
     Raises:
-        ValueError: it does not take these arguments.
-        WorkerError: it failed otherwise, in the child.
+        ValueError: the environment cannot be made with these arguments.
+        WorkerError: the child process failed for another reason.
     """
     if in_child:
         try:
             return run_in_child(env_spaces, recipe)
         except WorkerError as error:
-            said = error.traceback.strip().rpartition("\n")[2]
-            if not said.startswith(("TypeError", "ValueError", "ImportError")):
+            message = error.traceback.strip().rpartition("\n")[2]
+            if not message.startswith(("TypeError", "ValueError", "ImportError")):
                 raise
-            raise ValueError(f"the environment cannot be made: {said}") from error
+            raise ValueError(f"The environment cannot be made: {message}") from error
     env = recipe.make()
     try:
         return env.spaces
@@ -331,35 +337,36 @@ def _toy_class(name: str) -> Any:
     return _import(TOYS[name])
 
 
-def _own_factory(env_id: str) -> Any:
-    """Return what "module:name" names; ``None`` if it is a gymnasium id.
+def _custom_factory(env_id: str) -> Any:
+    """Return the class or function "module:name", or ``None`` for a gymnasium id.
 
     Raises:
+        ModuleNotFoundError: the module does not exist.
         ValueError: the module has no such name, or it is neither an environment class nor a
-            function that may return one.
+            function that may return an environment.
     """
     module, colon, name = env_id.partition(":")
     if not colon:
         return None
     if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())  # where the user's own module lies
+        sys.path.insert(0, os.getcwd())  # the user's module may be there
     if _origin(module) == "standard":  # importing it may have side effects
-        raise ValueError(_no_factory(env_id, f"a part of the standard module {module}"))
+        raise ValueError(_not_a_factory(env_id, f"a part of the standard module {module}"))
     try:
-        imported = importlib.import_module(module)  # and what it registers is known
+        imported = importlib.import_module(module)  # may register environments with gymnasium
     except ModuleNotFoundError as error:
         if error.name not in (module, module.partition(".")[0]):
-            raise  # a module that the user's module imports
+            raise  # the user's module imports a missing module
         raise ModuleNotFoundError(
-            f"No module named {error.name!r} in the current directory ({os.getcwd()}), on "
-            f"PYTHONPATH or among the installed packages, as env={env_id!r} asks for.",
+            f"No module named {error.name!r} for env={env_id!r}. Put it in the current directory "
+            f"({os.getcwd()}) or on PYTHONPATH, or install it.",
             name=error.name,
         ) from error
     found = getattr(imported, name, None)
     registered = any(known == name or known.startswith(f"{name}-v") for known in gymnasium.registry)
     if found is None and not registered:
         raise ValueError(
-            f"{module} has no '{name}'; give module:Class, module:function, or an id that the "
+            f"{module} has no '{name}'. Give module:Class, module:function, or an id that the "
             "module registers with gymnasium."
         )
     if found is not None:
@@ -368,45 +375,45 @@ def _own_factory(env_id: str) -> Any:
 
 
 def _check_factory(env_id: str, found: Any) -> None:
-    """Check that something is an environment class, or a function that may return an environment.
+    """Check that an object is an environment class, or a function that may return an environment.
 
     Raises:
         ValueError: `found` is neither.
     """
     if not callable(found):
-        raise ValueError(_no_factory(env_id, f"a {type(found).__name__}"))
+        raise ValueError(_not_a_factory(env_id, f"a {type(found).__name__}"))
     function = found
     while isinstance(function, functools.partial):
         function = function.func
-    home = getattr(function, "__module__", None) or type(function).__module__
-    own = _origin(home) == "own"
+    module = getattr(function, "__module__", None) or type(function).__module__
+    custom = _origin(module) == "user"
     if isinstance(function, type):
-        passes_on = own and hasattr(function, "__getattr__")  # as a wrapper does
-        if not passes_on and not all(hasattr(function, name) for name in ("reset", "step")):
-            raise ValueError(_no_factory(env_id, "a class without reset and step"))
-    elif not own and f"{home}:{getattr(function, '__name__', '')}" not in MAKERS:
-        raise ValueError(_no_factory(env_id, f"{function!r:.80} of the module {home}"))
+        delegates = custom and hasattr(function, "__getattr__")  # as a wrapper does
+        if not delegates and not all(hasattr(function, name) for name in ("reset", "step")):
+            raise ValueError(_not_a_factory(env_id, "a class without reset and step"))
+    elif not custom and f"{module}:{getattr(function, '__name__', '')}" not in MAKERS:
+        raise ValueError(_not_a_factory(env_id, f"{function!r:.80} of the module {module}"))
 
 
-def _no_factory(env_id: str, got: str) -> str:
+def _not_a_factory(env_id: str, got: str) -> str:
     return (
-        f"env={env_id!r} must name an environment class, or a function of your own that returns an "
-        f"environment, got {got}. Call functions of installed packages in a function of your own "
+        f"env={env_id!r} must name an environment class, or a custom function that returns an "
+        f"environment, got {got}. Call functions of installed packages in a function of your "
         "module, and give module:function."
     )
 
 
 def _origin(module: str) -> str:
-    """Return the origin of a module: "own", "installed", "standard" or "unknown" (not found).
+    """Return the origin of a module: "user", "installed", "standard" or "unknown" (not found).
 
-    A user's file with the name of a standard module, such as ``test.py``, is the user's own.
+    A user's file with the name of a standard module, such as ``test.py``, counts as "user".
     """
     top = module.partition(".")[0]
     if top in ("rlpyt", "__main__"):
-        return "installed" if top == "rlpyt" else "own"
+        return "installed" if top == "rlpyt" else "user"
     try:
         spec = importlib.util.find_spec(top)
-    except ValueError:  # not a module's name
+    except ValueError:  # not a valid module name
         spec = None
     if spec is None:
         return "unknown"
@@ -415,24 +422,25 @@ def _origin(module: str) -> str:
     if any({"site-packages", "dist-packages"} & {*path.parts} for path in paths):
         return "installed"
     stdlib = sysconfig.get_path("stdlib")
-    if not paths or any(path.is_relative_to(stdlib) for path in paths):  # none: built in or frozen
+    # Built-in and frozen modules have no paths.
+    if not paths or any(path.is_relative_to(stdlib) for path in paths):
         return "standard"
-    return "own"
+    return "user"
 
 
 def _family(env_id: str) -> str:
-    if ":" in env_id:  # "module:id", registered once the module is imported
+    if ":" in env_id:  # "module:id", registered by importing the module
         return "classic"
     entry_point = str(gymnasium.registry[current_id(env_id)[0]].entry_point)
     return next((name for name in ("mujoco", "minatar") if name in entry_point), "classic")
 
 
 def _atari_game(env_id: str) -> str | None:
-    """The emulator's name of the game, or ``None`` if the id means another environment."""
+    """Return the emulator's name of the game, or ``None`` if it is another environment."""
     explicit = env_id.startswith("ALE/")
     registered = gymnasium.registry.get(env_id)
     if not explicit and registered and not str(registered.entry_point).startswith("ale_py"):
-        return None  # Blackjack-v1 is a game of gymnasium's, and of the Atari
+        return None  # Blackjack-v1 is also the name of an Atari game
     try:
         return rom_id(env_id)
     except (ValueError, ImportError):

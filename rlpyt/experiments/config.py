@@ -24,17 +24,17 @@ ID = "ID"
 
 @dataclass(frozen=True)
 class Grid:
-    """Try each of these values, with each combination of the other grids' values."""
+    """Values to try, in all combinations with the values of other grids."""
 
     values: Sequence[Any]
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Draw a value for each configuration.
+    """Value drawn for each configuration.
 
     Attributes:
-        f: called without argument, or with the configurations' ``numpy.random.Generator`` if it
+        f: returns the value; called without arguments, or with a ``numpy.random.Generator`` if it
             takes one: ``Sample(lambda rng: rng.uniform(0.9, 1.0))``.
     """
 
@@ -43,31 +43,31 @@ class Sample:
 
 @dataclass(frozen=True)
 class Condition:
-    """Compute a value from the others.
+    """Value computed from the others.
 
     Attributes:
-        f: called with the configuration so far: all items before it, and all that are no
-            conditions; gives the value.
+        f: returns the value; called with the configuration so far: all previous items, and all
+            that are not conditions.
     """
 
     f: Callable[[dict[str, Any]], Any]
 
 
 class Config:
-    """A set of configurations.
+    """Set of configurations.
 
     Args:
-        items: by name, such as "network.lr": a value, or how to find one (:class:`Grid`,
-            :class:`Sample`, :class:`Condition`).
-        num_sample: how often samples are drawn; the grid is gone through that many times.
+        items: by name, such as "network.lr": a value, :class:`Grid`, :class:`Sample` or
+            :class:`Condition`.
+        num_sample: number of times that the complete grid is repeated, each with new samples.
         keep_dict_order: order keys as in ``items``, not alphabetically. "ID" is always first.
-        seed: of the samples. They are drawn from streams of their own then, and functions that
-            draw from ``random``, numpy or torch find these seeded too (and leave no trace there).
-            None: whatever numpy and the functions draw.
+        seed: seed of the samples, which then have their own random stream. Functions that draw
+            from ``random``, numpy or torch find these seeded too, and their states are restored
+            afterwards. ``None``: unseeded.
 
     Raises:
-        TypeError: an argument is of the wrong kind.
-        ValueError: a grid is empty or repeats a value, or an item is called "ID".
+        TypeError: an argument has the wrong type.
+        ValueError: a grid is empty or repeats a value, or an item is named "ID".
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Config:
         if not isinstance(items, Mapping):
             raise TypeError(f"items={items!r} must be a dictionary of names and values.")
         if ID in items:
-            raise ValueError("'ID' is given by make_configs; call the item otherwise.")
+            raise ValueError("'ID' is set by make_configs. Rename the item.")
         self.items = dict(items)
         self.num_sample = whole_number("num_sample", num_sample, 1)
         self.keep_dict_order = keep_dict_order
@@ -90,13 +90,13 @@ class Config:
 
     @property
     def n_configs(self) -> int:
-        """How many configurations there are, without making them."""
+        """Number of configurations."""
         return self.num_sample * math.prod(len(grid.values) for grid in self._of(Grid).values())
 
     def make_configs(self) -> list[dict[str, Any]]:
-        """All configurations, each with its number as "ID"; the last grid changes fastest."""
+        """Return all configurations, with their number as "ID"; the last grid varies fastest."""
         if self.n_configs > MAX_RUNS:
-            warnings.warn(f"{self.n_configs:,} configurations are made.", stacklevel=2)
+            warnings.warn(f"Making {self.n_configs:,} configurations.", stacklevel=2)
         cells = cross_levels(*map(_level, self._of(Grid).items()))[0]
         if self.seed is None:
             return self._completed(cells, np.random.default_rng())
@@ -113,7 +113,7 @@ class Config:
             config = {**self.items, **cell}
             config |= {key: _draw(sample.f, rng) for key, sample in samples.items()}
             for key in conditions:
-                del config[key]  # until its turn has come
+                del config[key]  # until it is computed
             for key, condition in conditions.items():
                 config[key] = condition.f(dict(config))
             order = self.items if self.keep_dict_order else sorted(self.items)
@@ -125,17 +125,15 @@ class Config:
 
     def _check(self, key: Any, item: Any) -> None:
         if not isinstance(key, str):
-            raise TypeError(f"the name of an item must be a text, got {key!r}.")
+            raise TypeError(f"The name of an item must be a string, got {key!r}.")
         if isinstance(item, Grid):
             if isinstance(item.values, str) or not isinstance(item.values, Sequence | np.ndarray):
                 raise TypeError(f"{key}: Grid takes a list of values, got {item.values!r}.")
             if not len(item.values):
-                raise ValueError(f"{key}: Grid has no values; give some, or leave {key} out.")
+                raise ValueError(f"{key}: Grid has no values. Give at least one, or remove {key}.")
             values = list(map(identity, item.values))
             if len(set(values)) < len(values):
-                raise ValueError(
-                    f"{key}: Grid repeats the values {list(item.values)!r}; drop some."
-                )
+                raise ValueError(f"{key}: Grid values must be distinct, got {list(item.values)!r}.")
         if isinstance(item, Sample | Condition) and not callable(item.f):
             raise TypeError(f"{key}: {type(item).__name__} takes a function, got {item.f!r}.")
 
@@ -147,13 +145,13 @@ def _level(named: tuple[str, Grid]) -> VariantLevel:
 
 
 def _draw(f: Callable[..., Any], rng: np.random.Generator) -> Any:
-    return f(rng) if _wants_argument(f) else f()
+    return f(rng) if _needs_argument(f) else f()
 
 
-def _wants_argument(f: Callable[..., Any]) -> bool:
+def _needs_argument(f: Callable[..., Any]) -> bool:
     try:
         parameters = inspect.signature(f).parameters.values()
-    except ValueError:  # of a function written in C that does not say
+    except ValueError:  # a C function without a signature
         return False
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return any(p.kind in positional and p.default is p.empty for p in parameters)

@@ -1,4 +1,4 @@
-"""From options to a curriculum, and to environments that take its tasks."""
+"""Curricula, and environments with tasks, built from options."""
 
 import dataclasses
 import importlib
@@ -16,11 +16,11 @@ CURRICULA = {
 
 
 def build_curriculum(options: RunOptions) -> Any:
-    """What chooses the tasks of the run's episodes; ``None`` without.
+    """Build the curriculum, which chooses the task of each episode, or return ``None``.
 
     Raises:
-        UnknownName: there is no curriculum of this name.
-        ValueError: it is not said how many tasks there are, or what they are for.
+        UnknownName: the curriculum is unknown.
+        ValueError: only one of curriculum and number of tasks is given.
     """
     name, n_tasks = options.sampler.curriculum, options.sampler.n_tasks
     if name == "none":
@@ -30,16 +30,16 @@ def build_curriculum(options: RunOptions) -> Any:
     if name not in CURRICULA:
         raise UnknownName("curriculum", name, CURRICULA)
     if not n_tasks:
-        raise ValueError(f"sampler.curriculum={name!r} chooses among tasks: give sampler.n_tasks.")
+        raise ValueError(f"sampler.curriculum={name!r} needs sampler.n_tasks, got 0.")
     whole_number("sampler.n_tasks", n_tasks, 1)
     module, cls = CURRICULA[name].split(":")
     return getattr(importlib.import_module(module), cls)(n_tasks)
 
 
 def with_tasks(recipe: Any, options: RunOptions) -> Any:
-    """An ``EnvRecipe`` whose environments take tasks, where the options have a curriculum.
+    """Return an ``EnvRecipe`` whose environments take tasks if the options have a curriculum.
 
-    Evaluations and films then play all tasks alike, as evaluation in training does.
+    Evaluations and videos then use all tasks equally, as evaluation in training does.
     """
     curriculum = build_curriculum(options)
     if curriculum is None:

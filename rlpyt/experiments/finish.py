@@ -1,4 +1,4 @@
-"""What every training command does once training has ended."""
+"""Steps after training: evaluation, learning curve, video and a summary."""
 
 import contextlib
 import json
@@ -17,7 +17,7 @@ from rlpyt.utils.logging.console import say
 
 
 def finish(options: RunOptions, run_dir: Path) -> None:
-    """Evaluate, draw, film, and say where everything is and what to try next."""
+    """Evaluate the agent, plot its curve, record a video, and print the files and next steps."""
     trained = load(run_dir)
     if options.eval_episodes:
         result = trained.evaluate(options.eval_episodes)
@@ -27,66 +27,66 @@ def finish(options: RunOptions, run_dir: Path) -> None:
     _optional("learning curve", draw_curve, [run_dir], run_dir / rundir.CURVE)
     if options.video:
         _optional("video", record_video, trained, run_dir / rundir.VIDEO)
-    say(_whereabouts(options, run_dir))
+    say(_summary(options, run_dir))
 
 
 @contextlib.contextmanager
 def showing_how_to_resume(run_dir: Path) -> Iterator[None]:
-    """Around training: if it ends early and left a checkpoint, say how to go on."""
-    way = f"Go on with: {program()} resume {run_dir}"
+    """Add the command to resume if training in this context stops early with a checkpoint."""
+    hint = f"Resume with: {program()} resume {run_dir}"
     try:
         yield
     except SystemExit:
         if rundir.has_checkpoint(run_dir):
-            say(way)
+            say(hint)
         raise
     except Exception as error:
         failed = isinstance(error, WorkerError) or itr_of(error) >= 0
         if failed and rundir.has_checkpoint(run_dir):
-            error.add_note(way)
+            error.add_note(hint)
         raise
 
 
 def draw_curve(runs: list[Path], path: Path) -> None:
-    """Draw the learning curves of some runs into one picture."""
+    """Plot the learning curves of runs into one file."""
     from rlpyt.vis.curves import plot_runs
 
     try:
         plot_runs(runs, path)
-    except KeyError as error:  # nothing to draw; its text is for people, str(error) is not
+    except KeyError as error:  # no data; str(error) would quote the message
         raise ValueError(error.args[0]) from error
 
 
 def program() -> str:
-    """How the user calls this program: ``rlpyt``, or where it lies if it is not on the path."""
+    """Return the command of this program: ``rlpyt``, or its path if it is not on PATH."""
     if shutil.which("rlpyt"):
         return "rlpyt"
     called = sys.argv[0]
     return f"{sys.executable} -m rlpyt.cli.main" if called.endswith(".py") else called
 
 
-def _optional(what: str, make: object, *args: object) -> None:
-    """Make a picture or film; a machine that cannot do so has still trained its agent."""
+def _optional(name: str, make: object, *args: object) -> None:
+    """Make a plot or video; warn if it fails, since training has succeeded."""
     try:
         make(*args)  # type: ignore[operator]
     except Exception as error:
-        why = str(error) or type(error).__name__
-        say(f"rlpyt: warning: no {what}: {why}", sys.stderr)
+        reason = str(error) or type(error).__name__
+        say(f"rlpyt: warning: no {name}: {reason}", sys.stderr)
 
 
 def _another(algo_name: str) -> str:
     return "dqn" if algo_name == "ppo" else "ppo"
 
 
-def _whereabouts(options: RunOptions, run_dir: Path) -> str:
-    there = {
-        name: what
-        for name, what in rundir.CONTENTS.items()
+def _summary(options: RunOptions, run_dir: Path) -> str:
+    files = {
+        name: text
+        for name, text in rundir.CONTENTS.items()
         if (run_dir / name).exists()
         and (name != rundir.CHECKPOINTS or rundir.has_checkpoint(run_dir))
     }
-    width = max(map(len, there), default=0)
-    lines = [f"\nIn {run_dir}:", *(f"  {name:{width}}  {what}" for name, what in there.items())]
+    width = max(map(len, files), default=0)
+    lines = [f"\nIn {run_dir}:", *(f"  {name:{width}}  {text}" for name, text in files.items())]
     rlpyt = program()
     steps = 2 * options.steps
     return "\n".join(

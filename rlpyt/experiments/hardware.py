@@ -1,4 +1,4 @@
-"""From options to what the runner is told about the machine."""
+"""Affinities of runners built from options."""
 
 import re
 from typing import Any
@@ -11,54 +11,55 @@ from rlpyt.utils.launching.machine import n_granted_cpus
 
 
 def affinities(options: RunOptions) -> Any:
-    """What the runner is told about the machine, of every rank where there are several.
+    """Return the affinity of the runner: of all ranks if there are several.
 
     Raises:
-        ValueError: see ``affinity``; torchrun has started another number of ranks, or ranks that
-            cannot be.
+        ValueError: the run is asynchronous under torchrun, or the number of ranks is invalid or
+            differs from torchrun's; see also ``affinity``.
     """
-    own, here = affinity(options), torchrun.place()
-    if here is not None and options.sampler.asynchronous:
+    base, place = affinity(options), torchrun.place()
+    if place is not None and options.sampler.asynchronous:
         raise ValueError(
-            "an asynchronous run starts its processes itself: run it without torchrun."
+            "An asynchronous run starts its processes itself. Run it without torchrun."
         )
-    if here is not None:
-        if options.ranks not in (1, here.world_size):
+    if place is not None:
+        if options.ranks not in (1, place.world_size):
             raise ValueError(
-                f"ranks={options.ranks}, and torchrun has started {here.world_size}: leave --ranks "
-                "out of a new run; one that is resumed needs as many as it began with."
+                f"ranks must be the number started by torchrun, {place.world_size}, got "
+                f"{options.ranks}. Omit --ranks for a new run; resume a run with the number it was "
+                "started with."
             )
-        return own
+        return base
     n_ranks = whole_number("ranks", options.ranks, 1)
     check_n_processes("ranks", n_ranks, "ranks")
-    first = own["cuda_idx"]
-    several = [
-        {**own, "cuda_idx": None if first is None else first + rank} for rank in range(n_ranks)
+    first = base["cuda_idx"]
+    per_rank = [
+        {**base, "cuda_idx": None if first is None else first + rank} for rank in range(n_ranks)
     ]
     if options.sampler.asynchronous:
-        return {"sampler": own, "optimizer": several}
-    return several if n_ranks > 1 else own
+        return {"sampler": base, "optimizer": per_rank}
+    return per_rank if n_ranks > 1 else base
 
 
 def with_ranks_of_torchrun(options: RunOptions) -> RunOptions:
-    """The same with the number of ranks that there really are."""
-    here = torchrun.place()
-    return options if here is None else options.updated({"ranks": here.world_size})
+    """Return the options with the number of ranks started by torchrun, if any."""
+    place = torchrun.place()
+    return options if place is None else options.updated({"ranks": place.world_size})
 
 
 def affinity(options: RunOptions) -> dict[str, Any]:
-    """What the runner is told about the machine.
+    """Return the affinity of one rank.
 
     Raises:
-        ValueError: ``device`` is neither cpu nor cuda nor cuda:N, or ``torch_threads`` is more than
-            a machine can start.
+        ValueError: ``device`` is not cpu, cuda or cuda:N, or ``torch_threads`` is too large.
     """
     known = re.fullmatch(r"cpu|cuda(?::(?P<index>\d+))?", options.device)
     if known is None:
         raise ValueError(f"device={options.device!r} must be cpu, cuda or cuda:N, such as cuda:0.")
     cuda_idx = None if options.device == "cpu" else int(known["index"] or 0)
-    elsewhere = options.sampler.kind in ("serial", "ray")  # Ray's actors are not on these cores
-    n_workers = 1 if elsewhere else options.sampler.n_workers
+    # Ray actors do not use the cores of this process.
+    without_workers = options.sampler.kind in ("serial", "ray")
+    n_workers = 1 if without_workers else options.sampler.n_workers
     threads = whole_number("torch_threads", options.torch_threads, 0) or n_granted_cpus()
     if threads > MOST_TORCH_THREADS:
         raise ValueError(

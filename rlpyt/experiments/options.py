@@ -1,6 +1,6 @@
-"""Options of a run as plain values: from presets and flags into ``config.json`` and back.
+"""Options of a run as plain values, saved in ``config.json``.
 
-The trailing comment of each field is its help text on the command line.
+The comment of each field is its help text on the command line.
 """
 
 import json
@@ -15,91 +15,95 @@ from rlpyt.utils.files import write_text
 from rlpyt.utils.names import UnknownName, suggestion
 from rlpyt.version import VERSION
 
-FORMAT = 1  # of config.json; raised when an older reader would misread it
+FORMAT = 1  # version of config.json, increased when older readers would misread it
 CONFIG = "config.json"
-OF_SCRIPTS = ("params.pkl", "checkpoint", "progress.csv")  # which the run of a script has as well
-MAX_LEAD = 2  # batches; unless told otherwise
-MOST_UNSAVED_STEPS = 250_000  # between two checkpoints, unless told otherwise
+SCRIPT_FILES = ("params.pkl", "checkpoint", "progress.csv")  # also written by runs of scripts
+MAX_LEAD = 2  # batches, by default
+MAX_CHECKPOINT_STEPS = 250_000  # between two checkpoints, by default
 
 
 @dataclass(frozen=True)
 class SamplerOptions:
     """Options of sampling."""
 
-    # serial: in this process; cpu: in workers that act themselves; gpu: in workers, this process
-    # acts for all; alternating, no-overlap: as gpu, in two groups of workers that take turns; ray:
+    # serial: in this process; cpu: in workers that also act; gpu: in workers, and this process
+    # acts for all; alternating, no-overlap: like gpu, in two alternating groups of workers; ray:
     # in actors of a Ray cluster (RAY_ADDRESS, or one on this machine).
     kind: Literal["serial", "cpu", "gpu", "alternating", "no-overlap", "ray"] = "cpu"
-    n_workers: int = 2  # worker processes, about one per core; of all groups together
+    n_workers: int = 2  # number of worker processes (of all groups), about one per core
     batch_T: int = 128  # time steps per batch and environment
-    batch_B: int = 8  # environments side by side, shared out over the workers
-    max_decorrelation_steps: int = 100  # random steps, at most, before the first batch
-    # the same bits for any sampler and number of workers on one machine, acting on the CPU; slower
+    batch_B: int = 8  # number of environments, distributed over the workers
+    max_decorrelation_steps: int = 100  # maximum number of random steps before the first batch
+    # bit-identical results for all samplers and numbers of workers on a machine, acting on the
+    # CPU; slower
     deterministic_acting: bool = False
-    asynchronous: bool = False  # while the agent trains, in processes of the sampler's own
-    # (asynchronous) batches ahead of the updates that are due; -1: any number
+    asynchronous: bool = False  # sample in separate processes while the agent trains
+    # (asynchronous) maximum number of batches ahead of the updates; -1: unlimited
     max_lead: int = MAX_LEAD
-    # what chooses the task of each episode, in environments that take tasks; level-replay:
-    # prioritised level replay, for algorithms with values of states (ppo, a2c, vtrace)
+    # how the task of each episode is chosen, in environments with tasks; level-replay: prioritized
+    # level replay, for algorithms with a value function (ppo, a2c, vtrace)
     curriculum: Literal["none", "uniform", "learning-progress", "level-replay"] = "none"
-    n_tasks: int = 0  # (curriculum) how many tasks the environment has
+    n_tasks: int = 0  # (curriculum) number of tasks of the environment
 
 
 @dataclass(frozen=True)
 class AgentOptions:
-    """The shape of the agent's network."""
+    """Options of the agent and its model."""
 
-    recurrent: bool = False  # put an LSTM into the model, fed also previous action and reward
-    hidden_sizes: tuple[int, ...] | None = None  # widths of the fully connected layers
-    normalize_observation: bool = False  # shift and scale vectors by their running mean, deviation
-    dueling: bool = False  # (Q-learning) value of the state and advantages of actions apart
-    noisy: bool = False  # (Q-learning) noisy layers; epsilon is then 0, unless args say otherwise
+    recurrent: bool = False  # add an LSTM that also takes the previous action and reward
+    hidden_sizes: tuple[int, ...] | None = None  # sizes of the fully connected layers
+    # normalize vector observations by their running mean and standard deviation
+    normalize_observation: bool = False
+    dueling: bool = False  # (Q-learning) dueling network: separate state value and advantages
+    noisy: bool = False  # (Q-learning) noisy layers; epsilon is then 0 unless set in args
     model: dict[str, Any] = field(default_factory=dict)  # further arguments of the model
-    args: dict[str, Any] = field(default_factory=dict)  # and of the agent: {"eps_final": 0.05}
+    # further arguments of the agent, such as {"eps_final": 0.05}
+    args: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The settings of a run that any algorithm and environment have."""
+    """Settings of a run that do not depend on the algorithm or the environment."""
 
     steps: int = 500_000  # environment steps to train for
     seed: int = 0  # seed of all random streams, 0 to 2**64 - 1
-    # processes that train together; batches and workers are those of each (asynchronous: there is
-    # one sampler, and so many optimizers)
+    # training processes; batch size and number of workers are per rank (asynchronous: number of
+    # optimizers, with one sampler)
     ranks: int = 1
-    device: str = "cpu"  # cpu, cuda or cuda:1; where the network is trained
+    device: str = "cpu"  # training device: cpu, cuda or cuda:N
     torch_threads: int = 1  # threads of the training process; 0: one per core, for large networks
     log_interval_steps: int = 10_000  # steps between two rows of progress.csv
     # steps between two checkpoints; None: a tenth of the run, at most 250000; 0: only at the end
     checkpoint_interval_steps: int | None = None
     eval_interval_steps: int = 0  # steps between evaluations in training; 0: only at the end
-    eval_episodes: int = 20  # episodes per evaluation; 0: none
-    tensorboard: bool = False  # write TensorBoard event files into the run directory as well
-    video: bool = True  # film the trained agent when training has ended
+    eval_episodes: int = 20  # episodes per evaluation; 0: no evaluation
+    tensorboard: bool = False  # also write TensorBoard event files into the run directory
+    video: bool = True  # record a video of the trained agent after training
     env_args: dict[str, Any] = field(default_factory=dict)  # arguments of the environment
     sampler: SamplerOptions = SamplerOptions()
     agent: AgentOptions = AgentOptions()
 
     @property
     def checkpoint_steps(self) -> int:
-        """The interval between checkpoints, whether it was given or not; 0: only at the end."""
+        """Steps between checkpoints, given or by default; 0: only at the end."""
         given = self.checkpoint_interval_steps
-        return min(max(self.steps // 10, 1), MOST_UNSAVED_STEPS) if given is None else given
+        return min(max(self.steps // 10, 1), MAX_CHECKPOINT_STEPS) if given is None else given
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions(Settings):
-    """Everything that determines a run; what ``config.json`` holds."""
+    """All options of a run, as saved in ``config.json``."""
 
     algo_name: str  # "ppo"
     env: str  # "CartPole-v1"
     algo: dict[str, Any] = field(default_factory=dict)  # arguments of the algorithm's class
 
     def updated(self, changes: Mapping[str, Any]) -> "RunOptions":
-        """A copy with nested ``changes`` made, e.g. ``{"steps": 1, "sampler": {"batch_B": 4}}``.
+        """Return a copy with nested changes, e.g. ``{"steps": 1, "sampler": {"batch_B": 4}}``.
 
         Raises:
-            UnknownName: a key is no option, wherever it is nested.
+            UnknownName: a key, at any level, is not an option.
+            TypeError, ValueError: a value has the wrong type.
         """
         updated: RunOptions = _updated(self, changes)
         return updated
@@ -109,21 +113,22 @@ class RunOptions(Settings):
         return {"format": FORMAT, "rlpyt": VERSION, **asdict(self)}
 
     def write(self, run_dir: Path) -> None:
-        """Write ``config.json``: plain JSON, readable by people and by :func:`read_options`."""
+        """Write ``config.json``, which :func:`read_options` reads."""
         text = json.dumps(self.as_dict(), indent=2) + "\n"
         write_text(run_dir / CONFIG, text)
 
 
 def read_options(run_dir: Path | str) -> RunOptions:
-    """The options of the run in ``run_dir``, which may also be the ``config.json`` itself.
+    """Return the options of the run in ``run_dir``, which may also be its ``config.json``.
 
     Raises:
-        FileNotFoundError: there is no such directory, or it holds no run.
+        FileNotFoundError: the directory does not exist or contains no run.
         ValueError: ``config.json`` is damaged, from a newer version, or has unknown keys.
     """
     path = Path(run_dir) if Path(run_dir).is_file() else Path(run_dir) / CONFIG
     if not path.parent.is_dir():
-        raise FileNotFoundError(f"no run directory {str(run_dir)!r}{_nearest_sibling(path.parent)}")
+        hint = _nearest_sibling(path.parent)
+        raise FileNotFoundError(f"run directory not found: {str(run_dir)!r}{hint}")
     if not path.is_file():
         raise FileNotFoundError(_without_config(path.parent))
     try:
@@ -134,8 +139,8 @@ def read_options(run_dir: Path | str) -> RunOptions:
     version = config.pop("rlpyt", "unknown")
     if found != FORMAT:
         raise ValueError(
-            f"{path} has format {found}, written by rlpyt {version}; this rlpyt "
-            f"{VERSION} reads format {FORMAT}. Use the newer rlpyt."
+            f"{path} has format {found}, written by rlpyt {version}, but rlpyt {VERSION} reads "
+            f"format {FORMAT}. Use the newer rlpyt."
         )
     try:
         return RunOptions(algo_name="", env="").updated(config)
@@ -144,27 +149,27 @@ def read_options(run_dir: Path | str) -> RunOptions:
 
 
 def _without_config(run_dir: Path) -> str:
-    """Return what to do with a directory that has no ``config.json``."""
-    files = {name for name in OF_SCRIPTS if (run_dir / name).exists()}
+    """Return the error message for a directory that has no ``config.json``."""
+    files = {name for name in SCRIPT_FILES if (run_dir / name).exists()}
     if not files:
         return (
-            f"{str(run_dir)!r} holds no run: it has no {CONFIG}. Give the directory that "
-            "`rlpyt train` named when it started."
+            f"{str(run_dir)!r} contains no run: it has no {CONFIG}. Give the run directory printed "
+            "by `rlpyt train`."
         )
-    ways = []
+    remedies = []
     if "params.pkl" in files:
-        ways.append(
+        remedies.append(
             f"load the state of its agent with torch.load({str(run_dir / 'params.pkl')!r})"
             "['agent_state_dict']"
         )
     if "checkpoint" in files:
-        ways.append(
+        remedies.append(
             "resume it in the script with MinibatchRl(..., "
             f"resume_from={str(run_dir / 'checkpoint')!r})"
         )
-    remedy = f" In Python: {'; '.join(ways)} (see examples/example_6.py)." if ways else ""
+    remedy = f" In Python: {'; '.join(remedies)} (see examples/example_6.py)." if remedies else ""
     return (
-        f"{str(run_dir)!r} holds the run of a script: it has no {CONFIG}, which is needed to "
+        f"{str(run_dir)!r} contains the run of a script: it has no {CONFIG}, which is needed to "
         f"rebuild the agent.{remedy}"
     )
 
@@ -213,9 +218,9 @@ def _checked(name: str, value: Any, kind: Any) -> Any:
         if value not in args:
             raise UnknownName(name, str(value), args)
     elif not isinstance(value, origin or kind):
-        words = {tuple: "list of numbers", dict: "dictionary"}
-        said = words.get(origin or kind, (origin or kind).__name__)
-        raise TypeError(f"{name}={value!r:.80} must be a {said}.")
+        names = {tuple: "list of numbers", dict: "dictionary"}
+        expected = names.get(origin or kind, (origin or kind).__name__)
+        raise TypeError(f"{name}={value!r:.80} must be a {expected}.")
     return value
 
 

@@ -1,4 +1,4 @@
-"""The live progress line of a training run: a bar on a terminal, plain lines elsewhere."""
+"""Progress display of a training run: a bar on a terminal, otherwise plain lines."""
 
 import sys
 import time
@@ -14,19 +14,18 @@ PLAIN_INTERVAL_S = 5.0
 
 
 class ProgressHook:
-    """Shows iteration, steps, steps per second, return and time left while a runner trains.
+    """Runner hook that shows iteration, steps, steps per second, return and time left.
 
-    Lives in the main process and is called by the runner. On a terminal one line is redrawn;
-    otherwise a plain line is printed every few seconds, so that logs stay readable. Nothing is
-    shown if the stream cannot be written to.
+    Runs in the main process. On a terminal one line is redrawn; otherwise a plain line is printed
+    every few seconds, so that logs stay readable. Nothing is shown if the stream is not writable.
 
     Args:
-        stream: where to write; standard output by default.
+        stream: output stream; standard output by default.
         interval_s: seconds between two plain lines.
-        announcement: printed when all parts of the run have been built.
+        announcement: text printed when all parts of the run have been built.
     """
 
-    owns_terminal = True  # the runner shows no progress of its own
+    owns_terminal = True  # disables the runner's own progress display
 
     def __init__(
         self,
@@ -34,16 +33,16 @@ class ProgressHook:
         interval_s: float = PLAIN_INTERVAL_S,
         announcement: str = "",
     ) -> None:
-        self.stream = stream or sys.stdout  # None where standard output is closed
+        self.stream = stream or sys.stdout  # None if standard output is closed
         self.interval_s = interval_s
         self.announcement = announcement
-        self._total = 0  # steps of the whole run; 0 until it has started
+        self._total = 0  # total steps of the run; 0 before the start
         self._bar: tqdm[Any] | None = None
         self._next_line_s = 0.0
-        self._shown_steps = -1  # where the last plain line stood, or the run began
+        self._shown_steps = -1  # steps at the last plain line, or at the start of the run
 
     def on_start(self, runner: Any) -> None:
-        """Announce the run and draw the empty bar; a resumed run starts where it left off."""
+        """Print the announcement and draw the bar, which starts at the steps of a resumed run."""
         if self.announcement and self.stream is not None:
             say(self.announcement, self.stream)
         self._total = runner.n_itr * runner.itr_batch_size
@@ -60,7 +59,7 @@ class ProgressHook:
             )
 
     def on_iteration(self, runner: Any, itr: int) -> None:
-        """Redraw the bar, or print a line when the last one is old enough."""
+        """Redraw the bar, or print a line if the interval has passed."""
         if self._bar is not None:
             self._bar.set_postfix_str(self._summary(runner), refresh=False)
             self._draw(self._bar.update, runner.cum_steps - self._bar.n)
@@ -68,7 +67,7 @@ class ProgressHook:
             self._print_line(runner)
 
     def on_end(self, runner: Any) -> None:
-        """Leave the final state on the screen; nothing, if the run never started."""
+        """Show the final state, unless the run never started."""
         if self._bar is not None:
             self._bar.n = runner.cum_steps
             self._draw(self._bar.set_postfix_str, self._summary(runner))
@@ -94,10 +93,10 @@ class ProgressHook:
             say(f"{done}, {self._summary(runner)}", self.stream)
 
     def _summary(self, runner: Any) -> str:
-        """``iteration 11, 21,034 steps/s, return 312.4, 00:18 left``, as far as it is known."""
-        itr = runner.cum_steps // runner.itr_batch_size - 1  # the last whole one; -1: none yet
+        """Return known values: ``iteration 11, 21,034 steps/s, return 312.4, 00:18 left``."""
+        itr = runner.cum_steps // runner.itr_batch_size - 1  # last complete one; -1: none yet
         parts = [f"iteration {itr:,}"] if itr >= 0 else []
-        taken = getattr(runner.algo, "steps_taken", None)  # of batches whose rows may rest
+        taken = getattr(runner.algo, "steps_taken", None)  # without steps of idle environments
         if taken is not None:
             parts.append(f"{taken:,} steps taken")
         speed = runner.steps_per_second

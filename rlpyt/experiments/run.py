@@ -1,4 +1,4 @@
-"""A run in its directory: train it, load it, let its agent play."""
+"""Runs in run directories: train, load and evaluate."""
 
 import contextlib
 import shutil
@@ -28,29 +28,30 @@ from rlpyt.utils.logging.lock import RunDirectoryError, RunLock
 from rlpyt.utils.processes import summary_of
 from rlpyt.utils.seed import set_seed, undisturbed
 
-EVAL_SEED = 1_000_000  # far from the seeds of training, so that evaluation meets other episodes
+EVAL_SEED = 1_000_000  # far from training seeds, so that evaluation episodes differ
 
 
 def train(
     options: RunOptions, run_dir: Path, hooks: Sequence[Any] = (), resume: bool = False
 ) -> None:
-    """Build what the options say, and train it in ``run_dir``.
+    """Build a run from its options and train it in ``run_dir``.
 
-    Under torchrun rank 0 writes there, and what torchrun starts anew goes on by itself.
+    Under torchrun only rank 0 writes files, and runs restarted by torchrun resume automatically.
 
     Args:
-        options: of the run.
-        run_dir: created where it does not exist, and removed again if the run could not begin;
-            must not hold a run, unless to ``resume`` it.
-        hooks: called by the runner.
-        resume: go on from the newest checkpoint in ``run_dir``.
+        options: options of the run.
+        run_dir: run directory, created if it does not exist and removed if the run fails to start.
+            Must not contain a run, except to ``resume`` it.
+        hooks: hooks of the runner.
+        resume: resume from the latest checkpoint in ``run_dir``.
 
     Raises:
-        RunDirectoryError: the directory cannot be used; says why.
-        FileExistsError, FileNotFoundError: it holds a run already; it has none to resume.
+        RunDirectoryError: the directory cannot be used; the message says why.
+        FileExistsError: the directory already contains a run, and ``resume`` is False.
+        FileNotFoundError: the directory has no checkpoint, and ``resume`` is True.
         SystemExit: 130, 143 or 129 after Ctrl-C, SIGTERM or SIGHUP, with a checkpoint saved.
         CheckpointError: the last checkpoint of the run could not be saved.
-        WorkerError: a worker failed; a checkpoint is saved once an iteration was complete.
+        WorkerError: a worker failed; a checkpoint is saved if an iteration was complete.
     """
     options = with_ranks_of_torchrun(options)
     if not torchrun.is_first():
@@ -71,61 +72,67 @@ def train(
     )
     try:
         with logger.session():
-            logger.set_console(False)  # hooks show what a person needs; the rest is in debug.log
+            logger.set_console(False)  # hooks show progress; the rest is in debug.log
             with context:
                 created = new
                 if not resume:
                     options.write(run_dir)
                 runner.train()
     finally:
-        if created and runner.itr < 0 and not rundir.has_rows(run_dir):  # it could not even begin
+        if created and runner.itr < 0 and not rundir.has_rows(run_dir):  # failed to start
             shutil.rmtree(run_dir, ignore_errors=True)
 
 
 class ResumedSettings(Hook):
-    """Writes the settings of a resumed run, once nothing speaks against going on with it."""
+    """Hook that writes the settings of a resumed run after all checks have passed."""
 
     def __init__(self, options: RunOptions, run_dir: Path) -> None:
         self.options, self.run_dir = options, run_dir
 
     def on_start(self, runner: Any) -> None:
-        """All checks are behind us."""
+        """Write config.json and params.json."""
         self.options.write(self.run_dir)
         write_params(self.run_dir, **_named(self.options), log_params=asdict(self.options))
 
 
 def _named(options: RunOptions) -> dict[str, Any]:
-    """What params.json calls the run."""
+    """Return the ID and name of the run in params.json."""
     return {"run_ID": options.seed, "name": f"{options.algo_name} {options.env}"}
 
 
 def _check_run_dir(run_dir: Path, resume: bool) -> None:
-    """Refuse a directory that a run cannot begin in, or be resumed from."""
+    """Check that a run can start in a directory, or be resumed from it.
+
+    Raises:
+        RunDirectoryError: the directory is in use.
+        FileExistsError: a new run would overwrite another one.
+        FileNotFoundError: the run to resume has no checkpoint.
+    """
     owner = RunLock(run_dir).owner() if run_dir.is_dir() else ""
     if owner:
         raise RunDirectoryError(
-            f"{run_dir} is in use by {owner}: wait for it to end, or choose another --run-dir."
+            f"{run_dir} is in use by {owner}. Wait for it to end, or choose another --run-dir."
         )
     if resume and not rundir.has_checkpoint(run_dir):
         raise FileNotFoundError(
-            f"{run_dir} has no checkpoint to go on from: the run ended before the first. Train "
-            "anew, in another --run-dir or after deleting this one."
+            f"{run_dir} has no checkpoint to resume from: the run ended before the first one. "
+            "Start a new run, in another --run-dir or after deleting this one."
         )
     if not resume and rundir.has_checkpoint(run_dir):
         raise FileExistsError(
-            f"{run_dir} holds another run: go on with it (rlpyt resume {run_dir}), or choose "
+            f"{run_dir} contains another run. Resume it (rlpyt resume {run_dir}), or choose "
             "another --run-dir."
         )
     if not resume and rundir.has_rows(run_dir):
         raise FileExistsError(
-            f"{run_dir} holds a run that ended before its first checkpoint, and cannot be resumed: "
-            "delete it, or choose another --run-dir."
+            f"{run_dir} contains a run that ended before its first checkpoint and cannot be "
+            "resumed. Delete it, or choose another --run-dir."
         )
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Returns of whole episodes, played one after the other."""
+    """Returns and lengths of complete episodes, played one after the other."""
 
     returns: tuple[float, ...]
     lengths: tuple[int, ...]
@@ -133,7 +140,7 @@ class Evaluation:
     deterministic: bool
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything, with mean and standard deviation, for JSON."""
+        """Return all fields, with mean and standard deviation of the return, for JSON."""
         summary = {"return_mean": float(np.mean(self.returns)), "return_std": self._std}
         return {**summary, **asdict(self)}
 
@@ -150,23 +157,23 @@ class Evaluation:
 
 
 class Run:
-    """A trained agent and how to build its environment; made by :func:`load`.
+    """Trained agent with the recipe of its environment, returned by :func:`load`.
 
-    Step it by hand::
+    Step it manually::
 
         run = rlpyt.load("data/ppo-CartPole-v1-20260101-120000")
         env = run.env()
         step = env.step(run.act(env.reset()))
 
-    ``act`` remembers what the agent needs from step to step (recurrent state, previous action);
-    call :meth:`reset` where an episode starts.
+    ``act`` keeps the recurrent state and the previous action between steps; call :meth:`reset` at
+    the start of each episode.
 
     Args:
-        path: the run directory.
-        options: of the run.
-        recipe: builds its environment.
-        agent: initialized, with the trained parameters.
-        itr: iteration they are of.
+        path: run directory.
+        options: options of the run.
+        recipe: recipe of its environment.
+        agent: initialized agent with the trained parameters.
+        itr: iteration of the parameters.
     """
 
     def __init__(
@@ -176,17 +183,17 @@ class Run:
         self.options = options
         self.recipe = recipe
         self.agent = agent
-        self.itr = max(1, itr)  # at 0 some agents would play at random
+        self.itr = max(1, itr)  # at iteration 0 some agents act randomly
         self._null_action = buffer_func(agent.env_spaces.action.null_value(), np.asarray)
         self._bounds = bounds_of(agent.env_spaces.action)
         self.reset()
 
     def env(self, render: bool = False) -> Any:
-        """A new environment of the kind trained on, able to give pictures if ``render``."""
+        """Make an environment as in training, which can render images if ``render``."""
         return self.recipe.make(render)
 
     def reset(self) -> None:
-        """Forget the episode: recurrent state, previous action and reward."""
+        """Reset the recurrent state and the previous action, at the start of an episode."""
         self.agent.eval_mode(self.itr)
         self.agent.reset()
         self._prev_action = self._null_action
@@ -195,11 +202,11 @@ class Run:
         """Choose an action for one observation.
 
         Args:
-            observation: as :meth:`env` gives it, without leading dimensions; for vectors and
-                images that is what gymnasium's environment gives, too.
-            reward: that came with it; only recurrent agents look at it.
-            deterministic: take the distribution's mode instead of a sample; policies without a
-                distribution (DDPG, TD3) are then without the noise that they explore by.
+            observation: observation of an environment of :meth:`env`, without leading dimensions;
+                vectors and images are the same as in gymnasium's environment.
+            reward: reward received with the observation; used only by recurrent agents.
+            deterministic: take the mode of the distribution instead of a sample; policies without
+                a distribution (DDPG, TD3) then act without exploration noise.
 
         Returns:
             The action, for the environment's ``step``.
@@ -221,12 +228,12 @@ class Run:
         """Play one episode.
 
         Args:
-            env: from :meth:`env`.
-            seed: of the environment; ``None`` leaves it as it is.
+            env: environment made by :meth:`env`.
+            seed: seed of the environment; ``None`` to keep its random state.
             deterministic: as in :meth:`act`.
 
         Returns:
-            The episode's TrajInfo: ``Length``, ``Return`` and what the environment's kind adds.
+            The TrajInfo of the episode: ``Length``, ``Return`` and fields of the environment.
         """
         if seed is not None:
             env.seed(seed)
@@ -244,7 +251,7 @@ class Run:
     def evaluate(
         self, episodes: int = 20, seed: int = EVAL_SEED, deterministic: bool = True
     ) -> Evaluation:
-        """Play episodes, the first with ``seed``, and report their returns (Atari: the score).
+        """Play episodes, the first with ``seed``, and return their returns (Atari: game scores).
 
         Raises:
             ValueError: ``episodes`` is below 1.
@@ -252,19 +259,19 @@ class Run:
         if episodes < 1:
             raise ValueError(f"episodes={episodes} must be at least 1.")
         with undisturbed(), contextlib.closing(self.env()) as env:
-            set_seed(seed)  # for what is drawn
+            set_seed(seed)  # for sampled actions
             played = [self.play(env, seed + i, deterministic) for i in range(episodes)]
         returns = tuple(float(info.get("GameScore", info.Return)) for info in played)
         return Evaluation(returns, tuple(int(i.Length) for i in played), seed, deterministic)
 
 
 def load(run_dir: Path | str) -> Run:
-    """Rebuild the trained agent of a run directory, from params.pkl or the newest checkpoint.
+    """Load the trained agent of a run directory, from params.pkl or the latest checkpoint.
 
     Raises:
-        FileNotFoundError: there is no run, or it has not saved its agent yet.
-        ValueError: its configuration or params.pkl cannot be read.
-        CheckpointError: there is no params.pkl, and no checkpoint is valid.
+        FileNotFoundError: the directory contains no run, or the run has not saved its agent yet.
+        ValueError: the configuration or params.pkl is invalid.
+        CheckpointError: params.pkl does not exist, and no checkpoint is valid.
     """
     path = Path(run_dir)
     options = read_options(path)
@@ -276,30 +283,30 @@ def load(run_dir: Path | str) -> Run:
     try:
         agent.load_state_dict(state)
     except (KeyError, IndexError, AttributeError, TypeError, ValueError, RuntimeError) as error:
-        said = " ".join(summary_of(error, 200).split())
+        reason = " ".join(summary_of(error, 200).split())
         raise ValueError(
-            f"the saved agent in {path} must be one of {options.algo_name} on {options.env} with "
-            f"the network of {path / CONFIG}, got another ({said})."
+            f"The saved agent in {path} does not match {options.algo_name} on {options.env} with "
+            f"the network of {path / CONFIG} ({reason})."
         ) from error
     return Run(path, options, recipe, agent, itr)
 
 
 def _saved_agent(path: Path, options: RunOptions) -> tuple[dict[str, Any], int]:
-    """The agent's state, and the iteration that it is of."""
+    """Return the agent's state and its iteration."""
     snapshot, checkpoints = path / rundir.SNAPSHOT, path / rundir.CHECKPOINTS
     if snapshot.is_file():
         try:
             state = torch.load(snapshot, map_location="cpu", weights_only=True)
             return state["agent_state_dict"], whole_number("itr", state["itr"], 0)
-        except Exception as error:  # torch has many, and names no file
-            way = "the run has no checkpoint either: train anew."
+        except Exception as error:  # torch raises many types, without the name of the file
+            remedy = "The run has no checkpoint either; train again."
             if rundir.has_checkpoint(path):
-                way = f"delete it, and the newest checkpoint in {checkpoints} is taken instead."
-            said = summary_of(error, 100)
-            raise ValueError(f"{snapshot} is damaged or cut off ({said}): {way}") from error
+                remedy = f"Delete it to load the latest checkpoint in {checkpoints} instead."
+            reason = summary_of(error, 100)
+            raise ValueError(f"{snapshot} is damaged or truncated ({reason}). {remedy}") from error
     if not rundir.has_checkpoint(path):
         raise FileNotFoundError(
-            f"{path} has no {rundir.SNAPSHOT} yet: it is written with each log interval, every "
+            f"{path} has no {rundir.SNAPSHOT} yet: it is written at each log interval, every "
             f"{options.log_interval_steps} steps."
         )
     state = load_checkpoint(checkpoints).state
@@ -307,5 +314,5 @@ def _saved_agent(path: Path, options: RunOptions) -> tuple[dict[str, Any], int]:
 
 
 def _row(leaf: Any) -> torch.Tensor:
-    """One leaf without leading dimensions as a batch of one."""
+    """Return a leaf without leading dimensions as a batch of one."""
     return torch.as_tensor(np.asarray(leaf))[None]

@@ -1,4 +1,4 @@
-"""The run directory: what it is called, and what it contains."""
+"""Run directories: names and contents."""
 
 import time
 from pathlib import Path
@@ -15,33 +15,33 @@ EVALUATION = "evaluation.json"
 
 CONTENTS = {
     "progress.csv": "statistics, one row per log interval",
-    CONFIG: "the options, from which the run can be rebuilt",
-    "params.json": "the settings as logged",
-    SNAPSHOT: "the trained agent; torch.load reads it, rlpyt.load plays it",
-    CHECKPOINTS: "what `rlpyt resume` continues from",
+    CONFIG: "options, from which the run can be rebuilt",
+    "params.json": "settings as logged",
+    SNAPSHOT: "trained agent, for torch.load and rlpyt.load",
+    CHECKPOINTS: "checkpoints for `rlpyt resume`",
     EVALUATION: "returns of the trained agent",
-    CURVE: "the learning curve",
-    VIDEO: "the trained agent at work",
+    CURVE: "learning curve",
+    VIDEO: "video of the trained agent",
 }
 
 
 def has_checkpoint(run_dir: Path) -> bool:
-    """Whether there is something to go on from."""
+    """Return True if the run has a checkpoint to resume from."""
     return any((run_dir / CHECKPOINTS).glob("checkpoint-*"))
 
 
 def has_rows(run_dir: Path) -> bool:
-    """Whether a run has written statistics here; before that it leaves nothing of value."""
+    """Return True if a run has written statistics here; without them nothing is worth keeping."""
     progress = run_dir / "progress.csv"
     return progress.exists() and progress.stat().st_size > 0
 
 
 def default_run_dir(options: RunOptions) -> Path:
-    """``data/<algorithm>-<environment>-<timestamp>``, numbered where that exists already."""
+    """Return ``data/<algorithm>-<environment>-<timestamp>``, with a number if that exists."""
     env = options.env.replace("/", "-").replace(":", "-")
     name = f"{options.algo_name}-{env}-{time.strftime('%Y%m%d-%H%M%S')}"
-    path, again = ROOT / name, 1
+    path, number = ROOT / name, 1
     while path.exists():
-        again += 1
-        path = ROOT / f"{name}-{again}"
+        number += 1
+        path = ROOT / f"{name}-{number}"
     return path

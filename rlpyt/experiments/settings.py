@@ -1,6 +1,6 @@
-"""The settings that a run of an algorithm has: their types, and their values unless told otherwise.
+"""Types and default values of the settings of a run.
 
-The command line and sweep files both start from here, so the same request gives the same run.
+The command line and sweep files both use them, so that the same settings give the same run.
 """
 
 import dataclasses
@@ -14,16 +14,16 @@ from rlpyt.experiments.configs.presets import layers
 from rlpyt.experiments.options import RunOptions, Settings
 from rlpyt.utils.names import UnknownName
 
-PLAIN = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
+PLAIN = {bool: "true or false", int: "a whole number", float: "a number", str: "a string"}
 
 
 class PlainField(NamedTuple):
-    """A field of a dataclass whose values can be written down.
+    """Field of a dataclass whose values can be given as text.
 
     Attributes:
-        hint: its type; ``str`` where the field is a class, which is given by its name.
-        default: its value if none is given.
-        is_class: whether the value is the name of a class.
+        hint: type of the field; ``str`` for classes, which are given by name.
+        default: default value.
+        is_class: True if the value is the name of a class.
     """
 
     hint: Any
@@ -32,10 +32,10 @@ class PlainField(NamedTuple):
 
 
 def plain_fields(cls: type) -> dict[str, PlainField]:
-    """The fields of a dataclass that fit on a command line or into a file, in order.
+    """Return the fields of a dataclass that can be set on a command line or in a file, in order.
 
-    Fields for a class (``type[Optimizer]``) count, by its name; those for other objects (``Any``)
-    do not.
+    Fields for a class (``type[Optimizer]``) are included, with the name of the class as value;
+    those for other objects (``Any``) are not.
     """
     hints = typing.get_type_hints(cls)
     chosen = {}
@@ -52,17 +52,17 @@ def plain_fields(cls: type) -> dict[str, PlainField]:
 
 
 def default_options(algo_name: str, env_id: str, preset: str | None = None) -> RunOptions:
-    """What ``rlpyt train ALGO ENV`` runs without further flags.
+    """Return the options of ``rlpyt train ALGO ENV`` without further flags.
 
     Args:
-        algo_name: a key of ``ALGORITHMS``.
-        env_id: see :func:`~rlpyt.experiments.build.env_recipe`.
-        preset: a family of environments whose settings to take.
+        algo_name: key of ``ALGORITHMS``.
+        env_id: name of the environment; see :func:`~rlpyt.experiments.build.env_recipe`.
+        preset: family of environments whose settings to use.
 
     Raises:
-        UnknownName: no such algorithm or preset.
-        ValueError: no such environment, or the algorithm cannot play it.
-        ImportError: the environment needs a package that is missing.
+        UnknownName: the algorithm or preset is unknown.
+        ValueError: the environment is unknown, or the algorithm does not support it.
+        ImportError: a package that the environment requires is missing.
     """
     fields = plain_fields(algorithm_class(algo_name))
     algo = {name: field.default for name, field in fields.items()}
@@ -73,10 +73,10 @@ def default_options(algo_name: str, env_id: str, preset: str | None = None) -> R
 
 
 def setting_types(algo_name: str) -> dict[str, Any]:
-    """The type of every setting of a run, by its dotted name: ``{"sampler.batch_B": int, ...}``.
+    """Return the type of each setting of a run, by dotted name: ``{"sampler.batch_B": int, ...}``.
 
     Raises:
-        UnknownName: no such algorithm.
+        UnknownName: the algorithm is unknown.
     """
     found = {"algo_name": str, "env": str, **_nested_types(Settings, "")}
     for name, field in plain_fields(algorithm_class(algo_name)).items():
@@ -85,48 +85,53 @@ def setting_types(algo_name: str) -> dict[str, Any]:
 
 
 def type_of(name: str, known: Mapping[str, Any], kind: str = "setting") -> Any:
-    """The type of one setting, from those of :func:`setting_types`.
+    """Return the type of a setting, from those of :func:`setting_types`.
 
-    What lies inside a dictionary (``env_args.gravity``) may be anything.
+    Settings inside a dictionary (``env_args.gravity``) have the type ``Any``.
+
+    Args:
+        name: dotted name of the setting.
+        known: types by name.
+        kind: word for ``name`` in the error message.
 
     Raises:
-        UnknownName: there is no such setting; ``kind`` begins the message.
+        UnknownName: the setting is unknown.
     """
     if name in known:
         return known[name]
-    way = name.split(".")
-    for end in range(1, len(way)):
-        parts = _parts(known.get(".".join(way[:end])))
+    keys = name.split(".")
+    for end in range(1, len(keys)):
+        parts = _parts(known.get(".".join(keys[:end])))
         if any(typing.get_origin(part) is dict for part in parts):
             return Any
     raise UnknownName(kind, name, known)
 
 
 def fitted(value: Any, hint: Any) -> Any:  # noqa: PLR0911 - a case per kind of type
-    """A value as read from a file, as the type wants it: whole floats as ints, lists as tuples.
+    """Convert a value read from a file to a type: integral floats to ints, lists to tuples.
 
     Raises:
-        TypeError: it does not fit; the message says what would.
+        TypeError: the value does not have the type; the message describes the type.
     """
-    origin, inside = typing.get_origin(hint), typing.get_args(hint)
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if hint is Any or (hint in (bool, str) and isinstance(value, hint)):
         return value
     if hint is float and number:
         return float(value)
-    if hint is int and number and value == value // 1:  # not so of inf and nan
+    if hint is int and number and value == value // 1:  # False for inf and nan
         return int(value)
     if hint in (types.NoneType, None) and value is None:
         return None
-    if origin is typing.Literal and value in inside:
+    if origin is typing.Literal and value in args:
         return value
     if origin is dict and isinstance(value, Mapping):
         return dict(value)
     if origin is tuple and isinstance(value, list | tuple):
-        each = inside[:1] * len(value) if inside[-1] is Ellipsis else inside
-        if len(each) == len(value):
-            return tuple(map(fitted, value, each))
-    for part in inside if is_union(hint) else ():
+        hints = args[:1] * len(value) if args[-1] is Ellipsis else args
+        if len(hints) == len(value):
+            return tuple(map(fitted, value, hints))
+    for part in args if is_union(hint) else ():
         try:
             return fitted(value, part)
         except TypeError:
@@ -135,14 +140,14 @@ def fitted(value: Any, hint: Any) -> Any:  # noqa: PLR0911 - a case per kind of 
 
 
 def in_words(hint: Any) -> str:
-    """A type as one would say it: ``float | None`` is "a number or null"."""
-    origin, inside = typing.get_origin(hint), typing.get_args(hint)
+    """Describe a type in words: ``float | None`` is "a number or null"."""
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
     if is_union(hint):
-        return " or ".join(map(in_words, inside))
+        return " or ".join(map(in_words, args))
     if origin is typing.Literal:
-        return f"one of {', '.join(map(str, inside))}"
+        return f"one of {', '.join(map(str, args))}"
     if origin is tuple:
-        parts = ["..." if part is Ellipsis else in_words(part) for part in inside]
+        parts = ["..." if part is Ellipsis else in_words(part) for part in args]
         return f"a list ({', '.join(parts)})"
     if origin is dict:
         return "a dictionary"
@@ -150,7 +155,7 @@ def in_words(hint: Any) -> str:
 
 
 def is_union(hint: Any) -> bool:
-    """Whether a type is one of several: ``float | None``."""
+    """Return True for a union such as ``float | None``."""
     return typing.get_origin(hint) in (typing.Union, types.UnionType)
 
 

@@ -58,21 +58,21 @@ def test_processes_of_a_run_have_rows_of_their_own(machine, capsys):
     ]
     assert rows[0] == ["1", "optimizer", "0", "1", "4", "12"]
     assert rows[1][:5] == ["sampler", "0", "1", "5-7", "13-15"]
-    assert "second threads 12-15 of the code are not here, runs use the first ones" in said
+    assert "second threads 12-15 of the code do not exist on this machine; runs use" in said
     affinity("8cpu_2gpu_2gpr")
     said = capsys.readouterr().out
     assert "for SyncRl" in said and "rank 0" in said and "rank 1" in said
 
 
-def test_what_is_missing_moved_or_left_over_is_noted(machine, capsys):
+def test_notes_name_missing_renumbered_and_unused_cores(machine, capsys):
     machine([4, 5, 6, 7])
     affinity("4cpu_0gpu_2cpr_0hto")
-    assert "cores 0-3 of the code are the processors 4-7 here" in capsys.readouterr().out
+    assert "cores 0-3 of the code are processors 4-7 of this machine" in capsys.readouterr().out
     affinity("5cpu_2gpu_1cxg")
     said = capsys.readouterr().out
     assert "this machine has 0 of the 2 GPUs" in said
     assert "1 of 5 cores are in no run slot" in said
-    assert "may use the processors 4-7 only; launchers refuse run slots 0-1, and runs" in said
+    assert "may only use processors 4-7; launchers refuse run slots 0-1, and runs" in said
     affinity("2cpu_2gpu_1res_0hto")
     assert "0     0    0      1: 0\n" in capsys.readouterr().out  # the worker shares its core
     affinity("99cpu_0gpu_33cpr_0hto_0saf")
@@ -94,7 +94,7 @@ def test_the_work_grows_with_the_slots_and_not_with_their_square(machine, monkey
     for n in (50, 100):
         made.clear()
         machine(range(first, first + n))
-        module.code_told(f"{n}cpu_0gpu_1cpr")
+        module.describe_code(f"{n}cpu_0gpu_1cpr")
         work.append(sum(map(len, made)))
     assert work[1] == 2 * work[0]
 
@@ -110,7 +110,7 @@ def test_this_machine_and_codes_for_it(machine, capsys):
     assert all(get_n_run_slots(code) for code in codes)
 
 
-def test_of_a_containers_cores_so_many_are_used_as_its_quota_pays_for(machine, capsys):
+def test_suggested_codes_respect_the_cpu_quota_of_a_container(machine, capsys):
     machine([2, 3, 4, 5], quota=2.5)
     affinity()
     said = capsys.readouterr().out
@@ -124,7 +124,7 @@ def test_of_a_containers_cores_so_many_are_used_as_its_quota_pays_for(machine, c
     assert quick_affinity_code(use_gpu=False) == code_for_machine() == "1cpu_0gpu_1cpr_0hto_0saf"
 
 
-def test_a_code_that_cannot_be_is_refused_in_one_line(capsys):
+def test_an_invalid_code_is_refused_in_one_line(capsys):
     assert affinity("4cpu_2gpu_3gpr") == 2
     assert "a run wants 3 GPUs" in capsys.readouterr().err
     assert affinity("4cup") == 2

@@ -46,12 +46,12 @@ def rlpyt_command(*argv):
     ],
     ids=" ".join,
 )
-def test_every_kind_of_picture(flags, runs, tmp_path, capsys):
+def test_every_kind_of_plot(flags, runs, tmp_path, capsys):
     output = tmp_path / "new" / "picture.svg"
     assert rlpyt_command("plot", runs, "-o", output, *flags) == 0
     assert "<svg" in output.read_text(encoding="utf-8")
     said = capsys.readouterr()
-    assert said.err == "" and said.out == f"Drawn into {output}\n"
+    assert said.err == "" and said.out == f"Saved to {output}\n"
 
 
 @pytest.mark.parametrize(
@@ -61,8 +61,8 @@ def test_every_kind_of_picture(flags, runs, tmp_path, capsys):
         (["--x", "stesp"], ["no run has the column 'stesp'", "Did you mean 'steps'?"]),
         (["--group-by", "rate"], ["no run has the setting 'rate'", "algo.learning_rate"]),
         (["--smooth", "0"], ["smooth=0"]),
-        (["--confidence", "95"], ["--confidence 95", "between 0 and 1"]),
-        (["--kind", "profile", "--normalize", "{"], ["is no JSON"]),
+        (["--confidence", "95"], ["--confidence must be between 0 and 1, got 95"]),
+        (["--kind", "profile", "--normalize", "{"], ["must be valid JSON, got {"]),
         (["--kind", "profile", "--normalize", '{"CartPole-v1": [0, 9]}'], ["range of toy/memory"]),
         (["--kind", "profile", "--normalize", '{"CartPole-v1": ["0", "9"]}'], ["give numbers"]),
         (["--normalize", "range"], ["--normalize is for --kind profile, improvement or inter"]),
@@ -96,7 +96,7 @@ def test_a_directory_without_runs_is_one_line(command, tmp_path, capsys):
     assert "absent" in capsys.readouterr().err
 
 
-def test_what_is_damaged_is_left_out_and_said(runs, tmp_path):
+def test_damaged_runs_are_left_out_with_a_warning(runs, tmp_path):
     good, torn, empty = (tmp_path / "v" / f"run_{i}" for i in range(3))
     for run in (good, torn, empty):
         run.mkdir(parents=True)
@@ -113,13 +113,13 @@ def test_what_is_damaged_is_left_out_and_said(runs, tmp_path):
     )
 
 
-def test_a_report_lands_in_the_directory_or_where_it_is_told(runs, tmp_path, capsys):
+def test_a_report_is_saved_in_the_directory_or_at_the_given_path(runs, tmp_path, capsys):
     output = tmp_path / "page.html"
     assert rlpyt_command("report", runs, "-o", output, "--group-by", "learning_rate") == 0
-    assert capsys.readouterr().out == f"Written to {output}\n"
+    assert capsys.readouterr().out == f"Saved to {output}\n"
     page = output.read_text(encoding="utf-8")
     assert "learning_rate=0.2" in page and "toy/memory" in page
     assert rlpyt_command("report", output) == 2
-    assert "is no directory" in capsys.readouterr().err
+    assert "is not a directory" in capsys.readouterr().err
     single = runs / "CartPole-v1-0.1-0"
     assert rlpyt_command("report", single) == 0 and (single / "report.html").exists()

@@ -70,7 +70,7 @@ def test_the_number_of_ranks_chooses_the_runner(tmp_path):
         (["-1"], "max_lead=-1 is for asynchronous runs"),
     ],
 )
-def test_a_lead_that_cannot_be_is_refused(flags, said, tmp_path):
+def test_an_invalid_lead_is_refused(flags, said, tmp_path):
     options, _ = read_flags("dqn", "CartPole-v1", ["--sampler.max-lead", *flags])
     with pytest.raises(ValueError, match=said):
         build_runner(options, tmp_path)
@@ -79,10 +79,10 @@ def test_a_lead_that_cannot_be_is_refused(flags, said, tmp_path):
 def test_under_torchrun_a_directory_must_be_given(monkeypatch, tmp_path):
     for name, value in dict(RANK=0, WORLD_SIZE=2, MASTER_ADDR="h", MASTER_PORT=1).items():
         monkeypatch.setenv(name, str(value))
-    with pytest.raises(UsageError, match="under torchrun give --run-dir"):
+    with pytest.raises(UsageError, match="torchrun requires --run-dir"):
         main(["a2c", "CartPole-v1"])
     options, _ = read_flags("a2c", "CartPole-v1", ["--ranks", "3"])
-    with pytest.raises(ValueError, match="ranks=3, and torchrun has started 2"):
+    with pytest.raises(ValueError, match="ranks must be the number started by torchrun, 2, got 3"):
         build_runner(options, tmp_path)
 
 

@@ -92,9 +92,9 @@ class Terminal:
         return self.process.wait(30)
 
 
-def test_a_file_fails_in_part_is_mended_and_goes_on(tmp_path, capsys):
-    mended, directory = tmp_path / "mended", tmp_path / "rates"
-    file = write_file(tmp_path, mended)
+def test_a_failed_run_is_retried_after_a_fix(tmp_path, capsys):
+    fixed, directory = tmp_path / "fixed", tmp_path / "rates"
+    file = write_file(tmp_path, fixed)
     assert rlpyt_command("sweep", file, "--dir", directory) == 1
     said = re.sub(r"after \d+ s", "after 0 s", capsys.readouterr().out)
     assert said.startswith(f"rates: 2 runs, 2 at once (1 core each, local) in {directory}\n")
@@ -110,16 +110,16 @@ def test_a_file_fails_in_part_is_mended_and_goes_on(tmp_path, capsys):
     assert rlpyt_command("status", directory) == 1  # of a run that failed
     title, _, header, first, second = capsys.readouterr().out.splitlines()
     begins = r"rates: 2 runs, 1 done, 1 failed · slots \d+% in use"
-    assert re.fullmatch(f"{begins} · try the failed again: rlpyt sweep retry {directory}", title)
+    assert re.fullmatch(f"{begins} · retry failed runs with: rlpyt sweep retry {directory}", title)
     assert header.split() == ["run", "state", "steps", "steps/s", "return", "time", "left"]
     assert first.split()[:2] == ["rate_1/run_0", "done"]
     assert second.split()[:2] == ["rate_2/run_0", "failed"] and second.endswith("exit code 1")
 
-    mended.touch()
+    fixed.touch()
     assert rlpyt_command("sweep", "retry", directory) == 0
     retried = capsys.readouterr().out
     assert retried.splitlines()[:2] == ["Queued again: 1 failed run.", "  rate_2/run_0"]
-    assert f"go on with: rlpyt sweep {directory}" in retried
+    assert f"Resume with: rlpyt sweep {directory}" in retried
     assert rlpyt_command("sweep", directory) == 0
     assert f"Write a report: rlpyt report {directory}" in capsys.readouterr().out
     for rate in (1, 2):
@@ -145,11 +145,11 @@ def test_status_as_json_has_everything(tmp_path, capsys):
     assert (queued["state"], queued["steps"], queued["attempts"]) == ("queued", None, [])
 
 
-def test_status_shows_steps_speed_and_who_is_missing(tmp_path, capsys):
+def test_status_shows_steps_speed_and_a_missing_launcher(tmp_path, capsys):
     test_status_as_json_has_everything(tmp_path, capsys)
     assert rlpyt_command("status", tmp_path, "--once") == 0
     title, _, _, done, queued = capsys.readouterr().out.splitlines()
-    assert title.endswith(f"nobody launches; go on with: rlpyt sweep {tmp_path}")
+    assert title.endswith(f"no launcher running; resume with: rlpyt sweep {tmp_path}")
     assert done.split() == ["setting_0/run_0", "done", "200", "(", "50%)", "60", "00:04"]
     assert queued.split() == ["setting_1/run_0", "queued"]
 
@@ -202,7 +202,7 @@ def test_a_header_of_half_a_line_ends_neither_status_nor_report(tmp_path, capsys
     assert "wrong number of cells" in (tmp_path / "report.html").read_text()
 
 
-def test_a_status_says_why_no_run_begins_and_what_to_do_next(tmp_path, capsys, monkeypatch):
+def test_status_says_why_no_run_starts_and_what_to_do_next(tmp_path, capsys, monkeypatch):
     sweep = sweep_of(tmp_path, [job(0)])
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=1))
     rlpyt_command("status", tmp_path)
@@ -212,11 +212,11 @@ def test_a_status_says_why_no_run_begins_and_what_to_do_next(tmp_path, capsys, m
     rlpyt_command("status", tmp_path)
     title = capsys.readouterr().out.splitlines()[0]
     assert "waiting" not in title
-    assert title.endswith(f"try the failed again: rlpyt sweep retry {tmp_path}")
+    assert title.endswith(f"retry failed runs with: rlpyt sweep retry {tmp_path}")
 
 
 @pytest.mark.parametrize("seconds", ["-1", "0", "nan", "inf"])
-def test_a_status_is_drawn_at_times_that_come(tmp_path, capsys, seconds):
+def test_status_refuses_an_invalid_interval(tmp_path, capsys, seconds):
     assert rlpyt_command("status", tmp_path, f"--interval-s={seconds}") == 2
     assert "--interval-s" in capsys.readouterr().err
 
@@ -224,24 +224,24 @@ def test_a_status_is_drawn_at_times_that_come(tmp_path, capsys, seconds):
 @pytest.mark.parametrize(
     ("request_", "said"),
     [
-        ("stop", "Asked to end: nobody, as nothing runs there."),
-        ("pause", "No further run begins."),
-        ("unpause", "Runs begin again."),
+        ("stop", "Nothing to stop: no runs are active."),
+        ("pause", "Launching of new runs paused."),
+        ("unpause", "Launching of new runs resumed."),
         ("retry", "Queued again: 0 failed runs."),
     ],
 )
-def test_requests_to_nobody_say_so(tmp_path, capsys, request_, said):
+def test_requests_without_a_launcher_say_so(tmp_path, capsys, request_, said):
     sweep = sweep_of(tmp_path, [job(0)])
     assert rlpyt_command("sweep", request_, tmp_path) == 0
     what, unattended = capsys.readouterr().out.splitlines()
     assert what == said
-    assert unattended == f"No launcher is at work; go on with: rlpyt sweep {tmp_path}"
+    assert unattended == f"No launcher is running. Resume with: rlpyt sweep {tmp_path}"
     sweep.jobs()[0].prepare(Attempt(1, python(""), begun=1.0, ended=2.0, exit_code=0))
     rlpyt_command("sweep", request_, tmp_path)
-    assert capsys.readouterr().out.endswith("No launcher is at work, as the sweep is over.\n")
+    assert capsys.readouterr().out.endswith("No launcher is running: the sweep is over.\n")
 
 
-def test_a_dry_run_lists_and_begins_nothing(tmp_path, capsys):
+def test_a_dry_run_lists_runs_and_starts_nothing(tmp_path, capsys):
     file = write_file(tmp_path, "x", 3, "seeds: 20\n")
     before = sorted(tmp_path.iterdir())
     assert rlpyt_command("sweep", file, "--dry-run", "--dir", tmp_path / "new") == 0
@@ -253,7 +253,7 @@ def test_a_dry_run_lists_and_begins_nothing(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("flags", [["--dry-run"], ["--yes"], ["--dir", "elsewhere"]])
-def test_a_directory_is_gone_on_with_or_not_at_all(tmp_path, capsys, flags):
+def test_flags_of_new_sweeps_are_refused_when_resuming(tmp_path, capsys, flags):
     sweep = sweep_of(tmp_path, [job(0)])
     assert rlpyt_command("sweep", tmp_path, *flags) == 2
     assert f"{flags[0]} is for a sweep file" in capsys.readouterr().err
@@ -269,7 +269,7 @@ def test_a_directory_is_gone_on_with_or_not_at_all(tmp_path, capsys, flags):
         (PermissionError(errno.EACCES, "not yours"), 2),
     ],
 )
-def test_errors_of_the_system_that_may_pass_are_told_from_wrong_requests(monkeypatch, error, code):
+def test_exit_codes_separate_transient_system_errors_from_bad_requests(monkeypatch, error, code):
     def fail(args):
         raise error
 
@@ -277,7 +277,7 @@ def test_errors_of_the_system_that_may_pass_are_told_from_wrong_requests(monkeyp
     assert rlpyt_command("status", ".") == code
 
 
-def test_too_many_runs_are_refused_with_their_number_or_meant(tmp_path, capsys):
+def test_too_many_runs_are_refused_unless_confirmed(tmp_path, capsys):
     file = write_file(tmp_path, "x", 3, "max_runs: 2\n")
     for flags in ([], ["--dry-run"]):
         assert rlpyt_command("sweep", file, "--dir", tmp_path / "new", *flags) == 2
@@ -302,7 +302,7 @@ def test_on_a_terminal_too_many_runs_are_asked_about(tmp_path, answer):
         assert view.made_by == f"rlpyt sweep {file} --dir {directory}"
 
 
-def test_requests_reach_a_launcher_at_work(tmp_path, capsys, request):
+def test_requests_reach_a_running_launcher(tmp_path, capsys, request):
     directory = tmp_path / "sleepers"
     with open(tmp_path / "log", "w") as log:
         command = [sys.executable, "-m", "rlpyt.cli.main", "sweep", write_file(tmp_path, "sleep")]
@@ -321,12 +321,12 @@ def test_requests_reach_a_launcher_at_work(tmp_path, capsys, request):
     assert rlpyt_command("sweep", directory) == 2  # a second one
     assert "already has a launcher" in capsys.readouterr().err
     assert rlpyt_command("sweep", "stop", directory) == 0
-    assert f"Asked to end: process {launcher.pid}" in capsys.readouterr().out
+    assert f"Stopping: process {launcher.pid}" in capsys.readouterr().out
     assert launcher.wait(30) == 143
     assert read_sweep(directory).counts() == {"queued": 2}
     assert f"Resume with: rlpyt sweep {directory}" in (tmp_path / "log").read_text()
     assert rlpyt_command("sweep", "stop", directory) == 0
-    assert "No launcher is at work" in capsys.readouterr().out
+    assert "No launcher is running" in capsys.readouterr().out
 
 
 def test_a_launch_script_runs_as_python_would_run_it(tmp_path, capsys):
@@ -342,15 +342,15 @@ def test_a_launch_script_runs_as_python_would_run_it(tmp_path, capsys):
 @pytest.mark.parametrize(
     "argv, complaint",
     [
-        (["sweep", "nowhere.yaml"], "there is no 'nowhere.yaml'; give a sweep file"),
-        (["sweep", "nowhere.py"], "there is no launch script 'nowhere.py'"),
+        (["sweep", "nowhere.yaml"], "'nowhere.yaml' not found. Give a sweep file"),
+        (["sweep", "nowhere.py"], "Launch script 'nowhere.py' not found"),
         (["sweep", "pause"], "as in `rlpyt sweep pause DIR`"),
         (["sweep", "retry", "nowhere"], "nowhere holds no sweep"),
         (["sweep", "."], ". holds no sweep"),
         (["status", "nowhere"], "nowhere holds no sweep"),
     ],
 )
-def test_what_is_not_there_is_named(argv, complaint, tmp_path, monkeypatch, capsys):
+def test_missing_files_are_named(argv, complaint, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert rlpyt_command(*argv) == 2
     error = capsys.readouterr().err

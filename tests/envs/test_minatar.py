@@ -8,7 +8,7 @@ import pytest
 
 from rlpyt.envs.gym import make
 from rlpyt.experiments.build import env_recipe
-from rlpyt.experiments.video import SMALLEST_SIDE, enlarged
+from rlpyt.experiments.video import MIN_SIDE, enlarged
 from rlpyt.vis.images import picture_of
 
 CHANNELS = dict(Asterix=4, Breakout=4, Freeway=7, Seaquest=10, SpaceInvaders=6)
@@ -64,7 +64,7 @@ def test_unknown_games_get_the_nearest():
 def test_small_pictures_are_enlarged_pixel_by_pixel():
     picture = np.arange(10 * 12 * 3, dtype=np.uint16).reshape(10, 12, 3)
     large = enlarged(picture)
-    assert large.shape == (SMALLEST_SIDE, 192, 3)
+    assert large.shape == (MIN_SIDE, 192, 3)
     assert (large[::16, ::16] == picture).all() and (large[15::16, 15::16] == picture).all()
     full = np.zeros((210, 160, 3), np.uint8)
     assert enlarged(full) is full

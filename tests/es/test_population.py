@@ -65,8 +65,8 @@ def test_rows_act_as_their_policies_would_alone(kind):
     rows = [5, 0, 2]
     got = population.row_policies(rows)(observation.numpy())
     for i, row in enumerate(rows):
-        population.set_favourite(population.rows[row].numpy())
-        assert torch.equal(population.favourite(), population.rows[row])
+        population.set_favorite(population.rows[row].numpy())
+        assert torch.equal(population.favorite(), population.rows[row])
         with torch.no_grad():
             alone = policy(observation[i : i + 1])[0]
         assert got[i] == pytest.approx(alone.numpy(), abs=1e-5)
@@ -82,13 +82,13 @@ def test_observations_may_be_composite(nonlinearity):
     observation = Pair(torch.randn(2, 4), torch.randn(2, 2, 2))
     got = population.row_policies([1, 0])(buffer_func(observation, torch.Tensor.numpy))
     for i, row in enumerate([1, 0]):
-        population.set_favourite(population.rows[row].numpy())
+        population.set_favorite(population.rows[row].numpy())
         with torch.no_grad():
             alone = population.policy(observation[i : i + 1])[0]
         assert got[i] == pytest.approx(alone.numpy(), abs=1e-5)
 
 
-def test_row_policies_keep_the_parameters_of_their_time():
+def test_row_policies_keep_the_parameters_at_their_creation():
     population = Population(EsPolicyModel((4,), 2), 2)
     x = np.ones((2, 4), np.float32)
     act = population.row_policies([0, 1])
@@ -138,7 +138,7 @@ def collect(seeds, n_batches=2, **kwargs):
 def plain_episode(agent, parameters, seed, T, env_id):
     """One episode of one policy, as a script would run it: observations, rewards."""
     env = gymnasium.make(env_id)
-    agent.population.set_favourite(parameters)
+    agent.population.set_favorite(parameters)
     observation, _ = env.reset(seed=seed)
     observations, rewards = [], []
     for _ in range(T):
@@ -234,7 +234,7 @@ def test_rows_of_one_candidate_and_one_seed_have_the_same_episode():
         sampler.shutdown()
 
 
-def test_without_seeds_every_environment_has_starts_of_its_own():
+def test_without_seeds_every_environment_keeps_its_own_stream():
     sampler, agent = sampler_for()
     try:
         agent.settings["seeds"][:] = -1
@@ -245,12 +245,12 @@ def test_without_seeds_every_environment_has_starts_of_its_own():
         sampler.shutdown()
 
 
-def test_evaluation_is_of_the_favourite():
+def test_evaluation_is_of_the_favorite():
     more = dict(eval_n_envs=2, eval_max_steps=2000, eval_max_trajectories=4)
     sampler, agent = sampler_for(**more)
     try:
         agent.population.rows.fill_(0)
-        agent.population.set_favourite(np.zeros(agent.population.rows.shape[1]))
+        agent.population.set_favorite(np.zeros(agent.population.rows.shape[1]))
         agent.population.policy.mlp.model[-1].bias.data[1] = 1.0  # always to the right: 8 to 11
         agent.eval_mode(0)
         infos = sampler.evaluate_agent(0)
@@ -260,8 +260,8 @@ def test_evaluation_is_of_the_favourite():
         sampler.shutdown()
 
 
-def test_an_agent_elsewhere_is_refused():
-    with pytest.raises(Exception, match="take SerialSampler, CpuSampler or RaySampler"):
+def test_an_agent_in_another_process_is_refused():
+    with pytest.raises(Exception, match="Use SerialSampler, CpuSampler or RaySampler"):
         sampler_for(Sampler=GpuSampler)
 
 

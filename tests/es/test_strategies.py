@@ -114,7 +114,7 @@ def test_result_counts_evaluations_and_keeps_the_best(name):
 
 
 @every
-def test_a_checkpoint_goes_on_bit_for_bit(name, tmp_path):
+def test_a_checkpoint_resumes_bit_for_bit(name, tmp_path):
     es = make(name, np.full(5, 1.5), 0.3, popsize=8, seed=4)
     run(es, rosenbrock, 7)
     save_checkpoint(tmp_path, es.state_dict())
@@ -149,14 +149,14 @@ def test_the_seed_decides_the_candidates(name):
 
 @every
 def test_wrong_input_is_refused(name):
-    with pytest.raises(ValueError, match="x0 of shape"):
+    with pytest.raises(ValueError, match="x0 must be a nonempty vector"):
         make(name, np.zeros((2, 2)), 0.5)
-    with pytest.raises(ValueError, match="x0 of shape"):
+    with pytest.raises(ValueError, match="x0 must be a nonempty vector"):
         make(name, [0.0, np.nan], 0.5)
     for sigma0 in (0.0, -1.0, np.inf):
         with pytest.raises(ValueError, match="sigma0"):
             make(name, np.zeros(3), sigma0)
-    with pytest.raises(ValueError, match="sigma0 of shape"):
+    with pytest.raises(ValueError, match=r"sigma0 must be .* shape \(2,\)"):
         make(name, np.zeros(3), np.ones(2))
     with pytest.raises(ValueError, match="popsize"):
         make(name, np.zeros(3), 0.5, popsize=1)
@@ -167,7 +167,7 @@ def test_wrong_input_is_refused(name):
 
 
 @every
-def test_what_is_told_must_be_whole(name):
+def test_tell_needs_a_complete_generation(name):
     es = make(name, np.zeros(3), 0.5, opts={"popsize": 6, "seed": 0})
     x = es.ask()
     with pytest.raises(ValueError, match=r"\(6, 3\) and \(6,\)"):
@@ -184,15 +184,15 @@ def test_what_is_told_must_be_whole(name):
 @every
 def test_a_state_of_another_search_is_refused(name):
     es = make(name, np.zeros(3), 0.5, popsize=6)
-    with pytest.raises(ValueError, match="mean has shape"):
+    with pytest.raises(ValueError, match="mean must have shape"):
         make(name, np.zeros(4), 0.5, popsize=6).load_state_dict(es.state_dict())
-    with pytest.raises(ValueError, match="only one has"):
+    with pytest.raises(ValueError, match="only one of them has"):
         es.load_state_dict({"mean": np.zeros(3)})
 
 
 def test_a_state_of_another_kind_of_covariance_is_refused():
     full = CMAES(np.zeros(3), 0.5, seed=0)
-    with pytest.raises(ValueError, match=r"its C has shape \(3, 3\) instead of \(3,\)"):
+    with pytest.raises(ValueError, match=r"C must have shape \(3,\), got \(3, 3\)"):
         CMAES(np.zeros(3), 0.5, diagonal=True).load_state_dict(full.state_dict())
 
 

@@ -141,7 +141,7 @@ def test_ars_steps_along_the_best_directions():
     assert np.array_equal(es.mean, before)  # all the same: nothing to learn
 
 
-def test_pepg_moves_mean_and_deviations():
+def test_pepg_moves_mean_and_standard_deviations():
     es = PEPG([1.0, 2.0], 0.5, popsize=4, seed=0, learning_rate=0.1, std_learning_rate=0.2)
     mean, x = es.mean, es.ask()
     es.tell(x, [1.0, 4.0, 2.0, 3.0])  # ranks of pairs: (-1/2, -1/6) and (1/2, 1/6)
@@ -154,14 +154,14 @@ def test_pepg_moves_mean_and_deviations():
 
 
 @pytest.mark.parametrize("cls", [OpenAIES, PEPG])
-def test_the_order_of_equal_candidates_decides_nothing(cls):
+def test_the_order_of_equal_candidates_has_no_effect(cls):
     es = cls([1.0, 2.0], 0.5, popsize=8, seed=0)
     mean, stds = es.mean.copy(), es.result.stds
     es.tell(es.ask(), np.full(8, 3.0))
     assert es.mean == pytest.approx(mean) and es.result.stds == pytest.approx(stds)
 
 
-def test_deviations_of_pepg_stay_above_zero():
+def test_standard_deviations_of_pepg_stay_above_zero():
     es = PEPG([2.0, 1.0], 0.5, popsize=8, seed=1, max_change=0.99, std_learning_rate=50.0)
     for _ in range(100):
         x = es.ask()

@@ -33,7 +33,7 @@ def test_a_noisy_agent_has_the_epsilon_that_it_was_given(args, epsilons):
     assert agent.eps_eval == args.get("eps_eval", 0.001)
 
 
-def test_r2d1_is_recurrent_and_says_so():
+def test_r2d1_needs_a_recurrent_agent():
     assert built("r2d1").recurrent
     options = RunOptions(algo_name="r2d1", env="toy/memory")
     for layer in layers("r2d1", "toy/memory", "classic"):

@@ -32,14 +32,14 @@ def test_order_of_items_can_be_kept():
     assert [list(one) for one in config.make_configs()] == [["ID", "b", "a", "c"]]
 
 
-def test_the_grid_is_gone_through_once_for_each_sample():
+def test_the_grid_is_repeated_for_each_sample():
     numbers = iter(range(100))
     config = Config({"x": Sample(lambda: next(numbers)), "g": Grid(["p", "q"])}, num_sample=3)
     found = [(one["ID"], one["g"], one["x"]) for one in config.make_configs()]
     assert found == [(0, "p", 0), (1, "q", 1), (2, "p", 2), (3, "q", 3), (4, "p", 4), (5, "q", 5)]
 
 
-def test_a_condition_sees_what_has_been_decided():
+def test_a_condition_gets_the_other_values():
     config = Config(
         {
             "twice": Condition(lambda c: 2 * c["n"]),  # n is no condition: its place is no matter
@@ -54,7 +54,7 @@ def test_a_condition_sees_what_has_been_decided():
     ]
 
 
-def test_seeded_samples_are_the_same_again_and_disturb_nobody():
+def test_seeded_samples_repeat_and_leave_global_streams_alone():
     items = {
         "own": Sample(lambda rng: rng.uniform()),
         "numpy": Sample(np.random.rand),
@@ -83,26 +83,26 @@ def test_configurations_share_no_grid_value():
     ("call", "kind", "words"),
     [
         (lambda: Config([1]), TypeError, "dictionary of names"),
-        (lambda: Config({1: 2}), TypeError, "must be a text, got 1"),
-        (lambda: Config({"ID": 2}), ValueError, "'ID' is given by make_configs"),
+        (lambda: Config({1: 2}), TypeError, "must be a string, got 1"),
+        (lambda: Config({"ID": 2}), ValueError, "'ID' is set by make_configs"),
         (
             lambda: Config({"a": Grid([])}),
             ValueError,
-            "a: Grid has no values; give some, or leave a out",
+            "a: Grid has no values. Give at least one, or remove a",
         ),
-        (lambda: Config({"a": Grid([1, 1])}), ValueError, "repeats the values"),
+        (lambda: Config({"a": Grid([1, 1])}), ValueError, "values must be distinct"),
         (lambda: Config({"a": Grid("ab")}), TypeError, "a: Grid takes a list of values"),
         (lambda: Config({"a": Sample(3)}), TypeError, "a: Sample takes a function, got 3"),
         (lambda: Config({"a": 1}, num_sample=0), ValueError, "num_sample=0 must be at least 1"),
         (lambda: Config({"a": 1}, seed=-1), ValueError, "seed=-1"),
     ],
 )
-def test_mistakes_are_refused_at_the_door(call, kind, words):
+def test_invalid_arguments_are_refused_at_construction(call, kind, words):
     with pytest.raises(kind, match=words):
         call()
 
 
-def test_many_configurations_are_counted_aloud():
+def test_many_configurations_are_warned_of():
     config = Config({"a": Grid(range(40)), "b": Grid(range(30))}, num_sample=2)
-    with pytest.warns(UserWarning, match="2,400 configurations are made"):
+    with pytest.warns(UserWarning, match="Making 2,400 configurations"):
         assert len(config.make_configs()) == config.n_configs == 2400

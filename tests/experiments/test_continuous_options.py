@@ -34,7 +34,7 @@ def test_presets_build_what_they_name(algo_name, family):
     assert set(chosen.agent.hidden_sizes) <= widths
 
 
-def test_critics_are_as_wide_and_look_as_the_policy_does_unless_they_say_otherwise():
+def test_critics_use_the_settings_of_the_policy_by_default():
     both = dict(hidden_sizes=(5, 6), normalize_observation=True)
     agent = build_agent(options(agent=both), SPACES)
     assert agent.q_model_kwargs == dict(hidden_sizes=[5, 6], normalize_observation=True)
@@ -64,7 +64,7 @@ def test_arguments_of_a_value_network_are_named_where_there_is_one(algo_name, ha
         (dict(args=dict(v_model_kwargs=dict(a=3))), ValueError, "value network"),
     ],
 )
-def test_what_the_agent_cannot_have_is_refused(agent, error, said):
+def test_unsupported_options_of_the_agent_are_refused(agent, error, said):
     with pytest.raises(error, match=said):
         build_agent(options(agent=agent), SPACES)
 
@@ -77,7 +77,7 @@ def test_what_the_agent_cannot_have_is_refused(agent, error, said):
         (dict(args=dict(q_model_kwargs=dict(n_quantiles=0))), "n_quantiles=0"),
     ],
 )
-def test_models_say_what_they_take(agent, said):
+def test_errors_of_models_name_their_arguments(agent, said):
     with pytest.raises((TypeError, ValueError), match=said):
         build_agent(options(agent=agent), SPACES).initialize(SPACES)
 

@@ -31,7 +31,7 @@ def test_every_name_is_one_of_the_options():
 
 
 @pytest.mark.parametrize("name", CURRICULA)
-def test_a_run_trains_by_it_and_plays_all_tasks_afterwards(name, tmp_path):
+def test_a_run_trains_with_a_curriculum_and_evaluates_all_tasks(name, tmp_path):
     train(options_for(name), tmp_path / "run")
     progress = read_progress(tmp_path / "run")
     if name != "uniform":
@@ -57,8 +57,8 @@ def test_runners_get_what_the_options_say(tmp_path):
     assert build_runner(options_for("none", n_tasks=0), tmp_path).sampler.curriculum is None
 
 
-def test_what_does_not_fit_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="chooses among tasks: give sampler.n_tasks"):
+def test_invalid_combinations_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="needs sampler.n_tasks"):
         build_curriculum(options_for("uniform", n_tasks=0))
     with pytest.raises(ValueError, match="n_tasks=6 needs a sampler.curriculum"):
         build_curriculum(options_for("none"))
@@ -70,7 +70,7 @@ def test_what_does_not_fit_is_refused(tmp_path):
         build_runner(options_for("uniform", algo="cmaes"), tmp_path)
 
 
-def test_films_of_levels_show_the_poles_length(tmp_path):
+def test_videos_of_levels_show_the_length_of_the_pole(tmp_path):
     """The longest and the shortest: columns of the picture's upper half that are not white."""
     pytest.importorskip("pygame")
     from rlpyt.vis.images import picture_of

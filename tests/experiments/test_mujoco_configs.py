@@ -48,7 +48,7 @@ def test_configs_of_rlpyt_are_arguments_of_its_classes(module):
 
 @pytest.mark.parametrize("module", CASES, ids=lambda m: m.__name__.rsplit(".", 1)[1])
 @pytest.mark.filterwarnings("ignore:'Hopper-v3' is no longer available")
-def test_their_agents_and_algorithms_suit_each_other_and_the_environment(module):
+def test_configs_build_agents_and_algorithms_that_fit_the_environment(module):
     pytest.importorskip("mujoco")
     for config in module.configs.values():
         runner = script(module).runner(config, affinity={})

@@ -55,22 +55,22 @@ def test_config_json_gives_the_options_back(options, tmp_path):
     assert read_options(tmp_path) == options
 
 
-def test_missing_runs_are_told_apart(options, tmp_path):
+def test_errors_distinguish_kinds_of_missing_runs(options, tmp_path):
     (tmp_path / "ppo-CartPole-1").mkdir()
     with pytest.raises(FileNotFoundError, match="did you mean 'ppo-CartPole-1'"):
         read_options(tmp_path / "ppo-CartPole-2")
-    with pytest.raises(FileNotFoundError, match=r"holds no run: it has no config\.json"):
+    with pytest.raises(FileNotFoundError, match=r"contains no run: it has no config\.json"):
         read_options(tmp_path / "ppo-CartPole-1")
 
 
-def test_runs_of_scripts_are_named_with_the_way_to_use_them(tmp_path):
+def test_runs_of_scripts_are_named_with_a_remedy(tmp_path):
     (tmp_path / "progress.csv").touch()
-    with pytest.raises(FileNotFoundError, match="holds the run of a script") as error:
+    with pytest.raises(FileNotFoundError, match="contains the run of a script") as error:
         read_options(tmp_path)
     assert "torch.load" not in str(error.value) and "resume_from" not in str(error.value)
     (tmp_path / "params.pkl").touch()
     (tmp_path / "checkpoint").mkdir()
-    with pytest.raises(FileNotFoundError, match="holds the run of a script") as error:
+    with pytest.raises(FileNotFoundError, match="contains the run of a script") as error:
         read_options(tmp_path)
     assert f"torch.load('{tmp_path}/params.pkl')['agent_state_dict']" in str(error.value)
     assert f"resume_from='{tmp_path}/checkpoint'" in str(error.value)

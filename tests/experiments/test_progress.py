@@ -38,7 +38,7 @@ def test_plain_lines_say_everything_and_come_at_intervals():
     )
 
 
-def test_the_last_line_is_not_said_twice():
+def test_the_last_line_is_not_printed_twice():
     out = io.StringIO()
     hook = ProgressHook(out, interval_s=0.0)
     hook.on_start(runner())
@@ -65,7 +65,7 @@ def test_unknown_numbers_are_left_out():
     assert out.getvalue() == "300 of 1,000 steps (30%), iteration 11\n"
 
 
-def test_steps_that_were_taken_are_told_from_those_of_the_budget():
+def test_steps_taken_are_shown_besides_those_of_the_budget():
     out = io.StringIO()
     hook = ProgressHook(out, interval_s=0.0)
     hook.on_start(runner())

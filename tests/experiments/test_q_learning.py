@@ -92,7 +92,7 @@ def test_a_run_trains_resumes_and_plays(algo_name, tmp_path):
 
 
 @pytest.mark.parametrize("algo_name", ["dqn", "r2d1"])
-def test_minatar_is_learnt_from_pictures_of_false_and_true(algo_name, tmp_path):
+def test_minatar_is_learned_from_boolean_images(algo_name, tmp_path):
     pytest.importorskip("minatar")
     small = dict(steps=1280, log_interval_steps=640, algo=dict(min_steps_learn=960))
     options = preset(algo_name, "MinAtar/Breakout-v1", **small)

@@ -60,7 +60,7 @@ def test_the_loaded_parameters_are_the_trained_ones(cartpole):
     assert all(torch.equal(saved[name], loaded[name]) for name in saved)
 
 
-def test_deterministic_actions_are_the_likeliest(cartpole):
+def test_deterministic_actions_are_the_most_likely(cartpole):
     run = rlpyt.load(cartpole)
     for observation in np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32):
         inputs = torch.as_tensor(observation)[None], torch.zeros(1, dtype=torch.int64)
@@ -68,7 +68,7 @@ def test_deterministic_actions_are_the_likeliest(cartpole):
         assert run.act(observation) == dist_info.prob.argmax().item()
 
 
-def test_samples_are_drawn_when_asked_for(cartpole):
+def test_actions_are_sampled_if_not_deterministic(cartpole):
     run = rlpyt.load(cartpole)
     drawn = {int(run.act(np.zeros(4, np.float32), deterministic=False)) for _ in range(60)}
     assert drawn == {0, 1}
@@ -88,7 +88,7 @@ def test_a_recurrent_agent_remembers_until_reset(tmp_path):
     assert _same(*states)
 
 
-def test_evaluation_plays_whole_episodes_from_the_seed(cartpole):
+def test_evaluation_plays_complete_episodes_from_the_seed(cartpole):
     run = rlpyt.load(cartpole)
     first, again, other = run.evaluate(3), run.evaluate(3), run.evaluate(3, seed=5)
     assert first == again
@@ -155,7 +155,7 @@ def test_presets_of_mujoco_give_an_agent_that_normalizes(algo_name, recurrent):
 def test_images_are_not_to_be_normalized():
     recipe = env_recipe("pong")
     options = tiny("pong", agent={"normalize_observation": True})
-    with pytest.raises(ValueError, match="pong gives images, .* leave it out"):
+    with pytest.raises(ValueError, match="pong gives images, .* Disable it"):
         build_agent(options, env_spaces(recipe))
 
 

@@ -23,7 +23,7 @@ from rlpyt.utils.names import UnknownName
         ([1], Any, [1]),
     ],
 )
-def test_values_are_made_to_fit(value, hint, expected):
+def test_values_are_converted_to_the_type(value, hint, expected):
     found = fitted(value, hint)
     assert found == expected and type(found) is type(expected)
 
@@ -37,7 +37,7 @@ def test_values_are_made_to_fit(value, hint, expected):
         (float("nan"), int, "expected a whole number, got nan"),
         ("1", float | None, "expected a number or null, got '1'"),
         (1, bool, "expected true or false, got 1"),
-        (1, str, "expected a text, got 1"),
+        (1, str, "expected a string, got 1"),
         (None, int, "expected a whole number, got None"),
         ([1, "b"], tuple[int, ...] | None, r"a list \(a whole number, ...\) or null, got"),
         ([1, 2, 3], tuple[float, float], r"expected a list \(a number, a number\)"),
@@ -45,7 +45,7 @@ def test_values_are_made_to_fit(value, hint, expected):
         ([1], dict[str, Any], "expected a dictionary"),
     ],
 )
-def test_what_does_not_fit_is_told_in_words(value, hint, words):
+def test_errors_describe_the_expected_type(value, hint, words):
     with pytest.raises(TypeError, match=words):
         fitted(value, hint)
 

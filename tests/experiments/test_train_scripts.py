@@ -44,7 +44,7 @@ def module_of(path):
     )
 
 
-def test_there_are_the_scripts_of_rlpyt():
+def test_all_scripts_of_rlpyt_exist():
     assert len(SCRIPTS) == 37 and len(LAUNCHES) == 5
 
 
@@ -191,11 +191,11 @@ def test_a_script_is_started_by_its_path(tmp_path):
     assert done.returncode == 2 and "SLOT_AFFINITY_CODE LOG_DIR RUN_ID CONFIG_KEY" in done.stderr
 
 
-def test_what_does_not_suit_a_script_is_refused(tmp_path):
+def test_invalid_arguments_of_a_script_are_refused(tmp_path):
     td3 = mujoco_td3_serial.build_and_train
     with pytest.raises(UnknownName, match="td3_1M_serial"):
         td3(ONE, str(tmp_path), "0", "td3_1M_seriel")
-    with pytest.raises(ValueError, match="SerialSampler needs another .* take 1ass out of"):
+    with pytest.raises(ValueError, match="SerialSampler needs another .* remove 1ass from"):
         td3(ASYNC, str(tmp_path), "0", "td3_1M_serial")
     with pytest.raises(ValueError, match="AsyncCpuSampler needs another .* add 1ass"):
         mujoco_td3_async_cpu.build_and_train(ONE, str(tmp_path), "0", "async_cpu")
@@ -212,7 +212,7 @@ def test_what_does_not_suit_a_script_is_refused(tmp_path):
         ("td3_1M_serial", {"algo": {"batch_size": -1}}, "batch_size=-1"),
     ],
 )
-def test_what_does_not_suit_is_one_line_and_not_tried_again(tmp_path, capsys, key, variant, words):
+def test_invalid_arguments_are_one_line_and_not_retried(tmp_path, capsys, key, variant, words):
     save_variant(variant, str(tmp_path))
     with pytest.raises(SystemExit) as stop:
         mujoco_td3_serial.build_and_train.main([ONE, str(tmp_path), "0", key])
@@ -221,7 +221,7 @@ def test_what_does_not_suit_is_one_line_and_not_tried_again(tmp_path, capsys, ke
 
 
 @pytest.mark.parametrize("path", LAUNCHES, ids=lambda path: path.stem)
-def test_launch_scripts_name_what_there_is(path):
+def test_launch_scripts_name_existing_scripts_and_keys(path):
     module = module_of(path)
     [train] = [script for script in SCRIPTS if script == module.SCRIPT]
     name, key = path.read_text().split("launch(SCRIPT, ")[1].split('"')[1:4:2]
@@ -245,7 +245,7 @@ def test_launch_scripts_share_out_the_machine_as_they_say(path, monkeypatch):
     with pytest.raises(SystemExit):
         runpy.run_path(str(path), run_name="__main__")
     about, code = module_of(path).__doc__, seen["affinity_code"]
-    if "a core for each run" in about:
+    if "one core per run" in about:
         assert (get_n_run_slots(code), decode_affinity(code)["gpu"]) == (8, 0)
     elif "without GPUs" in about:
         assert (get_n_run_slots(code), decode_affinity(code)["gpu"]) == (1, 0)

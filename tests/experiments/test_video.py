@@ -7,7 +7,7 @@ import pytest
 from rlpyt.agents.random import RandomAgent
 from rlpyt.envs.toy import CountEnv
 from rlpyt.experiments import video
-from rlpyt.experiments.video import LARGEST_WIDTH, record_agent
+from rlpyt.experiments.video import MAX_WIDTH, record_agent
 from rlpyt.vis.images import CAPTION_HEIGHT
 from tests.parts import EchoAgent
 
@@ -58,7 +58,7 @@ def test_one_episode_after_the_other(tmp_path, suffix):
     np.testing.assert_allclose(middles(pictures), 2 * [40, 70, 100, 130], atol=4)
 
 
-def test_a_film_is_as_fast_as_its_environment(tmp_path):
+def test_a_video_has_the_frame_rate_of_its_environment(tmp_path):
     record_agent(still, lengths(3), tmp_path / "film.mp4")
     assert imageio.get_reader(tmp_path / "film.mp4").get_meta_data()["fps"] == 10
     record_agent(still, lengths(3), tmp_path / "film.gif")
@@ -79,7 +79,7 @@ def test_a_grid_plays_until_no_episode_is_left(tmp_path):
     np.testing.assert_allclose(right, [40, 70, 100, 130, 160, 80], atol=4)  # dimmed at the end
 
 
-def test_places_without_an_episode_stay_black(tmp_path):
+def test_cells_without_an_episode_stay_black(tmp_path):
     record_agent(still, lengths(1, 1, 1), tmp_path / "f.gif", episodes=3, grid=(2, 2))
     (first, last) = read(tmp_path / "f.gif")
     assert first.shape == (2 * (SIDE + CAPTION_HEIGHT + 2) + 2, 2 * (SIDE + 2) + 2, 3)
@@ -87,7 +87,7 @@ def test_places_without_an_episode_stay_black(tmp_path):
     assert last[-SIDE // 2 :, -SIDE // 2 :].max() == 0
 
 
-def test_a_film_ends_after_max_steps(tmp_path):
+def test_a_video_ends_after_max_steps(tmp_path):
     assert record_agent(still, lengths(50), tmp_path / "film.mp4", max_steps=7) == 7
     assert len(read(tmp_path / "film.mp4")) == 7
 
@@ -102,7 +102,7 @@ def test_sides_are_even_and_wide_grids_are_shrunk(tmp_path):
     assert read(tmp_path / "one.mp4")[0].shape == (202, 902, 3)
     record_agent(still, make, tmp_path / "four.mp4", episodes=4, grid=(1, 4))
     height, width, _ = read(tmp_path / "four.mp4")[0].shape
-    assert width <= LARGEST_WIDTH and width % 2 == height % 2 == 0
+    assert width <= MAX_WIDTH and width % 2 == height % 2 == 0
 
 
 def test_actions_come_from_the_agent_with_the_episodes_own_memory(tmp_path):
@@ -135,7 +135,7 @@ def test_named_environments_and_single_ones(tmp_path):
     env.close()
 
 
-def test_episodes_begin_as_their_seeds_say(tmp_path):
+def test_episodes_start_from_their_seeds(tmp_path):
     seen = []
 
     class Seeded(Shade):
@@ -167,7 +167,7 @@ def test_captions_say_number_steps_and_return():
     assert episode.caption == "#3  step 12  return 1.2346k  end"
 
 
-def test_a_film_that_fails_leaves_no_file(tmp_path):
+def test_a_failed_video_leaves_no_file(tmp_path):
     def act(observation):
         raise ZeroDivisionError("the agent is lost")
 
@@ -177,6 +177,6 @@ def test_a_film_that_fails_leaves_no_file(tmp_path):
 
 
 @pytest.mark.parametrize("wrong", [dict(fps=0), dict(grid="2x2"), dict(grid=(0, 1))])
-def test_films_that_cannot_be_are_refused(wrong, tmp_path):
+def test_invalid_arguments_are_refused(wrong, tmp_path):
     with pytest.raises((TypeError, ValueError), match="|".join(wrong)):
         record_agent(lambda x: 0, "CartPole-v1", tmp_path / "film.gif", **wrong)

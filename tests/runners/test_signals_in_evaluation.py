@@ -6,7 +6,7 @@ import signal
 import pytest
 import torch
 
-from rlpyt.cli.resume import SomethingLeft
+from rlpyt.cli.resume import RequireRemainingSteps
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
@@ -76,7 +76,9 @@ def test_the_resumed_run_makes_up_for_it_bit_for_bit(Sampler, itr, tmp_path):
     train_until_stopped(first, tmp_path / "b", 130)
     assert first.itr == itr
     checkpoint = tmp_path / "b" / "checkpoint"
-    second = runner_for(MinibatchRlEval, Sampler, resume_from=checkpoint, hooks=[SomethingLeft()])
+    second = runner_for(
+        MinibatchRlEval, Sampler, resume_from=checkpoint, hooks=[RequireRemainingSteps()]
+    )
     with run_context(tmp_path / "b", 0, "run", resume=True):
         second.train()
     assert untimed(rows_of(tmp_path / "b")) == untimed(rows_of(tmp_path / "a"))

@@ -136,7 +136,7 @@ def test_bad_json_and_toml_are_refused(file, name, text, words):
         ("args: [1]\n", ":3: args are for script"),
         ("script: s.py\n", ":3: give train or script, not both"),
         ("script: nowhere.py\n", ":3: 'nowhere.py' not found beside the file"),
-        ("preset: [1]\n", ":3: expected a text or null"),
+        ("preset: [1]\n", ":3: expected a string or null"),
     ],
 )
 def test_what_cannot_be_is_refused_with_its_line(file, text, words):

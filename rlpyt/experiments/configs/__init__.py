@@ -1,1 +1,1 @@
-"""Settings known to learn."""
+"""Tested settings of algorithms, for the command line (presets) and for scripts."""

@@ -1,4 +1,4 @@
-"""Settings made from settings."""
+"""Composition of settings."""
 
 from typing import Any
 
@@ -6,14 +6,14 @@ Parts = dict[str, Any]
 
 
 def with_parts(base: Parts, **parts: Any) -> Parts:
-    """Settings with some parts of others extended, none of them changed.
+    """Return a copy of settings with some parts extended or replaced.
 
     Args:
-        base: {"algo": {...}, "sampler": {...}, ...}.
-        **parts: dictionaries to be merged into the part of that name, or other values to replace.
+        base: settings {"algo": {...}, "sampler": {...}, ...}, which are not modified.
+        **parts: dictionaries to merge into the parts of these names; other values replace them.
     """
     merged = {name: dict(part) if isinstance(part, dict) else part for name, part in base.items()}
     for name, part in parts.items():
-        own = merged.get(name, {})
-        merged[name] = {**own, **part} if isinstance(part, dict) else part
+        previous = merged.get(name, {})
+        merged[name] = {**previous, **part} if isinstance(part, dict) else part
     return merged

@@ -1,8 +1,8 @@
-"""Presets of continuous control with critics."""
+"""Presets of actor-critic algorithms for continuous control."""
 
 from rlpyt.experiments.configs.compose import Parts, with_parts
 
-# Small bounded tasks such as Pendulum: one environment, one update a step, networks of 64 to 256.
+# Small bounded tasks such as Pendulum: one environment, one update per step, small networks.
 _CLASSIC: Parts = {
     "steps": 20_000,
     "log_interval_steps": 1_000,
@@ -54,7 +54,7 @@ MUJOCO = _family(
     ddpg={"algo": {"q_learning_rate": 1e-3, "target_update_tau": 0.005}},
     td3={"algo": {"q_learning_rate": 1e-3}},
 )
-# The better first actions of TD3 depend on the environment, see docs/results.md.
+# The best initial actions of TD3 depend on the environment, see docs/results.md.
 TUNED: dict[str, dict[str, Parts]] = {
     "Hopper-v5": {"td3": {"agent": {"args": {"pretrain_std": "uniform"}}}}
 }

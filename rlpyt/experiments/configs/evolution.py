@@ -1,6 +1,7 @@
-"""Presets of evolution strategies; ``presets`` puts them beside the others.
+"""Presets of evolution strategies.
 
-A batch is a generation: ``batch_T`` is the longest episode, ``batch_B`` candidates times episodes.
+A batch is a generation: ``batch_T`` is the maximum episode length, ``batch_B`` the number of
+candidates times episodes.
 """
 
 from typing import Any
@@ -13,7 +14,7 @@ _OPENAI_ES = {"sigma0": 0.5, "learning_rate": 0.15, "sigma_decay": 0.99}
 
 
 def _presets(base: Parts, episodes: int = 1, **populations: int) -> dict[str, Parts]:
-    """Presets of all strategies; they differ in the number of candidates."""
+    """Return presets of all strategies, with the number of candidates of each."""
 
     def one(algo: dict[str, Any], popsize: int) -> Parts:
         sampler = {"batch_B": popsize * episodes}
@@ -42,7 +43,7 @@ MUJOCO = _presets(
         "steps": 3_000_000,
         "log_interval_steps": 50_000,
         "sampler": {"batch_T": 1000},
-        # A linear policy of normalised observations is hard to beat (Mania et al. 2018).
+        # Linear policies of normalized observations are a strong baseline (Mania et al. 2018).
         "agent": {"hidden_sizes": [], "normalize_observation": True},
     },
     cmaes=16,
@@ -52,7 +53,7 @@ MUJOCO = _presets(
 _PENDULUM: Parts = {"steps": 1_500_000, "sampler": {"batch_T": 200}}
 TUNED: dict[str, dict[str, Parts]] = {
     "CartPole-v1": {name: {"steps": 500_000} for name in CLASSIC},
-    # Returns differ more between starts than between candidates: several for each.
+    # Returns vary more between initial states than between candidates, hence several episodes.
     "Pendulum-v1": {
         "cmaes": with_parts(_PENDULUM, sampler={"batch_B": 48}, algo={"episodes": 3}),
         # Seed 0 ended at -203; with 32 candidates, or 20 of four episodes, at -607 and -762.

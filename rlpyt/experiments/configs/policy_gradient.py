@@ -1,9 +1,9 @@
-"""Presets of A2C, PPO and V-trace (also called IMPALA); ``presets`` puts them beside the others."""
+"""Presets of A2C, PPO and V-trace (also called IMPALA)."""
 
 from rlpyt.experiments.configs.compose import Parts, with_parts
 from rlpyt.experiments.configs.q_learning import MINATAR_NETWORK
 
-# What A2C and PPO have in common, unless a preset says otherwise.
+# Common settings of A2C and PPO, overridden by presets.
 _ALGO = {
     "learning_rate": 1e-3,
     "discount": 0.99,
@@ -17,21 +17,21 @@ _ENTROPY = {"entropy_loss_coeff": 0.01}
 
 
 def _family(base: Parts, a2c: Parts, ppo: Parts, vtrace: Parts | None = None) -> dict[str, Parts]:
-    """The presets of one family of environments, by algorithm.
+    """Return the presets of one family of environments, by algorithm.
 
-    V-trace has A2C's settings, but that its learning rate falls, as in the paper.
+    V-trace has A2C's settings with a decreasing learning rate, as in the paper.
 
     Args:
-        base: what all have in common, beside ``_ALGO``.
-        a2c, ppo, vtrace: parts of their own; V-trace's on top of A2C's.
+        base: common settings of all algorithms, in addition to ``_ALGO``.
+        a2c, ppo, vtrace: specific settings; those of V-trace extend those of A2C.
     """
     base = {**base, "algo": {**_ALGO, **base.get("algo", {})}}
-    own_a2c = with_parts(base, **a2c)
-    falling = with_parts(own_a2c, algo={"linear_lr_schedule": True})
+    a2c_preset = with_parts(base, **a2c)
+    annealed = with_parts(a2c_preset, algo={"linear_lr_schedule": True})
     return {
-        "a2c": own_a2c,
+        "a2c": a2c_preset,
         "ppo": with_parts(base, **ppo),
-        **_by_both_names(with_parts(falling, **(vtrace or {}))),
+        **_by_both_names(with_parts(annealed, **(vtrace or {}))),
     }
 
 
@@ -63,7 +63,7 @@ ATARI = _family(
         "algo": {"learning_rate": 2.5e-4, "epochs": 4, "minibatches": 4, "ratio_clip": 0.1},
     },
     # Espeholt et al. 2018, appendix G: 20 steps of 32 environments. Their losses are sums over the
-    # batch, these are means, so their limit of the gradient is not used.
+    # batch, these are means, so their limit on the gradient norm is not used.
     vtrace={"sampler": {"batch_T": 20, "batch_B": 32}, "algo": {"learning_rate": 6e-4}},
 )
 MINATAR = _family(
@@ -89,28 +89,28 @@ _MEMORY: Parts = {
 }
 TUNED: dict[str, dict[str, Parts]] = {
     "CartPole-v1": {
-        # Short batches used often: 500 of 500 for each of three seeds within 100k steps.
+        # Short batches with many epochs: a return of 500 for all three seeds within 100k steps.
         "ppo": {
             "steps": 250_000,
             "sampler": {"batch_T": 32},
             "algo": {"discount": 0.98, "gae_lambda": 0.8, "epochs": 20, "minibatches": 1},
         },
-        # Twice the family's rate, because it falls: with 1e-3, two seeds of three ended at 465.
+        # Twice the family's rate, because it decreases: with 1e-3, two of three seeds ended at 465.
         **_by_both_names({"algo": {"learning_rate": 2e-3, "discount": 0.98}}),
     },
     "Pendulum-v1": {
-        # Returns of -1500 at gamma = 0.99 drown the critic; a shorter horizon suffices here.
+        # At gamma = 0.99 returns of -1500 dominate the value loss; a shorter horizon suffices.
         "ppo": {"algo": {"discount": 0.9, "epochs": 10, "minibatches": 8}},
     },
     "HalfCheetah-v5": {
-        # Unit deviations are too much noise to run with: 300k steps gave returns of about 500
-        # with them, about 3000 with exp(-1).
+        # Unit standard deviations are too noisy: 300k steps gave returns of about 500, compared
+        # with about 3000 for exp(-1).
         "ppo": {"agent": {"model": {"init_log_std": -1.0}}},
     },
     "toy/memory": {
         "a2c": _MEMORY,
-        # Once it is solved all advantages are near zero, and scaled they are noise: with unit
-        # deviation one seed of three fell back to chance for good.
+        # Once the task is solved, advantages are near zero and normalizing them amplifies noise:
+        # one of three seeds permanently fell back to chance.
         **_by_both_names(with_parts(_MEMORY, algo={"normalize_advantage": False})),
     },
 }

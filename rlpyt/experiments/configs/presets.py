@@ -1,8 +1,8 @@
-"""Settings known to learn, per family of environments and algorithm.
+"""Tested settings per family of environments and algorithm.
 
-A preset is a nested dictionary of ``RunOptions`` fields. It supplies the defaults that the command
-line shows; every one can be overridden by a flag. ``FAMILIES`` are starting points for any
-environment of their kind, ``TUNED`` adds what one environment needs.
+A preset is a nested dictionary of ``RunOptions`` fields with the defaults of the command line,
+which flags override. ``FAMILIES`` are starting points for any environment of a family, ``TUNED``
+are changes for single environments.
 """
 
 from collections.abc import Mapping
@@ -27,13 +27,13 @@ FAMILIES: dict[str, dict[str, Preset]] = {
 
 
 def _joined(*parts: Mapping[str, Mapping[str, Preset]]) -> dict[str, dict[str, Preset]]:
-    """By environment and algorithm, from several such."""
+    """Merge settings by environment and algorithm."""
     envs = dict.fromkeys(env for part in parts for env in part)
     return {env: {k: v for part in parts for k, v in part.get(env, {}).items()} for env in envs}
 
 
-# What environments algorithms want that not all families have settings of.
-WANTED = {
+# Environments required by algorithms that do not have presets in all families.
+REQUIRED = {
     **dict.fromkeys(continuous.CLASSIC, "continuous actions of vector environments"),
     **dict.fromkeys(evolution.CLASSIC, "vector environments"),
 }
@@ -41,25 +41,25 @@ TUNED = _joined(policy_gradient.TUNED, q_learning.TUNED, continuous.TUNED, evolu
 
 
 def layers(algo_name: str, env_id: str, family: str, preset: str | None = None) -> list[Preset]:
-    """The presets for a run, to be applied in order.
+    """Return the presets of a run, to be applied in order.
 
     Args:
-        algo_name: a key of ``ALGORITHMS``.
-        env_id: looked up in ``TUNED``.
-        family: what kind of environment it is, a key of ``FAMILIES``.
-        preset: a family to use instead, and then without what is tuned for this environment.
+        algo_name: key of ``ALGORITHMS``.
+        env_id: name of the environment, a possible key of ``TUNED``.
+        family: family of the environment, a key of ``FAMILIES``.
+        preset: family to use instead, without settings tuned for this environment.
 
     Raises:
-        UnknownName: there is no such family, or it has no settings for this algorithm.
+        UnknownName: the family is unknown or has no settings for this algorithm.
+        ValueError: the algorithm does not support the family.
     """
     name = preset or family
     if name not in FAMILIES:
         raise UnknownName("preset", name, FAMILIES)
-    if algo_name not in FAMILIES[name] and algo_name in WANTED:
+    if algo_name not in FAMILIES[name] and algo_name in REQUIRED:
         raise ValueError(
-            f"{algo_name} is for {WANTED[algo_name]}, and {name} has images "
-            f"and discrete actions; {name} takes {', '.join(FAMILIES[name])}. (Or name another "
-            "preset.)"
+            f"{algo_name} is for {REQUIRED[algo_name]}, but {name} has images and discrete "
+            f"actions. Use {', '.join(FAMILIES[name])}, or another preset."
         )
     if algo_name not in FAMILIES[name]:
         raise UnknownName(f"algorithm in preset {name!r}:", algo_name, FAMILIES[name])

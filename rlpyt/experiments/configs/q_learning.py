@@ -1,10 +1,10 @@
-"""Presets of deep Q-learning; ``presets`` says what they are and puts them beside the others."""
+"""Presets of deep Q-learning."""
 
 from rlpyt.experiments.configs.compose import Parts, with_parts
 
-# With single steps, twice the learning rate and without double Q-learning, one seed of three of DQN
-# ended CartPole at 169; so all of them end at 500. Quantiles, whose losses are smaller, ended at
-# 470 with this rate.
+# All three seeds of DQN end CartPole at 500. With 1-step returns, twice the learning rate and no
+# double Q-learning, one seed ended at 169. Quantile losses are smaller, and such algorithms ended
+# at 470 with this learning rate.
 _CLASSIC: Parts = {
     "steps": 100_000,
     "sampler": {"kind": "serial", "batch_T": 16, "batch_B": 4},
@@ -66,7 +66,7 @@ CLASSIC: dict[str, Parts] = {
 }
 
 # Mnih et al. 2015 and Hessel et al. 2018 for one machine: half a million frames of 8 kB, several
-# environments side by side. Steps are agent steps, of four frames each.
+# environments in parallel. Steps are agent steps, of four frames each.
 _ATARI: Parts = {
     "steps": 10_000_000,
     "torch_threads": 0,
@@ -129,8 +129,9 @@ ATARI: dict[str, Parts] = {
     },
 }
 
-# The network of Young & Tian 2019, and their replay, start and exploration; batches twice as large,
-# used every fourth step rather than every one. Adam's epsilon is that of Bellemare et al. 2017.
+# Network, replay, start of learning and exploration of Young & Tian 2019; batches are twice as
+# large and used every fourth step instead of every step. Adam's epsilon is that of Bellemare et al.
+# 2017.
 MINATAR_NETWORK: Parts = {
     "hidden_sizes": [128],
     "model": {"channels": [16], "kernel_sizes": [3], "strides": [1], "paddings": [0]},
@@ -153,7 +154,7 @@ _MINATAR: Parts = {
         "clip_grad_norm": 10.0,
     },
 }
-# Rewards are 0 and 1, and guns reload in 5 steps: a discounted return is about 20 at most.
+# Rewards are 0 and 1, and guns reload in 5 steps, so discounted returns are at most about 20.
 _MINATAR_ATOMS = {"V_min": 0.0, "V_max": 25.0, "learning_rate": 2.5e-4}
 
 MINATAR: dict[str, Parts] = {
@@ -169,7 +170,7 @@ MINATAR: dict[str, Parts] = {
         agent={"args": {"eps_final": 0.02, "n_quantiles": 51}},
         algo={"learning_rate": 2.5e-4},
     ),
-    # Eight fractions everywhere: with 16 and, for acting, 32 a step takes twice as long.
+    # Eight quantile fractions everywhere: with 16, and 32 for acting, a step takes twice as long.
     "iqn": with_parts(
         _MINATAR,
         agent={"args": {"eps_final": 0.02, "n_act_quantiles": 8}},

@@ -1,1 +1,1 @@
-"""Scripts that train one run each, as launchers start them, and scripts that launch many."""
+"""Train scripts, started by launchers for one run each, and launch scripts for many runs."""

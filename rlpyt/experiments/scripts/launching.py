@@ -1,4 +1,4 @@
-"""What launch scripts share: a train script, a configuration, and what to vary."""
+"""Common function of launch scripts: run a train script with variants of a configuration."""
 
 import sys
 from collections.abc import Sequence
@@ -14,17 +14,18 @@ ROBOTS = ("HalfCheetah-v5", "Hopper-v5", "Walker2d-v5", "Ant-v5")
 
 
 def games(*names: str, evaluated: bool = True) -> VariantLevel:
-    """Vary the Atari game.
+    """Return a level that varies the Atari game.
 
     Args:
-        evaluated: the configuration has an ``eval_env``, whose game is set, too.
+        names: names of the games.
+        evaluated: True if the configuration has an ``eval_env``, whose game is set as well.
     """
     keys = [("env", "game"), ("eval_env", "game")] if evaluated else [("env", "game")]
     return VariantLevel(keys, [[name] * len(keys) for name in names], list(names))
 
 
 def robots(*ids: str) -> VariantLevel:
-    """Vary the MuJoCo environment."""
+    """Return a level that varies the MuJoCo environment."""
     return VariantLevel([("env", "id")], [[name] for name in ids], list(ids))
 
 
@@ -41,15 +42,15 @@ def launch(
     """Run a train script for every variant, as many at a time as the machine has slots.
 
     Args:
-        script: that trains one run.
-        title: of the experiment, names its directory.
-        config_key: of the script's configurations.
-        levels: what to vary.
-        runs_per_setting: with seeds of their own.
-        use_gpu: whether runs get the GPUs of this machine, if it has any.
-        cpus_per_run: cores of a run, on all of this machine's and without its GPUs; ``None``: a
-            run for each GPU, or one at a time.
-        argv: of the command line: an affinity code, instead of one for this machine.
+        script: train script.
+        title: title of the experiment, the name of its directory.
+        config_key: key of one of the script's configurations.
+        levels: levels of the variants.
+        runs_per_setting: number of runs per variant, with different seeds.
+        use_gpu: use the GPUs of this machine, if it has any.
+        cpus_per_run: cores per run, using all cores of this machine and no GPUs; ``None`` for one
+            run per GPU, or one run at a time without GPUs.
+        argv: command line arguments: an affinity code, instead of one for this machine.
 
     Returns:
         0 if all runs are done, 1 if one has failed.

@@ -1,10 +1,10 @@
-"""What a train script does: parts from a configuration, its variant and a code; then ``train()``.
+"""Common class of train scripts: build a run from a configuration, a variant and a code.
 
     python SCRIPT SLOT_AFFINITY_CODE LOG_DIR RUN_ID CONFIG_KEY
     python atari_dqn_serial.py 0slt_4cpu_1gpu data/dqn 0 double
 
-A script says which classes it joins, see any beside this file. ``LOG_DIR`` may hold a variant,
-written by a launcher (`rlpyt.utils.launching.variant`), with what differs from the configuration.
+A script selects the classes of the run; see the scripts in this package. ``LOG_DIR`` may contain a
+variant with changes to the configuration, written by a launcher (`rlpyt.utils.launching.variant`).
 """
 
 import sys
@@ -32,10 +32,10 @@ NETWORKS = {"model": "model_kwargs", "q_model": "q_model_kwargs", "v_model": "v_
 
 @dataclass(frozen=True)
 class TrainScript:
-    """A script's parts; called with a launcher's arguments, it trains a run.
+    """Classes and configurations of a script; a call with a launcher's arguments trains a run.
 
-    The runner follows from the rest: the code says whether there are several ranks, or a sampler
-    beside the optimizer; the sampler's settings whether to evaluate.
+    The runner class is derived: the code decides between one rank, several ranks and asynchronous
+    sampling, the sampler's settings decide about evaluation.
     """
 
     configs: Mapping[str, Parts]  # by key
@@ -43,40 +43,42 @@ class TrainScript:
     AgentCls: Any
     SamplerCls: Any
     EnvCls: Any = AtariEnv
-    sampler_kwargs: Mapping[str, Any] = field(default_factory=dict)  # beside the configuration's
+    # arguments of the sampler, in addition to those of the configuration
+    sampler_kwargs: Mapping[str, Any] = field(default_factory=dict)
 
     def __call__(
         self, slot_affinity_code: str, log_dir: str, run_ID: int | str, config_key: str
     ) -> Any:
-        """Train a run; returns its runner.
+        """Train a run and return its runner.
 
         Args:
-            slot_affinity_code: the run's share of the machine, such as "0slt_4cpu_1gpu".
-            log_dir: of the setting, may hold a variant; results are in ``run_<run_ID>`` in it.
-            run_ID: tells the runs of a setting apart.
-            config_key: which of ``configs``.
+            slot_affinity_code: affinity code with the run slot, such as "0slt_4cpu_1gpu".
+            log_dir: directory of the setting, which may contain a variant; results are written to
+                ``run_<run_ID>`` in it.
+            run_ID: number of the run within its setting.
+            config_key: key of ``configs``.
 
         Raises:
-            UnknownName: there is no such key.
-            KeyError: the variant has a field that the configuration has not.
-            ValueError: the code cannot be read, or is for another kind of runner.
+            UnknownName: ``config_key`` is unknown.
+            KeyError: the variant has a field that the configuration does not have.
+            ValueError: the code is invalid, or is for another kind of runner.
         """
         return self.train(*self.prepared(slot_affinity_code, log_dir, config_key), log_dir, run_ID)
 
     def prepared(self, code: str, log_dir: str, config_key: str) -> tuple[Parts, Any]:
-        """Configuration and runner, with all that can be refused before training."""
+        """Return configuration and runner, after all checks that are possible before training."""
         config = self.config(log_dir, config_key)
         return config, self.runner(config, affinity_from_code(code))
 
     def train(self, config: Parts, runner: Any, log_dir: str, run_ID: int | str) -> Any:
-        """Train a runner, with a log; returns it."""
+        """Train a runner with a log directory, and return it."""
         name = config["env"].get("game") or config["env"].get("id", "")
         with logger_context(log_dir, run_ID, name, config):
             runner.train()
         return runner
 
     def config(self, log_dir: str, config_key: str) -> Parts:
-        """The configuration of this name, with what the variant in ``log_dir`` changes."""
+        """Return the configuration of this key, with the changes of the variant in ``log_dir``."""
         if config_key not in self.configs:
             raise UnknownName("configuration", config_key, self.configs)
         config = self.configs[config_key]
@@ -84,7 +86,7 @@ class TrainScript:
         return update_config(config, variant)
 
     def runner(self, config: Parts, affinity: Any) -> Any:
-        """All parts, put together."""
+        """Build the runner and all its parts."""
         sampler = self.SamplerCls(
             EnvCls=self.EnvCls,
             env_kwargs=config["env"],
@@ -95,7 +97,7 @@ class TrainScript:
         algo_kwargs = _with_class(
             config["algo"], "replay_buffer", "ReplayBufferCls", REPLAY_BUFFERS
         )
-        # Where ``agent`` names a network's arguments, those are used, as in rlpyt's scripts.
+        # Network arguments in ``agent`` take precedence, as in rlpyt's scripts.
         networks = {name: config[part] for part, name in NETWORKS.items() if part in config}
         Runner = self.runner_class(affinity, evaluates=bool(sampler.eval_n_envs))
         return Runner(
@@ -107,16 +109,17 @@ class TrainScript:
         )
 
     def runner_class(self, affinity: Any, evaluates: bool) -> Any:
-        """Which runner suits a code and this script's sampler.
+        """Return the runner class for an affinity and this script's sampler.
 
         Raises:
-            ValueError: one is asynchronous and the other is not.
+            ValueError: only one of affinity and sampler is asynchronous.
         """
         asynchronous = "optimizer" in affinity
         if asynchronous != issubclass(self.SamplerCls, AsyncSamplerMixin):
-            helps = "add 1ass to (async_sample=True)" if not asynchronous else "take 1ass out of"
+            remedy = "remove 1ass from" if asynchronous else "add 1ass (async_sample=True) to"
             raise ValueError(
-                f"the script's {self.SamplerCls.__name__} needs another affinity: {helps} the code."
+                f"The script's {self.SamplerCls.__name__} needs another affinity: {remedy} the "
+                "code."
             )
         if asynchronous:
             return AsyncRlEval if evaluates else AsyncRl
@@ -125,27 +128,33 @@ class TrainScript:
         return MinibatchRlEval if evaluates else MinibatchRl
 
     def main(self, argv: Sequence[str] | None = None) -> None:
-        """Train the run that the command line names.
+        """Train the run given on the command line.
 
         Raises:
-            SystemExit: with code 2, as trying again would not help: it names none that can be.
+            SystemExit: the arguments are invalid; code 2, so that launchers do not retry the run.
         """
         arguments = list(sys.argv[1:] if argv is None else argv)
         if len(arguments) != 4:
-            _refuse(f"usage: python {sys.argv[0]} SLOT_AFFINITY_CODE LOG_DIR RUN_ID CONFIG_KEY")
+            _exit(f"usage: python {sys.argv[0]} SLOT_AFFINITY_CODE LOG_DIR RUN_ID CONFIG_KEY")
         code, log_dir, run_ID, config_key = arguments
         try:
             prepared = self.prepared(code, log_dir, config_key)
         except (ValueError, TypeError, KeyError, ImportError, FileNotFoundError) as error:
-            said = error.args[0] if isinstance(error, KeyError) and error.args else error
-            _refuse(f"{Path(sys.argv[0]).name}: error: {said}")
+            message = error.args[0] if isinstance(error, KeyError) and error.args else error
+            _exit(f"{Path(sys.argv[0]).name}: error: {message}")
         self.train(*prepared, log_dir, run_ID)
 
 
 def _with_class(
     part: Mapping[str, Any], key: str, argument: str, classes: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the arguments in ``part`` with the class that ``key`` names as ``argument``.
+    """Return the arguments in ``part``, with the name under ``key`` replaced by a class.
+
+    Args:
+        part: arguments, with or without ``key``.
+        key: key of the name of the class.
+        argument: argument that takes the class.
+        classes: classes by name.
 
     Raises:
         UnknownName: ``classes`` has no class of that name.
@@ -159,17 +168,17 @@ def _with_class(
     return {**kwargs, argument: classes[name]}
 
 
-def _refuse(said: str) -> NoReturn:
-    print(said, file=sys.stderr)
+def _exit(message: str) -> NoReturn:
+    print(message, file=sys.stderr)
     raise SystemExit(USAGE)
 
 
 def atari(configs: Mapping[str, Parts], Algo: Any, Agent: Any, Sampler: Any) -> TrainScript:
-    """A script for Atari games."""
-    trajectories = {"TrajInfoCls": AtariTrajInfo}
-    return TrainScript(configs, Algo, Agent, Sampler, AtariEnv, trajectories)
+    """Return a train script for Atari games."""
+    sampler_kwargs = {"TrajInfoCls": AtariTrajInfo}
+    return TrainScript(configs, Algo, Agent, Sampler, AtariEnv, sampler_kwargs)
 
 
 def mujoco(configs: Mapping[str, Parts], Algo: Any, Agent: Any, Sampler: Any) -> TrainScript:
-    """A script for MuJoCo's environments, and others of gymnasium."""
+    """Return a train script for MuJoCo and other gymnasium environments."""
     return TrainScript(configs, Algo, Agent, Sampler, make)

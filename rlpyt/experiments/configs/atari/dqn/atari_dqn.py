@@ -86,5 +86,5 @@ configs["debug"] = debug = with_parts(
 configs["debug_vec_eps"] = with_parts(
     debug, agent=dict(eps_final_min=0.001), sampler=dict(batch_T=4, batch_B=4)
 )
-# ``eval_n_envs`` stands beside the parts in rlpyt, where no script reads it.
+# In rlpyt ``eval_n_envs`` is outside of the parts, where no script reads it.
 configs["async_big"] = with_parts(dqn, sampler=dict(batch_T=4, batch_B=256), eval_n_envs=10)

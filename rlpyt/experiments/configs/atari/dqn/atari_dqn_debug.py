@@ -1,8 +1,8 @@
 """rlpyt's settings to compare collectors and replays on Atari, key by key; see ``atari_dqn``.
 
-``config["sampler"]["collector"]`` and ``config["algo"]["replay_buffer"]`` name a class, or are
-``None`` for the default one: look it up in ``COLLECTORS`` and ``REPLAY_BUFFERS``, and pass it on as
-``CollectorCls`` and ``ReplayBufferCls``. ``rlpyt.experiments.scripts.train`` does.
+``config["sampler"]["collector"]`` and ``config["algo"]["replay_buffer"]`` are keys of
+``COLLECTORS`` and ``REPLAY_BUFFERS``, or ``None`` for the default class.
+``rlpyt.experiments.scripts.train`` passes the classes as ``CollectorCls`` and ``ReplayBufferCls``.
 """
 
 from typing import Any
@@ -21,7 +21,7 @@ REPLAY_BUFFERS: dict[str, Any] = {
 
 
 def _debug(base: Parts, **parts: Any) -> Parts:
-    """Return a configuration of ``atari_dqn`` that names its collector and its replay."""
+    """Return a configuration of ``atari_dqn`` with keys for the collector and the replay buffer."""
     algo = {key: value for key, value in base["algo"].items() if key != "replay_size"}
     named = dict(base, algo=dict(algo, replay_buffer=None))
     return with_parts(with_parts(named, sampler=dict(collector=None)), **parts)

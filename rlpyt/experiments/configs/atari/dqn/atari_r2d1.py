@@ -8,7 +8,7 @@ from rlpyt.experiments.configs.compose import Parts, with_parts
 
 configs: dict[str, Parts] = {}
 
-_EVAL_STEPS = 28_000  # for each environment of an evaluation: a game's horizon, and some more
+_EVAL_STEPS = 28_000  # per evaluation environment, a bit more than the horizon of a game
 
 configs["r2d1"] = r2d1 = dict(
     agent={},
@@ -60,7 +60,7 @@ configs["r2d1_long_4tr"] = with_parts(
     sampler=dict(eval_n_envs=12, eval_max_steps=12 * _EVAL_STEPS),
 )
 
-# To measure speeds: full size, short, at several ratios of training to sampling.
+# Short full-size runs to measure speed, at several ratios of training to sampling.
 configs["r2d1_profile"] = profile = with_parts(
     r2d1_long,
     algo=dict(min_steps_learn=int(5e4)),

@@ -2,9 +2,9 @@
 
 Each configuration holds the arguments of the classes that a script builds:
 ``A2C(optim_kwargs=config["optim"], **config["algo"])``,
-``AtariFfAgent(model_kwargs=config["model"], **config["agent"])`` and so on. Nothing is evaluated
-beside training. Steps are agent steps, of four frames each. The settings of the command line are
-in `rlpyt.experiments.configs.presets`.
+``AtariFfAgent(model_kwargs=config["model"], **config["agent"])`` and so on. There are no separate
+evaluations. Steps are agent steps, of four frames each. The settings of the command line are in
+`rlpyt.experiments.configs.presets`.
 """
 
 from rlpyt.experiments.configs.compose import Parts, with_parts

@@ -1,7 +1,7 @@
 """rlpyt's settings of PPO with an LSTM on Atari; see ``atari_ff_a2c``. For ``AtariLstmAgent``.
 
-Minibatches and epochs are those of ``PPO`` by default: each minibatch has the whole sequences of a
-quarter of the environments.
+Minibatches and epochs are the defaults of ``PPO``: each minibatch contains the complete sequences
+of a quarter of the environments.
 """
 
 from rlpyt.experiments.configs.atari.pg import atari_lstm_a2c

@@ -2,9 +2,9 @@
 
 Each configuration holds the arguments of the classes that a script builds:
 ``PPO(optim_kwargs=config["optim"], **config["algo"])``,
-``MujocoFfAgent(model_kwargs=config["model"], **config["agent"])`` and so on; environments by
-`rlpyt.envs.gym.make`, which runs the current version of ``Hopper-v3``. Nothing is evaluated beside
-training. The settings of the command line are in `rlpyt.experiments.configs.presets`.
+``MujocoFfAgent(model_kwargs=config["model"], **config["agent"])`` and so on. Environments are made
+by `rlpyt.envs.gym.make`, which uses the current version of ``Hopper-v3``. There are no separate
+evaluations. The settings of the command line are in `rlpyt.experiments.configs.presets`.
 """
 
 from rlpyt.experiments.configs.compose import Parts, with_parts
@@ -31,7 +31,7 @@ configs["ppo_1M_serial"] = ppo = dict(
     runner=dict(n_steps=int(1e6), log_interval_steps=2048 * 10),
     sampler=dict(batch_T=2048, batch_B=1, max_decorrelation_steps=0),
 )
-# Both learn from a whole batch 32 times.
+# Both use the complete batch for 32 updates.
 configs["ppo_1M_cpu"] = cpu = with_parts(
     ppo, algo=dict(minibatches=1, epochs=32), sampler=dict(batch_T=256, batch_B=8)
 )

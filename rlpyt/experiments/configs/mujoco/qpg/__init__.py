@@ -1,1 +1,1 @@
-"""Settings of continuous control with critics for MuJoCo."""
+"""Settings of actor-critic continuous control for MuJoCo."""

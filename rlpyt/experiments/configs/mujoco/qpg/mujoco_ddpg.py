@@ -3,7 +3,7 @@
 Each configuration holds the arguments of the classes that a script builds:
 ``DDPG(optim_kwargs=config["optim"], **config["algo"])``, ``DdpgAgent(**config["agent"])`` and so
 on; ``env`` is for training and evaluation. Environments are made by `rlpyt.envs.gym.make`, which
-runs the current version of ``Hopper-v3``. The settings of the command line are in
+uses the current version of ``Hopper-v3``. The settings of the command line are in
 `rlpyt.experiments.configs.presets`.
 """
 

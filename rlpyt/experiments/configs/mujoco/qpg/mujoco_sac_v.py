@@ -1,4 +1,4 @@
-"""rlpyt's settings of the first form of SAC on MuJoCo; see ``mujoco_ddpg``.
+"""rlpyt's settings of the first version of SAC on MuJoCo; see ``mujoco_ddpg``.
 
 For ``SAC_V`` and the ``SacAgent`` of ``rlpyt.agents.qpg.sac_v_agent``.
 """

@@ -1,1 +1,1 @@
-"""Scripts for continuous control with critics on MuJoCo."""
+"""Scripts for actor-critic continuous control on MuJoCo."""

@@ -1,4 +1,4 @@
-"""DQN on some games, without GPUs. An affinity code may follow."""
+"""Launch DQN on Atari games, without GPUs. Takes an optional affinity code."""
 
 import sys
 from pathlib import Path

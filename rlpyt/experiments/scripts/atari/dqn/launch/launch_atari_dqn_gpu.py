@@ -1,4 +1,4 @@
-"""DQN with all its improvements on some games. An affinity code may follow."""
+"""Launch DQN with all its improvements on Atari games. Takes an optional affinity code."""
 
 import sys
 from pathlib import Path

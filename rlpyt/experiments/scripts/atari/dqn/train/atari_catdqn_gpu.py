@@ -1,4 +1,4 @@
-"""Categorical DQN (keys `catdqn`, `ernbw`) on Atari, acting in the master."""
+"""Categorical DQN (keys `catdqn`, `ernbw`) on Atari, acting in the master process."""
 
 from rlpyt.agents.dqn.atari.atari_catdqn_agent import AtariCatDqnAgent
 from rlpyt.algos.dqn.cat_dqn import CategoricalDQN

@@ -1,4 +1,4 @@
-"""DQN on Atari, sampling beside training in worker processes."""
+"""DQN on Atari, with asynchronous sampling in worker processes."""
 
 from rlpyt.agents.dqn.atari.atari_dqn_agent import AtariDqnAgent
 from rlpyt.algos.dqn.dqn import DQN

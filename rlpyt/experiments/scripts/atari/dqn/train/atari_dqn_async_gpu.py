@@ -1,4 +1,4 @@
-"""DQN on Atari, sampling beside training, with action servers."""
+"""DQN on Atari, with asynchronous sampling and action servers."""
 
 from rlpyt.agents.dqn.atari.atari_dqn_agent import AtariDqnAgent
 from rlpyt.algos.dqn.dqn import DQN

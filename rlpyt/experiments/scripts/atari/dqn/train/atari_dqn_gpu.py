@@ -1,4 +1,4 @@
-"""DQN on Atari, acting in the master, on a GPU if the code has one."""
+"""DQN on Atari, acting in the master process, on a GPU if the code has one."""
 
 from rlpyt.agents.dqn.atari.atari_dqn_agent import AtariDqnAgent
 from rlpyt.algos.dqn.dqn import DQN

@@ -1,4 +1,4 @@
-"""Small runs of DQN on Atari, acting in the master."""
+"""Small runs of DQN on Atari, acting in the master process."""
 
 from rlpyt.agents.dqn.atari.atari_dqn_agent import AtariDqnAgent
 from rlpyt.algos.dqn.dqn import DQN

@@ -1,4 +1,4 @@
-"""`atari_dqn_gpu` by another name, for the key `no_eval`."""
+"""Alias of `atari_dqn_gpu`, for the key `no_eval`."""
 
 from rlpyt.experiments.scripts.atari.dqn.train.atari_dqn_gpu import build_and_train
 

@@ -1,4 +1,4 @@
-"""DQN with RMSprop (key `rmsprop`) on Atari, acting in the master."""
+"""DQN with RMSprop (key `rmsprop`) on Atari, acting in the master process."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""DQN on Atari, all in one process."""
+"""DQN on Atari, in one process."""
 
 from rlpyt.agents.dqn.atari.atari_dqn_agent import AtariDqnAgent
 from rlpyt.algos.dqn.dqn import DQN

@@ -1,4 +1,4 @@
-"""R2D1 on Atari, sampling beside training, with workers that alternate."""
+"""R2D1 on Atari, with asynchronous sampling in alternating workers."""
 
 from rlpyt.agents.dqn.atari.atari_r2d1_agent import AtariR2d1AlternatingAgent
 from rlpyt.algos.dqn.r2d1 import R2D1

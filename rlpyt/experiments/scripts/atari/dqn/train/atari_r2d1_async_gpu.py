@@ -1,4 +1,4 @@
-"""R2D1 on Atari, sampling beside training, with action servers."""
+"""R2D1 on Atari, with asynchronous sampling and action servers."""
 
 from rlpyt.agents.dqn.atari.atari_r2d1_agent import AtariR2d1Agent
 from rlpyt.algos.dqn.r2d1 import R2D1

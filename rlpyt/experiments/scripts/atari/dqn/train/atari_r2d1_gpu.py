@@ -1,4 +1,4 @@
-"""R2D1 on Atari, acting in the master."""
+"""R2D1 on Atari, acting in the master process."""
 
 from rlpyt.agents.dqn.atari.atari_r2d1_agent import AtariR2d1Agent
 from rlpyt.algos.dqn.r2d1 import R2D1

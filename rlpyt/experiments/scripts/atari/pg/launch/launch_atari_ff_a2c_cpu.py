@@ -1,4 +1,4 @@
-"""A2C on some games, without GPUs. An affinity code may follow."""
+"""Launch A2C on Atari games, without GPUs. Takes an optional affinity code."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A2C on Atari, acting in the master, or in several ranks as the code says."""
+"""A2C on Atari, acting in the master process, in one rank or as many as in the code."""
 
 from rlpyt.agents.pg.atari import AtariFfAgent
 from rlpyt.algos.pg.a2c import A2C

@@ -1,4 +1,4 @@
-"""`atari_ff_a2c_gpu` by another name, for the key `2gpu`."""
+"""Alias of `atari_ff_a2c_gpu`, for the key `2gpu`."""
 
 from rlpyt.experiments.scripts.atari.pg.train.atari_ff_a2c_gpu import build_and_train
 

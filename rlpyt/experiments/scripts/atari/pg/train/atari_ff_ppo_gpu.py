@@ -1,4 +1,4 @@
-"""PPO on Atari, acting in the master."""
+"""PPO on Atari, acting in the master process."""
 
 from rlpyt.agents.pg.atari import AtariFfAgent
 from rlpyt.algos.pg.ppo import PPO

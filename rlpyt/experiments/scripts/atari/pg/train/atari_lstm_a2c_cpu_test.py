@@ -1,4 +1,4 @@
-"""`atari_lstm_a2c_cpu` by another name."""
+"""Alias of `atari_lstm_a2c_cpu`."""
 
 from rlpyt.experiments.scripts.atari.pg.train.atari_lstm_a2c_cpu import build_and_train
 

@@ -1,4 +1,4 @@
-"""Recurrent A2C on Atari, acting in the master."""
+"""Recurrent A2C on Atari, acting in the master process."""
 
 from rlpyt.agents.pg.atari import AtariLstmAgent
 from rlpyt.algos.pg.a2c import A2C

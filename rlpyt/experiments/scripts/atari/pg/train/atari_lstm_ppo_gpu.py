@@ -1,4 +1,4 @@
-"""Recurrent PPO on Atari, acting in the master."""
+"""Recurrent PPO on Atari, acting in the master process."""
 
 from rlpyt.agents.pg.atari import AtariLstmAgent
 from rlpyt.algos.pg.ppo import PPO

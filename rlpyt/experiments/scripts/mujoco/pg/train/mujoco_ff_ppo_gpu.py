@@ -1,4 +1,4 @@
-"""PPO on MuJoCo, acting in the master."""
+"""PPO on MuJoCo, acting in the master process."""
 
 from rlpyt.agents.pg.mujoco import MujocoFfAgent
 from rlpyt.algos.pg.ppo import PPO

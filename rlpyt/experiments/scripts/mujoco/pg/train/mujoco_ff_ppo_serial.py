@@ -1,4 +1,4 @@
-"""PPO on MuJoCo, all in one process."""
+"""PPO on MuJoCo, in one process."""
 
 from rlpyt.agents.pg.mujoco import MujocoFfAgent
 from rlpyt.algos.pg.ppo import PPO

@@ -1,4 +1,4 @@
-"""`mujoco_ff_ppo_serial` by another name."""
+"""Alias of `mujoco_ff_ppo_serial`."""
 
 from rlpyt.experiments.scripts.mujoco.pg.train.mujoco_ff_ppo_serial import build_and_train
 

@@ -1,1 +1,1 @@
-"""Launch scripts for continuous control with critics on MuJoCo."""
+"""Launch scripts for actor-critic continuous control on MuJoCo."""

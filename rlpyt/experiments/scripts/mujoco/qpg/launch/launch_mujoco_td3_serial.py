@@ -1,4 +1,4 @@
-"""TD3 on some of MuJoCo's environments, a core for each run. An affinity code may follow."""
+"""Launch TD3 on MuJoCo environments, one core per run. Takes an optional affinity code."""
 
 import sys
 from pathlib import Path

@@ -1,1 +1,1 @@
-"""Train scripts for continuous control with critics on MuJoCo."""
+"""Train scripts for actor-critic continuous control on MuJoCo."""

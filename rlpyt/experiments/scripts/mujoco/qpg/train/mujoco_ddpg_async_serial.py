@@ -1,4 +1,4 @@
-"""DDPG on MuJoCo, sampling beside training in one process."""
+"""DDPG on MuJoCo, with asynchronous sampling in one process."""
 
 from rlpyt.agents.qpg.ddpg_agent import DdpgAgent
 from rlpyt.algos.qpg.ddpg import DDPG

@@ -1,4 +1,4 @@
-"""DDPG on MuJoCo, all in one process."""
+"""DDPG on MuJoCo, in one process."""
 
 from rlpyt.agents.qpg.ddpg_agent import DdpgAgent
 from rlpyt.algos.qpg.ddpg import DDPG

@@ -1,4 +1,4 @@
-"""SAC in its first form on MuJoCo, sampling beside training, with action servers."""
+"""The first version of SAC on MuJoCo, with asynchronous sampling and action servers."""
 
 from rlpyt.agents.qpg.sac_v_agent import SacAgent
 from rlpyt.algos.qpg.sac_v import SAC_V

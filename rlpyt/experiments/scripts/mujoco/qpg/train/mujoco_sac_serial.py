@@ -1,4 +1,4 @@
-"""SAC on MuJoCo, all in one process."""
+"""SAC on MuJoCo, in one process."""
 
 from rlpyt.agents.qpg.sac_agent import SacAgent
 from rlpyt.algos.qpg.sac import SAC

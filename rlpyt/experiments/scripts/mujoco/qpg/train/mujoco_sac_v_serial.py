@@ -1,4 +1,4 @@
-"""SAC in its first form on MuJoCo, all in one process."""
+"""The first version of SAC on MuJoCo, in one process."""
 
 from rlpyt.agents.qpg.sac_v_agent import SacAgent
 from rlpyt.algos.qpg.sac_v import SAC_V

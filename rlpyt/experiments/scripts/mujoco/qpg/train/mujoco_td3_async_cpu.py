@@ -1,4 +1,4 @@
-"""TD3 on MuJoCo, sampling beside training in worker processes."""
+"""TD3 on MuJoCo, with asynchronous sampling in worker processes."""
 
 from rlpyt.agents.qpg.td3_agent import Td3Agent
 from rlpyt.algos.qpg.td3 import TD3

@@ -1,4 +1,4 @@
-"""TD3 on MuJoCo, all in one process."""
+"""TD3 on MuJoCo, in one process."""
 
 from rlpyt.agents.qpg.td3_agent import Td3Agent
 from rlpyt.algos.qpg.td3 import TD3
