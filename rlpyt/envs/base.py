@@ -87,7 +87,7 @@ class Env:
                 space.seed(seed)
 
     def get_state(self) -> dict[str, Any] | None:
-        """Return the exact state as a plain tree, from which a new environment continues exactly.
+        """Return the exact state as a plain tree; a restored environment continues bit for bit.
 
         The tree consists of dicts with string keys, lists, numbers, strings, ``None`` and numeric
         arrays, so that a checkpoint needs no pickle. ``None`` means that the environment does not

@@ -111,7 +111,7 @@ class GymEnvWrapper(EnvLayer):
             truncated = as_flag("truncated", truncated, self.env)
         if self._always_info or info:
             if self._info_schema is None:
-                self._check_dtype(observation)
+                self._select_conversion(observation)
             env_info = self._convert_info(info, truncated and not terminated)
         elif truncated and not terminated:
             env_info = self._info_if_timeout
@@ -139,7 +139,7 @@ class GymEnvWrapper(EnvLayer):
             observation = result
             self._adapt_legacy()
         if self._info_schema is None:
-            self._check_dtype(observation)
+            self._select_conversion(observation)
         return observation if self._convert is None else self._convert(observation)
 
     def _adapt_legacy(self) -> None:
@@ -148,7 +148,7 @@ class GymEnvWrapper(EnvLayer):
             self.env = LegacyGymEnv(self.env)
             self._bind_step()
 
-    def _check_dtype(self, observation: Any) -> None:
+    def _select_conversion(self, observation: Any) -> None:
         """Convert observations from now on if this one does not have its space's dtype."""
         dtype = getattr(self._observation_space, "dtype", None)
         own = getattr(observation, "dtype", None)

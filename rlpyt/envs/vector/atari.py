@@ -70,11 +70,10 @@ class AtariVector(SourceAdapter):
         if first is not None:
             return first, {}
         mask = np.zeros(self.n, bool)
-        mask[self._reset_cache.missing(rows)] = (
-            True  # the others have just been reset by the source
-        )
+        # The other rows have just been reset by the source.
+        mask[self._reset_cache.missing(rows)] = True
         observation, info = masked_reset(self.source, mask)
-        return take_rows(self._converted(observation, "reset"), rows), info
+        return take_rows(self._checked_observation(observation, "reset"), rows), info
 
     def _source_step(self, action: Any) -> Any:
         self._reset_cache.clear()
@@ -89,11 +88,13 @@ class AtariVector(SourceAdapter):
             )
         return result
 
-    def _final(self, observation: Any, ended: Array, info: Mapping[str, Any]) -> Any:
+    def _with_final_observations(
+        self, observation: Any, ended: Array, info: Mapping[str, Any]
+    ) -> Any:
         if self.mode is not SAME_STEP or not ended.any():
             return observation
         rows = np.flatnonzero(ended)
-        final = take_rows(self._converted(info["final_obs"], "final_obs of step"), rows)
+        final = take_rows(self._checked_observation(info["final_obs"], "final_obs of step"), rows)
         self._reset_cache.store(observation, rows)
         observation[rows] = final  # other rows of final_obs are uninitialized
         return observation

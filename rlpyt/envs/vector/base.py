@@ -157,9 +157,7 @@ class VectorEnv:
                 f"rows={rows!r:.80} must be a list of row numbers. For a mask, use "
                 "np.flatnonzero(mask)."
             )
-        if np.count_nonzero(
-            rows[1:] <= rows[:-1]
-        ):  # not sorted; np.flatnonzero returns sorted rows
+        if np.count_nonzero(rows[1:] <= rows[:-1]):  # not sorted, unlike rows of flatnonzero
             in_order = np.sort(rows)
             if (in_order[1:] == in_order[:-1]).any():
                 raise ValueError(f"rows={rows!r:.80} must contain each row only once.")

@@ -128,16 +128,15 @@ class GymnasiumVectorEnv(SourceAdapter):
             return first, {}
         if not self._partial and len(rows) == self.n:
             observation, info = self._source_reset(None)
-            return take_rows(self._converted(observation, "reset"), rows), info
+            return take_rows(self._checked_observation(observation, "reset"), rows), info
         if not self._partial:
             self._raise_no_partial_reset(self.source, "is not known to support")
         mask = np.zeros(self.n, bool)
-        mask[self._reset_cache.missing(rows)] = (
-            True  # the others have just been reset by the source
-        )
+        # The other rows have just been reset by the source.
+        mask[self._reset_cache.missing(rows)] = True
         observation, info = masked_reset(self.source, mask)
         self._over[rows] = False
-        return take_rows(self._converted(observation, "reset"), rows), info
+        return take_rows(self._checked_observation(observation, "reset"), rows), info
 
     def _source_step(self, action: Any) -> Any:
         self._reset_cache.clear()
@@ -148,7 +147,9 @@ class GymnasiumVectorEnv(SourceAdapter):
             masked_reset(self.source, self._over.copy())
             self._over[:] = False
 
-    def _final(self, observation: Any, ended: Array, info: Mapping[str, Any]) -> Any:
+    def _with_final_observations(
+        self, observation: Any, ended: Array, info: Mapping[str, Any]
+    ) -> Any:
         if self.mode is not SAME_STEP:
             if "final_obs" in info:
                 raise UnsupportedVectorEnv(
@@ -172,7 +173,9 @@ class GymnasiumVectorEnv(SourceAdapter):
             for i in rows:
                 put_rows(result, i, final[i] if self._convert is None else self._convert(final[i]))
         else:
-            put_rows(result, rows, take_rows(self._converted(final, "final_obs of step"), rows))
+            put_rows(
+                result, rows, take_rows(self._checked_observation(final, "final_obs of step"), rows)
+            )
         return result
 
 

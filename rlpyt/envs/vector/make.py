@@ -69,9 +69,8 @@ def make_vec(
         arguments["wrappers"] = list(wrappers or ())
         arguments.setdefault("disable_env_checker", True)
     elif wrappers or vector_kwargs:
-        arguments.update(
-            wrappers=wrappers, vector_kwargs=vector_kwargs
-        )  # gymnasium raises the error
+        # Not supported: gymnasium raises the error.
+        arguments.update(wrappers=wrappers, vector_kwargs=vector_kwargs)
     return adapt(gymnasium.make_vec(name, num_envs, **arguments), info_keys)
 
 

@@ -64,7 +64,7 @@ class SourceAdapter(VectorEnv):
             self._raise_unusable()
         seeds, self._seeds = self._seeds, None
         observation, info = self._source_reset(seeds)
-        observation = self._converted(observation, "reset")
+        observation = self._checked_observation(observation, "reset")
         self._waiting.remove()
         self._store_lives(info, slice(None))
         self._active_pid = self._created_pid
@@ -117,7 +117,7 @@ class SourceAdapter(VectorEnv):
         info: Mapping[str, Any],
     ) -> EnvStep:
         """Return a step in which episodes or lives end, or rows are waiting."""
-        observation = self._final(observation, traj_done, info)
+        observation = self._with_final_observations(observation, traj_done, info)
         values = self._infos.read(info, ended=traj_done) if self._infos.keys else ()
         done = traj_done if lost is None else traj_done | lost
         timeout = traj_done & ~terminated
@@ -158,7 +158,7 @@ class SourceAdapter(VectorEnv):
             lost &= ~traj_done
         return lost if lost.any() else None
 
-    def _converted(self, observation: Any, where: str) -> Any:
+    def _checked_observation(self, observation: Any, where: str) -> Any:
         """Check a batch of observations and return it in rlpyt's form.
 
         Raises:
@@ -178,7 +178,7 @@ class SourceAdapter(VectorEnv):
         self, observation: Any, reward: Any, terminated: Any, truncated: Any, info: Any
     ) -> None:
         """Check the types of the first step's results, so that later steps need no checks."""
-        self._converted(observation, "step")
+        self._checked_observation(observation, "step")
         flags = (("terminated", terminated), ("truncated", truncated))
         for name, value, kinds in [("reward", reward, "fiu"), *((*flag, "b") for flag in flags)]:
             if not isinstance(value, np.ndarray) or value.shape != (self.n,):
@@ -220,7 +220,9 @@ class SourceAdapter(VectorEnv):
     def _before_waiting_step(self) -> None:
         """Prepare the source for a step while rows are waiting."""
 
-    def _final(self, observation: Any, ended: Array, info: Mapping[str, Any]) -> Any:
+    def _with_final_observations(
+        self, observation: Any, ended: Array, info: Mapping[str, Any]
+    ) -> Any:
         """Return the batch with the true final observations where episodes have just ended."""
         return observation
 

@@ -33,11 +33,11 @@ class VectorWrapper(VectorEnv):
         self._waiting = WaitingRows(self.n)
 
     def _begin(self, observation: Any, rows: Rows) -> Any:
-        """Process the first observations [k, ...] of these rows' episodes and return them."""
+        """Process the first observations [k, ...] of these rows; return the wrapper's."""
         return observation
 
     def _follow(self, step: EnvStep) -> EnvStep:
-        """Process a step and return it. Rows in ``_waiting.mask`` had ended before it."""
+        """Process a step; return the wrapper's. Rows in ``_waiting.mask`` had ended before it."""
         return step
 
     def reset(self) -> Any:
