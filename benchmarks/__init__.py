@@ -1,1 +1,1 @@
-"""Steps per second of rlpyt and of its peers, measured side by side."""
+"""Benchmarks of rlpyt and peer libraries."""

@@ -1,7 +1,7 @@
-"""What the machine allows: a collection loop with nothing around it, in one or two processes.
+"""Minimal collection loop in one or two processes, as an upper bound for the machine.
 
-No trajectories' statistics, no bootstrap, no seeds, no time limits, nothing checked; policy and
-arrays only. It is no way to write software; it says how much a second process is worth here.
+It has no trajectory statistics, bootstrapping, seeds, time limits or checks, only policy and
+arrays. It shows the benefit of a second process on this machine.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from benchmarks.peers import T
 
 
 def bare_loop(n_envs: int, n_processes: int) -> Workload:
-    """CartPole, two 64x64 tanh towers in torch, sampled actions, T steps at a time."""
+    """Sample CartPole with two 64x64 tanh MLPs in torch, T steps at a time."""
     return in_processes(_serve, (n_envs // n_processes,), n_processes, T * n_envs)
 
 
 def in_processes(
     serve: Callable[..., None], args: tuple[Any, ...], n_processes: int, steps: int
 ) -> Workload:
-    """``serve(pipe, *args)`` in several processes that meet once per batch of ``steps`` in all."""
+    """Run ``serve(pipe, *args)`` in processes that synchronize per batch of ``steps`` in total."""
     context = multiprocessing.get_context("spawn")
     pipes, processes = [], []
     for _ in range(n_processes):
-        ours, theirs = context.Pipe()
-        process = context.Process(target=serve, args=(theirs, *args), daemon=True)
+        parent, child = context.Pipe()
+        process = context.Process(target=serve, args=(child, *args), daemon=True)
         process.start()
-        pipes.append(ours)
+        pipes.append(parent)
         processes.append(process)
     try:
         while True:
@@ -52,7 +52,7 @@ def in_processes(
 def _serve(pipe: Connection, B: int) -> None:
     torch.set_num_threads(1)
     envs = [gym.make("CartPole-v1", disable_env_checker=True) for _ in range(B)]
-    policy, value = _tower(2), _tower(1)
+    policy, value = _mlp(2), _mlp(1)
     observation = np.stack([env.reset(seed=b)[0] for b, env in enumerate(envs)])
     record: dict[str, Any] = {
         "observation": np.zeros((T, B, 4), np.float32),
@@ -82,7 +82,7 @@ def _serve(pipe: Connection, B: int) -> None:
             pipe.send(True)
 
 
-def _tower(outputs: int) -> nn.Sequential:
+def _mlp(outputs: int) -> nn.Sequential:
     return nn.Sequential(
         nn.Linear(4, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, outputs)
     )

@@ -1,6 +1,6 @@
-"""rlpyt's own entries: PPO through the public classes, as a script would build it.
+"""PPO of rlpyt, built from public classes as in a script.
 
-rlpyt is imported when a contender is built, in the contender's process, so that the peers can be
+rlpyt is imported when a contender is built, in the contender's process, so that peers can be
 measured where rlpyt cannot be imported.
 """
 
@@ -15,9 +15,9 @@ import torch
 from benchmarks.harness import Progress, Workload, turns
 from benchmarks.peers import HYPER, T
 
-N_ITR = 10**9  # windows have no end; nothing is annealed
+N_ITR = 10**9  # unlimited; nothing is annealed
 
-# The size the peers use; rlpyt's default network is smaller.
+# Network size of the peers; rlpyt's default network is smaller.
 NATURE = {
     "channels": [32, 64, 64],
     "kernel_sizes": [8, 4, 3],
@@ -36,17 +36,17 @@ def ppo(
     agent_kwargs: dict[str, Any] | None = None,
     algo_kwargs: dict[str, Any] | None = None,
 ) -> Workload:
-    """Sample with PPO's agent, and train it if asked.
+    """Sample with PPO's agent, and optionally train it.
 
     Args:
         env: "cartpole" or "pong".
         n_envs: batch_B.
-        train: whether the batches are learnt from.
-        n_workers: 0 for SerialSampler, else a sampler with that many worker processes.
-        layout: which: "cpu", "gpu" (actions served by the main process), "alternating" or
-            "no-overlap".
-        agent_kwargs: for the agent's constructor, e.g. ``fast_acting=False``.
-        algo_kwargs: for PPO's constructor, over the hyperparameters all share.
+        train: train on the batches.
+        n_workers: number of worker processes; 0 for SerialSampler.
+        layout: sampler with workers: "cpu", "gpu" (actions served by the main process),
+            "alternating" or "no-overlap".
+        agent_kwargs: arguments of the agent, e.g. ``fast_acting=False``.
+        algo_kwargs: arguments of PPO that override the shared hyperparameters.
     """
     torch.manual_seed(0)
     agent = _agent(env, **(agent_kwargs or {}))
@@ -80,12 +80,12 @@ def _agent(env: str, **kwargs: Any) -> Any:
 def sampler_for(
     env: str, n_envs: int, n_workers: int, layout: str, batch_T: int = T
 ) -> tuple[Any, Any]:
-    """The sampler, not yet initialised, and its affinity."""
-    where: dict[str, Any]
+    """Return an uninitialized sampler and its affinity."""
+    kwargs: dict[str, Any]
     if env == "pong":
         from rlpyt.envs.atari.atari_env import AtariEnv, AtariTrajInfo
 
-        where = {
+        kwargs = {
             "EnvCls": AtariEnv,
             "env_kwargs": {"game": "pong", "frame_shape": (84, 84)},
             "TrajInfoCls": AtariTrajInfo,
@@ -93,11 +93,11 @@ def sampler_for(
     else:
         from rlpyt.envs.gym import make
 
-        where = {"EnvCls": make, "env_kwargs": {"id": "CartPole-v1"}}
-    where.update(batch_T=batch_T, batch_B=n_envs, max_decorrelation_steps=0)
+        kwargs = {"EnvCls": make, "env_kwargs": {"id": "CartPole-v1"}}
+    kwargs.update(batch_T=batch_T, batch_B=n_envs, max_decorrelation_steps=0)
     if not n_workers:
-        return _sampler_class("serial")(**where), None
-    return _sampler_class(layout)(**where), {"n_workers": n_workers}
+        return _sampler_class("serial")(**kwargs), None
+    return _sampler_class(layout)(**kwargs), {"n_workers": n_workers}
 
 
 def _sampler_class(layout: str) -> Any:
@@ -145,7 +145,7 @@ def _algo(agent: Any, sampler: Any, examples: Any, **kwargs: Any) -> Any:
 def learning_turns(
     agent: Any, algo: Any, sampler: Any, affinity: Any, starts: int, iteration: int
 ) -> Workload:
-    """Sample and learn from replay, turn by turn (of ``harness.turns``), as a runner would."""
+    """Sample and learn from replay as a runner does, in the turns of ``harness.turns``."""
     returns: deque[float] = deque(maxlen=100)
     try:
         examples = sampler.initialize(

@@ -1,7 +1,8 @@
-"""SAC and TD3 on HalfCheetah-v5: loops written by hand, Stable-Baselines3, and rlpyt.
+"""SAC and TD3 on HalfCheetah-v5: hand-written loops, Stable-Baselines3, and rlpyt.
 
 Each function returns a workload with the hyperparameters of `HYPER`: one environment, one update
-of everything per step (TD3's policy and targets every second), two hidden layers of 256 units.
+of all networks per step (TD3's policy and targets every second step), two hidden layers of 256
+units.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from torch import nn
 from benchmarks.harness import Progress, Workload, turns
 
 ENV = "HalfCheetah-v5"
-ITERATION = 64  # steps that are reported at once
+ITERATION = 64  # steps per report
 
 
 @dataclasses.dataclass(frozen=True)
 class Hyper:
-    """What every contender is given."""
+    """Hyperparameters of all contenders."""
 
     batch_size: int = 256
     learning_rate: float = 3e-4
@@ -42,7 +43,7 @@ HYPER = Hyper()
 
 
 def hand_written(algo: str) -> Workload:
-    """As people write it in a single file, after the examples of CleanRL."""
+    """Run a single-file implementation in the style of CleanRL."""
     torch.manual_seed(0)
     rng = np.random.default_rng(0)
     environment = gym.wrappers.RecordEpisodeStatistics(gym.make(ENV))
@@ -94,12 +95,12 @@ def _adam(parameters: Any) -> torch.optim.Adam:
     return torch.optim.Adam(parameters, lr=HYPER.learning_rate)
 
 
-def _follow(target: nn.Module, source: nn.Module) -> None:
+def _update_target(target: nn.Module, source: nn.Module) -> None:
     for slow, fast in zip(target.parameters(), source.parameters()):
         slow.data.copy_(HYPER.tau * fast.data + (1 - HYPER.tau) * slow.data)
 
 
-def _descend(optimizer: torch.optim.Optimizer, loss: torch.Tensor) -> None:
+def _minimize(optimizer: torch.optim.Optimizer, loss: torch.Tensor) -> None:
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
@@ -133,13 +134,13 @@ def _sac(n_obs: int, n_act: int) -> Parts:
             next_q = torch.min(*(q(x) for q in targets))  # type: ignore[attr-defined]
             y = reward + HYPER.discount * (1 - done) * (next_q - alpha * next_log_pi)
         x = torch.cat([observation, action], 1)
-        _descend(q_optimizer, sum(nn.functional.mse_loss(q(x), y) for q in critics))  # type: ignore[attr-defined, arg-type]
+        _minimize(q_optimizer, sum(nn.functional.mse_loss(q(x), y) for q in critics))  # type: ignore[attr-defined, arg-type]
         own, log_pi = draw(observation)
         x = torch.cat([observation, own], 1)
         q = torch.min(*(q(x) for q in critics))  # type: ignore[attr-defined]
-        _descend(actor_optimizer, (alpha * log_pi - q).mean())
-        _descend(alpha_optimizer, (-log_alpha.exp() * (log_pi.detach() - n_act)).mean())
-        _follow(targets, critics)
+        _minimize(actor_optimizer, (alpha * log_pi - q).mean())
+        _minimize(alpha_optimizer, (-log_alpha.exp() * (log_pi.detach() - n_act)).mean())
+        _update_target(targets, critics)
 
     return act, update
 
@@ -164,21 +165,21 @@ def _td3(n_obs: int, n_act: int) -> Parts:
             x = torch.cat([after, (slow_actor(after) + noise).clamp(-1, 1)], 1)
             y = reward + HYPER.discount * (1 - done) * torch.min(*(q(x) for q in targets))  # type: ignore[attr-defined]
         x = torch.cat([observation, action], 1)
-        _descend(q_optimizer, sum(nn.functional.mse_loss(q(x), y) for q in critics))  # type: ignore[attr-defined, arg-type]
+        _minimize(q_optimizer, sum(nn.functional.mse_loss(q(x), y) for q in critics))  # type: ignore[attr-defined, arg-type]
         n_updates += 1
         if n_updates % HYPER.policy_delay == 0:
             first = critics[0]  # type: ignore[index]
-            _descend(
+            _minimize(
                 actor_optimizer, -first(torch.cat([observation, actor(observation)], 1)).mean()
             )
-            _follow(targets, critics)
-            _follow(slow_actor, actor)
+            _update_target(targets, critics)
+            _update_target(slow_actor, actor)
 
     return act, update
 
 
 def products_alone(algo: str) -> Workload:
-    """The matrix products of the updates and nothing else: a bound on what torch can do."""
+    """Compute only the matrix products of the updates: an upper bound for torch."""
     steps = [[_operands(*shape) for shape in shapes] for shapes in _products(algo)]
     while True:
         for i in range(ITERATION):
@@ -192,10 +193,10 @@ def _operands(rows: int, inner: int, columns: int) -> tuple[torch.Tensor, ...]:
 
 
 def _products(algo: str) -> list[list[tuple[int, int, int]]]:
-    """Shapes of the products of an update, of two in turn where they differ.
+    """Return the shapes of the products of an update, or of two alternating updates.
 
-    The gradient of a layer's input is a product, that of its weight another; inputs from replay
-    need none.
+    The gradients of a layer's input and weight are one product each; inputs from replay need no
+    gradient.
     """
     B, h, n_obs, n_act = HYPER.batch_size, HYPER.hidden, 17, 6
     sizes = {
@@ -211,14 +212,14 @@ def _products(algo: str) -> list[list[tuple[int, int, int]]]:
 
     targets = forward["policy"] + 2 * forward["critic"]
     critics = targets + 2 * trained("critic")
-    climb = forward["critic"] + inputs["critic"]
+    policy_gradient = forward["critic"] + inputs["critic"]
     if algo == "sac":
-        return [critics + trained("policy") + 2 * climb]
-    return [critics, critics + trained("policy") + climb]
+        return [critics + trained("policy") + 2 * policy_gradient]
+    return [critics, critics + trained("policy") + policy_gradient]
 
 
 def stable_baselines3(algo: str) -> Workload:
-    """Stable-Baselines3's; each batch is some turns of its ``learn`` loop."""
+    """Run Stable-Baselines3; each batch is several iterations of its ``learn`` loop."""
     import stable_baselines3
     from stable_baselines3.common.env_util import make_vec_env
     from stable_baselines3.common.noise import NormalActionNoise
@@ -262,11 +263,11 @@ def stable_baselines3(algo: str) -> Workload:
 
 
 def rlpyt(algo: str, **kwargs: Any) -> Workload:
-    """The public classes, as a script would build it.
+    """Run rlpyt, built from public classes as in a script.
 
     Args:
         algo: "sac" or "td3".
-        kwargs: of the algorithm, over the hyperparameters all share.
+        kwargs: arguments of the algorithm that override the shared hyperparameters.
     """
     from benchmarks.contenders import learning_turns
     from rlpyt.agents.qpg.sac_agent import SacAgent

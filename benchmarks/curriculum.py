@@ -1,10 +1,10 @@
-"""Prioritised level replay against uniform sampling, on 50 levels of CartPole of rising difficulty.
+"""Compare prioritized level replay with uniform sampling on 50 increasingly hard CartPole levels.
 
     python benchmarks/curriculum.py [--steps 100000] [--seeds 10] [--levels 50] [--temperature 0.1]
 
-PPO learns from the levels that a curriculum chooses; then the likeliest actions are played on every
-level alike. Returns are means over the levels (500 at the most), with the hardest third apart.
-The last levels cannot be learnt by anyone here: the pole has fallen after twenty steps.
+PPO learns on the levels that a curriculum chooses; then the agent is evaluated deterministically
+on all levels. Returns are means over levels (at most 500), and over each third of them. The last
+levels cannot be solved: the pole falls within twenty steps.
 """
 
 import argparse
@@ -32,7 +32,7 @@ CURRICULA = {
 
 
 def train(curriculum, n_levels, n_steps, seed):
-    """Train an agent; returns it and the seconds it took."""
+    """Train an agent; return it and the time in seconds."""
     sampler = SerialSampler(
         EnvCls=CartPoleLevels,
         env_kwargs=dict(n_levels=n_levels),
@@ -56,24 +56,24 @@ def train(curriculum, n_levels, n_steps, seed):
 
 
 def play(agent, n_levels, episodes=4):
-    """Mean return of the agent's likeliest actions on each level, [n_levels]."""
+    """Return the mean return of the deterministic agent on each level, [n_levels]."""
     agent.eval_mode(1)
     agent.deterministic = True
     envs = [CartPoleLevels(n_levels) for _ in range(n_levels)]
-    nothing = torch.zeros(n_levels, dtype=torch.int64), torch.zeros(n_levels)
+    previous = torch.zeros(n_levels, dtype=torch.int64), torch.zeros(n_levels)
     total = np.zeros(n_levels)
     for episode in range(episodes):
         for level, env in enumerate(envs):
             env.set_task(level)
             env.seed(1_000_000 + episode * n_levels + level)
         observation = np.stack([env.reset() for env in envs])
-        going = np.ones(n_levels, bool)
-        while going.any():
-            action = agent.step(torch.as_tensor(observation), *nothing).action
-            for i in np.flatnonzero(going):
+        running = np.ones(n_levels, bool)
+        while running.any():
+            action = agent.step(torch.as_tensor(observation), *previous).action
+            for i in np.flatnonzero(running):
                 observation[i], reward, done, _ = envs[i].step(int(action[i]))
                 total[i] += reward
-                going[i] = not done
+                running[i] = not done
     return total / episodes
 
 
@@ -82,7 +82,9 @@ def main():
     parser.add_argument("--steps", type=int, default=100_000)
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--levels", type=int, default=50)
-    parser.add_argument("--temperature", type=float, default=0.1, help="of level replay")
+    parser.add_argument(
+        "--temperature", type=float, default=0.1, help="temperature of level replay"
+    )
     args = parser.parse_args()
     logger.set_console(False)
     third = args.levels // 3

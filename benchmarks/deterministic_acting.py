@@ -1,10 +1,10 @@
-"""What ``deterministic_acting`` costs: steps per second of sampling with it and without.
+"""Measure sampling steps per second with and without ``deterministic_acting``.
 
     python -m benchmarks.deterministic_acting --output benchmarks/results/deterministic_acting.json
     python -m benchmarks.deterministic_acting --report   # run nothing; write docs/performance.md
 
-The options are those of the other tables, see ``--help``. The second command fills the table of
-docs/performance.md from the kept numbers.
+For options, see ``--help``. The second command updates the table of docs/performance.md from the
+saved results.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ NETWORKS: dict[str, tuple[Any, dict[str, Any]]] = {
 
 
 def sampling(network: str, B: int, deterministic: bool) -> Workload:
-    """Sample batches of ``T`` steps of ``B`` environments in one process, and learn nothing."""
+    """Sample batches of ``T`` steps of ``B`` environments in one process, without training."""
     make_agent, env = NETWORKS[network]
     sampler = SerialSampler(
         batch_T=T, batch_B=B, max_decorrelation_steps=0, deterministic_acting=deterministic, **env
@@ -47,7 +47,7 @@ def sampling(network: str, B: int, deterministic: bool) -> Workload:
     try:
         sampler.initialize(make_agent(), seed=0)
         for itr in itertools.count():
-            sampler.obtain_samples(itr)  # the first one includes the trial of cheaper calls
+            sampler.obtain_samples(itr)  # the first batch includes the test of faster calls
             yield Progress(T * B, None)
     finally:
         sampler.shutdown()
@@ -67,7 +67,7 @@ def settings() -> dict[str, list[Setting]]:
 
 
 def table(results: dict[str, Any]) -> str:
-    """Return kept numbers as Markdown, under a line on command, commit and machine."""
+    """Return the saved results as Markdown, with command, commit and machine."""
     machine, rows = results["machine"], results["rows"]
     disturbance = max(row["disturbance"] for row in rows)
     lines = [
@@ -89,7 +89,7 @@ def table(results: dict[str, Any]) -> str:
 
 
 def render(page: str) -> str:
-    """Return docs/performance.md with its table made again; unchanged while no numbers are kept."""
+    """Return docs/performance.md with an updated table; unchanged without saved results."""
     if not RESULTS.exists():
         return page
     body = table(json.loads(RESULTS.read_text(encoding="utf-8")))

@@ -1,4 +1,4 @@
-"""Deep Q-learning in one environment: a loop written by hand, Stable-Baselines3, and rlpyt.
+"""DQN in one environment: a hand-written loop, Stable-Baselines3, and rlpyt.
 
 Each function returns a workload with the hyperparameters of `HYPER`: two hidden layers of 64
 units with ReLU for vector observations, the Nature network for images.
@@ -18,13 +18,13 @@ from torch import nn
 from benchmarks.contenders import NATURE
 from benchmarks.harness import Progress, Workload, turns
 
-ITERATION = 256  # steps that are reported at once
+ITERATION = 256  # steps per report
 LEARNING_STARTS = 1000
 
 
 @dataclasses.dataclass(frozen=True)
 class Hyper:
-    """What every contender is given."""
+    """Hyperparameters of all contenders."""
 
     batch_size: int = 32
     steps_per_update: int = 4
@@ -34,14 +34,14 @@ class Hyper:
     replay_size: int = 20_000
     max_grad_norm: float = 10.0
     eps_final: float = 0.05
-    eps_steps: int = 10_000  # until epsilon is final
+    eps_steps: int = 10_000  # steps until epsilon reaches its final value
 
 
 HYPER = Hyper()
 
 
 def hand_written(env: str) -> Workload:
-    """As people write it in a single file, after the example of CleanRL."""
+    """Run a single-file implementation in the style of CleanRL."""
     rng = np.random.default_rng(0)
     torch.manual_seed(0)
     environment = _environment(env)
@@ -84,7 +84,7 @@ def hand_written(env: str) -> Workload:
 
 
 def stable_baselines3(env: str) -> Workload:
-    """Stable-Baselines3's DQN; each batch is some turns of its ``learn`` loop."""
+    """Run DQN of Stable-Baselines3; each batch is several iterations of its ``learn`` loop."""
     from stable_baselines3 import DQN
     from stable_baselines3.common.env_util import make_atari_env, make_vec_env
     from stable_baselines3.common.type_aliases import TrainFreq, TrainFrequencyUnit
@@ -134,14 +134,14 @@ def stable_baselines3(env: str) -> Workload:
 def rlpyt(
     env: str, n_envs: int = 1, n_steps: int | None = None, sampler: str = "serial", **kwargs: Any
 ) -> Workload:
-    """DQN through the public classes, as a script would build it.
+    """Run DQN of rlpyt, built from public classes as in a script.
 
     Args:
         env: "cartpole" or "pong".
-        n_envs: batch_B; with four, each takes one step per update.
-        n_steps: batch_T; ``None``: of one update. With more, updates come as many at once.
-        sampler: of ``contenders``.
-        kwargs: of the algorithm, over the hyperparameters all share.
+        n_envs: batch_B; with four, each environment takes one step per update.
+        n_steps: batch_T; ``None`` for one update per batch. More steps give several updates.
+        sampler: layout of ``contenders.sampler_for``.
+        kwargs: arguments of the algorithm that override the shared hyperparameters.
     """
     from benchmarks.contenders import learning_turns, sampler_for
     from rlpyt.agents.dqn.atari.atari_dqn_agent import AtariDqnAgent
@@ -172,7 +172,7 @@ def rlpyt(
 
 
 class _Ring:
-    """Transitions in arrays, the oldest overwritten; images are kept in full, twice."""
+    """Ring buffer of transitions in arrays, with full observations and next observations."""
 
     def __init__(self, space: Any) -> None:
         n = HYPER.replay_size
@@ -209,7 +209,7 @@ def _environment(env: str) -> Any:
 
 
 class _Stacked(gym.ObservationWrapper):
-    """The last four frames as one array [4, 84, 84]."""
+    """Wrapper that stacks the last four frames, [4, 84, 84]."""
 
     def __init__(self, env: Any) -> None:
         super().__init__(env)

@@ -1,8 +1,8 @@
-"""Trying candidates out: `python -m benchmarks.evolution --help`.
+"""Measure the evaluation of candidates: `python -m benchmarks.evolution --help`.
 
-One whole CMA-ES in each row: ask, play one episode with each of 32 candidates, tell. A step is an
-environment step that was taken; episodes of Pendulum have 200 of them, of HalfCheetah 1000, so
-evaluations per second are the figures divided by that. Two worker processes everywhere.
+Each row is a complete CMA-ES: ask, play one episode with each of 32 candidates, tell. A step is an
+environment step; episodes have 200 steps in Pendulum and 1000 in HalfCheetah, so divide by these
+for evaluations per second. All use two worker processes.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from benchmarks.harness import Contender, Progress, Setting, Workload
 POPSIZE, N_WORKERS, SIGMA0 = 32, 2, 0.5
 LONGEST = {"CartPole-v1": 500, "Pendulum-v1": 200, "HalfCheetah-v5": 1000}
 HIDDEN = 32
-_worker: dict[str, Any] = {}  # a pool's process: its environment and policy
+_worker: dict[str, Any] = {}  # environment and policy of a pool's process
 
 
 def rlpyt_run(
     env_id: str, batched: bool = False, popsize: int = POPSIZE, seed: int = 1
 ) -> Workload:
-    """rlpyt's classes, as a script would build them."""
+    """Run CMA-ES of rlpyt, built from public classes as in a script."""
     from rlpyt.envs.gym import make
     from rlpyt.envs.vector.make import make_vec
     from rlpyt.es.agent import EsAgent
@@ -59,7 +59,7 @@ def rlpyt_run(
 
 
 def cma_pool(env_id: str, policy: str, popsize: int = POPSIZE, seed: int = 1) -> Workload:
-    """The cma package with a pool of processes, which keep environment and policy."""
+    """Run the cma package with a pool of processes, each with an environment and a policy."""
     import cma
 
     context = multiprocessing.get_context("spawn")
@@ -79,7 +79,7 @@ def cma_pool(env_id: str, policy: str, popsize: int = POPSIZE, seed: int = 1) ->
 
 
 def _start(env_id: str, policy: str) -> None:
-    """Once in each process of a pool."""
+    """Initialize a process of the pool."""
     import gymnasium
     import torch
     from torch import nn
@@ -96,14 +96,14 @@ def _start(env_id: str, policy: str) -> None:
 
 
 def _initial() -> Any:
-    """Parameters [P] that torch gives a new policy, where rlpyt begins, too."""
+    """Return the initial parameters [P] of a new torch policy, as rlpyt does."""
     from torch.nn.utils import parameters_to_vector
 
     return parameters_to_vector(_worker["model"].parameters()).detach().double().numpy()
 
 
 def _play(vector: Any, seed: int) -> tuple[float, int]:
-    """One episode of one candidate; (return, length)."""
+    """Play one episode with one candidate; return (return, length)."""
     import torch
     from torch.nn.utils import vector_to_parameters
 
@@ -137,7 +137,7 @@ def _play(vector: Any, seed: int) -> tuple[float, int]:
 
 
 def setting(env_id: str, batched: bool = False) -> Setting:
-    """Contenders in one environment."""
+    """Return the setting of one environment."""
     task = {"env_id": env_id}
     ours = [Contender("rlpyt CpuSampler 2 workers", rlpyt_run, task)]
     if batched:

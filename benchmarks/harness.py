@@ -1,9 +1,9 @@
-"""Measure contenders in turn, and say how fast each was.
+"""Measure the speed of contenders in turn.
 
-Absolute figures drift with the phase of the machine, so contenders take turns, A B C A B C, each
-for a short window: what is compared was measured within the same minutes. Every contender lives
-in a process of its own, started by spawn with its thread count in the environment; between its
-windows it waits on a pipe and takes no processor time.
+Absolute rates drift with the state of the machine, so contenders take turns, A B C A B C, each for
+a short window; compared values are measured within the same minutes. Every contender runs in its
+own process, started by spawn with its number of threads in the environment; between windows it
+waits on a pipe and uses no CPU time.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ from typing import Any, NamedTuple
 import psutil
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-PATIENCE_S = 300.0  # beyond a window's length; starting may include compilation
-QUIET = 0.05  # share of the cores that others may use; beyond it no table is written
+PATIENCE_S = 300.0  # in addition to a window's length; startup may include compilation
+MAX_DISTURBANCE = 0.05  # fraction of cores used by others above which no table is written
 LIBRARIES = ("torch", "numpy", "gymnasium", "ale-py", "stable-baselines3")
 
 
 class Progress(NamedTuple):
-    """What one batch of a workload did."""
+    """Progress of a workload in one batch."""
 
     steps: int  # agent steps; Atari frame skip not multiplied
     return_: float | None  # mean over the last 100 finished episodes, None before the first
 
 
-Workload = Iterator[Progress]  # one `next` is one batch; `close` releases what it holds
+Workload = Iterator[Progress]  # `next` runs one batch; `close` releases resources
 
 
 @dataclasses.dataclass(frozen=True)
 class Contender:
-    """One row of a table: a name, and how to build the workload in the contender's process."""
+    """Row of a table: a name, and the function that builds the workload in its process."""
 
     name: str
-    build: Callable[..., Workload]  # a module-level function, so that it travels to spawn
+    build: Callable[..., Workload]  # defined at module level, to be picklable
     kwargs: dict[str, Any] = dataclasses.field(default_factory=dict)
     threads: int = 1  # torch threads of the contender's main process
     note: str = ""
@@ -59,18 +59,18 @@ class Contender:
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """Contenders doing the same work; the first one is what the others are compared with."""
+    """Contenders with the same work; the first one is the reference."""
 
     name: str
     contenders: tuple[Contender, ...]
-    target_return: float | None = None  # report the steps after which the mean return was this
+    target_return: float | None = None  # report the steps until the mean return reaches this
 
 
 def turns(starts: int, iteration: int) -> Iterator[int]:
-    """Steps of each turn of a workload that learns after ``starts`` steps.
+    """Yield the steps of each turn of a workload that learns after ``starts`` steps.
 
-    The first turn, the warm-up, takes in the first updates, so what these have to compile does not
-    fall into a window.
+    The first turn, the warm-up, includes the first updates, so that their compilation is not
+    measured.
     """
     yield (starts // iteration + 2) * iteration
     yield from itertools.repeat(iteration)
@@ -78,7 +78,7 @@ def turns(starts: int, iteration: int) -> Iterator[int]:
 
 @dataclasses.dataclass
 class Row:
-    """What was measured of one contender in one setting."""
+    """Measurements of one contender in one setting."""
 
     setting: str
     contender: str
@@ -91,8 +91,8 @@ class Row:
     target_return: float | None = None
     steps_to_target: int | None = None
     ratio: float | None = None  # of medians, to the first contender of the setting
-    disturbance: float = 0.0  # share of all cores used by processes that are not contenders
-    problem: str = ""  # why nothing was measured
+    disturbance: float = 0.0  # fraction of all cores used by other processes
+    problem: str = ""  # reason if nothing was measured
 
 
 class Measured(NamedTuple):
@@ -106,32 +106,32 @@ class Measured(NamedTuple):
 
 
 class ContenderFailed(RuntimeError):
-    """A contender could not be built, raised in a window, or its process died."""
+    """A contender could not be built, raised an error, or its process died."""
 
 
 class ContenderProcess:
-    """A contender in a process of its own, measured one window at a time."""
+    """Process of a contender, measured one window at a time."""
 
     def __init__(self, contender: Contender, target_return: float | None) -> None:
         context = multiprocessing.get_context("spawn")
-        self._connection, theirs = context.Pipe()
-        # Not a daemon: a contender may have worker processes of its own.
-        self._process = context.Process(target=_serve, args=(theirs, contender, target_return))
+        self._connection, child = context.Pipe()
+        # Not a daemon, since a contender may start worker processes.
+        self._process = context.Process(target=_serve, args=(child, contender, target_return))
         with _environment({name: str(contender.threads) for name in THREAD_VARIABLES}):
             self._process.start()
-        theirs.close()
+        child.close()
 
     def measure(self, seconds: float) -> Measured:
-        """Run whole batches for at least ``seconds``; 0 means one batch, the warm-up.
+        """Run complete batches for at least ``seconds``; 0 means one batch, the warm-up.
 
         Raises:
-            ContenderFailed: with the contender's own message.
+            ContenderFailed: the contender failed; with its message.
         """
-        with contextlib.suppress(BrokenPipeError):  # it died waiting; its last words are read below
+        with contextlib.suppress(BrokenPipeError):  # the process died; its message is read below
             self._connection.send(seconds)
         if not wait([self._connection, self._process.sentinel], seconds + PATIENCE_S):
             self._process.kill()
-            raise ContenderFailed(f"no answer within {seconds + PATIENCE_S:g} s")
+            raise ContenderFailed(f"no response within {seconds + PATIENCE_S:g} s")
         try:
             answer: Measured | str = self._connection.recv()
         except (EOFError, ConnectionResetError):
@@ -143,37 +143,37 @@ class ContenderProcess:
         return answer
 
     def close(self, grace_s: float = 20.0) -> None:
-        """Ask the contender to release everything and end; kill it if it does not."""
+        """Stop the contender; kill it if it does not end in time."""
         self._connection.close()
         self._process.join(grace_s)
         if self._process.is_alive():
-            print("a contender did not end by itself; killed", file=sys.stderr)
+            print("contender did not stop in time; killed", file=sys.stderr)
             self._process.kill()
             self._process.join()
 
 
 class OtherLoad:
-    """Share of all cores that other processes, or other virtual machines, use from now on."""
+    """Fraction of all cores used by other processes or virtual machines since construction."""
 
     def __init__(self) -> None:
         self._start = self._read()
 
     def share(self) -> float:
-        """Return the share between 0 and 1; this process and its descendants do not count."""
+        """Return the fraction in [0, 1], excluding this process and its descendants."""
         elapsed, others = (now - then for now, then in zip(self._read(), self._start, strict=True))
         return max(0.0, others / (elapsed * (os.cpu_count() or 1)))
 
     @staticmethod
     def _read() -> tuple[float, float]:
-        """Return wall time and the processor time that others have used, in seconds."""
+        """Return wall time and the CPU time of other processes, in seconds."""
         total = psutil.cpu_times()
         busy = sum(total) - total.idle - getattr(total, "iowait", 0.0)
-        busy -= getattr(total, "guest", 0.0) + getattr(total, "guest_nice", 0.0)  # within user
+        busy -= getattr(total, "guest", 0.0) + getattr(total, "guest_nice", 0.0)  # included in user
         own = 0.0
         this = psutil.Process()
         for process in (this, *this.children(recursive=True)):
             with contextlib.suppress(psutil.NoSuchProcess):
-                own += sum(process.cpu_times()[:4])  # user, system, and those of reaped children
+                own += sum(process.cpu_times()[:4])  # user, system, and both of reaped children
         return time.perf_counter(), busy - own
 
 
@@ -198,7 +198,7 @@ def measure_setting(setting: Setting, windows: int, seconds: float) -> list[Row]
                 measured = _measure_into(row, process, seconds)
                 if measured:
                     row.rates.append(measured.steps / measured.seconds)
-                    _say(f"{setting.name} | window {window + 1}/{windows} | {row.contender}: "
+                    _log(f"{setting.name} | window {window + 1}/{windows} | {row.contender}: "
                          f"{row.rates[-1]:,.0f} steps/s")  # fmt: skip
         for row in rows:
             row.disturbance = load.share()
@@ -213,7 +213,7 @@ def measure_setting(setting: Setting, windows: int, seconds: float) -> list[Row]
 
 
 def markdown_table(rows: Sequence[Row]) -> str:
-    """One line per row; a contender without a measurement says why under the table."""
+    """Return a Markdown table, followed by the reasons for missing measurements."""
     with_returns = any(row.target_return is not None for row in rows)
     head = ["setting", "contender", "threads", "median steps/s", "min", "max", "ratio", "start s"]
     head += ["steps in all", "return", "target", "reached after"] if with_returns else []
@@ -236,7 +236,7 @@ def markdown_table(rows: Sequence[Row]) -> str:
 
 
 def describe_machine() -> dict[str, Any]:
-    """Return commit, processor, cores, load, versions and date, which each result is kept with."""
+    """Return commit, processor, cores, load, versions and date, saved with each result."""
     versions = {"python": platform.python_version()}
     for library in LIBRARIES:
         try:
@@ -266,12 +266,12 @@ def main(
     seconds: float,
     argv: Sequence[str] | None = None,
 ) -> list[Row]:
-    """Command line shared by the tables: choose, measure, print, write JSON and Markdown.
+    """Run the command line of a table: measure, print, write JSON and Markdown.
 
     Args:
         title: name of the table, and of its files.
         settings: environment name -> settings, in the order measured.
-        seconds: length of a window unless told otherwise.
+        seconds: default length of a window.
     """
     args = _parse(title, settings, seconds, argv)
     machine = describe_machine()
@@ -296,14 +296,14 @@ def main(
 def publish(
     output: Path, machine: dict[str, Any], rows: Sequence[Row], table: str, **about: Any
 ) -> None:
-    """Print a table under a line on commit and machine; write it and its numbers.
+    """Print a table with commit and machine; write it and its numbers.
 
     Args:
-        output: the JSON file; the Markdown lies beside it.
+        output: JSON file; the Markdown file is written next to it.
         about: further fields of the JSON, such as title and command.
 
     Raises:
-        SystemExit: others used more than 5 % of the cores; nothing is written.
+        SystemExit: other processes used more than 5 % of the cores; nothing is written.
     """
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
     disturbance = max(row.disturbance for row in rows)
@@ -313,10 +313,10 @@ def publish(
         f"{disturbance:.0%} of the cores; {versions}.\n{table}\n"
     )
     print(f"\n{report}")
-    if disturbance > QUIET:
+    if disturbance > MAX_DISTURBANCE:
         sys.exit(
-            f"Nothing written: other processes must use at most {QUIET:.0%} of the cores, "
-            f"got {disturbance:.0%}. Stop them and measure again."
+            f"Nothing written: other processes must use at most {MAX_DISTURBANCE:.0%} of the "
+            f"cores, got {disturbance:.0%}. Stop them and measure again."
         )
     output.parent.mkdir(parents=True, exist_ok=True)
     results = about | {"machine": machine, "rows": [dataclasses.asdict(row) for row in rows]}
@@ -334,19 +334,23 @@ def _parse(
     parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{title}", description=__doc__)
     parser.add_argument("--env", choices=[*settings, "all"], default="all")
     parser.add_argument("--windows", type=int, default=5, help="windows per contender")
-    parser.add_argument("--seconds", type=float, default=seconds, help="least length of a window")
+    parser.add_argument("--seconds", type=float, default=seconds, help="minimum length of a window")
     parser.add_argument("--quick", action="store_true", help="two windows of one second")
     parser.add_argument(
-        "--only", default="", help="contenders whose name contains this, and the first"
+        "--only", default="", help="measure contenders whose name contains this, and the first"
     )
     parser.add_argument(
-        "--output", default=f"data/benchmarks/{title}.json", help="the table goes beside it"
+        "--output",
+        default=f"data/benchmarks/{title}.json",
+        help="JSON file; the table is written next to it",
     )
     args = parser.parse_args(argv)
     if args.quick:
         args.windows, args.seconds = 2, 1.0
     if args.windows < 1 or args.seconds <= 0:
-        parser.error(f"needs --windows >= 1 and --seconds > 0, got {args.windows}, {args.seconds}")
+        parser.error(
+            f"--windows must be >= 1 and --seconds > 0, got {args.windows}, {args.seconds}"
+        )
     return args
 
 
@@ -357,7 +361,7 @@ def _only(setting: Setting, text: str) -> Setting:
 
 
 def _serve(connection: Connection, contender: Contender, target_return: float | None) -> None:
-    """Main of a contender's process: build, then answer windows until the pipe closes."""
+    """Run a contender's process: build the workload, then run windows until the pipe closes."""
     workload: Any = None
     total_steps = 0
     steps_to_target = None
@@ -391,7 +395,7 @@ def _serve(connection: Connection, contender: Contender, target_return: float | 
     except (EOFError, KeyboardInterrupt):
         pass
     except ImportError as error:
-        connection.send(f"needs something not installed: {error}")
+        connection.send(f"a package is not installed: {error}")
     except Exception as error:
         traceback.print_exc()
         connection.send(f"{type(error).__name__}: {error}")
@@ -405,7 +409,7 @@ def _measure_into(row: Row, process: ContenderProcess, seconds: float) -> Measur
         measured = process.measure(seconds)
     except ContenderFailed as failure:
         row.problem = str(failure).splitlines()[0]
-        _say(f"{row.setting} | {row.contender}: {row.problem}")
+        _log(f"{row.setting} | {row.contender}: {row.problem}")
         return None
     row.total_steps, row.return_ = measured.total_steps, measured.return_
     row.steps_to_target = measured.steps_to_target
@@ -414,7 +418,7 @@ def _measure_into(row: Row, process: ContenderProcess, seconds: float) -> Measur
 
 @contextlib.contextmanager
 def _environment(variables: dict[str, str]) -> Iterator[None]:
-    """Environment variables for what is started inside, put back after."""
+    """Set environment variables inside the context."""
     old = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:
@@ -445,5 +449,5 @@ def _number(value: float | None) -> str:
     )
 
 
-def _say(line: str) -> None:
+def _log(line: str) -> None:
     print(line, file=sys.stderr, flush=True)

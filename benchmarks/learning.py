@@ -1,15 +1,15 @@
-"""Run the learning experiments, keep their data, and write docs/results.md from it.
+"""Run the learning experiments, save their data, and generate docs/results.md from it.
 
-    python -m benchmarks.learning                    # run what is missing of the cheap experiments
-    python -m benchmarks.learning --only HalfCheetah # those whose name contains this
+    python -m benchmarks.learning                    # run missing cheap experiments
+    python -m benchmarks.learning --only HalfCheetah # only names that contain this
     python -m benchmarks.learning --only pong        # Atari: hours
     python -m benchmarks.learning --report           # run nothing; write tables and figures
 
-An experiment is one command, run once per seed. Runs are written to data/results. When one is done,
-its settings, curve, evaluation, commit and machine are kept in benchmarks/results/learning, and it
-is not run again; delete its directory there to repeat it. ``--report`` fills the tables of
-docs/results.md, between the comments that name them, and draws docs/images. A table shows only
-experiments of which every seed is kept; ``tests/test_results.py`` compares page and data.
+An experiment is one command, run once per seed. Runs are written to data/results. The settings,
+curve, evaluation, commit and machine of a finished run are saved in benchmarks/results/learning,
+and it is not run again; delete its directory there to repeat it. ``--report`` updates the tables
+of docs/results.md, between the comments that name them, and draws docs/images. A table contains
+only experiments with data of all seeds; ``tests/test_results_page.py`` compares page and data.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ RUNS = ROOT / "data" / "results"
 KEPT = ROOT / "benchmarks" / "results" / "learning"
 PAGE = ROOT / "docs" / "results.md"
 IMAGES = ROOT / "docs" / "images"
-FIGURE_DATA = KEPT / "figures.json"  # figure -> checksum of the data it was drawn from
+FIGURE_DATA = KEPT / "figures.json"  # figure -> checksum of its data
 KEPT_COLUMNS = ("Diagnostics/CumSteps", "Diagnostics/CumTime (s)", "ReturnAverage")
-# Settings are chosen on seeds 0 to 4 and reported on these.
+# Settings were chosen on seeds 0 to 4; results are reported on these.
 REPORT_SEEDS = (100, 101, 102, 103, 104)
-EARLIER_SEEDS = (0, 1, 2)  # the first edition chose and reported on the same seeds
+EARLIER_SEEDS = (0, 1, 2)  # earlier results: chosen and reported on the same seeds
 DDQN = "--agent.dueling --algo.double-dqn --algo.prioritized-replay"
 MEMORY = (
     "ppo toy/memory --steps 100000",
@@ -62,34 +62,34 @@ DROQ = '--agent.args \'{"q_model_kwargs": {"layer_norm": true, "dropout": 0.01}}
 
 @dataclass(frozen=True)
 class Experiment:
-    """One row of a table: a command and the seeds it is run with."""
+    """Row of a table: a command and its seeds."""
 
     name: str
     command: str  # without seed and directory
     target: str
     seeds: tuple[int, ...] = REPORT_SEEDS
-    cheap: bool = True  # minutes; run without being named
+    cheap: bool = True  # takes minutes; run by default
     program: str = "rlpyt.cli.main"  # module to run; another one for a peer library
-    folder: str = ""  # where the data are kept, `name` by default
+    folder: str = ""  # directory of the data, `name` by default
 
     @property
-    def shown(self) -> str:
-        """Return the command as a person would type it."""
+    def command_line(self) -> str:
+        """Return the command line."""
         if self.program == "rlpyt.cli.main":
             return f"rlpyt {self.command}"
         return f"python -m {self.program} {self.command}"
 
     def directory(self, seed: int) -> Path:
-        """Return the directory in which a run is carried out."""
+        """Return the directory of a run."""
         return RUNS / (self.folder or self.name) / f"run_{seed}"
 
     def kept(self, seed: int) -> Path:
-        """Return the directory in which a finished run's data are kept."""
+        """Return the directory of a finished run's saved data."""
         return KEPT / (self.folder or self.name) / f"run_{seed}"
 
     @property
     def complete(self) -> bool:
-        """Return True if the data of every seed are kept."""
+        """Return True if the data of all seeds are saved."""
         return all((self.kept(seed) / "evaluation.json").exists() for seed in self.seeds)
 
     @property
@@ -213,7 +213,7 @@ TABLES: dict[str, list[Experiment]] = {
 }  # fmt: skip
 EXPERIMENTS = {e.name: e for table in TABLES.values() for e in table}
 
-# Pairs decided upon before they were run. The measure is the mean return of the final evaluation.
+# Pairs defined before the runs. The measure is the mean return of the final evaluation.
 COMPARISONS: dict[str, list[tuple[str, str]]] = {
     "control": [
         *(
@@ -232,7 +232,7 @@ COMPARISONS: dict[str, list[tuple[str, str]]] = {
     ],
 }
 
-# Figures: caption and experiments; those without all their data are left out.
+# Figures: caption and experiments; experiments with missing data are omitted.
 FIGURES: dict[str, tuple[str, list[str]]] = {
     "cartpole": ("CartPole", ["ppo-CartPole", "a2c-CartPole", "vtrace-CartPole"]),
     "acrobot": ("Acrobot", ["ppo-Acrobot"]),
@@ -269,15 +269,15 @@ FIGURES: dict[str, tuple[str, list[str]]] = {
 
 
 def run(experiment: Experiment, seed: int) -> None:
-    """Carry out one run and keep its data, unless that has been done."""
+    """Execute a run and save its data, unless they exist."""
     directory, kept = experiment.directory(seed), experiment.kept(seed)
     if (kept / "evaluation.json").exists():
         return
     words = [*shlex.split(experiment.command), "--seed", str(seed)]
-    print(f"$ {experiment.shown} --seed {seed}", flush=True)
-    quietly = ["--no-video"] if experiment.program == "rlpyt.cli.main" else []
+    print(f"$ {experiment.command_line} --seed {seed}", flush=True)
+    extra = ["--no-video"] if experiment.program == "rlpyt.cli.main" else []
     subprocess.run(
-        [sys.executable, "-m", experiment.program, *words, "--run-dir", directory, *quietly],
+        [sys.executable, "-m", experiment.program, *words, "--run-dir", directory, *extra],
         check=True,
         cwd=ROOT,
     )
@@ -285,7 +285,7 @@ def run(experiment: Experiment, seed: int) -> None:
 
 
 def keep(directory: Path, kept: Path) -> None:
-    """Copy what tables and figures need of a finished run, and where it was made."""
+    """Save the data of a finished run for tables and figures, and its machine."""
     kept.mkdir(parents=True, exist_ok=True)
     settings = _read(directory / "config.json")
     settings.pop("run_dir", None)
@@ -303,7 +303,7 @@ def keep(directory: Path, kept: Path) -> None:
 
 
 def table(name: str) -> str:
-    """Return a table of docs/results.md as Markdown, made from the kept data alone."""
+    """Return a table of docs/results.md as Markdown, from saved data only."""
     shown = [e for e in TABLES[name] if e.complete]
     if not shown:
         return "No experiment has all its data yet."
@@ -312,7 +312,7 @@ def table(name: str) -> str:
     for e in shown:
         last = [read_progress(e.kept(seed))["ReturnAverage"][-1] for seed in e.seeds]
         lines.append(
-            f"| {e.name} | `{e.shown}` | {e.target} | {', '.join(map(str, e.seeds))} "
+            f"| {e.name} | `{e.command_line}` | {e.target} | {', '.join(map(str, e.seeds))} "
             f"| {_returns(e.evaluations)} | {np.mean(e.evaluations):.1f} | {_returns(last)} |"
         )
     return "\n".join([*lines, "", _provenance(shown)])
@@ -321,7 +321,7 @@ def table(name: str) -> str:
 def comparisons(name: str) -> str:
     """Return a table of comparisons as Markdown.
 
-    The p-value is that of an exact two-sided permutation test of the difference of means.
+    The p-value is from an exact two-sided permutation test of the difference of means.
     """
     from scipy.stats import permutation_test
 
@@ -343,14 +343,14 @@ def comparisons(name: str) -> str:
 
 
 def figures(names: Iterable[str]) -> str:
-    """Return the Markdown of those figures that can be drawn."""
+    """Return the Markdown of the figures with data."""
     return "\n".join(
         f"![{FIGURES[name][0]}](images/{name}.png)" for name in names if _figure_runs(name)
     )
 
 
 def render(page: str) -> str:
-    """Return docs/results.md with its tables and figures made anew; its other text stays.
+    """Return docs/results.md with updated tables and figures.
 
     Raises:
         ValueError: a comment of the page names a table or figure that is not defined.
@@ -380,7 +380,7 @@ def render(page: str) -> str:
 
 
 def figure_checksums() -> dict[str, str]:
-    """Return a checksum of the data of each figure that can be drawn."""
+    """Return a checksum of the data of each figure with data."""
     sums = {}
     for figure in FIGURES:
         if runs := _figure_runs(figure):
@@ -392,7 +392,7 @@ def figure_checksums() -> dict[str, str]:
 
 
 def report() -> None:
-    """Write the tables into docs/results.md and draw the figures whose data have changed."""
+    """Update the tables of docs/results.md and draw figures whose data have changed."""
     PAGE.write_text(render(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
     drawn = _read(FIGURE_DATA) if FIGURE_DATA.exists() else {}
     sums = figure_checksums()
@@ -401,7 +401,7 @@ def report() -> None:
             print(plot_runs(_figure_runs(figure), IMAGES / f"{figure}.png"))
     _write(FIGURE_DATA, sums)
     missing = [e.name for e in EXPERIMENTS.values() if not e.complete]
-    print(f"{len(EXPERIMENTS) - len(missing)} experiments in the tables; without all their data: ")
+    print(f"{len(EXPERIMENTS) - len(missing)} experiments in the tables; missing data:")
     print("\n".join(f"  {name}" for name in missing))
 
 
@@ -414,7 +414,7 @@ def _figure_runs(figure: str) -> list[Path]:
 
 
 def _provenance(experiments: Iterable[Experiment]) -> str:
-    """Return a line that names the machines and commits of some experiments' runs."""
+    """Return a line with the machines and commits of the experiments' runs."""
     made: dict[str, set[str]] = {}
     for path in _runs(experiments):
         machine = _read(path / "machine.json")
@@ -441,8 +441,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--only", default="", help="experiments whose name contains this")
-    parser.add_argument("--report", action="store_true", help="run nothing, write the page")
+    parser.add_argument("--only", default="", help="run experiments whose name contains this")
+    parser.add_argument("--report", action="store_true", help="run nothing, update the page")
     args = parser.parse_args()
     for experiment in EXPERIMENTS.values():
         chosen = args.only in experiment.name if args.only else experiment.cheap

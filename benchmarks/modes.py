@@ -1,12 +1,12 @@
-"""The same training in every mode: seconds for equal samples, and who waits how long.
+"""Compare the wall time and waiting times of the same training in every mode.
 
-    python -m benchmarks.modes                       # CartPole, all modes, in turns
+    python -m benchmarks.modes                       # CartPole, all modes, in turn
     python -m benchmarks.modes --env pong --steps 6000 --replay-ratio 1
     python -m benchmarks.modes --only async --rounds 5
 
-One algorithm and one replay ratio everywhere: asynchronous samplers may lead by two batches, so
-the ratio is kept. Time begins with the first iteration and ends with the last, starting is reported
-apart. A process's waiting is the share of that time in which it had no processor.
+All modes use the same algorithm and replay ratio: asynchronous samplers may lead by two batches,
+so the ratio is kept. Time is measured from the first iteration to the last; startup is reported
+separately. The waiting time of a process is the fraction of that time without CPU use.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LEAD = 2
 
 
 class Mode(NamedTuple):
-    """Division of one training over processes."""
+    """Sampler, runner and processes of one training."""
 
     sampler: str  # module:class below rlpyt.samplers
     runner: str = "minibatch_rl:MinibatchRl"
@@ -41,7 +41,7 @@ class Mode(NamedTuple):
 
 
 ASYNC = "async_rl:AsyncRl"
-# What is learnt, and by what: R2D1 in smaller batches than published, and less often.
+# Descriptions; R2D1 uses smaller batches than published, and fewer updates.
 ENVIRONMENTS = {
     "cartpole": "DQN on CartPole-v1",
     "pong": "DQN on Pong",
@@ -64,22 +64,22 @@ MODES = {
 
 
 class Clock:
-    """A hook that takes the time, and the processor time of every process, from start to end."""
+    """Hook that measures wall time and the CPU time of every process from start to end."""
 
     def __init__(self, path: str) -> None:
         self.path = path
 
     def on_start(self, runner: Any) -> None:
-        """Everything has been started."""
-        self.began, self.used = time.monotonic(), _processor_times()
+        """Start measuring, when all processes have been started."""
+        self.started, self.used = time.monotonic(), _processor_times()
 
     def on_end(self, runner: Any) -> None:
-        """Nothing has been stopped yet."""
-        seconds = time.monotonic() - self.began
+        """Write the result, before processes are stopped."""
+        seconds = time.monotonic() - self.started
         waiting = {}
         for pid, used in _processor_times().items():
             share = (used - self.used.get(pid, 0.0)) / seconds
-            if share > 0.01 or pid == os.getpid():  # else a helper such as the fork server
+            if share > 0.01 or pid == os.getpid():  # skip helpers such as the fork server
                 waiting[_name_of(pid, runner)] = 1 - share
         result = {
             "seconds": seconds,
@@ -91,7 +91,7 @@ class Clock:
 
 
 def _processor_times() -> dict[int, float]:
-    """Seconds that this process and those below it have had a processor, by process id."""
+    """Return the CPU seconds of this process and its descendants, by process id."""
     me = psutil.Process()
     times = {}
     for process in [me, *me.children(recursive=True)]:
@@ -116,7 +116,7 @@ def _name_of(pid: int, runner: Any) -> str:
 
 
 def train(name: str, args: argparse.Namespace) -> None:
-    """One training, in this process; leaves its result at ``args.result``."""
+    """Run one training in this process and write its result to ``args.result``."""
     import torch
 
     from rlpyt.envs.atari.atari_env import AtariEnv
@@ -125,7 +125,7 @@ def train(name: str, args: argparse.Namespace) -> None:
     mode, env = MODES[name], args.env
     torch.set_num_threads(1)
     pong = env != "cartpole"
-    sampler = _named("samplers", mode.sampler)(
+    sampler = _import_class("samplers", mode.sampler)(
         EnvCls=AtariEnv if pong else make,
         env_kwargs=dict(game="pong") if pong else dict(id="CartPole-v1"),
         batch_T=T,
@@ -135,7 +135,7 @@ def train(name: str, args: argparse.Namespace) -> None:
     asynchronous = mode.runner == ASYNC
     sampling = dict(n_workers=mode.workers, master_torch_threads=1)
     affinity: Any = dict(sampler=sampling, optimizer=[{}]) if asynchronous else sampling
-    runner = _named("runners", mode.runner)(
+    runner = _import_class("runners", mode.runner)(
         algo=algo,
         agent=agent,
         sampler=sampler,
@@ -150,7 +150,7 @@ def train(name: str, args: argparse.Namespace) -> None:
 
 
 def learner(env: str, n_ranks: int, replay_ratio: float) -> tuple[Any, Any]:
-    """Algorithm and agent; several ranks share out a batch."""
+    """Return algorithm and agent; several ranks split a batch."""
     from rlpyt.agents.dqn.atari.atari_dqn_agent import AtariDqnAgent
     from rlpyt.agents.dqn.atari.atari_r2d1_agent import AtariR2d1Agent
     from rlpyt.agents.dqn.vector import DqnMlpAgent
@@ -172,13 +172,13 @@ def learner(env: str, n_ranks: int, replay_ratio: float) -> tuple[Any, Any]:
     return DQN(batch_size=32 // n_ranks, learning_rate=5e-4, **settings), agent
 
 
-def _named(package: str, place: str) -> Any:
-    module, cls = place.split(":")
+def _import_class(package: str, path: str) -> Any:
+    module, cls = path.split(":")
     return getattr(importlib.import_module(f"rlpyt.{package}.{module}"), cls)
 
 
 def run(name: str, args: argparse.Namespace, directory: Path) -> dict[str, Any]:
-    """One training in a process of its own; what it measured, and how long it took in all."""
+    """Run one training in a separate process; return its measurements and startup time."""
     path = directory / "result.json"
     path.unlink(missing_ok=True)
     command = [sys.executable, "-m", "benchmarks.modes", "--one", name, "--result", str(path)]
@@ -200,7 +200,7 @@ def run(name: str, args: argparse.Namespace, directory: Path) -> dict[str, Any]:
 
 
 def report(results: dict[str, list[dict[str, Any]]], args: argparse.Namespace) -> str:
-    """A Markdown table; the ratio is to the first mode, by medians of seconds."""
+    """Return a Markdown table; speeds are relative to the first mode, by medians of seconds."""
     first = statistics.median(r["seconds"] for r in next(iter(results.values())))
     machine = describe_machine()
     versions = ", ".join(f"{name} {number}" for name, number in machine["versions"].items())
@@ -225,7 +225,7 @@ def report(results: dict[str, list[dict[str, Any]]], args: argparse.Namespace) -
 
 
 def _waiting(rows: list[dict[str, Any]]) -> dict[str, float]:
-    """Medians of waiting by process; those that are called by their number, together."""
+    """Return the median waiting time by process; numbered processes are merged."""
     shares: dict[str, list[float]] = {}
     for row in rows:
         for who, share in row["waiting"].items():
@@ -239,11 +239,15 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--env", choices=ENVIRONMENTS, default="cartpole")
-    parser.add_argument("--steps", type=int, default=20_000, help="of every training")
+    parser.add_argument(
+        "--steps", type=int, default=20_000, help="environment steps of each training"
+    )
     parser.add_argument("--replay-ratio", type=float, default=8.0, help="updates by samples")
-    parser.add_argument("--rounds", type=int, default=3, help="how often each mode has its turn")
-    parser.add_argument("--only", default="", help="modes whose name contains this, and the first")
-    parser.add_argument("--output", type=Path, help="where the JSON goes, the table beside it")
+    parser.add_argument("--rounds", type=int, default=3, help="number of runs of each mode")
+    parser.add_argument(
+        "--only", default="", help="run modes whose name contains this, and the first"
+    )
+    parser.add_argument("--output", type=Path, help="JSON file; the table is written next to it")
     parser.add_argument("--one", choices=MODES, help=argparse.SUPPRESS)
     parser.add_argument("--result", help=argparse.SUPPRESS)
     args = parser.parse_args()

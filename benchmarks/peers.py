@@ -1,8 +1,8 @@
-"""The loops rlpyt is measured against: one written by hand, and Stable-Baselines3.
+"""PPO for comparison with rlpyt: a hand-written loop and Stable-Baselines3.
 
-Each function returns a workload of PPO: with ``train=False`` only the rollouts, everything
-recorded. All use the hyperparameters of `HYPER`, two 64x64 tanh towers for vector observations
-and the Nature network for images.
+Each function returns a workload of PPO; with ``train=False`` only rollouts, with all data
+recorded. All use the hyperparameters of `HYPER`, two 64x64 tanh MLPs for vector observations and
+the Nature network for images.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ T = 128  # steps per rollout and environment
 
 @dataclasses.dataclass(frozen=True)
 class Hyper:
-    """What every contender is given; named after the idea, as each library calls it differently."""
+    """Hyperparameters of all contenders, under neutral names."""
 
-    learning_rate: float = 2.5e-4  # constant: windows have no end towards which to anneal
+    learning_rate: float = 2.5e-4  # constant, since windows have no fixed end
     adam_eps: float = 1e-5
     discount: float = 0.99
     gae_lambda: float = 0.95
@@ -34,7 +34,7 @@ class Hyper:
     minibatches: int = 4
     ratio_clip: float = 0.2
     entropy_coeff: float = 0.01
-    value_coeff: float = 0.5  # times the mean squared error
+    value_coeff: float = 0.5  # factor of the mean squared error
     max_grad_norm: float = 0.5
 
 
@@ -42,11 +42,11 @@ HYPER = Hyper()
 
 
 def hand_written(env: str, n_envs: int, train: bool) -> Workload:
-    """PPO as people write it in a single file, after the example of CleanRL."""
+    """Run PPO written as a single file in the style of CleanRL."""
     np.random.seed(0)
     torch.manual_seed(0)
-    # With gymnasium's default, the row after a done is no transition: cheapest, so the loop gets
-    # it where only speed is asked; PPO is given true rows only.
+    # With gymnasium's default, the row after a done is not a transition. It is the fastest mode, so
+    # it is used without training; with training, all rows are transitions.
     mode = gym.vector.AutoresetMode
     envs = _vector_env(env, n_envs, mode.SAME_STEP if train else mode.NEXT_STEP)
     loop = _HandWrittenPpo(envs, (_ImageAgent if env == "pong" else _VectorAgent)(envs))
@@ -61,7 +61,7 @@ def hand_written(env: str, n_envs: int, train: bool) -> Workload:
 
 
 def stable_baselines3(env: str, n_envs: int, train: bool, subproc: bool = False) -> Workload:
-    """Stable-Baselines3's PPO; each batch is what one turn of its ``learn`` loop does."""
+    """Run PPO of Stable-Baselines3; each batch is one iteration of its ``learn`` loop."""
     from stable_baselines3 import PPO
 
     envs = _sb3_env(env, n_envs, subproc)
@@ -99,7 +99,7 @@ def stable_baselines3(env: str, n_envs: int, train: bool, subproc: bool = False)
 
 
 def env_alone(env: str, n_envs: int) -> Workload:
-    """No policy, nothing recorded: how fast one core (all cores, for Pong) can step at all."""
+    """Step without policy or recording, on one core (all cores for Pong): an upper bound."""
     rng = np.random.default_rng(0)
     if env == "pong":
         envs = _vector_env(env, n_envs, gym.vector.AutoresetMode.NEXT_STEP)
@@ -120,7 +120,7 @@ def env_alone(env: str, n_envs: int) -> Workload:
 
 
 class _HandWrittenPpo:
-    """Rollout into tensors [T, B, ...], then epochs of shuffled minibatches."""
+    """PPO with rollouts in tensors [T, B, ...] and epochs of shuffled minibatches."""
 
     def __init__(self, envs: Any, agent: nn.Module) -> None:
         B = envs.num_envs
@@ -199,35 +199,35 @@ class _HandWrittenPpo:
                 self.optimizer.step()
 
     def _advantages(self) -> torch.Tensor:
-        """GAE, backwards through the rollout. Returns [T, B]."""
+        """Return the generalized advantages, [T, B]."""
         with torch.no_grad():
             next_value = self.agent(self.next_obs)[1]
             advantages = torch.zeros_like(self.rewards)
             last = torch.zeros_like(next_value)
             for t in reversed(range(T)):
-                going_on = 1.0 - (self.next_done if t == T - 1 else self.dones[t + 1])
+                not_done = 1.0 - (self.next_done if t == T - 1 else self.dones[t + 1])
                 following = next_value if t == T - 1 else self.values[t + 1]
-                delta = self.rewards[t] + HYPER.discount * following * going_on - self.values[t]
-                last = delta + HYPER.discount * HYPER.gae_lambda * going_on * last
+                delta = self.rewards[t] + HYPER.discount * following * not_done - self.values[t]
+                last = delta + HYPER.discount * HYPER.gae_lambda * not_done * last
                 advantages[t] = last
         return advantages
 
 
 class _VectorAgent(nn.Module):
-    """Two towers of 64x64 tanh units: logits [B, A] and value [B]."""
+    """Two MLPs of 64x64 tanh units: logits [B, A] and value [B]."""
 
     def __init__(self, envs: Any) -> None:
         super().__init__()
         size = int(np.prod(envs.single_observation_space.shape))
-        self.actor = _tower(size, int(envs.single_action_space.n), gain=0.01)
-        self.critic = _tower(size, 1, gain=1.0)
+        self.actor = _mlp(size, int(envs.single_action_space.n), gain=0.01)
+        self.critic = _mlp(size, 1, gain=1.0)
 
     def forward(self, obs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         return self.actor(obs), self.critic(obs).squeeze(-1)
 
 
 class _ImageAgent(nn.Module):
-    """The Nature network with two heads: logits [B, A] and value [B]."""
+    """Nature network with two heads: logits [B, A] and value [B]."""
 
     def __init__(self, envs: Any) -> None:
         super().__init__()
@@ -250,7 +250,7 @@ class _ImageAgent(nn.Module):
         return self.actor(hidden), self.critic(hidden).squeeze(-1)
 
 
-def _tower(size: int, outputs: int, gain: float) -> nn.Sequential:
+def _mlp(size: int, outputs: int, gain: float) -> nn.Sequential:
     return nn.Sequential(
         _orthogonal(nn.Linear(size, 64)),
         nn.Tanh(),
@@ -281,7 +281,7 @@ def _sb3_env(env: str, n_envs: int, subproc: bool) -> Any:
 
     kind = SubprocVecEnv if subproc else DummyVecEnv
     if env == "pong":
-        # The id names its module, for worker processes; AtariWrapper itself skips the frames.
+        # The id names its module for worker processes; AtariWrapper does the frame skip.
         envs = make_atari_env("ale_py:PongNoFrameskip-v4", n_envs, seed=0, vec_env_cls=kind)
         return VecFrameStack(envs, 4)
     return make_vec_env("CartPole-v1", n_envs, seed=0, vec_env_cls=kind)

@@ -1,7 +1,7 @@
-"""Replay buffers beside each other: `python -m benchmarks.replay --help`.
+"""Compare replay buffers of several libraries: `python -m benchmarks.replay --help`.
 
-Microseconds for a call of each kind, and resident bytes per transition. Libraries that are not
-installed are left out with a note, so that it can be run in an environment made for it:
+Measures microseconds per call and resident bytes per transition. Libraries that are not installed
+are skipped with a note. To install them in a separate environment:
 
     python -m venv /tmp/peers && /tmp/peers/bin/pip install -e .[bench] tianshou torchrl cpprb
     /tmp/peers/bin/python -m benchmarks.replay
@@ -33,21 +33,21 @@ PEERS = {
     "cpprb": "Cpprb",
 }
 TREES = {"rlpyt SumTree": "SumTreeAlone", "plain numpy descent": "PlainDescent"}
-CALLS = 50  # in one measured batch of calls
+CALLS = 50  # calls per measured batch
 BATCHES = (32, 256, 1024)
-FRAME_CAPACITY = 100_000  # transitions; full observations of more would not fit everywhere
-SEVERAL_GB = 30_000
+FRAME_CAPACITY = 100_000  # transitions; more full observations may not fit into memory
+FULL_FRAME_CAPACITY = 30_000  # transitions, several GB
 
 
-def calls(peer: str, task: Task, what: str, n: int) -> Iterator[Progress]:
-    """A workload that fills a replay and then makes one kind of call; a "step" is a call."""
+def calls(peer: str, task: Task, operation: str, n: int) -> Iterator[Progress]:
+    """Fill a replay and then repeat one kind of call; a "step" is a call."""
     replay = _filled(peer, task) if peer not in TREES.values() else _made(peer, task)
-    if what == "insert":
+    if operation == "insert":
         block = replay_peers.random_block(task, n)
 
         def call() -> None:
             replay.insert(block)
-    elif what == "sample":
+    elif operation == "sample":
 
         def call() -> None:
             replay.sample(n)
@@ -64,7 +64,7 @@ def calls(peer: str, task: Task, what: str, n: int) -> Iterator[Progress]:
 
 
 def resident(peer: str, task: Task) -> Iterator[Progress]:
-    """A workload of one measurement: resident bytes per transition, as its ``return_``."""
+    """Measure resident bytes per transition once, reported as ``return_``."""
     replay_peers.random_block(task, 10)
     warm = _made(peer, task._replace(capacity=80))
     warm.insert(replay_peers.random_block(task, 10))
@@ -80,7 +80,7 @@ def resident(peer: str, task: Task) -> Iterator[Progress]:
 
 
 def settings() -> dict[str, list[Setting]]:
-    """Tables by name, in the order they are measured."""
+    """Return the settings of each table, in the order measured."""
     flat, by_priority = Task(), Task(prioritized=True)
     frames = Task(frames=True, capacity=FRAME_CAPACITY)
     prioritized = {k: v for k, v in PEERS.items() if k != "Stable-Baselines3"}
@@ -111,14 +111,16 @@ def settings() -> dict[str, list[Setting]]:
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Measure, print, and write a table."""
+    """Measure, print and write a table."""
     tables = settings()
     parser = argparse.ArgumentParser(prog="python -m benchmarks.replay", description=__doc__)
     parser.add_argument("--table", choices=[*tables, "all"], default="all")
     parser.add_argument("--windows", type=int, default=5, help="windows per contender")
-    parser.add_argument("--seconds", type=float, default=1.0, help="least length of a window")
-    parser.add_argument("--only", default="", help="contenders whose name contains this, and rlpyt")
-    parser.add_argument("--capacity", type=int, default=None, help="transitions, for a quick try")
+    parser.add_argument("--seconds", type=float, default=1.0, help="minimum length of a window")
+    parser.add_argument(
+        "--only", default="", help="measure contenders whose name contains this, and rlpyt"
+    )
+    parser.add_argument("--capacity", type=int, default=None, help="transitions, for a quick test")
     parser.add_argument("--output", default="data/benchmarks/replay.json")
     args = parser.parse_args(argv)
     harness.LIBRARIES += ("tianshou", "torchrl", "cpprb")
@@ -140,7 +142,7 @@ def main(argv: list[str] | None = None) -> None:
     )
 
 
-def _setting(name: str, task: Task, what: str, n: int, peers: Any = None) -> Setting:
+def _setting(name: str, task: Task, operation: str, n: int, peers: Any = None) -> Setting:
     peers = PEERS if peers is None else peers
     return Setting(
         name,
@@ -150,8 +152,8 @@ def _setting(name: str, task: Task, what: str, n: int, peers: Any = None) -> Set
                 calls,
                 {
                     "peer": cls,
-                    "task": _fitting(cls, task) if what != "memory" else task,
-                    "what": what,
+                    "task": _fitting(cls, task) if operation != "memory" else task,
+                    "operation": operation,
                     "n": n,
                 },
                 note=_note(cls, task),
@@ -170,15 +172,16 @@ def _memory(name: str, task: Task) -> Setting:
 
 
 def _fitting(peer: str, task: Task) -> Task:
-    """A smaller replay where frames are kept several times over, so that it fits beside others."""
+    """Return the task with a smaller replay for libraries that store full frame stacks."""
     if task.frames and peer in ("StableBaselines3", "TorchRl"):
-        return task._replace(capacity=min(task.capacity, SEVERAL_GB))
+        return task._replace(capacity=min(task.capacity, FULL_FRAME_CAPACITY))
     return task
 
 
 def _note(peer: str, task: Task) -> str:
     if _fitting(peer, task) != task:
-        return f"keeps full observations; {SEVERAL_GB:,} transitions instead of {task.capacity:,}"
+        transitions = f"{FULL_FRAME_CAPACITY:,} transitions instead of {task.capacity:,}"
+        return f"keeps full observations; {transitions}"
     return ""
 
 

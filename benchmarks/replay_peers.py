@@ -1,8 +1,8 @@
-"""Replays of several libraries behind one interface, for `benchmarks.replay`.
+"""Replay buffers of several libraries with one interface, for `benchmarks.replay`.
 
-Each class is built for a task, filled by `insert` with blocks of steps, and asked for batches as
-its library's users would. What a batch holds is up to the library: rlpyt's has the previous action
-and reward, n-step return and bootstrap discount beside what all have.
+Each class is built for a task, filled by `insert` with blocks of steps, and sampled as users of its
+library would do. The contents of a batch depend on the library: rlpyt's also have the previous
+action and reward, n-step return and bootstrap discount.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ N_ENVS = 8
 
 
 class Task(NamedTuple):
-    """What is stored, and how it is drawn."""
+    """Stored data and sampling of a replay."""
 
     frames: bool = False  # 84x84x4 uint8 instead of 4 floats
     prioritized: bool = False
@@ -41,7 +41,7 @@ class Block(NamedTuple):
 
 
 def random_block(task: Task, T: int, seed: int = 0) -> Block:
-    """Random steps; stacked frames really share their frames, episodes last 1000 steps or so."""
+    """Return random steps; frame stacks share frames, episodes last about 1000 steps."""
     rng = np.random.default_rng(seed)
     if task.frames:
         frames = rng.integers(1, 255, (T + 4, N_ENVS, 84, 84), np.uint8)
@@ -55,7 +55,7 @@ def random_block(task: Task, T: int, seed: int = 0) -> Block:
 
 
 class Rlpyt:
-    """This library; frames are kept once."""
+    """Replay buffers of rlpyt, which store each frame once."""
 
     def __init__(self, task: Task) -> None:
         from rlpyt.replays.non_sequence import frame, prioritized, uniform
@@ -85,14 +85,14 @@ class Rlpyt:
 
 
 class StableBaselines3:
-    """`ReplayBuffer` keeps observation and next observation in full; it has no priorities."""
+    """`ReplayBuffer`, which stores full observations and next observations, without priorities."""
 
     def __init__(self, task: Task) -> None:
         import gymnasium
         from stable_baselines3.common.buffers import ReplayBuffer
 
         if task.prioritized:
-            raise NotImplementedError("Stable-Baselines3 has no prioritised replay")
+            raise NotImplementedError("Stable-Baselines3 has no prioritized replay")
         bounds = (0, 255) if task.frames else (-np.inf, np.inf)
         space = gymnasium.spaces.Box(*bounds, task.shape, task.dtype)
         actions = gymnasium.spaces.Discrete(4)
@@ -108,7 +108,7 @@ class StableBaselines3:
 
 
 class Tianshou:
-    """`VectorReplayBuffer`: frames stacked from single ones, next observations from later rows."""
+    """`VectorReplayBuffer`, which stores single frames, with next observations in later rows."""
 
     def __init__(self, task: Task) -> None:
         from tianshou.data import Batch, PrioritizedVectorReplayBuffer, VectorReplayBuffer
@@ -148,7 +148,7 @@ class Tianshou:
 
 
 class TorchRl:
-    """`TensorDictReplayBuffer` over `LazyTensorStorage`; next observations in full."""
+    """`TensorDictReplayBuffer` with `LazyTensorStorage`, which stores full next observations."""
 
     def __init__(self, task: Task) -> None:
         import torch
@@ -185,7 +185,7 @@ class TorchRl:
 
 
 class Cpprb:
-    """`ReplayBuffer` in C++; frames by next_of and stack_compress."""
+    """`ReplayBuffer` in C++, which compresses frames by next_of and stack_compress."""
 
     def __init__(self, task: Task) -> None:
         import cpprb
@@ -211,7 +211,7 @@ class Cpprb:
             b = [leaf.reshape(-1, *leaf.shape[2:]) for leaf in block]
             self.replay.add(obs=b[0], next_obs=b[1], act=b[2], rew=b[3], done=b[4])
             return
-        for env in range(N_ENVS):  # compression wants rows in order, one environment at a time
+        for env in range(N_ENVS):  # compression requires consecutive rows of one environment
             stacks = [np.moveaxis(leaf[:, env], 1, -1) for leaf in block[:2]]
             self.replay.add(
                 obs=stacks[0],
@@ -229,7 +229,7 @@ class Cpprb:
 
 
 class SumTreeAlone:
-    """The tree of this library without a replay around it."""
+    """Sum tree of rlpyt without a replay."""
 
     def __init__(self, task: Task) -> None:
         from rlpyt.replays.sum_tree import SumTree
@@ -247,7 +247,7 @@ class SumTreeAlone:
 
 
 class PlainDescent:
-    """A binary sum tree in numpy, one level at a time: the definition, to be compared with."""
+    """Reference binary sum tree in numpy, one level at a time."""
 
     def __init__(self, task: Task) -> None:
         self.rng = np.random.default_rng(0)

@@ -1,8 +1,8 @@
-"""Agent steps per second of sampling: `python -m benchmarks.sampling --help`.
+"""Measure agent steps per second of sampling: `python -m benchmarks.sampling --help`.
 
 With a policy (cartpole, pong, pong16): T=128, sampled actions; observation, action, reward, done,
 distribution or log-probability and value are recorded at every step. Without one (step-*, vector,
-gates): actions fixed beforehand; what stepping, recording and synchronising cost.
+gates): predetermined actions, to measure the cost of stepping, recording and synchronization.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from benchmarks.harness import Contender, Setting
 
 
 def cartpole(n_envs: int) -> Setting:
-    """CartPole-v1 with two 64x64 tanh towers (rlpyt's own model of that size)."""
+    """Compare sampling on CartPole-v1 with two 64x64 tanh MLPs (rlpyt's model of that size)."""
     task = {"env": "cartpole", "n_envs": n_envs, "train": False}
     torch_only = dict(task, agent_kwargs={"fast_acting": False})
     return Setting(
@@ -58,7 +58,7 @@ def cartpole(n_envs: int) -> Setting:
 
 
 def pong(n_envs: int) -> Setting:
-    """ALE Pong, four 84x84 frames, Nature network."""
+    """Compare sampling on ALE Pong with four 84x84 frames and the Nature network."""
     task = {"env": "pong", "n_envs": n_envs, "train": False}
     return Setting(
         f"Pong, {n_envs} envs, Nature CNN",
@@ -91,7 +91,7 @@ def pong(n_envs: int) -> Setting:
 
 
 def pong16() -> Setting:
-    """Where the agent acts, with a network about as slow as the emulator."""
+    """Compare samplers on Pong, where the network is about as slow as the emulator."""
     task = {"env": "pong", "n_envs": 16, "train": False, "n_workers": 2}
     return Setting(
         "Pong, 16 envs, Nature CNN",
@@ -118,7 +118,7 @@ def pong16() -> Setting:
 
 
 def stepping_of(env: str, n_envs: int, natives: tuple[str, ...]) -> Setting:
-    """Random actions, no network: rlpyt records everything, the others nothing."""
+    """Compare stepping with random actions: rlpyt records all data, the others nothing."""
     task: dict[str, Any] = {"env": env, "n_envs": n_envs}
     return Setting(
         f"{stepping.IDS[env]}, {n_envs} envs, no network",
@@ -144,7 +144,7 @@ def stepping_of(env: str, n_envs: int, natives: tuple[str, ...]) -> Setting:
 
 
 def vector_block(source: str, env: str, n_envs: int) -> Setting:
-    """What a vector block adds to its source."""
+    """Measure the overhead of a vector block over its source."""
     task = {"source": source, "env": env, "n_envs": n_envs}
     sampled = {"env": env, "n_envs": n_envs, "source": source, "layout": "serial"}
     return Setting(
@@ -158,7 +158,7 @@ def vector_block(source: str, env: str, n_envs: int) -> Setting:
 
 
 def gates() -> Setting:
-    """Environments that cost nothing: per step and worker, what a gate costs."""
+    """Measure the cost of a gate per step and worker, with environments that do nothing."""
     task = {"env": "nothing", "n_envs": 2}
     return Setting(
         "environments that do nothing, 2 envs",

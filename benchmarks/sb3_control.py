@@ -1,14 +1,13 @@
-"""Stable-Baselines3's SAC or TD3, as a run whose row and curve stand beside rlpyt's.
+"""Train SAC or TD3 of Stable-Baselines3, for comparison with rlpyt.
 
     OMP_NUM_THREADS=1 python -m benchmarks.sb3_control sac HalfCheetah-v5 --steps 50000 --seed 0
 
-One environment, one update per step, the hyperparameters of `rlpyt train sac HalfCheetah-v5` and
-`rlpyt train td3 HalfCheetah-v5`, which can be set. Before learning begins actions are uniform here.
+Uses one environment, one update per step, and by default the hyperparameters of `rlpyt train sac
+HalfCheetah-v5` and `rlpyt train td3 HalfCheetah-v5`. Before learning starts, actions are uniform.
 Those of `rlpyt train sac` are nearly uniform; those of `rlpyt train td3` are uniform on Hopper, and
-its first policy's with noise of 0.5 on HalfCheetah. After training the agent plays
-``--eval-episodes`` episodes without noise, in environments with seeds of their own. Writes
-``progress.csv`` and ``evaluation.json``, with the columns that ``rlpyt.vis.curves.plot_runs``
-draws.
+from the initial policy with noise of 0.5 on HalfCheetah. After training, the agent is evaluated
+without noise for ``--eval-episodes`` episodes with separate seeds. Writes ``progress.csv`` and
+``evaluation.json``, with the columns that ``rlpyt.vis.curves.plot_runs`` draws.
 """
 
 import argparse
@@ -24,7 +23,7 @@ EVALUATION_SEED = 10_000
 
 
 def build(args: argparse.Namespace) -> Any:
-    """The learner, with its environment."""
+    """Build the model with its environment."""
     import stable_baselines3
     import torch
     from stable_baselines3.common.env_util import make_vec_env
@@ -53,7 +52,7 @@ def build(args: argparse.Namespace) -> Any:
 
 
 def evaluate(model: Any, env_id: str, episodes: int) -> list[float]:
-    """Undiscounted returns of whole episodes."""
+    """Return the undiscounted returns of complete episodes."""
     from stable_baselines3.common.env_util import make_vec_env
     from stable_baselines3.common.evaluation import evaluate_policy
 
@@ -72,9 +71,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("env", help="HalfCheetah-v5")
     parser.add_argument("--steps", type=int, default=50_000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument(
-        "--run-dir", type=Path, help="by default data/results/sb3-ALGO-ENV/run_SEED"
-    )
+    parser.add_argument("--run-dir", type=Path, help="default: data/results/sb3-ALGO-ENV/run_SEED")
     parser.add_argument("--learning-rate", type=float, default=3e-4)
     parser.add_argument("--batch-size", type=int, default=256)
     parser.add_argument("--discount", type=float, default=0.99)
@@ -82,10 +79,12 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--learning-starts", type=int, default=5_000)
     parser.add_argument("--buffer-size", type=int, default=1_000_000)
     parser.add_argument("--hidden-sizes", type=int, nargs="+", default=[256, 256])
-    parser.add_argument("--action-std", type=float, default=0.1, help="of TD3's noise")
+    parser.add_argument(
+        "--action-std", type=float, default=0.1, help="standard deviation of TD3's noise"
+    )
     parser.add_argument("--eval-episodes", type=int, default=20)
     parser.add_argument("--interval", type=int, default=5_000, help="steps between rows")
-    parser.add_argument("--threads", type=int, default=1, help="of torch")
+    parser.add_argument("--threads", type=int, default=1, help="torch threads")
     return parser.parse_args()
 
 

@@ -1,10 +1,10 @@
-"""Stable-Baselines3's DQN on Pong, as a run whose curve is drawn beside that of ``dqn-pong``.
+"""Train DQN of Stable-Baselines3 on Pong, for comparison with ``dqn-pong``.
 
     OMP_NUM_THREADS=1 python -m benchmarks.sb3_dqn_pong --steps 400000 --seed 0
 
-One environment with its own Atari wrappers, the Nature network or a smaller one, and
-hyperparameters that can be set equal to those of `rlpyt train dqn pong`. A step is one decision of
-the agent, of four frames. Epsilon falls from the first step on, rlpyt's from the first update on;
+Uses one environment with SB3's Atari wrappers, the Nature network or a smaller one, and
+hyperparameters that can be set equal to those of `rlpyt train dqn pong`. A step is one action of
+the agent, of four frames. Epsilon decreases from the first step, in rlpyt from the first update;
 both end at the same step.
 ``progress.csv`` has the columns that ``rlpyt.vis.curves.plot_runs`` draws: steps, seconds, updates,
 and the mean return of the last 100 games.
@@ -31,7 +31,7 @@ COLUMNS = (
 
 
 def build(args: argparse.Namespace) -> Any:
-    """The learner, with its environment."""
+    """Build the DQN model with its environment."""
     import torch
     from stable_baselines3 import DQN
     from stable_baselines3.common.env_util import make_atari_env
@@ -59,8 +59,8 @@ def build(args: argparse.Namespace) -> Any:
             **(small_network(args.frame) if args.small else {}),
             "optimizer_kwargs": {"eps": args.adam_eps},
         },
-        # Each frame stack once rather than twice; it cannot be had together with several steps, nor
-        # with time limits, which Pong's games of at most 27,000 steps do not reach.
+        # Store each frame stack once instead of twice. Not supported with n_steps > 1, nor with
+        # time limits, which Pong's games of at most 27,000 steps do not reach.
         optimize_memory_usage=args.n_steps == 1,
         replay_buffer_kwargs={"handle_timeout_termination": False},
         device="cpu",
@@ -69,8 +69,8 @@ def build(args: argparse.Namespace) -> Any:
 
 
 def small_network(frame: int) -> dict[str, Any]:
-    """Two convolutions and 256 hidden units (Mnih et al. 2013), as policy arguments."""
-    side = ((frame - 8) // 4 + 1 + 2 - 4) // 2 + 1  # of what the convolutions leave
+    """Return policy arguments for two convolutions and 256 hidden units (Mnih et al. 2013)."""
+    side = ((frame - 8) // 4 + 1 + 2 - 4) // 2 + 1  # size of the convolutions' output
     import torch
     from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
     from torch import nn
@@ -87,12 +87,12 @@ def small_network(frame: int) -> dict[str, Any]:
         def forward(self, observations: torch.Tensor) -> torch.Tensor:
             return self.layers(observations)  # type: ignore[no-any-return]
 
-    # By default SB3 puts two layers of 64 units behind any extractor but its own.
+    # By default SB3 adds two layers of 64 units after a custom extractor.
     return {"features_extractor_class": Small, "net_arch": []}
 
 
 def recorder(path: Path, interval: int) -> Any:
-    """A callback that writes a row to ``path`` every ``interval`` steps, and one at the end."""
+    """Return a callback that writes a row every ``interval`` steps and at the end."""
     from stable_baselines3.common.callbacks import BaseCallback
 
     class Recorder(BaseCallback):
@@ -114,7 +114,7 @@ def recorder(path: Path, interval: int) -> Any:
             self.file.close()
 
         def _write(self) -> None:
-            games = self.model.ep_info_buffer or ()  # the last 100, by SB3's default
+            games = self.model.ep_info_buffer or ()  # the last 100 by default
             mean = np.mean([game["r"] for game in games]) if games else np.nan
             seconds = time.monotonic() - self.started
             updates = self.model._n_updates
@@ -131,27 +131,32 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--steps", type=int, default=400_000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument(
-        "--run-dir", type=Path, help="by default data/results/sb3-dqn-pong/run_SEED"
-    )
+    parser.add_argument("--run-dir", type=Path, help="default: data/results/sb3-dqn-pong/run_SEED")
     parser.add_argument("--learning-rate", type=float, default=1e-4)
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--discount", type=float, default=0.99)
-    parser.add_argument("--n-steps", type=int, default=1, help="rewards in a target")
+    parser.add_argument("--n-steps", type=int, default=1, help="number of rewards in a target")
     parser.add_argument("--train-freq", type=int, default=4, help="steps per update")
     parser.add_argument(
-        "--target-update-interval", type=int, default=8_000, help="steps: 4 per update of rlpyt's"
+        "--target-update-interval",
+        type=int,
+        default=8_000,
+        help="in steps; 4 steps are one update of rlpyt",
     )
     parser.add_argument("--learning-starts", type=int, default=50_000)
-    parser.add_argument("--buffer-size", type=int, default=100_000, help="28 kB each")
+    parser.add_argument(
+        "--buffer-size", type=int, default=100_000, help="transitions of 28 kB each"
+    )
     parser.add_argument("--exploration-steps", type=int, default=250_000)
     parser.add_argument("--exploration-final-eps", type=float, default=0.01)
     parser.add_argument("--max-grad-norm", type=float, default=10.0)
-    parser.add_argument("--small", action="store_true", help="two convolutions, 256 hidden units")
-    parser.add_argument("--frame", type=int, default=84, help="height and width of a picture")
+    parser.add_argument(
+        "--small", action="store_true", help="use two convolutions and 256 hidden units"
+    )
+    parser.add_argument("--frame", type=int, default=84, help="height and width of a frame")
     parser.add_argument("--adam-eps", type=float, default=1e-8, help="rlpyt: 0.01 / batch size")
     parser.add_argument("--interval", type=int, default=10_000, help="steps between rows")
-    parser.add_argument("--threads", type=int, default=1, help="of torch")
+    parser.add_argument("--threads", type=int, default=1, help="torch threads")
     return parser.parse_args()
 
 

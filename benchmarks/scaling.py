@@ -1,13 +1,12 @@
-"""How served sampling and synchronous ranks scale, with environments that sleep instead of compute.
+"""Measure the scaling of served sampling and synchronous ranks, with environments that sleep.
 
-    python -m benchmarks.scaling                     # 1, 2, 4 and 8 workers, and as many ranks
+    python -m benchmarks.scaling                     # 1, 2, 4 and 8 workers and ranks
     python -m benchmarks.scaling --part ranks --numbers 1 2 4
 
-A step that sleeps takes its time without a core, so many workers fit on few cores: what is measured
-is what they cost each other and the process they wait for, not the steps themselves. Whatever
-computes (acting, gradients) still shares the cores there are; rows with more processes than cores
-are marked. Efficiency is the rate over that of as many workers that wait for nobody, or over that
-of as many single ranks.
+A step that sleeps needs no core, so many workers fit on few cores: the benchmark measures the cost
+of communication and waiting, not of the steps. Computation (acting, gradients) still shares the
+available cores; rows with more processes than cores are marked. Efficiency is the rate relative to
+that of the same number of independent workers or single ranks.
 """
 
 from __future__ import annotations
@@ -39,28 +38,28 @@ NETWORK = dict(hidden_sizes=[256, 256])
 
 
 class SleepEnv(CountEnv):
-    """Counts; every step takes ``STEP_S`` seconds and no processor."""
+    """`CountEnv` whose steps take ``STEP_S`` seconds and no CPU time."""
 
     def step(self, action: Any) -> Any:
-        """Sleep, then count."""
+        """Sleep, then step."""
         time.sleep(STEP_S)
         return super().step(action)
 
 
 class Rate(Hook):
-    """Environment steps per second from the second iteration on."""
+    """Hook that measures environment steps per second from the second iteration on."""
 
     def on_iteration(self, runner: Any, itr: int) -> None:
-        """Note when."""
+        """Update the rate."""
         now = time.monotonic()
         if itr == 0:
-            self.began = now
+            self.started = now
         else:
-            self.rate = itr * runner.itr_batch_size / (now - self.began)
+            self.rate = itr * runner.itr_batch_size / (now - self.started)
 
 
 def served(n: int, Sampler: Any = GpuSampler, n_batches: int = 4) -> float:
-    """Steps per second of n workers whose actions one process serves."""
+    """Return the steps per second of n workers with actions served by one process."""
     sampler = Sampler(
         EnvCls=SleepEnv, env_kwargs={}, batch_T=T, batch_B=n * ENVS_PER_PROCESS,
         max_decorrelation_steps=0,
@@ -77,12 +76,12 @@ def served(n: int, Sampler: Any = GpuSampler, n_batches: int = 4) -> float:
 
 
 def alternating(n: int) -> float:
-    """The same with two groups of workers in turns; n must be even."""
+    """Return the same with two alternating groups of workers; n must be even."""
     return served(n, AlternatingSampler)
 
 
 def ranks(n: int, n_itr: int = 6) -> float:
-    """Steps per second of n ranks that average the gradients of PPO."""
+    """Return the steps per second of n ranks that average the gradients of PPO."""
     rate = Rate()
     runner = SyncRl(
         algo=PPO(minibatches=1, epochs=1),
@@ -112,12 +111,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--part", choices=PARTS, action="append", help="by default all")
+    parser.add_argument("--part", choices=PARTS, action="append", help="default: all")
     parser.add_argument("--numbers", type=int, nargs="+", default=[1, 2, 4, 8])
     parser.add_argument("--output", type=Path, default=Path("data/benchmarks/scaling.json"))
     args = parser.parse_args()
     machine = describe_machine()
-    alone = 1 / STEP_S  # of a worker that waits for nobody: it steps its environments in turn
+    alone = 1 / STEP_S  # rate of an independent worker, which steps its environments in turn
     rows: list[dict[str, Any]] = []
     for part in args.part or PARTS:
         single = None

@@ -1,7 +1,7 @@
-"""Stepping without a network: what samplers, vector environments and gates cost by themselves.
+"""Step environments without a network, to measure samplers, vector environments and gates.
 
-Actions come from a table drawn beforehand. rlpyt's entries record everything a sampler records;
-the peers' and the bare ones record nothing.
+Actions come from a predetermined table. Contenders of rlpyt record all data of a sampler; peers
+and bare loops record nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from benchmarks.peers import T
 
 IDS = {"cartpole": "CartPole-v1", "halfcheetah": "HalfCheetah-v5", "pong": "PongNoFrameskip-v4"}
 ENVPOOL_IDS = {"cartpole": "CartPole-v1", "halfcheetah": "HalfCheetah-v4", "pong": "Pong-v5"}
-TABLE = 1024  # steps for which actions are drawn
+TABLE = 1024  # steps in the table of actions
 
 
 def _single(env: str) -> Any:
@@ -32,7 +32,7 @@ def _single(env: str) -> Any:
 
 
 def _actions(space: Any, n: int) -> Any:
-    """Random actions [TABLE, n, ...]."""
+    """Return random actions [TABLE, n, ...]."""
     rng = np.random.default_rng(0)
     if hasattr(space, "n"):
         return rng.integers(space.n, size=(TABLE, n))
@@ -41,7 +41,7 @@ def _actions(space: Any, n: int) -> Any:
 
 
 def _step_vector(envs: Any, actions: Any, n: int) -> Workload:
-    """Steps of a vector environment in gymnasium's interface."""
+    """Step a vector environment with gymnasium's interface."""
     try:
         envs.reset()
         t = 0
@@ -55,7 +55,7 @@ def _step_vector(envs: Any, actions: Any, n: int) -> Workload:
 
 
 def one_process(env: str, n_envs: int) -> Workload:
-    """A loop over single environments."""
+    """Step single environments in a loop."""
     envs = [_single(env) for _ in range(n_envs)]
     actions = _actions(envs[0].action_space, n_envs)
     for e in envs:
@@ -72,7 +72,7 @@ def one_process(env: str, n_envs: int) -> Workload:
 
 
 def free_workers(env: str, n_envs: int, n_workers: int = 2) -> Workload:
-    """The same loop in processes that meet once per batch; no recording: the most there can be."""
+    """Run the same loop in processes that synchronize once per batch: an upper bound."""
     return in_processes(_free_worker, (env, n_envs // n_workers), n_workers, T * n_envs)
 
 
@@ -85,13 +85,13 @@ def _free_worker(pipe: Connection, env: str, n_envs: int) -> None:
 
 
 def gymnasium_async(env: str, n_envs: int) -> Workload:
-    """gymnasium's AsyncVectorEnv: a process per environment, a message per step."""
+    """Step gymnasium's AsyncVectorEnv: one process per environment, one message per step."""
     envs = gym.vector.AsyncVectorEnv([lambda: _single(env)] * n_envs)
     yield from _step_vector(envs, _actions(envs.single_action_space, n_envs), n_envs)
 
 
 def sb3_subproc(env: str, n_envs: int) -> Workload:
-    """Stable-Baselines3's SubprocVecEnv."""
+    """Step Stable-Baselines3's SubprocVecEnv."""
     from stable_baselines3.common.vec_env import SubprocVecEnv
 
     envs = SubprocVecEnv([lambda: _single(env)] * n_envs)
@@ -99,7 +99,7 @@ def sb3_subproc(env: str, n_envs: int) -> Workload:
 
 
 def native(source: str, env: str, n_envs: int) -> Workload:
-    """A natively batched environment, stepped bare: the limit."""
+    """Step a native vector environment without adapter: an upper bound."""
     envs = _native(source, env, n_envs)
     space = getattr(envs, "single_action_space", None) or envs.action_space
     yield from _step_vector(envs, _actions(space, n_envs), n_envs)
@@ -119,8 +119,8 @@ def _native(source: str, env: str, n_envs: int) -> Any:
 
 
 def block(source: str, env: str, n_envs: int) -> Workload:
-    """The same behind a sampler's block: checked, its final observations kept, written in place."""
-    import torch  # noqa: F401  (rlpyt's buffers know tensors)
+    """Step it through a sampler's batch: with checks, final observations, and in-place writes."""
+    import torch  # noqa: F401  (needed by rlpyt's buffers)
 
     from rlpyt.envs.vector.base import adapt
     from rlpyt.samplers.context import CollectorContext
@@ -156,11 +156,11 @@ def block(source: str, env: str, n_envs: int) -> Workload:
 
 
 def sampler(env: str, n_envs: int, layout: str, n_workers: int = 2, source: str = "") -> Workload:
-    """A sampler with an agent whose actions are fixed beforehand; everything is recorded."""
+    """Run a sampler with predetermined actions; all data are recorded."""
     from benchmarks.contenders import _sampler_class
 
-    where = _rlpyt_env(env, source)
-    made = _sampler_class(layout)(batch_T=T, batch_B=n_envs, max_decorrelation_steps=0, **where)
+    env_args = _rlpyt_env(env, source)
+    made = _sampler_class(layout)(batch_T=T, batch_B=n_envs, max_decorrelation_steps=0, **env_args)
     try:
         affinity = None if layout == "serial" else {"n_workers": n_workers}
         made.initialize(_fixed_agent(n_envs), affinity=affinity, seed=0, bootstrap_value=False)
@@ -196,7 +196,7 @@ def _rlpyt_env(env: str, source: str) -> dict[str, Any]:
 
 
 def _nothing() -> Any:
-    """An environment that costs nothing: what remains is the sampler."""
+    """Return an environment without cost, to measure the sampler alone."""
     from rlpyt.envs.base import Env, EnvInfo, EnvStep
     from rlpyt.spaces.float_box import FloatBox
     from rlpyt.spaces.int_box import IntBox
@@ -225,9 +225,9 @@ def _fixed_agent(n_envs: int) -> Any:
     Info = namedarraytuple("Info", ["value"])
 
     class FixedAgent(BaseAgent):
-        """Takes its actions from a table, whatever it sees."""
+        """Agent that takes its actions from a table."""
 
-        noise_spec = NoiseSpec("uniform", ())  # unused; but numpy acting needs one
+        noise_spec = NoiseSpec("uniform", ())  # unused, but required by numpy acting
 
         def __init__(self) -> None:
             super().__init__(ModelCls=torch.nn.Identity)

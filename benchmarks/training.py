@@ -1,12 +1,12 @@
-"""Agent steps per second of whole training: `python -m benchmarks.training --help`.
+"""Measure agent steps per second of training: `python -m benchmarks.training --help`.
 
 PPO: 8 environments x 128 steps, 4 epochs of 4 minibatches, the hyperparameters of `peers.HYPER`
 everywhere. DQN: one environment, an update with 32 transitions every 4 steps, the
-hyperparameters of `dqn_peers.HYPER`; with 4 environments x 16 steps, 16 updates behind each 64.
+hyperparameters of `dqn_peers.HYPER`; with 4 environments x 16 steps, 16 updates after each 64.
 SAC and TD3: one environment, one update with 256 transitions per step, the hyperparameters of
-`control_peers.HYPER`. "start s" goes on until the first updates, compilation included. Steps after
-which the mean return of the last 100 episodes reached the target, where there is one, show that
-all learn alike; one seed each, so they are evidence of a fault, not of a difference.
+`control_peers.HYPER`. "start s" includes the first updates and compilation. The steps until the
+mean return of the last 100 episodes reaches the target show that all contenders learn; with one
+seed each they can reveal a fault, but not a difference.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from benchmarks.harness import Contender, Setting
 
 
 def cartpole() -> Setting:
-    """CartPole-v1: the time goes to Python and small tensors."""
+    """Compare PPO on CartPole-v1, dominated by Python and small tensors."""
     task = {"env": "cartpole", "n_envs": 8, "train": True}
     return Setting(
         "PPO CartPole-v1, 8 x 128",
@@ -36,7 +36,7 @@ def cartpole() -> Setting:
 
 
 def pong() -> Setting:
-    """ALE Pong with the Nature network: the time goes to convolutions."""
+    """Compare PPO on ALE Pong with the Nature network, dominated by convolutions."""
     task = {"env": "pong", "n_envs": 8, "train": True}
     return Setting(
         "PPO Pong, 8 x 128",
@@ -62,7 +62,7 @@ def pong() -> Setting:
 
 
 def dqn(env: str, target_return: float, threads: tuple[int, ...] = (1,)) -> Setting:
-    """Deep Q-learning in one environment, or in four that take one step per update."""
+    """Compare DQN in one environment, or in four with one step each per update."""
     task = {"env": env}
     several = dict(task, n_envs=4)
     at_once = dict(several, n_steps=16)
@@ -89,7 +89,7 @@ def dqn(env: str, target_return: float, threads: tuple[int, ...] = (1,)) -> Sett
 
 
 def control(algo: str, threads: tuple[int, ...] = (1, 2)) -> Setting:
-    """SAC or TD3 on HalfCheetah-v5: the time goes to matrix products of 256 x 256."""
+    """Compare SAC or TD3 on HalfCheetah-v5, dominated by 256 x 256 matrix products."""
     task = {"algo": algo}
     return Setting(
         f"{algo.upper()} HalfCheetah-v5, an update every step",

@@ -1,9 +1,9 @@
-"""Deep Q-learning: an agent that gives action values, and an algorithm that learns from replay.
+"""Train deep Q-learning from replay on CartPole.
 
-The sampler is that of every example; what differs are agent and algorithm. ``--kind`` takes another
-of the pairs, ``--prioritized`` draws transitions by their TD error, ``--noisy`` explores by noise
-in the network's weights, with epsilon zero. Look at Return/Average, which is of evaluation, and at
-tdAbsErr. docs/algorithms.md says what else can be chosen, docs/replay.md how transitions are kept.
+Only agent and algorithm differ from the previous examples. ``--kind`` selects another pair,
+``--prioritized`` samples transitions by their TD error, ``--noisy`` explores by noise in the
+network's weights, with epsilon zero. See ReturnAverage of evaluation, and tdAbsErr.
+docs/algorithms.md describes the options, docs/replay.md the replay buffers.
 
     python examples/example_10.py
     python examples/example_10.py --kind qrdqn --prioritized --noisy
@@ -34,7 +34,7 @@ KINDS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
 def build_and_train(
     kind: str, n_steps: int, prioritized: bool, noisy: bool, run_ID: int, log_dir: str
 ) -> None:
-    """Put the parts together and run."""
+    """Build all parts and train."""
     Algo, Agent, more = KINDS[kind]
     sampler = SerialSampler(
         EnvCls=make,
@@ -77,9 +77,11 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kind", choices=KINDS, default="dqn", help="algorithm and its agent")
     parser.add_argument("--steps", type=int, default=40_960, help="environment steps")
-    parser.add_argument("--prioritized", action="store_true", help="draw by TD error")
+    parser.add_argument("--prioritized", action="store_true", help="sample by TD error")
     parser.add_argument("--noisy", action="store_true", help="explore by noise in the weights")
-    parser.add_argument("--run-id", type=int, default=0, help="number of the run, in its path")
-    parser.add_argument("--log-dir", default="example_10", help="directory; relative: below data/")
+    parser.add_argument("--run-id", type=int, default=0, help="number of the run, part of its path")
+    parser.add_argument(
+        "--log-dir", default="example_10", help="directory; relative paths are below data/"
+    )
     args = parser.parse_args()
     build_and_train(args.kind, args.steps, args.prioritized, args.noisy, args.run_id, args.log_dir)

@@ -1,11 +1,11 @@
-"""Continuous control: a policy that climbs its critics, learning from replay.
+"""Train SAC, TD3 or DDPG from replay on Pendulum.
 
-Soft actor-critic on Pendulum-v1; ``--kind td3`` and ``--kind ddpg`` take the deterministic ones.
-One step is sampled and one update made in turn. With ``--n-critics 5`` SAC's policy climbs the mean
-of five critics, and two drawn anew make each target. Look at ReturnAverage, which is of evaluation:
--1199 at first, -80 at the end, where the pendulum is swung up and held (SAC as below, seed 0); and
-at alphaAverage, the temperature, which falls as the policy needs less noise. docs/algorithms.md
-says what else can be chosen.
+The default is soft actor-critic; ``--kind td3`` and ``--kind ddpg`` select deterministic policies.
+One step and one update alternate. With ``--n-critics 5`` SAC's policy maximizes the mean of five
+critics, and two random ones form each target. See ReturnAverage of evaluation: -1199 at first, -80
+at the end, when the pendulum is held upright (SAC with these settings, seed 0); and alphaAverage,
+the temperature, which falls as the policy needs less noise. docs/algorithms.md describes the
+options.
 
     python examples/example_11.py
     python examples/example_11.py --kind td3
@@ -35,12 +35,12 @@ KINDS: dict[str, tuple[Any, Any]] = {
 def build_and_train(
     kind: str, n_steps: int, n_critics: int | None, run_ID: int, log_dir: str
 ) -> None:
-    """Put the parts together and run."""
+    """Build all parts and train."""
     Algo, Agent = KINDS[kind]
-    for_agent: dict[str, Any] = {} if n_critics is None else dict(n_critics=n_critics)
-    for_algo: dict[str, Any] = {}
+    agent_kwargs: dict[str, Any] = {} if n_critics is None else dict(n_critics=n_critics)
+    algo_kwargs: dict[str, Any] = {}
     if kind == "sac" and n_critics is not None:
-        for_algo["n_target_critics"] = min(2, n_critics)
+        algo_kwargs["n_target_critics"] = min(2, n_critics)
     sampler = SerialSampler(
         EnvCls=make,
         env_kwargs=dict(id="Pendulum-v1"),
@@ -58,12 +58,12 @@ def build_and_train(
         replay_ratio=64,
         min_steps_learn=500,
         replay_size=100_000,
-        **for_algo,
+        **algo_kwargs,
     )
     networks = dict(hidden_sizes=[64, 64])
     runner = MinibatchRlEval(
         algo=algo,
-        agent=Agent(model_kwargs=networks, q_model_kwargs=networks, **for_agent),
+        agent=Agent(model_kwargs=networks, q_model_kwargs=networks, **agent_kwargs),
         sampler=sampler,
         n_steps=n_steps,
         seed=0,
@@ -78,8 +78,12 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kind", choices=KINDS, default="sac", help="algorithm and its agent")
     parser.add_argument("--steps", type=int, default=6_000, help="environment steps")
-    parser.add_argument("--n-critics", type=int, default=None, help="critics; default: the agent's")
-    parser.add_argument("--run-id", type=int, default=0, help="number of the run, in its path")
-    parser.add_argument("--log-dir", default="example_11", help="directory; relative: below data/")
+    parser.add_argument(
+        "--n-critics", type=int, default=None, help="number of critics; default: the agent's"
+    )
+    parser.add_argument("--run-id", type=int, default=0, help="number of the run, part of its path")
+    parser.add_argument(
+        "--log-dir", default="example_11", help="directory; relative paths are below data/"
+    )
     args = parser.parse_args()
     build_and_train(args.kind, args.steps, args.n_critics, args.run_id, args.log_dir)

@@ -1,9 +1,8 @@
-"""Workers and evaluation: the environments run in two processes, and the agent is tested apart.
+"""Train with worker processes and separate evaluation episodes.
 
-The sampler's class is all that changes; the batches are the same for any number of workers, up to
-rounding (docs/sampling.md). ``MinibatchRlEval`` stops now and then to run whole episodes in
-separate environments, so ReturnAverage now describes the agent as it is, not the episodes that it
-learned from.
+Only the sampler's class changes; batches are the same for any number of workers, up to rounding
+(docs/sampling.md). ``MinibatchRlEval`` regularly runs complete episodes in separate environments,
+so ReturnAverage describes the current agent, not the training episodes.
 
     python examples/example_2.py --n-workers 2
 
@@ -21,15 +20,15 @@ from rlpyt.utils.logging.context import logger_context
 
 
 def build_and_train(n_steps: int, n_workers: int, run_ID: int, log_dir: str) -> None:
-    """Put the parts together and run."""
+    """Build all parts and train."""
     sampler = CpuSampler(
         EnvCls=make,
         env_kwargs=dict(id="CartPole-v1"),
         batch_T=16,
         batch_B=16,
-        eval_n_envs=4,  # shared out over the workers
+        eval_n_envs=4,  # split over the workers
         eval_max_steps=20_000,
-        eval_max_trajectories=20,  # each evaluation environment runs its share, long or short
+        eval_max_trajectories=20,  # split over the evaluation environments
     )
     algo = A2C(
         learning_rate=1e-3, gae_lambda=0.95, clip_grad_norm=0.5, entropy_loss_coeff=0.0,
@@ -52,7 +51,9 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=200_000, help="environment steps")
     parser.add_argument("--n-workers", type=int, default=2, help="worker processes")
-    parser.add_argument("--run-id", type=int, default=0, help="number of the run, in its path")
-    parser.add_argument("--log-dir", default="example_2", help="directory; relative: below data/")
+    parser.add_argument("--run-id", type=int, default=0, help="number of the run, part of its path")
+    parser.add_argument(
+        "--log-dir", default="example_2", help="directory; relative paths are below data/"
+    )
     args = parser.parse_args()
     build_and_train(args.steps, args.n_workers, args.run_id, args.log_dir)

@@ -1,14 +1,14 @@
-"""Continuous actions: a Gaussian policy swings a pendulum up.
+"""Train a Gaussian policy with continuous actions on Pendulum.
 
-Pendulum's torque lies in [-2, 2]. The agent's network speaks in units of [-1, 1]; the Gaussian
-agent scales, and the collector clips what it hands to the environment, so any bounds will do.
-Episodes end by a time limit only: the value of the true final observation is bootstrapped, without
-which this task cannot be valued right.
+Pendulum's torque is in [-2, 2]. The agent's network uses units of [-1, 1]; the Gaussian agent
+scales actions, and the collector clips them for the environment, so any bounds work. Episodes end
+only by a time limit: the value of the true final observation is bootstrapped, which this task
+needs for correct values.
 
     python examples/example_3.py
 
-ReturnAverage rises from about -1200 to better than -250. Next: example_4.py, an environment of
-your own.
+ReturnAverage rises from about -1200 to better than -250. Next: example_4.py, a custom
+environment.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from rlpyt.utils.logging.context import logger_context
 
 
 def build_and_train(n_steps: int, run_ID: int, log_dir: str) -> None:
-    """Put the parts together and run."""
+    """Build all parts and train."""
     sampler = CpuSampler(EnvCls=make, env_kwargs=dict(id="Pendulum-v1"), batch_T=256, batch_B=8)
     algo = PPO(
         discount=0.9, gae_lambda=0.95, learning_rate=1e-3, epochs=10, minibatches=8,
@@ -45,7 +45,9 @@ def build_and_train(n_steps: int, run_ID: int, log_dir: str) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=200_000, help="environment steps")
-    parser.add_argument("--run-id", type=int, default=0, help="number of the run, in its path")
-    parser.add_argument("--log-dir", default="example_3", help="directory; relative: below data/")
+    parser.add_argument("--run-id", type=int, default=0, help="number of the run, part of its path")
+    parser.add_argument(
+        "--log-dir", default="example_3", help="directory; relative paths are below data/"
+    )
     args = parser.parse_args()
     build_and_train(args.steps, args.run_id, args.log_dir)

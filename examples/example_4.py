@@ -1,13 +1,13 @@
-"""An environment of your own, and statistics of your own.
+"""Define a custom environment and custom trajectory statistics.
 
-``Corridor`` follows ``rlpyt.envs.base.Env``: two spaces, ``reset`` and ``step``, with a named tuple
-for what else there is to tell. ``CorridorInfo`` extends ``TrajInfo``; its public entries become
-columns of progress.csv: look for TurnsAverage, which falls as the agent stops dithering. Both are
-defined in this script and travel to the workers as they are.
+``Corridor`` implements ``rlpyt.envs.base.Env``: two spaces, ``reset`` and ``step``, with a named
+tuple for ``env_info``. ``CorridorInfo`` extends ``TrajInfo``; its public entries become columns of
+progress.csv, such as TurnsAverage, which falls as the agent learns to walk straight. Both are
+defined in this script and sent to the workers.
 
     python examples/example_4.py
 
-Next: example_5.py, a model of your own.
+Next: example_5.py, a custom model.
 """
 
 import argparse
@@ -30,7 +30,7 @@ Info = namedtuple("Info", ["turned", "timeout"])
 
 
 class Corridor(Env):
-    """Walk left or right; the exit is at the right end, and every step costs."""
+    """Corridor to walk left or right, with the exit at the right end and a cost per step."""
 
     def __init__(self, length: int = 10, limit: int = 100) -> None:
         self.length, self.limit = length, limit
@@ -58,7 +58,7 @@ class Corridor(Env):
 
 
 class CorridorInfo(TrajInfo):
-    """Counts turns as well."""
+    """Trajectory statistics with the number of turns."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -67,13 +67,13 @@ class CorridorInfo(TrajInfo):
     def step(
         self, observation: Any, action: Any, reward: Any, done: Any, agent_info: Any, env_info: Any
     ) -> None:
-        """Called after every environment step."""
+        """Add one environment step to the statistics."""
         super().step(observation, action, reward, done, agent_info, env_info)
         self.Turns += int(env_info.turned)
 
 
 def build_and_train(n_steps: int, run_ID: int, log_dir: str) -> None:
-    """Put the parts together and run."""
+    """Build all parts and train."""
     sampler = CpuSampler(
         EnvCls=Corridor,
         env_kwargs=dict(length=10),
@@ -98,7 +98,9 @@ def build_and_train(n_steps: int, run_ID: int, log_dir: str) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=40_000, help="environment steps")
-    parser.add_argument("--run-id", type=int, default=0, help="number of the run, in its path")
-    parser.add_argument("--log-dir", default="example_4", help="directory; relative: below data/")
+    parser.add_argument("--run-id", type=int, default=0, help="number of the run, part of its path")
+    parser.add_argument(
+        "--log-dir", default="example_4", help="directory; relative paths are below data/"
+    )
     args = parser.parse_args()
     build_and_train(args.steps, args.run_id, args.log_dir)

@@ -1,15 +1,15 @@
-"""A model of your own, recurrent: remembering a cue that is shown once.
+"""Define a custom recurrent model for a memory task.
 
-In the memory environment the first observation holds a cue that must be named four steps later; an
-agent without memory cannot do better than 0.5 on average, a perfect one gets 1. The model takes
+In the memory environment the first observation contains a cue that must be repeated four steps
+later; an agent without memory gets at most 0.5 on average, a perfect one 1. The model takes
 (observation, prev_action, prev_reward, init_rnn_state), with leading dimensions [T, B] in training
-and [B] while acting, and returns (pi, value, next_rnn_state). The agent class brings the memory;
-batches are cut where episodes begin, so the model never sees two episodes in one sequence.
+and [B] while acting, and returns (pi, value, next_rnn_state). The agent class handles the recurrent
+state; batches are split where episodes start, so a sequence never contains two episodes.
 
     python examples/example_5.py               # recurrent: ReturnAverage near 1
     python examples/example_5.py --feed-forward  # ReturnAverage stays near 0.5
 
-Next: example_6.py, stopping, resuming and using what was trained.
+Next: example_6.py, stopping and resuming a run, and using a trained agent.
 """
 
 import argparse
@@ -31,7 +31,7 @@ RnnState = namedarraytuple("RnnState", ["h"])  # leaves [N, B, H]
 
 
 class GruModel(torch.nn.Module):
-    """A GRU with two linear heads."""
+    """GRU with two linear heads."""
 
     def __init__(self, observation_size: int, n_actions: int, hidden_size: int = 32) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class GruModel(torch.nn.Module):
         prev_reward: torch.Tensor,
         init_rnn_state: Any,
     ) -> tuple[torch.Tensor, torch.Tensor, Any]:
-        """Work for leading dimensions [], [B] and [T, B] alike."""
+        """Return (pi, value, next_rnn_state), for leading dimensions [], [B] or [T, B]."""
         lead_dim, T, B, _ = infer_leading_dims(observation, 1)
         x = torch.cat([observation, prev_action, prev_reward.unsqueeze(-1)], -1).view(T, B, -1)
         h0 = None if init_rnn_state is None else init_rnn_state.h
@@ -58,15 +58,15 @@ class GruModel(torch.nn.Module):
 
 
 class MemoryAgent(RecurrentCategoricalPgAgent):
-    """Tells the model what it needs to know of the spaces."""
+    """Recurrent agent that builds the model from the spaces."""
 
     def make_env_to_model_kwargs(self, env_spaces: Any) -> dict[str, Any]:
-        """Arguments of the model."""
+        """Return the arguments of the model."""
         return dict(observation_size=env_spaces.observation.shape[0], n_actions=env_spaces.action.n)
 
 
 def build_and_train(n_steps: int, feed_forward: bool, run_ID: int, log_dir: str) -> None:
-    """Put the parts together and run."""
+    """Build all parts and train."""
     sampler = CpuSampler(EnvCls=MemoryEnv, env_kwargs=dict(delay=4), batch_T=20, batch_B=16)
     algo = PPO(
         learning_rate=3e-3, gae_lambda=0.95, ratio_clip=0.2, entropy_loss_coeff=0.01,
@@ -89,8 +89,10 @@ def build_and_train(n_steps: int, feed_forward: bool, run_ID: int, log_dir: str)
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=60_000, help="environment steps")
-    parser.add_argument("--feed-forward", action="store_true", help="an agent without memory")
-    parser.add_argument("--run-id", type=int, default=0, help="number of the run, in its path")
-    parser.add_argument("--log-dir", default="example_5", help="directory; relative: below data/")
+    parser.add_argument("--feed-forward", action="store_true", help="use an agent without memory")
+    parser.add_argument("--run-id", type=int, default=0, help="number of the run, part of its path")
+    parser.add_argument(
+        "--log-dir", default="example_5", help="directory; relative paths are below data/"
+    )
     args = parser.parse_args()
     build_and_train(args.steps, args.feed_forward, args.run_id, args.log_dir)

@@ -1,8 +1,8 @@
-"""Stop, resume, and use what was trained.
+"""Stop and resume a run, and use the trained agent.
 
-The first run stops half-way (as Ctrl-C would stop it: after the iteration, with a checkpoint). The
-second goes on from there and ends with the same parameters, bit for bit, as a run that was never
-stopped. Then the trained parameters are loaded into a fresh agent, which plays an episode.
+The first run stops half-way as with Ctrl-C: after the iteration, with a checkpoint. The second run
+resumes from there and ends with the same parameters, bit for bit, as an uninterrupted run. Then the
+trained parameters are loaded into a new agent, which plays an episode.
 
     python examples/example_6.py
 
@@ -26,16 +26,16 @@ from rlpyt.utils.logging import logger
 
 
 class StopHalfWay(Hook):
-    """A hook may end training."""
+    """Hook that stops training half-way."""
 
     def on_iteration(self, runner: Any, itr: int) -> None:
-        """Called after every iteration."""
+        """Request a stop after half of the iterations."""
         if itr + 1 == runner.n_itr // 2:
             runner.request_stop()
 
 
 def make_runner(n_steps: int, **kwargs: Any) -> MinibatchRl:
-    """The same run, to be stopped, resumed or left alone."""
+    """Build the runner."""
     return MinibatchRl(
         algo=PPO(gae_lambda=0.95, ratio_clip=0.2, normalize_advantage=True),
         agent=CategoricalMlpAgent(),
@@ -48,22 +48,22 @@ def make_runner(n_steps: int, **kwargs: Any) -> MinibatchRl:
 
 
 def main(n_steps: int) -> None:
-    """Run, stop, resume, compare, play."""
+    """Stop, resume, compare parameters, and play an episode."""
     logger.set_console(False)
     with tempfile.TemporaryDirectory() as directory:
         checkpoints = Path(directory) / "checkpoint"
         make_runner(n_steps, checkpoint_dir=checkpoints, hooks=[StopHalfWay()]).train()
         resumed = make_runner(n_steps, resume_from=checkpoints)
         resumed.train()
-    whole = make_runner(n_steps)
-    whole.train()
+    uninterrupted = make_runner(n_steps)
+    uninterrupted.train()
 
-    a, b = whole.agent.state_dict(), resumed.agent.state_dict()
+    a, b = uninterrupted.agent.state_dict(), resumed.agent.state_dict()
     same = all(torch.equal(a[name], b[name]) for name in a)
     print(f"resumed after iteration {resumed.start_itr - 1}; parameters equal bit for bit: {same}")
 
     env = make(id="CartPole-v1")
-    # Of a run that was logged: torch.load("data/my_run/params.pkl")["agent_state_dict"].
+    # For a logged run: torch.load("data/my_run/params.pkl")["agent_state_dict"].
     agent = CategoricalMlpAgent(initial_model_state_dict=a)
     agent.initialize(env.spaces)
     agent.eval_mode(0)
@@ -72,7 +72,7 @@ def main(n_steps: int) -> None:
         action, _ = agent.step(torch.from_numpy(o), prev_a, prev_r)
         o, r, done, _ = env.step(action.numpy())
         prev_a, prev_r, total = action, torch.tensor(r), total + r
-    print(f"the trained agent's episode: return {total:.0f}")
+    print(f"return of the trained agent's episode: {total:.0f}")
 
 
 if __name__ == "__main__":

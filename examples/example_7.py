@@ -1,8 +1,8 @@
-"""Atari: images, episodic lives, a game score beside the clipped reward.
+"""Train PPO on an Atari game, with episodic lives and the game score.
 
-Needs the extra: pip install "rlpyt[atari]". A minute shows speed, not skill: Pong takes PPO a
-million steps (docs/results.md). Look at StepsPerSecond, and at GameScoreAverage, which
-``AtariTrajInfo`` adds.
+Requires pip install "rlpyt[atari]". A short run shows only the speed: PPO needs a million steps
+for Pong (docs/results.md). See StepsPerSecond, and GameScoreAverage, which ``AtariTrajInfo``
+adds.
 
     python examples/example_7.py --steps 20000
 """
@@ -18,7 +18,7 @@ from rlpyt.utils.logging.context import logger_context
 
 
 def build_and_train(game: str, n_steps: int, recurrent: bool, run_ID: int, log_dir: str) -> None:
-    """Put the parts together and run."""
+    """Build all parts and train."""
     sampler = CpuSampler(
         EnvCls=AtariEnv,
         env_kwargs=dict(game=game),
@@ -47,8 +47,10 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--game", default="pong", help="name of the game")
     parser.add_argument("--steps", type=int, default=20_480, help="environment steps")
-    parser.add_argument("--recurrent", action="store_true", help="with an LSTM")
-    parser.add_argument("--run-id", type=int, default=0, help="number of the run, in its path")
-    parser.add_argument("--log-dir", default="example_7", help="directory; relative: below data/")
+    parser.add_argument("--recurrent", action="store_true", help="use an LSTM")
+    parser.add_argument("--run-id", type=int, default=0, help="number of the run, part of its path")
+    parser.add_argument(
+        "--log-dir", default="example_7", help="directory; relative paths are below data/"
+    )
     args = parser.parse_args()
     build_and_train(args.game, args.steps, args.recurrent, args.run_id, args.log_dir)

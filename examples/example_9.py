@@ -1,10 +1,9 @@
-"""Environments that come as a batch: stepped together, natively or by Gymnasium.
+"""Train on vector environments, which are stepped as one batch.
 
-``make_vec`` gives CartPole as one array program; ``make_atari_vec`` and ``make_envpool`` give games
-on native threads. A sampler asks for as many rows as each of its workers has; true final
-observations, seeds and automatic resets are put right on the way (docs/vector_environments.md).
-With ``--normalize`` a wrapper standardises observations by running statistics, which evaluation
-takes over and freezes.
+``make_vec`` makes CartPole as one array program; ``make_atari_vec`` and ``make_envpool`` make games
+on native threads. A sampler requests as many rows as each worker has; adapters handle final
+observations, seeds and automatic resets (docs/vector_environments.md). With ``--normalize`` a
+wrapper standardizes observations by running statistics, which evaluation loads and freezes.
 
     python examples/example_9.py
     python examples/example_9.py --normalize --n-workers 2
@@ -26,17 +25,17 @@ from rlpyt.utils.logging.context import logger_context
 
 
 def make_normalized(num_envs: int, **kwargs: Any) -> Any:
-    """The same batch, its observations standardised."""
+    """Make the same vector environment with standardized observations."""
     return StandardizeObservation(make_vec(num_envs=num_envs, **kwargs))
 
 
-make_normalized.batched = True  # type: ignore[attr-defined]  # samplers then say num_envs
+make_normalized.batched = True  # type: ignore[attr-defined]  # samplers pass num_envs
 
 
 def build_and_train(
     n_steps: int, n_workers: int, normalize: bool, run_ID: int, log_dir: str
 ) -> None:
-    """Put the parts together and run."""
+    """Build all parts and train."""
     sampler = (CpuSampler if n_workers else SerialSampler)(
         EnvCls=make_normalized if normalize else make_vec,
         env_kwargs=dict(id="CartPole-v1"),
@@ -63,8 +62,10 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=204_800, help="environment steps")
     parser.add_argument("--n-workers", type=int, default=0, help="worker processes; 0: none")
-    parser.add_argument("--normalize", action="store_true", help="standardise observations")
-    parser.add_argument("--run-id", type=int, default=0, help="number of the run, in its path")
-    parser.add_argument("--log-dir", default="example_9", help="directory; relative: below data/")
+    parser.add_argument("--normalize", action="store_true", help="standardize observations")
+    parser.add_argument("--run-id", type=int, default=0, help="number of the run, part of its path")
+    parser.add_argument(
+        "--log-dir", default="example_9", help="directory; relative paths are below data/"
+    )
     args = parser.parse_args()
     build_and_train(args.steps, args.n_workers, args.normalize, args.run_id, args.log_dir)

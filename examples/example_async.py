@@ -1,12 +1,12 @@
-"""Sampling and training at the same time, in different processes.
+"""Train asynchronously, with sampling and optimization in different processes.
 
-The sampler fills one batch while the optimizer, in this process, learns from others. With a replay
-(``--kind dqn`` or ``sac``) the optimizer makes as many updates as ``replay_ratio`` asks for, and
-the sampler may be two batches ahead of them (``max_lead``). Without one (``--kind vtrace``, the
-learner of IMPALA) each batch is learnt from once, where it lies, and corrected for the policy
-being older than the parameters. Look at PolicyLagAverage, the updates that the policy of a batch
-had missed; at OptThrottle and SamplerThrottle, the share of time for which the one had to wait for
-the other; and at ReplayRatio. docs/scaling.md says when this pays.
+The sampler fills one batch while the optimizer, in this process, trains on others. With a replay
+buffer (``--kind dqn`` or ``sac``) the number of updates is set by ``replay_ratio``, and the sampler
+may be two batches ahead (``max_lead``). Without one (``--kind vtrace``, the learner of IMPALA) each
+batch is used once, in place, with a correction for the policy being older than the parameters. See
+PolicyLagAverage, the number of updates that the policy of a batch lagged behind; OptThrottle and
+SamplerThrottle, the fraction of time that one waited for the other; and ReplayRatio.
+docs/scaling.md says when asynchronous training is faster.
 
     python examples/example_async.py
     python examples/example_async.py --kind vtrace --workers 2
@@ -30,7 +30,7 @@ NETWORK = dict(hidden_sizes=[64, 64])
 
 
 def parts_of(kind: str) -> tuple[Any, Any, str, tuple[int, int]]:
-    """Algorithm, agent, environment, and (T, B) of the sampler's batches."""
+    """Return algorithm, agent, environment, and (T, B) of the sampler's batches."""
     if kind == "vtrace":
         algo: Any = VTrace(learning_rate=1e-3, entropy_loss_coeff=0.0, normalize_advantage=True)
         return algo, CategoricalMlpAgent(model_kwargs=NETWORK), "CartPole-v1", (8, 8)
@@ -50,7 +50,7 @@ def parts_of(kind: str) -> tuple[Any, Any, str, tuple[int, int]]:
 
 
 def build_and_train(kind: str, n_steps: int, workers: int, run_ID: int, log_dir: str) -> None:
-    """Put the parts together and run."""
+    """Build all parts and train."""
     algo, agent, env_id, (T, B) = parts_of(kind)
     sampler = AsyncCpuSampler(EnvCls=make, env_kwargs=dict(id=env_id), batch_T=T, batch_B=B)
     runner = AsyncRl(
@@ -71,8 +71,12 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kind", choices=("dqn", "sac", "vtrace"), default="dqn")
     parser.add_argument("--steps", type=int, default=40_000, help="environment steps")
-    parser.add_argument("--workers", type=int, default=1, help="processes that step environments")
-    parser.add_argument("--run-id", type=int, default=0, help="number of the run, in its path")
-    parser.add_argument("--log-dir", default="example_async", help="relative: below data/")
+    parser.add_argument(
+        "--workers", type=int, default=1, help="worker processes that step environments"
+    )
+    parser.add_argument("--run-id", type=int, default=0, help="number of the run, part of its path")
+    parser.add_argument(
+        "--log-dir", default="example_async", help="directory; relative paths are below data/"
+    )
     args = parser.parse_args()
     build_and_train(args.kind, args.steps, args.workers, args.run_id, args.log_dir)

@@ -1,10 +1,10 @@
-"""A curriculum chooses the level of each episode: prioritised level replay on 50 kinds of CartPole.
+"""Train with prioritized level replay on 50 levels of CartPole.
 
-The pole gets shorter and gravity stronger from level to level; the last ones nobody can hold.
-Look at ReturnAverage, which is of evaluation, on all levels alike, and compare with
-``--curriculum uniform``. CurriculumEffectiveTasks says among how many levels the curriculum
-chooses. At the end it prints which ones it would choose next. Look next at docs/curricula.md, for
-environments of your own.
+The pole gets shorter and gravity stronger from level to level; the last levels cannot be solved.
+Compare ReturnAverage, of evaluation on all levels, with that of ``--curriculum uniform``.
+CurriculumEffectiveTasks is the effective number of levels that the curriculum chooses from. At the
+end the script prints the levels it would choose next. See docs/curricula.md for custom
+environments.
 
     python examples/example_curriculum.py
     python examples/example_curriculum.py --curriculum stages --n-workers 2
@@ -29,7 +29,7 @@ LEVELS = 50
 
 
 def make_curriculum(kind: str) -> Curriculum:
-    """The curriculum of this name."""
+    """Build a curriculum by name."""
     if kind == "stages":
         easy = DomainRandomization(LEVELS, among=range(LEVELS // 2))
         return Sequential([Stage(easy, return_=200.0), Stage(DomainRandomization(LEVELS))])
@@ -40,7 +40,7 @@ def make_curriculum(kind: str) -> Curriculum:
 
 
 def build_and_train(kind: str, n_workers: int, n_steps: int, run_ID: int, log_dir: str) -> None:
-    """Put the parts together and run."""
+    """Build all parts and train."""
     Sampler = CpuSampler if n_workers else SerialSampler
     curriculum = make_curriculum(kind)
     sampler = Sampler(
@@ -66,7 +66,7 @@ def build_and_train(kind: str, n_workers: int, n_steps: int, run_ID: int, log_di
     )
     with logger_context(log_dir, run_ID, f"cartpole_levels_{kind}", snapshot_mode="last"):
         runner.train()
-    print("It would go on with levels", sorted(curriculum.sample(20).tolist()))
+    print("Next levels:", sorted(curriculum.sample(20).tolist()))
 
 
 if __name__ == "__main__":
@@ -74,9 +74,11 @@ if __name__ == "__main__":
     parser.add_argument(
         "--curriculum", choices=["uniform", "replay", "progress", "stages"], default="replay"
     )
-    parser.add_argument("--n-workers", type=int, default=0, help="0: all in one process")
+    parser.add_argument("--n-workers", type=int, default=0, help="worker processes; 0: none")
     parser.add_argument("--steps", type=int, default=100_000)
-    parser.add_argument("--run-id", type=int, default=0, help="number of the run, in its path")
-    parser.add_argument("--log-dir", default="example_curriculum", help="relative: below data/")
+    parser.add_argument("--run-id", type=int, default=0, help="number of the run, part of its path")
+    parser.add_argument(
+        "--log-dir", default="example_curriculum", help="directory; relative paths are below data/"
+    )
     args = parser.parse_args()
     build_and_train(args.curriculum, args.n_workers, args.steps, args.run_id, args.log_dir)

@@ -1,9 +1,9 @@
-"""Evolution instead of gradients: CMA-ES searches the parameters of a small policy.
+"""Train a small policy by an evolution strategy, CMA-ES.
 
-Every environment tries out a candidate of its own; a batch is one episode of each, from the same
-start for all. Compare the time with example_1.py's: candidateReturnAverage is the mean of a
-generation, candidateReturnMax its best. Look next at docs/evolution.md for other strategies and
-how they work without environments, and at ``--ray``: the same search on a cluster.
+Every environment evaluates one candidate; a batch is one episode of each, with the same initial
+state for all. Compare the time with example_1.py: candidateReturnAverage is the mean return of a
+generation, candidateReturnMax the best one. See docs/evolution.md for other strategies and their
+use without environments, and ``--ray`` for the same search on a cluster.
 
     python examples/example_es.py
     python examples/example_es.py --strategy openai_es --n-workers 4
@@ -27,7 +27,7 @@ ALGOS = {"cmaes": CmaesAlgo, "cem": CemAlgo, "openai_es": OpenaiEsAlgo}
 def build_and_train(
     strategy: str, ray: bool, n_workers: int, n_steps: int, run_ID: int, log_dir: str
 ) -> None:
-    """Put the parts together and run."""
+    """Build all parts and train."""
     Sampler = CpuSampler
     if ray:
         from rlpyt.samplers.ray_sampler import RaySampler as Sampler
@@ -57,10 +57,14 @@ def build_and_train(
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--strategy", choices=ALGOS, default="cmaes")
-    parser.add_argument("--ray", action="store_true", help="actors of a Ray cluster as workers")
-    parser.add_argument("--n-workers", type=int, default=2, help="among which 32 are shared out")
-    parser.add_argument("--steps", type=int, default=400_000, help="at most; see docs/evolution.md")
-    parser.add_argument("--run-id", type=int, default=0, help="number of the run, in its path")
-    parser.add_argument("--log-dir", default="example_es", help="relative: below data/")
+    parser.add_argument("--ray", action="store_true", help="use actors of a Ray cluster as workers")
+    parser.add_argument(
+        "--n-workers", type=int, default=2, help="workers that evaluate the 32 candidates"
+    )
+    parser.add_argument("--steps", type=int, default=400_000, help="maximum; see docs/evolution.md")
+    parser.add_argument("--run-id", type=int, default=0, help="number of the run, part of its path")
+    parser.add_argument(
+        "--log-dir", default="example_es", help="directory; relative paths are below data/"
+    )
     args = parser.parse_args()
     build_and_train(args.strategy, args.ray, args.n_workers, args.steps, args.run_id, args.log_dir)

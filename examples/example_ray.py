@@ -1,15 +1,15 @@
-"""Environments on other machines: sampling by the actors of a Ray cluster.
+"""Sample by actors of a Ray cluster, on one or several machines.
 
 Nothing else changes: the same seed gives the same batches as with any other sampler, up to
-rounding (docs/sampling.md). Without an address a cluster is started on this machine, which is of
-use for trying things out only. Look at StepsPerSecond beside example_2.py's, which has workers on
-this machine: batches and weights take longer to come and go, so T should be large. Kill an actor
-(``ps ax | grep RayChild``) and look at ActorRestarts.
+rounding (docs/sampling.md). Without an address a cluster is started on this machine, for tests
+only. Compare StepsPerSecond with example_2.py, which has workers on this machine: transfers of
+batches and weights take longer, so T should be large. Kill an actor (``ps ax | grep RayChild``)
+and see ActorRestarts.
 
     pip install 'rlpyt[ray]'
     python examples/example_ray.py
-    ray start --head                              # on the first machine, and on the others
-    ray start --address=FIRST:6379                # what it says; then, on the first,
+    ray start --head                              # on the first machine
+    ray start --address=FIRST:6379                # on the others, as printed; then, on the first:
     python examples/example_ray.py --address auto --n-actors 32
 """
 
@@ -26,7 +26,7 @@ from rlpyt.utils.logging.context import logger_context
 def build_and_train(
     address: str | None, n_actors: int, n_steps: int, run_ID: int, log_dir: str
 ) -> None:
-    """Put the parts together and run."""
+    """Build all parts and train."""
     sampler = RaySampler(
         EnvCls=make,
         env_kwargs=dict(id="CartPole-v1"),
@@ -51,10 +51,14 @@ def build_and_train(
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--address", default=None, help="of a cluster, such as auto")
-    parser.add_argument("--n-actors", type=int, default=2, help="with 8 environments each")
+    parser.add_argument("--address", default=None, help="address of a cluster, such as auto")
+    parser.add_argument(
+        "--n-actors", type=int, default=2, help="number of actors, with 8 environments each"
+    )
     parser.add_argument("--steps", type=int, default=102_400, help="environment steps")
-    parser.add_argument("--run-id", type=int, default=0, help="number of the run, in its path")
-    parser.add_argument("--log-dir", default="example_ray", help="relative: below data/")
+    parser.add_argument("--run-id", type=int, default=0, help="number of the run, part of its path")
+    parser.add_argument(
+        "--log-dir", default="example_ray", help="directory; relative paths are below data/"
+    )
     args = parser.parse_args()
     build_and_train(args.address, args.n_actors, args.steps, args.run_id, args.log_dir)

@@ -1,10 +1,10 @@
-"""One training in several processes: a rank for every GPU, or for every few cores.
+"""Train synchronously in several processes, one rank per GPU or group of cores.
 
-Each of the ranks samples with environments of its own and computes gradients from its own batch;
-gradients are averaged, so that all train the same agent. Batch sizes here are those of one rank,
-steps those of all together: with twice the ranks an iteration has twice the steps, and half as many
-iterations make a run. Rank 0 logs, with the trajectories of all; Ctrl-C saves one checkpoint that
-holds the state of every rank. docs/multi_process.md says more.
+Each rank samples with its own environments and computes gradients from its own batch; gradients are
+averaged (all-reduce), so that all ranks train the same agent. Batch sizes are per rank, steps are
+of all ranks: with twice the ranks an iteration has twice the steps, and a run half as many
+iterations. Rank 0 logs the trajectories of all ranks; Ctrl-C saves one checkpoint with the state of
+every rank. See docs/multi_process.md.
 
     python examples/example_sync.py --ranks 2
     torchrun --nproc-per-node 2 examples/example_sync.py    (the same, started by torchrun)
@@ -22,7 +22,7 @@ from rlpyt.utils.logging.context import logger_context
 
 
 def build_and_train(n_ranks: int, n_steps: int, run_ID: int, log_dir: str) -> None:
-    """Put the parts together and run; under torchrun every rank does so."""
+    """Build all parts and train; under torchrun in every rank."""
     sampler = SerialSampler(
         EnvCls=make,
         env_kwargs=dict(id="CartPole-v1"),
@@ -44,9 +44,13 @@ def build_and_train(n_ranks: int, n_steps: int, run_ID: int, log_dir: str) -> No
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--ranks", type=int, default=2, help="processes; torchrun knows its own")
-    parser.add_argument("--steps", type=int, default=200_000, help="environment steps of all")
-    parser.add_argument("--run-id", type=int, default=0, help="number of the run, in its path")
-    parser.add_argument("--log-dir", default="example_sync", help="relative: below data/")
+    parser.add_argument(
+        "--ranks", type=int, default=2, help="number of processes; ignored under torchrun"
+    )
+    parser.add_argument("--steps", type=int, default=200_000, help="environment steps of all ranks")
+    parser.add_argument("--run-id", type=int, default=0, help="number of the run, part of its path")
+    parser.add_argument(
+        "--log-dir", default="example_sync", help="directory; relative paths are below data/"
+    )
     args = parser.parse_args()
     build_and_train(args.ranks, args.steps, args.run_id, args.log_dir)

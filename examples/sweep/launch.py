@@ -1,13 +1,13 @@
-"""A sweep: two learning rates, on two environments, with two seeds each, a core to every run.
+"""Run a sweep over two learning rates and two environments, with two seeds and one core per run.
 
-Scripts for rlpyt's first version look just like this, and run as they are.
+Launch scripts of rlpyt's first version have the same form and run unchanged.
 
     python examples/sweep/launch.py
 
-The runs lie in data/local/DATE/TIME/ppo_sweep, and the first line says where that is: data lies
-beside the package rlpyt (in its repository), wherever the script is started. From another terminal
-`rlpyt status DIRECTORY` shows how far they are; `rlpyt report DIRECTORY` draws their curves. If the
-machine goes down in between, `rlpyt sweep DIRECTORY` goes on.
+Runs are in data/local/DATE/TIME/ppo_sweep, which the first line prints; data is next to the package
+rlpyt (in its repository), wherever the script is started. From another terminal, `rlpyt status
+DIRECTORY` shows the progress and `rlpyt report DIRECTORY` draws the curves. If the machine goes
+down, `rlpyt sweep DIRECTORY` resumes the sweep.
 
 Next: docs/launching.md, and docs/sweep_files.md for sweeps without a launch script.
 """

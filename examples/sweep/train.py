@@ -1,9 +1,9 @@
-"""One run of the sweep in launch.py; the launcher calls it, as
+"""Train one run of the sweep in launch.py. The launcher calls
 
     python examples/sweep/train.py SLOT_AFFINITY_CODE LOG_DIR RUN_ID CONFIG_KEY
 
-The code says which cores this run gets. LOG_DIR is that of the setting, and holds its variant: what
-differs from the default configuration below.
+The code defines the cores of this run. LOG_DIR is the directory of the setting, with its variant:
+the differences from the default configuration below.
 """
 
 import sys
@@ -34,7 +34,7 @@ configs = dict(
 
 
 class VectorModel(torch.nn.Module):
-    """Policy and value, with a network each."""
+    """Separate networks for policy and value."""
 
     def __init__(self, n_inputs: int, n_actions: int, hidden_size: int) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class VectorModel(torch.nn.Module):
     def forward(
         self, observation: torch.Tensor, prev_action: torch.Tensor, prev_reward: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Probabilities [T, B, A] and values [T, B], or without T, or without both."""
+        """Return probabilities [T, B, A] and values [T, B], or without T, or without T and B."""
         lead_dim, T, B, shape = infer_leading_dims(observation, 1)
         x = observation.view(T * B, *shape).float()
         pi, v = torch.softmax(self.pi(x), dim=-1), self.v(x).squeeze(-1)
@@ -52,15 +52,15 @@ class VectorModel(torch.nn.Module):
 
 
 class VectorAgent(CategoricalPgAgent):
-    """Tells its model the sizes of the environment's spaces."""
+    """Agent that builds its model from the sizes of the environment's spaces."""
 
     def make_env_to_model_kwargs(self, env_spaces: Any) -> dict[str, int]:
-        """The model's first two arguments."""
+        """Return the model's first two arguments."""
         return dict(n_inputs=env_spaces.observation.shape[0], n_actions=env_spaces.action.n)
 
 
 def build_and_train(slot_affinity_code: str, log_dir: str, run_ID: str, config_key: str) -> None:
-    """Put the parts together and run."""
+    """Build all parts and train."""
     affinity = affinity_from_code(slot_affinity_code)
     config = update_config(configs[config_key], load_variant(log_dir))
     runner = MinibatchRl(

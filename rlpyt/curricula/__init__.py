@@ -1,1 +1,1 @@
-"""Which task each episode has: curricula, and how their choices reach environments."""
+"""Curricula, which choose the task of each episode, and environments with tasks."""

@@ -1,4 +1,4 @@
-"""Tasks at random, from a distribution that stays as it is."""
+"""Random tasks from a fixed distribution."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,14 +10,14 @@ from rlpyt.curricula.tasks import TaskSpace
 
 
 class DomainRandomization(Curriculum):
-    """Every task is as likely as any other (Tobin et al. 2017); the baseline of all curricula.
+    """Curriculum that draws all tasks uniformly (Tobin et al. 2017); the baseline of curricula.
 
     Args:
-        tasks: as of ``Curriculum``.
+        tasks: as for ``Curriculum``.
         among: numbers of the tasks to choose from; ``None`` for all.
 
     Raises:
-        ValueError: a task of ``among`` does not exist.
+        ValueError: ``among`` is empty, or has a task that does not exist.
     """
 
     def __init__(
@@ -27,11 +27,13 @@ class DomainRandomization(Curriculum):
         self.among = None
         if among is not None:
             if not len(among):
-                raise ValueError(f"among={among!r} names no task of {self.n_tasks}.")
+                raise ValueError(
+                    f"among={among!r} must contain at least one of the {self.n_tasks} tasks."
+                )
             self.among = self.space.check(np.asarray(among))
 
     def sample(self, n: int) -> Array:
-        """Draw uniformly."""
+        """Draw n tasks uniformly."""
         if self.among is None:
             return self.space.draw(self.rng, n)
         return self.among[self.rng.integers(len(self.among), size=n)]

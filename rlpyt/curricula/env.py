@@ -1,4 +1,4 @@
-"""Environments that take a task at each reset."""
+"""Environments with a task for each episode."""
 
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -16,22 +16,23 @@ from rlpyt.utils.seed import stream
 
 
 class TaskEnv(EnvLayer):
-    """An environment whose next episodes have the tasks that it is assigned, in order.
+    """Wrapper that sets the task of each episode from a queue of assigned tasks.
 
-    When the last of them is used up, it is repeated until there are more. An environment that was
-    never assigned any, as in evaluation, draws all its tasks uniformly, from a stream of its own.
-    ``env_info`` has one more field, ``task``; other attributes are those of the inner environment.
+    When the queue is empty, the last task is repeated. An environment without any assigned tasks,
+    as in evaluation, draws them uniformly from its own random stream. ``env_info`` gets the field
+    ``task``; other attributes are forwarded to the inner environment.
 
     Args:
-        env: has in one of its layers a method ``set_task(task)``, called before each reset, or an
-            attribute ``task``, set then. A numbered task is an int, others are [D] float64.
-        space: the tasks.
+        env: environment with, in one of its layers, a method ``set_task(task)`` or an attribute
+            ``task``, called or set before each reset. A numbered task is an int, others are [D]
+            float64.
+        space: the task space.
 
     Attributes:
-        task: of the episode.
+        task: task of the current episode.
 
     Raises:
-        TypeError: the environment cannot be given a task.
+        TypeError: ``env`` has neither ``set_task`` nor ``task``, or is a vector environment.
     """
 
     def __init__(self, env: Any, space: TaskSpace) -> None:
@@ -41,46 +42,46 @@ class TaskEnv(EnvLayer):
         self._assigned = False
         self._rng = stream(0, "task")
         self.task: Any = None
-        self._seen: tuple[Any, Any] = (None, None)  # the newest inner env_info, and ours for it
+        self._last_info: tuple[Any, Any] = (None, None)  # inner env_info, the same with the task
 
     def assign(self, tasks: Sequence[Any]) -> int:
-        """Add tasks for the episodes that begin next; returns how many are waiting now."""
+        """Append tasks for the next episodes; return the length of the queue."""
         self._queue.extend(self.space.check(tasks) if len(tasks) else ())
         self._assigned = self._assigned or bool(self._queue)
         return len(self._queue)
 
     def reset(self) -> Any:
-        """Begin an episode of the next task."""
+        """Start an episode of the next task."""
         if self._queue:
-            self._take(self._queue.popleft())
+            self._start_task(self._queue.popleft())
         elif not self._assigned:
-            self._take(self.space.draw(self._rng, 1)[0])
+            self._start_task(self.space.draw(self._rng, 1)[0])
         else:
-            self._take(self.task)
+            self._start_task(self.task)
         return self.env.reset()
 
-    def _take(self, task: Any) -> None:
+    def _start_task(self, task: Any) -> None:
         self.task = int(task) if isinstance(self.space, NumberedTasks) else np.asarray(task)
-        self._seen = (None, None)
+        self._last_info = (None, None)
         self._set_task(self.task)
 
     def step(self, action: Any) -> EnvStep:
         """Step the inner environment."""
         observation, reward, done, info = self.env.step(action)
-        seen, own = self._seen
-        if info is not seen:
+        inner, own = self._last_info
+        if info is not inner:
             own = _with_task(info, self.task)
-            self._seen = (info, own)
+            self._last_info = (info, own)
         return EnvStep(observation, reward, done, own)
 
     def seed(self, seed: int) -> None:
-        """Seed the inner environment, and the stream of tasks that are not assigned."""
+        """Seed the inner environment and the random stream of unassigned tasks."""
         self._rng = stream(seed, "task")
         if hasattr(self.env, "seed"):
             self.env.seed(seed)
 
     def get_state(self) -> dict[str, Any] | None:
-        """Return the inner state and the tasks; ``None`` where there is no inner state."""
+        """Return the inner state and the tasks; ``None`` without an inner state."""
         inner = self.env.get_state() if hasattr(self.env, "get_state") else None
         if inner is None:
             return None
@@ -88,10 +89,10 @@ class TaskEnv(EnvLayer):
         return {**tasks, "env": inner, "assigned": self._assigned, "rng": pack_rng(self._rng)}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Go to a state of an equally made environment."""
+        """Restore a state of an equally constructed environment."""
         task = unpack(state["task"])
         if task is not None:
-            self._take(task)
+            self._start_task(task)
         self.env.set_state(state["env"])
         self._queue = deque(unpack(state["queue"]))
         self._assigned = state["assigned"]
@@ -99,27 +100,27 @@ class TaskEnv(EnvLayer):
 
     @property
     def action_space(self) -> Any:
-        """The inner one."""
+        """Action space of the inner environment."""
         return self.env.action_space
 
     @property
     def observation_space(self) -> Any:
-        """The inner one."""
+        """Observation space of the inner environment."""
         return self.env.observation_space
 
     @property
     def horizon(self) -> int | None:
-        """The inner one."""
+        """Horizon of the inner environment."""
         return getattr(self.env, "horizon", None)
 
 
 @dataclass(frozen=True)
 class TaskEnvs:
-    """Makes a ``TaskEnv`` around each environment that another class or function makes.
+    """Factory that wraps each environment of another factory in ``TaskEnv``.
 
     Attributes:
-        EnvCls: that class or function.
-        space: the tasks.
+        EnvCls: class or function that makes an environment.
+        space: the task space.
     """
 
     EnvCls: Any
@@ -128,8 +129,8 @@ class TaskEnvs:
     def __post_init__(self) -> None:
         if getattr(self.EnvCls, "batched", False):
             raise ValueError(
-                f"{self.__name__} makes batches of environments, and a curriculum needs single "
-                "ones: give the environment itself."
+                f"{self.__name__} makes batches of environments, but curricula require single "
+                "ones. Pass the single environment."
             )
 
     @property
@@ -137,14 +138,16 @@ class TaskEnvs:
         return getattr(self.EnvCls, "__name__", repr(self.EnvCls))
 
     def __call__(self, **kwargs: Any) -> TaskEnv:
-        """Make one; raises as ``build_env`` and ``TaskEnv`` do."""
+        """Build an environment; raises the errors of ``build_env`` and ``TaskEnv``."""
         return TaskEnv(build_env(self.EnvCls, kwargs), self.space)
 
 
 def _setter(env: Any) -> Any:
-    """How the task of an environment is set: a method of one of its layers, or an attribute."""
+    """Return a function that sets the task by a method or an attribute of a layer."""
     if hasattr(env, "reset_rows"):
-        raise TypeError(f"{env} is a batch of environments; a curriculum needs single ones.")
+        raise TypeError(
+            f"{env} is a vector environment, but curricula require single environments."
+        )
     layers = wrappers_of(env)
     for layer in layers:
         if callable(getattr(type(layer), "set_task", None)):
@@ -153,13 +156,13 @@ def _setter(env: Any) -> Any:
         if "task" in vars(layer):
             return lambda task: setattr(layer, "task", task)
     raise TypeError(
-        f"{env} cannot be given a task: give it a method set_task(task), called before each reset, "
-        "or set self.task in its constructor and read it in reset."
+        f"{env} must have a method set_task(task), called before each reset, or an attribute task. "
+        "Define set_task, or set self.task in the constructor and read it in reset."
     )
 
 
 def _with_task(info: Any, task: Any) -> Any:
-    """An ``env_info`` with the field ``task``; one that it has of its own gives way."""
+    """Return ``env_info`` with the field ``task``, replacing an existing one."""
     fields = getattr(info, "_fields", ())
     if "task" in fields:
         return info._replace(task=task)

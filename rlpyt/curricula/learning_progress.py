@@ -1,4 +1,4 @@
-"""Tasks in which the agent is getting better, or worse."""
+"""Curriculum by absolute learning progress."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,16 +11,16 @@ from rlpyt.utils.checks import check_range
 
 
 def learning_progress(fast: Array, slow: Array, p_theta: float | None) -> Array:
-    """How far success has moved lately, in either direction.
+    """Return the absolute learning progress of each task.
 
         LP_i = |f(fast_i) - f(slow_i)|,    f(p) = p (1 - theta) / (p + theta (1 - 2 p))
 
-    (Kanitscheider et al. 2021). f stretches differences between low probabilities of
-    success, where they are small and mean most.
+    (Kanitscheider et al. 2021). f amplifies differences between low probabilities of success,
+    where they are small but matter most.
 
     Args:
-        fast, slow: [N], averages of success over fewer and over more episodes.
-        p_theta: theta in (0, 1); 0.5 and ``None`` leave averages as they are.
+        fast, slow: [N], averages of success over fewer and more episodes.
+        p_theta: theta in (0, 1); 0.5 and ``None`` leave averages unchanged.
 
     Returns:
         [N], at least 0.
@@ -32,23 +32,24 @@ def learning_progress(fast: Array, slow: Array, p_theta: float | None) -> Array:
 
 
 class LearningProgress(Curriculum):
-    """Prefers tasks of absolute learning progress (Portelas 2020; Kanitscheider et al. 2021).
+    """Curriculum by absolute learning progress (Portelas 2020; Kanitscheider et al. 2021).
 
         fast_i <- fast_i + rate_fast (s - fast_i)
         slow_i <- slow_i + rate_slow (fast_i - slow_i)
         P(i) = (1 - epsilon) LP_i / sum_j LP_j + epsilon / N
 
-    where s is the success of an episode of task i; both averages begin with the first one. Without
-    any progress all tasks are equally likely. Of Kanitscheider et al. it leaves out that only the
-    tasks of the highest progress are sampled.
+    where s is the success of an episode of task i; both averages start at the first one. Without
+    any progress all tasks are equally likely. Unlike in Kanitscheider et al., sampling is not
+    restricted to the tasks with the highest progress.
 
     Args:
-        tasks: how many there are.
-        success: of an episode; by default its return. With ``p_theta`` it must lie in [0, 1].
-        rate_fast, rate_slow: in (0, 1]; how much a new episode counts.
-        epsilon: share of tasks drawn uniformly, in (0, 1]; without it a task that was never
-            played never would be.
-        p_theta: of ``learning_progress``, at most 0.99; 0.1 in the paper.
+        tasks: number of tasks.
+        success: function for the success of an episode; by default its return. With ``p_theta``
+            it must be in [0, 1].
+        rate_fast, rate_slow: weight of a new episode, in (0, 1].
+        epsilon: fraction of tasks drawn uniformly, in (0, 1]; needed to try tasks for the first
+            time.
+        p_theta: theta of ``learning_progress``, at most 0.99; 0.1 in the paper.
 
     Raises:
         ValueError: a number is out of range, or tasks are not numbered.
@@ -77,14 +78,14 @@ class LearningProgress(Curriculum):
         self.rate_fast, self.rate_slow = rate_fast, rate_slow
 
     def initialize(self, rng: np.random.Generator) -> None:
-        """Forget all averages."""
+        """Start a run and reset all averages."""
         super().initialize(rng)
         self.fast, self.slow = np.zeros(self.n_tasks), np.zeros(self.n_tasks)
         self.n_played = np.zeros(self.n_tasks, np.int64)
 
     @property
     def probabilities(self) -> Array:
-        """Of each task to be chosen, [N]."""
+        """Probability of each task, [N]."""
         progress = learning_progress(self.fast, self.slow, self.p_theta)
         if not progress.any():
             return self._uniform
@@ -92,18 +93,20 @@ class LearningProgress(Curriculum):
         return (1 - self.epsilon) * share + self.epsilon * self._uniform
 
     def sample(self, n: int) -> Array:
-        """Draw by learning progress."""
+        """Draw n tasks by learning progress."""
         return self.rng.choice(self.n_tasks, size=n, p=self.probabilities)
 
     def update(self, task: Any, result: EpisodeResult) -> None:
-        """Move the averages of the task.
+        """Update the averages of the task.
 
         Raises:
-            ValueError: success is out of [0, 1], with ``p_theta``.
+            ValueError: success is outside [0, 1] and ``p_theta`` is set.
         """
         success = result.return_ if self.success is None else self.success(result)
         if self.p_theta is not None and not 0 <= success <= 1:
-            raise ValueError(f"success={success} must lie in [0, 1]; give success=, or no p_theta.")
+            raise ValueError(
+                f"success={success} must be in [0, 1]. Set success, or leave out p_theta."
+            )
         if self.n_played[task] == 0:
             self.fast[task] = self.slow[task] = success
         self.fast[task] += self.rate_fast * (success - self.fast[task])
@@ -111,7 +114,7 @@ class LearningProgress(Curriculum):
         self.n_played[task] += 1
 
     def statistics(self) -> dict[str, float]:
-        """How many tasks were played, and among how many it chooses in effect."""
+        """Return the number of tasks played and the effective number of tasks."""
         return {
             "CurriculumTasksSeen": int((self.n_played > 0).sum()),
             "CurriculumEffectiveTasks": effective_number(self.probabilities),

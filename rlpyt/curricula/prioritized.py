@@ -1,4 +1,4 @@
-"""Prioritised level replay: tasks from which there is most to learn."""
+"""Prioritized level replay: prefer levels with high learning potential."""
 
 from typing import Any
 
@@ -13,23 +13,24 @@ from rlpyt.utils.checks import check_range
 def replay_probabilities(
     score: Array, last: Array, now: int, temperature: float, staleness: float
 ) -> Array:
-    """Which of the levels seen so far to replay (Jiang et al. 2021, section 3).
+    """Return the probabilities of replaying the seen levels (Jiang et al. 2021, section 3).
 
         P(i) = (1 - rho) P_S(i) + rho P_C(i)
         P_S(i) = h_i^(1/beta) / sum_j h_j^(1/beta),    h_i = 1 / rank(S_i)
         P_C(i) = (c - C_i) / sum_j (c - C_j)
 
-    The highest score has rank 1; of equal ones the earlier comes first.
+    The highest score has rank 1; ties are ranked by index.
 
     Args:
         score: [N], S.
-        last: [N] int64, C_i: the count when level i was chosen last.
-        now: c, how many levels have been chosen.
-        temperature: beta; towards 0 the highest score takes all, large ones level differences.
+        last: [N] int64, C_i: the count when level i was last chosen.
+        now: c, number of levels chosen so far.
+        temperature: beta; towards 0 only the highest score is chosen, large values approach a
+            uniform distribution.
         staleness: rho in [0, 1].
 
     Returns:
-        [N], sums to 1.
+        [N] probabilities.
     """
     rank = np.empty(len(score))
     rank[np.argsort(-score, kind="stable")] = np.arange(1, len(score) + 1)
@@ -41,21 +42,21 @@ def replay_probabilities(
 
 
 class PrioritizedLevelReplay(Curriculum):
-    """Replays levels by their last score, and begins unseen ones meanwhile (Jiang et al. 2021).
+    """Curriculum that replays levels by their last score (Jiang et al. 2021).
 
     With probability n_seen / N, or ``replay_prob``, a level seen before is drawn by
-    ``replay_probabilities``; else one that was not, uniformly. A level is seen once
-    its first episode has ended. Scores are the mean of ``score`` over the episode; the others play
-    their part before the agent learns from the batch, as in the paper.
+    ``replay_probabilities``; otherwise an unseen one is drawn uniformly. A level is seen once its
+    first episode has ended. Scores are the mean of ``score`` over the episode, computed before
+    the agent learns from the batch, as in the paper.
 
     Args:
-        tasks: how many levels there are.
-        score: of each step, see ``curricula.scores``.
+        tasks: number of levels.
+        score: score of each step, see ``curricula.scores``.
         temperature: beta, 0.1-1; 0.1 in the paper.
         staleness: rho, 0-0.5; 0.1 in the paper.
-        replay_prob: of replaying rather than beginning an unseen level, while there is one;
-            ``None``: the share of levels seen.
-        score_rate: how much a new score replaces the old one, in (0, 1]; 1 in the paper.
+        replay_prob: probability of replaying a level while there are unseen ones; ``None``: the
+            fraction of levels seen.
+        score_rate: weight of a new score against the old one, in (0, 1]; 1 in the paper.
 
     Raises:
         ValueError: a number is out of range.
@@ -83,17 +84,17 @@ class PrioritizedLevelReplay(Curriculum):
         self.replay_prob, self.score_rate = replay_prob, score_rate
 
     def initialize(self, rng: np.random.Generator) -> None:
-        """Forget all levels."""
+        """Start a run with all levels unseen."""
         super().initialize(rng)
         N = self.n_tasks
         self.scores, self.last = np.zeros(N), np.zeros(N, np.int64)
-        self.seen = np.zeros(N, bool)  # it has a score
-        self.begun = np.zeros(N, bool)  # it was chosen
+        self.seen = np.zeros(N, bool)  # has a score
+        self.begun = np.zeros(N, bool)  # was chosen
         self.now = 0
 
     @property
     def probabilities(self) -> Array:
-        """Of each level in a replay, [N]; zero for unseen ones. All alike before the first."""
+        """Replay probability of each level, [N]; zero if unseen. Uniform if all are unseen."""
         if not self.seen.any():
             return np.full(self.n_tasks, 1 / self.n_tasks)
         p = np.zeros(self.n_tasks)
@@ -102,7 +103,7 @@ class PrioritizedLevelReplay(Curriculum):
         return p
 
     def sample(self, n: int) -> Array:
-        """Choose levels one after the other; each ages the others."""
+        """Draw n levels one after the other; each draw increases the staleness of the others."""
         return np.array([self._sample() for _ in range(n)], np.int64)
 
     def _sample(self) -> int:
@@ -117,17 +118,17 @@ class PrioritizedLevelReplay(Curriculum):
         return level
 
     def update(self, task: Any, result: EpisodeResult) -> None:
-        """Take the score of an episode for that of its level."""
+        """Update the score of a level by that of its episode."""
         rate = self.score_rate if self.seen[task] else 1.0
         self.scores[task] += rate * (result.score - self.scores[task])
         self.seen[task] = self.begun[task] = True
 
     def drop_unfinished(self) -> None:
-        """Let levels that were begun and never heard of be begun again."""
+        """Treat levels without a finished episode as unseen again."""
         self.begun[:] = self.seen
 
     def statistics(self) -> dict[str, float]:
-        """How many levels were seen, and among how many it chooses in effect."""
+        """Return the number of levels seen and the effective number of levels replayed."""
         return {
             "CurriculumTasksSeen": int(self.seen.sum()),
             "CurriculumEffectiveTasks": effective_number(self.probabilities),

@@ -1,4 +1,4 @@
-"""How much there is left to learn from each step, judged by the values that the agent gave it."""
+"""Scores of the learning potential of each step, from the agent's value estimates."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,34 +11,34 @@ from rlpyt.curricula.base import Array
 
 @dataclass(frozen=True)
 class GaeMagnitude:
-    """|A_t|, the magnitude of the generalized advantage: the paper's L1 value loss.
+    """Magnitude of the generalized advantage, |A_t|: the paper's L1 value loss.
 
-    The mean over an episode is the score that Jiang et al. (2021, section 3.1) recommend. An
-    episode that goes on after the batch is bootstrapped there, so its advantages are cut off.
+    The mean over an episode is the score recommended by Jiang et al. (2021, section 3.1). An
+    episode that continues after the batch is bootstrapped there, which truncates its advantages.
 
     Attributes:
-        discount, gae_lambda: as of the algorithm.
+        discount, gae_lambda: settings of the algorithm.
     """
 
     discount: float = 0.99
     gae_lambda: float = 0.95
 
     def __call__(self, samples: Any) -> Array:
-        """Of each step, [T, B].
+        """Return the score of each step, [T, B].
 
         Args:
-            samples: ``Samples`` [T, B] of an agent that gives values, with ``bootstrap_value``.
+            samples: ``Samples`` [T, B] with ``value`` in agent_info and ``bootstrap_value``.
 
         Raises:
-            ValueError: there are no values.
+            ValueError: ``samples`` has no values.
         """
         value = getattr(samples.agent.agent_info, "value", None)
         bootstrap_value = getattr(samples.agent, "bootstrap_value", None)
         if value is None or bootstrap_value is None:
             raise ValueError(
-                f"{type(self).__name__} needs values of states: an agent with values and an "
-                "algorithm that bootstraps from them, such as A2C and PPO. Others need a score of "
-                "their own: any function of the samples that returns [T, B]."
+                f"{type(self).__name__} requires state values: an agent with values and an "
+                "algorithm that bootstraps from them, such as A2C or PPO. Otherwise, pass a custom "
+                "score: a function of the samples that returns [T, B]."
             )
         advantage, _ = generalized_advantage_estimation(
             samples.env.reward,
@@ -55,6 +55,6 @@ class GaeMagnitude:
 
 @dataclass(frozen=True)
 class TdErrorMagnitude(GaeMagnitude):
-    """|r_t + gamma V(s_{t+1}) - V(s_t)|, the one-step error: advantages with lambda = 0."""
+    """Magnitude of the one-step TD error, |r_t + gamma V(s_{t+1}) - V(s_t)|: GAE, lambda = 0."""
 
     gae_lambda: float = 0.0

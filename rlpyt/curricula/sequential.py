@@ -1,4 +1,4 @@
-"""One curriculum after the other."""
+"""Curriculum that consists of several curricula in sequence."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from rlpyt.curricula.base import Array, Curriculum, EpisodeResult
 
 @dataclass(frozen=True)
 class Stage:
-    """A part of a sequential curriculum; it ends as soon as one of its conditions holds.
+    """Stage of a sequential curriculum; it ends as soon as one of its conditions holds.
 
     Attributes:
-        curriculum: chooses the tasks meanwhile.
-        steps: environment steps in whole episodes.
-        episodes: so many have ended.
-        return_: the mean return of the last ``window`` episodes is at least this.
-        window: episodes; earlier than after so many the return does not count.
+        curriculum: chooses the tasks during this stage.
+        steps: number of environment steps in completed episodes.
+        episodes: number of completed episodes.
+        return_: mean return of the last ``window`` episodes to reach.
+        window: number of episodes of the mean; ``return_`` is not checked before.
     """
 
     curriculum: Curriculum
@@ -29,42 +29,46 @@ class Stage:
 
     @property
     def ends(self) -> bool:
-        """Whether there is a condition at all."""
+        """True if the stage has a condition to end."""
         return not (self.steps is None and self.episodes is None and self.return_ is None)
 
 
 class Sequential(Curriculum):
-    """Goes through stages; the last one stays.
+    """Curriculum that runs stages in order; the last one does not end.
 
-    Tasks that were chosen before a stage ended are still played, a few in each environment, and
-    their results count for the next one.
+    Tasks chosen before a stage ended are still played, a few in each environment, and their
+    results count for the next stage.
 
     Args:
-        stages: in order, over the same tasks; all but the last must be able to end.
+        stages: the stages, with the same tasks; all but the last need a condition to end.
 
     Raises:
-        ValueError: there are none, their tasks differ, or one never ends.
+        ValueError: ``stages`` is empty, their tasks or scores differ, or one never ends.
     """
 
     _state = ("stage", "_steps", "_episodes", "_returns")
 
     def __init__(self, stages: Sequence[Stage]) -> None:
         if not stages:
-            raise ValueError("a sequential curriculum needs at least one stage.")
+            raise ValueError("stages must contain at least one stage.")
         super().__init__(stages[0].curriculum.space)
         for i, stage in enumerate(stages):
             if stage.curriculum.space != self.space:
-                raise ValueError(f"stage {i} has {stage.curriculum.space}, stage 0 {self.space}.")
+                raise ValueError(
+                    f"stage {i} has {stage.curriculum.space}, expected {self.space} as in stage 0."
+                )
             if i + 1 < len(stages) and not stage.ends:
-                raise ValueError(f"stage {i} never ends: give it steps, episodes or return_.")
+                raise ValueError(f"stage {i} never ends. Set steps, episodes or return_.")
         scores = {stage.curriculum.score for stage in stages} - {None}
         if len(scores) > 1:
-            raise ValueError("the stages' curricula want different scores; give them the same.")
+            raise ValueError(
+                "curricula of stages have different scores. Use the same score for all."
+            )
         self.stages = list(stages)
         self.score = next(iter(scores), None)
 
     def initialize(self, rng: np.random.Generator) -> None:
-        """Begin with the first stage."""
+        """Start a run with the first stage."""
         super().initialize(rng)
         for stage, own in zip(self.stages, rng.spawn(len(self.stages)), strict=True):
             stage.curriculum.initialize(own)
@@ -76,11 +80,11 @@ class Sequential(Curriculum):
         self._returns: list[float] = []
 
     def sample(self, n: int) -> Array:
-        """As the stage's curriculum does."""
+        """Draw n tasks from the current stage's curriculum."""
         return self.stages[self.stage].curriculum.sample(n)
 
     def update(self, task: Any, result: EpisodeResult) -> None:
-        """Tell the stage's curriculum; go on to the next stage when it is time."""
+        """Update the current stage's curriculum; start the next stage if a condition holds."""
         stage = self.stages[self.stage]
         stage.curriculum.update(task, result)
         self._steps += result.length
@@ -99,21 +103,21 @@ class Sequential(Curriculum):
         )
 
     def drop_unfinished(self) -> None:
-        """Tell all stages' curricula."""
+        """Call ``drop_unfinished`` of all stages' curricula."""
         for stage in self.stages:
             stage.curriculum.drop_unfinished()
 
     def statistics(self) -> dict[str, float]:
-        """The stage, counted from 0."""
+        """Return the index of the current stage."""
         return {"CurriculumStage": self.stage}
 
     def state_dict(self) -> dict[str, Any]:
-        """Where it stands, and the states of all stages' curricula."""
+        """Return the progress in stages and the states of all stages' curricula."""
         inner = [stage.curriculum.state_dict() for stage in self.stages]
         return {**super().state_dict(), "stages": inner}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from what ``state_dict`` gave."""
+        """Restore the result of ``state_dict``."""
         super().load_state_dict(state)
         for stage, inner in zip(self.stages, state["stages"], strict=True):
             stage.curriculum.load_state_dict(inner)

@@ -1,4 +1,4 @@
-"""Curricula of the package ``syllabus-rl`` in our samplers."""
+"""Adapter for curricula of the package ``syllabus-rl``."""
 
 import random
 import warnings
@@ -12,22 +12,22 @@ from rlpyt.utils.seed import undisturbed
 
 
 class SyllabusCurriculum(Curriculum):
-    """Lets a curriculum of Syllabus (Sullivan et al. 2025) choose tasks.
+    """Adapter of a curriculum of Syllabus (Sullivan et al. 2025).
 
-    It is asked by ``sample(k)``, and told by ``update_on_episode`` and, where an episode had
-    progress, ``update_task_progress``; of tasks both sides mean the encoded form. Its random
-    numbers come from our stream, whatever else draws from numpy's and Python's generators.
+    Calls ``sample(k)``, ``update_on_episode`` and, for episodes with progress,
+    ``update_task_progress``, with tasks in encoded form. The curriculum's random numbers come
+    from this object's stream, independent of other uses of numpy's and Python's generators.
 
-    Curricula that need every step, or the policy's rollouts, cannot be told: for prioritised
-    level replay take ours.
+    Curricula that need every step, or the policy's rollouts, are not supported. For prioritized
+    level replay, use ``PrioritizedLevelReplay``.
 
     Args:
-        curriculum: ``syllabus.core.Curriculum``, without its synchronisation wrapper.
-        tasks: as of ``Curriculum``; ``None``: as many as its task space has.
+        curriculum: ``syllabus.core.Curriculum``, without its synchronization wrapper.
+        tasks: as for ``Curriculum``; ``None`` takes the number of tasks of its task space.
 
     Raises:
-        TypeError: it is no curriculum of Syllabus.
-        ValueError: it needs updates at every step.
+        TypeError: ``curriculum`` is not a curriculum of Syllabus.
+        ValueError: ``curriculum`` requires updates at every step.
     """
 
     def __init__(
@@ -38,43 +38,43 @@ class SyllabusCurriculum(Curriculum):
         super().__init__(int(curriculum.num_tasks) if tasks is None else tasks)
         if getattr(curriculum, "requires_step_updates", False):
             raise ValueError(
-                f"{type(curriculum).__name__} wants to hear of every step, and samplers tell of "
-                "episodes: take another curriculum."
+                f"{type(curriculum).__name__} requires updates at every step, but samplers update "
+                "curricula once per episode. Use another curriculum."
             )
         self.curriculum = curriculum
 
     def sample(self, n: int) -> Array:
-        """As the curriculum chooses, in as many calls as it takes."""
+        """Draw n tasks from the curriculum, in several calls if necessary."""
         with undisturbed():
             seed = int(self.rng.integers(2**32, dtype=np.uint32))
             np.random.seed(seed)
             random.seed(seed)
             chosen: list[Any] = []
-            while len(chosen) < n:  # some return one task, however many were asked for
+            while len(chosen) < n:  # some always return one task
                 chosen += list(np.atleast_1d(self.curriculum.sample(k=n - len(chosen))))
         return self.space.check(np.stack(chosen))
 
     def update(self, task: Any, result: EpisodeResult) -> None:
-        """Tell it of the episode."""
-        told = (result.return_, result.length, task, result.progress)
-        self.curriculum.update_on_episode(*told, env_id=result.env)
+        """Update the curriculum by the result of an episode."""
+        episode = (result.return_, result.length, task, result.progress)
+        self.curriculum.update_on_episode(*episode, env_id=result.env)
         if result.progress:
             self.curriculum.update_task_progress(task, result.progress, env_id=result.env)
 
     def state_dict(self) -> dict[str, Any]:
-        """Our stream, and the curriculum's state where it can tell it."""
+        """Return the random stream, and the curriculum's state if it has ``state_dict``."""
         state = super().state_dict()
         if hasattr(self.curriculum, "state_dict"):
             state["curriculum"] = self.curriculum.state_dict()
         return state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on; a curriculum that could not tell its state begins anew, with a warning."""
+        """Restore the state; a curriculum without ``state_dict`` restarts, with a warning."""
         super().load_state_dict(state)
         if "curriculum" in state and hasattr(self.curriculum, "load_state_dict"):
             self.curriculum.load_state_dict(state["curriculum"])
         else:
             warnings.warn(
-                f"{type(self.curriculum).__name__} has no state_dict: it has forgotten what it "
-                "knew before the checkpoint."
+                f"{type(self.curriculum).__name__} has no state_dict: its state before the "
+                "checkpoint is lost."
             )

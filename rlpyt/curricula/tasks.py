@@ -1,4 +1,4 @@
-"""What tasks there are: numbered ones, or vectors between bounds."""
+"""Task spaces: numbered tasks, or vectors within bounds."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,19 +11,19 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class NumberedTasks:
-    """Tasks 0 to n - 1."""
+    """Task space of the integers 0 to n - 1."""
 
     n: int
 
     def draw(self, rng: np.random.Generator, n: int) -> Array:
-        """So many tasks, all equally likely; [n] int64."""
+        """Draw n tasks uniformly; return [n] int64."""
         return rng.integers(self.n, size=n)
 
     def check(self, tasks: Any) -> Array:
-        """Tasks [n] as int64.
+        """Check tasks [n] and return them as int64.
 
         Raises:
-            ValueError: one is none of these.
+            ValueError: a task is not in this space.
         """
         given = np.asarray(tasks)
         if given.ndim != 1 or not np.all((given >= 0) & (given < self.n) & (given == given // 1)):
@@ -33,26 +33,28 @@ class NumberedTasks:
 
 @dataclass(frozen=True)
 class BoxTasks:
-    """Tasks are vectors of D numbers between bounds, such as masses and lengths."""
+    """Task space of vectors of D numbers within bounds, such as masses and lengths."""
 
     low: tuple[float, ...]
     high: tuple[float, ...]
 
     def draw(self, rng: np.random.Generator, n: int) -> Array:
-        """So many tasks, uniformly; [n, D] float64."""
+        """Draw n tasks uniformly; return [n, D] float64."""
         return rng.uniform(self.low, self.high, (n, len(self.low)))
 
     def check(self, tasks: Any) -> Array:
-        """Tasks [n, D] as float64.
+        """Check tasks [n, D] and return them as float64.
 
         Raises:
-            ValueError: one is none of these.
+            ValueError: a task is not in this space.
         """
         given = np.asarray(tasks, np.float64)
         if given.ndim != 2 or given.shape[1] != len(self.low):
-            raise ValueError(f"tasks of shape {list(given.shape)} must be [n, {len(self.low)}].")
+            raise ValueError(
+                f"tasks must have shape [n, {len(self.low)}], got {list(given.shape)}."
+            )
         if not np.all((given >= self.low) & (given <= self.high)):
-            raise ValueError(f"a task is out of bounds: low {self.low}, high {self.high}.")
+            raise ValueError(f"tasks must be in [{self.low}, {self.high}], got {given!r:.100}.")
         return given
 
 
@@ -60,10 +62,10 @@ TaskSpace = NumberedTasks | BoxTasks
 
 
 def task_space(tasks: int | TaskSpace | tuple[Sequence[float], Sequence[float]]) -> TaskSpace:
-    """Tasks from a number of them, or from (low, high) of their components.
+    """Build a task space from the number of tasks, or from bounds (low, high).
 
     Raises:
-        ValueError: it is neither.
+        ValueError: ``tasks`` is neither of these.
     """
     if isinstance(tasks, NumberedTasks | BoxTasks):
         return tasks

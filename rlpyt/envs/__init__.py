@@ -1,1 +1,1 @@
-"""Environments: the contract, Gymnasium and Atari behind it, and small ones that probe."""
+"""Environments: interface, Gymnasium and Atari environments, and small test environments."""

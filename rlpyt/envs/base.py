@@ -1,11 +1,11 @@
-"""The contract that every environment keeps, and the door through which samplers build one.
+"""Environment interface, and the function by which samplers build environments.
 
     observation = env.reset()
     observation, reward, done, env_info = env.step(action)
 
-An environment is built and used in one process. Write your own as a subclass of ``Env``: set
-``_action_space`` and ``_observation_space``, define ``reset`` and ``step``. The optional methods
-(``seed``, ``get_state``, ``set_state``, ``close``) have defaults that do the least.
+An environment is built and used in one process. To write a custom one, subclass ``Env``: set
+``_action_space`` and ``_observation_space``, and define ``reset`` and ``step``. The optional
+methods (``seed``, ``get_state``, ``set_state``, ``close``) have minimal defaults.
 """
 
 from collections import namedtuple
@@ -33,20 +33,20 @@ class BatchSpec(namedtuple("BatchSpec", "T B")):
 class Env:
     """Interface of a single environment.
 
-    A step gives ``EnvStep(observation, reward, done, env_info)``:
+    A step returns ``EnvStep(observation, reward, done, env_info)``:
 
     - observation: numpy array or (nested) namedtuple of arrays, as in ``observation_space``. The
-      array may be written anew at the next step, so a caller who keeps it makes a copy.
+      array may be overwritten by the next step; copy it to keep it.
     - reward: float.
-    - done: bool; the return ends here, be it by termination, by truncation (time limit) or by a
-      lost life.
-    - env_info: namedtuple of numbers and arrays, the same fields, shapes and dtypes at every
+    - done: bool; the return ends here, by termination, by truncation (time limit) or by a lost
+      life.
+    - env_info: namedtuple of numbers and arrays with the same fields, shapes and dtypes at every
       step of every instance, since samplers allocate memory for it after one example step. Two
-      fields have a meaning if they exist:
-      ``timeout``: bool, true if and only if the step was truncated and not terminated; the true
-      final observation then deserves a bootstrap value.
-      ``traj_done``: bool, whether the environment needs ``reset`` now. Without the field, that
-      is ``done``; with it, an environment can end returns (lives) within one game.
+      optional fields have a meaning:
+      ``timeout``: bool, true if and only if the step was truncated and not terminated; the
+      algorithm then bootstraps from the final observation.
+      ``traj_done``: bool, true if the environment must be ``reset`` now; defaults to ``done``.
+      With it, an environment can end returns (lives) within one game.
     """
 
     _action_space: Any
@@ -72,7 +72,7 @@ class Env:
 
     @property
     def spaces(self) -> EnvSpaces:
-        """Both spaces, as agents and models want them."""
+        """Both spaces, as agents and models expect them."""
         return EnvSpaces(observation=self.observation_space, action=self.action_space)
 
     @property
@@ -87,24 +87,26 @@ class Env:
                 space.seed(seed)
 
     def get_state(self) -> dict[str, Any] | None:
-        """Return the exact state as a plain tree: a fresh environment given it goes on bit for bit.
+        """Return the exact state as a plain tree; a restored environment continues bit for bit.
 
         The tree consists of dicts with string keys, lists, numbers, strings, ``None`` and numeric
-        arrays, so that a checkpoint needs no pickle. ``None`` means that the environment cannot
-        tell its state; a resumed run then starts a new episode.
+        arrays, so that a checkpoint needs no pickle. ``None`` means that the environment does not
+        support it; a resumed run then starts a new episode.
         """
         return None
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Go to a state that ``get_state`` of an equally constructed environment returned."""
-        raise NotImplementedError(f"{type(self).__name__} cannot be set to a saved state.")
+        """Restore a state returned by ``get_state`` of an equally constructed environment."""
+        raise NotImplementedError(
+            f"{type(self).__name__} does not support restoring a saved state."
+        )
 
     def close(self) -> None:
-        """Release what the environment holds; harmless when repeated."""
+        """Release resources; may be called more than once."""
 
 
 class EnvLayer(Env):
-    """Base of those around one other environment, ``env``, whose attributes are theirs too."""
+    """Base class of wrappers around one environment, ``env``, to which attributes are forwarded."""
 
     env: Any
 
@@ -113,7 +115,7 @@ class EnvLayer(Env):
         self.env.close()
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or name == "env":  # not there yet: do not search in the inner one
+        if name.startswith("_") or name == "env":  # not set yet: do not forward
             raise AttributeError(f"{type(self).__name__} has no attribute '{name}'.")
         return getattr(self.env, name)
 
@@ -132,20 +134,20 @@ def _required(env: Env, name: str) -> Any:
 
 
 def build_env(EnvCls: Callable[..., Any], env_kwargs: Mapping[str, Any], where: str = "") -> Any:
-    """Make one environment and check that it is one.
+    """Build one environment and check its interface.
 
     A bare ``gymnasium`` or ``gym`` environment is wrapped in ``GymEnvWrapper``, so that
-    ``EnvCls=lambda: gymnasium.make("CartPole-v1")`` works; one with rlpyt's spaces is
-    returned unchanged, as it has rlpyt's interface; a vector environment of gymnasium, ALE
-    or EnvPool is adapted to ``rlpyt.envs.vector.VectorEnv``.
+    ``EnvCls=lambda: gymnasium.make("CartPole-v1")`` works; one with rlpyt spaces is returned
+    unchanged, as it has rlpyt's interface; a vector environment of gymnasium, ALE or EnvPool
+    is adapted to ``rlpyt.envs.vector.VectorEnv``.
 
     Args:
         EnvCls: class or function that makes an environment.
         env_kwargs: its keyword arguments.
-        where: who asks, for messages, e.g. "worker 3, environment 17".
+        where: caller named in error messages, e.g. "worker 3, environment 17".
 
     Raises:
-        TypeError: ``EnvCls`` is not callable, lacks ``num_envs``, or what it returned is no
+        TypeError: ``EnvCls`` is not callable, lacks ``num_envs``, or did not return an
             environment.
         AttributeError: the environment lacks a space.
     """
@@ -163,13 +165,15 @@ def build_env(EnvCls: Callable[..., Any], env_kwargs: Mapping[str, Any], where: 
         if "missing" not in str(error) or "'num_envs'" not in str(error):
             raise
         raise TypeError(
-            f"{error}{by}. A sampler says how many rows it needs where the factory has the "
-            f"attribute batched: set {name}.batched = True, or give num_envs in env_kwargs."
+            f"{error}{by}. Samplers pass num_envs only to factories with the attribute batched: "
+            f"set {name}.batched = True, or give num_envs in env_kwargs."
         ) from error
     if env is None:
-        raise TypeError(f"{name} returned None instead of an environment{by}; add its return.")
+        raise TypeError(
+            f"{name} returned None instead of an environment{by}. Add a return statement."
+        )
     if isinstance(env, type):
-        raise TypeError(f"{name} returned the class {env.__name__}{by}; return an instance of it.")
+        raise TypeError(f"{name} returned the class {env.__name__}{by}. Return an instance of it.")
     for method in ("reset", "step"):
         if not callable(getattr(env, method, None)):
             raise TypeError(f"{name} returned {env!r}, which has no method {method}{by}.")

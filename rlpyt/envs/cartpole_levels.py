@@ -1,4 +1,4 @@
-"""CartPole in levels: what curricula are shown on."""
+"""CartPole with difficulty levels, for curricula."""
 
 from typing import Any
 
@@ -10,18 +10,18 @@ from rlpyt.utils.checks import whole_number
 
 
 class CartPoleLevels(GymEnvWrapper):
-    """CartPole-v1 with another pole and another gravity in each level.
+    """CartPole-v1 with a different pole length and gravity in each level.
 
-    Level 0 is CartPole as everyone knows it. Towards the last one the pole gets shorter and
-    gravity stronger, so that it falls faster: at the end after a few steps, unless it is caught
-    at once. Observations do not tell the level.
+    Level 0 is standard CartPole. Towards the last level the pole gets shorter and gravity
+    stronger, so that the pole falls faster: in the last one within a few steps unless corrected
+    at once. Observations do not contain the level.
 
     Args:
-        n_levels: at least 2.
-        render_mode, kwargs: of ``gymnasium.make``.
+        n_levels: number of levels, at least 2.
+        render_mode, kwargs: arguments of ``gymnasium.make``.
     """
 
-    HALF_LENGTH = (0.5, 0.06)  # of the pole, m; in the first level and in the last
+    HALF_LENGTH = (0.5, 0.06)  # of the pole, m, in the first and last level
     GRAVITY = (9.8, 25.0)  # m/s^2
 
     def __init__(self, n_levels: int = 50, render_mode: str | None = None, **kwargs: Any) -> None:
@@ -30,13 +30,13 @@ class CartPoleLevels(GymEnvWrapper):
         self.set_task(0)
 
     def set_task(self, level: int) -> None:
-        """Play this level from the next reset on.
+        """Use this level from the next reset on.
 
         Raises:
-            ValueError: there is no such level.
+            ValueError: ``level`` is not in [0, n_levels).
         """
         if not 0 <= level < self.n_levels:
-            raise ValueError(f"level={level} must lie in [0, {self.n_levels}).")
+            raise ValueError(f"level={level} must be in [0, {self.n_levels}).")
         self.task = int(level)
         share = level / (self.n_levels - 1)
         cart: Any = self.env.unwrapped

@@ -1,4 +1,4 @@
-"""Pictures [H, W, C] of Gymnasium environments as [C, H, W], for the convolutional models."""
+"""Convert images [H, W, C] of Gymnasium environments to [C, H, W], for convolutional models."""
 
 from typing import Any
 
@@ -11,10 +11,10 @@ IMAGE_DIMS = 3
 
 
 class ChannelsFirst(gymnasium.ObservationWrapper[Any, Any, Any]):
-    """Gymnasium wrapper that hands [H, W, C] on as [C, H, W], contiguous; the space likewise.
+    """Gymnasium wrapper that transposes observations [H, W, C] to contiguous [C, H, W].
 
     Raises:
-        ValueError: observations are no Box with three axes.
+        ValueError: the observation space is not a Box with three axes.
     """
 
     def __init__(self, env: Any) -> None:
@@ -22,22 +22,21 @@ class ChannelsFirst(gymnasium.ObservationWrapper[Any, Any, Any]):
         space = env.observation_space
         if not _has_three_axes(space):
             raise ValueError(
-                f"channels_first is for pictures, a Box of [H, W, C], and {env} observes {space}; "
-                "leave it out."
+                f"channels_first requires image observations, a Box [H, W, C], got {space} of "
+                f"{env}. Leave it out."
             )
         low, high = self.observation(space.low), self.observation(space.high)
         self.observation_space = Box(low, high, dtype=space.dtype.type)
 
     def observation(self, observation: Any) -> NDArray[Any]:
-        """[H, W, C] -> [C, H, W], copied."""
+        """Return a copy transposed from [H, W, C] to [C, H, W]."""
         return np.ascontiguousarray(np.moveaxis(observation, -1, 0))
 
 
 def looks_channels_last(space: Any) -> bool:
-    """Whether a space has the shape of pictures [H, W, C]: three axes, the last one the shortest.
+    """Return True if a space looks like images [H, W, C]: three axes, the last one the shortest.
 
-    A picture with as many channels as rows or columns does not, nor does a stack of frames
-    [C, H, W].
+    Images with as many channels as rows or columns do not match, nor do stacked frames [C, H, W].
 
     >>> looks_channels_last(Box(0, 255, (96, 96, 3))), looks_channels_last(Box(0, 255, (4, 84, 84)))
     (True, False)

@@ -1,7 +1,7 @@
-"""Gymnasium environments behind rlpyt's interface.
+"""Gymnasium environments with rlpyt's interface.
 
 ``make(id)`` is the factory for samplers: ``EnvCls=make, env_kwargs=dict(id="CartPole-v1")``.
-Environments of the old ``gym`` package pass through ``rlpyt.envs.legacy_gym`` on the way.
+Environments of the old ``gym`` package are adapted by ``rlpyt.envs.legacy_gym`` first.
 """
 
 import warnings
@@ -20,41 +20,41 @@ from rlpyt.envs.gym_info import InfoSchema, build_info_tuples, info_to_nt  # noq
 from rlpyt.envs.gym_registry import make_registered
 from rlpyt.envs.legacy_gym import (
     LegacyGymEnv,
+    adapt_wrapped,
     as_flag,
     convert_space,
     five_values,
     has_info,
-    let_wrappers_reset,
     reset_with_seed,
 )
 from rlpyt.spaces.base import Space
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
 
-_new_tuple = tuple.__new__  # half the time of calling the named tuple
+_new_tuple = tuple.__new__  # twice as fast as calling the named tuple
 
 
 class GymEnvWrapper(EnvLayer):
-    """One Gymnasium environment as an rlpyt ``Env``; other attributes are those of the inner one.
+    """Gymnasium environment as an rlpyt ``Env``; other attributes are forwarded to it.
 
-    ``done`` is terminated or truncated; ``env_info`` holds the numeric entries of the first
-    step's info dict (see ``InfoSchema``) followed by ``timeout``, truncated and not terminated.
-    Observations are passed on unchanged, except that those of Dict and Tuple spaces become named
-    tuples, and floating-point numbers are converted to the dtype of their space.
+    ``done`` is terminated or truncated; ``env_info`` has the numeric entries of the first step's
+    info dict (see ``InfoSchema``) followed by ``timeout``, truncated and not terminated.
+    Observations are passed through unchanged, except that those of Dict and Tuple spaces become
+    named tuples, and floating-point numbers are converted to the dtype of their space.
 
     Both interfaces are supported: ``reset`` returns (observation, info) or the observation,
     ``step`` five values or (observation, reward, done, info), where
-    ``info["TimeLimit.truncated"]`` says that a time limit ended the episode.
+    ``info["TimeLimit.truncated"]`` means that a time limit ended the episode.
 
     Args:
         env: environment of ``gymnasium``, of the old ``gym``, or any object with ``reset``,
-            ``step`` and two spaces; these may be rlpyt's.
-        act_null_value: action that stands for "none yet" before an episode's first step.
-        obs_null_value: likewise for observations.
+            ``step`` and two spaces, which may be rlpyt spaces.
+        act_null_value: placeholder for the previous action before an episode's first step.
+        obs_null_value: the same for observations.
         force_float32: report (and so store) float64 spaces as float32.
 
     Raises:
-        TypeError: ``env`` is a class, or no environment.
-        AttributeError: it has no ``observation_space`` or no ``action_space``.
+        TypeError: ``env`` is a class, or not an environment.
+        AttributeError: ``env`` has no ``observation_space`` or no ``action_space``.
     """
 
     def __init__(
@@ -76,17 +76,17 @@ class GymEnvWrapper(EnvLayer):
         self._bind()
 
     def _bind(self) -> None:
-        """Choose once what every step needs, so that steps decide nothing."""
+        """Select conversions once, to keep branches out of ``step``."""
         self._bind_step()
         discrete = isinstance(self.env.action_space, gymnasium.spaces.Discrete)
         action, observation = self._action_space, self._observation_space
-        as_it_is = getattr(action, "revert_identity", True) or (
-            discrete and self.env.action_space.start == 0  # numpy integers are checked fastest
+        unchanged = getattr(action, "revert_identity", True) or (
+            discrete and self.env.action_space.start == 0  # fastest check: numpy integers
         )
-        self._revert = None if as_it_is else action.revert
+        self._revert = None if unchanged else action.revert
         identity = getattr(observation, "identity", True)
         self._convert = None if identity else observation.convert
-        self._always_info = True  # until the first step has shown that there is none
+        self._always_info = True  # until the first step shows whether there is any
         self._info_if_not_timeout = self._info_if_timeout = None
 
     def _bind_step(self) -> None:
@@ -96,7 +96,7 @@ class GymEnvWrapper(EnvLayer):
         """Step the inner environment.
 
         Raises:
-            TypeError: it returned something else than observation, number, bool, bool, dict.
+            TypeError: the environment did not return observation, number, bool, bool, dict.
         """
         result = self._env_step(action if self._revert is None else self._revert(action))
         try:
@@ -105,13 +105,13 @@ class GymEnvWrapper(EnvLayer):
             if not isinstance(result, tuple | list) or len(result) != 4:
                 raise TypeError(_step_message(self.env, result)) from None
             observation, reward, terminated, truncated, info = five_values(result, self.env)
-            self._take_for_old()
+            self._adapt_legacy()
         if type(terminated) is not bool or type(truncated) is not bool:
             terminated = as_flag("terminated", terminated, self.env)
             truncated = as_flag("truncated", truncated, self.env)
         if self._always_info or info:
             if self._info_schema is None:
-                self._look_at(observation)
+                self._select_conversion(observation)
             env_info = self._convert_info(info, truncated and not terminated)
         elif truncated and not terminated:
             env_info = self._info_if_timeout
@@ -124,7 +124,7 @@ class GymEnvWrapper(EnvLayer):
         return _new_tuple(EnvStep, (observation, reward, terminated or truncated, env_info))
 
     def reset(self) -> Any:
-        """Reset the inner environment, with the seed if one waits; return the observation.
+        """Reset the inner environment, with the pending seed if any; return the observation.
 
         Raises:
             TypeError: the environment returned ``None``.
@@ -137,19 +137,19 @@ class GymEnvWrapper(EnvLayer):
             raise TypeError(f"{self.env}.reset() returned None, expected (observation, info dict).")
         else:  # the observation alone
             observation = result
-            self._take_for_old()
+            self._adapt_legacy()
         if self._info_schema is None:
-            self._look_at(observation)
+            self._select_conversion(observation)
         return observation if self._convert is None else self._convert(observation)
 
-    def _take_for_old(self) -> None:
-        """Switch to translating the return values of the old interface."""
+    def _adapt_legacy(self) -> None:
+        """Translate return values of the old interface from now on."""
         if not isinstance(self.env, LegacyGymEnv):
             self.env = LegacyGymEnv(self.env)
             self._bind_step()
 
-    def _look_at(self, observation: Any) -> None:
-        """Convert observations from now on if this one does not have its space's type."""
+    def _select_conversion(self, observation: Any) -> None:
+        """Convert observations from now on if this one does not have its space's dtype."""
         dtype = getattr(self._observation_space, "dtype", None)
         own = getattr(observation, "dtype", None)
         narrower = self._force_float32 and own == np.float64 and dtype == np.float32
@@ -171,23 +171,23 @@ class GymEnvWrapper(EnvLayer):
         self._next_seed = int(seed)
 
     def get_state(self) -> dict[str, Any] | None:
-        """Return the exact state, as far as ``gym_state`` knows it, else ``None``."""
+        """Return the exact state if ``gym_state`` supports the environment, else ``None``."""
         state = gym_state.get_state(self.env)
         return None if state is None else {**state, "next_seed": self._next_seed}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Go to a state of an equally made environment; see ``gym_state.set_state``."""
+        """Restore a state of an equally constructed environment; see ``gym_state.set_state``."""
         gym_state.set_state(self.env, state)
         self._next_seed = state["next_seed"]
 
     @property
     def horizon(self) -> int | None:
-        """Steps after which the time limit truncates; ``None`` without one."""
+        """Steps after which an episode is truncated; ``None`` without a time limit."""
         return getattr(getattr(self.env, "spec", None), "max_episode_steps", None)
 
 
 class EnvInfoWrapper(Wrapper[Any, Any, Any, Any]):
-    """Gymnasium wrapper that fills what an info dict lacks from an example.
+    """Gymnasium wrapper that fills missing entries of info dicts from an example.
 
     For keys that an environment reports only at some steps.
     """
@@ -197,14 +197,14 @@ class EnvInfoWrapper(Wrapper[Any, Any, Any, Any]):
         self._sometimes_info = info_example
 
     def step(self, action: Any) -> Any:
-        """Step, and fill the info."""
+        """Step the environment and fill missing entries of its info."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         info = infill_info(info, self._sometimes_info)
         return observation, reward, terminated, truncated, info
 
 
 def infill_info(info: Mapping[Any, Any], sometimes_info: Mapping[Any, Any]) -> dict[Any, Any]:
-    """Return ``info`` with the entries of ``sometimes_info`` that it lacks, in nested dicts too."""
+    """Return ``info`` with missing entries taken from ``sometimes_info``, also in nested dicts."""
     filled = dict(info)
     for key, value in sometimes_info.items():
         if key not in filled:
@@ -222,18 +222,18 @@ def make(
 ) -> GymEnvWrapper:
     """Make a Gymnasium environment for rlpyt; arguments are those of ``gymnasium.make``.
 
-    Ids ``ALE/...`` register Atari first; ids that no longer run as they were lead to the current
-    version, with a warning. Gymnasium's environment checker is off unless asked for.
+    Ids ``ALE/...`` register Atari first; outdated ids are replaced by the current version, with
+    a warning. Gymnasium's environment checker is disabled by default.
 
     Args:
-        info_example: what the info dict may contain at any step; missing entries are filled from
-            it. Needed only where the first step after reset does not show all keys.
-        channels_first: hand pictures [H, W, C] on as [C, H, W], as the convolutional models take
-            them; ``None``: if they look like that, with the last of three axes the shortest.
+        info_example: entries that the info dict may contain at any step; missing ones are filled
+            from it. Needed only if the first step after reset does not have all keys.
+        channels_first: convert images [H, W, C] to [C, H, W], as convolutional models expect;
+            ``None``: if they look channels-last, with the last of three axes the shortest.
 
     Raises:
-        ValueError: unknown id; the message has the nearest ones. Or ``channels_first`` where
-            observations are no pictures.
+        ValueError: the id is unknown (the message lists the nearest ones), or ``channels_first``
+            is set and observations are not images.
         ImportError: the environment's package is missing; the message says what to install.
     """
     env_id = args[0] if args else kwargs.pop("id", None)
@@ -248,17 +248,17 @@ def make(
 def _checked(env: Any) -> Any:
     if isinstance(env, type) or not (hasattr(env, "step") and hasattr(env, "reset")):
         raise TypeError(
-            f"GymEnvWrapper takes an environment, got {env!r}. Build it first: "
+            f"GymEnvWrapper requires an environment, got {env!r}. Build it first: "
             "GymEnvWrapper(MyEnv()), or make('CartPole-v1') for an id."
         )
     if is_gym_env(env, ("gym",)):
         warnings.warn(
-            f"{type(env).__name__} belongs to the old gym package and runs through an adapter; "
-            "better port it to gymnasium (the package shimmy adapts more kinds).",
+            f"{type(env).__name__} uses the old gym package and runs through an adapter. Port it "
+            "to gymnasium; the package shimmy adapts more kinds of environments.",
             stacklevel=3,
         )
         return LegacyGymEnv(env)
-    let_wrappers_reset(env)
+    adapt_wrapped(env)
     for attribute in ("observation_space", "action_space"):
         if getattr(env, attribute, None) is None:
             raise AttributeError(
@@ -281,7 +281,7 @@ def _as_float(reward: Any, env: Any) -> float:
 
 
 def _wrapped(space: Any, null_value: Any, name: str, force_float32: bool) -> Any:
-    """Return a space as an rlpyt space; one of rlpyt is returned unchanged."""
+    """Return a space as an rlpyt space; rlpyt spaces are returned unchanged."""
     space = convert_space(space, name)
     if isinstance(space, Space):
         return space

@@ -1,9 +1,9 @@
-"""Info dicts of Gymnasium environments as named tuples of a fixed structure.
+"""Convert info dicts of Gymnasium environments to named tuples of a fixed structure.
 
-Samplers allocate memory for ``env_info`` after one step, Gymnasium promises nothing about info.
-An ``InfoSchema`` holds what one example contained: numeric entries and nested dicts of such, in
-the example's order. Later dicts are brought into that form: missing entries become zero, others
-are left out, and each kind of departure is reported once.
+Samplers allocate memory for ``env_info`` after one step, but Gymnasium does not guarantee a fixed
+info structure. An ``InfoSchema`` records the numeric entries of one example, including nested
+dicts, in the example's order. Later dicts are converted to it: missing entries become zero, extra
+ones are dropped, and each kind of mismatch is reported once.
 """
 
 import warnings
@@ -20,15 +20,15 @@ _MISSING = object()
 
 
 class InfoSchema:
-    """The structure of one environment's info, and the conversion to it.
+    """Structure of an environment's info, and the conversion to it.
 
     Built by ``GymEnvWrapper`` from the first step of an instance; equal examples give the same
     named tuple type in every process.
 
     Args:
-        example: info dict as the environment returned it.
-        name: typename; nested dicts append ``_key``.
-        appended: names of bool fields that follow, filled by the caller of ``convert``.
+        example: info dict returned by the environment.
+        name: name of the type; nested dicts append ``_key``.
+        appended: names of bool fields at the end, set by the caller of ``convert``.
     """
 
     def __init__(
@@ -39,13 +39,13 @@ class InfoSchema:
         self._reported: set[Any] = set()
         for key, value in example.items():
             if key in appended:
-                self._report(key, "is left out: this field is filled here")
+                self._report(key, "is dropped: the field is reserved")
             elif isinstance(value, Mapping):
                 self.fields[key] = InfoSchema(value, f"{name}_{key}")
             elif is_numeric(value):
                 self.fields[key] = value
             else:
-                self._report(key, f"({type(value).__name__}) is not numeric and is left out")
+                self._report(key, f"({type(value).__name__}) is not numeric and is dropped")
         typename = field_names([name])[0]
         self.cls = namedtuple_class(typename, (*field_names(self.fields), *appended))
         self._entries = [
@@ -63,7 +63,7 @@ class InfoSchema:
         """Return ``info`` as a named tuple of this structure."""
         if self._numbers is not None and info.keys() == self._known:
             numbers = self._numbers(info)
-            if [*map(type, numbers)] == self._types:  # the usual case, in half the time
+            if [*map(type, numbers)] == self._types:  # the usual case, twice as fast
                 return tuple.__new__(self.cls, (*numbers, *appended))
         values = []
         for key, cls, shape in self._entries:
@@ -73,45 +73,47 @@ class InfoSchema:
             values.append(value)
         if info.keys() != self._known:
             for key in info.keys() - self._known:
-                self._report(key, "was not there at the first step and is ignored")
+                self._report(key, "was absent at the first step and is ignored")
         return tuple.__new__(self.cls, (*values, *appended))
 
     def _fit(self, key: Any, value: Any) -> Any:
-        """Bring an entry that is absent or of another type to the example's type and shape."""
+        """Convert an absent or mismatched entry to the example's type and shape."""
         example = self.fields[key]
         if isinstance(example, InfoSchema):
             return example.convert(value if isinstance(value, Mapping) else {})
         if value is not _MISSING and is_numeric(value) and np.shape(value) == np.shape(example):
             return self._cast(key, value, example)
         if value is not _MISSING and value is not None:
-            self._report(key, f"came as {value!r:.80}, unlike {example!r:.80} first: zero instead")
+            self._report(
+                key, f"is {value!r:.80}, unlike {example!r:.80} at first; replaced by zero"
+            )
         return np.zeros_like(example) if isinstance(example, np.ndarray) else type(example)(0)
 
     def _cast(self, key: Any, value: Any, example: Any) -> Any:
         new, kept = np.asarray(value), np.asarray(example).dtype
         if not np.can_cast(new.dtype, kept, "same_kind"):
-            self._report(key, f"is stored as {kept}, as it came first; now it is {new.dtype}")
+            self._report(key, f"is stored as {kept}, its first dtype, but now has {new.dtype}")
         return new.astype(kept) if isinstance(example, np.ndarray) else type(example)(value)
 
-    def _report(self, key: Any, what: str) -> None:
+    def _report(self, key: Any, problem: str) -> None:
         if key not in self._reported:
             self._reported.add(key)
             warnings.warn(
-                f"env_info: key {key!r} {what}. EnvInfoWrapper, or info_example in make(), "
-                "says which keys to expect.",
+                f"env_info: key {key!r} {problem}. Declare the expected keys by EnvInfoWrapper or "
+                "info_example in make().",
                 stacklevel=2,
             )
 
 
 def is_numeric(value: Any) -> bool:
-    """Whether memory can be allocated for it: a number, bool, or array of such."""
+    """Return True if ``value`` is a number, a bool, or an array of these."""
     if isinstance(value, bool | int | float):
         return True
     return isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "biuf"
 
 
 def build_info_tuples(info: Mapping[Any, Any], name: str = "info") -> Any:
-    """Return the named tuple type for infos like this one; nothing is stored in the module."""
+    """Return the named tuple type for infos like this one, without storing it in the module."""
     return InfoSchema(info, name).cls
 
 
@@ -122,8 +124,8 @@ def info_to_nt(
 
     Args:
         value: the info dict.
-        name: typename.
-        example: what the structure comes from; ``None`` takes ``value`` itself. Keys that it
-            lacks are dropped, keys that only it has become zero.
+        name: name of the type.
+        example: info dict that defines the structure; ``None`` takes ``value`` itself. Keys
+            absent from it are dropped, keys only in it become zero.
     """
     return InfoSchema(value if example is None else example, name).convert(value)

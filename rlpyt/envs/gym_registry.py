@@ -1,7 +1,7 @@
-"""Which registered Gymnasium environment an id means, and what to do when there is none.
+"""Resolve ids of registered Gymnasium environments.
 
-Ids from older times (``Hopper-v3``, ``Pendulum-v0``, ``PongNoFrameskip-v4``) no longer run as they
-were; they lead to the current version of the same environment, and a warning says so.
+Outdated ids (``Hopper-v3``, ``Pendulum-v0``, ``PongNoFrameskip-v4``) resolve to the current
+version of the same environment, with a warning.
 """
 
 import re
@@ -21,7 +21,7 @@ _FRAMESKIP = {None: (2, 5), "NoFrameskip": 1, "Deterministic": 4}
 _STICKY = {"0": 0.25, "4": 0.0}
 _ATARI_HINT = 'pip install "rlpyt[atari]"'
 _MINATAR_HINT = 'pip install "rlpyt[minatar]"'
-_INSTALL = {  # part of an entry point or namespace -> what brings it
+_INSTALL = {  # part of an entry point or namespace -> package to install
     "ale_py": "rlpyt[atari]",
     "minatar": "rlpyt[minatar]",
     "envs.mujoco": "rlpyt[mujoco]",
@@ -37,30 +37,32 @@ def make_registered(env_id: Any, *args: Any, **kwargs: Any) -> Any:
     """Make a Gymnasium environment from an id (or spec), as ``gymnasium.make`` does.
 
     Raises:
-        ValueError: no environment of this id; the message has the nearest ones.
+        ValueError: no environment has this id; the message lists the nearest ones.
         ImportError: the environment's package is not installed; the message says which.
     """
-    kwargs.setdefault("disable_env_checker", True)  # it would cost more than the environment
+    kwargs.setdefault("disable_env_checker", True)  # slower than the environment itself
     if not isinstance(env_id, str) or ":" in env_id:  # a spec, or "module:id"
         return gymnasium.make(env_id, *args, **kwargs)
     current, settings = current_id(env_id)
     entry_point = str(gymnasium.registry[current].entry_point)
     try:
         if "envs.mujoco" in entry_point:
-            mujoco_warnings.say_once()
+            mujoco_warnings.redirect_warnings()
         return gymnasium.make(current, *args, **{**settings, **kwargs})
     except (ImportError, gymnasium.error.DependencyNotInstalled) as error:
         package = next((p for part, p in _INSTALL.items() if part in entry_point), None)
-        hint = f'pip install "{package}"' if package else "install the package it comes from"
-        raise ImportError(f"environment '{current}' cannot be made: {error}. {hint}.") from error
+        hint = f'Run pip install "{package}"' if package else "Install its package"
+        raise ImportError(
+            f"environment '{current}' could not be created: {error}. {hint}."
+        ) from error
 
 
 def current_id(env_id: str) -> tuple[str, dict[str, Any]]:
-    """Return the registered id that ``env_id`` stands for, and settings that keep its meaning.
+    """Return the registered id for ``env_id``, and settings that preserve its meaning.
 
     Raises:
-        ValueError: there is none.
-        ImportError: it is a game of Atari or MinAtar, and the package that has it is missing.
+        ValueError: no environment has this id.
+        ImportError: the id is a game of Atari or MinAtar, and its package is not installed.
     """
     if env_id.startswith("ALE/") and not _register_atari():
         raise ImportError(f"'{env_id}' needs the package ale_py: {_ATARI_HINT}.")
@@ -81,7 +83,7 @@ def current_id(env_id: str) -> tuple[str, dict[str, Any]]:
 
 
 def _runs_as_registered(env_id: str) -> bool:
-    """Whether the id is registered, and not only to say that it was moved elsewhere."""
+    """Return True if the id is registered, and not only as a stub that reports its removal."""
     if env_id not in gymnasium.registry:
         return False
     spec = gymnasium.registry[env_id]
@@ -130,7 +132,7 @@ def _from_old_atari(env_id: str) -> tuple[str, dict[str, Any]] | None:
 
 
 def _newest_version(env_id: str) -> str | None:
-    """Return the registered id of the same name with the highest version, if that is higher."""
+    """Return the id of the same name with the highest registered version, if higher."""
     match = _VERSIONED.fullmatch(env_id)
     if match is None:
         return None
@@ -142,16 +144,16 @@ def _newest_version(env_id: str) -> str | None:
 
 def _unknown_id_message(env_id: str) -> str:
     _register_atari()
-    # Of several of one name the plain one, in its newest version.
+    # Of ids with the same name, keep the one without namespace, in its newest version.
     ids = sorted(gymnasium.registry, key=lambda known: ("/" not in known, known))
     by_name = {_bare_name(known): known for known in ids}
     names = nearest(_bare_name(env_id), by_name, cutoff=0.6)
     close = ", ".join(f"'{by_name[name]}'" for name in names) or "none"
     return (
-        f"no environment is registered as '{env_id}'; nearest: {close}. Extras bring more: pip "
-        'install "rlpyt[atari]" for ALE/..., "rlpyt[minatar]" for MinAtar/..., "rlpyt[mujoco]", '
-        '"gymnasium[box2d]"; import the '
-        "package of your own environment, or call gymnasium.register, before making it."
+        f"no environment is registered as '{env_id}'; nearest: {close}. Install extras for more: "
+        'pip install "rlpyt[atari]" for ALE/..., "rlpyt[minatar]" for MinAtar/..., '
+        '"rlpyt[mujoco]", "gymnasium[box2d]". For a custom environment, import its package or call '
+        "gymnasium.register first."
     )
 
 

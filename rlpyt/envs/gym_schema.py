@@ -1,6 +1,6 @@
-"""Names of rlpyt's schema form of ``rlpyt.envs.gym``; every type here can be pickled, so it is one.
+"""Compatibility names for the schema form of ``rlpyt.envs.gym``, whose types can all be pickled.
 
-Only ``info_to_nt`` differs: it takes the types to use by name.
+Only ``info_to_nt`` differs: it takes the types from a dict of schemas, by name.
 """
 
 from collections.abc import Mapping

@@ -1,9 +1,9 @@
-"""Exact state of Gymnasium environments, layer by layer, as plain trees.
+"""Save and restore the exact state of Gymnasium environments, layer by layer, as plain trees.
 
-Known are classic control, MuJoCo and environments with ``get_state()`` and ``set_state(state)`` of
-their own, under the wrappers that ``gymnasium.make`` adds and those that remember nothing. For
-anything else ``get_state`` is ``None``: a resumed run starts a new episode there. Where a wrapper
-of your own remembers something, extend ``GymEnvWrapper.get_state`` and ``set_state``.
+Supported are classic control, MuJoCo and environments that define ``get_state()`` and
+``set_state(state)``, inside the wrappers that ``gymnasium.make`` adds and stateless ones. For
+others ``get_state`` returns ``None``: a resumed run starts a new episode. For a custom wrapper
+with state, extend ``GymEnvWrapper.get_state`` and ``set_state``.
 """
 
 import inspect
@@ -31,8 +31,8 @@ WRAPPER_ATTRIBUTES: dict[str, tuple[str, ...]] = {
     "RescaleObservation": (),
     "ReshapeObservation": (),
 }
-# Computed by MuJoCo from the state before the last substep: environments read them before they
-# step again, and mj_forward would compute them for the substep after.
+# MuJoCo computes these from the state before the last substep, and environments read them before
+# the next step; mj_forward would compute them for the following substep.
 MUJOCO_DERIVED = (
     "xpos", "xquat", "xmat", "xipos", "ximat", "geom_xpos", "geom_xmat", "site_xpos", "site_xmat",
     "subtree_com", "cinert", "cvel", "cfrc_ext", "cfrc_int", "cacc", "qfrc_actuator",
@@ -40,12 +40,12 @@ MUJOCO_DERIVED = (
 )  # fmt: skip
 
 
-OWN = "own"  # the key of a state that an environment gives itself
+OWN = "own"  # key of a state returned by the environment's own get_state
 MUJOCO_ATTRIBUTES = ("goal", "goal_pos", "cylinder_pos")
 
 
 def get_state(env: Any) -> dict[str, Any] | None:
-    """Return the state of a wrapped environment, or ``None`` if a layer of it is unknown."""
+    """Return the state of a wrapped environment, or ``None`` if a layer is not supported."""
     layers = _wrappers(env)
     simulator = _get_simulator(_bare(env))
     if simulator is None or any(type(w).__name__ not in WRAPPER_ATTRIBUTES for w in layers):
@@ -62,14 +62,14 @@ def get_state(env: Any) -> dict[str, Any] | None:
 
 
 def set_state(env: Any, state: Mapping[str, Any]) -> None:
-    """Bring an equally constructed environment to the state.
+    """Restore the state of an equally constructed environment.
 
     Raises:
-        ValueError: the state is of another environment or another stack of wrappers.
+        ValueError: the state belongs to another environment or other wrappers.
     """
     if list(state["layers"]) != _names(env):
         raise ValueError(
-            f"the saved state is of {list(state['layers'])}, this environment is {_names(env)}."
+            f"the saved state must be of {_names(env)}, got one of {list(state['layers'])}."
         )
     for wrapper, attributes in zip(_wrappers(env), state["wrappers"], strict=True):
         for attribute, value in attributes.items():
@@ -82,7 +82,7 @@ def set_state(env: Any, state: Mapping[str, Any]) -> None:
 
 
 def _bare(env: Any) -> Any:
-    """Return the environment inside all wrappers; some old ones have no ``unwrapped``."""
+    """Return the unwrapped environment; old ones may lack ``unwrapped``."""
     return getattr(env, "unwrapped", env)
 
 
@@ -118,19 +118,19 @@ def _set_simulator(env: Any, state: Mapping[str, Any]) -> None:
 
 
 def _get_own(env: Any) -> dict[str, Any] | None:
-    """What the environment's own ``get_state`` gives, if it has that as we ask for it."""
-    get, take = getattr(env, "get_state", None), getattr(env, "set_state", None)
-    if not callable(get) or not callable(take):
+    """Return the result of the environment's own ``get_state``, if it has a matching one."""
+    get, set_ = getattr(env, "get_state", None), getattr(env, "set_state", None)
+    if not callable(get) or not callable(set_):
         return None
     try:
         inspect.signature(get).bind()
-        inspect.signature(take).bind("state")
-    except (TypeError, ValueError):  # they mean something else
+        inspect.signature(set_).bind("state")
+    except (TypeError, ValueError):  # another meaning of these names
         return None
     state = get()
     try:
         return None if state is None else {OWN: pack(state)}
-    except TypeError:  # it has no plain form, and a checkpoint holds nothing else
+    except TypeError:  # checkpoints hold plain trees only
         return None
 
 

@@ -1,8 +1,8 @@
-"""Environments of the old ``gym`` package as Gymnasium ones, without importing ``gym``.
+"""Adapt environments of the old ``gym`` package to Gymnasium, without importing ``gym``.
 
-Both generations work: ``step`` returning (observation, reward, done, info), with ``reset``
-returning the observation alone and ``seed`` a method; and ``step`` returning terminated and
-truncated, as in gym 0.26. What the space types below do not cover, the package ``shimmy`` may.
+Both interfaces work: ``step`` returning (observation, reward, done, info), with ``reset``
+returning only the observation and a method ``seed``; and ``step`` returning terminated and
+truncated, as in gym 0.26. The package ``shimmy`` may cover spaces not supported here.
 """
 
 import contextlib
@@ -20,13 +20,13 @@ from rlpyt.spaces.gym_wrapper import nt_to_dict
 
 
 class LegacyGymEnv(gymnasium.Env[Any, Any]):
-    """Adapter around one environment object of the old ``gym``.
+    """Adapter around an environment of the old ``gym``.
 
-    A time limit of the old kind (``info["TimeLimit.truncated"]``) becomes truncation.
+    A time limit reported by ``info["TimeLimit.truncated"]`` becomes truncation.
 
     Raises:
         AttributeError: the environment lacks a space.
-        TypeError: a space is of a kind that is not known here.
+        TypeError: a space is of an unsupported kind.
     """
 
     def __init__(self, env: Any) -> None:
@@ -41,23 +41,23 @@ class LegacyGymEnv(gymnasium.Env[Any, Any]):
         self._reset_takes_seed = _takes_seed(env.reset)
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Step; either signature of the inner ``step`` is understood.
+        """Step the environment; both return signatures of ``step`` are supported.
 
         Raises:
-            TypeError: it returned neither four nor five values.
+            TypeError: ``step`` did not return four or five values.
         """
         return five_values(self.env.step(action), self.env)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Reset, seeding the way the inner environment knows."""
+        """Reset the environment, seeding it by keyword or by its method ``seed``."""
         takes = self._reset_takes_seed
         result = self.env.reset() if seed is None else reset_with_seed(self.env, seed, takes)
         return result if has_info(result, self.observation_space) else (result, {})
 
     def render(self) -> Any:
-        """Render a frame as an array, where the inner environment can."""
+        """Render a frame as an array, if the inner environment supports it."""
         takes_mode = "mode" in inspect.signature(self.env.render).parameters
         return self.env.render(**({"mode": "rgb_array"} if takes_mode else {}))
 
@@ -93,9 +93,9 @@ def five_values(result: Any, env: Any) -> tuple[Any, Any, bool, bool, Any]:
 
 
 def has_info(result: Any, observation_space: Any) -> bool:
-    """Return True if ``reset`` returned (observation, info), False if the observation alone.
+    """Return True if ``reset`` returned (observation, info), False if only the observation.
 
-    An observation of a Tuple space may itself be a pair with a dict; the space tells them apart.
+    An observation of a Tuple space may itself be a pair with a dict; the space decides.
     """
     if not (type(result) is tuple and len(result) == 2 and isinstance(result[1], Mapping)):
         return False
@@ -104,7 +104,7 @@ def has_info(result: Any, observation_space: Any) -> bool:
 
 
 def _has_structure_of(space: Any, value: Any) -> bool:
-    """Return True if ``value`` has the tuples and dicts of the space; arrays may differ."""
+    """Return True if ``value`` has the nested structure of the space; leaves are not compared."""
     if isinstance(space, spaces.Dict):
         keys = isinstance(value, Mapping) and value.keys() == space.spaces.keys()
         return keys and all(_has_structure_of(s, value[key]) for key, s in space.spaces.items())
@@ -120,7 +120,7 @@ def reset_with_seed(env: Any, seed: int, takes_seed: bool = True) -> Any:
     Args:
         env: the environment, possibly with wrappers.
         seed: the seed.
-        takes_seed: whether ``reset`` accepts a seed; an environment inside wrappers may not.
+        takes_seed: ``reset`` accepts a seed; an environment inside wrappers may still not.
     """
     if takes_seed:
         try:
@@ -133,16 +133,16 @@ def reset_with_seed(env: Any, seed: int, takes_seed: bool = True) -> Any:
 
 
 def seed_by_method(env: Any, seed: int) -> None:
-    """Seed an environment by the method of the old ``gym``, if it has one."""
+    """Seed an environment by its method ``seed`` of the old ``gym``, if it has one."""
     if callable(getattr(env, "seed", None)):
         env.seed(seed)
 
 
-def let_wrappers_reset(env: Any) -> None:
-    """Let Gymnasium's wrappers work around an environment of the old interface.
+def adapt_wrapped(env: Any) -> None:
+    """Adapt an environment of the old interface inside Gymnasium's wrappers, in place.
 
-    They pass keyword arguments that an old ``reset`` does not accept. Some of them, such as
-    ``TimeLimit``, also need the five return values of ``step``.
+    The wrappers pass keyword arguments that an old ``reset`` does not accept. Some of them, such
+    as ``TimeLimit``, also need the five return values of ``step``.
 
     Args:
         env: an environment; unchanged unless it is a wrapper of Gymnasium.
@@ -167,12 +167,12 @@ def let_wrappers_reset(env: Any) -> None:
 
 
 def convert_space(space: Any, path: str = "space") -> Any:
-    """Return the Gymnasium space that equals one of the old ``gym``, found by its class name.
+    """Convert a space of the old ``gym`` to a Gymnasium space, by its class name.
 
-    Spaces of rlpyt and Gymnasium are returned as they are.
+    Spaces of rlpyt and Gymnasium are returned unchanged.
 
     Raises:
-        TypeError: the kind of space is unknown; the message has its path inside its parents.
+        TypeError: the kind of space is not supported; the message has its path.
     """
     if isinstance(space, Space | spaces.Space):
         return space
@@ -197,17 +197,17 @@ def convert_space(space: Any, path: str = "space") -> Any:
     if converted is not None:
         return converted
     raise TypeError(
-        f"{path} is a {kinds[0]} of the old gym package, which has no known equal here. "
-        'pip install shimmy, then gymnasium.make("GymV21Environment-v0", env=env), or port the '
-        "environment to gymnasium."
+        f"{path} is a {kinds[0]} of the old gym package, which is not supported. Run pip install "
+        'shimmy, then gymnasium.make("GymV21Environment-v0", env=env), or port the environment to '
+        "gymnasium."
     )
 
 
 def as_flag(name: str, value: Any, env: Any) -> bool:
-    """Return whether an episode has ended as a bool.
+    """Return the flag of an episode's end as a bool.
 
     Args:
-        name: of the value that ``step`` returned, such as "terminated".
+        name: name of the value that ``step`` returned, such as "terminated".
         value: True, False, 1 or 0, possibly as an array or tensor of one element.
         env: the environment, named in the error.
 

@@ -1,20 +1,20 @@
-"""MuJoCo's warnings, once each: it prints one for every model that it compiles."""
+"""Show each MuJoCo warning once instead of once per compiled model."""
 
 import multiprocessing
 import warnings
 
 
-def say_once() -> None:
-    """Let what MuJoCo warns of be a Python warning, in the main process alone.
+def redirect_warnings() -> None:
+    """Issue MuJoCo's warnings as Python warnings, in the main process only.
 
-    Workers compile the same models, and would say the same. A handler of the user's is kept.
+    Workers compile the same models and would repeat them. A handler set by the user is kept.
     """
     import mujoco
 
     if mujoco.get_mju_user_warning() is None:
-        mujoco.set_mju_user_warning(_say)
+        mujoco.set_mju_user_warning(_warn)
 
 
-def _say(text: str) -> None:
+def _warn(text: str) -> None:
     if multiprocessing.parent_process() is None:
         warnings.warn(f"MuJoCo: {text}")

@@ -1,7 +1,7 @@
-"""Simulator state as plain trees: what ``Env.get_state`` may contain, and how Python values fit in.
+"""Simulator state as plain trees, the form that ``Env.get_state`` returns.
 
-Plain are dicts with string keys, lists, bools, integers of 64 bits, floats, strings, ``None`` and
-numeric arrays. Tuples, numpy scalars and longer integers are written as small dicts that say so.
+A plain tree consists of dicts with string keys, lists, bools, 64-bit integers, floats, strings,
+``None`` and numeric arrays. Tuples, numpy scalars and larger integers are stored as tagged dicts.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ def pack(value: Any) -> Any:  # noqa: PLR0911 - one line per kind
     """Return ``value`` as a plain tree that shares no memory with it.
 
     Raises:
-        TypeError: something inside has no plain form.
+        TypeError: a value inside has no plain form.
     """
     if value is None or isinstance(value, bool | str) or type(value) is float:
         return value
@@ -31,11 +31,11 @@ def pack(value: Any) -> Any:  # noqa: PLR0911 - one line per kind
         return [pack(v) for v in value]
     if isinstance(value, dict) and all(isinstance(k, str) for k in value):
         return {k: pack(v) for k, v in value.items()}
-    raise TypeError(f"{type(value).__name__} {value!r:.80} has no plain form.")
+    raise TypeError(f"{type(value).__name__} {value!r:.80} cannot be stored in a plain tree.")
 
 
 def unpack(tree: Any) -> Any:  # noqa: PLR0911 - one line per kind
-    """Return what was packed, in memory of its own."""
+    """Return the value that was packed, in new memory."""
     if isinstance(tree, np.ndarray):
         return np.array(tree)
     if isinstance(tree, list):
@@ -52,10 +52,10 @@ def unpack(tree: Any) -> Any:  # noqa: PLR0911 - one line per kind
 
 
 def pack_rng(rng: np.random.Generator) -> Any:
-    """Return where a generator stands."""
+    """Return the state of a random generator as a plain tree."""
     return pack(rng.bit_generator.state)
 
 
 def set_rng(rng: np.random.Generator, tree: Any) -> None:
-    """Bring a generator of the same kind to where the packed one stood."""
+    """Restore a state packed by `pack_rng` in a generator of the same kind."""
     rng.bit_generator.state = unpack(tree)

@@ -1,14 +1,14 @@
-"""Probe environments: each needs one ability of an agent, all are tiny, exact and resumable.
+"""Test environments that each probe one ability of an agent: tiny, exact and resumable.
 
 ==================  ================================  ===========================================
-environment         what it needs                     best return
+environment         requirement                       best return
 ==================  ================================  ===========================================
-`BanditEnv`         to prefer the best arm            the highest mean
-`MemoryEnv`         to remember the first step        1; 1/n_cues without memory
-`DelayEnv`          credit over many steps            1; 0 if credit does not reach back
+`BanditEnv`         preferring the best arm           the highest mean
+`MemoryEnv`         memory of the first step          1; 1/n_cues without it
+`DelayEnv`          long-term credit assignment       1; 0 without it
 `TruncationEnv`     bootstrapping at time limits      value 1/(1 - discount) in the only state
-`ReachEnv`          continuous actions, each bound    0; -2/3 a step by uniform actions
-`CountEnv`          nothing: it shows who, when       for tests of samplers and replay
+`ReachEnv`          continuous actions with bounds    0; -2/3 per step with uniform actions
+`CountEnv`          none: counts environments, steps  for tests of samplers and replay
 ==================  ================================  ===========================================
 """
 
@@ -32,7 +32,7 @@ CountInfo = namedtuple("CountInfo", ["action", "traj_done", "timeout"])
 
 
 class ToyEnv(Env):
-    """Common ground: a random stream, seeding, and state as the attributes named in ``_state``."""
+    """Base class with a random stream, seeding, and state: the attributes named in ``_state``."""
 
     _state: tuple[str, ...] = ("_t",)
 
@@ -52,7 +52,7 @@ class ToyEnv(Env):
         return self._begin()
 
     def _begin(self) -> Observation:
-        """Draw what the episode needs; return the first observation."""
+        """Draw the episode's random values; return the first observation."""
         raise NotImplementedError
 
     def seed(self, seed: int) -> None:
@@ -61,12 +61,12 @@ class ToyEnv(Env):
         self._next_seed = int(seed)
 
     def get_state(self) -> dict[str, Any]:
-        """Return where the episode and the random stream stand."""
+        """Return the state of the episode and of the random stream."""
         state = {name: pack(getattr(self, name)) for name in self._state}
         return {**state, "rng": pack_rng(self._rng), "next_seed": self._next_seed}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Go to a state of an equally constructed environment."""
+        """Restore a state of an equally constructed environment."""
         for name in self._state:
             setattr(self, name, unpack(state[name]))
         set_rng(self._rng, state["rng"])
@@ -74,9 +74,9 @@ class ToyEnv(Env):
 
 
 class BanditEnv(ToyEnv):
-    """One step per episode: the chosen arm pays its mean, plus normal noise.
+    """One-step bandit: the reward is the mean of the chosen arm, plus normal noise.
 
-    Observation: [1], always 1. Best: always the arm of the highest mean.
+    Observation: [1], always 1. Optimal policy: always the arm with the highest mean.
     """
 
     def __init__(
@@ -93,17 +93,17 @@ class BanditEnv(ToyEnv):
         return np.ones(1, np.float32)
 
     def step(self, action: Any) -> EnvStep:
-        """Pull one arm; the episode is over."""
+        """Pull one arm, which ends the episode."""
         reward = self.means[action] + (self.noise * self._rng.normal() if self.noise else 0.0)
         return EnvStep(np.ones(1, np.float32), float(reward), True, EnvInfo(False))
 
 
 class MemoryEnv(ToyEnv):
-    """A cue, seen at the first step only, must be named at the last.
+    """Memory task: a cue, shown at the first step only, must be repeated at the last step.
 
-    Observation: [n_cues + 1], one-hot cue at the first step; 1 in the last place when the answer
-    is due, ``delay`` steps later; zeros between. Reward: 1 for the right answer (action = cue),
-    else 0. Whoever sees only the present observation gets 1/n_cues on average.
+    Observation: [n_cues + 1], one-hot cue at the first step; 1 in the last entry when the answer
+    is expected, ``delay`` steps later; zeros between. Reward: 1 for the right answer (action =
+    cue), else 0. An agent without memory gets 1/n_cues on average.
     """
 
     _state = ("_t", "_cue")
@@ -126,7 +126,7 @@ class MemoryEnv(ToyEnv):
         return observation
 
     def step(self, action: Any) -> EnvStep:
-        """Count on; at the last step compare with the cue."""
+        """Advance one step; at the last step compare the action with the cue."""
         done = self._t == self.delay
         reward = float(done and action == self._cue)
         self._t += 1
@@ -136,11 +136,11 @@ class MemoryEnv(ToyEnv):
 
 
 class DelayEnv(ToyEnv):
-    """Only the first action counts, and it is paid at the end of the episode.
+    """Delayed reward: only the first action matters, and it is rewarded at the episode's end.
 
-    Observation: [2], (1 at the first step, share of the episode that has passed). Reward: 1 at
-    step ``delay`` if the first action was ``good`` (the last one), else 0; every choice of
-    ``good`` costs ``lure`` at once, so that short sight prefers another.
+    Observation: [2], (1 at the first step, elapsed fraction of the episode). Reward: 1 at step
+    ``delay`` if the first action was ``good`` (the last action), else 0; each choice of ``good``
+    costs ``lure`` immediately, so that a myopic agent prefers another action.
     """
 
     _state = ("_t", "_earned")
@@ -164,7 +164,7 @@ class DelayEnv(ToyEnv):
         return np.array([1.0, 0.0], np.float32)
 
     def step(self, action: Any) -> EnvStep:
-        """Note the first action, pay at the last."""
+        """Record the first action; reward it at the last step."""
         if self._t == 0:
             self._earned = bool(action == self.good)
         done = self._t == self.delay
@@ -177,10 +177,10 @@ class DelayEnv(ToyEnv):
 class TruncationEnv(ToyEnv):
     """One state, reward 1 at every step, truncated after ``horizon`` steps.
 
-    The value is 1/(1 - discount) everywhere if and only if truncation is bootstrapped. Taken for
-    termination, as it is with ``terminate=True``, the return from step t (from 0) is only
+    The value is 1/(1 - discount) everywhere if and only if truncation is bootstrapped. If treated
+    as termination, as with ``terminate=True``, the return from step t (from 0) is only
     (1 - discount^(horizon - t)) / (1 - discount).
-    Observation: [1], always 1. Actions change nothing.
+    Observation: [1], always 1. Actions have no effect.
     """
 
     def __init__(
@@ -203,22 +203,22 @@ class TruncationEnv(ToyEnv):
         return np.ones(1, np.float32)
 
     def step(self, action: Any) -> EnvStep:
-        """Count on."""
+        """Advance one step with reward 1."""
         self._t += 1
         done = self._t >= self._horizon
         return EnvStep(np.ones(1, np.float32), 1.0, done, EnvInfo(done and not self.terminate))
 
 
 class ReachEnv(ToyEnv):
-    """Continuous actions that must fill bounds of their own: in every step another goal.
+    """Continuous actions with different bounds per component, and a new goal at every step.
 
-    The reward is minus the squared distance to the goal, per component and in units where the
-    action space is [-1, 1]. The next goal does not depend on the action, and an episode of
-    ``length`` steps ends by a time limit. Observation: the goal [A], in these units.
+    The reward is the negative mean squared distance to the goal, with the action space scaled to
+    [-1, 1]. The next goal does not depend on the action, and an episode ends by a time limit of
+    ``length`` steps. Observation: the goal [A], in these units.
 
     Args:
         low, high: bounds of each of the A components of an action.
-        length: of an episode.
+        length: number of steps of an episode.
     """
 
     def __init__(
@@ -246,7 +246,7 @@ class ReachEnv(ToyEnv):
         return self._goal
 
     def step(self, action: Any) -> EnvStep:
-        """Reach; see the next goal."""
+        """Return the reward for reaching the goal, and the next goal as observation."""
         low, high = self._action_space.bounds
         reached = 2 * (np.asarray(action) - low) / (high - low) - 1
         reward = -float(np.mean((reached - self._goal) ** 2))
@@ -256,18 +256,18 @@ class ReachEnv(ToyEnv):
 
 
 class CountEnv(ToyEnv):
-    """Says in every observation who it is and when: [rank, episode, t], all whole numbers.
+    """Deterministic environment that observes its own counters: [rank, episode, t], all integers.
 
-    Deterministic. Episode e of rank k lasts 1 + (e + k + length - 1) % length steps, so lengths
-    run from 1 to ``length`` and differ between environments. The reward for the step that leaves
-    (episode e, time t) is 100 e + t + 1; ``env_info.action`` repeats the action.
+    Episode e of rank k lasts 1 + (e + k + length - 1) % length steps, so lengths range from 1 to
+    ``length`` and differ between environments. The reward for the step from (episode e, time t)
+    is 100 e + t + 1; ``env_info.action`` repeats the action.
 
     Args:
         rank: first number of the observation; ``None`` takes the last seed, modulo 2**20.
-        length: longest episode; with ``fixed`` every episode is as long.
-        end: how episodes end: by termination, by truncation, by both at once, or by the first
-            two in turn (even episodes terminate).
-        life: steps after which ``done`` comes without ``traj_done``, within an episode; 0 never.
+        length: length of the longest episode; with ``fixed``, of every episode.
+        end: end of episodes: termination, truncation, both at once, or the first two in turn
+            (even episodes terminate).
+        life: steps between ``done`` without ``traj_done`` within an episode; 0 disables it.
         fixed: give all episodes the same length.
     """
 
@@ -294,7 +294,7 @@ class CountEnv(ToyEnv):
         self._episode = -1
 
     def seed(self, seed: int) -> None:
-        """Seed both spaces; the seed is the rank from now on, unless the constructor gave one."""
+        """Seed both spaces; the seed becomes the rank, unless the constructor was given one."""
         super().seed(seed)
         self._episode = -1
         if self._fixed_rank is None:
@@ -311,7 +311,7 @@ class CountEnv(ToyEnv):
         return self._observe()
 
     def step(self, action: Any) -> EnvStep:
-        """Count on."""
+        """Advance one step."""
         self._t += 1
         over = self._t >= self.episode_length(self._episode)
         odd = self._episode % 2 == 1

@@ -9,15 +9,15 @@ class TrajInfo(AttrDict):
     """Statistics of one trajectory; every public entry is logged.
 
     Subclass it and extend ``step`` to log more; entries with a leading underscore are not logged.
-    This class is computed from whole batches at once, with the same results; a subclass's
-    ``step`` is called after every environment step.
+    Samplers compute this class from complete batches, with the same results; ``step`` of a
+    subclass is called after every environment step.
     """
 
     _discount: float = 1.0  # set by the runner through ``traj_info_kwargs``
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        # The order is that of the columns of progress.csv.
+        # In the order of the columns of progress.csv.
         self.Length, self.Return = 0, 0.0
         self.NonzeroRewards, self.DiscountedReturn = 0, 0.0
 
@@ -30,7 +30,7 @@ class TrajInfo(AttrDict):
         agent_info: Any,
         env_info: Any,
     ) -> None:
-        """Add one step to the sums; ``observation`` is the one that the action was chosen for."""
+        """Add one step to the sums; ``observation`` is the one the action was chosen for."""
         t, r = self.Length, float(reward)
         self.DiscountedReturn += r * self._discount**t
         self.Return += r
@@ -39,5 +39,5 @@ class TrajInfo(AttrDict):
         self.Length = t + 1
 
     def terminate(self, observation: Any) -> "TrajInfo":
-        """Return what is logged of a trajectory that has ended with this final observation."""
+        """Return the statistics to log for a trajectory that ended with this final observation."""
         return self

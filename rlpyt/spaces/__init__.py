@@ -1,1 +1,1 @@
-"""What passes between environment and agent: shapes, dtypes and bounds of both directions."""
+"""Observation and action spaces: shapes, dtypes and bounds."""

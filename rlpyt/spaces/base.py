@@ -1,4 +1,4 @@
-"""What a space is: the interface between environment and agent, for observations and actions."""
+"""Interface of observation and action spaces."""
 
 from typing import Any
 
@@ -6,16 +6,15 @@ import numpy as np
 
 
 class Space:
-    """Describes observations or actions: their structure, shape, dtype and bounds.
+    """Description of observations or actions: structure, shape, dtype and bounds.
 
-    Subclasses implement the methods below and draw from `rng`, a generator of their own. A space
-    that was never seeded takes its seed from numpy's global generator when it is first needed, so
-    `set_seed` decides then.
+    Subclasses implement the methods below and draw from `rng`, the space's own generator. A space
+    without seed draws one from numpy's global generator at first use, which `set_seed` controls.
 
     Attributes:
-        shape: of an element; a namedtuple of shapes for a composite space.
-        dtype: of an element; a namedtuple of dtypes likewise.
-        low, high: inclusive bounds of each component, of spaces of numbers.
+        shape: shape of an element; a namedtuple of shapes for a composite space.
+        dtype: dtype of an element; a namedtuple of dtypes for a composite space.
+        low, high: inclusive bounds of each component, for numeric spaces.
     """
 
     shape: Any
@@ -30,33 +29,33 @@ class Space:
         raise NotImplementedError
 
     def null_value(self) -> Any:
-        """Return the element that fills in where there is none, as the action before the first."""
+        """Return the placeholder element, used for example as the action before the first one."""
         raise NotImplementedError
 
     def contains(self, x: Any) -> bool:
-        """Whether ``x`` is an element: structure, shape, kind of dtype and bounds are right."""
+        """Return True if ``x`` is an element: structure, shape, kind of dtype and bounds."""
         raise NotImplementedError
 
     def seed(self, seed: int | None = None) -> None:
-        """Start the sequence of samples which belongs to ``seed``; None draws one from numpy."""
+        """Seed the random generator; ``None`` draws a seed from numpy's global generator."""
         self._rng = np.random.default_rng(draw_seed() if seed is None else seed)
 
     @property
     def rng(self) -> np.random.Generator:
-        """The generator of this space's samples."""
+        """Random generator of this space's samples."""
         if self._rng is None:
             self.seed()
         assert self._rng is not None
         return self._rng
 
     def _spec(self) -> tuple[Any, ...]:
-        """What makes two spaces of one class the same, for ``==``."""
+        """Return the values compared by ``==`` between spaces of one class."""
         raise NotImplementedError
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and self._spec() == other._spec()  # type: ignore[attr-defined]
 
-    __hash__ = None  # type: ignore[assignment]  # gymnasium's spaces, which some wrap, have none
+    __hash__ = None  # type: ignore[assignment]  # wrapped gymnasium spaces are not hashable
 
 
 def draw_seed() -> int:
@@ -65,19 +64,19 @@ def draw_seed() -> int:
 
 
 def as_shape(shape: int | tuple[int, ...] | None) -> tuple[int, ...]:
-    """Return a shape as tuple; an int means one dimension, None means a scalar.
+    """Return a shape as a tuple; an int means one dimension, ``None`` a scalar.
 
     Raises:
         ValueError: a dimension is negative.
     """
     dims = () if shape is None else np.atleast_1d(np.asarray(shape, dtype=np.int64)).tolist()
     if any(dim < 0 for dim in dims):
-        raise ValueError(f"shape={shape} must have no negative dimension.")
+        raise ValueError(f"shape={shape} must not have negative dimensions.")
     return tuple(dims)
 
 
 def within(x: Any, low: Any, high: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> bool:
-    """Whether ``x`` has this shape, a dtype of this kind, and lies in [low, high]; NaN does not."""
+    """Return True if ``x`` has this shape and kind of dtype and is in [low, high]; NaN is not."""
     x = np.asarray(x)
     if x.shape != shape or not np.can_cast(x.dtype, dtype, "same_kind"):
         return False

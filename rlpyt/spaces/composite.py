@@ -1,4 +1,4 @@
-"""Several spaces under one named tuple: dictionary observations, actions of several parts."""
+"""Space of named tuples, for dictionary observations and actions of several parts."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -9,7 +9,7 @@ from rlpyt.spaces.base import Space, draw_seed
 
 
 class Composite(Space):
-    """A space whose elements are named tuples of elements of its sub-spaces, possibly nested.
+    """Space whose elements are named tuples of elements of its sub-spaces, possibly nested.
 
     >>> from rlpyt.spaces.int_box import IntBox
     >>> from rlpyt.utils.collections import namedarraytuple
@@ -19,17 +19,17 @@ class Composite(Space):
     """
 
     def __init__(self, spaces: Iterable[Space], NamedTupleCls: Any) -> None:
-        """Arrange sub-spaces, in order, under the fields of a named tuple type.
+        """Initialize from sub-spaces and a named tuple type.
 
         Args:
-            spaces: the sub-spaces.
-            NamedTupleCls: type (or schema) of the elements, with one field for each sub-space; one
-                made by ``namedarraytuple`` can be sent to any process, a plain named tuple type
-                must be defined at the top level of a module.
+            spaces: the sub-spaces, in the order of the fields.
+            NamedTupleCls: type (or schema) of the elements, with one field for each sub-space.
+                Types of ``namedarraytuple`` can be pickled; a plain named tuple type must be
+                defined at the top level of a module.
 
         Raises:
             TypeError: ``NamedTupleCls`` has no fields.
-            ValueError: numbers of sub-spaces and fields differ.
+            ValueError: the numbers of sub-spaces and fields differ.
         """
         self._spaces = tuple(spaces)
         self._NamedTupleCls = NamedTupleCls
@@ -37,8 +37,8 @@ class Composite(Space):
             raise TypeError(f"NamedTupleCls={NamedTupleCls!r} must be a named tuple type.")
         if len(NamedTupleCls._fields) != len(self._spaces):
             raise ValueError(
-                f"{len(self._spaces)} spaces do not fit the fields {NamedTupleCls._fields} "
-                "of NamedTupleCls; there must be one for each."
+                f"{len(self._spaces)} spaces do not match the fields {NamedTupleCls._fields} "
+                "of NamedTupleCls. Pass one space for each field."
             )
 
     def sample(self) -> Any:
@@ -50,13 +50,13 @@ class Composite(Space):
         return self._make(space.null_value() for space in self._spaces)
 
     def contains(self, x: Any) -> bool:
-        """Whether ``x`` is a named tuple with these fields, each an element of its sub-space."""
+        """Return True if ``x`` is a named tuple with these fields, each an element of its space."""
         return getattr(x, "_fields", None) == self.names and all(
             space.contains(part) for space, part in zip(self._spaces, tuple(x), strict=True)
         )
 
     def seed(self, seed: int | None = None) -> None:
-        """Seed all sub-spaces, each differently; None draws the seed from numpy."""
+        """Seed all sub-spaces differently; ``None`` draws a seed from numpy's global generator."""
         seeds = np.random.SeedSequence(draw_seed() if seed is None else seed)
         for space, own in zip(self._spaces, seeds.generate_state(len(self._spaces)), strict=True):
             space.seed(int(own))
@@ -78,7 +78,7 @@ class Composite(Space):
 
     @property
     def spaces(self) -> tuple[Space, ...]:
-        """The bare sub-spaces, in order."""
+        """The sub-spaces, in order."""
         return self._spaces
 
     def _make(self, parts: Iterable[Any]) -> Any:

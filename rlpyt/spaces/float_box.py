@@ -1,4 +1,4 @@
-"""Real numbers between bounds, possibly infinite: continuous actions and vector observations."""
+"""Space of bounded or unbounded real arrays, for continuous actions and observations."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from rlpyt.spaces.base import Space, as_shape, within
 
 
 class FloatBox(Space):
-    """A box of floating-point numbers, with bounds for each entry; both bounds belong to it."""
+    """Space of floating-point arrays with inclusive bounds for each entry."""
 
     low: NDArray[Any]
     high: NDArray[Any]
@@ -22,18 +22,17 @@ class FloatBox(Space):
         null_value: Any = 0.0,
         dtype: DTypeLike = "float32",
     ) -> None:
-        """Give scalar bounds and a shape, or arrays of bounds.
+        """Initialize from scalar bounds and a shape, or from arrays of bounds.
 
         Args:
             low, high: scalars for all entries, or arrays of the same shape, one for each.
-            shape: of an element, an int being one dimension; None takes that of the bounds.
-            null_value: what `null_value` is filled with.
-            dtype: of an element, and of the bounds.
+            shape: shape of an element, an int for one dimension; ``None``: that of the bounds.
+            null_value: value that fills the result of `null_value`.
+            dtype: dtype of elements and bounds.
 
         Raises:
             TypeError: ``dtype`` is not a floating-point type.
-            ValueError: bounds and shape do not fit together, or ``low`` exceeds ``high``, or a
-                bound is NaN.
+            ValueError: bounds and shape do not match, ``low`` exceeds ``high``, or a bound is NaN.
         """
         self.dtype = np.dtype(dtype)
         if self.dtype.kind != "f":
@@ -41,8 +40,8 @@ class FloatBox(Space):
         low, high = np.asarray(low, self.dtype), np.asarray(high, self.dtype)
         if shape is None and low.shape != high.shape:
             raise ValueError(
-                f"low of shape {low.shape} and high of shape {high.shape} must have the same; "
-                "or pass scalars and shape."
+                f"low and high must have the same shape, got {low.shape} and {high.shape}. "
+                "Alternatively, pass scalars and shape."
             )
         dims = low.shape if shape is None else as_shape(shape)
         try:
@@ -50,17 +49,18 @@ class FloatBox(Space):
             self.high = np.broadcast_to(high, dims).copy()
         except ValueError:
             raise ValueError(
-                f"low of shape {low.shape} and high of shape {high.shape} do not fit shape={shape}."
+                f"low of shape {low.shape} and high of shape {high.shape} do not match "
+                f"shape={shape}."
             ) from None
         if not (self.low <= self.high).all():  # false for NaN as well
-            raise ValueError(f"low={low} must nowhere exceed high={high}, and neither be NaN.")
+            raise ValueError(f"low={low} must not exceed high={high}, and neither may be NaN.")
         self._null_value = null_value
 
     def sample(self) -> Any:
         """Return random numbers of ``shape``; a numpy scalar if ().
 
-        Uniform where both bounds are finite; an exponential step away from the only finite bound;
-        standard normal where there is none.
+        Uniform if both bounds are finite, at an exponential distance from a single finite bound,
+        standard normal without finite bounds.
         """
         rng, low, high = self.rng, self.low.astype(np.float64), self.high.astype(np.float64)
         bounded_below, bounded_above = np.isfinite(low), np.isfinite(high)
@@ -70,24 +70,24 @@ class FloatBox(Space):
         kinds = [bounded_below & bounded_above, bounded_below, bounded_above]
         draws = [from_ * (1 - u) + to * u, from_ + step, to - step]  # high - low might overflow
         x = np.select(kinds, draws, rng.normal(size=self.shape))
-        return np.clip(x.astype(self.dtype), self.low, self.high)[()]  # rounding may go beyond
+        return np.clip(x.astype(self.dtype), self.low, self.high)[()]  # rounding may exceed a bound
 
     def null_value(self) -> Any:
         """Return an array of ``shape`` (a numpy scalar if ()), filled with the null value."""
         return np.full(self.shape, self._null_value, dtype=self.dtype)[()]
 
     def contains(self, x: Any) -> bool:
-        """Whether ``x`` has the right shape and lies in [low, high] everywhere."""
+        """Return True if ``x`` has the right shape and all entries are in [low, high]."""
         return within(x, self.low, self.high, self.shape, self.dtype)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of an element."""
+        """Shape of an element."""
         return self.low.shape
 
     @property
     def bounds(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """``low, high``, arrays of ``shape``."""
+        """Bounds ``low, high``, arrays of ``shape``."""
         return self.low, self.high
 
     def _spec(self) -> tuple[Any, ...]:

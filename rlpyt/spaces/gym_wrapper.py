@@ -1,4 +1,4 @@
-"""Gymnasium's spaces as rlpyt spaces, and values across that border in both directions."""
+"""Gymnasium spaces as rlpyt spaces, with conversion of elements in both directions."""
 
 import keyword
 import re
@@ -21,50 +21,50 @@ SUPPORTED = "Box, Discrete, MultiDiscrete, MultiBinary, Dict and Tuple"
 
 
 class _Leaf(NamedTuple):
-    """How the agent sees a space that is not composed of others."""
+    """Description of a space without sub-spaces, in rlpyt's form."""
 
     dtype: np.dtype[Any]
     low: Any  # inclusive, as is high
     high: Any
     n: Any = None
-    start: Any = 0  # what is taken off the environment's integers, so that they begin at 0
+    start: Any = 0  # subtracted from the environment's integers, so that they start at 0
 
 
 class GymSpaceWrapper(Space):
-    """An rlpyt space over a gymnasium space; translates between the two forms of an element.
+    """Gymnasium space as an rlpyt space; converts elements between the two forms.
 
     ========================  ==================================================================
     gymnasium                 rlpyt
     ========================  ==================================================================
     Box                       array; float64 becomes float32 if ``force_float32``
-    Discrete, MultiDiscrete   integers that begin at 0: ``start`` is subtracted, and added back
+    Discrete, MultiDiscrete   integers that start at 0: ``start`` is subtracted, and added back
     MultiBinary               int8 array
     Dict, Tuple               `Composite`; elements are named tuples with the keys as fields, or
                               ``field_0``, ``field_1`` and so on; these may be nested
     ========================  ==================================================================
 
-    Keys that are no field names are made to fit ("my-key" becomes ``my_key``, "1" ``field_1``).
+    Keys that are not valid field names are changed ("my-key" to ``my_key``, "1" to ``field_1``).
 
     Attributes:
         space: the gymnasium space, or a `Composite` of wrappers for Dict and Tuple.
-        identity: `convert` changes nothing, so a hot loop may leave it out.
-        revert_identity: the same of `revert`.
+        identity: True if `convert` changes nothing, so that hot loops can skip it.
+        revert_identity: the same for `revert`.
     """
 
     def __init__(
         self, space: Any, null_value: Any = 0, name: str = "obs", force_float32: bool = True
     ) -> None:
-        """Wrap a gymnasium space, inside the constructor of an environment wrapper.
+        """Wrap a gymnasium space.
 
         Args:
             space: the gymnasium space.
-            null_value: what `null_value` is filled with, in every part.
-            name: of the named tuple type, and how messages call the space.
-            force_float32: let float64 boxes appear as float32.
+            null_value: value that fills every part of the result of `null_value`.
+            name: name of the named tuple type, and of the space in messages.
+            force_float32: convert float64 boxes to float32.
 
         Raises:
-            ValueError: the space is, or holds somewhere, one of another kind or an empty one; the
-                message says where.
+            ValueError: the space or a sub-space is of an unsupported kind or empty; the message
+                names it.
         """
         self.name = name
         self._null_value = null_value
@@ -87,7 +87,7 @@ class GymSpaceWrapper(Space):
         as_dict = isinstance(space, gym_spaces.Dict)
         items = list(space.spaces.items() if as_dict else enumerate(space.spaces))
         if not items:
-            raise ValueError(f"space '{self.name}': {space} is empty; it must have parts.")
+            raise ValueError(f"space '{self.name}': {space} is empty. Add at least one sub-space.")
         self._parts = [
             (key, GymSpaceWrapper(part, null_value, f"{self.name}.{key}", force_float32))
             for key, part in items
@@ -104,7 +104,7 @@ class GymSpaceWrapper(Space):
         """Return a random element in rlpyt's form, drawn by the gymnasium space's own method."""
         if self._parts:
             return self.space.sample()
-        if getattr(self.space, "_np_random", None) is None:  # seeded by nobody yet
+        if getattr(self.space, "_np_random", None) is None:  # not seeded yet
             self.seed()
         return self.convert(self.space.sample())
 
@@ -115,7 +115,7 @@ class GymSpaceWrapper(Space):
         return np.full(self.shape, self._null_value, dtype=self._leaf.dtype)[()]
 
     def convert(self, value: Any) -> Any:
-        """Translate an element from gymnasium's form to rlpyt's: what the environment returned."""
+        """Convert an element returned by the environment to rlpyt's form."""
         if self.identity and getattr(value, "dtype", None) == self._leaf.dtype:
             return value
         if self._parts:
@@ -123,14 +123,14 @@ class GymSpaceWrapper(Space):
         if self.identity and not np.can_cast(
             np.asarray(value).dtype, self._leaf.dtype, "same_kind"
         ):
-            return value  # not of this space; whoever records it will say so
+            return value  # not of this space; storing it raises an error
         array = np.asarray(value, self._leaf.dtype)
         return array - self._leaf.start if self._shift else array
 
     def revert(self, value: Any) -> Any:
-        """Translate an element from rlpyt's form to gymnasium's: what the environment is given.
+        """Convert an element in rlpyt's form to gymnasium's, to pass it to the environment.
 
-        A Discrete element becomes a Python int, the other leaves arrays of the space's dtype.
+        A Discrete element becomes a Python int, other leaves become arrays of the space's dtype.
         """
         if self.revert_identity:
             return value
@@ -144,7 +144,7 @@ class GymSpaceWrapper(Space):
         return value + self._leaf.start if self._shift else self._widen(value)
 
     def _widen(self, value: Any) -> Any:
-        """Give a float64 box its dtype back, and its bounds where rounding had moved them out."""
+        """Restore float64 of a box, and its exact bounds where rounding exceeded them."""
         wide = np.asarray(value, self.space.dtype)
         if self._exact_bounds:
             return wide
@@ -152,23 +152,23 @@ class GymSpaceWrapper(Space):
         return np.where(value == self._leaf.low, self.space.low, wide)
 
     def contains(self, x: Any) -> bool:
-        """Whether ``x`` is an element in rlpyt's form."""
+        """Return True if ``x`` is an element in rlpyt's form."""
         if self._parts:
             return bool(self.space.contains(x))
         return within(x, self._leaf.low, self._leaf.high, self.shape, self._leaf.dtype)
 
     def seed(self, seed: int | None = None) -> None:
-        """Start the sequence of samples which belongs to ``seed``; None draws one from numpy."""
+        """Seed the random generator; ``None`` draws a seed from numpy's global generator."""
         self.space.seed(draw_seed() if seed is None else int(seed))
 
     @property
     def shape(self) -> Any:
-        """Of an element; a named tuple of shapes for Dict and Tuple."""
+        """Shape of an element; a named tuple of shapes for Dict and Tuple."""
         return self.space.shape
 
     @property
     def dtype(self) -> Any:
-        """Of an element in rlpyt's form; a named tuple of dtypes for Dict and Tuple."""
+        """Dtype of an element in rlpyt's form; a named tuple of dtypes for Dict and Tuple."""
         return self._leaf.dtype
 
     @property
@@ -178,22 +178,22 @@ class GymSpaceWrapper(Space):
 
     @property
     def high(self) -> Any:
-        """Largest values (inclusive) in rlpyt's form, of ``shape``; a named tuple likewise."""
+        """Largest values (inclusive), of ``shape``; a named tuple for Dict and Tuple."""
         return self._leaf.high
 
     @property
     def n(self) -> Any:
-        """Number of values of a Discrete, of bits of a MultiBinary; others have none."""
+        """Number of values of a Discrete or bits of a MultiBinary space."""
         if self._leaf.n is None:
             raise AttributeError(
-                f"space '{self.name}' ({self.space}) has no n; for a MultiDiscrete space, high + 1 "
-                "tells how many values each entry takes."
+                f"space '{self.name}' ({self.space}) has no n. For a MultiDiscrete space, high + 1 "
+                "is the number of values of each entry."
             )
         return self._leaf.n
 
     @property
     def start(self) -> Any:
-        """What the environment's Discrete or MultiDiscrete integers begin at; otherwise 0."""
+        """Smallest integer of a Discrete or MultiDiscrete space; otherwise 0."""
         return self._leaf.start
 
     def _spec(self) -> tuple[Any, ...]:
@@ -220,14 +220,14 @@ def _describe(space: Any, force_float32: bool, name: str) -> _Leaf:
         return _Leaf(space.dtype, np.zeros_like(ones), ones, space.n)
     kind = f"{type(space).__module__.split('.')[0]} space {type(space).__name__}"
     raise ValueError(
-        f"space '{name}': {kind} is not supported; {SUPPORTED} of gymnasium are, in any nesting. "
-        "Transform it in an environment wrapper first, for example with "
+        f"space '{name}': {kind} is not supported. Use {SUPPORTED} of gymnasium, in any nesting, "
+        "or transform it in an environment wrapper first, for example with "
         "gymnasium.wrappers.TransformObservation or TransformAction."
     )
 
 
 def field_names(keys: Iterable[Any]) -> list[str]:
-    """Return a valid field name for each key, all different; the key itself wherever that is one.
+    """Return a unique valid field name for each key; the key itself if it is valid.
 
     >>> field_names(["arm", "my-key", 1, "_x", "class", "get"])
     ['arm', 'my_key', 'field_1', 'field__x', 'field_class', 'field_get']
@@ -235,8 +235,8 @@ def field_names(keys: Iterable[Any]) -> list[str]:
     names: list[str] = []
     for key in keys:
         name = re.sub(r"\W", "_", str(key))
-        refused = name.startswith("_") or keyword.iskeyword(name) or name in RESERVED_NAMES
-        if refused or not name.isidentifier():
+        reserved = name.startswith("_") or keyword.iskeyword(name) or name in RESERVED_NAMES
+        if reserved or not name.isidentifier():
             name = f"field_{name}"
         while name in names:
             name += "_"
@@ -249,9 +249,9 @@ def _type_name(name: str) -> str:
 
 
 def dict_to_nt(value: Any, name: str) -> Any:
-    """Turn a dictionary into a named tuple, dictionaries inside likewise; other values stay.
+    """Convert a dictionary to a named tuple, recursively; other values are returned unchanged.
 
-    Types are memoised by name and fields, so that any number of environments can use one name.
+    Types are cached by name and fields, so that several environments can share a name.
     """
     if not isinstance(value, Mapping):
         return value
@@ -260,7 +260,7 @@ def dict_to_nt(value: Any, name: str) -> Any:
 
 
 def nt_to_dict(value: Any) -> Any:
-    """Turn a named tuple into a dictionary, named tuples inside likewise; other values stay."""
+    """Convert a named tuple to a dictionary, recursively; other values are returned unchanged."""
     if not (is_namedtuple(value) or is_namedarraytuple(value)):
         return value
     return {k: nt_to_dict(v) for k, v in zip(value._fields, tuple(value), strict=True)}

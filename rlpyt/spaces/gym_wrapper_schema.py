@@ -1,4 +1,4 @@
-"""rlpyt's name for space wrappers whose types cross to spawned processes; all of them do here."""
+"""Compatibility names of rlpyt for picklable space wrappers; all space wrappers are picklable."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ nt_to_dict = gym_wrapper.nt_to_dict
 
 
 class GymSpaceWrapper(gym_wrapper.GymSpaceWrapper):
-    """`rlpyt.spaces.gym_wrapper.GymSpaceWrapper`, with an argument that is no longer needed."""
+    """`rlpyt.spaces.gym_wrapper.GymSpaceWrapper` with the unused argument ``schemas``."""
 
     def __init__(
         self,
@@ -18,10 +18,10 @@ class GymSpaceWrapper(gym_wrapper.GymSpaceWrapper):
         force_float32: bool = True,
         schemas: Any = None,
     ) -> None:
-        """Wrap a gymnasium space; ``schemas`` is accepted for rlpyt's sake."""
+        """Wrap a gymnasium space; ``schemas`` is ignored, for compatibility."""
         super().__init__(space, null_value, name, force_float32)
 
 
 def dict_to_nt(value: Any, name: str, schemas: Any = None) -> Any:
-    """Turn a dictionary into a named tuple; ``schemas`` is accepted for rlpyt's sake."""
+    """Convert a dictionary to a named tuple; ``schemas`` is ignored, for compatibility."""
     return gym_wrapper.dict_to_nt(value, name)

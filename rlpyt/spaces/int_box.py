@@ -1,4 +1,4 @@
-"""Integers between two bounds: the discrete action, or an image."""
+"""Space of integers within bounds, for discrete actions or images."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from rlpyt.utils.checks import whole_number
 
 
 class IntBox(Space):
-    """A box of integers with one pair of bounds for all entries; the upper bound is exclusive."""
+    """Space of integer arrays with scalar bounds for all entries; the upper one is exclusive."""
 
     low: int
     high: int
@@ -23,17 +23,17 @@ class IntBox(Space):
         dtype: DTypeLike = "int32",
         null_value: Any = None,
     ) -> None:
-        """Valid values are those in ``range(low, high)``.
+        """Initialize a space with the values in ``range(low, high)``.
 
         Args:
-            low, high: whole numbers, applied to every entry.
-            shape: of an element; None is a scalar, an int one dimension.
-            dtype: of an element.
-            null_value: what `null_value` is filled with; None means 0.
+            low, high: integer bounds of every entry.
+            shape: shape of an element; ``None`` for a scalar, an int for one dimension.
+            dtype: dtype of an element.
+            null_value: value that fills the result of `null_value`; ``None`` means 0.
 
         Raises:
-            TypeError: a bound is not a whole number, or ``dtype`` not an integer type.
-            ValueError: there is no integer between the bounds, or ``dtype`` cannot hold them.
+            TypeError: a bound is not an integer, or ``dtype`` is not an integer type.
+            ValueError: ``low`` is not below ``high``, or ``dtype`` cannot hold the values.
         """
         self.low, self.high = whole_number("low", low), whole_number("high", high)
         self.shape = as_shape(shape)
@@ -61,12 +61,12 @@ class IntBox(Space):
 
     @property
     def bounds(self) -> tuple[int, int]:
-        """``low, high``, the latter exclusive."""
+        """Bounds ``low, high``; ``high`` is exclusive."""
         return self.low, self.high
 
     @property
     def n(self) -> int:
-        """Number of values of an entry: of actions, for an action space."""
+        """Number of values of an entry; for an action space, the number of actions."""
         return self.high - self.low
 
     def _spec(self) -> tuple[Any, ...]:

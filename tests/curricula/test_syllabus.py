@@ -37,7 +37,7 @@ def begun(inner, **kwargs):
     return curriculum
 
 
-def test_it_is_asked_and_told():
+def test_it_samples_and_is_updated():
     inner = StandIn()
     curriculum = begun(inner)
     assert curriculum.n_tasks == 6
@@ -49,7 +49,7 @@ def test_it_is_asked_and_told():
     assert inner.solved == [(4, 1.0, 3)]
 
 
-def test_its_random_numbers_are_ours():
+def test_its_random_numbers_come_from_the_curriculums_stream():
     class Plain(StandIn):
         def sample(self, k=1):
             return [random.randrange(6) for _ in range(k)]
@@ -66,7 +66,7 @@ def test_its_random_numbers_are_ours():
     assert np.random.get_state()[1].tolist() == before
 
 
-def test_those_that_return_one_task_are_asked_again():
+def test_curricula_that_return_one_task_are_called_again():
     class One(StandIn):
         def sample(self, k=1):
             return super().sample(1)
@@ -85,11 +85,11 @@ def test_vectors():
     assert tasks.tolist() == [[0.5, 1.5]] * 3
 
 
-def test_those_that_want_every_step_are_refused():
+def test_curricula_that_require_every_step_are_refused():
     class Steps(StandIn):
         requires_step_updates = True
 
-    with pytest.raises(ValueError, match="Steps wants to hear of every step"):
+    with pytest.raises(ValueError, match="Steps requires updates at every step"):
         SyllabusCurriculum(Steps())
 
 
@@ -164,7 +164,7 @@ def test_the_packages_prioritised_level_replay_is_refused(curricula):
 
     space = LevelEnv().observation_space
     inner = curricula.PrioritizedLevelReplay(DiscreteTaskSpace(6), space)
-    with pytest.raises(ValueError, match="PrioritizedLevelReplay wants to hear of every step"):
+    with pytest.raises(ValueError, match="PrioritizedLevelReplay requires updates at every step"):
         SyllabusCurriculum(inner)
 
 
@@ -176,6 +176,6 @@ def test_the_packages_sequences(curricula):
     assert set(np.ravel(tasks[0])) == {1} and set(np.ravel(tasks[-1])) == {5}
 
 
-def test_what_is_no_curriculum_is_refused():
+def test_objects_that_are_not_curricula_are_refused():
     with pytest.raises(TypeError, match="must be a curriculum of syllabus.core"):
         SyllabusCurriculum(object())

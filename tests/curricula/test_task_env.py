@@ -56,7 +56,7 @@ def test_without_assignment_tasks_are_drawn_by_seed():
     assert set(drawn(1)) == {0, 1, 2}
 
 
-def test_other_fields_stay_and_steps_alike_give_one_record():
+def test_other_fields_are_kept_and_equal_infos_are_cached():
     env = TaskEnv(CartPoleLevels(4), NumberedTasks(4))
     env.assign([2])
     env.reset()
@@ -66,7 +66,7 @@ def test_other_fields_stay_and_steps_alike_give_one_record():
     assert env.horizon == 500 and env.n_levels == 4 and env.action_space.n == 2
 
 
-def test_a_field_task_of_the_environments_own_gives_way():
+def test_an_existing_field_task_is_replaced():
     class Named(gymnasium.Env):
         observation_space = gymnasium.spaces.Box(-1, 1, (1,))
         action_space = gymnasium.spaces.Discrete(2)

@@ -45,7 +45,7 @@ def registered(monkeypatch):
     gymnasium.register("Pictures-v0", Pictures, max_episode_steps=9)
 
 
-def test_pictures_are_turned_only_where_asked_or_seen():
+def test_images_are_transposed_only_if_requested_or_detected():
     turned = (C, H, W)
     for given, shape in {False: (H, W, C), True: turned, None: turned}.items():
         env = make("Pictures-v0", channels_first=given)
@@ -59,7 +59,7 @@ def test_pictures_are_turned_only_where_asked_or_seen():
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "bool", "float32"])
-def test_pixels_bounds_and_dtype_go_with_their_channel(dtype):
+def test_pixels_bounds_and_dtype_are_transposed(dtype):
     plain, env = (make("Pictures-v0", dtype=dtype, channels_first=c) for c in (False, True))
     expected, observation = plain.reset(), env.reset()
     for _ in range(3):
@@ -74,15 +74,15 @@ def test_pixels_bounds_and_dtype_go_with_their_channel(dtype):
     assert env.horizon == 9
 
 
-def test_what_is_no_picture_is_refused_at_the_door_or_left_alone():
-    with pytest.raises(ValueError, match=r"channels_first is for pictures.*CartPole"):
+def test_observations_that_are_not_images_are_refused_or_unchanged():
+    with pytest.raises(ValueError, match=r"channels_first requires image observations.*CartPole"):
         make("CartPole-v1", channels_first=True)
     assert make("CartPole-v1", channels_first=None).reset().shape == (4,)
     for space in (spaces.Discrete(3), spaces.Dict(a=spaces.Box(0, 1, (5, 5, 2)))):
         assert not looks_channels_last(space)
 
 
-def test_a_saved_state_goes_on_through_the_wrapper():
+def test_a_saved_state_is_restored_through_the_wrapper():
     def in_pictures():
         env = gymnasium.make("CartPole-v1", disable_env_checker=True)
         return GymEnvWrapper(ChannelsFirst(ReshapeObservation(env, (2, 2, 1))))
@@ -96,12 +96,12 @@ def test_a_saved_state_goes_on_through_the_wrapper():
         assert seen.shape == (1, 2, 2) and (seen == again).all()
 
 
-def test_batches_take_the_wrapper():
+def test_batches_accept_the_wrapper():
     batch = make_vec("Pictures-v0", 2, wrappers=[ChannelsFirst])
     assert batch.observation_space.shape == (C, H, W)
 
 
-def test_the_command_line_turns_them_unless_told_not_to():
+def test_the_command_line_transposes_images_by_default():
     for args, shape in [({}, (C, H, W)), ({"channels_first": False}, (H, W, C))]:
         recipe = env_recipe("Pictures-v0", args)
         assert recipe.make().reset().shape == shape

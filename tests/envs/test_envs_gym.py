@@ -82,7 +82,7 @@ def test_info_may_come_and_go():
     env.reset()
     assert env.step(0).env_info == (1.5, False)
     assert env.step(0).env_info == (0.0, False)
-    with pytest.warns(UserWarning, match="'new' was not there"):
+    with pytest.warns(UserWarning, match="'new' was absent"):
         assert env.step(0).env_info == (2.5, False)
     assert env.step(0).env_info == (0.0, False)
 
@@ -96,7 +96,7 @@ def test_two_kinds_of_envs_live_in_one_process():
     assert two.step(0).env_info._fields == ("y", "z", "timeout")
 
 
-def test_info_example_fills_what_comes_late():
+def test_info_example_fills_missing_entries():
     rows = [(OBS, 0.0, False, False, info) for info in ({}, {"late": 3.0})]
     env = GymEnvWrapper(EnvInfoWrapper(Scripted(rows), {"late": -1.0}))
     env.reset()
@@ -146,7 +146,7 @@ def test_seed_counts_for_the_next_reset_only_and_for_the_spaces():
     assert [env.action_space.sample() for _ in range(8)] == samples
 
 
-def test_attributes_of_the_inner_env_show_through():
+def test_attributes_of_the_inner_env_are_forwarded():
     env = make("CartPole-v1")
     assert env.unwrapped.gravity == 9.8 and env.spec.id == "CartPole-v1" and env.horizon == 500
     assert GymEnvWrapper(Scripted()).horizon is None
@@ -185,9 +185,9 @@ def test_invalid_steps_and_observations_are_named():
         GymEnvWrapper(inner).reset()
 
 
-def test_what_is_no_environment_is_explained():
+def test_objects_that_are_not_environments_are_refused():
     for given in (Scripted, "CartPole-v1", None):
-        with pytest.raises(TypeError, match="takes an environment, got"):
+        with pytest.raises(TypeError, match="requires an environment, got"):
             GymEnvWrapper(given)
     with pytest.raises(TypeError, match="needs the id"):
         make()

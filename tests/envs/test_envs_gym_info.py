@@ -53,13 +53,13 @@ def test_missing_entries_become_zeros_of_the_same_type():
 @pytest.mark.parametrize(
     "later, message",
     [
-        ({"a": 1, "new": 2}, "'new' was not there"),
-        ({"a": "text"}, "'a' came as 'text'"),
-        ({"a": np.zeros(3)}, "'a' came as array"),
+        ({"a": 1, "new": 2}, "'new' was absent"),
+        ({"a": "text"}, "'a' is 'text'"),
+        ({"a": np.zeros(3)}, "'a' is array"),
         ({"a": 1.5}, "'a' is stored as int64"),
     ],
 )
-def test_departures_are_reported_once_and_do_no_harm(later, message):
+def test_mismatches_are_reported_once_and_replaced(later, message):
     schema = InfoSchema({"a": 1})
     with pytest.warns(UserWarning, match=message):
         nt = schema.convert(later)
@@ -69,7 +69,7 @@ def test_departures_are_reported_once_and_do_no_harm(later, message):
         schema.convert(later)
 
 
-def test_what_is_not_numeric_is_left_out_with_one_warning_each():
+def test_entries_that_are_not_numeric_are_dropped_with_one_warning_each():
     with pytest.warns(UserWarning) as caught:
         schema = InfoSchema({"a": 1, "s": "text", "o": None, "l": [1]})
     assert schema.cls._fields == ("a",)
@@ -79,8 +79,8 @@ def test_what_is_not_numeric_is_left_out_with_one_warning_each():
         assert schema.convert({"a": 2, "s": "other", "o": None, "l": [1]}) == (2,)
 
 
-def test_keys_become_field_names_and_timeout_stays_ours():
-    with pytest.warns(UserWarning, match="'timeout' is left out"):
+def test_keys_become_field_names_and_timeout_is_reserved():
+    with pytest.warns(UserWarning, match="'timeout' is dropped"):
         schema = InfoSchema({"TimeLimit.truncated": False, "timeout": 5}, appended=("timeout",))
     assert schema.cls._fields == ("TimeLimit_truncated", "timeout")
     assert schema.convert({"TimeLimit.truncated": True, "timeout": 5}, False) == (True, False)

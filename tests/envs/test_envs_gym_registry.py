@@ -27,7 +27,7 @@ from rlpyt.envs.gym_registry import current_id
         ),
     ],
 )
-def test_old_ids_lead_to_the_current_version_and_say_so(env_id, current, settings):
+def test_old_ids_resolve_to_the_current_version_with_a_warning(env_id, current, settings):
     with pytest.warns(UserWarning, match=f"'{env_id}' is no longer available: running '{current}'"):
         assert current_id(env_id) == (current, settings)
 
@@ -48,7 +48,7 @@ def test_old_ids_run():
     assert env.reset().shape == (210, 160) and env.unwrapped._frameskip == 1
 
 
-def test_checker_is_off_unless_asked_for():
+def test_checker_is_off_by_default():
     assert "PassiveEnvChecker" not in str(make("CartPole-v1").env)
     assert "PassiveEnvChecker" in str(make("CartPole-v1", disable_env_checker=False).env)
     assert make(id="CartPole-v1", max_episode_steps=7).horizon == 7
@@ -95,5 +95,5 @@ def test_missing_mujoco_says_what_to_install(monkeypatch):
     for module in [m for m in sys.modules if "mujoco" in m]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setattr(builtins, "__import__", no_mujoco)
-    with pytest.raises(ImportError, match=r"'Ant-v5' cannot be made.*\"rlpyt\[mujoco\]\""):
+    with pytest.raises(ImportError, match=r"'Ant-v5' could not be created.*\"rlpyt\[mujoco\]\""):
         make("Ant-v5")

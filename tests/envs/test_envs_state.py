@@ -51,14 +51,14 @@ def test_packed_trees_are_plain_and_share_no_memory():
     assert tree["x"][1] == 0
 
 
-def test_what_has_no_plain_form_is_refused():
+def test_values_without_plain_form_are_refused():
     for value in (object(), np.array([object()]), {1: 2}, {"deep": [set()]}):
-        with pytest.raises(TypeError, match="no plain form"):
+        with pytest.raises(TypeError, match="cannot be stored in a plain tree"):
             pack(value)
 
 
 @pytest.mark.parametrize("bits", [np.random.PCG64, np.random.MT19937])
-def test_generators_go_on_where_they_were(bits):
+def test_generators_continue_from_a_packed_state(bits):
     rng, other = np.random.Generator(bits(1)), np.random.Generator(bits(2))
     rng.random(3)
     set_rng(other, json_round_trip(pack_rng(rng)) if bits is np.random.PCG64 else pack_rng(rng))

@@ -159,7 +159,7 @@ def without_class(space, with_info):
 @pytest.mark.parametrize("with_info", [True, False])
 @pytest.mark.parametrize("space", [PAIR, OLD_PAIR], ids=["gymnasium", "gym"])
 @pytest.mark.parametrize("make", [PairEnv, without_class])
-@pytest.mark.filterwarnings("ignore:PairEnv belongs to the old gym")
+@pytest.mark.filterwarnings("ignore:PairEnv uses the old gym")
 def test_an_observation_that_is_a_pair_is_not_taken_for_one_with_info(make, space, with_info):
     env = GymEnvWrapper(make(space, with_info))
     for _ in range(2):

@@ -191,9 +191,9 @@ def test_float_box_contains():
 @pytest.mark.parametrize(
     "args, kwargs, error, words",
     [
-        ((-1, [1, 1]), {}, ValueError, r"low of shape \(\) and high of shape \(2,\)"),
-        (([-1, -1], [1, 1]), {"shape": 3}, ValueError, "do not fit shape=3"),
-        ((1, -1), {"shape": 3}, ValueError, "nowhere exceed"),
+        ((-1, [1, 1]), {}, ValueError, r"must have the same shape, got \(\) and \(2,\)"),
+        (([-1, -1], [1, 1]), {"shape": 3}, ValueError, "do not match shape=3"),
+        ((1, -1), {"shape": 3}, ValueError, "must not exceed"),
         ((np.nan, 1), {"shape": 3}, ValueError, "NaN"),
         ((0, 1), {"dtype": "int32"}, TypeError, "dtype=int32"),
     ],
@@ -233,7 +233,7 @@ def test_composite_takes_plain_types_and_schemas(cls):
 
 
 def test_composite_refuses_what_does_not_fit():
-    with pytest.raises(ValueError, match="1 spaces do not fit"):
+    with pytest.raises(ValueError, match="1 spaces do not match"):
         Composite([IntBox(0, 2)], Action)
     with pytest.raises(TypeError, match="NamedTupleCls"):
         Composite([IntBox(0, 2)], dict)

@@ -65,8 +65,8 @@ def test_one_row_passes_and_its_independence_is_left_open():
     [
         # The info gives it away.
         ("SAME_STEP", "NEXT_STEP", False, "structure", "has no final_obs"),
-        ("NEXT_STEP", "SAME_STEP", False, "structure", "final_obs .*as only SAME_STEP has"),
-        ("DISABLED", "SAME_STEP", False, "structure", "final_obs .*as only SAME_STEP has"),
+        ("NEXT_STEP", "SAME_STEP", False, "structure", "final_obs .*as only SAME_STEP does"),
+        ("DISABLED", "SAME_STEP", False, "structure", "final_obs .*as only SAME_STEP does"),
         # Only behaviour does.
         ("SAME_STEP", "NEXT_STEP", True, "final-observation", "was that of a reset"),
         ("NEXT_STEP", "SAME_STEP", True, "final-observation", "was that of a reset"),

@@ -1,7 +1,7 @@
-"""Atari games for reinforcement learning, straight on the emulator (ale-py's ``ALEInterface``).
+"""Atari games for reinforcement learning, directly on the emulator (ale-py's ``ALEInterface``).
 
-About nine tenths of a step's time is the emulator's own: screens, maximum and downsampled frame
-are written into arrays allocated once.
+The emulator takes about 90 % of a step's time: screens, maximum and downsampled frame are written
+to arrays allocated once.
 """
 
 from collections import namedtuple
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlpyt.envs.atari.games import (  # noqa: F401 - the action names belong here in rlpyt
+from rlpyt.envs.atari.games import (  # noqa: F401 - action names are imported from here in rlpyt
     ACTION_INDEX,
     ACTION_MEANING,
     import_extra,
@@ -23,7 +23,7 @@ from rlpyt.envs.traj_info import TrajInfo
 from rlpyt.spaces.int_box import IntBox
 from rlpyt.utils.checks import whole_number
 
-W, H = (80, 104)  # half of the screen, less one row above and below
+W, H = (80, 104)  # half the screen, cropped by one row above and below
 Frame = NDArray[np.uint8]
 
 EnvInfo = namedtuple("EnvInfo", ["game_score", "traj_done", "timeout"])
@@ -32,7 +32,7 @@ EnvInfo = namedtuple("EnvInfo", ["game_score", "traj_done", "timeout"])
 class AtariTrajInfo(TrajInfo):
     """Trajectory statistics with ``GameScore``, the sum of rewards before clipping.
 
-    With episodic lives a trajectory still runs to the end of the game.
+    With episodic lives a trajectory still lasts to the end of the game.
     """
 
     def __init__(self, **kwargs: Any) -> None:
@@ -48,46 +48,47 @@ class AtariTrajInfo(TrajInfo):
         agent_info: Any,
         env_info: Any,
     ) -> None:
-        """Take one step into account."""
+        """Add one step to the statistics."""
         super().step(observation, action, reward, done, agent_info, env_info)
         self.GameScore += float(getattr(env_info, "game_score", 0.0))
 
 
 class AtariEnv(Env):
-    """One Atari game: frame skip, two-frame maximum, frame stack, lives, no-ops, time limit.
+    """Atari game with frame skip, two-frame maximum, frame stack, lives, no-ops and time limit.
 
-    Observations are [C, H, W] uint8 with ``num_img_obs`` frames, oldest first, zeros where the
-    episode (or life) is younger than the stack. Each step returns a new array. A frame is the
-    maximum of the last two screens of a step (sprites flicker), one row cropped above and below,
-    and averaged over 2 x 2 pixels. Actions are indices into the game's own action set.
+    Observations are [C, H, W] uint8 with ``num_img_obs`` frames, oldest first, zeros for frames
+    before the episode (or life) started. Each step returns a new array. A frame is the maximum of
+    the last two screens of a step (sprites flicker), cropped by one row above and below, and
+    averaged over 2 x 2 pixels. Actions are indices into the game's action set.
 
     ``env_info`` has ``game_score`` (float, the reward before clipping), ``traj_done`` (bool, game
     over or time limit: reset now) and ``timeout`` (bool, time limit and neither game over nor
-    life lost). A lost life gives ``done`` alone: the game goes on with the next step, whose
-    history starts empty.
+    life lost). A lost life sets only ``done``: the game continues with the next step, with an
+    empty frame history.
 
     Args:
         game: "pong"; also "Pong", "ALE/Pong-v5", "PongNoFrameskip-v4" (only the name counts).
         frame_skip: emulator frames per step, at least 1.
         num_img_obs: frames in an observation, at least 1.
-        clip_reward: give the sign of the score as reward.
-        episodic_lives: end the return, not the game, when a life is lost.
-        fire_on_reset: press FIRE and UP at the start of a game and of each life, where the game
-            has these actions.
+        clip_reward: use the sign of the score as reward.
+        episodic_lives: end the return, but not the game, when a life is lost.
+        fire_on_reset: press FIRE and UP at the start of a game and of each life, if the game has
+            these actions.
         max_start_noops: upper limit for the random number of no-op frames after reset.
         repeat_action_probability: chance in [0, 1], per emulator frame, that the previous action
             is executed instead (sticky actions; 0.25 in Machado et al. 2018).
         horizon: steps until the time limit, at least 1.
-        seed: for no-ops and sticky actions; ``None`` draws one from the operating system.
-        frame_shape: (H, W) of a frame; any other than (104, 80) is resized from the whole screen
+        seed: seed of no-ops and sticky actions; ``None`` draws one from the operating system.
+        frame_shape: (H, W) of a frame; any other than (104, 80) is resized from the full screen
             by pixel area, e.g. (84, 84).
-        grayscale: otherwise each frame has three channels, R, G, B.
-        full_action_set: all 18 actions in every game.
+        grayscale: if False, each frame has three channels, R, G, B.
+        full_action_set: use all 18 actions in every game.
 
     Raises:
         ImportError: ale_py or cv2 is missing.
-        TypeError: a count is not a whole number.
-        ValueError: unknown game (with the nearest names), or a number out of range.
+        TypeError: a count is not an integer.
+        ValueError: the game is unknown (the message lists the nearest names), or a number is out
+            of range.
     """
 
     def __init__(
@@ -134,21 +135,21 @@ class AtariEnv(Env):
         self._observation_space = IntBox(low=0, high=256, shape=self._obs.shape, dtype="uint8")
 
     def _load(self) -> None:
-        """Start the emulator anew, in a tenth of a second."""
+        """Start a new emulator; takes about 0.1 s."""
         ale_py = import_extra("ale_py")
         ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
         self._noop = self._held = ale_py.Action.NOOP
         self.ale = ale_py.ALEInterface()
-        self.ale.setInt("random_seed", 0)  # without sticky actions of its own it draws nothing
+        self.ale.setInt("random_seed", 0)  # unused: its own sticky actions are off
         self.ale.setFloat("repeat_action_probability", 0.0)  # see _act
         self._action_type = ale_py.Action
-        self._loaded = self.ale  # subclasses may put another emulator in its place
+        self._loaded = self.ale  # subclasses may replace the emulator
         self.ale.loadROM(ale_py.roms.get_rom_path(self._game))
         self._has_played = False
 
     def _allocate(self, frame_shape: tuple[int, int], grayscale: bool) -> None:
         self._cv2 = import_extra("cv2")
-        self._cv2.setNumThreads(0)  # its threads would fight with the other workers
+        self._cv2.setNumThreads(0)  # threads would compete with other workers
         height, width = self.ale.getScreenDims()
         colors = () if grayscale else (3,)
         self._frame_1, self._frame_2, self._max_frame = np.zeros(
@@ -185,7 +186,7 @@ class AtariEnv(Env):
         return self._obs
 
     def step(self, action: Any) -> EnvStep:
-        """Hold one action for ``frame_skip`` frames.
+        """Repeat one action for ``frame_skip`` frames.
 
         Raises:
             ValueError: the action is not in [0, n).
@@ -222,7 +223,7 @@ class AtariEnv(Env):
         self._next_seed = int(seed)
 
     def get_state(self) -> dict[str, Any]:
-        """Return game, counters, observation and random streams, about 50 kB."""
+        """Return emulator, counters, observation and random streams, about 50 kB."""
         state = self.ale.cloneState(include_rng=True).serialize()
         return {
             "game": self._game,
@@ -236,22 +237,22 @@ class AtariEnv(Env):
         }
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Go to a state of an equally constructed environment.
+        """Restore a state of an equally constructed environment.
 
         Raises:
-            ValueError: the state is of another game or of other observations.
+            ValueError: the state has another game or observation shape.
         """
         shape = np.shape(state["observation"])
         if state["game"] != self._game or shape != self._obs.shape:
             raise ValueError(
-                f"the saved state is of '{state['game']}' with observations {shape}, this "
-                f"environment plays '{self._game}' with {self._obs.shape}."
+                f"the saved state must be of '{self._game}' with observations {self._obs.shape}, "
+                f"got '{state['game']}' with {shape}."
             )
         ALEState = import_extra("ale_py").ALEState
         saved = ALEState.__new__(ALEState)
         saved.__setstate__(np.asarray(state["ale"], np.uint8).tobytes())
-        # The emulator's state lacks whether it has stepped since its last reset (found by trying:
-        # without this Q*bert goes on differently). Bring that about, then restore.
+        # The emulator's state does not say whether it has stepped since its last reset (found by
+        # experiment: Q*bert continues differently). Reproduce that before restoring.
         self._has_played = True
         self.ale.reset_game()
         if saved.getEpisodeFrameNumber() > 0:
@@ -269,13 +270,13 @@ class AtariEnv(Env):
         """Show the newest frame in a window, or return the screen.
 
         Args:
-            wait: milliseconds for which the window waits for a key.
+            wait: milliseconds that the window waits for a key.
             show_full_obs: show all frames of the observation side by side.
             mode: "rgb_array" (also as first argument) returns the screen, [210, 160, 3] uint8,
                 and opens no window.
 
         Raises:
-            RuntimeError: this cv2 was built without windows.
+            RuntimeError: cv2 was built without window support.
         """
         if "rgb_array" in (wait, mode):
             return self.ale.getScreenRGB()
@@ -286,7 +287,7 @@ class AtariEnv(Env):
             self._cv2.waitKey(wait)
         except self._cv2.error as error:
             raise RuntimeError(
-                'no window: install opencv-python, or take frames from render(mode="rgb_array").'
+                'could not open a window. Install opencv-python, or use render(mode="rgb_array").'
             ) from error
         return None
 
@@ -295,14 +296,14 @@ class AtariEnv(Env):
         return self._obs
 
     def _as_action(self, action: Any) -> Any:
-        """Return an emulator's action, which subclasses may give as an integer."""
+        """Return an action of the emulator; subclasses may pass an integer."""
         known = isinstance(action, self._action_type)
         return action if known else self._action_type(int(action))
 
     def _act(self, action: Any) -> int:
-        """Emulate one frame, with the previous frame's action by chance.
+        """Emulate one frame, at random with the previous frame's action (sticky actions).
 
-        Done here because the emulator's state would not contain the action that it holds.
+        Implemented here because the emulator's state does not contain its previous action.
         """
         sticky = self._repeat_action_probability
         if sticky > 0:
@@ -338,7 +339,7 @@ class AtariEnv(Env):
         self._obs = obs
 
     def _reset_obs(self) -> None:
-        """Forget the history; the current screen is the only frame."""
+        """Clear the frame history; the current screen is the only frame."""
         self._obs = self._blank
         self._get_screen(1)
         self._update_obs()
@@ -351,7 +352,7 @@ class AtariEnv(Env):
         return lost
 
     def _life_reset(self) -> int:
-        """Leave the lost life's last screen behind; return the score that came with it."""
+        """Advance past the lost life's last screen; return the score."""
         score: int = self._act(self._noop)
         if self._fire_on_reset:
             score += self.fire_and_up()
@@ -359,12 +360,12 @@ class AtariEnv(Env):
         return score
 
     def fire_and_up(self) -> int:
-        """Press FIRE, then UP, as far as the game has them; return the score that came with it."""
+        """Press FIRE, then UP, if the game has them; return the score."""
         return sum(self._act(action) for action in self._start_actions)
 
     @property
     def game(self) -> str:
-        """The game's name as the emulator writes it, e.g. "space_invaders"."""
+        """Name of the game in the emulator, e.g. "space_invaders"."""
         return self._game
 
     @property
@@ -379,7 +380,7 @@ class AtariEnv(Env):
 
     @property
     def clip_reward(self) -> bool:
-        """Return True if rewards are signs."""
+        """Return True if rewards are clipped to their sign."""
         return self._clip_reward
 
     @property
@@ -394,7 +395,7 @@ class AtariEnv(Env):
 
     @property
     def repeat_action_probability(self) -> float:
-        """Chance per frame that the previous action is executed instead."""
+        """Probability per frame that the previous action is repeated."""
         return self._repeat_action_probability
 
     @property

@@ -1,4 +1,4 @@
-"""Names of Atari games and of their actions."""
+"""Names of Atari games and their actions."""
 
 import importlib
 import re
@@ -16,10 +16,10 @@ ACTION_INDEX = {meaning: index for index, meaning in ACTION_MEANING.items()}
 
 
 def rom_id(game: str) -> str:
-    """Return the emulator's name of a game given in any of the usual ways.
+    """Return the emulator's name of a game given by any common id.
 
     Raises:
-        ValueError: there is no such game; the message has the nearest names.
+        ValueError: the game is unknown; the message lists the nearest names.
     """
     known: dict[str, str] = {
         rom.replace("_", ""): rom for rom in import_extra("ale_py").roms.get_all_rom_ids()
@@ -33,10 +33,10 @@ def rom_id(game: str) -> str:
 
 
 def import_extra(name: str) -> Any:
-    """Import what only Atari needs, or say what brings it."""
+    """Import a package that only Atari needs, or raise ImportError with the install command."""
     try:
         return importlib.import_module(name)
     except ImportError as error:
         raise ImportError(
-            f'AtariEnv needs {name} ({error}): pip install "rlpyt[atari]".'
+            f'AtariEnv requires {name} ({error}). Run pip install "rlpyt[atari]".'
         ) from error

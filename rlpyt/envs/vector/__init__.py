@@ -1,4 +1,4 @@
-"""Environments that are stepped together, as one batch: contract, adapters, factories, wrappers."""
+"""Vector environments, stepped as one batch: interface, adapters, factories and wrappers."""
 
 from rlpyt.envs.vector.base import (  # noqa: F401
     UnsupportedVectorEnv,

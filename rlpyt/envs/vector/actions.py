@@ -1,7 +1,7 @@
-"""Batches of actions, checked before foreign code sees them, and put into its form.
+"""Check batches of actions and convert them for external vector environments.
 
-Native code does not check: an action out of range hangs ale_py's threads for ever and lets EnvPool
-read beyond an array, a batch of another size ends the process, a NaN poisons a simulator.
+Native code does not check: an action out of range makes ale_py's threads hang and EnvPool read
+out of bounds, a wrong batch size kills the process, a NaN corrupts a simulator.
 """
 
 from collections.abc import Callable
@@ -15,23 +15,23 @@ from rlpyt.spaces.int_box import IntBox
 
 Check = Callable[[Any], Any]
 
-_UNSIGNED = {  # seen as these, negative numbers are too large
+_UNSIGNED = {  # viewed as unsigned, negative numbers are out of range
     np.dtype(f"{kind}{size}"): np.dtype(f"u{size}") for kind in "iu" for size in (1, 2, 4, 8)
 }
 _largest, _smallest = np.maximum.reduce, np.minimum.reduce
 
 
 def gym_action_check(gym_space: Any, n: int, name: str = "action") -> Check:
-    """Return the function that takes [n, ...] in rlpyt's form and gives it in gymnasium's.
+    """Return a function that checks actions [n, ...] and converts them to gymnasium's form.
 
     Args:
         gym_space: gymnasium space of one environment's actions.
         n: number of environments.
-        name: how messages call it.
+        name: name of the actions in messages.
 
     Returns:
         A function that raises ``ValueError`` for a wrong batch size, a value out of range, NaN or
-        infinity, and ``TypeError`` for values of another kind; it names the row.
+        infinity, and ``TypeError`` for values of another kind; messages name the row.
     """
     if isinstance(gym_space, gym_spaces.Dict | gym_spaces.Tuple):
         as_dict, parts = isinstance(gym_space, gym_spaces.Dict), gym_space.spaces
@@ -48,9 +48,9 @@ def gym_action_check(gym_space: Any, n: int, name: str = "action") -> Check:
 
 
 def action_check(space: Any, n: int, name: str = "action") -> Check:
-    """Return the function that checks [n, ...] of an rlpyt space and changes nothing but the dtype.
+    """Return a function that checks actions [n, ...] of an rlpyt space and casts their dtype.
 
-    Spaces without bounds of their own are checked for the batch size only.
+    For spaces without bounds only the batch size is checked.
     """
     if hasattr(space, "spaces") or hasattr(getattr(space, "space", None), "names"):
         composite = space if hasattr(space, "spaces") else space.space
@@ -66,7 +66,7 @@ def action_check(space: Any, n: int, name: str = "action") -> Check:
 
 
 class _Discrete:
-    """One integer per row, in [0, count)."""
+    """Check for one integer per row, in [0, count)."""
 
     def __init__(self, n: int, count: int, dtype: Any, name: str, start: int = 0) -> None:
         self._shape, self._count, self._name = (n,), count, name
@@ -86,7 +86,7 @@ class _Discrete:
 
 
 class _Bounded:
-    """An array per row, within bounds."""
+    """Check for an array per row, within bounds."""
 
     def __init__(self, n: int, space: Any, high: Any, name: str, finish: Any = None) -> None:
         self._shape, self._name, self._finish = (n, *space.shape), name, finish
@@ -94,24 +94,24 @@ class _Bounded:
         self._low = np.broadcast_to(space.low, space.shape)
         self._high = np.broadcast_to(high, space.shape)
         low, high = self._low, self._high
-        if self._dtype.kind == "f":  # infinity is no action
+        if self._dtype.kind == "f":  # reject infinity
             limits = np.finfo(self._dtype)
             low, high = np.maximum(low, limits.min), np.minimum(high, limits.max)
         self._least, self._most = low, high
-        alike = low.size > 0 and bool((low == low.flat[0]).all() and (high == high.flat[0]).all())
-        self._alike = (low.flat[0], high.flat[0]) if alike else None
+        uniform = low.size > 0 and bool((low == low.flat[0]).all() and (high == high.flat[0]).all())
+        self._uniform_bounds = (low.flat[0], high.flat[0]) if uniform else None
 
     def __call__(self, action: Any) -> Any:
         if type(action) is not np.ndarray or action.shape != self._shape:
             action = _as_batch(action, self._shape, self._name)
         if action.dtype != self._dtype:
             action = self._convert(action)
-        if self._alike is not None:  # both reductions hand NaN on, which is not within
-            least, most = self._alike
-            fine = _smallest(action, None) >= least and _largest(action, None) <= most
+        if self._uniform_bounds is not None:  # reductions propagate NaN, which fails the comparison
+            least, most = self._uniform_bounds
+            valid = _smallest(action, None) >= least and _largest(action, None) <= most
         else:
-            fine = bool(((action >= self._least) & (action <= self._most)).all())
-        if not fine:
+            valid = bool(((action >= self._least) & (action <= self._most)).all())
+        if not valid:
             wrong = ~((action >= self._least) & (action <= self._most))
             raise _out_of_range(self._name, action, wrong, self._low, self._high)
         return action if self._finish is None else self._finish(action)
@@ -120,16 +120,18 @@ class _Bounded:
         if self._dtype.kind != "f":
             wide = _integers(action, self._name)
             wrong = (wide < self._low) | (wide > self._high)
-            if wrong.any():  # before a narrower dtype wraps it round
+            if wrong.any():  # before a narrower dtype overflows
                 raise _out_of_range(self._name, wide, wrong, self._low, self._high)
             return wide.astype(self._dtype)
         if action.dtype.kind not in "iufb":
             raise TypeError(f"{self._name} is of dtype {action.dtype}, expected numbers.")
-        with np.errstate(over="ignore"):  # becomes infinite, and is refused
+        with np.errstate(over="ignore"):  # becomes infinite and is rejected
             return action.astype(self._dtype)
 
 
 class _Sized:
+    """Check for the number of rows only."""
+
     def __init__(self, n: int, name: str) -> None:
         self._n, self._name = n, name
 
@@ -140,7 +142,7 @@ class _Sized:
 
 
 class _Parts:
-    """Several spaces at once; the batch is a (named) tuple."""
+    """Check of several spaces; the batch is a (named) tuple."""
 
     def __init__(self, checks: list[Check], make: Callable[..., Any], name: str) -> None:
         self._checks, self._make, self._name = checks, make, name
@@ -177,7 +179,7 @@ def _integers(action: Any, name: str) -> Any:
 
 
 def _out_of_range(name: str, action: Any, wrong: Any, low: Any, high: Any = None) -> ValueError:
-    """Name the first row that is wrong, its value and what is allowed."""
+    """Return an error that names the first invalid row, its value and the valid range."""
     where = tuple(int(i) for i in np.argwhere(wrong)[0])
     if high is not None:
         low = f"[{low[where[1:]]}, {high[where[1:]]}]"

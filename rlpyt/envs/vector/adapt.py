@@ -1,4 +1,4 @@
-"""Which adapter belongs to which foreign kind of batched environments."""
+"""Select the adapter for a kind of vector environments."""
 
 from typing import Any
 
@@ -6,12 +6,12 @@ from rlpyt.envs.vector.base import UnsupportedVectorEnv
 
 
 def adapter_of(envs: Any) -> Any:
-    """Return the adapter's class.
+    """Return the adapter class for vector environments.
 
     Raises:
-        UnsupportedVectorEnv: there is none; the message says what to do.
+        UnsupportedVectorEnv: no adapter supports them; the message says what to do.
     """
-    inner = envs  # through gymnasium's wrappers for vector environments
+    inner = envs  # inside gymnasium's vector wrappers
     while hasattr(inner, "env") and "VectorWrapper" in _names(inner):
         inner = inner.env
     names = _names(inner)
@@ -48,12 +48,12 @@ def _message(envs: Any) -> str:
     kind = f"{type(envs).__module__}.{type(envs).__name__}"
     if kind.startswith("stable_baselines3."):
         return (
-            f"{kind} resets by itself and hides how. Give samplers the single environment instead "
+            f"{kind} resets automatically and hides how. Pass the single environment to samplers "
             "(EnvCls=rlpyt.envs.gym.make, env_kwargs=dict(id=...)), or make_vec(id)."
         )
     return (
-        f"{kind} is no kind of batched environments known here: rlpyt.envs.vector.VectorEnv, a "
+        f"{kind} is not a supported vector environment: rlpyt.envs.vector.VectorEnv, a "
         "gymnasium.vector.VectorEnv, ale_py's AtariVectorEnv, EnvPool. Subclass "
-        "rlpyt.envs.vector.VectorEnv (reset, step, reset_rows), or give samplers a single "
-        "environment, which they batch themselves."
+        "rlpyt.envs.vector.VectorEnv (reset, step, reset_rows), or pass a single environment to "
+        "samplers, which batch it."
     )

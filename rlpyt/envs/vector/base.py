@@ -1,12 +1,12 @@
-"""The contract of natively batched environments, and the door through which foreign ones come.
+"""Interface of vector environments, and adaptation of those from other libraries.
 
     observation = envs.reset()                                    # [n, ...]
     observation, reward, done, env_info = envs.step(action)       # action [n, ...]
     rows = np.flatnonzero(env_info.traj_done)
     first_observation = envs.reset_rows(rows)                     # [len(rows), ...]
 
-As seen from outside nothing resets by itself, whatever the source does: a step returns the true
-final observation of an episode, and the first one of the next comes from ``reset_rows``.
+There is no automatic reset, whatever the source does: a step returns the true final observation
+of an episode, and ``reset_rows`` returns the first one of the next episode.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ Rows = NDArray[np.integer[Any]]
 
 
 class UnsupportedVectorEnv(RlpytError, TypeError):
-    """Batched environments whose resets, seeds or batches would not be what a sampler expects."""
+    """Vector environments whose resets, seeds or batches do not work as samplers expect."""
 
 
 class VectorEnv:
@@ -31,22 +31,22 @@ class VectorEnv:
 
     ``step`` takes actions [n, ...] in the form of ``action_space`` and returns an ``EnvStep``:
 
-    - observation: [n, ...] array, or (nested) named tuple of such, as in ``observation_space``.
+    - observation: [n, ...] array, or (nested) named tuple of arrays, as in ``observation_space``.
       Where an episode has ended it is the true final observation.
     - reward: [n] float32.
     - done: [n] bool; the return ends here: termination, truncation, or a lost life.
-    - env_info: namedarraytuple of arrays [n, ...], the same fields, shapes and dtypes at every
-      step. It begins with ``timeout`` (bool: truncated and not terminated) and ``traj_done``
-      (bool: this row needs ``reset_rows`` now); the numbers asked for as ``info_keys`` follow.
+    - env_info: namedarraytuple of arrays [n, ...] with the same fields, shapes and dtypes at every
+      step. The first fields are ``timeout`` (bool: truncated and not terminated) and
+      ``traj_done`` (bool: this row needs ``reset_rows`` now), followed by the ``info_keys``.
 
-    Rows with ``traj_done`` wait for ``reset_rows``. Until then they may be stepped on: they show
-    reward zero, ``done`` and ``traj_done``, and an observation that means nothing. `reset` starts
-    all rows; without new seeds it is ``reset_rows`` of all. Returned arrays may be written anew
-    by the next call of any method: who keeps them makes copies. Actions are checked before they
-    reach foreign code.
+    Rows with ``traj_done`` wait for ``reset_rows``. Stepping them before has no effect: they
+    return reward zero, ``done`` and ``traj_done``, and a meaningless observation. `reset` starts
+    all rows; without new seeds it equals ``reset_rows`` of all. Returned arrays may be
+    overwritten by the next call of any method; copy them to keep them. Actions are checked before
+    they are passed to external code.
 
     Attributes:
-        n: number of environments, the rows.
+        n: number of environments, called rows.
     """
 
     n: int
@@ -61,13 +61,14 @@ class VectorEnv:
         """Step every row; see the class.
 
         Raises:
-            ValueError: wrong batch size, or an action outside its space; the message has the row.
-            TypeError: actions that are no numbers, or no integers where integers belong.
+            ValueError: the batch size is wrong, or an action is outside its space; the message
+                names the row.
+            TypeError: actions are not numbers, or not integers for an integer space.
         """
         raise NotImplementedError
 
     def reset_rows(self, rows: Rows) -> Any:
-        """Start an episode in these rows and leave the others; return [len(rows), ...].
+        """Start an episode in these rows only; return first observations [len(rows), ...].
 
         Args:
             rows: [k] integers, each row at most once; k may be 0.
@@ -86,7 +87,7 @@ class VectorEnv:
 
     @property
     def spaces(self) -> EnvSpaces:
-        """Both spaces, as agents and models want them."""
+        """Both spaces, as agents and models expect them."""
         return EnvSpaces(observation=self.observation_space, action=self.action_space)
 
     @property
@@ -98,9 +99,9 @@ class VectorEnv:
         """Seed the spaces now, and row i with ``seeds[i]`` at the next ``reset``.
 
         Raises:
-            ValueError: not one seed of at least 0 for each row.
-            UnsupportedVectorEnv: the environments can be seeded only as they are made; the
-                message tells how.
+            ValueError: ``seeds`` is not one integer of at least 0 for each row.
+            UnsupportedVectorEnv: the environments can only be seeded on construction; the
+                message says how.
         """
         seeds = self._checked_seeds(seeds)
         for space in self.spaces:
@@ -109,29 +110,31 @@ class VectorEnv:
         self._seed_rows(seeds)
 
     def _seed_rows(self, seeds: list[int]) -> None:
-        """Note the seeds for the next ``reset``."""
+        """Store the seeds for the next ``reset``."""
         raise NotImplementedError
 
     def get_state(self) -> dict[str, Any] | None:
-        """Return the exact state as a plain tree, as in ``Env.get_state``; ``None``: cannot."""
+        """Return the exact state as a plain tree; ``None`` if not supported. See ``Env``."""
         return None
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Go to a state that ``get_state`` of equally constructed environments returned."""
-        raise NotImplementedError(f"{type(self).__name__} cannot be set to a saved state.")
+        """Restore a state returned by ``get_state`` of equally constructed environments."""
+        raise NotImplementedError(
+            f"{type(self).__name__} does not support restoring a saved state."
+        )
 
     def statistics(self) -> dict[str, Any]:
-        """Return what wrappers have learnt of the data (means, variances) as a plain tree."""
+        """Return the statistics of wrappers (running means, variances) as a plain tree."""
         return {}
 
     def load_statistics(self, statistics: Mapping[str, Any]) -> None:
-        """Take over what equally wrapped environments have learnt."""
+        """Load the ``statistics()`` of equally wrapped environments."""
 
     def freeze(self, frozen: bool = True) -> None:
-        """Learn no more of the data (or again): for evaluation with the training's statistics."""
+        """Stop (or resume) updating statistics, for evaluation with those of training."""
 
     def close(self) -> None:
-        """Release what the environments hold; harmless when repeated."""
+        """Release resources; may be called more than once."""
 
     def _checked_seeds(self, seeds: Sequence[int]) -> list[int]:
         listed = np.asarray(seeds)
@@ -145,22 +148,23 @@ class VectorEnv:
         """Return rows as an integer array.
 
         Raises:
-            TypeError: they are not integers, for example a mask.
-            ValueError: they are no row numbers, or some come twice.
+            TypeError: ``rows`` are not integers, for example a mask.
+            ValueError: ``rows`` has invalid or repeated row numbers.
         """
         rows = np.asarray(rows, np.int64) if isinstance(rows, list | tuple) else np.asarray(rows)
         if rows.ndim != 1 or rows.dtype.kind not in "iu":
             raise TypeError(
-                f"rows={rows!r:.80} must be a list of row numbers; of a mask, np.flatnonzero(mask)."
+                f"rows={rows!r:.80} must be a list of row numbers. For a mask, use "
+                "np.flatnonzero(mask)."
             )
-        if np.count_nonzero(rows[1:] <= rows[:-1]):  # out of order; flatnonzero gives them in order
+        if np.count_nonzero(rows[1:] <= rows[:-1]):  # not sorted, unlike rows of flatnonzero
             in_order = np.sort(rows)
             if (in_order[1:] == in_order[:-1]).any():
-                raise ValueError(f"rows={rows!r:.80} must name each row only once.")
+                raise ValueError(f"rows={rows!r:.80} must contain each row only once.")
         else:
             in_order = rows
         if len(rows) and not (in_order[0] >= 0 and in_order[-1] < self.n):
-            raise ValueError(f"rows={rows!r:.80} must lie in [0, {self.n}).")
+            raise ValueError(f"rows={rows!r:.80} must be in [0, {self.n}).")
         checked: Rows = rows
         return checked
 
@@ -169,11 +173,11 @@ class VectorEnv:
 
 
 class WaitingRows:
-    """Which rows have ended an episode and wait for ``reset_rows``: for adapters and wrappers.
+    """Rows whose episode has ended and that wait for ``reset_rows``, for adapters and wrappers.
 
     Attributes:
         mask: [n] bool.
-        n: how many wait.
+        n: number of waiting rows.
     """
 
     def __init__(self, n: int) -> None:
@@ -181,12 +185,12 @@ class WaitingRows:
         self.n = 0
 
     def add(self, mask: NDArray[np.bool_]) -> None:
-        """Let these rows [n] wait as well."""
+        """Add the rows of a mask [n]."""
         self.mask |= mask
         self.n = int(np.count_nonzero(self.mask))
 
     def remove(self, rows: Any = slice(None)) -> None:
-        """They have been reset; all, if none are named."""
+        """Remove rows that have been reset; by default all."""
         if self.n:
             self.mask[rows] = False
             self.n = int(np.count_nonzero(self.mask))
@@ -196,16 +200,18 @@ def vector_info(info_keys: Sequence[str] = ()) -> Any:
     """Return the type of ``env_info``: timeout, traj_done, and a field for each further key."""
     for key in ("timeout", "traj_done"):
         if key in info_keys:
-            raise ValueError(f"info_keys={tuple(info_keys)} must not have '{key}': it always is.")
+            raise ValueError(
+                f"info_keys={tuple(info_keys)} must not contain '{key}'; it is always included."
+            )
     return namedarraytuple("VectorInfo", ("timeout", "traj_done", *info_keys))
 
 
 def is_vector_env(x: Any) -> bool:
-    """Whether ``x`` is, or claims to be, a batch of environments; imports no library.
+    """Return True if ``x`` is, or claims to be, a vector environment, without importing libraries.
 
-    True for our `VectorEnv`, for those of gymnasium, gym, ale_py and EnvPool and what wraps them,
-    and for other objects with ``num_envs`` that are no single ``gymnasium.Env``. Whether it can
-    be used, `adapt` tells.
+    True for our `VectorEnv`, for those of gymnasium, gym, ale_py and EnvPool and their wrappers,
+    and for other objects with ``num_envs`` that are not a single ``gymnasium.Env``. `adapt`
+    checks whether it is supported.
     """
     if isinstance(x, type):
         return False
@@ -221,15 +227,15 @@ def is_vector_env(x: Any) -> bool:
 
 
 def adapt(envs: Any, info_keys: Sequence[str] = ()) -> VectorEnv:
-    """Put batched environments behind the contract; ours are returned as they are.
+    """Adapt vector environments to `VectorEnv`; instances of it are returned unchanged.
 
     Args:
         envs: our `VectorEnv`, an EnvPool, ale_py's ``AtariVectorEnv``, a gymnasium ``VectorEnv``.
         info_keys: entries of the source's info to keep in ``env_info``; zero where missing.
 
     Raises:
-        UnsupportedVectorEnv: it is of another kind, or its behaviour at episode ends is unknown
-            or cannot be translated; the message says what to do.
+        UnsupportedVectorEnv: ``envs`` is of another kind, or its behavior at episode ends is
+            unknown or not supported; the message says what to do.
     """
     if isinstance(envs, VectorEnv):
         return envs

@@ -1,8 +1,8 @@
-"""Gymnasium's batched CartPole, with a random stream and a reset for each row.
+"""Adapter of Gymnasium's vector CartPole, with a random stream and a reset for each row.
 
-``CartPoleVectorEnv`` has one generator for all rows and no partial reset. Here its arithmetic is
-kept and the starts are drawn as ``gymnasium.make("CartPole-v1")`` draws them, so that row i with
-seed s goes through the episodes of a single environment with seed s.
+``CartPoleVectorEnv`` has one generator for all rows and no partial reset. The adapter uses its
+arithmetic, but draws initial states as ``gymnasium.make("CartPole-v1")`` does, so that row i with
+seed s has the same episodes as a single environment with seed s.
 """
 
 from collections.abc import Mapping
@@ -16,15 +16,15 @@ from rlpyt.envs.vector.base import Rows
 from rlpyt.envs.vector.info import InfoKeys
 from rlpyt.envs.vector.source import Array, SourceAdapter
 
-STARTS_AHEAD = 16  # drawn for a row in one call; the same numbers as one by one
+STARTS_AHEAD = 16  # initial states per row drawn in one call; same numbers as one by one
 _largest = np.maximum.reduce
 
 
 class CartPoleVector(SourceAdapter):
-    """``gymnasium.envs.classic_control.cartpole.CartPoleVectorEnv`` behind the contract.
+    """Adapter of ``gymnasium.envs.classic_control.cartpole.CartPoleVectorEnv``.
 
     Trajectories are those of single environments up to the rounding of the batched arithmetic.
-    Starts are uniform in [-0.05, 0.05], the environment's default.
+    Initial states are uniform in [-0.05, 0.05], the environment's default.
     """
 
     def __init__(self, envs: Any, info_keys: InfoKeys = ()) -> None:
@@ -33,7 +33,7 @@ class CartPoleVector(SourceAdapter):
         self._low, self._high = envs.low, envs.high
         self._rngs: list[np.random.Generator] = []
         self._starts = np.zeros((self.n, STARTS_AHEAD, 4))
-        self._used = np.zeros(self.n, np.int64)  # of each row's starts
+        self._used = np.zeros(self.n, np.int64)  # number of each row's initial states used
 
     @property
     def horizon(self) -> int:
@@ -41,7 +41,7 @@ class CartPoleVector(SourceAdapter):
         return int(self.source.max_episode_steps)
 
     def _source_reset(self, seeds: list[int] | None) -> tuple[Any, Mapping[str, Any]]:
-        self.source.reset()  # lays out its arrays; what it draws is replaced
+        self.source.reset()  # allocates its arrays; initial states are replaced
         if seeds is not None or not self._rngs:
             self._rngs = [seeding.np_random(seed)[0] for seed in seeds or self.n * [None]]
             self._draw_ahead(np.arange(self.n))
@@ -52,11 +52,11 @@ class CartPoleVector(SourceAdapter):
         source = self.source
         source.state[:, rows] = start.T
         source.steps[rows] = 0
-        source.prev_done[rows] = False  # else the next step would reset them once more
+        source.prev_done[rows] = False  # else the next step would reset them again
         return start.astype(np.float32), {}
 
     def _draw(self, rows: Rows) -> Array:
-        """Return the next start [len(rows), 4] of each row's own stream."""
+        """Return the next initial state [len(rows), 4] from each row's random stream."""
         used = self._used[rows]
         start: Array = self._starts[rows, used]
         self._used[rows] = used = used + 1
@@ -72,7 +72,7 @@ class CartPoleVector(SourceAdapter):
 
     def get_state(self) -> dict[str, Any] | None:
         """Return positions, counters and random streams of all rows; ``None`` before `reset`."""
-        if not self._home:
+        if not self._active_pid:
             return None
         return {
             "state": self.source.state.copy(),
@@ -86,7 +86,7 @@ class CartPoleVector(SourceAdapter):
         }
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Go to a state of equally made environments."""
+        """Restore a state of equally constructed environments."""
         seeds, self._seeds = state["seeds"], None
         self.reset()
         self.source.state[...] = state["state"]

@@ -1,9 +1,9 @@
-"""EnvPool's native environments behind the contract.
+"""Adapter of EnvPool's native environments.
 
-Two peculiarities of EnvPool remain. An episode that terminates on the very step of its time limit
-is reported as truncated, except in Atari, which tells more. And ``episodic_life=True`` makes an
-episode of each life (the game goes on with the next): use ``life_loss`` here for ``done`` at lost
-lives within one trajectory.
+Two properties of EnvPool remain. An episode that terminates exactly at its time limit is reported
+as truncated, except in Atari, which reports both. And ``episodic_life=True`` makes each life an
+episode (the game continues with the next): use ``life_loss`` here for ``done`` at lost lives
+within one trajectory.
 """
 
 import warnings
@@ -19,41 +19,45 @@ from rlpyt.envs.vector.source import SourceAdapter
 
 
 class EnvPoolVector(SourceAdapter):
-    """A synchronous EnvPool of the Gymnasium kind.
+    """Adapter of a synchronous EnvPool with Gymnasium's interface.
 
-    EnvPool takes seeds only as it is made, so `seed` makes the pool anew from its own settings, at
-    the next ``reset``. A pool that was made with a list of seeds, one per row, keeps the first
-    episodes that these give.
+    EnvPool takes seeds only on construction, so `seed` rebuilds the pool from its settings at the
+    next ``reset``. A pool that was built with one seed per row keeps the first episodes of these
+    seeds.
 
     Args:
-        pool: from ``envpool.make_gymnasium``, without ``batch_size``.
+        pool: result of ``envpool.make_gymnasium``, without ``batch_size``.
         info_keys: entries of info to keep, e.g. "elapsed_step"; in Atari "lives", and "reward",
             the score before clipping.
-        life_loss: ``done`` (without ``traj_done``) where a life is lost and the game goes on.
+        life_loss: set ``done`` (without ``traj_done``) when a life is lost and the game continues.
 
     Raises:
-        UnsupportedVectorEnv: asynchronous pools, several players, the dm_env kind, wrapped pools.
+        UnsupportedVectorEnv: the pool is asynchronous, wrapped, has several players, or has the
+            dm_env interface.
     """
 
     def __init__(self, pool: Any, info_keys: InfoKeys = (), life_loss: bool = False) -> None:
         if not hasattr(pool, "config") or not hasattr(pool, "single_action_space"):
             raise UnsupportedVectorEnv(
-                f"{pool} is no plain pool of the Gymnasium kind. Use envpool.make_gymnasium(task, "
-                "num_envs=...), and wrappers of rlpyt.envs.vector.wrappers around the adapter."
+                f"{pool} is not an unwrapped pool with Gymnasium's interface. Use "
+                "envpool.make_gymnasium(task, num_envs=...), and wrappers of "
+                "rlpyt.envs.vector.wrappers around the adapter."
             )
         config = pool.config
         if pool.is_async:
             raise UnsupportedVectorEnv(
-                f"batch_size={config['batch_size']} of num_envs={config['num_envs']}: an "
-                "asynchronous pool returns whichever environments were first. Leave out batch_size."
+                f"batch_size={config['batch_size']} must equal num_envs={config['num_envs']}: an "
+                "asynchronous pool returns a varying subset of environments. Leave out batch_size."
             )
         if config.get("max_num_players", 1) != 1:
-            raise UnsupportedVectorEnv(f"{config['max_num_players']} players; only one can act.")
+            raise UnsupportedVectorEnv(
+                f"EnvPool tasks must have one player, got {config['max_num_players']}."
+            )
         self._pool_class, self._spec_class = type(pool), type(pool.spec)
         space, action_space = _spaces_of(pool)
         if not isinstance(space, gymnasium.Space) or not isinstance(action_space, gymnasium.Space):
             raise UnsupportedVectorEnv(
-                f"{pool}: spaces {space}, {action_space} are no single ones."
+                f"{pool} must have spaces of a single environment, got {space}, {action_space}."
             )
         super().__init__(pool, config["num_envs"], space, action_space, info_keys, life_loss)
         self._config = config
@@ -72,9 +76,9 @@ class EnvPoolVector(SourceAdapter):
         return observation, info
 
     def _remake(self, seeds: list[int]) -> None:
-        seeds = [seed % 2**31 for seed in seeds]  # it takes no longer ones
-        if self._config["env_seed"] == seeds and not self._home:
-            return  # not used yet, and made with these
+        seeds = [seed % 2**31 for seed in seeds]  # EnvPool accepts 31 bits
+        if self._config["env_seed"] == seeds and not self._active_pid:
+            return  # still unused, and built with these seeds
         self.source.close()
         self._config = {**self._config, "env_seed": seeds}
         values = self._spec_class.gen_config(**self._config)
@@ -89,7 +93,7 @@ class EnvPoolVector(SourceAdapter):
     def _source_step(self, action: Any) -> Any:
         observation, reward, terminated, truncated, info = self.source.step(action)
         game_over = info.get("terminated")
-        if game_over is not None and truncated.any():  # both at once are reported as truncation
+        if game_over is not None and truncated.any():  # EnvPool reports both at once as truncation
             terminated = terminated | (truncated & (game_over != 0))
         return observation, reward, terminated, truncated, info
 
@@ -98,8 +102,8 @@ class EnvPoolVector(SourceAdapter):
 
 
 def _spaces_of(pool: Any) -> tuple[Any, Any]:
-    """Return observation and action space; the pool builds them now, and keeps them."""
-    with warnings.catch_warnings():  # that bounds are of another precision
+    """Return observation and action space, which the pool builds on first access."""
+    with warnings.catch_warnings():  # about the precision of bounds
         warnings.filterwarnings("ignore", message=".*precision lowered")
         return pool.observation_space, pool.action_space
 
@@ -107,5 +111,5 @@ def _spaces_of(pool: Any) -> tuple[Any, Any]:
 def _check_order(info: Mapping[str, Any], rows: Rows) -> None:
     if not np.array_equal(info["env_id"], rows):
         raise UnsupportedVectorEnv(
-            f"EnvPool returned environments {info['env_id']} where {rows} were asked for."
+            f"EnvPool must return environments {rows}, got {info['env_id']}."
         )

@@ -1,14 +1,14 @@
-"""Gymnasium's vector environments behind the contract, whatever their autoreset mode.
+"""Adapter of Gymnasium's vector environments in any autoreset mode.
 
 =========== =============================================== ========================================
-mode        at an episode's end the source                  here
+mode        source at an episode's end                      adapter
 =========== =============================================== ========================================
-NEXT_STEP   shows the final observation, and resets at the  rows are reset through a mask when asked
-            next step, whose action it ignores              for, so that no step is lost
-SAME_STEP   resets at once; the final observation is in     the two are put back in order; what the
-            ``info["final_obs"]``                           reset showed is kept for `reset_rows`
-DISABLED    shows the final observation, and waits          as NEXT_STEP; waiting rows are reset
-                                                            before they are stepped
+NEXT_STEP   returns the final observation, and resets at    resets rows by a mask in `reset_rows`,
+            the next step, ignoring its action              so that no step is lost
+SAME_STEP   resets at once; the final observation is in     returns the final observation; caches
+            ``info["final_obs"]``                           the first one for `reset_rows`
+DISABLED    returns the final observation, and waits        as NEXT_STEP; resets waiting rows before
+                                                            they are stepped
 =========== =============================================== ========================================
 """
 
@@ -27,8 +27,8 @@ from rlpyt.envs.vector.partial_reset import (
     resets_by_known_code,
     try_partial_reset,
 )
+from rlpyt.envs.vector.reset_cache import ResetCache, put_rows, take_rows
 from rlpyt.envs.vector.source import Array, SourceAdapter
-from rlpyt.envs.vector.stash import ResetStash, put_rows, take_rows
 from rlpyt.utils.buffer import buffer_func
 
 NEXT_STEP, SAME_STEP, DISABLED = (
@@ -37,7 +37,7 @@ NEXT_STEP, SAME_STEP, DISABLED = (
     AutoresetMode.DISABLED,
 )
 _OURS = "rlpyt.envs.vector.wrappers"
-WRAPPERS_BY_OURS = {  # they lose count, or refuse, where single rows are reset
+REPLACEMENTS = {  # these fail when single rows are reset
     "NormalizeObservation": f"{_OURS}.StandardizeObservation",
     "NormalizeReward": f"{_OURS}.StandardizeReward",
     "RecordEpisodeStatistics": f"{_OURS}.EpisodeMonitor",
@@ -45,17 +45,17 @@ WRAPPERS_BY_OURS = {  # they lose count, or refuse, where single rows are reset
 
 
 class GymnasiumVectorEnv(SourceAdapter):
-    """A gymnasium ``VectorEnv``, wrapped or not.
+    """Adapter of a gymnasium ``VectorEnv``, wrapped or not.
 
     Args:
-        envs: the environments. Wrappers of ``gymnasium.wrappers.vector`` are stepped through.
+        envs: the environments, which may have wrappers of ``gymnasium.wrappers.vector``.
         info_keys: entries of info to keep, see `InfoReader`.
-        partial_reset: whether ``reset(options={"reset_mask": mask})`` resets the rows of the mask
-            and no others. ``None``: known for gymnasium's own classes, tried out on others.
+        partial_reset: set to True if ``reset(options={"reset_mask": mask})`` resets only the rows
+            of the mask. ``None``: known for gymnasium's own classes, tested for others.
 
     Raises:
-        UnsupportedVectorEnv: the autoreset mode is not declared or unknown; rows cannot be reset
-            alone; a wrapper would go wrong when they are.
+        UnsupportedVectorEnv: the autoreset mode is not declared or unknown, single rows cannot be
+            reset, or a wrapper does not support it.
     """
 
     def __init__(
@@ -66,31 +66,31 @@ class GymnasiumVectorEnv(SourceAdapter):
         if self._partial is None and resets_by_known_code(envs):
             self._partial = True
         if self.mode is not SAME_STEP:
-            _refuse_what_goes_wrong(envs, self.mode)
+            _check_wrappers(envs, self.mode)
             if self._partial is None:
                 self._partial = try_partial_reset(envs)
             if not self._partial:
                 known = self._partial is False
-                self._refuse_partial_reset(
-                    envs, "ignores or refuses" if known else "does not show whether it honours"
+                self._raise_no_partial_reset(
+                    envs, "does not support" if known else "is not known to support"
                 )
         space = envs.single_observation_space
         super().__init__(envs, envs.num_envs, space, envs.single_action_space, info_keys)
-        self._over = np.zeros(self.n, bool)  # DISABLED: what the source cannot step
-        self._stash = ResetStash(self.n)  # SAME_STEP
+        self._over = np.zeros(self.n, bool)  # DISABLED: rows that the source cannot step
+        self._reset_cache = ResetCache(self.n)  # SAME_STEP
         self._seed_list = True
 
-    def _refuse_partial_reset(self, envs: Any, what: str) -> None:
+    def _raise_no_partial_reset(self, envs: Any, problem: str) -> None:
         raise UnsupportedVectorEnv(
-            f'{envs} {what} reset(options={{"reset_mask": mask}}), so single rows cannot be '
-            "started anew. Let it honour the mask (and say so: GymnasiumVectorEnv(envs, "
-            "partial_reset=True)), use AutoresetMode.SAME_STEP, or batch single environments: "
+            f'{envs} {problem} reset(options={{"reset_mask": mask}}), so single rows cannot be '
+            "reset. Support the mask (and pass partial_reset=True to GymnasiumVectorEnv), use "
+            "AutoresetMode.SAME_STEP, or batch single environments: "
             "rlpyt.envs.vector.make_vec(id, vectorization_mode='sync')."
         )
 
     @property
     def horizon(self) -> int | None:
-        """The registered time limit, if the environments tell."""
+        """Registered time limit of the environments; ``None`` if unknown."""
         envs = getattr(self.source.unwrapped, "envs", None)
         spec = getattr(envs[0] if envs else self.source, "spec", None)
         limit: int | None = getattr(spec, "max_episode_steps", None)
@@ -98,7 +98,7 @@ class GymnasiumVectorEnv(SourceAdapter):
         return settings.get("max_episode_steps", limit)
 
     def _source_reset(self, seeds: list[int] | None) -> tuple[Any, Mapping[str, Any]]:
-        self._stash.forget()
+        self._reset_cache.clear()
         self._over[:] = False
         if seeds is None:
             result = self.source.reset()
@@ -107,38 +107,39 @@ class GymnasiumVectorEnv(SourceAdapter):
         if not (isinstance(result, tuple) and len(result) == 2):
             raise UnsupportedVectorEnv(
                 f"{self.source}.reset() returned {type(result).__name__}, expected (observation, "
-                "info): this is the interface of the old gym package."
+                "info). Vector environments of the old gym package are not supported."
             )
         return result
 
     def _reset_with(self, seeds: list[int]) -> Any:
-        """Give each row its seed; sources that take one number only get the first."""
+        """Reset with a seed per row; sources that accept only one number get the first."""
         if self._seed_list:
             try:
                 return self.source.reset(seed=seeds)
-            except Exception:  # each class says no in its own way
+            except Exception:  # the kind of exception depends on the class
                 if resets_by_known_code(self.source):
                     raise
                 self._seed_list = False
         return self.source.reset(seed=seeds[0])
 
     def _source_reset_rows(self, rows: Rows) -> tuple[Any, Mapping[str, Any]]:
-        first = self._stash.take(rows)
+        first = self._reset_cache.take(rows)
         if first is not None:
             return first, {}
         if not self._partial and len(rows) == self.n:
             observation, info = self._source_reset(None)
-            return take_rows(self._as_ours(observation, "reset"), rows), info
+            return take_rows(self._checked_observation(observation, "reset"), rows), info
         if not self._partial:
-            self._refuse_partial_reset(self.source, "is not known to honour")
+            self._raise_no_partial_reset(self.source, "is not known to support")
         mask = np.zeros(self.n, bool)
-        mask[self._stash.missing(rows)] = True  # the others have just been reset, and show it
+        # The other rows have just been reset by the source.
+        mask[self._reset_cache.missing(rows)] = True
         observation, info = masked_reset(self.source, mask)
         self._over[rows] = False
-        return take_rows(self._as_ours(observation, "reset"), rows), info
+        return take_rows(self._checked_observation(observation, "reset"), rows), info
 
     def _source_step(self, action: Any) -> Any:
-        self._stash.forget()
+        self._reset_cache.clear()
         return self.source.step(action)
 
     def _before_waiting_step(self) -> None:
@@ -146,12 +147,14 @@ class GymnasiumVectorEnv(SourceAdapter):
             masked_reset(self.source, self._over.copy())
             self._over[:] = False
 
-    def _final(self, observation: Any, ended: Array, info: Mapping[str, Any]) -> Any:
+    def _with_final_observations(
+        self, observation: Any, ended: Array, info: Mapping[str, Any]
+    ) -> Any:
         if self.mode is not SAME_STEP:
             if "final_obs" in info:
                 raise UnsupportedVectorEnv(
-                    f"{self.source} declares {self.mode}, yet its info has final_obs at an "
-                    "episode's end, as only SAME_STEP has: correct metadata['autoreset_mode']."
+                    f"{self.source} declares {self.mode}, but its info has final_obs at an "
+                    "episode's end, as only SAME_STEP does. Correct metadata['autoreset_mode']."
                 )
             self._over = ended.copy()
             return observation
@@ -159,52 +162,54 @@ class GymnasiumVectorEnv(SourceAdapter):
             return observation
         if "final_obs" not in info:
             raise UnsupportedVectorEnv(
-                f"{self.source} declares {self.mode}, yet its info has no final_obs at an "
-                "episode's end: correct metadata['autoreset_mode']."
+                f"{self.source} declares {self.mode}, but its info has no final_obs at an "
+                "episode's end. Correct metadata['autoreset_mode']."
             )
         rows = np.flatnonzero(ended)
-        self._stash.keep(observation, rows)
-        shown = buffer_func(observation, np.copy)
+        self._reset_cache.store(observation, rows)
+        result = buffer_func(observation, np.copy)
         final = info["final_obs"]
         if isinstance(final, np.ndarray) and final.dtype == object:
             for i in rows:
-                put_rows(shown, i, final[i] if self._convert is None else self._convert(final[i]))
+                put_rows(result, i, final[i] if self._convert is None else self._convert(final[i]))
         else:
-            put_rows(shown, rows, take_rows(self._as_ours(final, "final_obs of step"), rows))
-        return shown
+            put_rows(
+                result, rows, take_rows(self._checked_observation(final, "final_obs of step"), rows)
+            )
+        return result
 
 
 def autoreset_mode(envs: Any) -> AutoresetMode:
-    """Return the declared mode.
+    """Return the declared autoreset mode.
 
     Raises:
-        UnsupportedVectorEnv: there is none, or an unknown one; nothing is guessed.
+        UnsupportedVectorEnv: the mode is not declared or unknown.
     """
     declared = (getattr(envs, "metadata", None) or {}).get("autoreset_mode")
     try:
         return declared if isinstance(declared, AutoresetMode) else AutoresetMode(declared)
     except ValueError:
-        what = "declares no" if declared is None else f"declares the unknown {declared!r} as its"
+        problem = "declares no" if declared is None else f"declares {declared!r} as its"
         raise UnsupportedVectorEnv(
-            f"{envs} {what} autoreset mode, so what its steps return at an episode's end would be "
-            "a guess. Set metadata['autoreset_mode'] to the gymnasium.vector.AutoresetMode that "
-            "it follows: NEXT_STEP, SAME_STEP or DISABLED."
+            f"{envs} {problem} autoreset mode, so the meaning of its steps at an episode's end is "
+            "unknown. Set metadata['autoreset_mode'] to the gymnasium.vector.AutoresetMode that "
+            "it implements: NEXT_STEP, SAME_STEP or DISABLED."
         ) from None
 
 
-def _refuse_what_goes_wrong(envs: Any, mode: AutoresetMode) -> None:
-    """Raise where rows that are reset alone would be handled wrongly."""
+def _check_wrappers(envs: Any, mode: AutoresetMode) -> None:
+    """Raise an error for wrappers and modes that do not support resets of single rows."""
     *wrappers, base = layers_of(envs)
     for wrapper in wrappers:
         name = type(wrapper).__name__
-        if isinstance(wrapper, tuple(getattr(gym_wrappers, w) for w in WRAPPERS_BY_OURS)):
+        if isinstance(wrapper, tuple(getattr(gym_wrappers, w) for w in REPLACEMENTS)):
             raise UnsupportedVectorEnv(
-                f"gymnasium.wrappers.vector.{name} goes wrong when rows are reset one by one; "
-                f"put {WRAPPERS_BY_OURS.get(name, _OURS)} around the adapted environments instead."
+                f"gymnasium.wrappers.vector.{name} does not support resets of single rows. "
+                f"Put {REPLACEMENTS.get(name, _OURS)} around the adapted environments instead."
             )
     if isinstance(base, AsyncVectorEnv) and not base.shared_memory and mode is NEXT_STEP:
         raise UnsupportedVectorEnv(
             "AsyncVectorEnv(shared_memory=False) in mode NEXT_STEP ignores the first action after "
-            "an explicit reset (a fault of gymnasium 1.4); use shared_memory=True, or "
+            "an explicit reset (a bug of gymnasium 1.4). Use shared_memory=True, or "
             "autoreset_mode=AutoresetMode.SAME_STEP."
         )

@@ -1,4 +1,4 @@
-"""From the info dicts of gymnasium's vector environments to ``env_info``."""
+"""Convert info dicts of gymnasium's vector environments to ``env_info``."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,16 +12,16 @@ InfoKeys = Sequence[str] | Mapping[str, Any]
 
 
 class InfoReader:
-    """Picks what was asked for out of batched info dicts, in fixed shapes and dtypes.
+    """Reader of selected entries of vector info dicts, with fixed shapes and dtypes.
 
     Args:
         n: number of rows.
         info_keys: keys to keep, each a float32 number per row; or a dict of examples, whose
-            shapes and dtypes are kept: ``{"lives": 0, "ram": np.zeros(128, np.uint8)}``.
+            shapes and dtypes are used: ``{"lives": 0, "ram": np.zeros(128, np.uint8)}``.
 
     Attributes:
         cls: type of ``env_info``.
-        keys: what was asked for.
+        keys: keys to keep.
     """
 
     def __init__(self, n: int, info_keys: InfoKeys = ()) -> None:
@@ -36,14 +36,14 @@ class InfoReader:
         self._zeros = {k: np.zeros((n, *np.shape(v)), _dtype_of(v)) for k, v in examples.items()}
 
     def read(self, info: Mapping[str, Any], ended: Any = None) -> list[Any]:
-        """Return one array [n, ...] per key; zero where the info lacks it.
+        """Return one array [n, ...] per key; zero if the info does not have it.
 
         Args:
-            info: as the source returned it.
-            ended: [n] bool; for these rows "final_info" counts, where there is one.
+            info: info dict returned by the source.
+            ended: [n] bool, rows whose entries are read from "final_info" if present.
 
         Raises:
-            ValueError: an entry has another shape than the example, or is no number.
+            ValueError: an entry does not have the example's shape, or is not numeric.
         """
         values = [self._entry(key, info.get(key)) for key in self.keys]
         final = None if ended is None else info.get("final_info")
@@ -61,7 +61,7 @@ class InfoReader:
         if array.shape != zeros.shape or array.dtype.kind not in "biuf":
             raise ValueError(
                 f"info entry {key!r} has shape {array.shape} and dtype {array.dtype}, expected "
-                f"{zeros.shape} numbers; give an example of one row: info_keys={{{key!r}: ...}}."
+                f"{zeros.shape} numbers. Pass an example of one row: info_keys={{{key!r}: ...}}."
             )
         return array.astype(zeros.dtype, copy=False)
 

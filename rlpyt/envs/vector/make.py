@@ -1,6 +1,6 @@
-"""Factories of batched environments, for ``EnvCls``.
+"""Factories of vector environments, for ``EnvCls``.
 
-Samplers call them with as many rows as a worker has, because of their attribute ``batched``:
+Their attribute ``batched`` makes samplers pass the number of rows of a worker:
 
     sampler = SerialSampler(EnvCls=make_vec, env_kwargs=dict(id="CartPole-v1"), batch_B=16, ...)
 """
@@ -24,26 +24,26 @@ def make_vec(
     wrappers: Sequence[Any] | None = None,
     **kwargs: Any,
 ) -> VectorEnv:
-    """Make ``num_envs`` Gymnasium environments as one batch, in the way that loses least.
+    """Make ``num_envs`` Gymnasium environments as one vector environment.
 
     Args:
         id: as for ``rlpyt.envs.gym.make``.
         num_envs: number of rows.
-        vectorization_mode: "vector_entry_point" (the environment's own batched form), "sync" (a
-            loop in this process), "async" (a process each; not inside a sampler's workers, which
-            may have no children). ``None``: its own form where that exists and nothing given here
-            excludes it, else "sync".
+        vectorization_mode: "vector_entry_point" (the environment's native vector form), "sync" (a
+            loop in this process), "async" (one process each; not inside a sampler's workers,
+            which may not have children). ``None``: the native form if it exists and supports the
+            other arguments, else "sync".
         info_keys: entries of info to keep in ``env_info``.
-        vector_kwargs: for ``SyncVectorEnv`` or ``AsyncVectorEnv``. Their ``autoreset_mode`` is
-            SAME_STEP unless given, since the resets then cost no call of their own.
-        wrappers: functions from environment to environment, for each single one; for example
-            ``rlpyt.envs.channels.ChannelsFirst``, for pictures that come as [H, W, C].
-        kwargs: for the environment.
+        vector_kwargs: arguments of ``SyncVectorEnv`` or ``AsyncVectorEnv``. ``autoreset_mode``
+            defaults to SAME_STEP, which saves a separate call for resets.
+        wrappers: functions that wrap each single environment, for example
+            ``rlpyt.envs.channels.ChannelsFirst`` for images [H, W, C].
+        kwargs: arguments of the environment.
 
     Raises:
-        TypeError: ``id`` is no string.
-        ValueError, ImportError: as ``rlpyt.envs.gym.make``.
-        UnsupportedVectorEnv: the environment's own batched form cannot be adapted.
+        TypeError: ``id`` is not a string.
+        ValueError, ImportError: as in ``rlpyt.envs.gym.make``.
+        UnsupportedVectorEnv: the environment's native vector form is not supported.
     """
     import gymnasium
 
@@ -52,11 +52,11 @@ def make_vec(
     num_envs = _rows("make_vec", num_envs)
     if not isinstance(id, str):
         raise TypeError(
-            f"make_vec takes an environment's id, not {id!r:.100}; of functions make a batch by "
+            f"make_vec requires an environment id, got {id!r:.100}. For functions, use "
             "rlpyt.envs.vector.serial.SerialVectorEnv([make_env() for _ in range(n)])."
         )
     module, _, name = id.rpartition(":")
-    if module:  # "module:id" registers it by being imported
+    if module:  # "module:id": importing the module registers the id
         importlib.import_module(module)
     name, settings = current_id(name)
     if gymnasium.registry[name].vector_entry_point is None or wrappers or vector_kwargs:
@@ -69,7 +69,8 @@ def make_vec(
         arguments["wrappers"] = list(wrappers or ())
         arguments.setdefault("disable_env_checker", True)
     elif wrappers or vector_kwargs:
-        arguments.update(wrappers=wrappers, vector_kwargs=vector_kwargs)  # gymnasium says why not
+        # Not supported: gymnasium raises the error.
+        arguments.update(wrappers=wrappers, vector_kwargs=vector_kwargs)
     return adapt(gymnasium.make_vec(name, num_envs, **arguments), info_keys)
 
 
@@ -87,17 +88,18 @@ def make_atari_vec(
     Observations are [n, 4, 84, 84] uint8, oldest frame first, zeros before an episode's first.
 
     Args:
-        game: as for ``AtariEnv``: "pong", "SpaceInvaders", "ALE/Pong-v5".
+        game: name of the game as for ``AtariEnv``: "pong", "SpaceInvaders", "ALE/Pong-v5".
         num_envs: number of games.
-        life_loss: ``done`` at each lost life, while the game goes on.
-        info_keys: "lives", "frame_number", "episode_frame_number".
+        life_loss: set ``done`` at each lost life while the game continues.
+        info_keys: entries to keep in ``env_info``: "lives", "frame_number",
+            "episode_frame_number".
         horizon: steps until the time limit.
-        kwargs: for ``ale_py.vector_env.AtariVectorEnv``: ``frameskip``, ``noop_max``,
+        kwargs: arguments of ``ale_py.vector_env.AtariVectorEnv``: ``frameskip``, ``noop_max``,
             ``reward_clipping``, ``repeat_action_probability``, ``num_threads`` and so on.
 
     Raises:
-        ImportError: ale_py is missing.
-        ValueError: unknown game, with the nearest names.
+        ImportError: ale_py is not installed.
+        ValueError: the game is unknown; the message lists the nearest names.
     """
     from rlpyt.envs.atari.games import import_extra, rom_id
 
@@ -108,7 +110,10 @@ def make_atari_vec(
     from rlpyt.envs.vector.atari import AtariVector
 
     if kwargs.get("life_loss_info") or kwargs.get("episodic_life"):
-        raise ValueError("use life_loss=True: ale_py's own signals do not say whether it resets.")
+        raise ValueError(
+            "life_loss_info and episodic_life are not supported, since they do not say whether "
+            "the game was reset. Use life_loss=True."
+        )
     frames = horizon * kwargs.get("frameskip", 4)
     settings = {"max_num_frames_per_episode": frames, "autoreset_mode": "SameStep", **kwargs}
     envs = AtariVectorEnv(rom_id(game), num_envs, **settings)
@@ -124,25 +129,25 @@ def make_envpool(
     info_keys: Any = (),
     **kwargs: Any,
 ) -> VectorEnv:
-    """Make an EnvPool, which takes seeds only now.
+    """Make an EnvPool, which takes seeds only on construction.
 
     Args:
-        task_id: e.g. "CartPole-v1", "Pong-v5", "HalfCheetah-v4".
+        task_id: name of the task, e.g. "CartPole-v1", "Pong-v5", "HalfCheetah-v4".
         num_envs: number of rows.
-        seeds: one per row; ``None`` leaves EnvPool's default, the same in every process.
-        life_loss: Atari: ``done`` at each lost life, while the game goes on.
+        seeds: one seed per row; ``None`` keeps EnvPool's default, the same in every process.
+        life_loss: in Atari, set ``done`` at each lost life while the game continues.
         info_keys: entries of info to keep in ``env_info``.
-        kwargs: for ``envpool.make_gymnasium``.
+        kwargs: arguments of ``envpool.make_gymnasium``.
 
     Raises:
-        ImportError: envpool is missing.
-        ValueError: it has no such task.
+        ImportError: envpool is not installed.
+        ValueError: EnvPool has no such task; the message lists the nearest names.
     """
     num_envs = _rows("make_envpool", num_envs)
     try:
         import envpool
     except ImportError as error:
-        raise ImportError(f'make_envpool: {error}. pip install "rlpyt[envpool]".') from error
+        raise ImportError(f'make_envpool: {error}. Run pip install "rlpyt[envpool]".') from error
     from rlpyt.envs.vector.envpool import EnvPoolVector
 
     if task_id not in envpool.list_all_envs():
@@ -162,6 +167,6 @@ for _factory in _factories:
 def _rows(factory: str, num_envs: Any) -> int:
     if num_envs is None:
         raise TypeError(
-            f"{factory}() needs num_envs; samplers give it, unless env_kwargs has it already."
+            f"{factory}() requires num_envs; samplers pass it unless env_kwargs contains it."
         )
     return whole_number("num_envs", num_envs, least=1)

@@ -1,8 +1,8 @@
-"""Whether a gymnasium vector environment can reset some rows and leave the others alone.
+"""Find out whether a gymnasium vector environment can reset single rows.
 
-Gymnasium's way is ``reset(options={"reset_mask": mask})``, but a class that never heard of it
-resets everything and says nothing. So it is established: by knowing every class involved, or by
-trying it on the environment before it is used.
+Gymnasium's interface is ``reset(options={"reset_mask": mask})``, but classes that do not support
+it silently reset all rows. So support is established by a list of known classes, or by a test on
+the environment before it is used.
 """
 
 from typing import Any
@@ -27,12 +27,13 @@ KNOWN_RESETS = {
     VectorObservationWrapper.reset,
     VectorRewardWrapper.reset,
 }
-LONGEST_TRIAL = 64  # steps
-NEEDED = 6  # times that other rows must have stayed; a small set of first states deceives once
+MAX_TEST_STEPS = 64
+# Resets that must leave other rows unchanged; with few first states one may succeed by chance.
+REQUIRED_SUCCESSES = 6
 
 
 def layers_of(envs: Any) -> list[Any]:
-    """Return the wrappers from the outside in, and the environment in them."""
+    """Return the wrappers, outermost first, and the wrapped environment."""
     layers = [envs]
     while isinstance(layers[-1], VectorWrapper):
         layers.append(layers[-1].env)
@@ -40,51 +41,52 @@ def layers_of(envs: Any) -> list[Any]:
 
 
 def masked_reset(envs: Any, mask: Any) -> Any:
-    """Reset the rows of ``mask`` [n] bool; the options are new each time, since sources take
-    ``reset_mask`` out of the dict that they are given.
+    """Reset the rows of ``mask`` [n] bool.
+
+    Builds a new options dict each time, since sources remove ``reset_mask`` from it.
     """
     return envs.reset(options={"reset_mask": mask})
 
 
 def resets_by_known_code(envs: Any) -> bool:
-    """Whether every ``reset`` from wrapper to wrapper to workers is one that honours the mask."""
+    """Return True if ``reset`` of all wrappers and workers is known to respect the mask."""
     base = layers_of(envs)[-1]
-    if isinstance(base, AsyncVectorEnv) and base.worker is not None:  # somebody's own loop
+    if isinstance(base, AsyncVectorEnv) and base.worker is not None:  # custom worker function
         return False
     return all(type(layer).reset in KNOWN_RESETS for layer in layers_of(envs))
 
 
 def try_partial_reset(envs: VectorEnv[Any, Any, Any]) -> bool | None:
-    """Find out by trying: step, reset a row, and see whether rows on their way stay where they are.
+    """Step, reset a row, and check that running rows are unchanged.
 
-    Needs a full ``reset`` afterwards.
+    A full ``reset`` is required afterwards.
 
     Returns:
-        True or False; ``None`` if observations do not show it, as when all are alike.
+        True or False; ``None`` if observations do not show it, as when all are equal.
     """
     n = envs.num_envs
-    first, shown = _rows(envs, envs.reset()[0]), 0
+    first, successes = _rows(envs, envs.reset()[0]), 0
     if n == 1:
         return _works(envs, np.ones(1, bool))
-    for _ in range(LONGEST_TRIAL):
+    for _ in range(MAX_TEST_STEPS):
         actions = [envs.single_action_space.sample() for _ in range(n)]
         observation, _, terminated, truncated, _ = envs.step(_batch(actions))
         now = _rows(envs, observation)
         over = np.asarray(terminated) | np.asarray(truncated)
         differs = [not _equal(a, b) for a, b in zip(now, first, strict=True)]
-        on_their_way = np.array(differs) & ~over
+        running = np.array(differs) & ~over
         mask = over.copy()
         if not over.any():
-            mask[np.flatnonzero(on_their_way)[:1]] = True
-        if (on_their_way & ~mask).any():
+            mask[np.flatnonzero(running)[:1]] = True
+        if (running & ~mask).any():
             try:
                 after = _rows(envs, masked_reset(envs, mask.copy())[0])
-            except Exception:  # no mask here; each class says so in its own way
+            except Exception:  # not supported; the kind of exception depends on the class
                 return False
             if not all(_equal(now[i], after[i]) for i in np.flatnonzero(~mask)):
                 return False
-            shown += 1
-            if shown == NEEDED:
+            successes += 1
+            if successes == REQUIRED_SUCCESSES:
                 return True
             for i in np.flatnonzero(mask):
                 first[i] = after[i]

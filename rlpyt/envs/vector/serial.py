@@ -1,4 +1,4 @@
-"""Single environments stepped in a plain loop, as one batch: what every adapter must equal."""
+"""Vector environment that steps single environments in a loop: the reference for adapters."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,15 +8,15 @@ import numpy as np
 from rlpyt.envs.base import EnvStep
 from rlpyt.envs.vector.actions import action_check
 from rlpyt.envs.vector.base import Rows, VectorEnv, WaitingRows, vector_info
-from rlpyt.envs.vector.stash import put_rows, take_rows
+from rlpyt.envs.vector.reset_cache import put_rows, take_rows
 from rlpyt.utils.buffer import buffer_from_example, buffer_func, leaves_of, shapes_of
 
 
 class SerialVectorEnv(VectorEnv):
-    """Any rlpyt environments behind the vector contract: the way to put vector wrappers on them.
+    """Single rlpyt environments as a vector environment, for example to use vector wrappers.
 
-    Rows that wait are not stepped. ``env_info`` has, after ``timeout`` and ``traj_done``, the
-    other fields of the first environment's.
+    Waiting rows are not stepped. ``env_info`` has ``timeout``, ``traj_done`` and the other fields
+    of the first environment.
 
     Args:
         envs: rlpyt environments with equal spaces, e.g. from ``rlpyt.envs.gym.make``.
@@ -45,7 +45,7 @@ class SerialVectorEnv(VectorEnv):
 
     @property
     def horizon(self) -> int | None:
-        """That of the first environment."""
+        """Horizon of the first environment."""
         return getattr(self.envs[0], "horizon", None)
 
     def reset(self) -> Any:
@@ -53,15 +53,15 @@ class SerialVectorEnv(VectorEnv):
         return self.reset_rows(np.arange(self.n))
 
     def reset_rows(self, rows: Rows) -> Any:
-        """Reset these environments."""
+        """Reset the environments of these rows."""
         rows = self._checked_rows(rows)
         for i in rows:
-            self._show(i, self.envs[i].reset())
+            self._write(i, self.envs[i].reset())
         self._waiting.remove(rows)
         return take_rows(self._observation, rows)
 
     def step(self, action: Any) -> EnvStep:
-        """Step every environment that does not wait."""
+        """Step every environment that is not waiting."""
         action = self._check(action)
         reward, done = np.zeros(self.n, np.float32), self._waiting.mask.copy()
         for i, env in enumerate(self.envs):
@@ -69,10 +69,10 @@ class SerialVectorEnv(VectorEnv):
                 continue
             own = buffer_func(action, lambda leaf, i=i: leaf[i])
             observation, reward[i], done[i], info = env.step(own)
-            self._show(i, observation)
-            self._note_info(i, info, bool(done[i]))
+            self._write(i, observation)
+            self._write_info(i, info, bool(done[i]))
         info = self._info
-        if info is None:  # resumed with every row waiting: what else there is, is not known yet
+        if info is None:  # resumed with all rows waiting: other fields are unknown
             info = vector_info()(np.zeros(self.n, bool), np.zeros(self.n, bool))
         if self._waiting.n:
             info[self._waiting.mask] = 0
@@ -80,8 +80,8 @@ class SerialVectorEnv(VectorEnv):
         self._waiting.add(info.traj_done)
         return EnvStep(self._observation, reward, done, info)
 
-    def _show(self, i: int, observation: Any) -> None:
-        """Write an environment's observation, which must have the space's shape."""
+    def _write(self, i: int, observation: Any) -> None:
+        """Write an environment's observation to the batch and check its shape."""
         if shapes_of(observation) != self._shape:
             shape = shapes_of(buffer_func(observation, np.asarray))
             if shape != self._shape:
@@ -91,7 +91,7 @@ class SerialVectorEnv(VectorEnv):
                 )
         put_rows(self._observation, i, observation)
 
-    def _note_info(self, i: int, info: Any, done: bool) -> None:
+    def _write_info(self, i: int, info: Any, done: bool) -> None:
         fields = getattr(info, "_fields", ())
         if self._info is None:
             others = [name for name in fields if name not in ("timeout", "traj_done")]
@@ -108,7 +108,7 @@ class SerialVectorEnv(VectorEnv):
             env.seed(seed)
 
     def get_state(self) -> dict[str, Any] | None:
-        """Return every environment's state; ``None`` if one cannot tell its own."""
+        """Return the state of all environments; ``None`` if one does not support it."""
         states = [env.get_state() if hasattr(env, "get_state") else None for env in self.envs]
         if any(state is None for state in states):
             return None
@@ -116,7 +116,7 @@ class SerialVectorEnv(VectorEnv):
         return {"envs": states, "waiting": self._waiting.mask.copy(), "shown": shown}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Go to a state of equally made environments."""
+        """Restore a state of equally constructed environments."""
         for env, own in zip(self.envs, state["envs"], strict=True):
             env.set_state(own)
         for leaf, saved in zip(leaves_of(self._observation), state["shown"], strict=True):

@@ -1,4 +1,4 @@
-"""What the adapters have in common: checks, rows that wait, and what a step returns."""
+"""Base class of adapters: checks, waiting rows, and the result of a step."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -15,18 +15,18 @@ from rlpyt.utils.buffer import buffer_from_example
 
 Array = np.ndarray[Any, Any]
 
-_new_tuple = tuple.__new__  # half the time of calling the named tuple
+_new_tuple = tuple.__new__  # twice as fast as calling the named tuple
 
 
 class SourceAdapter(VectorEnv):
-    """Base of the adapters; each defines the hooks at the end of the class.
+    """Base class of adapters, which override the hooks at the end of the class.
 
     Args:
-        source: the foreign environments; ``step`` and ``reset`` go through it.
+        source: the adapted environments, whose ``step`` and ``reset`` are called.
         n: number of rows.
         observation_space, action_space: gymnasium spaces of one environment.
         info_keys: see `InfoReader`.
-        life_loss: report ``done``, without ``traj_done``, where info's "lives" have fallen.
+        life_loss: report ``done``, without ``traj_done``, where "lives" of info decrease.
     """
 
     def __init__(
@@ -46,53 +46,53 @@ class SourceAdapter(VectorEnv):
         self._convert = None if self._observation_space.identity else convert
         self._waiting = WaitingRows(self.n)
         self._infos = InfoReader(self.n, info_keys)
-        self._none = np.zeros(self.n, bool)
-        self._none.setflags(write=False)
-        self._calm = self._infos.cls(*[self._none] * 2, *self._infos.read({}))
+        self._all_false = np.zeros(self.n, bool)
+        self._all_false.setflags(write=False)
+        self._default_info = self._infos.cls(*[self._all_false] * 2, *self._infos.read({}))
         self._life_loss, self._lives = life_loss, np.zeros(self.n, np.int64)
-        self._lives_at_end = True  # at an episode's end, info tells that episode's lives
+        self._lives_at_end = True  # at an episode's end, info has that episode's lives
         self._seeds: list[int] | None = None
-        self._made_in = os.getpid()
-        self._home = 0  # the same, once there are episodes
-        self._looked_at_step = False
+        self._created_pid = os.getpid()
+        self._active_pid = 0  # the same, from the first reset until close
+        self._checked_step = False
 
     def reset(self) -> Any:
-        """Start an episode in every row, with the seeds if some wait."""
-        if self._seeds is None and self._home:
+        """Start an episode in every row, with the pending seeds if any."""
+        if self._seeds is None and self._active_pid:
             return self.reset_rows(np.arange(self.n))
-        if self._made_in != os.getpid():
-            self._refuse_other_process()
+        if self._created_pid != os.getpid():
+            self._raise_unusable()
         seeds, self._seeds = self._seeds, None
         observation, info = self._source_reset(seeds)
-        observation = self._as_ours(observation, "reset")
+        observation = self._checked_observation(observation, "reset")
         self._waiting.remove()
-        self._note_lives(info, slice(None))
-        self._home = self._made_in
+        self._store_lives(info, slice(None))
+        self._active_pid = self._created_pid
         return observation
 
     def reset_rows(self, rows: Rows) -> Any:
         """Start an episode in these rows; see `VectorEnv`."""
-        if self._home != os.getpid():
-            self._refuse_other_process()
+        if self._active_pid != os.getpid():
+            self._raise_unusable()
         rows = self._checked_rows(rows)
         if not len(rows):
             return buffer_from_example(self.observation_space.null_value(), 0)
         observation, info = self._source_reset_rows(rows)
         self._waiting.remove(rows)
-        self._note_lives(info, rows)
+        self._store_lives(info, rows)
         return observation
 
     def step(self, action: Any) -> EnvStep:
         """Step every row; see `VectorEnv`."""
-        if self._home != os.getpid():
-            self._refuse_other_process()
+        if self._active_pid != os.getpid():
+            self._raise_unusable()
         native = self._check(action)
         if self._waiting.n:
             self._before_waiting_step()
         observation, reward, terminated, truncated, info = self._source_step(native)
-        flags = self._looked_at_step and terminated.dtype == truncated.dtype == np.bool_
+        flags = self._checked_step and terminated.dtype == truncated.dtype == np.bool_
         if not flags:
-            self._look_at_step(observation, reward, terminated, truncated, info)
+            self._check_first_step(observation, reward, terminated, truncated, info)
         if self._convert is not None:
             observation = self._convert(observation)
         if reward.dtype != np.float32:
@@ -100,14 +100,14 @@ class SourceAdapter(VectorEnv):
         traj_done = terminated | truncated
         lost = self._lost_lives(info, traj_done) if "lives" in info else None
         if not self._waiting.n and lost is None and not np.count_nonzero(traj_done):
-            env_info = self._calm
+            env_info = self._default_info
             if self._infos.keys:
                 values = self._infos.read(info)
-                env_info = _new_tuple(self._infos.cls, (self._none, self._none, *values))
+                env_info = _new_tuple(self._infos.cls, (self._all_false, self._all_false, *values))
             return _new_tuple(EnvStep, (observation, reward, traj_done, env_info))
-        return self._at_an_end(observation, reward, terminated, traj_done, lost, info)
+        return self._finish_step(observation, reward, terminated, traj_done, lost, info)
 
-    def _at_an_end(
+    def _finish_step(
         self,
         observation: Any,
         reward: Array,
@@ -116,8 +116,8 @@ class SourceAdapter(VectorEnv):
         lost: Array | None,
         info: Mapping[str, Any],
     ) -> EnvStep:
-        """Return a step at which episodes or lives end, or that finds rows waiting."""
-        observation = self._final(observation, traj_done, info)
+        """Return a step in which episodes or lives end, or rows are waiting."""
+        observation = self._with_final_observations(observation, traj_done, info)
         values = self._infos.read(info, ended=traj_done) if self._infos.keys else ()
         done = traj_done if lost is None else traj_done | lost
         timeout = traj_done & ~terminated
@@ -137,18 +137,18 @@ class SourceAdapter(VectorEnv):
 
     def close(self) -> None:
         """Close the source."""
-        self._home = 0
+        self._active_pid = 0
         self.source.close()
 
-    def _note_lives(self, info: Mapping[str, Any], rows: Any) -> None:
-        """Remember the lives that these rows start with; ``info`` is that of their reset."""
+    def _store_lives(self, info: Mapping[str, Any], rows: Any) -> None:
+        """Store the initial lives of these rows from the info of their reset."""
         lives = info.get("lives")
         if lives is not None:
             lives = np.asarray(lives)
             self._lives[rows] = lives[rows] if len(lives) == self.n else lives
 
     def _lost_lives(self, info: Mapping[str, Any], traj_done: Array) -> Array | None:
-        """Return where a life was lost that was not the last; ``None`` if nowhere, or not asked."""
+        """Return the mask of lost lives that were not the last; ``None`` if empty or disabled."""
         lives, before = np.asarray(info["lives"]), self._lives
         self._lives = lives.astype(np.int64)
         if not self._life_loss:
@@ -158,11 +158,11 @@ class SourceAdapter(VectorEnv):
             lost &= ~traj_done
         return lost if lost.any() else None
 
-    def _as_ours(self, observation: Any, where: str) -> Any:
-        """Return a batch of observations in rlpyt's form, checked.
+    def _checked_observation(self, observation: Any, where: str) -> Any:
+        """Check a batch of observations and return it in rlpyt's form.
 
         Raises:
-            UnsupportedVectorEnv: it is not what the space promises for ``n`` environments.
+            UnsupportedVectorEnv: the batch does not match the space and ``n`` environments.
         """
         own = self.observation_space
         try:
@@ -170,16 +170,15 @@ class SourceAdapter(VectorEnv):
             _check_leaves(converted, own.shape, self.n)
         except (TypeError, ValueError, KeyError, IndexError) as error:
             raise UnsupportedVectorEnv(
-                f"{where}() of {self.source} returned observations unlike {self.n} elements of "
-                f"{own}: {error}"
+                f"{where}() of {self.source} must return {self.n} observations of {own}: {error}"
             ) from error
         return converted
 
-    def _look_at_step(
+    def _check_first_step(
         self, observation: Any, reward: Any, terminated: Any, truncated: Any, info: Any
     ) -> None:
-        """Check the first step's results, so that later ones can be trusted."""
-        self._as_ours(observation, "step")
+        """Check the types of the first step's results, so that later steps need no checks."""
+        self._checked_observation(observation, "step")
         flags = (("terminated", terminated), ("truncated", truncated))
         for name, value, kinds in [("reward", reward, "fiu"), *((*flag, "b") for flag in flags)]:
             if not isinstance(value, np.ndarray) or value.shape != (self.n,):
@@ -194,24 +193,24 @@ class SourceAdapter(VectorEnv):
         if not isinstance(info, Mapping):
             raise UnsupportedVectorEnv(
                 f"{self.source} returned info of type {type(info).__name__}, expected a dict of "
-                "arrays; leave out wrappers such as DictInfoToList."
+                "arrays. Leave out wrappers such as DictInfoToList."
             )
-        self._looked_at_step = True
+        self._checked_step = True
 
-    def _refuse_other_process(self) -> None:
-        if self._made_in == os.getpid():
-            raise RuntimeError(f"{self!r} has no episodes yet (or was closed): call reset() first.")
+    def _raise_unusable(self) -> None:
+        if self._created_pid == os.getpid():
+            raise RuntimeError(f"{self!r} has not been reset (or was closed). Call reset() first.")
         raise RuntimeError(
-            f"{self!r} was made in process {self._made_in} and cannot be used in its child "
-            f"{os.getpid()}, which lacks its threads and workers: build it there."
+            f"{self!r} was built in process {self._created_pid} and cannot be used in its child "
+            f"{os.getpid()}, which lacks its threads and workers. Build it in the child."
         )
 
     def _source_reset(self, seeds: list[int] | None) -> tuple[Any, Mapping[str, Any]]:
-        """Reset all rows; return observation and info as the source gives them."""
+        """Reset all rows; return observation and info of the source."""
         raise NotImplementedError
 
     def _source_reset_rows(self, rows: Rows) -> tuple[Any, Mapping[str, Any]]:
-        """Reset these rows; return their observations in rlpyt's form, and info of them or all."""
+        """Reset these rows; return observations in rlpyt's form, and info of them or of all."""
         raise NotImplementedError
 
     def _source_step(self, action: Any) -> Any:
@@ -219,10 +218,12 @@ class SourceAdapter(VectorEnv):
         return self.source.step(action)
 
     def _before_waiting_step(self) -> None:
-        """Prepare the source for a step while rows wait."""
+        """Prepare the source for a step while rows are waiting."""
 
-    def _final(self, observation: Any, ended: Array, info: Mapping[str, Any]) -> Any:
-        """Return the batch with the true final observations where episodes ended just now."""
+    def _with_final_observations(
+        self, observation: Any, ended: Array, info: Mapping[str, Any]
+    ) -> Any:
+        """Return the batch with the true final observations where episodes have just ended."""
         return observation
 
     def __repr__(self) -> str:
@@ -234,6 +235,6 @@ def _check_leaves(observation: Any, shape: Any, n: int) -> None:
         for leaf, leaf_shape in zip(tuple(observation), tuple(shape), strict=True):
             _check_leaves(leaf, leaf_shape, n)
     elif not isinstance(observation, np.ndarray):
-        raise TypeError(f"a {type(observation).__name__} instead of a numpy array")
+        raise TypeError(f"got a {type(observation).__name__}, expected a numpy array")
     elif observation.shape != (n, *shape):
-        raise ValueError(f"shape {observation.shape} instead of {(n, *shape)}")
+        raise ValueError(f"got shape {observation.shape}, expected {(n, *shape)}")

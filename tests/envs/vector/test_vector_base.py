@@ -59,7 +59,7 @@ def test_defaults_of_the_interface():
     envs.load_statistics({})
     envs.freeze()
     envs.close()
-    with pytest.raises(NotImplementedError, match="Least cannot be set"):
+    with pytest.raises(NotImplementedError, match="Least does not support"):
         envs.set_state({})
 
 

@@ -112,7 +112,7 @@ def test_wrong_atari_and_continuous_actions():
 
 
 def test_pools_that_cannot_be_batches_are_refused():
-    with pytest.raises(UnsupportedVectorEnv, match="batch_size=2 of num_envs=3"):
+    with pytest.raises(UnsupportedVectorEnv, match="batch_size=2 must equal num_envs=3"):
         adapt(pool(batch_size=2))
     with pytest.raises(UnsupportedVectorEnv, match="make_gymnasium"):
         adapt(envpool.make_dm("CartPole-v1", num_envs=2))
@@ -120,7 +120,7 @@ def test_pools_that_cannot_be_batches_are_refused():
 
 def test_steps_need_a_reset_and_their_own_process(monkeypatch):
     envs = adapt(pool())
-    with pytest.raises(RuntimeError, match="call reset"):
+    with pytest.raises(RuntimeError, match="Call reset"):
         envs.step(np.zeros(3, int))
     envs.reset()
     monkeypatch.setattr("os.getpid", lambda: 1)

@@ -112,7 +112,7 @@ def test_a_row_can_be_reset_in_the_middle_of_its_episode(mode):
     )
 
 
-def test_stashed_and_other_rows_reset_together():
+def test_cached_and_other_rows_reset_together():
     envs = adapt(sync(SAME_STEP, length=5))  # row 0 ends after 1 + (5 + 4) % 5 = 5 steps
     envs.seed(SEEDS)
     envs.reset()
@@ -229,7 +229,7 @@ def test_a_lie_about_the_mode_is_caught_at_the_first_end(mode, declared):
 
 @pytest.mark.parametrize("mode", [NEXT_STEP, DISABLED])
 def test_a_source_that_ignores_the_mask_is_refused(mode):
-    with pytest.raises(UnsupportedVectorEnv, match="ignores or refuses"):
+    with pytest.raises(UnsupportedVectorEnv, match="does not support"):
         adapt(NativeCount(3, mode, honours=False, length=9, fixed=True))
 
 
@@ -248,7 +248,7 @@ def test_what_observations_do_not_show_is_not_guessed():
             super().reset(**kwargs)
             return np.zeros((3, 3), np.float32), {}
 
-    with pytest.raises(UnsupportedVectorEnv, match="does not show"):
+    with pytest.raises(UnsupportedVectorEnv, match="is not known to support"):
         adapt(Blind(3, NEXT_STEP))
     GymnasiumVectorEnv(Blind(3, NEXT_STEP), partial_reset=True).reset()
 
@@ -304,7 +304,7 @@ def test_sources_that_take_one_seed_get_the_first():
 
 def test_steps_need_a_reset_and_their_own_process(monkeypatch):
     envs = adapt(sync(NEXT_STEP))
-    with pytest.raises(RuntimeError, match="call reset"):
+    with pytest.raises(RuntimeError, match="Call reset"):
         envs.step(np.zeros(3, int))
     envs.reset()
     monkeypatch.setattr("os.getpid", lambda: 1)

@@ -12,7 +12,7 @@ from tests.envs.vector.vector_parts import CountGym
 def test_samplers_may_give_the_number_of_rows():
     for factory in (make_vec, make_atari_vec, make_envpool):
         assert factory.batched is True
-        with pytest.raises(TypeError, match="needs num_envs"):
+        with pytest.raises(TypeError, match="requires num_envs"):
             factory("CartPole-v1")
         with pytest.raises((TypeError, ValueError), match="num_envs"):
             factory("CartPole-v1", 0)
@@ -69,5 +69,5 @@ def test_unknown_ids_have_the_nearest_names():
 
 
 def test_functions_are_refused():
-    with pytest.raises(TypeError, match="takes an environment's id, not <function"):
+    with pytest.raises(TypeError, match="requires an environment id, got <function"):
         make_vec(lambda: None, 2)

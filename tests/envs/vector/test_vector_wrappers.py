@@ -196,7 +196,7 @@ def test_statistics_are_copies_and_named_from_the_inside_out():
     assert (envs.env.moments[0].mean == 77).all()
     inner = StandardizeObservation(oracle())
     inner.load_statistics(learnt)  # the outer one's are passed over
-    with pytest.raises(ValueError, match="StandardizeReward is wanted"):
+    with pytest.raises(ValueError, match="must contain StandardizeReward"):
         StandardizeReward(oracle()).load_statistics(learnt)
 
 
@@ -276,9 +276,9 @@ def test_fields_are_extracted():
     envs = ExtractField(dicts(), ["seen", "what"])
     assert envs.observation_space.names == ("seen", "what")
     assert envs.reset()._fields == ("seen", "what")
-    with pytest.raises(ValueError, match=r"no field 'there' in .*'where'"):
+    with pytest.raises(ValueError, match=r"key='there' must be .*'where'"):
         ExtractField(dicts(), "there")
-    with pytest.raises(ValueError, match="no field"):
+    with pytest.raises(ValueError, match="must be a field"):
         ExtractField(oracle(), "where")
 
 
@@ -313,7 +313,7 @@ def test_images_stack_along_channels_and_keep_their_dtype():
     with pytest.raises(ValueError, match="new_axis"):
         FrameStack(ExtractField(dicts(), "what"))
     assert FrameStack(ExtractField(dicts(), "what"), 2, new_axis=True).reset().shape == (2, 2)
-    with pytest.raises(ValueError, match="extract"):
+    with pytest.raises(ValueError, match="Extract"):
         FrameStack(dicts())
     with pytest.raises(ValueError, match="padding"):
         FrameStack(oracle(), padding="mirror")

@@ -1,4 +1,4 @@
-"""Wrappers around batched environments: what they see, what they are paid, how they do."""
+"""Wrappers of vector environments: observations, rewards and episode statistics."""
 
 from rlpyt.envs.vector.wrappers.base import VectorWrapper  # noqa: F401
 from rlpyt.envs.vector.wrappers.monitor import EpisodeMonitor  # noqa: F401

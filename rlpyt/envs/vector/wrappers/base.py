@@ -1,4 +1,4 @@
-"""What wrappers have in common: who begins, who goes on, who waits; state and statistics."""
+"""Base class of wrappers of vector environments."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,18 +10,18 @@ from rlpyt.envs.vector.base import Rows, VectorEnv, WaitingRows, adapt
 
 
 class VectorWrapper(VectorEnv):
-    """Passes everything on to the environments inside; subclasses change what they define.
+    """Wrapper that forwards everything to the inner environments; subclasses override hooks.
 
-    A subclass defines `_begin`, which sees each episode's first observation once, and `_follow`,
-    which sees each step once. What it keeps of running episodes goes into `_get_own` and
-    `_set_own`, what it has learnt of the data into `_get_learnt` and `_set_learnt`.
+    A subclass overrides `_begin`, called once for each episode's first observation, and `_follow`,
+    called once for each step. State of running episodes is saved by `_get_own` and `_set_own`,
+    statistics of the data by `_get_learnt` and `_set_learnt`.
 
     Args:
-        env: our `VectorEnv`, or environments that `adapt` knows.
+        env: a `VectorEnv`, or environments supported by `adapt`.
 
     Attributes:
-        env: the environments inside.
-        training: whether it still learns of the data; see `freeze`.
+        env: the inner environments.
+        training: True while statistics are updated; see `freeze`.
     """
 
     def __init__(self, env: Any) -> None:
@@ -33,11 +33,11 @@ class VectorWrapper(VectorEnv):
         self._waiting = WaitingRows(self.n)
 
     def _begin(self, observation: Any, rows: Rows) -> Any:
-        """Take in the first observations [k, ...] of these rows' episodes; return ours."""
+        """Process the first observations [k, ...] of these rows; return the wrapper's."""
         return observation
 
     def _follow(self, step: EnvStep) -> EnvStep:
-        """Take in a step, and return ours. Rows in ``_waiting.mask`` had ended before it."""
+        """Process a step; return the wrapper's. Rows in ``_waiting.mask`` had ended before it."""
         return step
 
     def reset(self) -> Any:
@@ -63,14 +63,14 @@ class VectorWrapper(VectorEnv):
 
     @property
     def horizon(self) -> int | None:
-        """That of the environments inside."""
+        """Horizon of the inner environments."""
         return self.env.horizon
 
     def _seed_rows(self, seeds: list[int]) -> None:
         self.env.seed(seeds)
 
     def get_state(self) -> dict[str, Any] | None:
-        """Return the state inside, and the wrapper's own with it; ``None`` if the former is."""
+        """Return the inner state and the wrapper's own; ``None`` if there is no inner state."""
         inner = self.env.get_state()
         if inner is None:
             return None
@@ -78,7 +78,7 @@ class VectorWrapper(VectorEnv):
         return {"env": inner, "waiting": self._waiting.mask.copy(), **own}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Go to a state of equally wrapped environments."""
+        """Restore a state of equally wrapped environments."""
         self.env.set_state(state["env"])
         self._set_own(state["own"])
         self._set_learnt(state["learnt"])
@@ -86,32 +86,32 @@ class VectorWrapper(VectorEnv):
         self._waiting.add(np.asarray(state["waiting"], bool))
 
     def statistics(self) -> dict[str, Any]:
-        """Return what each wrapper has learnt, by its class name ("..._2" for a second)."""
-        learnt = {name: wrapper._get_learnt() for name, wrapper in self._learners().items()}
+        """Return the statistics of each wrapper by class name ("..._2" for a second one)."""
+        learnt = {name: wrapper._get_learnt() for name, wrapper in self._with_statistics().items()}
         return {**self._innermost().statistics(), **learnt}
 
     def load_statistics(self, statistics: Mapping[str, Any]) -> None:
-        """Take over what wrappers of the same names have learnt; others there are passed over.
+        """Load the statistics of wrappers with the same names; other entries are ignored.
 
         Raises:
-            ValueError: a wrapper here finds nothing under its name.
+            ValueError: ``statistics`` has no entry for a wrapper.
         """
         self._innermost().load_statistics(statistics)
-        for name, wrapper in self._learners().items():
+        for name, wrapper in self._with_statistics().items():
             if name not in statistics:
                 raise ValueError(
-                    f"the statistics are of {sorted(statistics)}, and {name} is wanted too: wrap "
-                    "these environments like those that the statistics come from."
+                    f"statistics must contain {name}, got {sorted(statistics)}. Use the same "
+                    "wrappers as the environments that the statistics come from."
                 )
             wrapper._set_learnt(statistics[name])
 
     def freeze(self, frozen: bool = True) -> None:
-        """Learn no more of the data (or again), here and inside."""
+        """Stop (or resume) updating statistics, also of inner wrappers."""
         self.training = not frozen
         self.env.freeze(frozen)
 
     def close(self) -> None:
-        """Close the environments inside."""
+        """Close the inner environments."""
         self.env.close()
 
     def _get_own(self) -> dict[str, Any]:
@@ -127,9 +127,9 @@ class VectorWrapper(VectorEnv):
     def _innermost(self) -> VectorEnv:
         return self.env._innermost() if isinstance(self.env, VectorWrapper) else self.env
 
-    def _learners(self) -> dict[str, "VectorWrapper"]:
-        """Wrappers that learn, from the inside out."""
-        found = self.env._learners() if isinstance(self.env, VectorWrapper) else {}
+    def _with_statistics(self) -> dict[str, "VectorWrapper"]:
+        """Return the wrappers with statistics by name, innermost first."""
+        found = self.env._with_statistics() if isinstance(self.env, VectorWrapper) else {}
         if self._get_learnt():
             name = first = type(self).__name__
             number = 2
@@ -139,7 +139,7 @@ class VectorWrapper(VectorEnv):
         return found
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or name == "env":  # not there yet: do not search inside
+        if name.startswith("_") or name == "env":  # not set yet: do not forward
             raise AttributeError(f"{type(self).__name__} has no attribute '{name}'.")
         return getattr(self.env, name)
 

@@ -1,4 +1,4 @@
-"""How whole episodes went: return, length and time, without touching what is learnt from."""
+"""Record return, length and time of complete episodes without changing them."""
 
 import csv
 import time
@@ -18,21 +18,22 @@ COLUMNS = ("return", "length", "seconds", "row")
 
 
 class EpisodeMonitor(VectorWrapper):
-    """Keeps the last episodes' numbers, and writes them to a file if asked to.
+    """Wrapper that keeps the statistics of recent episodes and optionally writes them to a file.
 
-    Put it inside reward wrappers to see the environment's own rewards. An episode ends with
+    Place it inside reward wrappers to record the environment's own rewards. An episode ends with
     ``traj_done``: a game, not a life.
 
     Args:
-        keep: how many episodes to remember.
-        filename: CSV file, appended to; a head is written if it is new. Several processes may
-            write to one.
+        env: as for `VectorWrapper`.
+        keep: number of episodes to keep.
+        filename: CSV file to append to; a new file gets a header. Several processes may write to
+            the same file.
         info_keys: fields of ``env_info`` whose values at the end are kept as well.
 
     Attributes:
-        episodes: the last ``keep``, oldest first: dicts with "return", "length" (steps),
-            "seconds" (of wall time, from first observation to last), "row", and the info keys.
-        n_episodes: how many have ended.
+        episodes: the last ``keep`` episodes, oldest first: dicts with "return", "length" (steps),
+            "seconds" (wall time from first to last observation), "row", and the info keys.
+        n_episodes: number of episodes that have ended.
     """
 
     def __init__(
@@ -61,10 +62,10 @@ class EpisodeMonitor(VectorWrapper):
         self._length += 1
         ended = step.env_info.traj_done
         if np.count_nonzero(ended):
-            self._note(np.flatnonzero(ended & ~self._waiting.mask), step.env_info)
+            self._record(np.flatnonzero(ended & ~self._waiting.mask), step.env_info)
         return step
 
-    def _note(self, rows: Rows, info: Any) -> None:
+    def _record(self, rows: Rows, info: Any) -> None:
         now = time.perf_counter()
         new = []
         for i in rows:

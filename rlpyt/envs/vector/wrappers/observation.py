@@ -1,4 +1,4 @@
-"""Observations: a field of several, several frames in one, the time beside the rest."""
+"""Observation wrappers: select fields, stack frames, append the time."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -16,13 +16,14 @@ from rlpyt.utils.collections import namedtuple_class
 
 
 class ExtractField(VectorWrapper):
-    """Keep one field of a composed (Dict) observation, or some.
+    """Wrapper that keeps one or several fields of a composite (Dict) observation.
 
     Args:
-        key: a field's name gives its array, a list of names a smaller named tuple.
+        env: as for `VectorWrapper`.
+        key: name of a field, to return its array, or list of names, to return a named tuple.
 
     Raises:
-        ValueError: the observation is not composed, or has no such field.
+        ValueError: the observation is not composite, or has no such field.
     """
 
     def __init__(self, env: Any, key: str | Sequence[str]) -> None:
@@ -30,13 +31,13 @@ class ExtractField(VectorWrapper):
         composite = parts_of(self.env.observation_space)
         names = composite.names if composite is not None else ()
         keys = [key] if isinstance(key, str) else list(key)
-        for wanted in keys:
-            if wanted not in names:
-                raise ValueError(f"no field '{wanted}' in the observation's: {list(names)}.")
+        for name in keys:
+            if name not in names:
+                raise ValueError(f"key='{name}' must be a field of the observation: {list(names)}.")
         assert composite is not None
-        self._places = [names.index(wanted) for wanted in keys]
+        self._indices = [names.index(name) for name in keys]
         self._cls = None if isinstance(key, str) else namedtuple_class("obs", keys)
-        spaces = [composite.spaces[i] for i in self._places]
+        spaces = [composite.spaces[i] for i in self._indices]
         self._observation_space = spaces[0] if self._cls is None else Composite(spaces, self._cls)
 
     def _begin(self, observation: Any, rows: Rows) -> Any:
@@ -48,20 +49,22 @@ class ExtractField(VectorWrapper):
     def _pick(self, observation: Any) -> Any:
         parts = tuple(observation)
         if self._cls is None:
-            return parts[self._places[0]]
-        return self._cls(*[parts[i] for i in self._places])
+            return parts[self._indices[0]]
+        return self._cls(*[parts[i] for i in self._indices])
 
 
 class FrameStack(VectorWrapper):
-    """The last ``num_stack`` observations as one, oldest first.
+    """Wrapper that stacks the last ``num_stack`` observations, oldest first.
 
     Args:
-        num_stack: how many.
-        new_axis: [num_stack, *shape]; otherwise joined along the first: [num_stack * C, ...].
-        padding: what stands for frames before an episode's first: zeros, or the first repeated.
+        env: as for `VectorWrapper`.
+        num_stack: number of observations.
+        new_axis: stack to [num_stack, *shape]; otherwise concatenate along the first axis to
+            [num_stack * C, ...].
+        padding: frames before an episode's first one: zeros, or the first one repeated.
 
     Raises:
-        ValueError: the observation is composed, or a scalar to be joined along its first axis.
+        ValueError: the observation is composite, or a scalar without ``new_axis``.
     """
 
     def __init__(
@@ -77,7 +80,7 @@ class FrameStack(VectorWrapper):
         if padding not in ("zero", "repeat"):
             raise ValueError(f"padding={padding!r} must be 'zero' or 'repeat'.")
         if parts_of(space) is not None or (not space.shape and not new_axis):
-            raise ValueError(f"{space} cannot be stacked: extract a field, or set new_axis=True.")
+            raise ValueError(f"{space} cannot be stacked. Extract a field, or set new_axis=True.")
         self.padding, shape = padding, tuple(space.shape)
         stacked = (num_stack, *shape) if new_axis else (num_stack * shape[0], *shape[1:])
         low, high = (np.stack([bound] * num_stack) for bound in bounds_of(space))
@@ -86,7 +89,7 @@ class FrameStack(VectorWrapper):
         low, high = low.reshape(stacked), high.reshape(stacked)
         self._observation_space = box_of(space, low, high, stacked)
         self._frames = np.zeros((self.n, num_stack, *shape), space.dtype)
-        self._shown = self._frames.reshape(self.n, *stacked)  # the same memory
+        self._stacked = self._frames.reshape(self.n, *stacked)  # shares memory
 
     def _begin(self, observation: Any, rows: Rows) -> Any:
         if self.padding == "zero":
@@ -94,12 +97,12 @@ class FrameStack(VectorWrapper):
             self._frames[rows, -1] = observation
         else:
             self._frames[rows] = observation[:, None]
-        return self._shown[rows]
+        return self._stacked[rows]
 
     def _follow(self, step: EnvStep) -> EnvStep:
         self._frames[:, :-1] = self._frames[:, 1:]
         self._frames[:, -1] = step.observation
-        return step._replace(observation=self._shown)
+        return step._replace(observation=self._stacked)
 
     def _get_own(self) -> dict[str, Any]:
         return {"frames": self._frames.copy()}
@@ -109,12 +112,13 @@ class FrameStack(VectorWrapper):
 
 
 class TimeAwareObservation(VectorWrapper):
-    """Append the number of steps since the episode began to vector observations [d] -> [d + 1].
+    """Wrapper that appends the number of steps since the reset to observations [d] -> [d + 1].
 
-    For tasks whose time limit the agent should know (Pardo et al. 2018).
+    For tasks with a time limit that the agent should observe (Pardo et al. 2018).
 
     Args:
-        scale: factor of the number; 1 / horizon lets it run from 0 to 1.
+        env: as for `VectorWrapper`.
+        scale: factor of the number of steps; 1 / horizon scales it to [0, 1].
 
     Raises:
         ValueError: observations are not vectors of floating-point numbers.

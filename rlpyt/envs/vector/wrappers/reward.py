@@ -1,4 +1,4 @@
-"""Rewards as learning wants them; the environment's own stay in ``env_info.raw_reward``."""
+"""Reward wrappers; the original rewards are kept in ``env_info.raw_reward``."""
 
 from typing import Any
 
@@ -11,10 +11,10 @@ from rlpyt.utils.collections import namedarraytuple
 
 
 class RewardWrapper(VectorWrapper):
-    """Base: ``_change`` maps rewards [n] float32 to others; ``raw_reward`` joins ``env_info``.
+    """Base class: ``_change`` maps rewards [n] float32; ``env_info`` gets the field ``raw_reward``.
 
-    With several of them, ``raw_reward`` is what the innermost was given. Sum it in a ``TrajInfo``
-    to know the true score.
+    With several wrappers, ``raw_reward`` is the input of the innermost one. Sum it in a
+    ``TrajInfo`` to log the true score.
     """
 
     def _follow(self, step: EnvStep) -> EnvStep:
@@ -30,9 +30,10 @@ class RewardWrapper(VectorWrapper):
 
 
 class ScaleReward(RewardWrapper):
-    """Multiply rewards.
+    """Wrapper that multiplies rewards by a factor.
 
     Args:
+        env: as for `VectorWrapper`.
         scale: factor, above 0.
     """
 
@@ -46,7 +47,7 @@ class ScaleReward(RewardWrapper):
 
 
 class ClipReward(RewardWrapper):
-    """Limit rewards to [low, high]."""
+    """Wrapper that clips rewards to [low, high]."""
 
     def __init__(self, env: Any, low: float, high: float) -> None:
         check_range("low", low)
@@ -59,7 +60,7 @@ class ClipReward(RewardWrapper):
 
 
 class SignReward(RewardWrapper):
-    """Keep the sign of rewards only: -1, 0 or 1."""
+    """Wrapper that replaces rewards by their sign: -1, 0 or 1."""
 
     def _change(self, reward: Any, done: Any) -> Any:
         return np.sign(reward)

@@ -1,4 +1,4 @@
-"""Spaces of what wrappers return, from those of what they are given."""
+"""Build the observation spaces of wrappers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,7 @@ from rlpyt.spaces.int_box import IntBox
 
 
 def parts_of(space: Any) -> Composite | None:
-    """Return the composed space that this is, or wraps; ``None`` if it is one of plain arrays."""
+    """Return the composite space that ``space`` is or wraps; ``None`` for a space of arrays."""
     for candidate in (space, getattr(space, "space", None)):
         if isinstance(candidate, Composite):
             return candidate
@@ -19,7 +19,7 @@ def parts_of(space: Any) -> Composite | None:
 
 
 def map_leaves(space: Any, func: Callable[[Any], Any]) -> Any:
-    """Return the space with ``func(part)`` for each part that is not composed, in order."""
+    """Return the space with ``func`` applied to each part that is not composite, in order."""
     composite = parts_of(space)
     if composite is None:
         return func(space)
@@ -28,7 +28,7 @@ def map_leaves(space: Any, func: Callable[[Any], Any]) -> Any:
 
 
 def box_of(space: Any, low: Any, high: Any, shape: tuple[int, ...]) -> Any:
-    """Return a box of the space's dtype; bounds are inclusive, and one pair for integers."""
+    """Return a box of the space's dtype with inclusive bounds; one pair of them for integers."""
     dtype = np.dtype(space.dtype)
     if dtype.kind == "f":
         return FloatBox(low, high, shape, dtype=dtype)
@@ -36,6 +36,6 @@ def box_of(space: Any, low: Any, high: Any, shape: tuple[int, ...]) -> Any:
 
 
 def bounds_of(space: Any) -> tuple[Any, Any]:
-    """Return arrays of the inclusive bounds, of the space's shape."""
+    """Return the inclusive bounds as arrays of the space's shape."""
     high = space.high - 1 if isinstance(space, IntBox) else space.high
     return np.broadcast_to(space.low, space.shape), np.broadcast_to(high, space.shape)

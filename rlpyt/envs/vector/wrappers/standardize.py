@@ -1,7 +1,7 @@
-"""Observations and rewards in units of their own spread, which is learnt as they come.
+"""Wrappers that standardize observations and rewards by running statistics.
 
-Evaluate with the training's statistics: ``evaluation.load_statistics(training.statistics())``,
-then ``evaluation.freeze()``; another scale makes another task.
+Evaluate with the training statistics, since another scale makes another task:
+``evaluation.load_statistics(training.statistics())``, then ``evaluation.freeze()``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,15 +23,17 @@ Array = np.ndarray[Any, Any]
 
 
 class StandardizeObservation(VectorWrapper):
-    """(observation - mean) / sqrt(var + epsilon), limited to [-clip, clip], float32.
+    """Wrapper that standardizes observations: (observation - mean) / sqrt(var + epsilon), clipped.
 
-    Every observation counts once: first ones at the reset, others (final ones as well) at their
-    step. Floating-point parts of composed observations are standardised, other parts stay.
+    The result is float32. Every observation counts once: first ones at the reset, others
+    (including final ones) at their step. Floating-point parts of composite observations are
+    standardized, other parts unchanged.
 
     Args:
-        clip: limit of what comes out.
-        epsilon: added to the variance.
-        constant_moments: (mean, var) to be used and never changed.
+        env: as for `VectorWrapper`.
+        clip: results are limited to [-clip, clip].
+        epsilon: constant added to the variance.
+        constant_moments: fixed (mean, var) to use instead of running statistics.
 
     Raises:
         ValueError: no part of the observation is floating-point.
@@ -96,17 +98,18 @@ class StandardizeObservation(VectorWrapper):
 
 
 class StandardizeReward(RewardWrapper):
-    """reward / sqrt(var + epsilon), limited to [-clip, clip]; var is that of running returns.
+    """Wrapper that scales rewards: reward / sqrt(var + epsilon), clipped; var of running returns.
 
-    The running return of a row is R <- discount R + reward, from zero after each ``done``. The
-    mean is not subtracted, since that would change the task. While returns show no spread yet,
-    rewards stay as they are.
+    The running return of a row is R <- discount R + reward, reset to zero after each ``done``.
+    The mean is not subtracted, since that would change the task. Rewards are unchanged while the
+    variance of returns is zero.
 
     Args:
-        discount: that of the algorithm, in [0, 1).
-        clip: limit of what comes out.
-        epsilon: added to the variance.
-        constant_var: a variance to be used and never changed.
+        env: as for `VectorWrapper`.
+        discount: discount of the algorithm, in [0, 1).
+        clip: results are limited to [-clip, clip].
+        epsilon: constant added to the variance.
+        constant_var: fixed variance to use instead of running statistics.
     """
 
     def __init__(
@@ -157,20 +160,20 @@ class StandardizeReward(RewardWrapper):
             self.moments.load(learnt)
 
 
-def merge_statistics(several: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the ``statistics()`` of equally wrapped environments as if all data had come to one.
+def merge_statistics(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Merge the ``statistics()`` of equally wrapped environments.
 
-    For saving and evaluation, where each worker has learnt from its own rows. Do not give the
-    result back to those who learn on, or it would count again the next time.
+    For saving and evaluation, when each worker has statistics of its own rows. Do not load the
+    result into workers that continue training, since it would be counted again by the next merge.
     """
-    first = several[0]
+    first = parts[0]
     if {"mean", "var", "count"} != set(first):
-        return {name: merge_statistics([one[name] for one in several]) for name in first}
+        return {name: merge_statistics([part[name] for part in parts]) for name in first}
     moments = RunningMeanVar(np.shape(first["mean"]))
-    for one in several:
-        if one["count"]:
+    for part in parts:
+        if part["count"]:
             moments.update_from_moments(
-                np.asarray(one["mean"]), np.asarray(one["var"]), one["count"]
+                np.asarray(part["mean"]), np.asarray(part["var"]), part["count"]
             )
     return moments.state()
 
