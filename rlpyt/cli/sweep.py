@@ -92,7 +92,7 @@ def _refuse_for_directory(command: Sweep) -> None:
 def _plan(command: Sweep) -> "Planned | None":
     """Return the sweep of the file; ``None`` if it has many runs and the user declines."""
     from rlpyt.sweeps.runs import sweep_of
-    from rlpyt.utils.launching.amount import TooManyRuns, are_meant
+    from rlpyt.utils.launching.run_limit import TooManyRuns, is_confirmed
 
     try:
         return sweep_of(command.what, command.slots, any_number=command.yes)
@@ -100,7 +100,7 @@ def _plan(command: Sweep) -> "Planned | None":
         error.args = (f"{error} To begin them as they are: --yes.",)
         if command.dry_run:
             raise
-        if not are_meant(error, str(command.what)):
+        if not is_confirmed(error, str(command.what)):
             return None
     return sweep_of(command.what, command.slots, any_number=True)
 

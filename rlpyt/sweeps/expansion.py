@@ -18,7 +18,7 @@ from rlpyt.experiments.hardware import affinity
 from rlpyt.experiments.options import RunOptions
 from rlpyt.experiments.settings import default_options, fitted, setting_types, type_of
 from rlpyt.sweeps.spec import SweepSpec
-from rlpyt.utils.launching.amount import TooManyRuns
+from rlpyt.utils.launching.run_limit import TooManyRuns
 from rlpyt.utils.launching.variant import (
     Variant,
     VariantLevel,

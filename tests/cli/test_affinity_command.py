@@ -126,7 +126,7 @@ def test_of_a_containers_cores_so_many_are_used_as_its_quota_pays_for(machine, c
 
 def test_a_code_that_cannot_be_is_refused_in_one_line(capsys):
     assert affinity("4cpu_2gpu_3gpr") == 2
-    assert "a run wants 3 GPUs" in capsys.readouterr().err
+    assert "a run needs 3 GPUs" in capsys.readouterr().err
     assert affinity("4cup") == 2
 
 

@@ -7,7 +7,7 @@ import pytest
 from rlpyt.sweeps.expansion import expand
 from rlpyt.sweeps.runs import sweep_of
 from rlpyt.sweeps.spec import SweepSpec, read_spec
-from rlpyt.utils.launching.amount import TooManyRuns
+from rlpyt.utils.launching.run_limit import TooManyRuns
 
 BASE = "train: ppo\nenv: CartPole-v1\n"
 
@@ -127,8 +127,8 @@ def test_bad_json_and_toml_are_refused(file, name, text, words):
         ("where: slrum\n", ":3: expected one of local, slurm, ray, got 'slrum'"),
         ("slots: 1cpu\ncpus_per_run: 1\n", ":4: slots says that already"),
         ("slots: 3xyz\n", ":3: affinity code '3xyz': unknown part"),
-        ("slots: 2cpu_0gpu_3cpr\n", ":3: affinity code .* a run wants 3 cores, the machine has 2"),
-        ("slots: 0slt_2cpu_1cpr\n", ":3: affinity code '0slt_2cpu_1cpr' has a run slot already"),
+        ("slots: 2cpu_0gpu_3cpr\n", ":3: affinity code .* a run needs 3 cores, the machine has 2"),
+        ("slots: 0slt_2cpu_1cpr\n", ":3: affinity code '0slt_2cpu_1cpr' already has a run slot"),
         ("args: [1]\n", ":3: args are for script"),
         ("script: s.py\n", ":3: give train or script, not both"),
         ("script: nowhere.py\n", ":3: there is no 'nowhere.py' beside the file"),
@@ -151,7 +151,7 @@ def test_what_cannot_be_is_refused_with_its_line(file, text, words):
         ("train: ppo\n", "give env: ENVIRONMENT"),
         ("train: ppoo\nenv: CartPole-v1\n", ":1: unknown algorithm 'ppoo'; did you mean 'ppo'"),
         ("script: s.py\nenv: x\n", ":2: env is for train"),
-        ("script: s.py\ngrid: {a: [1], a.b: [2]}\n", "'a.b' cannot be set: 'a' is 1 already"),
+        ("script: s.py\ngrid: {a: [1], a.b: [2]}\n", "'a.b' cannot be set: 'a' is already 1"),
     ],
 )
 def test_what_runs_must_be_said_once(file, text, words):

@@ -81,7 +81,7 @@ def test_as_many_processors_as_a_run_has_are_its_own_if_they_are_threads(
 )
 def test_a_code_for_a_larger_machine_is_refused(code, available):
     with pytest.raises(
-        AffinityError, match=f"may use {len(available)} processors.*_0saf.* It says"
+        AffinityError, match=f"may use {len(available)} processors.*_0saf.* The code means"
     ):
         placement(code, available)
 
@@ -123,7 +123,7 @@ def test_hardware_is_read_of_codes(allowed):
 @pytest.mark.filterwarnings("ignore:n_workers=8 on 4 cores")
 def test_a_run_with_the_code_of_a_larger_machine_is_not_pinned(allowed):
     allowed(4, 5, 6, 7)
-    words = "of 8 cores, and this process may use 4 processors: 4-7.*Nothing is pinned"
+    words = "of 8 cores, and this process may use 4 processors: 4-7.*No process is pinned"
     with pytest.warns(UserWarning, match=words):
         found = Hardware.of("0slt_8cpu_0gpu_8cpr")
     assert (found.n_workers, found.workers_cpus, found.master_cpus) == (8, [None] * 8, None)

@@ -129,7 +129,7 @@ def test_a_failed_run_is_told_by_the_exit_code(tmp_path, data):
         (dict(affinity_code="4096cpu_1cpr"), "4096"),
         (dict(affinity_code="64cpu_64gpu"), "is for a machine of 64 GPUs"),
         (dict(script="nowhere.py"), "no script 'nowhere.py'"),
-        (dict(variants=[{}, {"f": print}]), "a variant is written as JSON"),
+        (dict(variants=[{}, {"f": print}]), "a variant is saved as JSON"),
         (dict(runs_per_setting=501), "1,002 runs, and max_runs is 1,000; pass max_runs"),
     ],
 )
