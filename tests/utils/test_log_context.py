@@ -144,7 +144,7 @@ def test_the_summary_writer_is_closed(tmp_path):
 
 def test_results_of_an_earlier_run_are_moved_aside_unless_resumed(tmp_path):
     for x, name in ((7, "oldest"), (8, "older"), (1, "first")):
-        moved = pytest.warns(UserWarning, match="held the results of another run")
+        moved = pytest.warns(UserWarning, match="contained the results of another run")
         with contextlib.nullcontext() if x == 7 else moved, logger_context(tmp_path, 0, name):
             (tmp_path / "run_0" / "variant_config.json").touch()
             write_row(itr=0, x=x)
@@ -202,7 +202,7 @@ def test_a_path_through_a_file_is_refused(tmp_path):
     (tmp_path / "file").touch()
     for log_dir in (tmp_path / "file", tmp_path / "file" / "deeper"):
         with (
-            pytest.raises(RunDirectoryError, match=r"/file is a file; remove it"),
+            pytest.raises(RunDirectoryError, match=r"/file is a file. Remove it"),
             logger_context(log_dir, 0, "n"),
         ):
             pass
@@ -386,7 +386,7 @@ def test_parameters_are_added_to_immediate_subdirectories(tmp_path, capsys):
 
 
 def test_parameters_are_added_to_all_runs_of_a_sweep(tmp_path):
-    with pytest.raises(FileNotFoundError, match=f"no run in {tmp_path}: there is no params.json"):
+    with pytest.raises(FileNotFoundError, match=f"no run in {tmp_path}: no params.json"):
         add_exp_param("lab", "b", tmp_path)
     for name in ("lr_1/run_0", "lr_2/run_0", "queue/00000/run_dir_of_attempt_1"):
         (tmp_path / name).mkdir(parents=True)

@@ -52,7 +52,7 @@ def test_three_failures_in_a_row_drop_a_sink_with_two_warnings(log):
     with pytest.warns(RuntimeWarning) as caught:
         dump(log, 10)
     assert [str(w.message) for w in caught] == [
-        "Flaky failed (ConnectionError: gone); the run goes on without that output.",
+        "Flaky failed (ConnectionError: gone); the run continues without this output.",
         "Flaky failed 3 times in a row and is dropped.",
     ]
     assert flaky.calls == list(range(8))  # two in a row were forgiven, three were not

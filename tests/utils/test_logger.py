@@ -201,7 +201,7 @@ def test_statistics_by_hand(tmp_path):
     assert float(row["AverageLen"]) == 6 and float(row["StdLen"]) == 2
     assert {row[f"none{s}"] for s in ("Average", "Std", "Median", "Min", "Max")} == {"nan"}
     assert float(row["bfAverage"]) == 3
-    with pytest.raises(ValueError, match="placement='top'"):
+    with pytest.raises(ValueError, match="placement must be .*, got 'top'"):
         logger.record_tabular_misc_stat("x", [1], placement="top")
     with pytest.raises(TypeError, match=r"record_tabular_misc_stat\('x'\) expected numbers"):
         logger.record_tabular_misc_stat("x", ["word"])
@@ -356,7 +356,7 @@ def test_snapshots_load_with_safe_defaults(tmp_path):
     [
         ({"a": [1, {"b": object()}]}, r"params\['a'\]\[1\]\['b'\] is a builtins.object"),
         ({"a": np.array(["text"])}, r"params\['a'\] is a numpy.ndarray"),
-        ({"a": {1.5: 2}}, r"params\['a'\] has the key 1\.5"),
+        ({"a": {1.5: 2}}, r"keys of params\['a'\] must be .*, got 1\.5"),
         ({"cls": Path}, r"params\['cls'\] is a"),
     ],
 )
@@ -389,7 +389,7 @@ def test_a_snapshot_that_cannot_be_written_leaves_the_old_one_and_the_run(tmp_pa
 def test_snapshot_settings_are_checked():
     with pytest.raises(ValueError, match="snapshot_mode='often' is unknown"):
         logger.set_snapshot_mode("often")
-    with pytest.raises(ValueError, match="gap=0"):
+    with pytest.raises(ValueError, match="gap must be at least 1 iteration, got 0"):
         logger.set_snapshot_gap(0)
     logger.set_snapshot_dir("somewhere")
     assert logger.get_snapshot_dir() == "somewhere"
