@@ -73,7 +73,7 @@ def test_bad_json_and_toml_are_refused(file, name, text, words):
     [
         ("gird: {}\n", ":3: unknown key 'gird'; did you mean 'grid'"),
         ("grid: {}\n", ":3: it is empty"),
-        ("grid: 3\n", ":3: expected settings by name, got 3"),
+        ("grid: 3\n", ":3: settings must be a dictionary, got 3"),
         ("grid: {algo.epochs: []}\n", r":3: algo\.epochs has no values"),
         ("grid:\n  algo:\n    epochs: 3\n", r":5: algo\.epochs must be a list of values, got 3"),
         ("grid: {algo.epochs: [1, 1]}\n", r":3: algo\.epochs repeats a value"),
@@ -89,7 +89,7 @@ def test_bad_json_and_toml_are_refused(file, name, text, words):
         ("grid:\n  algo.epochs: [1.5]\n", r":4: algo\.epochs: expected a whole number, got 1\.5"),
         ("options: {tensorboard: no}\n", ":3: tensorboard: expected true or false, got 'no'"),
         ("options: {algo.discount: true}\n", r":3: algo\.discount: expected a number, got True"),
-        ("grid:\n  algo.discount: [0.9, 2]\n", r":4: discount=2\.0 must lie in \[0, 1\]"),
+        ("grid:\n  algo.discount: [0.9, 2]\n", r":4: discount=2\.0 must be in \[0, 1\]"),
         ("options: {algo.OptimCls: Adm}\n", ":3: unknown optimizer 'Adm'; did you mean 'Adam'"),
         ("options: {sampler.kind: cup}\n", r":3: sampler\.kind: expected one of serial, cpu"),
         ("options: {device: gpu}\n", ":3: device='gpu' must be cpu"),

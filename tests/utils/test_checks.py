@@ -30,7 +30,7 @@ def test_numbers_within_the_range_pass(value):
 
 @pytest.mark.parametrize("value", [0, np.float32(0), 1.5, np.float64(1.5), np.int64(2), np.nan])
 def test_numbers_outside_the_range_are_named(value):
-    with pytest.raises(ValueError, match=r"x=.* must lie in \(0, 1\]"):
+    with pytest.raises(ValueError, match=r"x=.* must be in \(0, 1\]"):
         check_range("x", value, 0, 1, open_low=True)
 
 
@@ -122,10 +122,10 @@ def test_counts_and_switches_are_stored_as_such():
 @pytest.mark.parametrize(
     ("bad", "error", "message"),
     [
-        (dict(rate=0), ValueError, r"rate=0 must lie in \(0, 100\]"),
+        (dict(rate=0), ValueError, r"rate=0 must be in \(0, 100\]"),
         (dict(rate=101), ValueError, "rate=101"),
         (dict(rate=None), TypeError, "rate=None must be a number"),
-        (dict(share=1.5), ValueError, r"share=1.5 must lie in \[0, 1\]"),
+        (dict(share=1.5), ValueError, r"share=1.5 must be in \[0, 1\]"),
         (dict(share=math.nan), ValueError, "share=nan"),
         (dict(coefficient=math.inf), ValueError, "coefficient=inf must be finite"),
         (dict(steps=0), ValueError, "steps=0 must be at least 1"),

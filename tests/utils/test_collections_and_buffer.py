@@ -45,7 +45,7 @@ def test_plain_namedtuple_of_same_fields_is_written_by_field():
 def test_errors_name_the_field():
     with pytest.raises(IndexError, match="field 'y'"):
         Pair(np.zeros(5), np.zeros(3))[4]
-    with pytest.raises(TypeError, match="'y' is None"):
+    with pytest.raises(TypeError, match="'y' must be None"):
         Pair(np.zeros(5), None)[0] = Pair(1, 2)
     with pytest.raises(ValueError, match="reserved"):
         co.namedarraytuple("Bad", ["get"])

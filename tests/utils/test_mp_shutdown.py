@@ -6,7 +6,7 @@ import sys
 import psutil
 
 SCRIPT = """
-from rlpyt.utils.farewell import wait_for_helpers_at_exit
+from rlpyt.utils.mp_shutdown import wait_for_helpers_at_exit
 wait_for_helpers_at_exit()
 import multiprocessing, os, psutil
 context = multiprocessing.get_context("forkserver")

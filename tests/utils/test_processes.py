@@ -60,7 +60,7 @@ def loses_its_fork_server():
 
 
 def test_a_lost_fork_server_is_thought_of():
-    assert "or its fork server was killed" in run_in_child(
+    assert "or ended because its fork server was killed" in run_in_child(
         loses_its_fork_server, timeout_s=60, starts_others=True
     )
 

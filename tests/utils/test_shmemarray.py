@@ -58,7 +58,7 @@ def test_taken_names_and_small_memory_are_refused():
     owner = M.NpShmemArray(4, np.int8, tag)
     with pytest.raises(FileExistsError):
         M.NpShmemArray(4, np.int8, tag)
-    with pytest.raises(ValueError, match="8 expected"):
+    with pytest.raises(ValueError, match="at least 8 bytes"):
         M.NpShmemArray(8, np.int8, tag, create=False)
     assert owner.nbytes == 4
     assert os.path.exists(os.path.join(M.SHM_DIR, tag)) == os.path.isdir(M.SHM_DIR)

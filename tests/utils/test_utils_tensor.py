@@ -105,7 +105,7 @@ def test_leading_dims_that_cannot_be_are_refused():
     for shape in [(6,), (1, T, B, 4, 6)]:
         with pytest.raises(ValueError, match="dim=2 data dimensions"):
             P.infer_leading_dims(torch.zeros(shape), 2)
-    with pytest.raises(ValueError, match="lead_dim=0"):
+    with pytest.raises(ValueError, match="lead_dim must be .* got 0"):
         P.restore_leading_dims(torch.zeros(2, 4), 0)
-    with pytest.raises(ValueError, match="lead_dim=3"):
+    with pytest.raises(ValueError, match="lead_dim must be .* got 3"):
         P.restore_leading_dims(torch.zeros(1, 4), 3)
