@@ -45,11 +45,11 @@ PathLike = str | os.PathLike[str]
 
 
 class CheckpointError(RlpytError, RuntimeError):
-    """A checkpoint could not be saved or loaded; the message gives the file and the reason."""
+    """Failure to save or load a checkpoint; the message gives the file and the reason."""
 
 
 class _CorruptError(CheckpointError):
-    """This checkpoint is corrupt; an older one may be valid."""
+    """Corrupt checkpoint; an older one may be valid."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Start child processes, set them up, describe their failures and end them."""
+"""Child processes: start, setup, descriptions of failures, and end."""
 
 import contextlib
 import ctypes

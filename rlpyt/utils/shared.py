@@ -24,7 +24,7 @@ SMALLEST_BLOCK = 1 << 20  # bytes
 
 
 class SharedMemoryError(MemoryError):
-    """The requested amount of shared memory is not available."""
+    """Failure to reserve the requested amount of shared memory."""
 
 
 class SharedBlock:

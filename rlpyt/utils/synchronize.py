@@ -16,7 +16,7 @@ import numpy as np
 from rlpyt.utils.shared import SharedBlock
 
 FIRST_PORT, LAST_PORT = 20_000, 32_767  # below Linux's range for outgoing connections
-PORTS_PER_OFFSET = 101  # neighbouring offsets start this far apart
+PORTS_PER_OFFSET = 101  # neighboring offsets start this far apart
 
 
 def forget_names(semaphores: Iterable[Any]) -> None:

@@ -127,7 +127,7 @@ def test_every_kind_of_value_comes_back_equal_and_of_its_type(tmp_path):
     assert_equal(load_checkpoint(path).state, state)
 
 
-def test_integers_beyond_pythons_text_limit_need_no_setting(tmp_path):
+def test_large_integers_are_saved_and_loaded(tmp_path):
     import sys
 
     sys.set_int_max_str_digits(4300)
@@ -155,7 +155,7 @@ def test_files_are_in_the_libraries_own_format(tmp_path):
     assert arrays["state/a"].tolist() == [0, 1, 2, 3]
 
 
-def test_keep_counts_the_new_one_and_names_go_on_counting(tmp_path):
+def test_keep_includes_the_new_checkpoint_and_counters_continue(tmp_path):
     paths = save(tmp_path, n=12, keep=2)
     assert [path.name for path in paths[8:]] == [f"checkpoint-{n}" for n in (9, 10, 11, 12)]
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["checkpoint-11", "checkpoint-12"]
@@ -221,7 +221,7 @@ def test_named_tuples_cycles_and_arrays_in_meta_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_damage_to_any_file_is_noticed_and_the_previous_one_taken(tmp_path, name):
+def test_damage_to_any_file_loads_the_previous_checkpoint(tmp_path, name):
     """A flipped byte, a cut, an addition, an empty file, at random places of every file."""
     rng = random.Random(name)
     _, newest = save(tmp_path, n=2)
@@ -271,7 +271,7 @@ def test_swapped_files_are_noticed(tmp_path):
         load_checkpoint(tmp_path)
 
 
-def test_without_a_valid_one_all_reasons_are_given(tmp_path):
+def test_without_a_valid_checkpoint_all_reasons_are_given(tmp_path):
     first, second = save(tmp_path, n=2)
     os.truncate(first / "state.json", 3)
     (second / "manifest.json").unlink()
@@ -367,7 +367,7 @@ def test_a_linked_checkpoint_is_refused(tmp_path):
         load_checkpoint(tmp_path / "b")
 
 
-def test_a_newer_format_says_so_instead_of_going_back(tmp_path):
+def test_a_newer_format_is_an_error_and_loads_no_older_checkpoint(tmp_path):
     _, newest = save(tmp_path, n=2)
     manifest = forge(newest)
     manifest["version"] = 7
@@ -386,7 +386,7 @@ class Exploit:
         return os.mkdir, ("canary",)
 
 
-def test_wrong_paths_have_messages_of_their_own(tmp_path, monkeypatch):
+def test_wrong_paths_have_specific_messages(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(CheckpointError, match="absent does not exist"):
         load_checkpoint("absent")
@@ -400,7 +400,7 @@ def test_wrong_paths_have_messages_of_their_own(tmp_path, monkeypatch):
         load_checkpoint("empty")
 
 
-def test_files_of_others_are_described_and_never_unpickled(tmp_path, monkeypatch):
+def test_files_of_other_libraries_are_described_and_never_unpickled(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     torch.save({"w": torch.ones(1), "e": Exploit()}, "model.pt")
     Path("model.pkl").write_bytes(pickle.dumps(Exploit()))
@@ -462,7 +462,7 @@ class FullDisk:
 
 
 @pytest.mark.parametrize("room", [0, 5, 60, 150, 300, 500, 800])
-def test_a_full_disk_leaves_the_old_checkpoint_and_no_rest(tmp_path, monkeypatch, room):
+def test_a_full_disk_leaves_the_old_checkpoint_and_no_partial_one(tmp_path, monkeypatch, room):
     save(tmp_path)
     with monkeypatch.context() as patch:
         FullDisk.room = room
@@ -494,7 +494,7 @@ def io_error():
 @pytest.mark.parametrize(
     ("name", "n"), [("fsync", 1), ("fsync", 4), ("fsync", 5), ("rename", 1), ("fsync", 6)]
 )
-def test_input_output_errors_are_reported_and_old_ones_stay(tmp_path, monkeypatch, name, n):
+def test_input_output_errors_are_reported_and_old_checkpoints_stay(tmp_path, monkeypatch, name, n):
     save(tmp_path, keep=1)
     with monkeypatch.context() as patch:
         patch.setattr(os, name, nth_call(getattr(os, name), n, io_error))
@@ -506,7 +506,7 @@ def test_input_output_errors_are_reported_and_old_ones_stay(tmp_path, monkeypatc
     assert load_checkpoint(tmp_path / "checkpoint-1").state["n"] == 1
 
 
-def test_an_old_one_that_cannot_be_deleted_is_only_warned_about(tmp_path, monkeypatch):
+def test_an_old_checkpoint_that_cannot_be_deleted_causes_a_warning(tmp_path, monkeypatch):
     save(tmp_path)
     monkeypatch.setattr(os, "rename", nth_call(os.rename, 2, io_error))
     with pytest.warns(UserWarning, match="checkpoint-1 could not be deleted"):
@@ -555,7 +555,7 @@ def test_a_directory_that_is_a_file_is_reported(tmp_path):
         save_checkpoint(tmp_path / "file", {})
 
 
-def test_a_folder_beside_the_script_that_is_called_rlpyt_is_no_obstacle(tmp_path):
+def test_a_folder_named_rlpyt_next_to_the_script_is_ignored(tmp_path):
     """Python may take it for the top of the package, which then has no ``__version__``."""
     (tmp_path / "rlpyt").mkdir()
     script = tmp_path / "script.py"

@@ -14,7 +14,7 @@ def double(tag):
     array *= 2
 
 
-def test_array_is_found_by_name_in_another_process_and_gone_with_its_owner():
+def test_array_is_shared_by_name_and_removed_with_its_owner():
     tag = M.get_random_tag()
     array = M.NpShmemArray((5, 3), np.float32, tag)
     assert (array.shape, array.dtype, array.any()) == ((5, 3), np.float32, False)

@@ -7,7 +7,7 @@ from rlpyt.utils.misc import empty, extract_sequences, iterate_mb_idxs, zeros
 
 @pytest.mark.parametrize("shuffle", [False, True])
 @pytest.mark.parametrize("drop_last, sizes", [(True, [3, 3, 3]), (False, [3, 3, 3, 2])])
-def test_minibatches_go_over_the_data_once(shuffle, drop_last, sizes):
+def test_minibatches_cover_the_data_once(shuffle, drop_last, sizes):
     data = np.arange(11)
     parts = [data[idxs] for idxs in iterate_mb_idxs(11, 3, shuffle=shuffle, drop_last=drop_last)]
     assert [len(part) for part in parts] == sizes

@@ -140,7 +140,7 @@ class Resources:
 
     @property
     def n_samplers(self) -> int:
-        """Number of samplers in a run: one per rank, or as ``async_sample`` requires."""
+        """Number of samplers in a run: one per rank, or per sampling GPU if asynchronous."""
         return max(1, self.n_sample_gpus) if self.async_sample else self.n_ranks
 
     @property

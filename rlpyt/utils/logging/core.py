@@ -21,7 +21,7 @@ PathLike = str | os.PathLike[str]
 
 
 class Logger:
-    """Log records of a run and their outputs.
+    """Logger of text lines, table rows and snapshots of a run.
 
     Used by the master process, from one thread. Outputs are guarded: when one fails (full disk,
     broken pipe), a warning is issued once and the run continues.

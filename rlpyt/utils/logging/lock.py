@@ -20,7 +20,7 @@ _PATIENCE_S = 0.5  # `owner` holds the lock for microseconds
 
 
 class RunDirectoryError(RlpytError, RuntimeError):
-    """A run directory cannot be used; the message gives the reason and the remedy."""
+    """Unusable run directory; the message gives the reason and the remedy."""
 
 
 class RunLock:

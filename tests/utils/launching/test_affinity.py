@@ -147,7 +147,7 @@ BY_HAND = {
 
 
 @pytest.mark.parametrize("code", BY_HAND)
-def test_codes_stand_for_what_one_works_out_by_hand(code):
+def test_affinities_by_hand(code):
     made = affinity_from_code(code)
     assert made == BY_HAND[code]
     assert pickle.loads(pickle.dumps(made)) == made
@@ -181,7 +181,7 @@ def test_cores_of_masters_and_workers():
     assert get_workers_cpus((0, 1), cpw=1, hto=4, alt=1) == [(0,), (1,), (4,), (5,)]
 
 
-def test_not_pinning_is_said():
+def test_disabled_pinning_is_in_the_affinity():
     assert (
         make_affinity(n_cpu_core=1, set_affinity=False, hyperthread_offset=0).set_affinity is False
     )
@@ -216,7 +216,7 @@ def test_codes_are_written_as_rlpyt_writes_them(arguments, code):
     assert encode_affinity(**{**usual, **arguments}) == code
 
 
-def test_slots_and_codes_come_apart_and_together():
+def test_run_slots_are_prepended_and_removed():
     assert prepend_run_slot(3, "8cpu_4gpu") == "3slt_8cpu_4gpu"
     assert remove_run_slot("3slt_8cpu_4gpu") == (3, "8cpu_4gpu")
     assert decode_affinity("8cpu_4gpu_1cxg") == dict(cpu=8, gpu=4, cxg=1)
@@ -269,7 +269,7 @@ def leaves(affinity):
 
 
 @given(machines())
-def test_what_is_written_is_what_is_read(resources):
+def test_codes_roundtrip(resources):
     code = resources.to_code()
     assert Resources.from_code(code) == resources
     if resources.run_slot is None:
@@ -317,7 +317,7 @@ def test_no_two_runs_share_a_core_and_all_stay_on_the_machine(resources):
         ("4cpu_2gpu_1ass_2sgr", "1 GPUs to optimize and 2 to sample, the machine has 2.*1oss"),
     ],
 )
-def test_what_cannot_be_is_said_with_what_to_change(code, message):
+def test_invalid_codes_are_refused_with_a_remedy(code, message):
     for call in (get_n_run_slots, lambda code: affinity_from_code(f"0slt_{code}")):
         with pytest.raises(AffinityError, match=message):
             call(code)
@@ -340,7 +340,7 @@ def test_shared_cores_are_conflicts_and_not_errors(code, conflict):
     assert re.search(conflict, found)
 
 
-def test_slots_are_asked_for_and_checked():
+def test_run_slots_are_required_and_checked():
     with pytest.raises(AffinityError, match="lacks a run slot.*'0slt_4cpu_2gpu'"):
         affinity_from_code("4cpu_2gpu")
     with pytest.raises(
@@ -373,7 +373,7 @@ def test_what_a_code_leaves_out_is_this_machines(monkeypatch):
     assert quick_affinity_code(n_parallel=2) == "8cpu_2gpu_2skt"
 
 
-def test_the_examples_of_the_page_give_what_it_says(monkeypatch):
+def test_examples_of_the_documentation(monkeypatch):
     monkeypatch.setattr(Machine, "here", lambda: Machine(cpus=(0, 1), n_core=2))
     monkeypatch.setattr(module, "n_gpus", lambda: 0)
     page = (Path(__file__).parents[3] / "docs" / "affinity.md").read_text(encoding="utf-8")
