@@ -7,7 +7,7 @@ import pytest
 from rlpyt.processes.call import run_in_child
 from rlpyt.testing.leaks import left_since, take_stock
 from rlpyt.utils import processes
-from rlpyt.utils.farewell import wait_for_helpers_at_exit
+from rlpyt.utils.mp_shutdown import wait_for_helpers_at_exit
 
 wait_for_helpers_at_exit()
 

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 import rlpyt
 from rlpyt.errors import NonFiniteError, RlpytError, WorkerError, itr_of
-from rlpyt.utils.farewell import wait_for_helpers_at_exit
 from rlpyt.utils.logging.console import lose_unwritable_output, say
+from rlpyt.utils.mp_shutdown import wait_for_helpers_at_exit
 from rlpyt.utils.names import UnknownName
 
 COMMANDS = {

@@ -96,7 +96,7 @@ def _check_resume_flags(command: Sweep) -> None:
 def _plan(command: Sweep) -> "SweepPlan | None":
     """Return the sweep of the file, or ``None`` if the user declines its number of runs."""
     from rlpyt.sweeps.plan import plan_sweep
-    from rlpyt.utils.launching.amount import TooManyRuns, are_meant
+    from rlpyt.utils.launching.run_limit import TooManyRuns, is_confirmed
 
     try:
         return plan_sweep(command.what, command.slots, any_number=command.yes)
@@ -104,7 +104,7 @@ def _plan(command: Sweep) -> "SweepPlan | None":
         error.args = (f"{error} To start all of them: --yes.",)
         if command.dry_run:
             raise
-        if not are_meant(error, str(command.what)):
+        if not is_confirmed(error, str(command.what)):
             return None
     return plan_sweep(command.what, command.slots, any_number=True)
 

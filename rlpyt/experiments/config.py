@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from rlpyt.utils.checks import whole_number
-from rlpyt.utils.launching.amount import MAX_RUNS
+from rlpyt.utils.launching.run_limit import MAX_RUNS
 from rlpyt.utils.launching.variant import VariantLevel, cross_levels, identity
 from rlpyt.utils.seed import check_seed, set_seed, stream, undisturbed
 

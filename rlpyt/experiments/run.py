@@ -23,7 +23,7 @@ from rlpyt.utils.buffer import buffer_func, numpify_buffer
 from rlpyt.utils.checkpoint import load_checkpoint
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.logging import logger
-from rlpyt.utils.logging.context import begun_by_this_job, run_context, write_params
+from rlpyt.utils.logging.context import run_context, started_by_this_job, write_params
 from rlpyt.utils.logging.lock import RunDirectoryError, RunLock
 from rlpyt.utils.processes import summary_of
 from rlpyt.utils.seed import set_seed, undisturbed
@@ -57,7 +57,7 @@ def train(
     if not torchrun.is_first():
         build_runner(options, run_dir, resume=resume).train()
         return
-    if not begun_by_this_job(run_dir):
+    if not started_by_this_job(run_dir):
         _check_run_dir(run_dir, resume)
     new, created = not run_dir.exists(), False
     hooks = [*hooks, ResumedSettings(options, run_dir)] if resume else hooks

@@ -30,7 +30,7 @@ from rlpyt.samplers.policy_source import (
 from rlpyt.samplers.tiles import ActingAgent, tiled
 from rlpyt.utils.buffer import NumpyArrays, buffer_from_example, torchify_buffer
 from rlpyt.utils.collections import AttrDict, NamedArrayTuple
-from rlpyt.utils.processes import refused_clearly
+from rlpyt.utils.processes import explained_start_errors
 from rlpyt.utils.shared import Arena
 from rlpyt.utils.synchronize import forget_names
 
@@ -123,7 +123,7 @@ class ActionServer:
         channels = []
         for i in range(W):
             mine = slice(i * rows, (i + 1) * rows)
-            with refused_clearly("an action server"):
+            with explained_start_errors("an action server"):
                 gates = context.Semaphore(0), context.Semaphore(0)
             channel = ServerChannel(
                 obs_ready=gates[0],

@@ -22,8 +22,8 @@ from rlpyt.experiments.settings import default_options, fitted, setting_types, t
 from rlpyt.sweeps.jobs import Job, script_command
 from rlpyt.sweeps.slots import Slot
 from rlpyt.sweeps.spec import SweepSpec
-from rlpyt.utils.launching.amount import TooManyRuns
 from rlpyt.utils.launching.resources import Resources
+from rlpyt.utils.launching.run_limit import TooManyRuns
 from rlpyt.utils.launching.variant import (
     Variant,
     VariantLevel,

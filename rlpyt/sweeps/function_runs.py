@@ -18,8 +18,8 @@ from rlpyt.sweeps.start import command_line, launcher_of, say_now
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.files import atomic_write
 from rlpyt.utils.launching.affinity import encode_affinity
-from rlpyt.utils.launching.amount import MAX_RUNS, check_count
 from rlpyt.utils.launching.machine import names_of_gpus
+from rlpyt.utils.launching.run_limit import MAX_RUNS, check_count
 from rlpyt.utils.seed import check_seed
 from rlpyt.utils.serialize import dumps, loads
 

@@ -14,7 +14,7 @@ from rlpyt.experiments.options import read_options
 from rlpyt.experiments.progress import ProgressHook
 from rlpyt.experiments.run import train
 from rlpyt.runners.hooks import Hook
-from rlpyt.utils.farewell import wait_for_helpers_at_exit
+from rlpyt.utils.mp_shutdown import wait_for_helpers_at_exit
 
 
 class EndsAt(Hook):

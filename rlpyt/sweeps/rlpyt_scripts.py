@@ -14,8 +14,8 @@ from rlpyt.sweeps.jobs import Job, script_command
 from rlpyt.sweeps.slots import slots_of
 from rlpyt.sweeps.start import launch
 from rlpyt.utils.launching.affinity import prepend_run_slot
-from rlpyt.utils.launching.amount import MAX_RUNS, check_count
 from rlpyt.utils.launching.machine import egl_device
+from rlpyt.utils.launching.run_limit import MAX_RUNS, check_count
 from rlpyt.utils.launching.variant import save_variant
 from rlpyt.utils.logging.context import get_log_dir
 from rlpyt.utils.names import flattened

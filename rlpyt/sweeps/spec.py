@@ -17,7 +17,7 @@ from rlpyt.experiments.settings import fitted
 from rlpyt.sweeps.documents import Lines, blaming, read_document
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.launching.affinity import get_n_run_slots, prepend_run_slot
-from rlpyt.utils.launching.amount import MAX_RUNS
+from rlpyt.utils.launching.run_limit import MAX_RUNS
 from rlpyt.utils.launching.variant import identity
 from rlpyt.utils.names import UnknownName, flattened
 from rlpyt.utils.seed import check_seed

@@ -1,1 +1,1 @@
-"""Tools without an opinion on reinforcement learning."""
+"""General utilities, independent of reinforcement learning."""

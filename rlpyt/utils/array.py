@@ -1,4 +1,4 @@
-"""Indexing, one-hot and masked-mean helpers for numpy; ``rlpyt.utils.tensor`` is their twin."""
+"""Indexing, one-hot and masked-mean helpers for numpy, like ``rlpyt.utils.tensor`` for torch."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 
 def select_at_indexes(indexes: ArrayLike, array: ArrayLike) -> NDArray[Any]:
-    """Pick one entry along the dimension behind those of ``indexes``: Q(s, a) from Q(s, .).
+    """Select one entry along the dimension after those of ``indexes``: Q(s, a) from Q(s, .).
 
     Args:
         indexes: integers of any shape [*L], for example [T, B].
@@ -36,16 +36,16 @@ def to_onehot(indexes: ArrayLike, dim: int, dtype: DTypeLike | None = None) -> N
 
     Args:
         indexes: integers of any shape.
-        dim: how many values there are, the size of the new trailing dimension.
-        dtype: of the result; None keeps that of ``indexes``.
+        dim: number of values, the size of the new trailing dimension.
+        dtype: dtype of the result; None keeps that of ``indexes``.
 
     Raises:
-        ValueError: an index lies outside [0, dim).
+        ValueError: an index is outside [0, dim).
     """
     indexes = np.asarray(indexes)
     if indexes.size and (indexes.min() < 0 or indexes.max() >= dim):
         raise ValueError(
-            f"indexes must lie in [0, dim={dim}), got {indexes.min()} to {indexes.max()}."
+            f"indexes must be in [0, dim={dim}), got {indexes.min()} to {indexes.max()}."
         )
     onehot = np.zeros((*indexes.shape, dim), dtype=indexes.dtype if dtype is None else dtype)
     np.put_along_axis(onehot, indexes[..., None], 1, axis=-1)
@@ -53,26 +53,26 @@ def to_onehot(indexes: ArrayLike, dim: int, dtype: DTypeLike | None = None) -> N
 
 
 def from_onehot(onehot: ArrayLike, dtype: DTypeLike | None = None) -> NDArray[Any]:
-    """Turn one-hot vectors [..., n] back into integers [...] (int64 unless ``dtype`` is given)."""
+    """Convert one-hot vectors [..., n] to integers [...] (int64 unless ``dtype`` is given)."""
     return np.asarray(np.argmax(onehot, axis=-1), dtype=dtype)
 
 
 def valid_mean(
     array: ArrayLike, valid: ArrayLike | None = None, axis: int | tuple[int, ...] | None = None
 ) -> Any:
-    """Average what is valid, over everything or along ``axis``.
+    """Return the mean of valid entries, over all dimensions or ``axis``.
 
     Args:
-        array: [*L, *rest] of numbers; entries that are not valid may be NaN.
+        array: [*L, *rest] of numbers; invalid entries may be NaN.
         valid: [*L] bool or weights >= 0, matching the leading dimensions of ``array``;
-            None means that all is valid.
+            None means that all entries are valid.
         axis: dimension(s) to average over; None means all.
 
     Returns:
-        The mean; 0 wherever nothing is valid.
+        The mean; 0 where no entry is valid.
 
     Raises:
-        ValueError: the shape of ``valid`` does not lead that of ``array``.
+        ValueError: the shape of ``valid`` does not match the leading dimensions of ``array``.
     """
     array = np.asarray(array)
     if valid is None:
@@ -94,24 +94,24 @@ def valid_mean(
 def infer_leading_dims(
     array: NDArray[Any], dim: int
 ) -> tuple[int, int, tuple[int, ...], bool, bool]:
-    """Tell apart [*data], [B, *data] and [T, B, *data].
+    """Infer the leading dimensions of [*data], [B, *data] or [T, B, *data].
 
     Args:
-        array: any array with up to two dimensions in front of its data.
+        array: array with up to two leading dimensions before its data dimensions.
         dim: number of data dimensions.
 
     Returns:
         ``T, B, shape, has_T, has_B``: sizes of the leading dimensions (1 where absent), the data
-        shape, and which of the two are there.
+        shape, and whether each leading dimension is present.
 
     Raises:
-        ValueError: there are fewer than ``dim`` or more than ``dim + 2`` dimensions.
+        ValueError: the array has fewer than ``dim`` or more than ``dim + 2`` dimensions.
     """
     lead_dim = array.ndim - dim
     if lead_dim not in (0, 1, 2):
         raise ValueError(
-            f"array of shape {array.shape} must have dim={dim} data dimensions, with nothing, [B] "
-            "or [T, B] in front."
+            f"array of shape {array.shape} must have dim={dim} data dimensions after no leading "
+            "dimensions, [B] or [T, B]."
         )
     T = array.shape[0] if lead_dim == 2 else 1
     B = array.shape[lead_dim - 1] if lead_dim else 1

@@ -1,4 +1,4 @@
-"""Set the number of threads of numpy's matrix products."""
+"""Control of the number of threads of numpy's matrix products."""
 
 import ctypes
 import functools
@@ -14,13 +14,13 @@ _SETTERS = [
 
 
 def use_one_blas_thread() -> bool:
-    """Let numpy's matrix products use one thread in this process.
+    """Limit numpy's matrix products to one thread in this process.
 
     With several threads OpenBLAS divides a product into different blocks, which changes rounding.
 
     Returns:
-        False if numpy does not use an OpenBLAS whose number of threads can be set, and the
-        environment variable ``OPENBLAS_NUM_THREADS`` is not 1.
+        False if the number of threads of numpy's BLAS library cannot be set, and the environment
+        variable ``OPENBLAS_NUM_THREADS`` is not 1.
     """
     setter = _setter()
     if setter is not None:

@@ -1,4 +1,4 @@
-"""Functions over trees of arrays: allocate like an example, convert, move, call on every leaf.
+"""Functions on trees of arrays: allocate by example, convert, move, apply to every leaf.
 
 A tree is an array or tensor, ``None``, or a (named, namedarray) tuple of trees. ``None`` stays
 ``None`` everywhere.
@@ -24,7 +24,7 @@ Tensors = torch.Tensor | NamedArrayTuple  # a tensor or a namedarraytuple of the
 Arrays = Array | NamedArrayTuple  # numpy arrays or tensors
 NumpyArrays = np.ndarray[Any, Any] | NamedArrayTuple  # a numpy array or a namedarraytuple of them
 
-np_mp_array_spawn = SharedArray  # rlpyt's name for a shared array that survives spawn
+np_mp_array_spawn = SharedArray  # original name of the shared array for spawned processes
 
 
 def buffer_from_example(
@@ -37,12 +37,12 @@ def buffer_from_example(
 
     Args:
         example: tree of arrays, tensors or numbers without leading dimensions.
-        leading_dims: dimensions put before every leaf's own, e.g. [T, B].
-        share_memory: allocate in shared memory; an ``Arena`` says in whose.
-        use_NatSchema: accepted for rlpyt's sake; every type can be pickled here.
+        leading_dims: dimensions put before those of every leaf, e.g. [T, B].
+        share_memory: allocate in shared memory, in that of an ``Arena`` if one is given.
+        use_NatSchema: ignored, for compatibility; all types can be pickled.
 
     Returns:
-        The same structure with namedarraytuples for named tuples; ``None`` where the example
+        The same structure with namedarraytuples for named tuples, and ``None`` where the example
         has ``None``.
     """
     if example is None:
@@ -58,7 +58,7 @@ def buffer_from_example(
 def build_array(
     example: Any, leading_dims: int | Sequence[int], share_memory: bool | Arena = False
 ) -> np.ndarray[Any, Any]:
-    """Allocate one zeroed array with the example's dtype and shape behind ``leading_dims``.
+    """Allocate one zeroed array with the example's dtype and shape after ``leading_dims``.
 
     Raises:
         TypeError: the example is not numeric.
@@ -78,7 +78,7 @@ def build_array(
 
 
 def np_mp_array(shape: int | Sequence[int], dtype: DTypeLike) -> SharedArray:
-    """Allocate a zeroed numpy array in shared memory of its own."""
+    """Allocate a zeroed numpy array in a separate block of shared memory."""
     dims = (shape,) if isinstance(shape, int) else tuple(shape)
     return Arena().allocate(dims, dtype)
 
@@ -88,7 +88,7 @@ def buffer_func(buffer_: Any, func: Callable[..., Any], *args: Any, **kwargs: An
     if buffer_ is None:
         return None
     if isinstance(buffer_, tuple):
-        if hasattr(buffer_, "_map"):  # it carries more than its fields
+        if hasattr(buffer_, "_map"):  # it has data besides its fields
             return buffer_._map(lambda part: buffer_func(part, func, *args, **kwargs))
         contents = [buffer_func(field, func, *args, **kwargs) for field in tuple(buffer_)]
         return buffer_._make(contents) if hasattr(buffer_, "_make") else type(buffer_)(contents)
@@ -101,12 +101,12 @@ def buffer_method(buffer_: Any, method_name: str, *args: Any, **kwargs: Any) -> 
 
 
 def torchify_buffer(buffer_: Any) -> Any:
-    """Numpy arrays become tensors over the same memory; tensors stay, and so do lists and dicts."""
+    """Convert numpy arrays to tensors that share their memory; other leaves are unchanged."""
     return buffer_func(buffer_, _to_torch)
 
 
 def numpify_buffer(buffer_: Any) -> Any:
-    """Tensors become numpy arrays over the same memory; arrays stay, and so do lists and dicts."""
+    """Convert tensors to numpy arrays that share their memory; other leaves are unchanged."""
     return buffer_func(buffer_, _to_numpy)
 
 
@@ -121,12 +121,12 @@ def _to_numpy(leaf: Any) -> Any:
 
 
 def buffer_to(buffer_: Any, device: Any = None) -> Any:
-    """Move every tensor to ``device``; a leaf already there is not copied."""
+    """Move every tensor to ``device``; tensors already there are not copied."""
     return buffer_ if device is None else buffer_func(buffer_, lambda leaf: leaf.to(device))
 
 
 def leaves_of(buffer_: Any) -> list[Any]:
-    """The arrays of the tree in order, without ``None``."""
+    """Return the leaves of the tree in order, without ``None``."""
     if buffer_ is None:
         return []
     if isinstance(buffer_, tuple):
@@ -147,10 +147,10 @@ def shapes_of(buffer_: Any, n_leading: int = 0) -> Any:
 
 
 def get_leading_dims(buffer_: Any, n_dim: int = 1) -> tuple[int, ...] | None:
-    """Return the first ``n_dim`` dimensions that all leaves share.
+    """Return the first ``n_dim`` dimensions, which are the same in all leaves.
 
     Raises:
-        ValueError: two leaves differ; the message names the fields.
+        ValueError: the leading dimensions of two leaves differ; the message names the fields.
     """
     found: tuple[int, ...] | None = None
     where = ""

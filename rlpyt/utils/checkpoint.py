@@ -1,4 +1,4 @@
-"""Checkpoints: directories that survive crashes, notice corruption and run no code when loaded.
+"""Checkpoints: directories that survive crashes, detect corruption and run no code on loading.
 
 A checkpoint is a directory ``checkpoint-<counter>`` with state.json (the structure),
 tensors.safetensors (torch), arrays.safetensors (numpy) and manifest.json (format version, library
@@ -45,19 +45,19 @@ PathLike = str | os.PathLike[str]
 
 
 class CheckpointError(RlpytError, RuntimeError):
-    """A checkpoint could not be written or read; the message names the file and the reason."""
+    """Failure to save or load a checkpoint; the message gives the file and the reason."""
 
 
 class _CorruptError(CheckpointError):
-    """This checkpoint is no good; an older one may be."""
+    """Corrupt checkpoint; an older one may be valid."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
     """Result of ``load_checkpoint``.
 
-    ``state`` is the tree as it was saved, its tensors on the CPU; ``meta`` the caller's notes;
-    ``path`` the directory it was read from; ``versions`` the libraries that wrote it.
+    ``state`` is the saved tree with its tensors on the CPU; ``meta`` the caller's metadata;
+    ``path`` the directory it was loaded from; ``versions`` those of the libraries that saved it.
     """
 
     state: dict[Any, Any]
@@ -71,29 +71,29 @@ def save_checkpoint(
 ) -> Path:
     """Save a state as the newest checkpoint of a directory.
 
-    It is written to a hidden sibling, fsynced and renamed, so that a crash at any moment leaves
-    the checkpoints before it intact. Only then older ones are deleted. One process at a time may
-    save into a directory (a run's lock sees to that).
+    The checkpoint is written to a hidden temporary directory, fsynced and renamed, so that a crash
+    at any time leaves earlier checkpoints intact. Only then are older ones deleted. Only one
+    process may save to a directory at a time (ensured by the run's lock).
 
     Args:
-        directory: holds the checkpoints of one run; created if absent.
+        directory: directory with the checkpoints of one run; created if absent.
         state: a dict of dicts (string or integer keys), lists, tuples, None, bool, int, float,
-            str, bytes, numpy arrays and scalars, torch tensors; everything comes back equal and
-            of the same type and dtype, but tensors come back on the CPU, without gradient and
-            each with memory of its own, subclasses of dict as dict.
-        keep: how many checkpoints to keep, this one included; at least 1.
-        meta: notes without arrays, such as the iteration or the algorithm's name.
+            str, bytes, numpy arrays and scalars, torch tensors. Everything is loaded with equal
+            values, types and dtypes, except that tensors are loaded on the CPU, without gradient
+            and without shared memory, and subclasses of dict as dict.
+        keep: number of checkpoints to keep, including this one; at least 1.
+        meta: metadata without arrays, such as the iteration or the algorithm's name.
 
     Returns:
-        The new checkpoint's path.
+        Path of the new checkpoint.
 
     Raises:
-        CheckpointError: the file system refused (disk full, input/output error, no permission), or
-            ``state`` or ``meta`` hold something that cannot be saved. Nothing of it remains.
+        CheckpointError: the files cannot be written (disk full, input/output error, no permission),
+            or ``state`` or ``meta`` contains an unsupported object. No partial checkpoint remains.
         ValueError: ``keep`` is less than 1.
     """
     if keep < 1:
-        raise ValueError(f"keep={keep} must be at least 1: the checkpoint just written.")
+        raise ValueError(f"keep must be at least 1, for the new checkpoint, got {keep}.")
     directory = Path(directory)
     path = directory / f"checkpoint-{1 + max(map(_counter, _found(directory)), default=0)}"
     temporary = _temporary(path)
@@ -115,18 +115,17 @@ def save_checkpoint(
 
 
 def load_checkpoint(directory: PathLike) -> Checkpoint:
-    """Load the newest valid checkpoint; nothing in it is unpickled or executed.
+    """Load the newest valid checkpoint without unpickling or executing any part of it.
 
-    Sizes and checksums are verified first. Where the newest is corrupt, a warning names file and
-    reason, and the newest valid one before it is loaded.
+    Sizes and checksums are verified first. If the newest checkpoint is corrupt, a warning gives
+    the file and the reason, and the newest valid one is loaded.
 
     Args:
         directory: the directory given to ``save_checkpoint``, or one checkpoint in it.
 
     Raises:
-        CheckpointError: there is no such path; it holds no checkpoint; it is a file of another
-            library; it was written by a newer rlpyt; or no checkpoint in it is valid. The message
-            says which.
+        CheckpointError: the path does not exist, contains no checkpoint or no valid one, is a file
+            of another library, or was saved by a newer rlpyt; the message gives the reason.
     """
     path = Path(directory)
     problems: list[str] = []
@@ -138,7 +137,7 @@ def load_checkpoint(directory: PathLike) -> Checkpoint:
             continue
         if problems:
             warnings.warn(
-                f"{'; '.join(problems)}. Going on from the older {candidate}.", stacklevel=2
+                f"{'; '.join(problems)}. Loaded the older {candidate} instead.", stacklevel=2
             )
         return checkpoint
     raise CheckpointError(f"no valid checkpoint in {path}: {'; '.join(problems)}.")
@@ -146,14 +145,14 @@ def load_checkpoint(directory: PathLike) -> Checkpoint:
 
 def _to_write(state: dict[Any, Any], meta: dict[str, Any] | None) -> tuple[EncodedState, list[str]]:
     if not isinstance(state, dict):
-        raise TypeError(f"state is a {type(state).__name__}; expected a dict.")
+        raise TypeError(f"state must be a dict, got a {type(state).__name__}.")
     encoded = encode_state(state)
     notes = encode_state(meta or {})
     if notes.tensors or notes.arrays:
-        raise TypeError("meta holds arrays or tensors; put them into the state.")
+        raise TypeError("meta must not contain arrays or tensors. Put them into state.")
     texts = [json.dumps(part, allow_nan=False) for part in (encoded.tree, notes.tree)]
     if max(map(len, texts)) > MAX_JSON_BYTES:
-        raise ValueError("the state's plain part is too large; make long lists of numbers arrays.")
+        raise ValueError("state has too much plain data. Convert long lists of numbers to arrays.")
     return encoded, texts
 
 
@@ -182,7 +181,7 @@ def _write_files(directory: Path, encoded: EncodedState, state_text: str, meta_t
 
 
 class _HashingFile:
-    """A binary file, open for writing, that sums up what it is given."""
+    """Wrapper of an open binary file that computes the size and hash of the written content."""
 
     def __init__(self, file: Any) -> None:
         self.file = file
@@ -196,7 +195,7 @@ class _HashingFile:
 
 
 def _write(path: Path, write_to: Callable[[Any], object]) -> dict[str, Any]:
-    """Create and fsync a file; returns its entry in the manifest."""
+    """Write and fsync a new file and return its entry in the manifest."""
     with naming(path), open(path, "xb") as file:
         hashing = _HashingFile(file)
         write_to(hashing)
@@ -205,7 +204,7 @@ def _write(path: Path, write_to: Callable[[Any], object]) -> dict[str, Any]:
 
 
 def _digest(manifest: dict[str, Any]) -> str:
-    """Checksum of a manifest's content, its own entry left out; the same in all versions."""
+    """Return the checksum of a manifest without its own entry; the same in all versions."""
     content = {key: value for key, value in manifest.items() if key != "sha256"}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
@@ -220,7 +219,7 @@ def _counter(path: Path) -> int:
 
 
 def _found(directory: Path) -> list[Path]:
-    """Checkpoints of a directory, newest first."""
+    """Return the checkpoints of a directory, newest first."""
     if not directory.is_dir():
         return []
     found = [path for path in directory.iterdir() if _NAME.fullmatch(path.name)]
@@ -228,7 +227,7 @@ def _found(directory: Path) -> list[Path]:
 
 
 def _remove_leftovers(directory: Path) -> None:
-    """Delete what processes that died while saving have left behind."""
+    """Delete temporary directories of processes that died while saving."""
     for path in directory.glob(".checkpoint-*"):
         match = _TEMPORARY.fullmatch(path.name)
         if match and (int(match[1]) == os.getpid() or not psutil.pid_exists(int(match[1]))):
@@ -238,26 +237,30 @@ def _remove_leftovers(directory: Path) -> None:
 def _delete(paths: list[Path]) -> None:
     for path in paths:
         try:
-            os.rename(path, _temporary(path))  # a half-deleted one must not look like a checkpoint
+            os.rename(path, _temporary(path))  # a partly deleted one is no checkpoint
             shutil.rmtree(_temporary(path))
         except OSError as error:
-            warnings.warn(f"old {path} could not be deleted: {error}", stacklevel=3)
+            warnings.warn(f"old checkpoint {path} could not be deleted: {error}", stacklevel=3)
 
 
 def _candidates(path: Path) -> list[Path]:
-    """Checkpoints to try, in this order; explains where there are none."""
+    """Return the checkpoints to try, in order.
+
+    Raises:
+        CheckpointError: the path contains no checkpoint; the message describes its content.
+    """
     if not path.exists():
         raise CheckpointError(f"{path} does not exist; expected a directory of checkpoints.")
     if not path.is_dir():
         raise CheckpointError(
-            f"{path} is {describe_file(path)}, not a checkpoint directory of rlpyt; nothing was "
-            "loaded from it."
+            f"{path} must be a checkpoint directory of rlpyt, got {describe_file(path)}; nothing "
+            "was loaded."
         )
     candidates = [path] if (path / MANIFEST).exists() else _found(path)
     if not candidates:
         content = sorted(entry.name for entry in path.iterdir())[:10]
         raise CheckpointError(
-            f"{path} holds no checkpoint: expected checkpoint-<n>/{MANIFEST}, found "
+            f"{path} contains no checkpoint: expected checkpoint-<n>/{MANIFEST}, found "
             f"{', '.join(content) or 'an empty directory'}."
         )
     return candidates
@@ -282,14 +285,14 @@ def _read(path: Path) -> Checkpoint:
         name = STATE
         state = decode_state(EncodedState(tree, tensors, arrays))
         if not isinstance(state, dict):
-            raise ValueError("it holds no state")
+            raise ValueError("it contains no state")
         meta = decode_state(EncodedState(manifest["meta"]))
         return Checkpoint(state, meta, path, manifest["versions"])
     except CheckpointError:
         raise
     except FileNotFoundError as error:
         raise _CorruptError(f"{path / name} is missing") from error
-    except Exception as error:  # whatever a damaged or crafted file provokes in a parser
+    except Exception as error:  # any error of a parser in a damaged or crafted file
         raise _CorruptError(f"{path / name} is not valid: {_reason(error)}") from error
 
 
@@ -303,8 +306,8 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     version = manifest["version"]
     if type(version) is int and version > FORMAT_VERSION:
         raise CheckpointError(
-            f"{path} has format version {version}, newer than {FORMAT_VERSION}, the newest that "
-            f"this rlpyt {VERSION} reads; update rlpyt."
+            f"{path} has format version {version}, but rlpyt {VERSION} supports at most version "
+            f"{FORMAT_VERSION}. Update rlpyt."
         )
     if version != FORMAT_VERSION or set(manifest["files"]) != set(FILES):
         raise ValueError(f"expected version {FORMAT_VERSION} with the files {', '.join(FILES)}")
@@ -338,7 +341,7 @@ def _parse(content: bytes) -> Any:
 
 def _reason(error: BaseException) -> str:
     if isinstance(error, RecursionError):
-        return "it is nested too deeply, or contains itself"
+        return "it is nested too deeply or contains itself"
     return (
         str(error) if type(error) in (TypeError, ValueError) else f"{type(error).__name__}: {error}"
     )

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-MOST = 2**64 - 1  # of any count; greater ones are mistakes
+MOST = 2**64 - 1  # upper bound of all counts; greater ones are mistakes
 
 
 def whole_number(name: str, value: Any, least: int = -MOST) -> int:
@@ -34,7 +34,7 @@ def whole_number(name: str, value: Any, least: int = -MOST) -> int:
 
 
 def scalar(value: Any) -> Any:
-    """Return the Python number in a numpy or torch scalar or 0-d array; others as they are."""
+    """Return the Python number in a numpy or torch scalar or 0-d array, other values unchanged."""
     return value.item() if getattr(value, "ndim", None) == 0 else value
 
 
@@ -49,9 +49,9 @@ def check_range(
     """Check a numeric hyperparameter.
 
     Raises:
-        TypeError: it is not a number.
-        ValueError: it lies outside [low, high] (or (low, high]), is NaN, or is infinite where it
-            must be ``finite``.
+        TypeError: `value` is not a number.
+        ValueError: `value` is outside [low, high] (or (low, high]), is NaN, or is infinite where
+            it must be ``finite``.
     """
     value = scalar(value)
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
@@ -60,16 +60,16 @@ def check_range(
     too_low = number <= low if open_low else number < low
     if math.isnan(number) or too_low or number > high:
         bracket = "(" if open_low else "["
-        raise ValueError(f"{name}={value!r} must lie in {bracket}{low:g}, {high:g}].")
+        raise ValueError(f"{name}={value!r} must be in {bracket}{low:g}, {high:g}].")
     if finite and math.isinf(number):
         raise ValueError(f"{name}={value!r} must be finite.")
 
 
 def true_or_false(name: str, value: Any) -> bool:
-    """Return a switch as a bool; 1 and 0 are accepted, and strings such as "false" are not.
+    """Return a switch as a bool; 1 and 0 are accepted, strings such as "false" are not.
 
     Raises:
-        TypeError: `value` is none of True, False, 1 and 0.
+        TypeError: `value` is not True, False, 1 or 0.
     """
     value = scalar(value)
     if not isinstance(value, bool | int | float) or value not in (0, 1):
@@ -90,7 +90,7 @@ class Limits:
 
     @property
     def help(self) -> str:
-        """Return the documentation with the range: ``gamma, per environment step [>= 0, <= 1]``."""
+        """The documentation with the range: ``gamma, per environment step [>= 0, <= 1]``."""
         bounds = ((">", self.gt), (">=", self.ge), ("<=", self.le))
         given = [f"{sign} {bound:g}" for sign, bound in bounds if bound is not None]
         return f"{self.doc} [{', '.join(given)}]".strip() if given else self.doc
@@ -109,10 +109,10 @@ def setting(
     """Declare a dataclass field with its allowed values, which `check_settings` checks.
 
     Args:
-        default: its default.
-        gt, ge, le: numbers must be greater than, at least, at most this.
-        finite: infinite numbers are refused.
-        warn_above: greater numbers are warned of as unusually large.
+        default: default value.
+        gt, ge, le: bounds: numbers must be greater than, at least, at most this.
+        finite: if True, infinite numbers are invalid.
+        warn_above: greater numbers cause a warning that they are unusually large.
         doc: effect and usual range, as ``rlpyt train --help`` prints it.
     """
     limits = Limits(doc, gt, ge, le, finite, warn_above)

@@ -1,7 +1,7 @@
-"""The data spine: named tuples of arrays, indexed all at once, equal by structure in every process.
+"""Named tuples of arrays that are indexed together, with types defined by their structure.
 
-A ``namedarraytuple`` is a named tuple whose fields are arrays (or further named tuples of
-arrays) with the same leading dimensions. Indexing reads or writes every field::
+A ``namedarraytuple`` is a named tuple whose fields are arrays (or nested named tuples of arrays)
+with the same leading dimensions. Indexing reads or writes every field::
 
     >>> import numpy as np
     >>> Points = namedarraytuple("Points", ["x", "y"])
@@ -14,9 +14,9 @@ arrays) with the same leading dimensions. Indexing reads or writes every field::
     >>> "x" in p, p.get(0)
     (True, array([5, 1]))
 
-Types are memoised by (typename, fields): the same structure is the same class wherever it is
-asked for, and both classes and instances pickle as that structure, so that types born at run
-time (Dict observations, environment infos) cross to worker processes.
+Types are memoized by (typename, fields): the same structure always gives the same class, and both
+classes and instances are pickled as that structure, so that types created at run time (Dict
+observations, environment infos) can be sent to worker processes.
 """
 
 import copyreg
@@ -29,20 +29,20 @@ RESERVED_NAMES = ("get", "items")
 
 
 class _StructuralType(type):
-    """Metaclass of the memoised tuple types; makes classes pickle as their structure."""
+    """Metaclass of the memoized tuple types, which pickles classes as their structure."""
 
     _fields: tuple[str, ...]
 
 
 class NamedTuple(tuple[Any, ...]):
-    """Base of every memoised named tuple; ``NamedTuple(typename, fields, values)`` makes one."""
+    """Base of memoized named tuples; ``NamedTuple(typename, fields, values)`` creates one."""
 
     __slots__ = ()
     _typename: str
     _fields: tuple[str, ...]
 
     def __new__(cls, typename: str, fields: Iterable[str], values: Iterable[Any]) -> Any:
-        """Return an instance of the memoised type for (typename, fields)."""
+        """Return an instance of the memoized type for (typename, fields)."""
         return namedtuple_class(typename, fields)._make(values)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -54,12 +54,12 @@ class NamedTuple(tuple[Any, ...]):
 
 
 class NamedArrayTuple(NamedTuple):
-    """Base of every namedarraytuple: what indexing, ``in``, ``get`` and ``items`` mean."""
+    """Base of namedarraytuples, which defines indexing, ``in``, ``get`` and ``items``."""
 
     __slots__ = ()
 
     def __new__(cls, typename: str, fields: Iterable[str], values: Iterable[Any]) -> Any:
-        """Return an instance of the memoised type for (typename, fields)."""
+        """Return an instance of the memoized type for (typename, fields)."""
         return namedarraytuple(typename, fields)._make(values)
 
     def __getitem__(self, loc: Any) -> Any:
@@ -70,20 +70,19 @@ class NamedArrayTuple(NamedTuple):
             raise _name_the_field(self, loc, error) from error
 
     def __setitem__(self, loc: Any, value: Any) -> None:
-        """Write into every field.
+        """Write to every field.
 
-        A value of the same structure (named tuple or namedarraytuple) is written field by
-        field; anything else goes to all fields alike. Fields that are ``None`` here and in the
-        value are passed over.
+        A value of the same structure (named tuple or namedarraytuple) is written field by field;
+        any other value is written to all fields. Fields that are ``None`` in both are skipped.
         """
         if getattr(value, "_fields", None) == self._fields:
             for name, own, new in zip(self._fields, self, value, strict=True):
                 if own is not None:
                     own[loc] = new
                 elif new is not None:
-                    raise TypeError(f"field '{name}' is None here and cannot take {type(new)}.")
+                    raise TypeError(f"value of field '{name}' must be None, got {type(new)}.")
         elif hasattr(value, "_fields"):
-            raise TypeError(f"cannot write a record of {value._fields} into one of {self._fields}.")
+            raise TypeError(f"value must have the fields {self._fields}, got {value._fields}.")
         else:
             for own in self:
                 if own is not None:
@@ -108,7 +107,7 @@ def with_fields(samples: NamedArrayTuple, **more: Any) -> Any:
 
 
 def without_fields(samples: Any, *names: str, typename: str = "") -> Any:
-    """Return a namedarraytuple of the other fields of a named tuple, by default of its name."""
+    """Return a namedarraytuple of the other fields of a named tuple, by default with its name."""
     kept = {k: v for k, v in zip(samples._fields, tuple(samples), strict=True) if k not in names}
     return namedarraytuple(typename or type(samples).__name__, tuple(kept))(*kept.values())
 
@@ -129,7 +128,7 @@ def _check_names(typename: str, field_names: Iterable[str] | str) -> tuple[str, 
     fields = tuple(map(str, field_names))
     for name in fields:
         if name in RESERVED_NAMES:
-            raise ValueError(f"field name '{name}' of '{typename}' is reserved; choose another.")
+            raise ValueError(f"field name '{name}' of '{typename}' is reserved. Choose another.")
     return fields
 
 
@@ -161,7 +160,7 @@ def _rebuild(factory: str, typename: str, fields: tuple[str, ...], values: tuple
 
 
 def reduce_structural_class(cls: Any) -> Any:
-    """Pickle a memoised class as its structure, and a subclass of one by its qualified name."""
+    """Pickle a memoized class as its structure, and a subclass of one by its qualified name."""
     structure = (_factory_of(cls), getattr(cls, "_typename", cls.__name__), cls._fields)
     return (_structural_class, structure) if _structural_class(*structure) is cls else cls.__name__
 
@@ -170,7 +169,7 @@ copyreg.pickle(_StructuralType, reduce_structural_class)  # type: ignore[arg-typ
 
 
 def namedtuple_class(typename: str, field_names: Iterable[str] | str) -> Any:
-    """Return the memoised plain named tuple type for this structure; picklable by structure."""
+    """Return the memoized plain named tuple type for this structure."""
     return _build_namedtuple(typename, _check_names(typename, field_names))
 
 
@@ -186,8 +185,8 @@ def namedarraytuple(
         typename: name of the class.
         field_names: names in order, or one string of names; ``get`` and ``items`` are reserved.
         return_namedtuple_cls: return (namedarraytuple type, named tuple type) instead.
-        classname_suffix: append ``_nat`` to the array type's name (and, as in rlpyt, nothing to
-            the plain one's), to tell the two apart in print.
+        classname_suffix: append ``_nat`` to the name of the namedarraytuple type (not of the named
+            tuple type), to distinguish the two when printed.
 
     Raises:
         ValueError: a field name is reserved, not an identifier, or given twice.
@@ -210,7 +209,7 @@ def tuple_itemgetter(i: int) -> Any:
 
 
 def is_namedtuple_class(obj: Any) -> bool:
-    """Return True if ``obj`` is a named tuple type, and not a namedarraytuple type."""
+    """Return True if ``obj`` is a named tuple type but not a namedarraytuple type."""
     return (
         isinstance(obj, type)
         and issubclass(obj, tuple)
@@ -225,7 +224,7 @@ def is_namedarraytuple_class(obj: Any) -> bool:
 
 
 def is_namedtuple(obj: Any) -> bool:
-    """Return True if ``obj`` is a named tuple, and not a namedarraytuple."""
+    """Return True if ``obj`` is a named tuple but not a namedarraytuple."""
     return is_namedtuple_class(type(obj))
 
 
@@ -253,10 +252,9 @@ def namedarraytuple_like(namedtuple_or_class: Any, classname_suffix: bool = Fals
 
 
 class NamedTupleSchema:
-    """A named tuple type as an object; calling it makes an instance.
+    """Wrapper of a named tuple type; calling it creates an instance.
 
-    rlpyt needed it where types had to cross to spawned processes; every type here can, so it
-    only holds one.
+    Kept for compatibility: all types can now be sent to spawned processes without it.
     """
 
     _array = False
@@ -267,13 +265,13 @@ class NamedTupleSchema:
 
     @property
     def cls(self) -> Any:
-        """The memoised type that this schema stands for."""
+        """The memoized type of this schema."""
         return (_build_namedarraytuple if self._array else _build_namedtuple)(
             self._typename, self._fields
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Make an instance, like the type."""
+        """Create an instance of the type."""
         return self.cls(*args, **kwargs)
 
     def _make(self, iterable: Iterable[Any]) -> Any:
@@ -290,7 +288,7 @@ class NamedTupleSchema:
 
 
 class NamedArrayTupleSchema(NamedTupleSchema):
-    """A namedarraytuple type as an object; calling it makes an instance."""
+    """Wrapper of a namedarraytuple type; calling it creates an instance."""
 
     _array = True
 
@@ -305,10 +303,10 @@ def NamedArrayTupleSchema_like(example: Any) -> NamedArrayTupleSchema:
 
 
 class AttrDict(dict[str, Any]):
-    """A dictionary whose entries are attributes as well: ``x.key`` is ``x["key"]``."""
+    """Dictionary whose entries are also attributes: ``x.key`` is ``x["key"]``."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> "AttrDict":
-        """Join entries and attributes, for subclasses and unpickled objects alike."""
+        """Share entries and attributes, also in subclasses and unpickled objects."""
         new = super().__new__(cls)
         new.__dict__ = new
         return new
@@ -321,11 +319,11 @@ class AttrDict(dict[str, Any]):
         def __getattr__(self, name: str) -> Any: ...
 
     def __getstate__(self) -> None:
-        """Nothing beside the entries."""
+        """Return None: there is no state besides the entries."""
 
     def copy(self) -> "AttrDict":
-        """Copy, and copy AttrDicts inside alike; other values are shared."""
+        """Return a copy with nested AttrDicts copied and other values shared."""
         copied = {k: v.copy() if isinstance(v, AttrDict) else v for k, v in self.items()}
-        new = type(self).__new__(type(self))  # a subclass's constructor may want other arguments
+        new = type(self).__new__(type(self))  # a subclass's constructor may differ
         dict.update(new, copied)
         return new

@@ -1,4 +1,4 @@
-"""Add the methods that rlpyt needs to objects of users' own classes."""
+"""Addition of methods that rlpyt needs to objects of user-defined classes."""
 
 import inspect
 import warnings
@@ -10,18 +10,18 @@ _warned: set[tuple[str, str]] = set()
 def completed(part: Any, base: type, defaults: Any = None) -> Any:
     """Add to an object the attributes of a base class that it lacks, and return it.
 
-    Samplers, agents and collectors written for rlpyt may not be derived from our base classes, or
-    may lack methods that came later. Nothing that they have is replaced. The object can be pickled
-    and copied if it could be before.
+    Samplers, agents and collectors written for earlier versions may not be derived from the base
+    classes, or may lack newer methods. Existing attributes are not replaced. The object can be
+    pickled and copied if it could be before.
 
     Args:
-        part: the object; a class or ``None`` is returned as it is.
+        part: the object; a class or ``None`` is returned unchanged.
         base: class whose methods and class attributes are added.
-        defaults: instance of ``base`` whose attributes are added, too.
+        defaults: instance of ``base`` whose attributes are also added.
 
     Raises:
-        TypeError: methods are missing and cannot be added, because Python does not let the class
-            of this object change.
+        TypeError: missing methods cannot be added, because Python does not allow changing the class
+            of this object.
     """
     if part is None or isinstance(part, type):
         return part
@@ -43,14 +43,14 @@ def completed(part: Any, base: type, defaults: Any = None) -> Any:
 
 
 def _extend(part: Any, base: type, names: list[str]) -> None:
-    """Add these class attributes of ``base`` to an object, by a subclass of its class."""
+    """Add these class attributes of ``base`` to an object by means of a subclass of its class."""
     own: Any = type(part)
 
     def __reduce_ex__(self: Any, protocol: Any) -> Any:
         reduced = own.__reduce_ex__(self, protocol)
         if isinstance(reduced, str):  # the name of a global object
             return reduced
-        # No pickle can name the subclass: store the original class, and what to add to it.
+        # The subclass cannot be pickled by name: store the original class and the additions.
         make, args, *state = reduced
         args = tuple(own if arg is type(self) else arg for arg in args)
         return _make_extended, (base, names, own if make is type(self) else make, args), *state
@@ -70,7 +70,7 @@ def _has(part: Any, name: str) -> bool:
     """Return True if the object has this attribute, without running a property of its class."""
     try:
         inspect.getattr_static(part, name)
-    except AttributeError:  # or it passes attributes of another object on
+    except AttributeError:  # it may forward attributes of another object
         return hasattr(type(part), "__getattr__") and hasattr(part, name)
     return True
 
@@ -88,7 +88,7 @@ def warn_of_lost_state(part: Any, consequence: str) -> None:
 
     Args:
         part: the object, or its class.
-        consequence: for a resumed run.
+        consequence: consequence for a resumed run, added to the message.
     """
     cls = part if isinstance(part, type) else type(part)
     key = (cls.__module__, cls.__qualname__)

@@ -1,14 +1,14 @@
-"""Conditions that come true every so many steps, or so many times in a run.
+"""Conditions that are true at regular intervals, or a given number of times in a run.
 
-A condition is called with a count and says whether it is time, once for each interval that has
-passed. In a hook it is asked after each iteration::
+A condition is called with a count and returns True when another interval has passed. For example,
+in a hook::
 
-    class SaveNowAndThen(Hook):
+    class SavePeriodically(Hook):
         def on_start(self, runner):
-            self.due = NConditioner(runner.n_itr, num_conditions=10, mode="accumulative")
+            self.condition = NConditioner(runner.n_itr, num_conditions=10, mode="accumulative")
 
         def on_iteration(self, runner, itr):
-            if self.due(itr + 1):
+            if self.condition(itr + 1):
                 runner.save_checkpoint(itr)
 """
 
@@ -20,21 +20,21 @@ Mode = Literal["accumulative", "incremental"]
 
 
 class IntervalConditioner:
-    """True where another ``interval`` has passed since it was true last (at first, since zero).
+    """Condition that is true when the count has passed another multiple of ``interval``.
 
-    It keeps to multiples of the interval: counts 0, 3, 5, 7, 8, 11, 12 with interval 4 give true at
-    5, 8 and 12. A count that goes over several multiples gives true once.
+    Counts 0, 3, 5, 7, 8, 11, 12 with interval 4 give true at 5, 8 and 12. A count that passes
+    several multiples at once gives true once.
 
     Args:
-        interval: above 0.
-        mode: "accumulative": calls give the count so far, "incremental": what has been added to
-            it since the last call.
+        interval: length of the interval, above 0.
+        mode: argument of calls: "accumulative" for the total count, "incremental" for the increase
+            since the last call.
 
     Attributes:
-        count: so far.
+        count: total count.
 
     Raises:
-        ValueError: the mode or interval is wrong.
+        ValueError: the mode is unknown or the interval is not above 0.
     """
 
     def __init__(self, interval: float, mode: Mode) -> None:
@@ -43,26 +43,26 @@ class IntervalConditioner:
             raise ValueError(f"mode={mode!r} must be 'accumulative' or 'incremental'.")
         self.interval, self.mode = interval, mode
         self.count: float = 0
-        self._passed = 0  # intervals, of those it has told of
+        self._passed = 0  # number of intervals reported so far
 
     def __call__(self, n: float) -> bool:
-        """Return True if it is time; ``n`` counts what the mode says."""
+        """Return True if another interval has passed; ``n`` is the count or increase by mode."""
         self.count = n if self.mode == "accumulative" else self.count + n
         passed = self._intervals()
-        due, self._passed = passed > self._passed, max(passed, self._passed)
-        return due
+        is_true, self._passed = passed > self._passed, max(passed, self._passed)
+        return is_true
 
     def _intervals(self) -> int:
-        return int(self.count / self.interval + 1e-9)  # 0.3 is three times 0.1, which // denies
+        return int(self.count / self.interval + 1e-9)  # tolerance: 0.3 // 0.1 is 2
 
 
 class NConditioner(IntervalConditioner):
-    """True ``num_conditions`` times on the way to ``max_n``, evenly spaced, the last time there.
+    """Condition that is true ``num_conditions`` times up to ``max_n``, at even intervals.
 
     Args:
-        max_n: the count at the end; beyond it there are no more.
-        num_conditions: how many times, at least 1.
-        mode: of `IntervalConditioner`.
+        max_n: count at which the condition is true for the last time.
+        num_conditions: number of times the condition is true, at least 1.
+        mode: see `IntervalConditioner`.
     """
 
     def __init__(self, max_n: float, num_conditions: int, mode: Mode) -> None:

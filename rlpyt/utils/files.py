@@ -1,4 +1,4 @@
-"""Writing files so that a crash leaves the old content or the new, never a part."""
+"""Atomic file writes: after a crash a file has its old or its new content."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from typing import BinaryIO
 
 @contextmanager
 def naming(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Let every OSError of a block name this file, and the limit that was reached if it was one.
+    """Add this file, and the limit that was reached if any, to the OSErrors of a block.
 
-    The operating system says "No space left on device" of a write without saying where.
+    For a write, the operating system reports "No space left on device" without the file's name.
     """
     try:
         yield
@@ -23,17 +23,17 @@ def naming(path: str | os.PathLike[str]) -> Iterator[None]:
         if error.errno is None:
             raise
         limit, name = _limit(error.errno, Path(path)), error.filename or os.fspath(path)
-        said = error.strerror or os.strerror(error.errno)
-        if limit and not said.endswith(limit):
-            said = f"{said} {limit}"
-        raise OSError(error.errno, said, name) from error
+        message = error.strerror or os.strerror(error.errno)
+        if limit and not message.endswith(limit):
+            message = f"{message} {limit}"
+        raise OSError(error.errno, message, name) from error
 
 
 def _limit(number: int, path: Path) -> str:
-    """Describe the limit that an error of the operating system stands for; empty if it is none."""
+    """Describe the limit that caused an error number, or return an empty string."""
     if number == errno.ENOSPC:
-        place = next((p for p in (path, *path.parents) if p.is_dir()), Path())
-        disk = shutil.disk_usage(place)
+        directory = next((p for p in (path, *path.parents) if p.is_dir()), Path())
+        disk = shutil.disk_usage(directory)
         return f"({disk.free / 2**20:.3g} of {disk.total / 2**20:.3g} MiB are free)"
     if number == errno.EDQUOT:
         return "(the user's disk quota; see `quota`)"
@@ -48,15 +48,15 @@ def _limit(number: int, path: Path) -> str:
 
 @contextmanager
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Yield a binary file that takes the place of ``path`` when the block ends without error.
+    """Yield a binary file that replaces ``path`` when the block ends without error.
 
-    The content goes to a hidden sibling, is fsynced and renamed. On any exception, errors of the
-    file system included, the sibling is removed and ``path`` is as it was. A device or pipe is
-    written to as it is.
+    The content is written to a hidden temporary file in the same directory, fsynced and renamed. On
+    any exception, including file system errors, the temporary file is removed and ``path`` is
+    unchanged. A device or pipe is written directly.
 
     Raises:
-        OSError: the file system refused (disk full, no permission, input/output error); names the
-            file.
+        OSError: the file cannot be written (disk full, no permission, input/output error); the
+            error names the file.
     """
     path = Path(path)
     with naming(path):
@@ -77,20 +77,20 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write a text file in UTF-8, in one atomic step (``atomic_write``)."""
+    """Write a text file in UTF-8 atomically (see ``atomic_write``)."""
     with atomic_write(path) as file:
         file.write(text.encode())
 
 
 def sync_file(file: BinaryIO) -> None:
-    """Push an open file's content through to the disk."""
+    """Flush an open file's content to disk."""
     file.flush()
     os.fsync(file.fileno())
 
 
 def sync_directory(path: str | os.PathLike[str]) -> None:
-    """Push a directory's entries (creations, renames) through to the disk, where the system can."""
-    if os.name == "nt":  # Windows cannot open directories; its renames are journalled
+    """Flush a directory's entries (creations, renames) to disk, where the system supports it."""
+    if os.name == "nt":  # Windows cannot open directories; its renames are journaled
         return
     descriptor = os.open(path, os.O_RDONLY)
     try:

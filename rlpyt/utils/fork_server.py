@@ -1,8 +1,8 @@
-"""Set up multiprocessing's fork server, which imports this module before anything else.
+"""Setup of multiprocessing's fork server, which imports this module first.
 
-It ends with the process that started it, also while it still imports what its children share. And
-it looks after programs that outlive a worker: on Linux they become its children, even where they
-lead a session of their own, and it ends them when it ends.
+The server ends with the process that started it, even while it imports the modules shared by its
+children. On Linux, programs that outlive a worker become children of the server, even if they lead
+their own session, and the server ends them when it ends.
 """
 
 import atexit
@@ -25,16 +25,16 @@ MODULES = [
     "numpy.ma",
 ]
 ENV_STARTED_BY = "RLPYT_STARTED_BY"  # pid of the process that starts a fork server
-TITLE = "rlpyt-"  # begins the name of every child of ours, and of what such a child forks
-END_S = 2.0  # for killed programs to be gone
+TITLE = "rlpyt-"  # prefix of the process title of rlpyt's children and of their forks
+END_S = 2.0  # timeout for killed programs to end
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
 
 
 def end_orphans(server_pid: int) -> None:
-    """Kill what workers of a fork server have left behind, and workers whose parent is gone.
+    """Kill programs left behind by a fork server's workers, and workers whose parent has ended.
 
     Other children of the server are left alone. Call it in the server when it ends, and in the
-    server's parent when that has no child left.
+    server's parent when it has no children left.
     """
     deadline = time.monotonic() + END_S
     with contextlib.suppress(psutil.Error):
@@ -55,7 +55,7 @@ def end_orphans(server_pid: int) -> None:
 
 
 def _at_exit(server_pid: int) -> None:
-    if os.getpid() == server_pid:  # not in what an environment has forked
+    if os.getpid() == server_pid:  # not in a process forked by an environment
         end_orphans(server_pid)
 
 
@@ -63,7 +63,7 @@ def _orphans(server: psutil.Process, line: list[str]) -> list[psutil.Process]:
     found = []
     for child in server.children():
         with contextlib.suppress(psutil.Error):
-            # A fork that has not become a child of ours (yet) has the server's own command line.
+            # A fork that is not (yet) one of rlpyt's children has the server's command line.
             foreign = child.cmdline() == line and not child.name().startswith(TITLE)
             if not foreign and child.status() != psutil.STATUS_ZOMBIE:
                 found.append(child)
@@ -74,8 +74,8 @@ def _set_up() -> None:
     linux = sys.platform.startswith("linux")
     prctl = ctypes.CDLL(None, use_errno=True).prctl if linux else lambda *_: None
     parent = os.environ.pop(ENV_STARTED_BY, "")
-    # Importing takes seconds, in which the server does not notice that its parent has ended. The
-    # signal comes at the end of the thread that started it, so it is only for this time.
+    # Imports take seconds, during which the server does not notice that its parent has ended. The
+    # signal is sent at the end of the thread that started the server, so it is disabled afterwards.
     prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     try:
         if parent and os.getppid() != int(parent):
@@ -87,7 +87,7 @@ def _set_up() -> None:
         if linux:
             prctl(_PR_SET_CHILD_SUBREAPER, 1)
             atexit.register(_at_exit, os.getpid())
-        # The server also reaps orphans, and would warn of each.
+        # The server also reaps orphans, with a warning for each.
         warnings.filterwarnings("ignore", "forkserver: waitpid returned unexpected pid")
 
 

@@ -17,7 +17,7 @@ _MAGIC = {
 
 
 def describe_file(path: Path) -> str:
-    """Say in a few words what a file is, such as "a PyTorch file (torch.save)".
+    """Return a short description of a file, such as "a PyTorch file (torch.save)".
 
     Raises:
         OSError: the file cannot be read.

@@ -1,4 +1,4 @@
-"""Memory that this process may still allocate, containers' limits included."""
+"""Memory that this process can still allocate, within the limits of containers."""
 
 import contextlib
 import sys
@@ -11,38 +11,38 @@ OWN_CGROUP = Path("/proc/self/cgroup")
 
 
 def available_memory() -> int:
-    """Bytes that can be taken without anybody being killed for it: an estimate from above.
+    """Return an upper bound on the bytes that can be allocated without running out of memory.
 
-    The least of what the machine has available, what limits of containers and jobs (control
-    groups) leave, and what this process's own limit of address space (``ulimit -v``) leaves.
+    The minimum of the machine's available memory and of what the limits of containers and jobs
+    (control groups) and of this process's address space (``ulimit -v``) leave.
     """
-    room = [int(psutil.virtual_memory().available), *_room_in_cgroups()]
+    available = [int(psutil.virtual_memory().available), *_available_in_cgroups()]
     if sys.platform.startswith("linux"):
         import resource
 
         limit, _ = resource.getrlimit(resource.RLIMIT_AS)
         if limit != resource.RLIM_INFINITY:
-            room.append(limit - psutil.Process().memory_info().vms)
-    return max(0, min(room))
+            available.append(limit - psutil.Process().memory_info().vms)
+    return max(0, min(available))
 
 
-def _room_in_cgroups() -> list[int]:
-    """Return the free bytes of each control group around this process, file cache included."""
-    room = []
+def _available_in_cgroups() -> list[int]:
+    """Return the free bytes of each control group around this process, including file cache."""
+    available = []
     for group, limit, usage in _cgroups():
         with contextlib.suppress(OSError, ValueError):  # no such file, or the limit is "max"
             taken = int((group / usage).read_text()) - _file_cache(group)
-            room.append(int((group / limit).read_text()) - taken)
-    return room
+            available.append(int((group / limit).read_text()) - taken)
+    return available
 
 
 def _cgroups() -> list[tuple[Path, str, str]]:
-    """(directory, names of limit and usage) of the groups, from our own up to the root."""
+    """Return (directory, names of limit and usage) of this process's groups, up to the root."""
     groups = []
     with contextlib.suppress(OSError):
         for line in OWN_CGROUP.read_text().splitlines():
             number, controllers, path = line.split(":", 2)
-            if number == "0":  # the second version: one hierarchy for all
+            if number == "0":  # version 2: a single hierarchy
                 root, limit, usage = CGROUPS, "memory.max", "memory.current"
             elif "memory" in controllers.split(","):
                 root = CGROUPS / "memory"

@@ -1,4 +1,4 @@
-"""Names: dotted names of settings, directory names made from them, corrections of unknown ones."""
+"""Dotted names of settings, directory names built from them, suggestions for unknown names."""
 
 import difflib
 import hashlib
@@ -6,11 +6,11 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-LONGEST = 80  # characters of a directory's name; file systems allow 255
+LONGEST = 80  # characters of a directory name; file systems allow 255
 
 
 class UnknownName(ValueError):
-    """An unknown name. The message suggests the nearest known one and lists all."""
+    """Unknown name. The message suggests the nearest known name and lists all."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         known = sorted(known)
@@ -19,13 +19,13 @@ class UnknownName(ValueError):
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """Return ``"; did you mean 'x'?"`` for the nearest known name, ``"."`` if none is near."""
+    """Return ``"; did you mean 'x'?"`` for the nearest known name, or ``"."`` if none is near."""
     close = nearest(name, known, 1)
     return f"; did you mean {close[0]!r}?" if close else "."
 
 
 def nearest(name: str, known: Iterable[str], n: int = 3, cutoff: float = 0.5) -> list[str]:
-    """Return up to ``n`` known names that are similar, the most similar first, in any case."""
+    """Return up to ``n`` similar known names, most similar first, ignoring case."""
     by_lower = {item.lower(): item for item in known}
     close = difflib.get_close_matches(name.lower(), by_lower, n, cutoff)
     return [by_lower[item] for item in close]
@@ -37,7 +37,7 @@ def flattened(
     """Return nested or dotted settings, such as ``{"sampler": {"batch_B": 8}}``, as dotted ones.
 
     Args:
-        settings: a dictionary.
+        settings: dictionary of settings.
         is_leaf: returns True for a dictionary that is a value.
 
     Raises:
@@ -45,7 +45,7 @@ def flattened(
         ValueError: a setting is given twice.
     """
     if not isinstance(settings, Mapping):
-        raise TypeError(f"expected settings by name, got {settings!r}.")
+        raise TypeError(f"settings must be a dictionary, got {settings!r}.")
     found: dict[str, Any] = {}
     for key, value in settings.items():
         inner = {"": value}
@@ -60,7 +60,7 @@ def flattened(
 
 
 def labels(keys: Collection[str]) -> dict[str, str]:
-    """Return a short name for each dotted key: its last part, or as many parts as make it unique.
+    """Return a short name for each dotted key: as many of its last parts as make it unique.
 
     >>> labels(["algo.learning_rate", "env"])
     {'algo.learning_rate': 'learning_rate', 'env': 'env'}
@@ -80,7 +80,7 @@ def labels(keys: Collection[str]) -> dict[str, str]:
 def dir_names(changes: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return a directory name for each set of changes: ``learning_rate_0.001-epochs_4``.
 
-    Names are unique even where case is ignored: repeated ones get a number.
+    Names are unique, ignoring case: repeated names get a number.
 
     >>> dir_names([{"env": "ALE/Pong-v5"}, {"env": "ALE-pong-v5"}, {"env": "x"}])
     ['env_ALE-Pong-v5', 'env_ALE-pong-v5-2', 'env_x']

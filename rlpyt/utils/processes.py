@@ -1,4 +1,4 @@
-"""Start child processes, set them up, describe their failures and end them."""
+"""Child processes: start, setup, descriptions of failures, and end."""
 
 import contextlib
 import ctypes
@@ -26,7 +26,7 @@ from rlpyt.utils import fork_server
 from rlpyt.utils.logging.console import lose_unwritable_output
 
 LONGEST_TRACEBACK = 20_000  # characters
-FILES_PER_CHILD, FILES_OF_ALL = 6, 12  # open files of a parent, at most
+FILES_PER_CHILD, FILES_OF_ALL = 6, 12  # maximum open files of a parent, per child and in common
 # Sent by terminals and schedulers to whole process groups; children ignore them.
 GROUP_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 _PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15  # linux/prctl.h
@@ -34,24 +34,24 @@ _PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15  # linux/prctl.h
 PRELOAD: list[str] = []  # imported by a fork server after what `fork_server` imports
 
 
-# Before Python 3.14 multiprocessing on Linux settles on "fork" as soon as a script makes, say, a
-# queue, and a later call of `set_start_method("fork")` sets the same object. A default context of
-# rlpyt's own tells the two apart from here on. A "fork" from before cannot be told apart: it counts
-# as settled on, since a process that runs threads, as torch does, should not be forked unasked.
+# Before Python 3.14 multiprocessing on Linux selects "fork" as soon as a script creates, for
+# example, a queue, and a later call of `set_start_method("fork")` sets the same object. A separate
+# default context distinguishes the two from here on. An earlier "fork" is ambiguous: it counts as
+# selected implicitly, since a process with threads, such as torch's, should not fork by default.
 _default: Any = mp.context._default_context  # type: ignore[attr-defined]
-_settled_early = False  # and not warned of yet
+_selected_early = False  # True until the user has been warned
 if _default._default_context._name == "fork":
     _original = _default._default_context
     _default._default_context = type(_original)()
     if _default._actual_context is _original:
         _default._actual_context = _default._default_context
-        _settled_early = mp.parent_process() is None  # a child may have it from its parent
+        _selected_early = mp.parent_process() is None  # a child may inherit it from its parent
 
 
 def requested_method() -> str | None:
-    """Return what the script gave to ``multiprocessing.set_start_method``, None if nothing."""
-    settled = _default._actual_context
-    return None if settled is _default._default_context else mp.get_start_method(allow_none=True)
+    """Return the method that the script gave to ``multiprocessing.set_start_method``, or None."""
+    selected = _default._actual_context
+    return None if selected is _default._default_context else mp.get_start_method(allow_none=True)
 
 
 def start_context(method: str | None = None) -> Any:
@@ -59,34 +59,36 @@ def start_context(method: str | None = None) -> Any:
 
     Args:
         method: "forkserver", "spawn" or "fork"; by default ``RLPYT_START_METHOD`` from the
-            environment, else what the script gave to ``multiprocessing.set_start_method``, else
-            forkserver on Linux and spawn elsewhere.
+            environment, else the argument of ``multiprocessing.set_start_method``, else forkserver
+            on Linux and spawn elsewhere.
 
     Raises:
-        ValueError: the platform has no such method.
-        RuntimeError: "fork" was asked for after this process began to use a GPU.
+        ValueError: the platform does not support the method.
+        RuntimeError: "fork" is requested after this process has started to use a GPU.
     """
-    global _settled_early
+    global _selected_early
     asked = method or os.environ.get("RLPYT_START_METHOD")
     method = asked or requested_method()
-    if method is None and _settled_early:
-        _settled_early = False
+    if method is None and _selected_early:
+        _selected_early = False
         warnings.warn(
             "multiprocessing was used before rlpyt was imported, so its start method 'fork' may be "
-            "the platform's default or asked for. rlpyt starts processes by 'forkserver'; if you "
-            "want 'fork', call multiprocessing.set_start_method('fork', force=True) after the "
-            "import, or give start_method='fork'.",
+            "the platform's default or set by you. rlpyt starts processes by 'forkserver'. To use "
+            "'fork', call multiprocessing.set_start_method('fork', force=True) after the import, "
+            "or pass start_method='fork'.",
             stacklevel=2,
         )
     if method is None or (method == "fork" and not asked and _uses_cuda()):
         method = "forkserver" if sys.platform.startswith("linux") else "spawn"
     if method not in mp.get_all_start_methods():
-        raise ValueError(f"start method '{method}': use one of {mp.get_all_start_methods()}.")
+        raise ValueError(
+            f"start method must be one of {mp.get_all_start_methods()}, got '{method}'."
+        )
     context = mp.get_context(method)
     if method == "fork" and _uses_cuda():
         raise RuntimeError(
-            "this process uses CUDA already, which does not survive a fork; start workers by "
-            "'forkserver' or 'spawn' (RLPYT_START_METHOD), or before anything is put on the GPU."
+            "this process already uses CUDA, which does not survive a fork. Start workers by "
+            "'forkserver' or 'spawn' (RLPYT_START_METHOD), or before using the GPU."
         )
     if method == "forkserver":
         context.set_forkserver_preload([fork_server.__name__, *PRELOAD])
@@ -103,13 +105,14 @@ _main_module_lock = threading.Lock()
 
 @contextlib.contextmanager
 def starting_children() -> Iterator[None]:
-    """Start children that do not import the user's script, with signals to the group blocked.
+    """Start children that do not import the user's script, with group signals blocked.
 
-    Whatever the script defines is pickled by value (``utils.serialize``), so a child does not need
+    Definitions in the script are pickled by value (``utils.serialize``), so a child does not need
     the script, and scripts without an ``if __name__ == "__main__"`` guard work. Ctrl-C, SIGHUP and
-    a job scheduler's SIGTERM are sent to the whole group. The parent then still needs its workers
-    (and their fork server) for a checkpoint, and stops them itself. The signals are blocked until
-    a child has its own handlers (``be_a_child``); the parent receives them when all are started.
+    a job scheduler's SIGTERM are sent to the complete process group. The parent then still needs
+    its workers (and their fork server) for a checkpoint, and stops them itself. The signals are
+    blocked until a child has its handlers (``be_a_child``); the parent receives them when all
+    children have started.
     """
     main = sys.modules["__main__"]
     hidden = ("__file__", "__spec__")
@@ -132,7 +135,7 @@ def starting_children() -> Iterator[None]:
 
 
 def start_fork_server(method: str | None = None) -> bool:
-    """Start the fork server, if children are started by one, without waiting for it.
+    """Start the fork server, if children need one, without waiting for it.
 
     It imports torch, which takes a second.
 
@@ -140,13 +143,13 @@ def start_fork_server(method: str | None = None) -> bool:
         method: start method, as for `start_context`.
 
     Returns:
-        True if it is starting now; False if it already runs, or none is needed.
+        True if the server is starting; False if it is already running or not needed.
     """
     if start_context(method).get_start_method() != "forkserver":
         return False
     server: Any = forkserver._forkserver  # type: ignore[attr-defined]
     before = server._forkserver_pid
-    with contextlib.suppress(OSError), starting_children():  # starting a child explains the error
+    with contextlib.suppress(OSError), starting_children():  # `start_child` explains the error
         server.ensure_running()
     return bool(server._forkserver_pid != before)
 
@@ -155,14 +158,14 @@ def check_files_for(n_children: int) -> None:
     """Check that this number of children can be started.
 
     Raises:
-        WorkerError: the limit of open files is too low.
+        WorkerError: the limit on open files is too low.
     """
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     taken, needed = psutil.Process().num_fds(), FILES_OF_ALL + FILES_PER_CHILD * n_children
     if taken + needed > limit:
         raise WorkerError(
-            f"{n_children} child processes take up to {needed} open files, {taken} are open here, "
-            f"and the limit is {limit}; raise it (ulimit -n), or take fewer workers."
+            f"{n_children} child processes need up to {needed} open files, {taken} are open here, "
+            f"and the limit is {limit}. Raise it (ulimit -n), or use fewer workers."
         )
 
 
@@ -172,44 +175,44 @@ def start_child(
     """Start a child that runs ``target(spec, pipe)``; call it within ``starting_children``.
 
     Args:
-        context: context of multiprocessing.
-        target: function at the top of a module.
+        context: multiprocessing context.
+        target: function at the top level of a module.
         spec: argument that the context can pickle.
         who: name of the child in messages.
         daemon: ``False`` allows the child to start processes by multiprocessing.
 
     Returns:
-        (process, our end of the pipe).
+        The process and the parent's end of the pipe.
 
     Raises:
-        WorkerError: the operating system refuses because of a limit, which the message names.
+        WorkerError: the process cannot be started because of a limit, named in the message.
     """
-    asked = requested_method()
-    with refused_clearly(who):
-        ours, theirs = context.Pipe()
+    requested = requested_method()
+    with explained_start_errors(who):
+        parent_pipe, child_pipe = context.Pipe()
         try:
-            args = (asked, starter_lasts(context), target, spec, theirs)
+            args = (requested, starter_lasts(context), target, spec, child_pipe)
             process = context.Process(target=_run_child, args=args, name=who, daemon=daemon)
             process.start()
         except BaseException:
-            ours.close()
+            parent_pipe.close()
             raise
         finally:
-            theirs.close()
-            mp.set_start_method(asked, force=True)  # starting a process has set it
-    return process, ours
+            child_pipe.close()
+            mp.set_start_method(requested, force=True)  # starting a process has set it
+    return process, parent_pipe
 
 
-def _run_child(asked: str | None, lasts: bool, target: Any, spec: Any, pipe: Any) -> None:
-    """Run a child's target with the start method that the parent's script has set, if any."""
-    mp.set_start_method(asked, force=True)
+def _run_child(requested: str | None, lasts: bool, target: Any, spec: Any, pipe: Any) -> None:
+    """Run a child's target with the start method set by the parent's script, if any."""
+    mp.set_start_method(requested, force=True)
     be_a_child(lasts)
     target(spec, pipe)
 
 
 @contextlib.contextmanager
-def refused_clearly(what: str) -> Iterator[None]:
-    """Name the limit if the operating system refuses to start a process.
+def explained_start_errors(who: str) -> Iterator[None]:
+    """Name the limit if the operating system cannot start a process.
 
     Raises:
         WorkerError: a process cannot be started.
@@ -218,20 +221,20 @@ def refused_clearly(what: str) -> Iterator[None]:
         yield
     except (OSError, EOFError) as error:
         number = getattr(error, "errno", None)
-        remedy = "look at the limits of processes (ulimit -u) and open files (ulimit -n), and at "
-        remedy += "free memory; or take fewer workers"
+        remedy = "Check the limits on processes (ulimit -u) and open files (ulimit -n) and the "
+        remedy += "free memory, or use fewer workers"
         if number in (errno.EMFILE, errno.ENFILE):
-            remedy = "raise the limit of open files (ulimit -n) or take fewer workers"
+            remedy = "Raise the limit on open files (ulimit -n) or use fewer workers"
         elif number == errno.ENOSPC:
-            remedy = "make room in /dev/shm (for docker: --shm-size)"
-        said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        raise WorkerError(f"cannot start {what} ({said}); {remedy}.") from error
+            remedy = "Free space in /dev/shm (for docker: --shm-size)"
+        reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        raise WorkerError(f"cannot start {who} ({reason}). {remedy}.") from error
 
 
 def starter_lasts(context: Any) -> bool:
     """Return True if the thread that starts children outlives them.
 
-    Linux ends a child together with the *thread* that started it, see ``be_a_child``.
+    Linux ends a child when the *thread* that started it ends, see ``be_a_child``.
     """
     by_server = context.get_start_method() == "forkserver"
     return by_server or threading.current_thread() is threading.main_thread()
@@ -240,15 +243,15 @@ def starter_lasts(context: Any) -> bool:
 def be_a_child(starter_lasts: bool = True) -> None:
     """Set up this process as a child: name it, ignore group signals, end it with its parent.
 
-    Call this first in the child. The child leads a process group, so that ``stop`` also ends the
-    programs that its environments start. Such programs do not inherit the ignored signals.
+    Call this first in the child. The child leads a process group, so that ``stop`` also ends
+    programs started by its environments. Such programs do not inherit the ignored signals.
 
     Args:
         starter_lasts: result of `starter_lasts`. If False, only a thread watches the parent, and it
             cannot run while native code holds the GIL.
     """
     global _main_module_lock
-    _main_module_lock = threading.Lock()  # a forked copy of the parent's lock is held
+    _main_module_lock = threading.Lock()  # a forked copy of the parent's lock is locked
     os.environ.pop(fork_server.ENV_STARTED_BY, None)
     for number in GROUP_SIGNALS:
         if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # set by nohup
@@ -271,8 +274,8 @@ def be_a_child(starter_lasts: bool = True) -> None:
 def _release_fork_server() -> None:
     """Close the handle that keeps the parent's fork server alive.
 
-    The server, and its children with it, ends when no process holds that handle. Children inherit
-    it without need (they start their own server), and a stopped child would hold it forever.
+    The server and its children end when no process holds that handle. Children inherit it although
+    they start their own server, and a stopped child would hold it forever.
     """
     server: Any = forkserver._forkserver  # type: ignore[attr-defined]
     if server._forkserver_pid is None and server._forkserver_alive_fd is not None:
@@ -287,7 +290,7 @@ def title_of(name: str) -> str:
 
 
 def _ignore_signal(number: int, frame: Any) -> None:
-    """Ignore a signal to the whole group: the parent decides."""
+    """Ignore a group signal, which the parent handles."""
 
 
 def _die_with(parent: Any) -> None:
@@ -313,7 +316,7 @@ def available_cpus() -> list[int]:
     return list(range(os.cpu_count() or 1))
 
 
-LOST = 255  # exit code from multiprocessing if the fork server cannot be asked
+LOST = 255  # exit code from multiprocessing if the fork server cannot be reached
 
 
 def describe_exit(exitcode: int | None) -> str:
@@ -321,7 +324,7 @@ def describe_exit(exitcode: int | None) -> str:
     if exitcode is None:
         return "is still running"
     if exitcode == LOST:
-        return f"exited with code {LOST}, or its fork server was killed, which it ends with"
+        return f"exited with code {LOST}, or ended because its fork server was killed"
     if exitcode >= 0:
         return f"exited with code {exitcode}"
     try:
@@ -332,7 +335,7 @@ def describe_exit(exitcode: int | None) -> str:
 
 
 def summary_of(error: BaseException, longest: int = 1000) -> str:
-    """Return type and shortened message, even if the exception's own methods raise."""
+    """Return the type and shortened message, even if the exception's methods raise."""
     try:
         message = str(error)
     except BaseException as second:
@@ -343,7 +346,7 @@ def summary_of(error: BaseException, longest: int = 1000) -> str:
 
 
 def traceback_text(error: BaseException) -> str:
-    """Return the traceback as text, even if the exception's own methods raise."""
+    """Return the traceback as a string, even if the exception's methods raise."""
     try:
         text = "".join(traceback.format_exception(error))
     except BaseException as second:
@@ -355,17 +358,17 @@ def traceback_text(error: BaseException) -> str:
 
 
 def failure_text(
-    said: str, where: str = "", whose: str = "", traceback: str = "", stacks: str = ""
+    event: str, where: str = "", whose: str = "", traceback: str = "", stacks: str = ""
 ) -> str:
     """Return the message of an error about another process.
 
     Args:
-        said: names the process and what happened to it.
+        event: name of the process and what happened to it.
         where: what the process was doing; may be empty.
         whose: name of the process in headings.
         traceback, stacks: traceback and stacks of the process; may be empty.
     """
-    message = said.rstrip(".") + (f", {where}." if where else ".")
+    message = event.rstrip(".") + (f", {where}." if where else ".")
     if traceback:
         message += f"\n\nIn {whose}:\n{traceback}"
     if stacks:
@@ -394,10 +397,10 @@ def raised_by_signal(error: BaseException) -> bool:
 
 
 def stop(processes: Sequence[Any], patience_s: float = 2.0) -> None:
-    """End these processes and what they started: wait for ``patience_s``, then kill.
+    """End these processes and those they started: wait for ``patience_s``, then kill.
 
     Return when all have ended. If the wait is interrupted, they are killed. Programs that they
-    started in their own sessions become children of the fork server, and are ended together
+    started in separate sessions become children of the fork server, and are ended together
     with the last child of this process.
     """
     try:
@@ -417,7 +420,7 @@ def stop(processes: Sequence[Any], patience_s: float = 2.0) -> None:
 
 
 def end_descendants() -> None:
-    """Kill all processes that this worker has started, except multiprocessing's helpers."""
+    """Kill all processes started by this worker, except multiprocessing's helpers."""
     helpers = (
         forkserver._forkserver._forkserver_pid,  # type: ignore[attr-defined]
         resource_tracker._resource_tracker._pid,  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Store constructor arguments as attributes, for classes written in rlpyt's idiom."""
+"""Storage of constructor arguments as attributes, as used in original rlpyt classes."""
 
 import inspect
 from collections.abc import Mapping
@@ -13,8 +13,8 @@ def save__init__args(
 ) -> None:
     """Assign every constructor argument found in ``values`` to an attribute of the same name.
 
-    Call it first in ``__init__``, before ``super().__init__()``, so that what a subclass was given
-    takes precedence over the defaults of its base::
+    Call it first in ``__init__``, before ``super().__init__()``, so that the arguments of a
+    subclass take precedence over the defaults of its base::
 
         >>> class Sized:
         ...     def __init__(self, size, unit="m"):
@@ -22,21 +22,20 @@ def save__init__args(
         >>> Sized(3).size, Sized(3).unit
         (3, 'm')
 
-    Arguments are those that ``__init__`` names, here or in a base class; ``*args`` and
-    ``**kwargs`` are not unpacked, and other local variables are passed over.
+    Arguments are the named parameters of ``__init__`` in the class and its bases; ``*args`` and
+    ``**kwargs`` are not unpacked, and other local variables are ignored.
 
     Args:
-        values: ``locals()``.
-        underscore: put ``_`` in front of the attribute names.
-        overwrite: also assign where the instance or its class has the attribute already; left as
-            it is otherwise.
-        subclass_only: take only arguments of the most derived ``__init__``.
+        values: ``locals()`` of ``__init__``.
+        underscore: put ``_`` before the attribute names.
+        overwrite: also replace existing attributes of the instance or its class.
+        subclass_only: use only arguments of the most derived ``__init__``.
 
     Raises:
         ValueError: ``values`` has no ``self``.
     """
     if "self" not in values:
-        raise ValueError("values must be the locals() of an __init__ method, which have 'self'.")
+        raise ValueError("values must be the locals() of an __init__ method, with 'self'.")
     self = values["self"]
     prefix = "_" if underscore else ""
     for name in _argument_names(type(self), subclass_only):
@@ -46,7 +45,7 @@ def save__init__args(
 
 
 def _argument_names(cls: type[Any], subclass_only: bool) -> dict[str, None]:
-    """Names in order, each once, without ``self``."""
+    """Return unique argument names in order, without ``self``."""
     constructors = [vars(c)["__init__"] for c in cls.__mro__[:-1] if "__init__" in vars(c)]
     names: dict[str, None] = {}
     for constructor in constructors[:1] if subclass_only else constructors:

@@ -1,17 +1,17 @@
-"""Message of a launcher to a process whose run was begun before."""
+"""Request by a launcher that a process resume an earlier run."""
 
 import os
 from pathlib import Path
 
-ASIDE = "run_dir_of_attempt_"  # and a number: where a sweep puts what a failed attempt has left
-ENV_RESUME = "RLPYT_RESUME"  # the directory of the run that shall go on from its checkpoints
+ASIDE = "run_dir_of_attempt_"  # and a number: directory to which a sweep moves a failed attempt
+ENV_RESUME = "RLPYT_RESUME"  # directory of the run to resume from its checkpoints
 
 
 def asked_to_resume(path: str | os.PathLike[str] | None) -> bool:
-    """Return True if the run of this directory shall go on, rather than begin.
+    """Return True if the run in this directory should be resumed rather than started.
 
-    True only of that run's directory and what lies in it, so runs that a run itself starts
-    elsewhere are not meant.
+    This applies only to the run's directory and its content, not to runs that the run itself
+    starts elsewhere.
     """
     run_dir = os.environ.get(ENV_RESUME)
     if not run_dir or path is None:

@@ -1,4 +1,4 @@
-"""Statistics of data that comes in parts: mean and variance of all, or an average of late."""
+"""Running mean and variance, and Polyak averages."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,40 +14,42 @@ Array = NDArray[Any]
 def update_mean_var_count_from_moments(
     mean: Any, var: Any, count: float, batch_mean: Any, batch_var: Any, batch_count: float
 ) -> tuple[Any, Any, float]:
-    """Moments of two sets of data together (Chan, Golub & LeVeque 1979).
+    """Combine the moments of two sets of data (Chan, Golub & LeVeque 1979).
 
     Args:
-        mean, var, count: [*shape], [*shape] and the number of the one; var is the population's.
-        batch_mean, batch_var, batch_count: of the other; at least one of the two is not empty.
+        mean, var, count: mean [*shape], population variance [*shape] and size of the first set.
+        batch_mean, batch_var, batch_count: those of the second set.
 
     Returns:
-        mean [*shape], var [*shape] and count.
+        mean [*shape], var [*shape] and count of both sets together.
 
     Raises:
-        ValueError: both are empty.
+        ValueError: both sets are empty.
     """
     total = count + batch_count
     if total <= 0:
-        raise ValueError(f"counts of {count} and {batch_count}: there is no datum to be of.")
+        raise ValueError(
+            f"count and batch_count must not both be zero, got {count} and {batch_count}."
+        )
     share, delta = batch_count / total, batch_mean - mean
     var = (1 - share) * var + share * batch_var + share * (1 - share) * delta**2
     return mean + share * delta, var, total
 
 
 class RunningMeanVar:
-    """Mean and population variance of all that came, merged batch by batch.
+    """Running mean and population variance, updated batch by batch.
 
-    In float64, as ``RunningMeanStdModel`` does in torch: the result is that of one pass over
-    everything, in any order and split.
+    Computed in float64, like ``RunningMeanStdModel`` in torch. The result does not depend on the
+    order and size of batches.
 
     Args:
-        shape: of one datum.
-        epsilon: counts that many data of mean 0 and variance 1 in, to begin with; 0 is exact.
+        shape: shape of one sample.
+        epsilon: initial count of samples with mean 0 and variance 1; 0 is exact.
 
     Attributes:
-        mean: [*shape], zero at first.
-        var: [*shape], one at first.
-        count: how many came, and epsilon.
+        mean: [*shape], initially zero.
+        var: [*shape], initially one.
+        count: number of samples plus epsilon.
     """
 
     def __init__(self, shape: tuple[int, ...] = (), epsilon: float = 0.0) -> None:
@@ -57,20 +59,20 @@ class RunningMeanVar:
         self.count = self._epsilon = float(epsilon)
 
     def __call__(self, batch: Any) -> None:
-        """Take in a batch, as ``update`` does."""
+        """Update with a batch, like ``update``."""
         self.update(batch)
 
     def update(self, batch: Any) -> None:
-        """Take in a batch [k, *shape]; k may be 0.
+        """Update with a batch [k, *shape]; k may be 0.
 
         Raises:
-            ValueError: the data are of another shape.
+            ValueError: `batch` has a different shape.
         """
         batch = np.asarray(batch)
         if not batch.ndim or batch.shape[1:] != np.shape(self.mean):
             raise ValueError(
-                f"a batch of shape {batch.shape} came; it must be [k, *shape] with the shape of "
-                f"one datum, {np.shape(self.mean)}."
+                f"batch must have shape [k, *shape] with shape={np.shape(self.mean)}, got "
+                f"{batch.shape}."
             )
         if not len(batch):
             return
@@ -79,7 +81,7 @@ class RunningMeanVar:
         self.update_from_moments(mean, np.square(batch - mean).mean(0), len(batch))
 
     def update_from_moments(self, batch_mean: Any, batch_var: Any, batch_count: float) -> None:
-        """Take in the mean, population variance and number (above 0) of other data."""
+        """Update with the mean, population variance and number (above 0) of new samples."""
         moments = update_mean_var_count_from_moments(
             self.mean, self.var, self.count, batch_mean, batch_var, batch_count
         )
@@ -87,34 +89,32 @@ class RunningMeanVar:
 
     @property
     def n(self) -> int:
-        """Number of data so far."""
+        """Number of samples so far."""
         return round(self.count - self._epsilon)
 
     def state(self) -> dict[str, Any]:
-        """Return copies, as a plain tree."""
+        """Return a copy of the state as a plain tree."""
         return {"mean": np.array(self.mean), "var": np.array(self.var), "count": float(self.count)}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Take over a state.
+        """Load a state.
 
         Raises:
-            ValueError: it is of data of another shape.
+            ValueError: the state has a different shape.
         """
         mean, var = np.array(state["mean"], np.float64), np.array(state["var"], np.float64)
         if mean.shape != np.shape(self.mean) or var.shape != np.shape(self.mean):
-            raise ValueError(
-                f"statistics of shape {mean.shape} do not fit data of {np.shape(self.mean)}."
-            )
+            raise ValueError(f"statistics must have shape {np.shape(self.mean)}, got {mean.shape}.")
         self.mean, self.var, self.count = mean, var, float(state["count"])
 
 
 class PolyakAverage:
-    """An average in which what came earlier counts less: x_avg <- alpha x_avg + (1 - alpha) x.
+    """Exponential moving average: x_avg <- alpha x_avg + (1 - alpha) x.
 
-    It begins with the first datum. (Of whole models: `rlpyt.models.utils.update_state_dict`.)
+    It is initialized by the first value. For models, see `rlpyt.models.utils.update_state_dict`.
 
     Args:
-        alpha: in [0, 1]; 0 knows only the newest, 1 only the first.
+        alpha: weight of the average, in [0, 1]; 0 keeps only the newest value, 1 only the first.
     """
 
     def __init__(self, alpha: float) -> None:
@@ -123,7 +123,7 @@ class PolyakAverage:
         self._average: Any = None
 
     def __call__(self, x: Any) -> Any:
-        """Take in a number, list, array or tensor; returns the average with it."""
+        """Update with a number, list, array or tensor and return the average."""
         if isinstance(x, list | tuple):
             x = np.asarray(x)
         if self._average is None:
@@ -133,5 +133,5 @@ class PolyakAverage:
         return self._average
 
     def get_current(self) -> Any:
-        """The average now; ``None`` before anything came."""
+        """Return the current average, or ``None`` before the first value."""
         return self._average

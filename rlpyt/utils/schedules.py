@@ -1,8 +1,7 @@
-"""Numbers that change over a run by a rule: return what they are at some time.
+"""Schedules for custom training loops.
 
-Our algorithms have schedules of their own among their arguments (``linear_lr_schedule``, agents'
-``eps_init`` to ``eps_itr_max``, replays' ``pri_beta_init`` to ``pri_beta_steps``). These are for
-loops of your own.
+The schedules of rlpyt's algorithms are arguments instead (``linear_lr_schedule``, agents'
+``eps_init`` to ``eps_itr_max``, replays' ``pri_beta_init`` to ``pri_beta_steps``).
 """
 
 import torch
@@ -12,16 +11,16 @@ from rlpyt.utils.checks import check_range, whole_number
 
 
 class LinearSchedule:
-    """Goes from one value to another in a straight line, and stays there.
+    """Linear interpolation from an initial to a final value, which is then kept.
 
     Args:
-        initial: value up to and with step ``start``.
+        initial: value up to step ``start``.
         final: value from step ``start + N`` on.
-        N: number of steps between, at least 1.
-        start: the step it begins at.
+        N: number of steps in between, at least 1.
+        start: step at which the change starts.
 
     Raises:
-        ValueError: N is below 1, or start below 0.
+        ValueError: N is below 1, or start is below 0.
     """
 
     def __init__(self, initial: float, final: float, N: int, start: int = 0) -> None:
@@ -29,7 +28,7 @@ class LinearSchedule:
         self.N, self.start = whole_number("N", N, 1), whole_number("start", start, 0)
 
     def __call__(self, x: float) -> float:
-        """The value at step ``x``.
+        """Return the value at step ``x``.
 
         Raises:
             ValueError: x is below 0.
@@ -40,20 +39,20 @@ class LinearSchedule:
 
 
 def linear_lr_scheduler(optimizer: torch.optim.Optimizer, N: int, min_lr: float) -> LambdaLR:
-    """A torch scheduler: learning rates fall in a straight line to ``min_lr`` in N steps, and stay.
+    """Return a torch scheduler that decays learning rates linearly to ``min_lr`` in N steps.
 
     Args:
-        optimizer: whose learning rates, as they are now, are where it begins.
-        N: calls of ``scheduler.step()`` until the end, at least 1.
-        min_lr: at the end, in each parameter group.
+        optimizer: optimizer with the initial learning rates.
+        N: number of calls of ``scheduler.step()`` until the end, at least 1.
+        min_lr: final learning rate of each parameter group.
 
     Raises:
-        ValueError: N is below 1; min_lr is below 0, or above a learning rate.
+        ValueError: N is below 1, or min_lr is below 0 or above a learning rate.
     """
     N = whole_number("N", N, 1)
     rates = [float(group["lr"]) for group in optimizer.param_groups]
     check_range("min_lr", min_lr, 0.0, min(rates))
-    # a multiple of each group's own rate, which LambdaLR wants, is 0 / 0 where that is zero
+    # LambdaLR takes multiples of each group's rate: 0 / 0 for a rate of zero
     return LambdaLR(
         optimizer, [LinearSchedule(1.0, min_lr / rate if rate else 0.0, N) for rate in rates]
     )

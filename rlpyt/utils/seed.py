@@ -1,8 +1,7 @@
-"""Random numbers: one seed for the process, and streams derived from it.
+"""Random numbers: one seed per process, and streams derived from it.
 
-Streams belong to what they are for (environment 3, the exploration noise of environment 3), never
-to the worker that happens to draw from them; so the same seed gives the same data for any number
-of workers.
+Each stream belongs to one purpose (environment 3, the exploration noise of environment 3), not to
+a worker, so that the same seed gives the same data for any number of workers.
 """
 
 import contextlib
@@ -16,15 +15,15 @@ import numpy as np
 
 from rlpyt.utils.checks import scalar
 
-seed_: int | None = None  # what set_seed was last given
+seed_: int | None = None  # last argument of set_seed
 
 
 def check_seed(seed: Any) -> int:
-    """Return the seed as an int, if it is one that every generator here can take.
+    """Return the seed as an int that all generators accept.
 
     Raises:
-        TypeError: it is not an integer.
-        ValueError: it is negative, or 2**64 or above.
+        TypeError: the seed is not an integer.
+        ValueError: the seed is negative, or 2**64 or above.
     """
     number = scalar(seed)
     if isinstance(number, float) and number.is_integer():
@@ -32,7 +31,7 @@ def check_seed(seed: Any) -> int:
     if isinstance(number, bool) or not isinstance(number, int):
         raise TypeError(f"seed must be an integer, got {seed!r} of type {type(seed).__name__}.")
     if not 0 <= number < 2**64:
-        raise ValueError(f"seed={seed} must lie in [0, 2**64).")
+        raise ValueError(f"seed={seed} must be in [0, 2**64).")
     return number
 
 
@@ -48,13 +47,13 @@ def set_seed(seed: int) -> None:
     seed_ = check_seed(seed)
     random.seed(seed_)
     words = [seed_ % 2**32, seed_ >> 32]
-    np.random.seed(words if words[1] else words[0])  # numpy takes no single number above 32 bits
+    np.random.seed(words if words[1] else words[0])  # numpy limits single numbers to 32 bits
     torch.manual_seed(seed_)  # seeds CUDA as well
 
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
-    """Whatever is drawn from the global generators inside, they go on afterwards as before."""
+    """Restore the state of the global generators at the end of a block."""
     import torch
 
     states = random.getstate(), np.random.get_state(), torch.get_rng_state()
@@ -67,22 +66,22 @@ def undisturbed() -> Iterator[None]:
 
 
 def get_seed() -> int | None:
-    """Return what `set_seed` was last given in this process; None before."""
+    """Return the last argument of `set_seed` in this process, or None."""
     return seed_
 
 
 def make_seed() -> int:
-    """Return a random number in [0, 10000] from the operating system, whatever has been seeded."""
+    """Return a random number in [0, 10000] from the operating system, independent of seeds."""
     return secrets.randbelow(10_001)
 
 
 def stream(seed: int, purpose: str, rank: int = 0) -> np.random.Generator:
-    """Return the random stream for one purpose of one rank; the same in every process and run.
+    """Return the random stream for one purpose of one rank, the same in every process and run.
 
     Args:
-        seed: of the whole run.
-        purpose: what is drawn from it, e.g. "action_noise"; other purposes are independent.
-        rank: environment, replica or server number; other ranks are independent.
+        seed: seed of the run.
+        purpose: name of the purpose, e.g. "action_noise"; purposes are independent.
+        rank: number of the environment, replica or server; ranks are independent.
 
     Raises:
         TypeError, ValueError: see `check_seed`.
@@ -93,7 +92,7 @@ def stream(seed: int, purpose: str, rank: int = 0) -> np.random.Generator:
 def env_seed(seed: int, env_rank: int, purpose: str = "env") -> int:
     """Return the seed in [0, 2**31) for the environment of this global rank.
 
-    Evaluation environments take another ``purpose``, so that they differ from training ones.
+    Evaluation environments use a different ``purpose`` from training environments.
 
     Raises:
         TypeError, ValueError: see `check_seed`.
@@ -107,12 +106,12 @@ def set_envs_seeds(
     env_ranks: Sequence[int] | None = None,
     purpose: str = "env",
 ) -> None:
-    """Seed every environment that has a ``seed`` method, each with its own `env_seed`.
+    """Seed every environment that has a ``seed`` method with its `env_seed`.
 
     Args:
         envs: environments.
-        seed: of the whole run; None leaves the environments alone.
-        env_ranks: their global ranks; None means 0, 1, 2 and so on.
+        seed: seed of the run; None leaves the environments unchanged.
+        env_ranks: global ranks of the environments; None means 0, 1, 2 and so on.
         purpose: as in `env_seed`.
     """
     if seed is None:

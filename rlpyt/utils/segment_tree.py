@@ -1,7 +1,7 @@
-"""Arrays that know the sum, or the smallest, of any stretch of them in logarithmic time.
+"""Segment trees: range sum and minimum in O(log n).
 
-One entry at a time, for loops of your own. Replays draw whole batches from
-`rlpyt.replays.sum_tree.SumTree`, by array operations.
+They access one entry at a time, for custom loops. Replays draw batches by array operations from
+`rlpyt.replays.sum_tree.SumTree`.
 """
 
 import operator
@@ -12,14 +12,12 @@ from rlpyt.utils.checks import check_range, whole_number
 
 
 class SegmentTree:
-    """``tree[i] = value`` and ``tree[i]``, and reductions over stretches.
-
-    Both take O(log capacity). Entries are the identity at first.
+    """Array with reductions over ranges; assignments and reductions take O(log capacity).
 
     Args:
-        capacity: number of entries, at least 1 (a power of two or not).
-        operation: associative, of two values: ``operator.add``, ``min``.
-        identity_element: which it leaves the other value as it is with: 0 for sums.
+        capacity: number of entries, at least 1; need not be a power of two.
+        operation: associative function of two values, such as ``operator.add`` or ``min``.
+        identity_element: initial value of entries, neutral in `operation`: 0 for sums.
     """
 
     def __init__(
@@ -27,7 +25,7 @@ class SegmentTree:
     ) -> None:
         self.capacity = whole_number("capacity", capacity, 1)
         self.operation, self.identity_element = operation, identity_element
-        self._width = 1 << (self.capacity - 1).bit_length()  # the power of two that holds them
+        self._width = 1 << (self.capacity - 1).bit_length()  # capacity rounded up to a power of two
         # Node i has children 2 i and 2 i + 1; the entries are the last half.
         self._nodes = [identity_element] * (2 * self._width)
 
@@ -35,28 +33,28 @@ class SegmentTree:
         return self.capacity
 
     def __getitem__(self, i: int) -> Any:
-        return self._nodes[self._width + self._place(i)]
+        return self._nodes[self._width + self._index(i)]
 
     def __setitem__(self, i: int, value: Any) -> None:
-        nodes, node = self._nodes, self._width + self._place(i)
+        nodes, node = self._nodes, self._width + self._index(i)
         nodes[node] = value
         while node > 1:
             node //= 2
             nodes[node] = self.operation(nodes[2 * node], nodes[2 * node + 1])
 
-    def _place(self, i: int) -> int:
-        place = i + self.capacity if i < 0 else i
-        if not 0 <= place < self.capacity:
-            raise IndexError(f"entry {i} of a tree of {self.capacity}.")
-        return place
+    def _index(self, i: int) -> int:
+        index = i + self.capacity if i < 0 else i
+        if not 0 <= index < self.capacity:
+            raise IndexError(f"index {i} is out of range for a tree of {self.capacity} entries.")
+        return index
 
     def reduce(self, start: int = 0, end: int | None = None) -> Any:
-        """operation(A[start], operation(A[start + 1], ... A[end - 1])); bounds as of slices."""
+        """Return operation(A[start], operation(A[start + 1], ... A[end - 1])); slice bounds."""
         start, end, _ = slice(start, end).indices(self.capacity)
         left = right = self.identity_element
         low, high = self._width + start, self._width + max(start, end)
         while low < high:
-            if low % 2:  # a right child: its parent would reach too far
+            if low % 2:  # a right child: its parent would include entries before the range
                 left = self.operation(left, self._nodes[low])
                 low += 1
             if high % 2:
@@ -67,7 +65,7 @@ class SegmentTree:
 
 
 class SumTree(SegmentTree):
-    """Numbers of at least 0 with the sum of any stretch, to draw entries in proportion to them.
+    """Segment tree of sums of non-negative numbers, to draw entries in proportion to their values.
 
     Args:
         capacity: number of entries.
@@ -81,20 +79,20 @@ class SumTree(SegmentTree):
         super().__setitem__(i, value)
 
     def sum(self, start: int = 0, end: int | None = None) -> float:
-        """A[start] + ... + A[end - 1]; bounds as of slices."""
+        """Return A[start] + ... + A[end - 1], with slice bounds."""
         return float(self.reduce(start, end))
 
     def find_prefixsum_index(self, prefixsum: float) -> int:
-        """The highest i with A[0] + ... + A[i - 1] <= prefixsum, whose own entry is above zero.
+        """Return the highest i with A[0] + ... + A[i - 1] <= prefixsum and A[i] > 0.
 
         With ``prefixsum`` uniform in [0, sum()), entries are drawn in proportion to their values.
 
         Raises:
-            ValueError: prefixsum is below zero, or not below ``sum()``.
+            ValueError: ``prefixsum`` is not in [0, sum()).
         """
         total = self._nodes[1]
         if not 0 <= prefixsum < total:
-            raise ValueError(f"prefixsum={prefixsum} must lie in [0, {total}), the sum of all.")
+            raise ValueError(f"prefixsum must be in [0, {total}), the total sum, got {prefixsum}.")
         node = 1
         while node < self._width:
             node *= 2
@@ -105,7 +103,7 @@ class SumTree(SegmentTree):
 
 
 class MinTree(SegmentTree):
-    """Numbers with the smallest of any stretch; infinity where none was set.
+    """Segment tree of minima; entries are initially infinity.
 
     Args:
         capacity: number of entries.
@@ -115,5 +113,5 @@ class MinTree(SegmentTree):
         super().__init__(capacity, min, float("inf"))
 
     def min(self, start: int = 0, end: int | None = None) -> float:
-        """The smallest of A[start], ..., A[end - 1]; bounds as of slices."""
+        """Return the minimum of A[start], ..., A[end - 1], with slice bounds."""
         return float(self.reduce(start, end))

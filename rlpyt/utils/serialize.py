@@ -1,4 +1,4 @@
-"""Serialization for child processes, by value for what scripts and notebooks define."""
+"""Serialization for child processes, by value for definitions in scripts and notebooks."""
 
 import io
 import pickle
@@ -11,7 +11,7 @@ from rlpyt.utils import collections
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
     def reducer_override(self, obj: Any) -> Any:
-        """Reduce memoized tuple types to their structure, all else as cloudpickle does."""
+        """Reduce memoized tuple types to their structure, other objects as cloudpickle does."""
         if isinstance(obj, collections._StructuralType):
             reduced = collections.reduce_structural_class(obj)
             if isinstance(reduced, tuple):
@@ -20,34 +20,34 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
 
 
 def dumps(obj: Any) -> bytes:
-    """Serialize; classes and functions of ``__main__``, lambdas and closures travel by value.
+    """Serialize; classes and functions of ``__main__``, lambdas and closures by value.
 
     Raises:
-        TypeError: something inside cannot be pickled; the message says what.
+        TypeError: a part of the object cannot be pickled; the message names it.
     """
     file = io.BytesIO()
     try:
         _Pickler(file).dump(obj)
     except Exception as error:
         raise TypeError(
-            f"cannot send {obj!r:.200} to a worker process: {error}. Build open files, locks, "
-            "windows and the like inside the environment's constructor instead."
+            f"cannot send {obj!r:.200} to a worker process: {error}. Create open files, locks, "
+            "windows and similar objects in the environment's constructor instead."
         ) from error
     return file.getvalue()
 
 
 def loads(data: bytes) -> Any:
-    """Rebuild what ``dumps`` wrote in the parent or a child of this process."""
+    """Deserialize the output of ``dumps`` from the parent or a child of this process."""
     return pickle.loads(data)
 
 
 class ByValue:
-    """Carries an object to a child that may be of a class of the user's script.
+    """Wrapper that pickles an object by value, for classes defined in the user's script.
 
-    It is rebuilt when it is first asked for, where an error in doing so can be reported.
+    The object is deserialized on first access, where an error can be reported.
 
     Args:
-        value: the object; it may hold what travels only while the child is being started.
+        value: the object; it may contain parts that can be pickled only while a child starts.
     """
 
     def __init__(self, value: Any) -> None:
@@ -55,7 +55,7 @@ class ByValue:
 
     @property
     def value(self) -> Any:
-        """Return the object, in a child its copy."""
+        """Return the object, or its copy in a child."""
         if self._dumped:
             self._value, self._dumped = loads(self._dumped), b""
         return self._value

@@ -1,10 +1,10 @@
-"""Shared memory without names: arrays that several processes see, and that nobody can leave behind.
+"""Anonymous shared memory: arrays shared by processes, released when the last process ends.
 
 A ``SharedBlock`` is an anonymous memory mapping with a file descriptor (``memfd`` on Linux, an
-unlinked temporary file elsewhere). It travels to a child process while that process is being
-started; when the last process that holds it ends, however it ends, the memory is gone. A
-``SharedArray`` is a numpy array inside a block; it, and any view of it, pickles as (block,
-offset, shape, strides), so structures of arrays can be handed to workers as they are.
+unlinked temporary file elsewhere). It can be sent to a child process while that process starts.
+The memory is released when the last process that holds it ends, for whatever reason. A
+``SharedArray`` is a numpy array in a block; it and its views are pickled as (block, offset, shape,
+strides), so structures of arrays can be passed to workers directly.
 """
 
 import errno
@@ -24,24 +24,24 @@ SMALLEST_BLOCK = 1 << 20  # bytes
 
 
 class SharedMemoryError(MemoryError):
-    """The machine cannot give as much shared memory as was asked for."""
+    """Failure to reserve the requested amount of shared memory."""
 
 
 class SharedBlock:
-    """One anonymous shared mapping of ``size`` bytes. Reserved when made, so never a SIGBUS.
+    """Anonymous shared mapping of ``size`` bytes, reserved on construction to prevent a SIGBUS.
 
     Args:
-        size: in bytes.
-        onward: children that get its arrays can hand them to children of their own.
+        size: size in bytes.
+        onward: allow children that receive its arrays to pass them to their own children.
     """
 
     def __init__(self, size: int, onward: bool = False) -> None:
         self.size, self.onward = size, onward
         have = available_memory()
-        if size > have:  # reserving it anyway would call the kernel's killer
+        if size > have:  # reserving it would trigger the kernel's out-of-memory killer
             raise SharedMemoryError(
-                f"{_mib(size)} of shared memory are needed and {_mib(have)} are free; "
-                "take a smaller batch or buffer, or give the machine or container more memory."
+                f"{_mib(size)} of shared memory are needed and {_mib(have)} are free. "
+                "Use a smaller batch or buffer, or give the machine or container more memory."
             )
         try:
             self._fd = anonymous_file()
@@ -62,7 +62,7 @@ class SharedBlock:
         return int(np.frombuffer(self._map, np.uint8).__array_interface__["data"][0])
 
     def array(self, offset: int, shape: tuple[int, ...], dtype: DTypeLike) -> "SharedArray":
-        """A view of the block's memory from ``offset`` on."""
+        """Return a view of the block's memory that starts at ``offset``."""
         flat = np.frombuffer(self._map, dtype, int(np.prod(shape)), offset)
         view = flat.reshape(shape).view(SharedArray)
         view.block = self
@@ -77,7 +77,7 @@ class SharedBlock:
 
 
 def anonymous_file() -> int:
-    """Open a file that nobody else can find; returns its descriptor."""
+    """Open a file without a name and return its descriptor."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create("rlpyt", os.MFD_CLOEXEC)
     fd, path = tempfile.mkstemp(prefix="rlpyt-")
@@ -93,8 +93,8 @@ def _remedy(number: int | None) -> str:
     if number in (errno.EMFILE, errno.ENFILE):
         return "raise the limit of open files (ulimit -n)"
     if number == errno.EFBIG:
-        return "raise the limit of file sizes (ulimit -f), which counts here"
-    return "take a smaller batch or buffer, or give the container more memory"
+        return "raise the limit of file sizes (ulimit -f), which applies to shared memory"
+    return "use a smaller batch or buffer, or give the container more memory"
 
 
 def _attach(dup: Any, size: int, onward: bool) -> SharedBlock:
@@ -106,7 +106,7 @@ def _attach(dup: Any, size: int, onward: bool) -> SharedBlock:
 
 
 class SharedArray(np.ndarray[Any, Any]):
-    """A numpy array in a ``SharedBlock``; it and its views travel to child processes."""
+    """Numpy array in a ``SharedBlock``; it and its views can be sent to child processes."""
 
     block: SharedBlock | None = None
 
@@ -125,7 +125,7 @@ class SharedArray(np.ndarray[Any, Any]):
 def _view(
     block: SharedBlock, offset: int, shape: tuple[int, ...], dtype: str, strides: tuple[int, ...]
 ) -> np.ndarray[Any, Any]:
-    """Rebuild a view in a child; as a plain array, the fast kind for loops, unless it goes on."""
+    """Rebuild a view in a child, as a plain (faster) array unless it can be passed onward."""
     array = np.ndarray(shape, np.dtype(dtype), block._map, offset, strides)
     if not block.onward:
         return array
@@ -135,7 +135,7 @@ def _view(
 
 
 class Arena:
-    """Hands out shared arrays from few blocks, aligned to cache lines. Owned by one sampler.
+    """Allocator of shared arrays from few blocks, aligned to cache lines. Owned by one sampler.
 
     Args:
         onward: see ``SharedBlock``.

@@ -1,8 +1,8 @@
-"""Named shared arrays, kept for scripts that use them; rlpyt itself shares memory without names.
+"""Named shared arrays, for compatibility; rlpyt itself uses anonymous shared memory.
 
-An array made with ``create=True`` owns its name, and gives it back when the array is gone or its
-process ends by itself. A process killed before that leaves the memory behind, which is why
-`rlpyt.utils.shared` is better in everything but being found by name.
+An array created with ``create=True`` owns its name, and releases it when the array is deleted or
+its process ends normally. A process that is killed before leaves the memory behind; prefer
+`rlpyt.utils.shared` unless other processes must find the memory by name.
 """
 
 import ctypes
@@ -24,14 +24,15 @@ SHM_DIR = "/dev/shm"  # else the directory for temporary files
 
 
 class ShmemBufferWrapper:
-    """Memory of ``size`` bytes that other processes find by ``tag``."""
+    """Shared memory of ``size`` bytes that other processes find by ``tag``."""
 
     def __init__(self, tag: str, size: int, create: bool = True) -> None:
-        """Make the memory, zeroed, or attach to what another process made.
+        """Create zeroed memory, or attach to memory created by another process.
 
         Raises:
-            ValueError: the tag cannot be a file name, or the memory found is smaller than ``size``.
-            FileExistsError, FileNotFoundError: it is there already, or not there.
+            ValueError: the tag is not a valid file name, or the memory is smaller than ``size``.
+            FileExistsError: `create` is set and the tag is in use.
+            FileNotFoundError: `create` is not set and the tag is not found.
         """
         if not re.fullmatch(r"/?[\w. %-]+", tag):
             raise ValueError(f"tag={tag!r} must consist of letters, digits and any of '-_. %'.")
@@ -44,7 +45,10 @@ class ShmemBufferWrapper:
                 self._unlink = weakref.finalize(self, os.unlink, path)
                 os.ftruncate(fd, size)
             elif os.fstat(fd).st_size < size:
-                raise ValueError(f"tag={tag!r} has {os.fstat(fd).st_size} bytes, {size} expected.")
+                raise ValueError(
+                    f"memory of tag={tag!r} must have at least {size} bytes, got "
+                    f"{os.fstat(fd).st_size}."
+                )
             self.buffer = mmap.mmap(fd, size)
         finally:
             os.close(fd)
@@ -62,20 +66,20 @@ def address_of_buffer(buf: Any) -> int:
 def ShmemRawArray(
     typecode_or_type: Any, size_or_initializer: int | Sequence[Any], tag: str, create: bool = True
 ) -> Any:
-    """Return a ctypes array in named shared memory, as ``multiprocessing.RawArray`` without a name.
+    """Return a ctypes array in named shared memory, like ``multiprocessing.RawArray``.
 
     Args:
         typecode_or_type: a ctypes type, or its one-letter code as in the ``array`` module.
         size_or_initializer: number of elements, or the elements to write.
         tag: name of the memory.
-        create: make it; otherwise attach to it (an initializer is written even so).
+        create: create the memory; otherwise attach to it (an initializer is written in both cases).
     """
     type_ = typecode_to_type.get(typecode_or_type, typecode_or_type)
     sized = isinstance(size_or_initializer, int)
     n = size_or_initializer if isinstance(size_or_initializer, int) else len(size_or_initializer)
     wrapper = ShmemBufferWrapper(tag, n * ctypes.sizeof(type_), create)
     array = (type_ * n).from_buffer(wrapper.buffer)
-    array._wrapper = wrapper  # the name lives as long as the array
+    array._wrapper = wrapper  # keep the name as long as the array
     if not sized:
         array[:] = size_or_initializer
     return array
@@ -84,7 +88,7 @@ def ShmemRawArray(
 def NpShmemArray(
     shape: int | Iterable[int], dtype: DTypeLike, tag: str, create: bool = True
 ) -> NDArray[Any]:
-    """Return a numpy array in named shared memory: zeroed if ``create``, else what is there."""
+    """Return a numpy array in named shared memory: zeroed if ``create``, else existing content."""
     dims = (shape,) if isinstance(shape, int) else tuple(shape)
     dtype = np.dtype(dtype)
     raw = ShmemRawArray(ctypes.c_char, math.prod(dims) * dtype.itemsize, tag, create)
@@ -92,5 +96,5 @@ def NpShmemArray(
 
 
 def get_random_tag() -> str:
-    """Return a tag that no other array has."""
+    """Return a unique tag."""
     return f"rlpyt-{secrets.token_hex(8)}"

@@ -1,4 +1,4 @@
-"""Python stacks of a process that died or stands still, as text."""
+"""Python stacks of a process that died or hangs."""
 
 import faulthandler
 import os
@@ -12,30 +12,30 @@ from rlpyt.utils.shared import anonymous_file
 
 LONGEST_DUMP = 10_000  # characters
 NOISE = re.compile(r"(?m)^(  File .*(/multiprocessing/|<string>).*|Extension modules.*)\n?")
-ASK = getattr(signal, "SIGUSR1", None)  # the signal by which a parent asks
+ASK = getattr(signal, "SIGUSR1", None)  # signal by which a parent requests stacks
 
 
 class StackFile:
-    """A nameless file into which a child writes its stacks, and which its parent can read.
+    """Anonymous file to which a child writes its stacks, and from which its parent reads them.
 
-    Travels to a child process while that is being started. Python's ``faulthandler`` writes it:
-    after a fatal signal by itself, and when asked for. It needs no help from the interpreter, so
-    it works while foreign code hangs or holds the interpreter lock.
+    It can be sent to a child process while that process starts. Python's ``faulthandler`` writes
+    it after a fatal signal and on request, without the interpreter, so it also works while native
+    code hangs or holds the GIL.
     """
 
     def __init__(self) -> None:
         self._fd = anonymous_file()
 
     def listen(self) -> None:
-        """Write stacks here from now on, after fatal signals and on request; for the child."""
+        """Enable writing after fatal signals and on request; call this in the child."""
         faulthandler.enable(self._fd, all_threads=True)
         if ASK is not None:
             faulthandler.register(ASK, self._fd, all_threads=True)
 
     def ask(self, pid: int, patience_s: float = 1.0) -> str:
-        """Have a live child write its stacks, and return them; empty if it does not.
+        """Request stacks from a live child and return them, or an empty string if it writes none.
 
-        A child that does not ``listen`` yet is ended by being asked.
+        A child that has not called ``listen`` yet is killed by the request.
         """
         before = self._size()
         if ASK is None:
@@ -49,12 +49,12 @@ class StackFile:
         while time.monotonic() < deadline:
             time.sleep(0.02)
             last, size = size, self._size()
-            if before < size == last:  # it has written, and has ended writing
+            if before < size == last:  # writing has finished
                 break
         return self.text()
 
     def text(self) -> str:
-        """Return what has been written so far, without what is the same in every child."""
+        """Return the stacks written so far, without lines that are the same in every child."""
         written = os.pread(self._fd, self._size(), 0).decode(errors="replace")
         written = NOISE.sub("", written)
         threads = re.split(r"\n(?=(?:Current thread|Thread) 0x)", written)

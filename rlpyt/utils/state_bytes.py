@@ -1,4 +1,4 @@
-"""A run's state as bytes, for the way from one process to another; without pickle."""
+"""Conversion of a run's state to bytes, for sending between processes, without pickle."""
 
 import io
 import json
@@ -10,14 +10,14 @@ import safetensors.torch
 
 from rlpyt.utils.state_codec import EncodedState, decode_state, encode_state, write_safetensors
 
-_SIZE = 8  # bytes of a part's size, before it
+_SIZE = 8  # bytes of the size that precedes each part
 
 
 def to_bytes(state: dict[Any, Any]) -> bytearray:
-    """Pack a state of the kind that checkpoints hold.
+    """Pack a state as saved in checkpoints.
 
     Raises:
-        TypeError: it holds something else; the message names where.
+        TypeError: the state contains an object of an unsupported type; the message gives its path.
     """
     encoded = encode_state(state)
     packed = bytearray()
@@ -30,7 +30,7 @@ def to_bytes(state: dict[Any, Any]) -> bytearray:
 
 
 def from_bytes(packed: bytes | bytearray) -> Any:
-    """Rebuild what ``to_bytes`` packed; nothing in it is executed."""
+    """Unpack the output of ``to_bytes`` without executing code."""
     parts, at = [], 0
     while at < len(packed):
         size = int.from_bytes(packed[at : at + _SIZE], "little")

@@ -1,8 +1,8 @@
-"""A run's state as JSON plus named tensors and arrays, and back: exact, and without pickle.
+"""Exact conversion of a run's state to JSON plus named tensors and arrays, without pickle.
 
-What JSON cannot say is an object with one key that begins with "$": ``{"$tensor": name}`` refers
-to a stored tensor, ``{"$tuple": [...]}`` is a tuple, ``{"$dict": [[key, value], ...]}`` a dict with
-keys that are not all plain strings, and so on.
+Values that JSON does not support are objects with one key that starts with "$": ``{"$tensor":
+name}`` refers to a stored tensor, ``{"$tuple": [...]}`` is a tuple, ``{"$dict": [[key, value],
+...]}`` a dict with keys that are not all plain strings, and so on.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-# Names of the safetensors format. The bytes of numpy arrays of other dtypes are kept as uint8.
+# Names in the safetensors format. Numpy arrays of other dtypes are stored as bytes (uint8).
 TENSOR_DTYPES = {
     torch.float64: "F64",
     torch.float32: "F32",
@@ -59,7 +59,7 @@ Leaf = torch.Tensor | NDArray[Any]
 
 @dataclass
 class EncodedState:
-    """A state in parts: ``tree`` for JSON, the tensors and arrays it refers to by name."""
+    """Encoded state: ``tree`` for JSON, and the tensors and arrays that it refers to by name."""
 
     tree: Any = None
     tensors: dict[str, torch.Tensor] = field(default_factory=dict)
@@ -67,14 +67,14 @@ class EncodedState:
 
 
 def encode_state(state: dict[Any, Any]) -> EncodedState:
-    """Take a state apart; tensors and arrays are referred to, not copied.
+    """Encode a state; tensors and arrays are not copied.
 
     Args:
         state: nested dicts (string or integer keys), lists, tuples, None, bool, int, float, str,
             bytes, numpy arrays and scalars, torch tensors.
 
     Raises:
-        TypeError: another kind of object; the message names where it is.
+        TypeError: the state contains an object of another type; the message gives its path.
         RecursionError: the state contains itself.
     """
     encoded = EncodedState()
@@ -83,16 +83,16 @@ def encode_state(state: dict[Any, Any]) -> EncodedState:
 
 
 def decode_state(encoded: EncodedState) -> Any:
-    """Put a state together again; it shares memory with ``encoded``.
+    """Decode a state; it shares memory with ``encoded``.
 
     Raises:
-        ValueError, KeyError, TypeError: the tree is none that ``encode_state`` made.
+        ValueError, KeyError, TypeError: the tree was not created by ``encode_state``.
     """
     return _decode(encoded.tree, encoded)
 
 
 class _Encoder:
-    """Walks the state; the leaves it meets go into ``encoded``."""
+    """Recursive encoder that stores the leaves of a state in ``encoded``."""
 
     def __init__(self, encoded: EncodedState) -> None:
         self.encoded = encoded
@@ -115,7 +115,7 @@ class _Encoder:
         pairs = []
         for key, item in value.items():
             if type(key) not in (str, int) and not isinstance(key, np.integer):
-                raise TypeError(f"{where} has the key {key!r}; expected a string or an integer.")
+                raise TypeError(f"keys of {where} must be strings or integers, got {key!r}.")
             pairs.append(
                 (key if type(key) is str else int(key), self.encode(item, f"{where}/{key}"))
             )
@@ -127,19 +127,18 @@ class _Encoder:
         if isinstance(value, torch.Tensor):
             if not _is_storable(value):
                 raise TypeError(
-                    f"{where} is a tensor of dtype {value.dtype}, layout {value.layout} on "
-                    f"{value.device}; expected a dense one of {sorted(TENSOR_DTYPES.values())}."
+                    f"{where} must be a dense tensor of {sorted(TENSOR_DTYPES.values())}, got "
+                    f"dtype {value.dtype}, layout {value.layout} on {value.device}."
                 )
             return {"$tensor": _store(self.encoded.tensors, where, value.detach())}
         if isinstance(value, bytes):
             return {"$bytes": _store(self.encoded.arrays, where, np.frombuffer(value, np.uint8))}
         if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in _RAW_KINDS:
             return self._array(value, where)
-        hint = "; use its _asdict()" if hasattr(value, "_asdict") else ""
+        hint = " Use its _asdict()." if hasattr(value, "_asdict") else ""
         raise TypeError(
-            f"{where} is a {type(value).__module__}.{type(value).__qualname__}, which a checkpoint "
-            f"cannot hold{hint}; expected dicts, lists, tuples, numbers, strings, bytes, arrays "
-            "and tensors."
+            f"{where} must consist of dicts, lists, tuples, numbers, strings, bytes, arrays and "
+            f"tensors, got a {type(value).__module__}.{type(value).__qualname__}.{hint}"
         )
 
     def _array(self, value: NDArray[Any] | np.generic, where: str) -> dict[str, Any]:
@@ -153,19 +152,19 @@ class _Encoder:
 
 
 def array_dtype_name(array: NDArray[Any]) -> str | None:
-    """Name of an array's dtype in safetensors, or None where the format has none."""
+    """Return the name of an array's dtype in safetensors, or None if it is not supported."""
     return ARRAY_DTYPES.get(array.dtype.str[1:]) if array.dtype.str[0] in "<|" else None
 
 
 def write_safetensors(file: BinaryIO, leaves: Mapping[str, Leaf]) -> None:
     """Write tensors or arrays in the safetensors format, one after the other.
 
-    Unlike the library's own writer this copies one tensor at a time (at most), and stores tensors
-    that share memory, as views of one block do, each for itself.
+    Unlike the writer of the safetensors library, this copies at most one tensor at a time, and
+    stores tensors that share memory, such as views of one block, separately.
 
     Source: https://github.com/huggingface/safetensors, section "Format".
     """
-    ordered = sorted(leaves.items(), key=lambda item: -_item_bytes(item[1]))  # keeps them aligned
+    ordered = sorted(leaves.items(), key=lambda item: -_item_bytes(item[1]))  # for alignment
     header, end = {}, 0
     for name, leaf in ordered:
         start, end = end, end + math.prod(leaf.shape) * _item_bytes(leaf)
@@ -188,7 +187,7 @@ def _is_storable(tensor: torch.Tensor) -> bool:
 
 def _store(leaves: dict[str, Any], where: str, leaf: Any) -> str:
     name = where
-    while name in leaves:  # the keys "a/b" and "a" > "b" make the same path
+    while name in leaves:  # the keys "a/b" and "a" > "b" have the same path
         name += "'"
     leaves[name] = leaf
     return name
@@ -205,7 +204,7 @@ def _dtype_name(leaf: Leaf) -> str | None:
 
 
 def _content(leaf: Leaf) -> memoryview:
-    """Bytes of a leaf in row-major order."""
+    """Return the bytes of a leaf in row-major order."""
     if isinstance(leaf, torch.Tensor):
         leaf = leaf.cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
     return np.ascontiguousarray(leaf).reshape(-1).view(np.uint8).data
@@ -228,7 +227,7 @@ def _decode_array(name: str, details: dict[str, Any], encoded: EncodedState) -> 
         return array
     dtype = np.dtype(details["dtype"])
     if dtype.kind not in _RAW_KINDS:
-        raise ValueError(f"{name} has the dtype {dtype}")
+        raise ValueError(f"{name} has the unsupported dtype {dtype}")
     return np.frombuffer(array.tobytes(), dtype).reshape(details["shape"]).copy()
 
 

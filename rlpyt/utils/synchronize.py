@@ -1,4 +1,4 @@
-"""Synchronisation between processes: a readers-writer lock, draining a queue, finding a port."""
+"""Synchronization between processes: a readers-writer lock, queue draining, port selection."""
 
 import contextlib
 import queue
@@ -15,34 +15,34 @@ import numpy as np
 
 from rlpyt.utils.shared import SharedBlock
 
-FIRST_PORT, LAST_PORT = 20_000, 32_767  # below where Linux takes ports for outgoing connections
-PORTS_PER_OFFSET = 101  # neighbouring offsets start this far apart
+FIRST_PORT, LAST_PORT = 20_000, 32_767  # below Linux's range for outgoing connections
+PORTS_PER_OFFSET = 101  # neighboring offsets start this far apart
 
 
 def forget_names(semaphores: Iterable[Any]) -> None:
-    """Take the names of multiprocessing's semaphores away, once all who need them have them.
+    """Remove the names of multiprocessing's semaphores after all processes have opened them.
 
-    Semaphores for spawned processes are files in /dev/shm until they are collected as garbage;
-    without names they can neither be left behind nor be handed on.
+    Semaphores for spawned processes are files in /dev/shm until they are garbage-collected.
+    Without names they can neither be left behind nor be passed to other processes.
     """
     names = {semaphore._semlock.name for semaphore in semaphores}
     registered: dict[Any, Any] = getattr(util, "_finalizer_registry", {})
     for finalizer in list(registered.values()):
         if finalizer._callback is SemLock._cleanup and finalizer._args[0] in names:  # type: ignore[attr-defined]
-            finalizer()  # what would be done in the end, and is done once only
+            finalizer()  # runs only once
 
 
 def name_semaphores(prefix: str) -> None:
-    """Let the names of all semaphores that this process makes from now on begin with this.
+    """Set the prefix of the names of all semaphores that this process creates from now on.
 
     Args:
-        prefix: of at most 12 characters, beginning with a slash.
+        prefix: prefix of at most 12 characters, starting with a slash.
     """
     current_process()._config["semprefix"] = prefix  # type: ignore[attr-defined]
 
 
 def remove_semaphores(prefix: str) -> None:
-    """Take away the names that a descendant left behind which was killed; see ``forget_names``."""
+    """Remove semaphore names left behind by a killed descendant; see ``forget_names``."""
     for path in Path("/dev/shm").glob(f"sem.{prefix[1:]}-*"):
         with contextlib.suppress(FileNotFoundError):
             path.unlink()
@@ -50,29 +50,29 @@ def remove_semaphores(prefix: str) -> None:
 
 
 class RWLock:
-    """Many readers at the same time, or one writer; shared by passing it to a process's arguments.
+    """Readers-writer lock between processes, shared by passing it as an argument of a process.
 
     A waiting writer holds the turnstile, so that readers cannot overtake it forever. As a context
     manager the lock is held for reading. It is not re-entrant. A process that is killed while it
-    holds, acquires or releases the lock keeps it: to survive that, pass a timeout to every call,
+    holds, acquires or releases the lock keeps it: to handle this, pass a timeout to every call
     and check the other processes in between.
     """
 
     def __init__(self) -> None:
-        context = get_context("spawn")  # its primitives can be inherited by fork, too
+        context = get_context("spawn")  # its primitives can also be inherited by fork
         self._turnstile = context.Lock()  # passed by readers, held by the writer
         self._resource = context.Lock()  # held by the writer, or by all readers together
         self._counting = context.Lock()
-        # number of readers, whether a process writes, whether waiting processes are to stop
-        self._noted = SharedBlock(24).array(0, (3,), np.int64)
+        # number of readers, whether a process writes, whether waiting processes should stop
+        self._flags = SharedBlock(24).array(0, (3,), np.int64)
 
     @property
     def parts(self) -> list[Any]:
-        """Return the semaphores of the lock."""
+        """Semaphores of the lock."""
         return [self._turnstile, self._resource, self._counting]
 
     def acquire_read(self, timeout: float | None = None) -> bool:
-        """Wait until no process writes, at most ``timeout`` seconds (None: without limit).
+        """Acquire for reading, waiting at most ``timeout`` seconds (None: without limit).
 
         Returns:
             True if the lock has been acquired.
@@ -84,9 +84,9 @@ class RWLock:
             if not self._counting.acquire(timeout=left()):
                 return False
             try:
-                if self._noted[0] == 0:
-                    self._resource.acquire()  # at once: no writer has passed the turnstile
-                self._noted[0] += 1
+                if self._flags[0] == 0:
+                    self._resource.acquire()  # immediate: no writer has passed the turnstile
+                self._flags[0] += 1
             finally:
                 self._counting.release()
         finally:
@@ -94,23 +94,23 @@ class RWLock:
         return True
 
     def release_read(self, timeout: float | None = None) -> bool:
-        """Stop reading; the last reader lets a writer in.
+        """Release after reading; the last reader admits a writer.
 
         Returns:
-            True if that was possible within ``timeout`` seconds (None: without limit).
+            True if the lock was released within ``timeout`` seconds (None: without limit).
         """
         if not self._counting.acquire(timeout=timeout):
             return False
         try:
-            self._noted[0] -= 1
-            if self._noted[0] == 0:
+            self._flags[0] -= 1
+            if self._flags[0] == 0:
                 self._resource.release()
         finally:
             self._counting.release()
         return True
 
     def acquire_write(self, timeout: float | None = None) -> bool:
-        """Wait until no process reads or writes, at most ``timeout`` seconds (None: without limit).
+        """Acquire for writing, waiting at most ``timeout`` seconds (None: without limit).
 
         Returns:
             True if the lock has been acquired.
@@ -121,23 +121,23 @@ class RWLock:
         if not self._resource.acquire(timeout=left()):
             self._turnstile.release()
             return False
-        self._noted[1] = 1
+        self._flags[1] = 1
         return True
 
     def release_write(self) -> None:
-        """Stop writing."""
-        self._noted[1] = 0
+        """Release after writing."""
+        self._flags[1] = 0
         self._resource.release()
         self._turnstile.release()
 
     @property
     def aborted(self) -> bool:
-        """Return True if processes should stop waiting for the lock, since its holder has died."""
-        return bool(self._noted[2])
+        """True if processes should stop waiting for the lock, since its holder has died."""
+        return bool(self._flags[2])
 
     def abort_waiters(self) -> None:
         """Set ``aborted``, which waiting processes check between timeouts."""
-        self._noted[2] = 1
+        self._flags[2] = 1
 
     def recover_after_crash(self) -> bool:
         """Release the lock after processes that may have held it have died.
@@ -145,13 +145,13 @@ class RWLock:
         No living process may hold it or wait for it.
 
         Returns:
-            True if one of them was writing; the protected data may then be inconsistent.
+            True if one of them was writing, so that the protected data may be inconsistent.
         """
-        torn = bool(self._noted[1])
+        torn = bool(self._flags[1])
         for part in self.parts:
             part.acquire(block=False)
             part.release()
-        self._noted[:] = 0
+        self._flags[:] = 0
         return torn
 
     @contextmanager
@@ -188,27 +188,27 @@ def _time_left(timeout: float | None) -> Callable[[], float | None]:
 def drain_queue(
     queue_obj: Any, n_sentinel: int = 0, guard_sentinel: bool = False, timeout: float | None = None
 ) -> list[Any]:
-    """Empty a multiprocessing queue and return what was in it, oldest first.
+    """Empty a multiprocessing queue and return its content, oldest first.
 
     Between ``put`` in one process and ``get`` in another there is a delay, during which the queue
     looks empty. A producer can mark its end with ``put(None)``, a sentinel.
 
     Args:
         queue_obj: the queue.
-        n_sentinel: wait until this many sentinels came (they are not returned); 0 takes what is
-            there now without waiting.
-        guard_sentinel: stop at a sentinel and put it back for a waiting drain later; needs
+        n_sentinel: wait until this many sentinels have been received (they are not returned); 0:
+            return the present content without waiting.
+        guard_sentinel: stop at a sentinel and put it back for a later drain that waits; requires
             ``n_sentinel=0``.
-        timeout: seconds to wait for each object while waiting for sentinels; None: for ever.
+        timeout: seconds to wait for each object while waiting for sentinels; None: forever.
 
     Raises:
-        ValueError: ``guard_sentinel`` with ``n_sentinel``, or a negative ``n_sentinel``.
-        TimeoutError: nothing came within ``timeout``; a producer may have died.
+        ValueError: ``guard_sentinel`` is set with ``n_sentinel``, or ``n_sentinel`` is negative.
+        TimeoutError: no object was received within ``timeout``; a producer may have died.
     """
     if n_sentinel < 0 or (n_sentinel and guard_sentinel):
         raise ValueError(
-            f"n_sentinel={n_sentinel}, guard_sentinel={guard_sentinel}: n_sentinel must be 0 or "
-            "more, and guard_sentinel needs n_sentinel=0."
+            "n_sentinel must be at least 0, and 0 with guard_sentinel, got "
+            f"n_sentinel={n_sentinel}, guard_sentinel={guard_sentinel}."
         )
     if n_sentinel:
         return _drain_until(queue_obj, n_sentinel, timeout)
@@ -232,7 +232,7 @@ def _drain_until(queue_obj: Any, n_sentinel: int, timeout: float | None) -> list
             obj = queue_obj.get(timeout=timeout)
         except queue.Empty:
             raise TimeoutError(
-                f"got {n_seen} of {n_sentinel} sentinels, then nothing for {timeout} s; "
+                f"received {n_seen} of {n_sentinel} sentinels, then nothing for {timeout} s; "
                 "a producer may have died."
             ) from None
         if obj is None:
@@ -245,8 +245,8 @@ def _drain_until(queue_obj: Any, n_sentinel: int, timeout: float | None) -> list
 def find_port(offset: int) -> int:
     """Return a free TCP port for ``torch.distributed``.
 
-    Runs on one machine pass different offsets, so that they look in different places: a port is
-    not kept for the caller, and another process looking at the same moment could find it, too.
+    Runs on one machine should pass different offsets to search different ports: a port is not
+    reserved for the caller, and another process may find it at the same time.
 
     Args:
         offset: any integer, e.g. the run slot or the number of the first CPU core.

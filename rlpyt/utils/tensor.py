@@ -8,14 +8,14 @@ from torch import Tensor
 
 
 def select_at_indexes(indexes: Tensor, tensor: Tensor) -> Tensor:
-    """Pick one entry along the dimension behind those of ``indexes``: Q(s, a) from Q(s, .).
+    """Select one entry along the dimension after those of ``indexes``: Q(s, a) from Q(s, .).
 
     Args:
         indexes: integers of any shape [*L], for example [T, B].
         tensor: [*L, n, *rest], any dtype; its leading dimensions match ``indexes``.
 
     Returns:
-        [*L, *rest], through which gradient flows to the selected entries.
+        [*L, *rest]; gradients flow to the selected entries.
 
     Raises:
         ValueError: the leading dimensions of ``tensor`` are not the shape of ``indexes``.
@@ -38,11 +38,11 @@ def to_onehot(indexes: Tensor, num: int, dtype: torch.dtype | None = None) -> Te
 
     Args:
         indexes: integer tensor of any shape.
-        num: how many values there are, the size of the new trailing dimension.
-        dtype: of the result; None keeps that of ``indexes``.
+        num: number of values, the size of the new trailing dimension.
+        dtype: dtype of the result; None keeps that of ``indexes``.
 
     Raises:
-        RuntimeError: an index lies outside [0, num) (from torch, not read back to the host here).
+        RuntimeError: an index is outside [0, num) (raised by torch, without a device read here).
     """
     dtype = indexes.dtype if dtype is None else dtype
     onehot = torch.zeros((*indexes.shape, num), dtype=dtype, device=indexes.device)
@@ -50,7 +50,7 @@ def to_onehot(indexes: Tensor, num: int, dtype: torch.dtype | None = None) -> Te
 
 
 def from_onehot(onehot: Tensor, dim: int = -1, dtype: torch.dtype | None = None) -> Tensor:
-    """Turn one-hot vectors along ``dim`` back into integers (int64 unless ``dtype`` is given)."""
+    """Convert one-hot vectors along ``dim`` to integers (int64 unless ``dtype`` is given)."""
     indexes = torch.argmax(onehot, dim=dim)
     return indexes if dtype is None else indexes.to(dtype)
 
@@ -58,19 +58,19 @@ def from_onehot(onehot: Tensor, dim: int = -1, dtype: torch.dtype | None = None)
 def valid_mean(
     tensor: Tensor, valid: Tensor | None = None, dim: int | tuple[int, ...] | None = None
 ) -> Tensor:
-    """Average what is valid, over everything or along ``dim``; the mean used in every loss.
+    """Return the mean of valid entries, over all dimensions or ``dim``; used in every loss.
 
     Args:
-        tensor: [*L, *rest] floating point; entries that are not valid may be NaN or infinite.
+        tensor: [*L, *rest] floating point; invalid entries may be NaN or infinite.
         valid: [*L] bool or weights >= 0, matching the leading dimensions of ``tensor``;
-            None means that all is valid.
+            None means that all entries are valid.
         dim: dimension(s) to average over; None means all.
 
     Returns:
-        The mean; 0, with zero gradient, wherever nothing is valid.
+        The mean; 0 with zero gradient where no entry is valid.
 
     Raises:
-        ValueError: the shape of ``valid`` does not lead that of ``tensor``.
+        ValueError: the shape of ``valid`` does not match the leading dimensions of ``tensor``.
     """
     if valid is None:
         return tensor.mean(dim=dim)
@@ -83,16 +83,16 @@ def valid_mean(
         valid = valid.reshape(valid.shape + (1,) * (tensor.dim() - valid.dim())).expand_as(tensor)
     weight = valid.to(tensor.dtype)
     total = weight.sum(dim=dim)
-    # Masked before it is weighted: NaN times zero is NaN, forward and backward.
+    # Mask before weighting: NaN times zero is NaN, forward and backward.
     sum_ = (tensor.masked_fill(weight == 0, 0.0) * weight).sum(dim=dim)
     return sum_ / total.masked_fill(total == 0, 1.0)
 
 
 def infer_leading_dims(tensor: Tensor, dim: int) -> tuple[int, int, int, torch.Size]:
-    """Tell apart [*data], [B, *data] and [T, B, *data], at the beginning of a model's ``forward``.
+    """Infer the leading dimensions of [*data], [B, *data] or [T, B, *data] input of a model.
 
-    The model reshapes its input to ``(T * B, *shape)`` and ends with `restore_leading_dims`, so
-    that one model serves for examples, for acting and for training.
+    A model's ``forward`` calls this first, reshapes its input to ``(T * B, *shape)`` and ends with
+    `restore_leading_dims`, so that one model serves for examples, acting and training.
 
     Args:
         tensor: model input.
@@ -103,7 +103,7 @@ def infer_leading_dims(tensor: Tensor, dim: int) -> tuple[int, int, int, torch.S
         the data shape.
 
     Raises:
-        ValueError: there are fewer than ``dim`` or more than ``dim + 2`` dimensions.
+        ValueError: the tensor has fewer than ``dim`` or more than ``dim + 2`` dimensions.
     """
     shape = tensor.shape
     lead_dim = len(shape) - dim
@@ -114,25 +114,25 @@ def infer_leading_dims(tensor: Tensor, dim: int) -> tuple[int, int, int, torch.S
     if lead_dim == 0:
         return 0, 1, 1, shape
     raise ValueError(
-        f"tensor of shape {tuple(shape)} must have dim={dim} data dimensions, with nothing, [B] "
-        "or [T, B] in front."
+        f"tensor of shape {tuple(shape)} must have dim={dim} data dimensions after no leading "
+        "dimensions, [B] or [T, B]."
     )
 
 
 def restore_leading_dims(
     tensors: Tensor | Sequence[Tensor], lead_dim: int, T: int = 1, B: int = 1
 ) -> Any:
-    """Give model outputs the leading dimensions which the input had.
+    """Restore the leading dimensions of the input in model outputs.
 
     Args:
-        tensors: one tensor or a tuple or list of them, each [T * B, ...].
+        tensors: a tensor, or a tuple or list of tensors, each [T * B, ...].
         lead_dim, T, B: as returned by `infer_leading_dims`.
 
     Returns:
-        The same structure, each tensor with leading dimensions none, [B] or [T, B].
+        The same structure, each tensor with no leading dimensions, [B] or [T, B].
 
     Raises:
-        ValueError: ``lead_dim`` is none of 0, 1, 2, or it is 0 and there is more than one row.
+        ValueError: ``lead_dim`` is not 0, 1 or 2, or it is 0 and a tensor has more than one row.
     """
     if lead_dim == 1:
         return tensors
@@ -149,6 +149,6 @@ def _restore(tensor: Tensor, lead_dim: int, T: int, B: int) -> Tensor:
     if lead_dim == 0 and tensor.shape[0] == 1:
         return tensor.squeeze(0)
     raise ValueError(
-        f"lead_dim={lead_dim} with a tensor of shape {tuple(tensor.shape)}: lead_dim must be "
-        "0 (with one row), 1 or 2, as returned by infer_leading_dims."
+        "lead_dim must be 0 (with one row), 1 or 2, as returned by infer_leading_dims, got "
+        f"{lead_dim} with a tensor of shape {tuple(tensor.shape)}."
     )

@@ -1,4 +1,4 @@
-"""Text of messages."""
+"""Formatting of messages."""
 
 
 def counted(low: int, noun: str, high: int | None = None) -> str:

@@ -1,22 +1,22 @@
-"""The environment variables that torchrun sets."""
+"""Environment variables set by torchrun."""
 
 import os
 from dataclasses import dataclass
 
-NO_RUN_ID = ("", "none")  # what torchrun says where none was given
-OWN = ("RANK", "WORLD_SIZE")  # nobody else sets these
+NO_RUN_ID = ("", "none")  # values of torchrun without a run ID
+OWN = ("RANK", "WORLD_SIZE")  # set only by torchrun
 MEETING = ("MASTER_ADDR", "MASTER_PORT")
 
 
 @dataclass(frozen=True)
 class Place:
-    """Position of this process among those of its run.
+    """Position of this process among the processes of its run.
 
     Attributes:
-        rank, world_size: among all.
-        local_rank, local_world_size: among those on this machine.
-        restarts: how often torchrun has started this machine's processes anew.
-        run_id: of the whole job; empty where torchrun was given none.
+        rank, world_size: index of this process and number of processes.
+        local_rank, local_world_size: the same among the processes on this machine.
+        restarts: number of times torchrun has restarted this machine's processes.
+        run_id: ID of the job; empty if torchrun was given none.
     """
 
     rank: int
@@ -28,11 +28,11 @@ class Place:
 
 
 def place() -> Place | None:
-    """This process's place, or ``None`` if it was not started by torchrun (or in its manner).
+    """Return the position of this process, or ``None`` if it was not started like by torchrun.
 
     Raises:
-        ValueError: a variable is missing beside others, or no whole number, or the rank is not
-            below the world size.
+        ValueError: only some of the variables are set, one is not a whole number, or the rank is
+            not below the world size.
     """
     given = [name for name in OWN if name in os.environ]
     if not given:
@@ -40,9 +40,9 @@ def place() -> Place | None:
     missing = [name for name in (*OWN, *MEETING) if name not in os.environ]
     if missing:
         raise ValueError(
-            f"the environment variable {given[0]}={os.environ[given[0]]!r} says that this is one "
-            f"of several processes, but {' and '.join(missing)} must be set too, as torchrun does; "
-            f"to train in one process, unset {given[0]}."
+            f"{' and '.join(missing)} must be set, as by torchrun, if the environment variable "
+            f"{given[0]} is set, got {given[0]}={os.environ[given[0]]!r}. To train in one process, "
+            f"unset {given[0]}."
         )
     _number("MASTER_PORT", 0)
     rank, world_size = _number("RANK", 0), _number("WORLD_SIZE", 1)
@@ -60,7 +60,7 @@ def place() -> Place | None:
 
 
 def is_first() -> bool:
-    """Return True in rank 0, or in the only process: the one that prints and writes files."""
+    """Return True in rank 0 or a single process, which prints and writes files."""
     here = place()
     return here is None or here.rank == 0
 

@@ -1,6 +1,6 @@
-"""Pure functions over plain numbers: summaries, curves, ranks.
+"""Pure functions of numbers for scripts and notebooks: summaries, curves, ranks.
 
-Here for scripts and notebooks; figures of whole runs are drawn by `rlpyt.vis.curves`.
+`rlpyt.vis.curves` plots the results of runs.
 """
 
 from collections.abc import Sequence
@@ -17,9 +17,9 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Describe:
-    """A summary of numbers; its text has one line for each.
+    """Summary of numbers; its string has one line per statistic.
 
-    ``mean`` to ``max`` are floats, or arrays where the numbers had further dimensions.
+    ``mean`` to ``max`` are floats, or arrays if the numbers have further dimensions.
     """
 
     count: int
@@ -28,7 +28,7 @@ class Describe:
     min: Any
     max: Any
     repr_indent: int = 0  # spaces before each line
-    repr_prefix: str | None = None  # a line above
+    repr_prefix: str | None = None  # first line
 
     def __str__(self) -> str:
         lines = [] if self.repr_prefix is None else [self.repr_prefix]
@@ -42,19 +42,19 @@ _SUMMARY = ("count", "mean", "std", "min", "max")
 def describe(
     x: ArrayLike, axis: int = -1, repr_indent: int = 0, repr_prefix: str | None = None
 ) -> Describe:
-    """Count, mean, standard deviation (of the population), smallest and largest along an axis.
+    """Return count, mean, population standard deviation, minimum and maximum along an axis.
 
     Args:
         x: numbers of any shape.
-        axis: over which to summarise.
-        repr_indent, repr_prefix: of `Describe`'s text.
+        axis: axis to summarize.
+        repr_indent, repr_prefix: format of `Describe`'s string.
 
     Raises:
-        ValueError: there are none.
+        ValueError: `x` is empty.
     """
     array = np.asarray(x)
     if array.size == 0:
-        raise ValueError(f"describe of no numbers: x has shape {array.shape}.")
+        raise ValueError(f"x must not be empty, got shape {array.shape}.")
     array = np.atleast_1d(array)
     results = (np.mean(array, axis), np.std(array, axis), array.min(axis), array.max(axis))
     mean, std, low, high = (r.item() if np.ndim(r) == 0 else r for r in results)
@@ -64,30 +64,34 @@ def describe(
 def interp_curves(
     x: Sequence[ArrayLike], y: Sequence[ArrayLike], num_point: int = 100
 ) -> tuple[list[Array], list[Array]]:
-    """Bring curves with different abscissas to common ones, by straight lines between the points.
+    """Interpolate curves linearly at common x values.
 
-    Outside its own range a curve keeps its first or last value.
+    Outside its range a curve keeps its first or last value.
 
     Args:
-        x: abscissas of each curve, ascending.
-        y: its values.
-        num_point: of the common abscissas, evenly spaced from the smallest to the largest of all.
+        x: x values of each curve, ascending.
+        y: y values of each curve.
+        num_point: number of common x values, evenly spaced from the smallest to the largest.
 
     Returns:
-        abscissas, one array [num_point] for each curve (the same), and values likewise.
+        x values and y values, each a list with one array [num_point] per curve; all curves have
+        the same x values.
 
     Raises:
-        ValueError: there is no curve; one is empty, or its x does not ascend or is not as long as
-            its y.
+        ValueError: no curve is given; a curve is empty, its x does not ascend, or the lengths of
+            its x and y differ.
     """
     xs, ys = ([np.asarray(curve, np.float64) for curve in curves] for curves in (x, y))
     if not xs or len(xs) != len(ys):
-        raise ValueError(f"{len(xs)} lists of x and {len(ys)} of y came; at least one of each.")
+        raise ValueError(
+            f"x and y must contain the same number of curves, at least one, got {len(xs)} and "
+            f"{len(ys)}."
+        )
     for i, (one, values) in enumerate(zip(xs, ys)):
         if one.ndim != 1 or one.shape != values.shape or not len(one) or (np.diff(one) < 0).any():
             raise ValueError(
-                f"curve {i}: x of shape {one.shape} and y of shape {values.shape} must be equally "
-                "long, and x must ascend."
+                f"curve {i}: x and y must have equal lengths, at least 1, and x must ascend, got "
+                f"shapes {one.shape} and {values.shape}."
             )
     low, high = min(one[0] for one in xs), max(one[-1] for one in xs)
     grid = np.linspace(low, high, whole_number("num_point", num_point, 1))
@@ -95,24 +99,24 @@ def interp_curves(
 
 
 def explained_variance(y_true: ArrayLike, y_pred: ArrayLike) -> float:
-    """Return the share of explained variance of ``y_true``: 1 - Var(y - y_pred) / Var(y).
+    """Return the fraction of explained variance of ``y_true``: 1 - Var(y - y_pred) / Var(y).
 
-    1 is perfect, 0 no better than a constant, below 0 worse. With several outputs it is the mean
-    of each one's. Where ``y_true`` does not vary it is 1 if the error does not either, else 0, as
-    scikit-learn has it. What is not finite gives NaN.
+    1 is perfect, 0 is no better than a constant, negative values are worse. For several outputs,
+    return the mean over outputs. If ``y_true`` is constant, return 1 if the error is also constant,
+    else 0, like scikit-learn. Values that are not finite give NaN.
 
     Args:
-        y_true, y_pred: [n] or [n, outputs]; dimensions of size 1 do not count.
+        y_true, y_pred: [n] or [n, outputs]; dimensions of size 1 are ignored.
 
     Raises:
-        ValueError: the shapes differ, or have more than two dimensions.
+        ValueError: the shapes differ, have more than two dimensions, or are empty.
     """
     both = (np.squeeze(np.asarray(y, np.float64)) for y in (y_true, y_pred))
     true, predicted = (np.atleast_1d(y) for y in both)
     if true.shape != predicted.shape or true.ndim > 2 or true.size == 0:
         raise ValueError(
-            f"y_true of shape {np.shape(y_true)} and y_pred of shape {np.shape(y_pred)} must be "
-            "equal: [n] or [n, outputs]."
+            "y_true and y_pred must have the same shape, [n] or [n, outputs], got "
+            f"{np.shape(y_true)} and {np.shape(y_pred)}."
         )
     if not np.isfinite([true, predicted]).all():
         return float("nan")
@@ -124,24 +128,24 @@ def explained_variance(y_true: ArrayLike, y_pred: ArrayLike) -> float:
 
 
 def rank_transform(x: ArrayLike, centered: bool = True, share_ties: bool = False) -> Array:
-    """Replace numbers by their ranks, so that outliers count no more than others.
+    """Replace numbers by their ranks, which limits the influence of outliers.
 
     Args:
         x: [n].
         centered: map ranks 0 to n - 1 to [-0.5, 0.5] (Salimans et al. 2017); a single
             number becomes 0.
-        share_ties: equal numbers all get the mean of their ranks; otherwise different ones, in the
-            order they stand.
+        share_ties: give equal numbers the mean of their ranks; otherwise they get different ranks
+            in their order in `x`.
 
     Returns:
-        [n], k for the number that k others are below: int64, or float64 if centered or shared.
+        [n] ranks, starting at 0 for the smallest: int64, or float64 if centered or shared.
 
     Raises:
-        ValueError: x is not one-dimensional, or holds NaN.
+        ValueError: x is not one-dimensional, or contains NaN.
     """
     array = np.asarray(x)
     if array.ndim != 1 or np.isnan(array).any():
-        raise ValueError(f"x of shape {array.shape} must be one-dimensional, and without NaN.")
+        raise ValueError(f"x must be one-dimensional and without NaN, got shape {array.shape}.")
     if share_ties:
         _, which, counts = np.unique(array, return_inverse=True, return_counts=True)
         ranks: Array = (np.cumsum(counts) - (counts + 1) / 2)[which]
@@ -154,35 +158,35 @@ def rank_transform(x: ArrayLike, centered: bool = True, share_ties: bool = False
 
 
 def smooth_filter(x: ArrayLike, window_length: int, polyorder: int) -> Array:
-    """Smooth a curve by a polynomial through each point's neighbourhood (Savitzky & Golay 1964).
+    """Smooth a curve by local polynomials (Savitzky & Golay 1964).
 
-    Each point takes the value of the polynomial that fits the window around it best; near the ends
-    that of the first or last whole window. ``scipy.signal.savgol_filter`` gives the same, and more
-    (derivatives, other ends).
+    Each point is replaced by the value of the polynomial fitted to the window around it; points
+    near the ends use the first or last complete window. ``scipy.signal.savgol_filter`` gives the
+    same result and has more options (derivatives, other modes at the ends).
 
     Args:
         x: [n].
-        window_length: of the window, odd, at most n.
+        window_length: length of the window, odd, at most n.
         polyorder: degree of the polynomial, below ``window_length``.
 
     Returns:
         [n] float64.
 
     Raises:
-        ValueError: x is not one-dimensional, or window and polynomial do not fit.
+        ValueError: x is not one-dimensional, or window_length or polyorder is out of range.
     """
     values = np.asarray(x, np.float64)
     window = whole_number("window_length", window_length, 1)
     degree = whole_number("polyorder", polyorder, 0)
     if values.ndim != 1 or window % 2 == 0 or window > len(values) or degree >= window:
         raise ValueError(
-            f"{window_length=} must be odd and at most the number of points, {polyorder=} below "
-            f"it, and x [n]; x has shape {values.shape}."
+            "x must have shape [n], window_length must be odd and at most n, and polyorder must be "
+            f"below it, got x of shape {values.shape}, {window_length=} and {polyorder=}."
         )
     half = window // 2
-    # Legendre polynomials on [-1, 1]: powers would lose all digits at degrees like 10.
-    places = np.arange(-half, half + 1) / max(half, 1)
-    basis = np.linalg.qr(np.polynomial.legendre.legvander(places, degree))[0]
+    # Legendre polynomials on [-1, 1]: powers are ill-conditioned at degrees like 10.
+    positions = np.arange(-half, half + 1) / max(half, 1)
+    basis = np.linalg.qr(np.polynomial.legendre.legvander(positions, degree))[0]
     fit = basis @ basis.T  # [window, window], from values in a window to the polynomial's
     windows = np.lib.stride_tricks.sliding_window_view(values, window)
     middle = windows @ fit[half]

@@ -1,1 +1,1 @@
-"""Pictures of runs: learning curves with honest intervals."""
+"""Plots of runs, with bootstrap intervals, and images of environments."""

@@ -1,8 +1,8 @@
-"""Pictures that compare the final scores of variants.
+"""Plots that compare the final scores of variants.
 
 Performance profiles, probabilities of improvement and aggregates, each with stratified bootstrap
 intervals (Agarwal et al. 2021). Scores on different scales are never mixed: each environment has a
-panel of its own unless the scores are normalised. The probability of improvement needs no scale.
+separate panel unless the scores are normalized. The probability of improvement needs no scale.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ N_RESAMPLES = 1000
 def draw_profile(
     scores: Scores, title: str = "", confidence: float = 0.95, look: style.Looks | None = None
 ) -> Figure:
-    """Draw performance profiles: the fraction of runs that score above each threshold.
+    """Plot performance profiles: the fraction of runs that score above each threshold.
 
     Args:
-        scores: of the variants.
-        title: of the picture.
-        confidence: of the shaded interval.
-        look: of each variant, if other pictures shall have the same.
+        scores: scores of the variants.
+        title: title of the plot.
+        confidence: confidence level of the shaded interval.
+        look: style of each variant, to match other plots.
 
     Raises:
-        ValueError: the scores are normalised, and no environment is shared by all variants.
+        ValueError: the scores are normalized, and no environment is shared by all variants.
         ImportError: matplotlib is not installed.
     """
     parts = _parts(scores)
@@ -79,21 +79,21 @@ def draw_profile(
 def draw_intervals(
     scores: Scores, title: str = "", confidence: float = 0.95, look: style.Looks | None = None
 ) -> Figure:
-    """Draw aggregates with intervals: IQM, median, mean, and of normalised scores the gap to 1.
+    """Plot aggregates with intervals: IQM, median, mean, and for normalized scores the gap to 1.
 
     Args:
-        scores: of the variants.
-        title: of the picture.
-        confidence: of the interval.
-        look: of each variant, if other pictures shall have the same.
+        scores: scores of the variants.
+        title: title of the plot.
+        confidence: confidence level of the interval.
+        look: style of each variant, to match other plots.
 
     Raises:
-        ValueError: the scores are normalised, and no environment is shared by all variants.
+        ValueError: the scores are normalized, and no environment is shared by all variants.
         ImportError: matplotlib is not installed.
     """
     parts = _parts(scores)
     aggregates: dict[str, Any] = dict(AGGREGATES)
-    if scores.normalised:
+    if scores.normalized:
         aggregates["Optimality gap"] = statistics.optimality_gap
     look = look or style.looks(scores.of)
     n_entries = [len(tasks) for _, tasks in parts]
@@ -101,7 +101,7 @@ def draw_intervals(
     for i, (axes, ((name, tasks), aggregate)) in enumerate(
         zip(all_axes, itertools.product(parts, aggregates))
     ):
-        labels = sorted(tasks, key=natural_key)[::-1]  # the first on top
+        labels = sorted(tasks, key=natural_key)[::-1]  # first label on top
         for at, label in enumerate(labels):
             low, high = stratified_bootstrap(
                 tasks[label], aggregates[aggregate], confidence, N_RESAMPLES
@@ -123,18 +123,18 @@ def draw_intervals(
 def draw_improvement(
     scores: Scores, title: str = "", confidence: float = 0.95, of: str | None = None
 ) -> Figure:
-    """Draw, for every pair of variants, the probability that the one scores higher.
+    """Plot, for every pair of variants, the probability that the first scores higher.
 
-    Pairs are compared on the environments that both have; those that share none are left out.
+    Pairs are compared on the environments that both have; pairs without any are left out.
 
     Args:
-        scores: of two or more variants.
-        title: of the picture.
-        confidence: of the interval.
-        of: only pairs of this variant with each other one.
+        scores: scores of two or more variants.
+        title: title of the plot.
+        confidence: confidence level of the interval.
+        of: compare only this variant with each of the others.
 
     Raises:
-        ValueError: there are no two variants with an environment in common.
+        ValueError: no two variants have an environment in common.
         ImportError: matplotlib is not installed.
     """
     pairs = []
@@ -165,11 +165,11 @@ def draw_improvement(
 def improvement(
     tasks_x: Sequence[Array], tasks_y: Sequence[Array], confidence: float = 0.95
 ) -> tuple[float, float, float]:
-    """Probability that X improves on Y, with the lower and upper end of its interval.
+    """Return the probability that X improves on Y, and the lower and upper end of its interval.
 
     Args:
         tasks_x, tasks_y: per task [R], the same tasks in the same order.
-        confidence: of the interval.
+        confidence: confidence level of the interval.
     """
     n = len(tasks_x)
     low, high = stratified_bootstrap(
@@ -182,8 +182,8 @@ def improvement(
 
 
 def _parts(scores: Scores) -> list[tuple[str, dict[str, list[Array]]]]:
-    """What goes into one panel: name, and label -> tasks. All together only if normalised."""
-    if scores.normalised:
+    """Return the name and {label: tasks} of each panel; a single panel if normalized."""
+    if scores.normalized:
         shared = scores.shared()
         return [("", {label: list(of.values()) for label, of in shared.of.items()})]
     several = len(scores.environments) > 1
@@ -196,19 +196,20 @@ def _parts(scores: Scores) -> list[tuple[str, dict[str, list[Array]]]]:
 def _rows_of_panels(
     n_entries: Sequence[int], columns: int, names: Sequence[str]
 ) -> tuple[Figure, list[Axes]]:
-    """Rows of panels, each as high as it has entries, with room at the left for their names."""
+    """Return a figure with rows of panels of heights by number of entries, and space for names."""
     figure, _ = style.panels(1)
     figure.clear()
     heights = [0.24 * n + 0.85 for n in n_entries]
-    room = 0.085 * min(60, max(map(len, names)))
-    figure.set_size_inches(room + (2.1 if columns > 1 else 3.6) * columns + 0.3, sum(heights) + 0.4)
+    margin = 0.085 * min(60, max(map(len, names)))
+    width = margin + (2.1 if columns > 1 else 3.6) * columns + 0.3
+    figure.set_size_inches(width, sum(heights) + 0.4)
     grid = figure.add_gridspec(len(n_entries), columns, height_ratios=heights)
     cells = itertools.product(range(len(n_entries)), range(columns))
     return figure, [figure.add_subplot(grid[row, column]) for row, column in cells]
 
 
 def _draw_interval(axes: Axes, at: int, low: float, high: float, point: float, colour: str) -> None:
-    axes.use_sticky_edges = False  # a bar's end is not the end of the axis
+    axes.use_sticky_edges = False  # keep a margin between bars and the ends of the axis
     axes.barh(at, high - low, left=low, height=0.55, color=colour, alpha=0.35, linewidth=0)
     axes.plot([point, point], [at - 0.275, at + 0.275], color=colour, linewidth=2)
 
@@ -231,6 +232,6 @@ def _entitle(figure: Figure, title: str, note: str = "") -> None:
 
 
 def _n_runs(parts: Sequence[tuple[str, dict[str, list[Array]]]], label: str) -> str:
-    """ "2 runs", or "1-2 runs" where panels have different numbers; of a panel's tasks together."""
+    """Return "2 runs", or "1-2 runs" if panels have different numbers, summed over tasks."""
     n = [sum(map(len, tasks[label])) for _, tasks in parts if label in tasks]
     return counted(min(n), "run", max(n))

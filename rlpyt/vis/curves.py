@@ -1,4 +1,4 @@
-"""Learning curves: a column of progress.csv over steps or time, one curve for each variant."""
+"""Learning curves: a column of progress.csv over steps or time, one curve per variant."""
 
 from __future__ import annotations
 
@@ -57,24 +57,24 @@ def plot_runs(
     confidence: float = 0.95,
     group_by: Sequence[str] = (),
 ) -> Path:
-    """Draw a column of the runs below some paths: a panel per environment, a curve per variant.
+    """Plot a column of the runs below some paths: a panel per environment, a curve per variant.
 
     Args:
-        paths: runs, or directories that hold runs.
-        output_png: the picture to write, as PNG, SVG or PDF; its directory is created.
+        paths: runs, or directories that contain runs.
+        output_png: path of the plot, as PNG, SVG or PDF; its directory is created.
         y, x, title, x_label, y_label, smooth, confidence: see ``draw_curves``.
-        label: gives a run's variant; runs with the same label are seeds of one. By default what
-            differs between the runs, see ``rlpyt.vis.grouping``.
-        group_by: settings by which to group instead.
+        label: function from a run's directory to its label; runs with the same label are seeds of
+            one variant. By default the differences between runs, see ``rlpyt.vis.grouping``.
+        group_by: settings to group by instead.
 
     Returns:
-        Path of the picture.
+        Path of the plot.
 
     Raises:
-        FileNotFoundError: there are no runs.
-        KeyError: no run has one of the columns; the message lists those there are.
-        ValueError: ``smooth`` is less than 1, no run has a setting of ``group_by``, or the picture
-            has an unknown suffix.
+        FileNotFoundError: no run is found.
+        KeyError: no run has one of the columns; the message lists the available ones.
+        ValueError: ``smooth`` is less than 1, no run has a setting of ``group_by``, or the suffix
+            of the path is not supported.
         ImportError: matplotlib is not installed.
     """
     output = style.check_output(output_png)
@@ -99,27 +99,28 @@ def draw_curves(
     confidence: float = 0.95,
     look: style.Looks | None = None,
 ) -> Figure:
-    """Draw learning curves of labelled runs, one panel for each environment.
+    """Plot learning curves of labeled runs, one panel per environment.
 
-    A variant of one run is drawn as it is; of several, as the interquartile mean across runs with
-    a bootstrap interval as shade, over the range that all its runs have reached.
+    A variant with one run is plotted directly; one with several runs as the interquartile mean
+    across runs with a shaded bootstrap interval, over the range that all its runs have reached.
 
     Args:
-        runs: labelled, see ``rlpyt.vis.grouping``.
+        runs: labeled runs, see ``rlpyt.vis.grouping``.
         y: column of progress.csv.
-        x: another, or a short name: "steps", "time", "updates", "iterations".
-        title, x_label, y_label: texts; by default no title, and readable names of the columns.
+        x: another column, or a short name: "steps", "time", "updates", "iterations".
+        title, x_label, y_label: title and axis labels; by default no title, and readable names of
+            the columns.
         smooth: width, in rows, of a moving average over each run.
-        confidence: of the shaded interval.
-        look: of each variant, if other pictures shall have the same.
+        confidence: confidence level of the shaded interval.
+        look: style of each variant, to match other plots.
 
     Raises:
-        KeyError: no run has one of the columns; the message lists those there are.
+        KeyError: no run has one of the columns; the message lists the available ones.
         ValueError: ``smooth`` is less than 1.
         ImportError: matplotlib is not installed.
     """
     if smooth < 1:
-        raise ValueError(f"smooth={smooth} must be a number of rows, at least 1.")
+        raise ValueError(f"smooth must be at least 1 row, got {smooth}.")
     x = X_COLUMNS.get(x, x)
     by_environment: dict[str, dict[str, list[Curve]]] = {}
     for run, (run_x, run_y) in _read_curves(runs, x, y):
@@ -157,10 +158,10 @@ def draw_curves(
 
 
 def run_label(run_dir: PathLike) -> str:
-    """Name a run by its own directory alone, whatever other runs there are.
+    """Return a label for a run from its directory alone, independent of other runs.
 
-    For ``<experiment>/run_<ID>`` it is the experiment's directory, otherwise the "name" in
-    params.json, or failing that the run's own directory.
+    For ``<experiment>/run_<ID>`` it is the name of the experiment's directory, otherwise the "name"
+    in params.json or, if missing, the name of the run's directory.
     """
     path = Path(run_dir).absolute()
     if re.fullmatch(r"run_.+", path.name):
@@ -173,7 +174,7 @@ def run_label(run_dir: PathLike) -> str:
 
 
 def _read_curves(runs: Iterable[Run], x: str, y: str) -> list[tuple[Run, Curve]]:
-    """The runs that have both columns, as points without gaps, in the order of x."""
+    """Return the runs that have both columns, with their valid points in the order of x."""
     curves, known, skipped = [], dict[str, None](), []
     for run in runs:
         progress = read_progress(run.path)
@@ -200,11 +201,11 @@ def _missing(x: str, y: str, known: list[str]) -> str:
     names = [*known, *X_COLUMNS] if absent[0] == x else known
     close = nearest(absent[0], names, 1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
-    return f"no run has the column {absent[0]!r}.{hint} There are: {', '.join(known) or 'none'}."
+    return f"no run has the column {absent[0]!r}.{hint} Available: {', '.join(known) or 'none'}."
 
 
 def _moving_average(values: NDArray[np.float64], width: int) -> NDArray[np.float64]:
-    """Mean of each value and up to ``width - 1`` before it. [P] -> [P]."""
+    """Return the mean of each value and up to ``width - 1`` previous ones. [P] -> [P]."""
     sums = np.cumsum(np.concatenate([[0.0], values]))
     ends = np.arange(1, len(values) + 1)
     starts = np.maximum(ends - width, 0)
@@ -212,7 +213,7 @@ def _moving_average(values: NDArray[np.float64], width: int) -> NDArray[np.float
 
 
 def _time_unit(variants: dict[str, list[Curve]]) -> tuple[str, float]:
-    """A unit in which the longest run has a readable length, and its seconds."""
+    """Return a unit of time that suits the longest run, and its length in seconds."""
     longest = max(curve_x[-1] for curves in variants.values() for curve_x, _ in curves)
     for unit, seconds in (("h", 3600.0), ("min", 60.0)):
         if longest >= 3 * seconds:
@@ -244,13 +245,13 @@ def _draw(
 def _on_common_grid(
     curves: list[Curve], name: str
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Interpolate runs where all have data. Returns x [P] and y [runs, P]."""
+    """Interpolate runs in the range where all have data. Return x [P] and y [runs, P]."""
     start = max(curve_x[0] for curve_x, _ in curves)
     ends = [curve_x[-1] for curve_x, _ in curves]
     if min(ends) < 0.95 * max(ends):
         warnings.warn(
-            f"{name}: drawn up to {min(ends):g}, the end of its shortest run; the longest has "
-            f"{max(ends):g}.",
+            f"{name}: plotted up to {min(ends):g}, the end of its shortest run; the longest ends "
+            f"at {max(ends):g}.",
             stacklevel=5,
         )
     grid = np.linspace(start, max(start, min(ends)), GRID_POINTS)

@@ -1,9 +1,9 @@
-"""Groups of runs: seeds of one variant, variants of one comparison.
+"""Grouping of runs by variant, with labels.
 
-A run in ``<experiment>/<variant directories>/run_<ID>`` belongs to its variant's directory, and is
-named by what differs in these paths. Other runs belong together if their settings are the same
-apart from the seed, and are named by the settings that differ. Or the caller says which settings
-count.
+A run in ``<experiment>/<variant directories>/run_<ID>`` belongs to the variant of its directory,
+and is labeled by the differences between these paths. Other runs are grouped by their settings
+except the seed, and labeled by the settings that differ. Alternatively the caller chooses the
+settings to group by.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from typing import Any
 from rlpyt.utils.names import flattened, labels, nearest
 from rlpyt.vis.progress import PathLike, find_runs
 
-# config.json is written by the command line, params.json by every logger, the variant's by sweeps.
+# Written by the command line, by loggers, and by sweeps.
 CONFIG, PARAMS, VARIANT = "config.json", "params.json", "variant_config.json"
 NOT_SETTINGS = {"seed", "run_ID", "name", "format", "rlpyt", "log_dir", "run_dir"}
-NOT_OF_CURVES = {"video", "plot", "tensorboard", "checkpoint_interval_steps"}  # change no result
+NOT_OF_CURVES = {"video", "plot", "tensorboard", "checkpoint_interval_steps"}  # without effect
 ENVIRONMENT_KEYS = ("env", "env.id", "env_id", "eval_env.id", "env.game", "game", "env_args.id")
-STEPS_KEYS = ("steps", "runner.n_steps")  # the latter in what train scripts log
+STEPS_KEYS = ("steps", "runner.n_steps")  # the latter is logged by train scripts
 BATCH_KEYS = ("sampler.batch_T", "sampler.batch_B", "ranks")
 ALGORITHM = "algo_name"
 DATE = re.compile(r"20\d\d-?(0[1-9]|1[0-2])-?(0[1-9]|[12]\d|3[01])")
-ABSENT = "default"  # what a label says of a setting that only other runs have
+ABSENT = "default"  # value in labels of a setting that only other runs have
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run: where it lies, what it was told, and which variant it is a seed of."""
+    """Directory and settings of a run, and the label of its variant."""
 
     path: Path
     settings: Mapping[str, Any] = field(default_factory=dict)  # flat, dotted: "algo.discount"
@@ -44,50 +44,50 @@ class Run:
 
     @property
     def environment(self) -> str:
-        """Name of the environment; empty if the settings do not tell."""
+        """Name of the environment, empty if unknown."""
         known = (self.settings.get(key) for key in ENVIRONMENT_KEYS)
         return next((name for name in known if isinstance(name, str)), "")
 
     @property
     def total_steps(self) -> int | None:
-        """Environment steps that it will make, so many whole batches as fit into those it was told.
+        """Number of environment steps, rounded down to complete batches if their size is known.
 
-        ``None`` if the settings do not tell. Of a batch's size they need not.
+        ``None`` if the settings do not contain it.
         """
-        told = (self.settings.get(key) for key in STEPS_KEYS)
-        steps = next((int(n) for n in told if isinstance(n, int | float)), None)
+        given = (self.settings.get(key) for key in STEPS_KEYS)
+        steps = next((int(n) for n in given if isinstance(n, int | float)), None)
         sizes = [self.settings.get(key) for key in BATCH_KEYS]
         batch = math.prod(n for n in sizes if isinstance(n, int) and n > 0)
         return steps if steps is None or None in sizes[:2] else max(steps // batch, 1) * batch
 
     @property
     def seed(self) -> int | str:
-        """Its seed, or the ID in its directory's name, or that name."""
+        """The seed, else the ID in the directory's name, else that name."""
         named = re.fullmatch(r"run_(.+)", self.path.name)
         seed = self.settings.get("seed", named[1] if named else self.path.name)
         return seed if isinstance(seed, int) else int(seed) if str(seed).isdigit() else str(seed)
 
 
 def read_runs(*paths: PathLike, group_by: Sequence[str] = ()) -> list[Run]:
-    """Find the runs at and below some paths, with their settings and labels.
+    """Return the runs at and below some paths, with their settings and labels.
 
     Args:
-        paths: runs, or directories that hold runs.
-        group_by: settings by which to group instead, as ``algo.learning_rate`` or, where only one
-            setting ends so, ``learning_rate``.
+        paths: runs, or directories that contain runs.
+        group_by: settings to group by instead, such as ``algo.learning_rate`` or, if unique,
+            ``learning_rate``.
 
     Raises:
-        FileNotFoundError: a path does not exist or holds no runs.
+        FileNotFoundError: a path does not exist or contains no runs.
         ValueError: no run has a setting of ``group_by``.
     """
     return label_runs([Run(path, read_settings(path)) for path in find_runs(*paths)], group_by)
 
 
 def read_settings(run_dir: Path) -> dict[str, Any]:
-    """A run's settings, flat: ``{"env": "CartPole-v1", "algo.discount": 0.99}``.
+    """Return a run's settings by dotted name: ``{"env": "CartPole-v1", "algo.discount": 0.99}``.
 
-    The command line's config.json comes first; other runs have what their logger was given
-    (params.json) and their variant. A file that cannot be read counts as absent, with a warning.
+    They come from config.json if the run was started by the command line, otherwise from the
+    logger's params.json and the variant. An unreadable file is ignored with a warning.
     """
     if (run_dir / CONFIG).exists():
         return _read(run_dir / CONFIG)
@@ -98,7 +98,7 @@ def read_settings(run_dir: Path) -> dict[str, Any]:
 
 
 def label_runs(runs: Sequence[Run], group_by: Sequence[str] = ()) -> list[Run]:
-    """The same runs with the labels that tell their variants apart."""
+    """Return the runs with labels that distinguish their variants."""
     if group_by:
         keys = [find_setting(key, runs) for key in group_by]
         return [replace(run, label=describe(run.settings, keys)) for run in runs]
@@ -110,33 +110,33 @@ def label_runs(runs: Sequence[Run], group_by: Sequence[str] = ()) -> list[Run]:
 
 
 def warn_of_uneven_groups(runs: Sequence[Run]) -> None:
-    """Say which variants lack seeds that others have, and which hold runs of several settings."""
+    """Warn about variants that lack seeds of others, and about variants with several settings."""
     groups: dict[tuple[str, str], list[Run]] = {}
     for run in runs:
         groups.setdefault((run.environment, run.label), []).append(run)
-    said = []
+    problems = []
     for (environment, label), group in groups.items():
         peers = [others for (env, _), others in groups.items() if env == environment]
         seeds = [{run.seed for run in others} for others in peers]
         missing = set().union(*seeds) - {run.seed for run in group}
-        which = f"{label} in {environment}" if len(groups) > len(peers) else label
-        if missing and set.intersection(*seeds):  # else they were not meant as the same set
-            said.append(
-                f"{which} lacks seed {', '.join(map(str, sorted(missing, key=natural_key)))}"
+        name = f"{label} in {environment}" if len(groups) > len(peers) else label
+        if missing and set.intersection(*seeds):  # disjoint sets of seeds are intentional
+            problems.append(
+                f"{name} lacks seed {', '.join(map(str, sorted(missing, key=natural_key)))}"
             )
         differing = varying_settings(group)
         if differing:
-            said.append(
-                f"the runs of {which} differ in {', '.join(differing[:4])} (see --group-by)"
+            problems.append(
+                f"the runs of {name} differ in {', '.join(differing[:4])} (see --group-by)"
             )
-    if said:
-        warnings.warn(f"{'; '.join(said)}.", stacklevel=3)
+    if problems:
+        warnings.warn(f"{'; '.join(problems)}.", stacklevel=3)
 
 
 def varying_settings(runs: Sequence[Run]) -> list[str]:
-    """Return the settings in which these runs differ, in the order they appear.
+    """Return the settings in which these runs differ, in order of appearance.
 
-    The seed and settings that cannot change a curve, such as ``video``, do not count.
+    The seed and settings without effect on results, such as ``video``, are ignored.
     """
     keys = dict.fromkeys(key for run in runs for key in run.settings)
     return [
@@ -148,7 +148,7 @@ def varying_settings(runs: Sequence[Run]) -> list[str]:
 
 
 def telling_settings(runs: Sequence[Run]) -> list[str]:
-    """Of the settings in which these runs differ those that tell more than the environment."""
+    """Return the settings in which these runs differ beyond their environment."""
     environments = [run.environment for run in runs]
     return [
         key
@@ -158,7 +158,7 @@ def telling_settings(runs: Sequence[Run]) -> list[str]:
 
 
 def natural_key(text: object) -> list[tuple[int, float, str]]:
-    """Sort key by which "lr=1e-4" comes before "lr=0.01", and "x9" before "x10"."""
+    """Return a sort key that puts "lr=1e-4" before "lr=0.01", and "x9" before "x10"."""
     parts = re.split(r"((?<![\d.])\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)", str(text))
     return [
         (1, float(part), "") if i % 2 else (0, 0.0, part.lower()) for i, part in enumerate(parts)
@@ -174,17 +174,17 @@ def _variant_dir(run: Run) -> Path | None:
 
 
 def _labels_by_path(runs: Sequence[Run]) -> dict[Path, str]:
-    """Name runs by the parts of their path that differ.
+    """Label runs by the parts of their path that differ.
 
-    Parts that only tell the environment or the time of the launch do not count, so that a variant
-    has one name in all environments and seeds launched one by one stay together.
+    Parts that only give the environment or the time of the launch are ignored, so that a variant
+    has the same label in all environments, and seeds launched separately stay together.
     """
     paths = {run.path: run.path.absolute().parent for run in runs}
     if len({len(path.parts) for path in paths.values()}) > 1:
         common = os.path.commonpath(paths.values())
         inner = {run: path.relative_to(common).parts for run, path in paths.items()}
-        telling = _without_environments(inner, {run.path: run.environment for run in runs})
-        return {run: "/".join(parts) or paths[run].name for run, parts in telling.items()}
+        kept = _without_environments(inner, {run.path: run.environment for run in runs})
+        return {run: "/".join(parts) or paths[run].name for run, parts in kept.items()}
 
     environments = [run.environment for run in runs]
     every_level = list(zip(*(path.parts for path in paths.values())))
@@ -193,7 +193,7 @@ def _labels_by_path(runs: Sequence[Run]) -> dict[Path, str]:
         for above, level in itertools.pairwise(every_level)
         if len(set(level)) > 1
         and not _follows(level, environments)
-        and not _tells_the_time(above, level)
+        and not _is_launch_time(above, level)
     ]
     if levels:
         return dict(zip(paths, map("/".join, zip(*levels))))
@@ -203,8 +203,8 @@ def _labels_by_path(runs: Sequence[Run]) -> dict[Path, str]:
     return {run: path.name for run, path in paths.items()}
 
 
-def _tells_the_time(above: Sequence[str], level: Sequence[str]) -> bool:
-    """Return True if directories are those of launches: ``20260131``, and below it ``235959``."""
+def _is_launch_time(above: Sequence[str], level: Sequence[str]) -> bool:
+    """Return True if directories give the time of a launch: ``20260131``, below it ``235959``."""
     if all(map(DATE.fullmatch, above)):
         return all(re.fullmatch(r"\d{6}", part) for part in level)
     return all(map(DATE.fullmatch, level))
@@ -213,23 +213,23 @@ def _tells_the_time(above: Sequence[str], level: Sequence[str]) -> bool:
 def _without_environments(
     parts: Mapping[Path, tuple[str, ...]], environments: Mapping[Path, str]
 ) -> dict[Path, tuple[str, ...]]:
-    """Paths without the parts by which, of those that begin alike, only environments branch."""
-    alike: dict[tuple[str, ...], list[Path]] = {}  # by their beginning
+    """Remove path parts that, among paths with the same prefix, only give the environment."""
+    by_prefix: dict[tuple[str, ...], list[Path]] = {}
     for run, own in parts.items():
         for at in range(len(own) + 1):
-            alike.setdefault(own[:at], []).append(run)
-    tells = {}  # whether the part after a beginning does
-    for begin, group in alike.items():
-        branches = ["".join(parts[run][len(begin) : len(begin) + 1]) for run in group]
-        tells[begin] = not _follows(branches, [environments[run] for run in group])
+            by_prefix.setdefault(own[:at], []).append(run)
+    is_kept = {}  # by prefix: whether to keep the part after it
+    for prefix, group in by_prefix.items():
+        branches = ["".join(parts[run][len(prefix) : len(prefix) + 1]) for run in group]
+        is_kept[prefix] = not _follows(branches, [environments[run] for run in group])
     return {
-        run: tuple(part for at, part in enumerate(own) if tells[own[:at]])
+        run: tuple(part for at, part in enumerate(own) if is_kept[own[:at]])
         for run, own in parts.items()
     }
 
 
 def _follows(names: Sequence[str], environments: Sequence[str]) -> bool:
-    """Return True if names of runs in several environments say no more than these."""
+    """Return True if the names of runs correspond one to one to several environments."""
     n_environments = len(set(environments))
     return n_environments > 1 and len(set(zip(names, environments))) == n_environments
 
@@ -238,7 +238,7 @@ def _follows(names: Sequence[str], environments: Sequence[str]) -> bool:
 
 
 def _labels_by_settings(runs: Sequence[Run]) -> dict[Path, str]:
-    """Name runs by their algorithm and the settings that differ among its runs."""
+    """Label runs by their algorithm and the settings that differ among its runs."""
     found, nameless = {}, []
     families: dict[tuple[str, str], list[Run]] = {}
     for run in runs:
@@ -264,7 +264,7 @@ def _labels_by_settings(runs: Sequence[Run]) -> dict[Path, str]:
 
 
 def describe(settings: Mapping[str, Any], keys: Sequence[str]) -> str:
-    """Some settings as "ppo, learning_rate=0.001", by the shortest names that tell them apart."""
+    """Format settings with their shortest unique names: "ppo, learning_rate=0.001"."""
     names = labels(keys)
     values = {key: setting_text(settings.get(key, ABSENT)) for key in keys}
     alone = {ALGORITHM, *ENVIRONMENT_KEYS}
@@ -274,17 +274,17 @@ def describe(settings: Mapping[str, Any], keys: Sequence[str]) -> str:
 
 
 def find_setting(name: str, runs: Sequence[Run]) -> str:
-    """The full key of a setting, which may be given by its end.
+    """Return the full key of a setting, which may be given by its last parts.
 
     Raises:
-        ValueError: no run has it, or several keys end so.
+        ValueError: no run has the setting, or the name is ambiguous.
     """
     keys = list(dict.fromkeys(key for run in runs for key in run.settings))
     fitting = [key for key in keys if key == name] or [k for k in keys if k.endswith(f".{name}")]
     if len(fitting) == 1:
         return fitting[0]
     if fitting:
-        raise ValueError(f"{name!r} may be any of {', '.join(fitting)}; give one of them in full.")
+        raise ValueError(f"setting {name!r} is ambiguous. Use one of {', '.join(fitting)}.")
     differing = varying_settings(runs)
     close = nearest(name, [*keys, *(k.rsplit(".", 1)[-1] for k in keys)], 1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
@@ -297,18 +297,18 @@ def find_setting(name: str, runs: Sequence[Run]) -> str:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """The settings in a file, flat; none if it is absent or, with a warning, not readable."""
+    """Return the settings in a file; empty if it is absent or, with a warning, unreadable."""
     if not path.exists():
         return {}
     try:
         return flattened(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError) as error:
-        warnings.warn(f"{path} is not readable, so its settings are not known: {error}.")
+        warnings.warn(f"settings in {path} are ignored, since it is not readable: {error}.")
         return {}
 
 
 def setting_text(value: Any) -> str:
-    """A setting's value for people: lists as "64x64", everything else as Python writes it."""
+    """Format a setting's value: lists as "64x64", other values as in Python."""
     if isinstance(value, list):
         return "x".join(map(setting_text, value)) or "none"
     return f"{value:g}" if isinstance(value, float) else str(value)

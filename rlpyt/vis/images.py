@@ -1,4 +1,4 @@
-"""Pictures of environments: grids of them, lines of text above them, a window to see them in."""
+"""Images of environments: rendering, grids, captions, and a window that shows them."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ CAPTION_GROUND = (32, 32, 32)
 
 
 def tile(images: Sequence[Image], ncol: int = 8, padding: int = 2, pad_value: int = 0) -> Image:
-    """Put pictures into one, row by row, with a frame around each.
+    """Arrange images in a grid, row by row, with padding around each.
 
     Args:
-        images: N pictures [H, W, C], all of one shape, with values as of ``as_bytes``.
-        ncol: pictures in a row; with fewer than that there is one row of N.
-        padding: pixels between pictures and around all.
-        pad_value: of these pixels, 0 (black) to 255 (white); also of places left over.
+        images: N images [H, W, C] of equal shape, with values as for ``as_bytes``.
+        ncol: images per row; fewer images make one row of N.
+        padding: pixels between and around images.
+        pad_value: value of padding and empty cells, 0 (black) to 255 (white).
 
     Returns:
         [rows * (H + padding) + padding, columns * (W + padding) + padding, C] uint8.
 
     Raises:
-        ValueError: there are no pictures, they differ in shape, or a number is out of range.
+        ValueError: ``images`` is empty, shapes differ, or a number is out of range.
     """
     _check_grid(ncol, padding, pad_value)
     images = [as_bytes(image) for image in images]
     shapes = {image.shape for image in images}
     if len(shapes) != 1:
-        raise ValueError(f"a grid needs pictures of one shape, got {sorted(shapes) or 'none'}.")
+        raise ValueError(f"images must have equal shapes, got {sorted(shapes) or 'no image'}.")
     ((H, W, C),) = shapes
     ncol = min(ncol, len(images))
     nrow = -(-len(images) // ncol)
@@ -54,7 +54,7 @@ def tile(images: Sequence[Image], ncol: int = 8, padding: int = 2, pad_value: in
 
 
 class GridImage:
-    """Collects pictures and puts them into a grid.
+    """Grid of images that are added one by one or in batches.
 
     Example::
 
@@ -63,10 +63,10 @@ class GridImage:
         image = grid()  # [2 rows, 8 columns]: [143, 557, 3]
 
     Args:
-        ncol, padding, pad_value: as of ``tile``.
+        ncol, padding, pad_value: see ``tile``.
 
     Raises:
-        ValueError: one is out of range.
+        ValueError: an argument is out of range.
     """
 
     def __init__(self, ncol: int = 8, padding: int = 2, pad_value: int = 0) -> None:
@@ -75,48 +75,48 @@ class GridImage:
         self._images: list[Image] = []
 
     def add(self, x: ArrayLike) -> None:
-        """Add pictures, channels first as models see them.
+        """Add images, channels first as in model inputs.
 
         Args:
             x: [H, W], [C, H, W] or [N, C, H, W] with values in [0, 255]; C is 1 (gray) or 3.
 
         Raises:
-            ValueError: it is of another shape, or values are out of range (see ``as_bytes``).
+            ValueError: ``x`` has another shape, or values are out of range (see ``as_bytes``).
         """
         array = np.asarray(x)
         batch = array.reshape((1,) * max(0, 4 - array.ndim) + array.shape)
         if array.ndim < 2 or batch.ndim != 4 or batch.shape[1] not in (1, 3):
             raise ValueError(
-                f"shape {list(array.shape)} is that of no picture: expected [H, W], [C, H, W] or "
-                "[N, C, H, W], with C of 1 or 3."
+                "images must have shape [H, W], [C, H, W] or [N, C, H, W], with C of 1 or 3, got "
+                f"{list(array.shape)}."
             )
         images = as_bytes(batch).transpose(0, 2, 3, 1)  # channels last
         self._images += list(np.broadcast_to(images, (*images.shape[:3], 3)))
 
     def __call__(self, **settings: int) -> Image:
-        """The grid of all pictures added so far, [H, W, 3] uint8.
+        """Return the grid of all images added so far, [H, W, 3] uint8.
 
         Args:
-            settings: ``ncol``, ``padding`` or ``pad_value`` to use this time instead.
+            settings: ``ncol``, ``padding`` or ``pad_value``, to override them in this call.
 
         Raises:
-            ValueError: nothing was added, or the pictures are of several sizes.
+            ValueError: no image has been added, or images have different sizes.
         """
         own = {"ncol": self.ncol, "padding": self.padding, "pad_value": self.pad_value}
         return tile(self._images, **{**own, **settings})
 
 
 class ImageViewer:
-    """Shows pictures one after the other: in a window where there is a display, else in a file.
+    """Viewer of successive images, in a window or, without a display, in a file.
 
-    The file always holds the newest picture, so a viewer that follows files shows them, too.
+    The file always contains the newest image; many image viewers reload it automatically.
 
     Args:
-        max_width: pixels; wider pictures are shrunk.
-        path: of the file, where there is no display.
+        max_width: maximum width in pixels; wider images are scaled down.
+        path: path of the file, used without a display.
 
     Attributes:
-        window: whether there is one; known once something was shown.
+        window: True if there is a window; None until the first image is shown.
     """
 
     def __init__(self, max_width: int = 500, path: PathLike = "picture.png") -> None:
@@ -128,23 +128,23 @@ class ImageViewer:
         self._shown: Any = None
 
     def __call__(self, x: ArrayLike) -> None:
-        """Show a picture.
+        """Show an image.
 
         Args:
-            x: [H, W, 3], or [H, W] for gray, with values as of ``as_bytes``.
+            x: [H, W, 3], or [H, W] for gray, with values as for ``as_bytes``.
 
         Raises:
-            ValueError: it is of another shape, or values are out of range.
+            ValueError: ``x`` has another shape, or values are out of range.
             ImportError: matplotlib is not installed.
         """
         image = np.asarray(x)
         image = np.repeat(image[..., None], 3, -1) if image.ndim == 2 else image
         if image.ndim != 3 or image.shape[2] != 3:
-            raise ValueError(f"expected a picture [H, W, 3] or [H, W], got {list(image.shape)}.")
+            raise ValueError(f"image must have shape [H, W, 3] or [H, W], got {list(image.shape)}.")
         if self.window is None:
             self.window = _open_windows()
             if not self.window:
-                print(f"No display: pictures are in {self.path}, the newest at any time.")
+                print(f"No display: the newest image is in {self.path}.")
         image = shrunk(as_bytes(image), self.max_width)
         if self.window:
             self._draw(image)
@@ -166,7 +166,7 @@ class ImageViewer:
         self._figure.canvas.flush_events()
 
     def close(self) -> None:
-        """Close the window; the file stays. Can be called again."""
+        """Close the window and keep the file. May be called again."""
         if self._figure is not None:
             import matplotlib.pyplot as plt
 
@@ -175,52 +175,53 @@ class ImageViewer:
 
 
 def picture_of(env: Any) -> Image:
-    """What an environment that can draw shows now, [H, W, 3] uint8.
+    """Render an environment as an RGB image [H, W, 3] uint8.
 
-    One of gymnasium must have been made with ``render_mode="rgb_array"``. Floats in [0, 1], as
-    MinAtar gives them, become bytes.
+    Gymnasium environments must be created with ``render_mode="rgb_array"``. Floats in [0, 1], as
+    returned by MinAtar, are converted to bytes.
 
     Raises:
-        ValueError: it has no such picture to give.
+        ValueError: the environment cannot render RGB images.
     """
     render, name = getattr(env, "render", None), type(getattr(env, "unwrapped", env)).__name__
     if render is None:
-        raise ValueError(f"{name} draws no pictures: it has no method render.")
+        raise ValueError(f"{name} cannot render images: it has no method render.")
     with_mode = "mode" in inspect.signature(render).parameters
     try:
-        picture = render(mode="rgb_array") if with_mode else render()
+        rendered = render(mode="rgb_array") if with_mode else render()
     except NotImplementedError as error:
-        raise ValueError(f"{name} draws no pictures: it does not implement render.") from error
-    if getattr(picture, "ndim", 0) != 3:
+        raise ValueError(f"{name} cannot render images: render is not implemented.") from error
+    if getattr(rendered, "ndim", 0) != 3:
         raise ValueError(
-            f"{env} gives no RGB picture: render() returned {type(picture)}; environments of "
-            'gymnasium want render_mode="rgb_array".'
+            f"{env}.render() must return an RGB image, got {type(rendered)}. Create gymnasium "
+            'environments with render_mode="rgb_array".'
         )
-    image: Image = picture if picture.dtype.kind != "f" else np.round(255 * picture)
+    image: Image = rendered if rendered.dtype.kind != "f" else np.round(255 * rendered)
     return image.astype(np.uint8, copy=False)
 
 
 def as_bytes(values: ArrayLike) -> Image:
-    """Values from 0 (black) to 255 (white) as bytes, rounded.
+    """Return values from 0 (black) to 255 (white) rounded to bytes.
 
     Raises:
-        ValueError: values are out of this range, or seem to be in [0, 1], as models have them.
+        ValueError: values are out of this range, or seem to be in [0, 1], as in model inputs.
     """
     x = np.asarray(values)
     if x.dtype == np.uint8 or not x.size:
         return x.astype(np.uint8, copy=False)
     low, high = x.min(), x.max()
     if not (low >= 0 and high <= 255):
-        raise ValueError(f"values from {low} to {high} are out of [0, 255]; scale them first.")
+        raise ValueError(f"values must be in [0, 255], got {low} to {high}. Scale them first.")
     if high <= 1 and (x % 1).any():
         raise ValueError(
-            f"values from {low:g} to {high:g} would all be black, as 255 is white; multiply by 255."
+            f"values must be in [0, 255], got {low:g} to {high:g}, which is all black. Multiply by "
+            "255."
         )
     return np.round(x).astype(np.uint8)
 
 
 def shrunk(image: Image, max_width: int) -> Image:
-    """A picture [H, W, 3] no wider than this, with the same proportions."""
+    """Return an image [H, W, 3] scaled down to at most this width, with the same proportions."""
     height, width = image.shape[:2]
     if width <= max_width:
         return image
@@ -231,9 +232,9 @@ def shrunk(image: Image, max_width: int) -> Image:
 
 
 def captioned(image: Image, text: str) -> Image:
-    """A picture [H, W, 3] with a line of text above it, [CAPTION_HEIGHT + H, W, 3].
+    """Return an image [H, W, 3] with a line of text above it, [CAPTION_HEIGHT + H, W, 3].
 
-    What is too long for the width is cut off.
+    Text wider than the image is cut off.
     """
     from PIL import Image as pillow
     from PIL import ImageDraw, ImageFont
@@ -244,18 +245,18 @@ def captioned(image: Image, text: str) -> Image:
 
 
 def write_png(image: Image, path: PathLike) -> None:
-    """Write a picture [H, W, 3]; whoever reads meanwhile sees the old one or the new one."""
+    """Write an image [H, W, 3] atomically."""
     from PIL import Image as pillow
 
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    beside = target.with_name(f".{target.name}.new")
-    pillow.fromarray(image).save(beside, "PNG")
-    beside.replace(target)
+    temporary = target.with_name(f".{target.name}.new")
+    pillow.fromarray(image).save(temporary, "PNG")
+    temporary.replace(target)
 
 
 def _open_windows() -> bool:
-    """Whether pictures can be shown in windows; matplotlib then does."""
+    """Return True if matplotlib can show images in windows."""
     linux = sys.platform.startswith("linux")
     if linux and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
         return False
@@ -265,8 +266,8 @@ def _open_windows() -> bool:
     except ImportError as error:
         raise ImportError("A window needs matplotlib: pip install 'rlpyt[plot]'.") from error
     try:
-        plt.close(plt.figure())  # decides on a backend
-    except Exception:  # the display cannot be reached; each toolkit has an error of its own
+        plt.close(plt.figure())  # selects a backend
+    except Exception:  # the display cannot be reached; the error depends on the toolkit
         return False
     return matplotlib.get_backend().lower() not in ("agg", "pdf", "svg", "ps", "template")
 
@@ -274,6 +275,6 @@ def _open_windows() -> bool:
 def _check_grid(ncol: int, padding: int, pad_value: int) -> None:
     if ncol < 1 or padding < 0 or not 0 <= pad_value <= 255:
         raise ValueError(
-            f"ncol={ncol} must be at least 1, padding={padding} at least 0, pad_value={pad_value} "
-            "in [0, 255]."
+            "ncol must be at least 1, padding at least 0 and pad_value in [0, 255], got "
+            f"ncol={ncol}, padding={padding}, pad_value={pad_value}."
         )

@@ -1,4 +1,4 @@
-"""Find runs below some paths and read their progress.csv, whatever state it is in."""
+"""Discovery of runs below given paths, and robust reading of their progress.csv."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ PathLike = str | os.PathLike[str]
 
 
 def read_progress(run_dir: PathLike) -> dict[str, NDArray[np.float64]]:
-    """Read a run's progress.csv; what cannot be read is skipped, with a warning that says so.
+    """Read a run's progress.csv; unreadable parts are skipped with a warning.
 
-    A last line without its end (the run was killed, or is writing it) is skipped, and so are lines
-    with another number of cells than columns. A further header line, as of files put together, is
-    followed: columns that it lacks are NaN from there on. Empty and non-numeric cells are NaN.
+    An incomplete last line (the run was killed, or is writing it) is skipped, and so are lines
+    whose number of cells differs from the number of columns. A second header line, as in
+    concatenated files, applies to the rows after it: columns that it lacks are NaN there. Empty
+    and non-numeric cells are NaN.
 
     Args:
         run_dir: the run's directory, or the file itself.
 
     Returns:
-        Column name -> [rows] float64, in the order of the file; empty if nothing was logged yet.
+        Column name -> [rows] float64, in the order of the file; empty if nothing has been logged.
 
     Raises:
-        FileNotFoundError: there is no progress.csv.
+        FileNotFoundError: the run has no progress.csv.
     """
     path = Path(run_dir)
     path = path / "progress.csv" if path.is_dir() else path
@@ -42,9 +43,9 @@ def read_progress(run_dir: PathLike) -> dict[str, NDArray[np.float64]]:
     skipped = ["the last line, which is cut off"] if end < len(content) else []
 
     header: list[str] = []
-    columns: dict[str, None] = {}  # a set that keeps its order
+    columns: dict[str, None] = {}  # an ordered set
     rows: list[dict[str, float]] = []
-    n_ragged = n_texts = 0
+    n_ragged = n_strings = 0
     for line in content[:end].decode(errors="replace").split("\n")[:-1]:
         cells = cells_of(line.rstrip("\r"))
         if not header or _is_header(cells, columns):
@@ -54,28 +55,28 @@ def read_progress(run_dir: PathLike) -> dict[str, NDArray[np.float64]]:
             n_ragged += 1
         else:
             values = [_number(cell) for cell in cells]
-            n_texts += sum(value is None for value in values)
+            n_strings += sum(value is None for value in values)
             rows.append({k: np.nan if v is None else v for k, v in zip(header, values)})
 
     skipped += [f"{n_ragged} lines with a wrong number of cells"] * bool(n_ragged)
-    skipped += [f"{n_texts} cells that are no numbers"] * bool(n_texts)
+    skipped += [f"{n_strings} cells that are not numbers"] * bool(n_strings)
     if skipped:
         warnings.warn(f"{path}: skipped {', '.join(skipped)}.", stacklevel=2)
     return {name: np.array([row.get(name, np.nan) for row in rows]) for name in columns}
 
 
 def find_runs(*paths: PathLike) -> list[Path]:
-    """Find the directories at or below these paths that hold a progress.csv, sorted.
+    """Return the directories at or below these paths that contain a progress.csv, sorted.
 
-    A run that several paths or links lead to counts once. What a sweep has put aside of failed
-    attempts does not count. Nor does ``run_0.1`` where ``run_0`` is found too: earlier results that
-    were moved aside; a warning names them. A path without runs is skipped with a warning if others
-    have some.
+    A run reached by several paths or links counts once. Failed attempts that a sweep has moved
+    aside are left out. So is ``run_0.1`` if ``run_0`` is found, with a warning: it contains earlier
+    results that were moved aside. A path without runs is skipped with a warning if others have
+    runs.
 
     Raises:
-        FileNotFoundError: one of the paths does not exist, or none has a run.
+        FileNotFoundError: one of the paths does not exist, or none contains a run.
     """
-    runs: dict[Path, Path] = {}  # by the place where they really are
+    runs: dict[Path, Path] = {}  # by resolved path
     without = []
     for path in map(Path, paths):
         if not path.exists():
@@ -87,24 +88,26 @@ def find_runs(*paths: PathLike) -> list[Path]:
             runs.setdefault(run.resolve(), run)
         if not found:
             without.append(str(path))
-    said = f"no runs found in {', '.join(without)}: no progress.csv in it or below it."
+    message = f"no runs found in {', '.join(without)}: no progress.csv in it or below it."
     if not runs:
-        raise FileNotFoundError(said)
+        raise FileNotFoundError(message)
     if without:
-        warnings.warn(said, stacklevel=2)
-    asides = {real: re.fullmatch(r"(.+)\.[1-9]\d*", real.name) for real in runs}
-    superseded = [real for real, at in asides.items() if at and real.with_name(at[1]) in runs]
+        warnings.warn(message, stacklevel=2)
+    numbered = {real: re.fullmatch(r"(.+)\.[1-9]\d*", real.name) for real in runs}
+    superseded = [
+        real for real, match in numbered.items() if match and real.with_name(match[1]) in runs
+    ]
     if superseded:
         warnings.warn(
-            f"left out {', '.join(sorted(str(runs[real]) for real in superseded))}: results that a "
-            "later run in the same directory has replaced. Rename a directory to include it.",
+            f"left out {', '.join(sorted(str(runs[real]) for real in superseded))}: results "
+            "replaced by a later run in the same directory. Rename a directory to include it.",
             stacklevel=2,
         )
     return sorted(run for real, run in runs.items() if real not in superseded)
 
 
 def _run_dirs(path: Path) -> list[Path]:
-    """Directories at or below a path that hold a progress.csv; each once, by a link if need be."""
+    """Return the directories at or below a path that contain a progress.csv, following links."""
     found, seen = [], set()
     waiting = [str(path)]
     while waiting:
@@ -123,7 +126,7 @@ def _run_dirs(path: Path) -> list[Path]:
 
 
 def cells_of(line: str) -> list[str]:
-    """The cells of a line; one if it is no CSV, as of a file that a crash has left with zeros."""
+    """Return the cells of a line, or the line itself if it is not CSV (zeros after a crash)."""
     try:
         return next(csv.reader([line]), [])
     except csv.Error:
@@ -131,7 +134,7 @@ def cells_of(line: str) -> list[str]:
 
 
 def _is_header(cells: list[str], columns: Container[str]) -> bool:
-    """Whether it is another header: no numbers, and some of the columns there were before."""
+    """Return True for another header: no numbers, and at least one known column."""
     return not any(map(_is_value, cells)) and any(cell in columns for cell in cells)
 
 
@@ -140,7 +143,7 @@ def _is_value(cell: str) -> bool:
 
 
 def _number(cell: str) -> float | None:
-    """A cell's number; NaN for an empty one, None for a text."""
+    """Return a cell's number, NaN for an empty cell, or None for a string."""
     try:
         return float(cell) if cell.strip() else np.nan
     except ValueError:

@@ -1,4 +1,4 @@
-"""One number for each run, its final score, sorted by variant and environment."""
+"""Final scores of runs, by variant and environment."""
 
 from __future__ import annotations
 
@@ -18,41 +18,41 @@ from rlpyt.vis.style import readable
 
 EVALUATION = "evaluation.json"
 SOURCES = ("auto", "evaluation", "last")
-LAST_PART = 0.1  # of the rows, of which the final score is the mean
+LAST_PART = 0.1  # fraction of rows that are averaged for the final score
 STEPS = "Diagnostics/CumSteps"
 RANGE = "range"
 
 
 @dataclass(frozen=True)
 class Scores:
-    """Final scores of labelled runs: what the pictures of comparisons are drawn from."""
+    """Final scores of labeled runs, for the plots of comparisons."""
 
     of: Mapping[str, Mapping[str, NDArray[np.float64]]]  # label -> environment -> [R]
-    what: str  # for an axis: "Final episode return"
-    normalised: bool = False
+    what: str  # axis label: "Final episode return"
+    normalized: bool = False
 
     @property
     def environments(self) -> list[str]:
-        """Those that any variant was run in."""
+        """Names of the environments of all variants."""
         return sorted({name for scores in self.of.values() for name in scores})
 
     def shared(self) -> Scores:
-        """Only the environments that all variants have, so that aggregates compare like with like.
+        """Return the scores in environments that all variants share, for comparable aggregates.
 
         Raises:
-            ValueError: there is none.
+            ValueError: the variants have no environment in common.
         """
         common = sorted(set.intersection(*(set(scores) for scores in self.of.values())))
         if not common:
             raise ValueError(
-                f"the variants {', '.join(self.of)} have no environment in common; draw one panel "
-                "for each environment (no --normalize), or group otherwise (--group-by)."
+                f"the variants {', '.join(self.of)} have no environment in common. Plot a panel "
+                "for each environment (no --normalize), or change the grouping (--group-by)."
             )
         left_out = [name for name in self.environments if name not in common]
         if left_out:
-            warnings.warn(f"left out, as not all variants were run in them: {', '.join(left_out)}.")
+            warnings.warn(f"left out environments that some variants lack: {', '.join(left_out)}.")
         chosen = {label: {e: s[e] for e in common} for label, s in self.of.items()}
-        return Scores(chosen, self.what, self.normalised)
+        return Scores(chosen, self.what, self.normalized)
 
 
 def final_scores(
@@ -64,16 +64,16 @@ def final_scores(
     column over the last tenth of the rows of progress.csv.
 
     Args:
-        runs: labelled; those without a value are left out, with a warning.
+        runs: labeled runs; those without a value are left out with a warning.
         y: column of progress.csv.
         source: "evaluation", "last" (rows), or "auto": the evaluation if ``y`` is the return and
-            all runs with returns have one, as scores of two kinds do not compare.
+            all runs with returns have one, since the two kinds of scores are not comparable.
 
     Returns:
         The scores by variant, and by run directory.
 
     Raises:
-        ValueError: no run has a score, or no such ``source``.
+        ValueError: no run has a score, or ``source`` is unknown.
     """
     if source not in SOURCES:
         raise ValueError(f"source={source!r} must be one of {', '.join(SOURCES)}.")
@@ -103,7 +103,7 @@ def final_scores(
 
 
 def read_evaluation(run_dir: Path) -> float | None:
-    """Mean return of the evaluation after training; None if there is none that can be read."""
+    """Return the mean return of the evaluation after training, or None if it cannot be read."""
     try:
         content = json.loads((run_dir / EVALUATION).read_text(encoding="utf-8"))
         score = float(content["return_mean"])
@@ -113,18 +113,18 @@ def read_evaluation(run_dir: Path) -> float | None:
 
 
 def last_rows(run: Run, y: str) -> float | None:
-    """Mean of a column over the last tenth of its rows with a value, at least one of them.
+    """Return the mean of a column over the last tenth (at least one) of its rows with a value.
 
-    A run that ended before the steps it was told has a score nevertheless, with a warning.
+    An incomplete run also has a score, with a warning.
     """
     progress = read_progress(run.path)
     values = progress.get(y, np.array([]))
     values = values[np.isfinite(values)]
     if not len(values):
         return None
-    steps, told = progress.get(STEPS, np.array([np.nan]))[-1], run.total_steps
-    if told is not None and steps < 0.95 * told:
-        warnings.warn(f"{run.path} is at {steps:g} of {told} steps; its last rows count as final.")
+    steps, total = progress.get(STEPS, np.array([np.nan]))[-1], run.total_steps
+    if total is not None and steps < 0.95 * total:
+        warnings.warn(f"{run.path} is at {steps:g} of {total} steps; its last rows count as final.")
     return float(values[-max(1, int(LAST_PART * len(values))) :].mean())
 
 
@@ -133,15 +133,15 @@ def _has_values(run_dir: Path, y: str) -> bool:
 
 
 def normalise(scores: Scores, ranges: str | Mapping[str, Sequence[float]]) -> Scores:
-    """Bring every environment's scores to one scale, (score - low) / (high - low).
+    """Normalize the scores of every environment to (score - low) / (high - low).
 
     Args:
-        scores: raw.
+        scores: raw scores.
         ranges: low and high of each environment, for example the returns of a random and an expert
             player; or "range": the lowest and highest score of these runs.
 
     Raises:
-        ValueError: an environment has no range, or an empty one.
+        ValueError: the range of an environment is missing or empty.
     """
     environments = scores.environments
     if isinstance(ranges, str):
@@ -156,15 +156,15 @@ def normalise(scores: Scores, ranges: str | Mapping[str, Sequence[float]]) -> Sc
         given = ranges.get(name)
         if not _is_range(given):
             raise ValueError(
-                f"the range of {name or 'the environment'} is {given}; give numbers [low, high] "
-                "with low < high, as in '{\"CartPole-v1\": [20, 500]}'."
+                f"the range of {name or 'the environment'} must be numbers [low, high] with "
+                f"low < high, as in '{{\"CartPole-v1\": [20, 500]}}', got {given}."
             )
         bounds[name] = (given[0], given[1])
     scaled = {
         label: {e: (s - bounds[e][0]) / (bounds[e][1] - bounds[e][0]) for e, s in of.items()}
         for label, of in scores.of.items()
     }
-    return Scores(scaled, "Normalised score", normalised=True)
+    return Scores(scaled, "Normalized score", normalized=True)
 
 
 def _is_range(given: Any) -> TypeGuard[Sequence[float]]:

@@ -1,8 +1,8 @@
 """Statistics over few runs: aggregates, comparisons, and their bootstrap intervals.
 
-Scores come as strata: one array per task (environment), with that task's runs along axis 0, as many
-as there are. Source: Agarwal et al. 2021, "Deep Reinforcement Learning at the Edge of the
-Statistical Precipice".
+Scores are given as strata: one array per task (environment), with the task's runs along axis 0;
+tasks may have different numbers of runs. Source: Agarwal et al. 2021, "Deep Reinforcement Learning
+at the Edge of the Statistical Precipice".
 """
 
 from __future__ import annotations
@@ -14,47 +14,48 @@ from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
 Statistic = Callable[[Array], Array]
-Strata = Sequence[ArrayLike]  # per task [R, ...]: its R runs
+Strata = Sequence[ArrayLike]  # per task [R, ...] with R runs
 
 
 def interquartile_mean(values: ArrayLike, axis: int = 0) -> Array:
-    """Average the middle half: a quarter of the values, rounded down, is cut off at either end.
+    """Return the mean of the middle half of the values.
 
-    Robust to outliers like the median, with less variance; of up to three values it is the mean.
+    A quarter of the values, rounded down, is cut off at each end. The result is robust to outliers
+    like the median, with less variance. For up to three values it is the mean.
 
     Args:
         values: numbers of any shape.
-        axis: over which to average.
+        axis: axis to average over.
 
     Returns:
-        float64, ``axis`` removed.
+        float64, without ``axis``.
 
     Raises:
-        ValueError: there is no value.
+        ValueError: ``values`` is empty along ``axis``.
     """
     ordered = np.sort(np.asarray(values, dtype=np.float64), axis=axis)
     n = ordered.shape[axis]
     if n == 0:
-        raise ValueError("interquartile_mean of no values.")
+        raise ValueError("values of interquartile_mean must not be empty.")
     cut = n // 4
     middle = np.take(ordered, np.arange(cut, n - cut), axis=axis)
     return np.asarray(middle.mean(axis=axis))
 
 
 def pooled_iqm(tasks: Strata) -> Array:
-    """Interquartile mean of the runs of all tasks together. Per task [R, ...] -> [...]."""
+    """Return the interquartile mean of the runs of all tasks. Per task [R, ...] -> [...]."""
     return interquartile_mean(np.concatenate(_arrays(tasks)))
 
 
 def mean_of_tasks(tasks: Strata) -> Array:
-    """Mean over tasks of the mean over runs: every task weighs the same. -> [...]."""
+    """Return the mean over tasks of the mean over runs, with equal weight per task. -> [...]."""
     return np.asarray(np.mean([runs.mean(axis=0) for runs in _arrays(tasks)], axis=0))
 
 
 def median_of_tasks(tasks: Strata) -> Array:
-    """Median over tasks of the mean over runs; of a single task, the median of its runs. -> [...].
+    """Return the median over tasks of the mean over runs; for one task, the median of its runs.
 
-    The former is the paper's "median"; for one task it would only be the mean again.
+    The former is the paper's "median", which for one task would be equal to the mean. -> [...].
     """
     arrays = _arrays(tasks)
     means = arrays[0] if len(arrays) == 1 else [runs.mean(axis=0) for runs in arrays]
@@ -62,35 +63,35 @@ def median_of_tasks(tasks: Strata) -> Array:
 
 
 def optimality_gap(tasks: Strata, target: float = 1.0) -> Array:
-    """How far the scores fall short of a target on average; what exceeds it does not make up.
+    """Return the average shortfall of scores from a target; higher scores count as the target.
 
-        target - mean(min(score, target))        (every task weighing the same)
+        target - mean(min(score, target))        (with equal weight per task)
 
     Args:
-        tasks: normalised scores.
-        target: the score beyond which more is not better, in the same unit.
+        tasks: normalized scores.
+        target: score above which improvement is not counted, in the same unit.
     """
     return target - mean_of_tasks([np.minimum(runs, target) for runs in _arrays(tasks)])
 
 
 def performance_profile(tasks: Strata, thresholds: ArrayLike) -> Array:
-    """Fraction of runs that score above each threshold, averaged over tasks.
+    """Return the fraction of runs that score above each threshold, averaged over tasks.
 
         F(tau) = mean over tasks of  #{runs with score > tau} / #runs        (section 4.2)
 
     Args:
         tasks: per task [R].
-        thresholds: [P], tau.
+        thresholds: tau, [P].
 
     Returns:
-        [P], falling from 1 to 0 with tau.
+        [P], decreasing from 1 to 0 with tau.
     """
     taus = np.asarray(thresholds, dtype=np.float64)
     return mean_of_tasks([runs[:, None] > taus for runs in _arrays(tasks)])
 
 
 def probability_of_improvement(tasks_x: Strata, tasks_y: Strata) -> float:
-    """Probability that a run of X scores higher than one of Y on the same task; a tie is half.
+    """Return the probability that a run of X scores higher than one of Y; a tie counts as half.
 
         P(X > Y) = mean over tasks of  mean over pairs of  [x > y] + [x = y] / 2    (section 4.3)
 
@@ -98,7 +99,7 @@ def probability_of_improvement(tasks_x: Strata, tasks_y: Strata) -> float:
         tasks_x, tasks_y: per task [R], the same tasks in the same order; R may differ.
 
     Raises:
-        ValueError: X and Y have not the same number of tasks.
+        ValueError: X and Y have different numbers of tasks.
     """
     pairs = list(zip(_arrays(tasks_x), _arrays(tasks_y), strict=True))
     wins = [np.heaviside(x[:, None] - y[None, :], 0.5).mean() for x, y in pairs]
@@ -112,27 +113,27 @@ def stratified_bootstrap(
     n_resamples: int = 2000,
     seed: int = 0,
 ) -> tuple[Array, Array]:
-    """Give a percentile bootstrap interval, stratified by task.
+    """Return a percentile bootstrap interval, stratified by task.
 
-    Each draw takes the runs of every task anew, with replacement, among the task's own runs; the
-    interval lies between the quantiles of the statistic's values.
+    Each draw resamples the runs of every task with replacement; the ends of the interval are
+    quantiles of the statistic over draws.
 
     Args:
         tasks: per task [R, ...]; R may differ. For a comparison, the tasks of both sides.
-        statistic: gives a number or array for the list of drawn tasks.
-        confidence: probability mass of the interval, in (0, 1).
+        statistic: function from the list of resampled tasks to a number or array.
+        confidence: confidence level of the interval, in (0, 1).
         n_resamples: number of draws.
-        seed: of the draws; the same seed gives the same interval.
+        seed: seed of the draws; the same seed gives the same interval.
 
     Returns:
-        Lower and upper end, shaped like the statistic.
+        Lower and upper end, with the shape of the statistic.
 
     Raises:
         ValueError: a task has no run, or ``confidence`` is out of range.
     """
     arrays = _arrays(tasks)
     if not 0 < confidence < 1:
-        raise ValueError(f"confidence={confidence} must lie between 0 and 1.")
+        raise ValueError(f"confidence={confidence} must be between 0 and 1.")
     rng = np.random.default_rng(seed)
     values = [
         statistic([runs[rng.integers(len(runs), size=len(runs))] for runs in arrays])
@@ -150,11 +151,11 @@ def bootstrap_interval(
     n_resamples: int = 2000,
     seed: int = 0,
 ) -> tuple[Array, Array]:
-    """Give the stratified bootstrap interval of a statistic of all scores, pooled over tasks.
+    """Return the stratified bootstrap interval of a statistic of all scores, pooled over tasks.
 
     Args:
-        scores: [R] or [R, K, ...]: R runs of each of K tasks; any further axes are points that
-            get an interval each from the same draws (the points of a curve).
+        scores: [R] or [R, K, ...]: R runs of each of K tasks; further axes are points (of a curve)
+            that each get an interval from the same draws.
         statistic: reduces axis 0 of a [R * K, ...] array.
         confidence, n_resamples, seed: see ``stratified_bootstrap``.
 
@@ -162,12 +163,12 @@ def bootstrap_interval(
         Lower and upper end, each [...].
 
     Raises:
-        ValueError: there is no score, or ``confidence`` is out of range.
+        ValueError: ``scores`` is empty, or ``confidence`` is out of range.
     """
     array = np.asarray(scores, dtype=np.float64)
     array = array[:, None] if array.ndim == 1 else array
     if array.size == 0:
-        raise ValueError(f"scores of shape {array.shape} hold no value.")
+        raise ValueError(f"scores must not be empty, got shape {array.shape}.")
     tasks = list(np.moveaxis(array, 1, 0))
     return stratified_bootstrap(
         tasks, lambda drawn: statistic(np.concatenate(drawn)), confidence, n_resamples, seed
@@ -177,5 +178,5 @@ def bootstrap_interval(
 def _arrays(tasks: Strata) -> list[Array]:
     arrays = [np.asarray(runs, dtype=np.float64) for runs in tasks]
     if not arrays or not all(map(len, arrays)):
-        raise ValueError(f"expected runs for every task, got {list(map(len, arrays))} of them.")
+        raise ValueError(f"every task must have runs, got numbers {list(map(len, arrays))}.")
     return arrays

@@ -1,4 +1,4 @@
-"""How pictures look: colours, readable names and numbers, panels, legends, files."""
+"""Style of plots: colors, readable names and numbers, panels, legends, files."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 Looks = Mapping[str, Mapping[str, Any]]  # label -> color, linestyle
 
-# Colours that people with any colour vision can tell apart (Okabe and Ito 2008).
+# Colors that remain distinguishable with color blindness (Okabe and Ito 2008).
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
-LINE_STYLES = ["-", "--", ":", "-."]  # once the colours are used up
+LINE_STYLES = ["-", "--", ":", "-."]  # the next one is used after each cycle of colors
 GRID_COLOUR = "#e5e5e5"
-SOFT_COLOUR = "#666666"  # of notes
+SOFT_COLOUR = "#666666"  # for notes
 SUFFIXES = (".png", ".svg", ".pdf")
-PER_ROW = 3  # panels
+PER_ROW = 3  # panels per row
 
 LABELS = {
     "Diagnostics/CumSteps": "Environment steps",
@@ -41,13 +41,13 @@ LABELS = {
 
 
 def readable(column: str) -> str:
-    """A column's name for people: "Diagnostics/CumEvalTime" as "Cum eval time"."""
+    """Return a readable name of a column: "Cum eval time" for "Diagnostics/CumEvalTime"."""
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", column.rsplit("/", 1)[-1])
     return LABELS.get(column, words[:1].upper() + words[1:].lower())
 
 
 def short_number(value: float) -> str:
-    """Write a number shortly: 1500000 as "1.5M", 20000 as "20k", 0.25 as "0.25"."""
+    """Abbreviate a number: 1500000 as "1.5M", 20000 as "20k", 0.25 as "0.25"."""
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= size:
             return f"{value / size:.6g}{letter}"
@@ -55,7 +55,7 @@ def short_number(value: float) -> str:
 
 
 def looks(labels: Iterable[str]) -> Looks:
-    """Give every label a colour and a line style of its own, the same for the same set."""
+    """Return a distinct color and line style for every label, the same for the same set."""
     n = len(COLOURS)
     return {
         label: {"color": COLOURS[i % n], "linestyle": LINE_STYLES[i // n % len(LINE_STYLES)]}
@@ -64,11 +64,11 @@ def looks(labels: Iterable[str]) -> Looks:
 
 
 def panels(n: int, width: float = 3.4, height: float = 2.7) -> tuple[Figure, list[Axes]]:
-    """Make a figure of ``n`` panels side by side; a single one is larger.
+    """Create a figure with a grid of ``n`` panels; a single one is larger.
 
     Args:
-        n: how many.
-        width, height: of each, in inches.
+        n: number of panels.
+        width, height: size of each panel in inches.
 
     Raises:
         ImportError: matplotlib is not installed.
@@ -89,10 +89,10 @@ def panels(n: int, width: float = 3.4, height: float = 2.7) -> tuple[Figure, lis
 
 
 def dress(axes: Axes, x_label: str, y_label: str, title: str = "") -> None:
-    """Give axes their texts, a light grid, and no more frame than needed."""
+    """Set labels, title, a light grid, and a minimal frame of axes."""
     axes.set_xlabel(plain(x_label), fontsize=9)
-    place = axes.get_subplotspec()
-    if place is None or place.is_first_col():  # the others have the same
+    position = axes.get_subplotspec()
+    if position is None or position.is_first_col():  # other columns have the same label
         axes.set_ylabel(plain(y_label), fontsize=9)
     if title:
         axes.set_title(plain(title), fontsize=10)
@@ -104,7 +104,7 @@ def dress(axes: Axes, x_label: str, y_label: str, title: str = "") -> None:
 
 
 def shorten_ticks(axis: Any, most: int = 6, integer: bool = False) -> None:
-    """Write an axis's numbers shortly, and few enough to stay apart; whole ones if ``integer``."""
+    """Limit the number of an axis's ticks and abbreviate their labels; integers if ``integer``."""
     from matplotlib.ticker import MaxNLocator
 
     axis.set_major_locator(MaxNLocator(nbins=most, steps=[1, 2, 2.5, 5, 10], integer=integer))
@@ -112,7 +112,7 @@ def shorten_ticks(axis: Any, most: int = 6, integer: bool = False) -> None:
 
 
 def add_legend(figure: Figure, handles: Mapping[str, Any], note: str | None = None) -> None:
-    """Put one legend below all panels, where it hides nothing, in as many columns as fit."""
+    """Add a legend below all panels, in as many columns as fit."""
     names = [plain(name) for name in handles]
     longest = max((len(line) for name in names for line in name.split("\n")), default=0)
     columns = int(figure.get_figwidth() / (0.5 + 0.075 * longest))
@@ -124,17 +124,17 @@ def add_legend(figure: Figure, handles: Mapping[str, Any], note: str | None = No
 
 
 def plain(text: str) -> str:
-    """Text as matplotlib should draw it: no formulas, long lines broken, nothing hidden."""
+    """Return a string for matplotlib with long lines wrapped and special characters escaped."""
     lines = textwrap.wrap(text, 60) or [""]
-    # A "$" would begin a formula, and a legend leaves out names that begin with "_".
+    # A "$" would start a formula, and legends leave out names that start with "_".
     return "\n".join(lines).replace("$", r"\$").replace("_", " _", int(text.startswith("_")))
 
 
 def check_output(path: PathLike) -> Path:
-    """The path as given, if its suffix is one of a kind of picture that can be written.
+    """Return the path of a plot after checking its suffix.
 
     Raises:
-        ValueError: it is not.
+        ValueError: the suffix is not supported.
     """
     output = Path(path)
     if output.suffix.lower() not in SUFFIXES:
@@ -143,10 +143,10 @@ def check_output(path: PathLike) -> Path:
 
 
 def save(figure: Figure, path: PathLike) -> Path:
-    """Write the picture in the format of the path's suffix; its directory is created.
+    """Save a plot in the format of the path's suffix and create its directory.
 
     Raises:
-        ValueError: no such format.
+        ValueError: the suffix is not supported.
     """
     output = check_output(path)
     output.parent.mkdir(parents=True, exist_ok=True)
@@ -156,16 +156,16 @@ def save(figure: Figure, path: PathLike) -> Path:
 
 
 def inline_svg(figure: Figure, name: str, description: str) -> str:
-    """The picture as an ``<svg>`` element to stand in a page, in the page's own ink.
+    """Return a plot as an ``<svg>`` element for a web page, in the colors of the page.
 
-    What is black takes the colour of the text around it, grid and notes the style's ``--grid`` and
-    ``--soft``, and colours ``--series-0`` to ``--series-5`` where it has them, so that one picture
-    serves light and dark pages.
+    Black becomes the color of the surrounding text, grid and notes the CSS variables ``--grid`` and
+    ``--soft``, and other colors ``--series-0`` to ``--series-5`` if defined, so that a plot suits
+    light and dark pages.
 
     Args:
-        figure: the picture.
-        name: an identifier; other pictures on the page need others.
-        description: for those who do not see it; plain text.
+        figure: the plot.
+        name: identifier, unique in the page.
+        description: alternative text (plain text).
     """
     import html
 

@@ -18,7 +18,7 @@ def test_coefficients_must_be_finite(Algo, name, value):
 
 
 def test_the_value_loss_has_no_negative_coefficient():
-    with pytest.raises(ValueError, match="value_loss_coeff=-1 must lie in"):
+    with pytest.raises(ValueError, match="value_loss_coeff=-1 must be in"):
         A2C(value_loss_coeff=-1)
     A2C(entropy_loss_coeff=-0.1)  # penalises entropy
 

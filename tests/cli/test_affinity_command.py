@@ -126,7 +126,7 @@ def test_suggested_codes_respect_the_cpu_quota_of_a_container(machine, capsys):
 
 def test_an_invalid_code_is_refused_in_one_line(capsys):
     assert affinity("4cpu_2gpu_3gpr") == 2
-    assert "a run wants 3 GPUs" in capsys.readouterr().err
+    assert "a run needs 3 GPUs" in capsys.readouterr().err
     assert affinity("4cup") == 2
 
 

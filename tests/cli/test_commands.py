@@ -359,7 +359,7 @@ def test_a_custom_environment_is_trained_and_evaluated(own_envs, tmp_path, capsy
 def test_an_environment_that_cannot_render_is_named(own_envs, capsys):
     run = ["--run-dir", "run", "--steps", "256", *(f for f in SMALL if f != "--no-video")]
     assert rlpyt_command("train", "ppo", "own_envs:Unseen", *run, "--sampler.kind", "serial") == 0
-    said = "Unseen draws no pictures: it does not implement render"
+    said = "Unseen cannot render images: render is not implemented"
     assert f"rlpyt: warning: no video: {said}" in capsys.readouterr().err
     assert rlpyt_command("record", "run") == 2
     assert capsys.readouterr().err == f"rlpyt: error: {said}.\n"

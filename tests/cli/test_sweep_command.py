@@ -292,7 +292,7 @@ def test_too_many_runs_are_refused_unless_confirmed(tmp_path, capsys):
 def test_on_a_terminal_too_many_runs_are_asked_about(tmp_path, answer):
     file, directory = write_file(tmp_path, tmp_path, 2, "max_runs: 1\n"), tmp_path / "new"
     terminal = Terminal("sweep", file, "--dir", directory)
-    terminal.read("asks for 2 runs. Begin them? [y/N] ")
+    terminal.read("defines 2 runs. Launch them? [y/N] ")
     os.write(terminal.ours, f"{answer}\n".encode())
     assert terminal.end() == (0 if answer == "y" else 1)
     assert directory.exists() == (answer == "y")

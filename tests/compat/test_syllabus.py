@@ -127,7 +127,7 @@ def test_mismatched_logits_and_actions_are_named():
 @pytest.mark.parametrize("name", ["clip_rho_threshold", "clip_pg_rho_threshold"])
 def test_thresholds_must_be_positive(name):
     good = (LOG_RHOS, DISCOUNTS, REWARDS, VALUES, 16.0)
-    with pytest.raises(ValueError, match=rf"{name}=0 must lie in \(0, inf\]"):
+    with pytest.raises(ValueError, match=rf"{name}=0 must be in \(0, inf\]"):
         from_importance_weights(*good, **{name: 0})
     with pytest.raises(TypeError, match=f"{name}='1' must be a number"):
         from_importance_weights(*good, **{name: "1"})

@@ -99,9 +99,9 @@ def test_priorities_are_described_by_what_is_wrong():
 
 
 def test_beta_lies_between_none_and_full():
-    with pytest.raises(ValueError, match="beta=2 must lie in"):
+    with pytest.raises(ValueError, match="beta=2 must be in"):
         empty(beta=2)
-    with pytest.raises(ValueError, match="beta=5 must lie in"):
+    with pytest.raises(ValueError, match="beta=5 must be in"):
         empty().set_beta(5)
 
 

@@ -54,8 +54,8 @@ def run_limited(limit, SamplerCls="CpuSampler", n=16, B=16):
 
 def test_too_few_open_files_are_refused_before_anything_starts():
     said = run_limited("resource.RLIMIT_NOFILE, (64, 64)")
-    assert "WorkerError 16 child processes take up to 108 open files" in said
-    assert "the limit is 64; raise it (ulimit -n), or take fewer workers" in said
+    assert "WorkerError 16 child processes need up to 108 open files" in said
+    assert "the limit is 64. Raise it (ulimit -n), or use fewer workers" in said
 
 
 @pytest.mark.slow
@@ -89,7 +89,7 @@ def test_too_few_processes_are_named(number, monkeypatch):
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(mp.context.ForkProcess, "start", refuse)
-    with pytest.raises(WorkerError, match="cannot start .*limits of processes"):
+    with pytest.raises(WorkerError, match="cannot start .*limits on processes"):
         run_into(CpuSampler, "none", method="fork")
 
 
@@ -98,13 +98,13 @@ def test_too_few_semaphores_are_named(monkeypatch):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(mp.context.ForkServerContext, "Semaphore", refuse)
-    with pytest.raises(WorkerError, match="cannot start an action server .*make room in /dev/shm"):
+    with pytest.raises(WorkerError, match="cannot start an action server .*Free space in /dev/shm"):
         run_into(GpuSampler, "none")
 
 
 def test_fork_is_refused_once_a_gpu_is_in_use(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
-    with pytest.raises(RuntimeError, match="CUDA already, which does not survive a fork"):
+    with pytest.raises(RuntimeError, match="already uses CUDA, which does not survive a fork"):
         run_into(CpuSampler, "none", method="fork")
     run_into(CpuSampler, "none", method="forkserver")
 
@@ -158,7 +158,7 @@ def test_limits_of_containers_count(tmp_path, monkeypatch):
     own.write_text("4:memory:/other\n0::/job/step\n")
     monkeypatch.setattr(memory, "CGROUPS", tmp_path / "sys")
     monkeypatch.setattr(memory, "OWN_CGROUP", own)
-    assert memory._room_in_cgroups() == [2**29 + 2048]
+    assert memory._available_in_cgroups() == [2**29 + 2048]
     assert memory.available_memory() <= 2**29 + 2048
     old = tmp_path / "sys" / "memory"
     old.mkdir()

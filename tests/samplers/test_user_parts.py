@@ -476,7 +476,7 @@ def test_calls_that_come_too_early_and_bad_arguments_of_initialize_are_refused(S
     for agent in (None, EchoAgent):
         with pytest.raises(TypeError, match="must be an agent, such as"):
             sampler.initialize(agent)
-    with pytest.raises(ValueError, match="seed=-1 must lie in"):
+    with pytest.raises(ValueError, match="seed=-1 must be in"):
         sampler.initialize(EchoAgent(), seed=-1)
 
 

@@ -7,7 +7,7 @@ import pytest
 from rlpyt.sweeps.expansion import expand
 from rlpyt.sweeps.plan import plan_sweep
 from rlpyt.sweeps.spec import SweepSpec, read_spec
-from rlpyt.utils.launching.amount import TooManyRuns
+from rlpyt.utils.launching.run_limit import TooManyRuns
 
 BASE = "train: ppo\nenv: CartPole-v1\n"
 
@@ -73,7 +73,7 @@ def test_bad_json_and_toml_are_refused(file, name, text, words):
     [
         ("gird: {}\n", ":3: unknown key 'gird'; did you mean 'grid'"),
         ("grid: {}\n", ":3: it is empty"),
-        ("grid: 3\n", ":3: expected settings by name, got 3"),
+        ("grid: 3\n", ":3: settings must be a dictionary, got 3"),
         ("grid: {algo.epochs: []}\n", r":3: algo\.epochs has no values"),
         ("grid:\n  algo:\n    epochs: 3\n", r":5: algo\.epochs must be a list of values, got 3"),
         ("grid: {algo.epochs: [1, 1]}\n", r":3: algo\.epochs repeats a value"),
@@ -89,7 +89,7 @@ def test_bad_json_and_toml_are_refused(file, name, text, words):
         ("grid:\n  algo.epochs: [1.5]\n", r":4: algo\.epochs: expected a whole number, got 1\.5"),
         ("options: {tensorboard: no}\n", ":3: tensorboard: expected true or false, got 'no'"),
         ("options: {algo.discount: true}\n", r":3: algo\.discount: expected a number, got True"),
-        ("grid:\n  algo.discount: [0.9, 2]\n", r":4: discount=2\.0 must lie in \[0, 1\]"),
+        ("grid:\n  algo.discount: [0.9, 2]\n", r":4: discount=2\.0 must be in \[0, 1\]"),
         ("options: {algo.OptimCls: Adm}\n", ":3: unknown optimizer 'Adm'; did you mean 'Adam'"),
         ("options: {sampler.kind: cup}\n", r":3: sampler\.kind: expected one of serial, cpu"),
         ("options: {device: gpu}\n", ":3: device='gpu' must be cpu"),
@@ -131,8 +131,8 @@ def test_bad_json_and_toml_are_refused(file, name, text, words):
         ("resources: {max_parallel: 0}\n", ":3: max_parallel=0 must be at least 1"),
         ("resources: 2\n", ":3: expected"),
         ("slots: 3xyz\n", ":3: affinity code '3xyz': unknown part"),
-        ("slots: 2cpu_0gpu_3cpr\n", ":3: affinity code .* a run wants 3 cores, the machine has 2"),
-        ("slots: 0slt_2cpu_1cpr\n", ":3: affinity code '0slt_2cpu_1cpr' has a run slot already"),
+        ("slots: 2cpu_0gpu_3cpr\n", ":3: affinity code .* a run needs 3 cores, the machine has 2"),
+        ("slots: 0slt_2cpu_1cpr\n", ":3: affinity code '0slt_2cpu_1cpr' already has a run slot"),
         ("args: [1]\n", ":3: args are for script"),
         ("script: s.py\n", ":3: give train or script, not both"),
         ("script: nowhere.py\n", ":3: 'nowhere.py' not found beside the file"),
@@ -155,7 +155,7 @@ def test_what_cannot_be_is_refused_with_its_line(file, text, words):
         ("train: ppo\n", "give env: ENVIRONMENT"),
         ("train: ppoo\nenv: CartPole-v1\n", ":1: unknown algorithm 'ppoo'; did you mean 'ppo'"),
         ("script: s.py\nenv: x\n", ":2: env is for train"),
-        ("script: s.py\ngrid: {a: [1], a.b: [2]}\n", "'a.b' cannot be set: 'a' is 1 already"),
+        ("script: s.py\ngrid: {a: [1], a.b: [2]}\n", "'a.b' cannot be set: 'a' is already 1"),
     ],
 )
 def test_what_runs_must_be_said_once(file, text, words):

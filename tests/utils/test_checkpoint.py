@@ -127,7 +127,7 @@ def test_every_kind_of_value_comes_back_equal_and_of_its_type(tmp_path):
     assert_equal(load_checkpoint(path).state, state)
 
 
-def test_integers_beyond_pythons_text_limit_need_no_setting(tmp_path):
+def test_large_integers_are_saved_and_loaded(tmp_path):
     import sys
 
     sys.set_int_max_str_digits(4300)
@@ -155,12 +155,12 @@ def test_files_are_in_the_libraries_own_format(tmp_path):
     assert arrays["state/a"].tolist() == [0, 1, 2, 3]
 
 
-def test_keep_counts_the_new_one_and_names_go_on_counting(tmp_path):
+def test_keep_includes_the_new_checkpoint_and_counters_continue(tmp_path):
     paths = save(tmp_path, n=12, keep=2)
     assert [path.name for path in paths[8:]] == [f"checkpoint-{n}" for n in (9, 10, 11, 12)]
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["checkpoint-11", "checkpoint-12"]
     assert load_checkpoint(tmp_path).state["n"] == 12  # 12 after 9: numbers, not letters
-    with pytest.raises(ValueError, match="keep=0 must be at least 1"):
+    with pytest.raises(ValueError, match="keep must be at least 1, .* got 0"):
         save_checkpoint(tmp_path, {}, keep=0)
 
 
@@ -184,14 +184,17 @@ class Unknown:
 @pytest.mark.parametrize(
     ("state", "message"),
     [
-        ({"a": [Unknown()]}, r"state/a/0 is a .*Unknown"),
-        ({"a": {1.5: 0}}, r"state/a has the key 1\.5"),
-        ({"a": {True: 0}}, r"state/a has the key True"),
-        ({"a": np.array([object()])}, r"state/a is a numpy.ndarray"),
-        ({"a": torch.zeros(2, dtype=torch.complex128)}, r"state/a is a tensor of dtype"),
+        ({"a": [Unknown()]}, r"state/a/0 must consist of .* got a .*Unknown"),
+        ({"a": {1.5: 0}}, r"keys of state/a must be .*, got 1\.5"),
+        ({"a": {True: 0}}, r"keys of state/a must be .*, got True"),
+        ({"a": np.array([object()])}, r"state/a must consist of .* got a numpy.ndarray"),
+        (
+            {"a": torch.zeros(2, dtype=torch.complex128)},
+            r"state/a must be .*, got dtype",
+        ),
         ({"a": torch.zeros(2).to_sparse()}, r"layout torch.sparse_coo"),
         ({"a": torch.zeros(2, device="meta")}, r"on meta"),
-        ([], "state is a list; expected a dict"),
+        ([], "state must be a dict, got a list"),
     ],
 )
 def test_what_cannot_be_saved_is_named(tmp_path, state, message):
@@ -206,11 +209,11 @@ def test_named_tuples_cycles_and_arrays_in_meta_are_refused(tmp_path):
 
     cycle: dict = {}
     cycle["self"] = cycle
-    with pytest.raises(CheckpointError, match="use its _asdict"):
+    with pytest.raises(CheckpointError, match="Use its _asdict"):
         save_checkpoint(tmp_path, {"p": namedtuple("Pair", "a b")(1, 2)})
     with pytest.raises(CheckpointError, match="contains itself"):
         save_checkpoint(tmp_path, cycle)
-    with pytest.raises(CheckpointError, match="meta holds arrays"):
+    with pytest.raises(CheckpointError, match="meta must not contain arrays"):
         save_checkpoint(tmp_path, {}, meta={"a": np.zeros(1)})
 
 
@@ -218,7 +221,7 @@ def test_named_tuples_cycles_and_arrays_in_meta_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_damage_to_any_file_is_noticed_and_the_previous_one_taken(tmp_path, name):
+def test_damage_to_any_file_loads_the_previous_checkpoint(tmp_path, name):
     """A flipped byte, a cut, an addition, an empty file, at random places of every file."""
     rng = random.Random(name)
     _, newest = save(tmp_path, n=2)
@@ -247,7 +250,7 @@ def test_damage_to_any_file_is_noticed_and_the_previous_one_taken(tmp_path, name
             noticed += 1
             assert loaded.state["n"] == 1
             text = str(caught[0].message)
-            assert f"{newest / name} is not valid" in text and "Going on from the older" in text
+            assert f"{newest / name} is not valid" in text and "Loaded the older" in text
     assert noticed >= 50
 
 
@@ -268,7 +271,7 @@ def test_swapped_files_are_noticed(tmp_path):
         load_checkpoint(tmp_path)
 
 
-def test_without_a_valid_one_all_reasons_are_given(tmp_path):
+def test_without_a_valid_checkpoint_all_reasons_are_given(tmp_path):
     first, second = save(tmp_path, n=2)
     os.truncate(first / "state.json", 3)
     (second / "manifest.json").unlink()
@@ -364,12 +367,14 @@ def test_a_linked_checkpoint_is_refused(tmp_path):
         load_checkpoint(tmp_path / "b")
 
 
-def test_a_newer_format_says_so_instead_of_going_back(tmp_path):
+def test_a_newer_format_is_an_error_and_loads_no_older_checkpoint(tmp_path):
     _, newest = save(tmp_path, n=2)
     manifest = forge(newest)
     manifest["version"] = 7
     sign(newest, manifest)
-    with pytest.raises(CheckpointError, match=r"checkpoint-2 has format version 7, newer than 1"):
+    with pytest.raises(
+        CheckpointError, match=r"checkpoint-2 has format version 7, but .* at most version 1"
+    ):
         load_checkpoint(tmp_path)
 
 
@@ -381,19 +386,21 @@ class Exploit:
         return os.mkdir, ("canary",)
 
 
-def test_wrong_paths_have_messages_of_their_own(tmp_path, monkeypatch):
+def test_wrong_paths_have_specific_messages(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(CheckpointError, match="absent does not exist"):
         load_checkpoint("absent")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(CheckpointError, match=r"holds no checkpoint: .* found an empty directory"):
+    with pytest.raises(
+        CheckpointError, match=r"contains no checkpoint: .* found an empty directory"
+    ):
         load_checkpoint("empty")
     (tmp_path / "empty" / "model.zip").touch()
-    with pytest.raises(CheckpointError, match=r"holds no checkpoint: .* found model\.zip"):
+    with pytest.raises(CheckpointError, match=r"contains no checkpoint: .* found model\.zip"):
         load_checkpoint("empty")
 
 
-def test_files_of_others_are_described_and_never_unpickled(tmp_path, monkeypatch):
+def test_files_of_other_libraries_are_described_and_never_unpickled(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     torch.save({"w": torch.ones(1), "e": Exploit()}, "model.pt")
     Path("model.pkl").write_bytes(pickle.dumps(Exploit()))
@@ -418,7 +425,9 @@ def test_files_of_others_are_described_and_never_unpickled(tmp_path, monkeypatch
         "nothing": "an empty file",
         "notes.txt": "an unknown kind of file",
     }.items():
-        with pytest.raises(CheckpointError, match=f"{name} is {description}.*not a checkpoint"):
+        with pytest.raises(
+            CheckpointError, match=f"{name} must be a checkpoint .* got {description}"
+        ):
             load_checkpoint(name)
     assert not Path("canary").exists()
 
@@ -453,7 +462,7 @@ class FullDisk:
 
 
 @pytest.mark.parametrize("room", [0, 5, 60, 150, 300, 500, 800])
-def test_a_full_disk_leaves_the_old_checkpoint_and_no_rest(tmp_path, monkeypatch, room):
+def test_a_full_disk_leaves_the_old_checkpoint_and_no_partial_one(tmp_path, monkeypatch, room):
     save(tmp_path)
     with monkeypatch.context() as patch:
         FullDisk.room = room
@@ -485,7 +494,7 @@ def io_error():
 @pytest.mark.parametrize(
     ("name", "n"), [("fsync", 1), ("fsync", 4), ("fsync", 5), ("rename", 1), ("fsync", 6)]
 )
-def test_input_output_errors_are_reported_and_old_ones_stay(tmp_path, monkeypatch, name, n):
+def test_input_output_errors_are_reported_and_old_checkpoints_stay(tmp_path, monkeypatch, name, n):
     save(tmp_path, keep=1)
     with monkeypatch.context() as patch:
         patch.setattr(os, name, nth_call(getattr(os, name), n, io_error))
@@ -497,7 +506,7 @@ def test_input_output_errors_are_reported_and_old_ones_stay(tmp_path, monkeypatc
     assert load_checkpoint(tmp_path / "checkpoint-1").state["n"] == 1
 
 
-def test_an_old_one_that_cannot_be_deleted_is_only_warned_about(tmp_path, monkeypatch):
+def test_an_old_checkpoint_that_cannot_be_deleted_causes_a_warning(tmp_path, monkeypatch):
     save(tmp_path)
     monkeypatch.setattr(os, "rename", nth_call(os.rename, 2, io_error))
     with pytest.warns(UserWarning, match="checkpoint-1 could not be deleted"):
@@ -546,7 +555,7 @@ def test_a_directory_that_is_a_file_is_reported(tmp_path):
         save_checkpoint(tmp_path / "file", {})
 
 
-def test_a_folder_beside_the_script_that_is_called_rlpyt_is_no_obstacle(tmp_path):
+def test_a_folder_named_rlpyt_next_to_the_script_is_ignored(tmp_path):
     """Python may take it for the top of the package, which then has no ``__version__``."""
     (tmp_path / "rlpyt").mkdir()
     script = tmp_path / "script.py"

@@ -12,7 +12,7 @@ NO_NUMBERS = ["5", None, True, np.bool_(True), [5], np.array([5]), torch.tensor(
 
 
 @pytest.mark.parametrize("value", [1.5, np.float32(1.5), np.nan, np.float64("inf"), *NO_NUMBERS])
-def test_anything_else_is_no_whole_number(value):
+def test_other_values_are_not_whole_numbers(value):
     with pytest.raises(TypeError, match="n=.* must be a whole number of at least 1"):
         whole_number("n", value, 1)
 
@@ -30,7 +30,7 @@ def test_numbers_within_the_range_pass(value):
 
 @pytest.mark.parametrize("value", [0, np.float32(0), 1.5, np.float64(1.5), np.int64(2), np.nan])
 def test_numbers_outside_the_range_are_named(value):
-    with pytest.raises(ValueError, match=r"x=.* must lie in \(0, 1\]"):
+    with pytest.raises(ValueError, match=r"x=.* must be in \(0, 1\]"):
         check_range("x", value, 0, 1, open_low=True)
 
 
@@ -42,7 +42,7 @@ def test_infinite_numbers_are_named_where_they_must_be_finite(value):
 
 
 @pytest.mark.parametrize("value", [1j, *NO_NUMBERS])
-def test_what_is_no_number_is_named(value):
+def test_values_that_are_not_numbers_are_named(value):
     with pytest.raises(TypeError, match="x=.* must be a number"):
         check_range("x", value, 0, 1)
 
@@ -56,12 +56,12 @@ def test_whole_numbers_of_every_kind_become_ints(value):
 
 
 @pytest.mark.parametrize("value", [2, 0.5, "false", "1", None, [], np.nan, np.array([True])])
-def test_anything_else_is_no_switch(value):
+def test_other_values_are_not_switches(value):
     with pytest.raises(TypeError, match="x=.* must be True or False"):
         true_or_false("x", value)
 
 
-def test_switches_are_pythons_and_numpys():
+def test_switches_are_bools_of_python_and_numpy():
     for no, yes in ((False, True), (0, 1), (0.0, 1.0), (np.bool_(False), np.array(True))):
         assert true_or_false("x", no) is False and true_or_false("x", yes) is True
 
@@ -122,10 +122,10 @@ def test_counts_and_switches_are_stored_as_such():
 @pytest.mark.parametrize(
     ("bad", "error", "message"),
     [
-        (dict(rate=0), ValueError, r"rate=0 must lie in \(0, 100\]"),
+        (dict(rate=0), ValueError, r"rate=0 must be in \(0, 100\]"),
         (dict(rate=101), ValueError, "rate=101"),
         (dict(rate=None), TypeError, "rate=None must be a number"),
-        (dict(share=1.5), ValueError, r"share=1.5 must lie in \[0, 1\]"),
+        (dict(share=1.5), ValueError, r"share=1.5 must be in \[0, 1\]"),
         (dict(share=math.nan), ValueError, "share=nan"),
         (dict(coefficient=math.inf), ValueError, "coefficient=inf must be finite"),
         (dict(steps=0), ValueError, "steps=0 must be at least 1"),
@@ -143,10 +143,10 @@ def test_settings_outside_their_range_are_refused(bad, error, message):
         Settings(**bad)
 
 
-def test_unusually_large_settings_are_warned_of():
+def test_unusually_large_settings_cause_a_warning():
     with pytest.warns(UserWarning, match="rate=2 is unusually large"):
         Settings(rate=2)
 
 
-def test_undeclared_settings_are_left_alone():
+def test_undeclared_settings_are_unchanged():
     assert Settings(undeclared="x", other=object).undeclared == "x"

@@ -45,13 +45,13 @@ def test_plain_namedtuple_of_same_fields_is_written_by_field():
 def test_errors_name_the_field():
     with pytest.raises(IndexError, match="field 'y'"):
         Pair(np.zeros(5), np.zeros(3))[4]
-    with pytest.raises(TypeError, match="'y' is None"):
+    with pytest.raises(TypeError, match="'y' must be None"):
         Pair(np.zeros(5), None)[0] = Pair(1, 2)
     with pytest.raises(ValueError, match="reserved"):
         co.namedarraytuple("Bad", ["get"])
 
 
-def test_kinds_are_told_apart():
+def test_tuple_types_are_distinguished():
     plain = co.namedtuple_class("Pair", ["x", "y"])
     assert co.is_namedtuple(plain(1, 2)) and not co.is_namedarraytuple(plain(1, 2))
     assert co.is_namedarraytuple(Pair(1, 2)) and not co.is_namedtuple(Pair(1, 2))
@@ -105,7 +105,7 @@ def _write_from_child(arrays):
 
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
-def test_shared_arrays_and_their_views_travel_to_children(method):
+def test_shared_arrays_and_views_are_sent_to_children(method):
     arena = Arena()
     p = bf.buffer_from_example(Pair(np.float32(0), np.zeros(2, np.int64)), (4, 3), arena)
     child = mp.get_context(method).Process(target=_write_from_child, args=(p[:, 1:2],))

@@ -3,7 +3,7 @@ import pytest
 from rlpyt.utils.conditions import IntervalConditioner, NConditioner
 
 
-def test_an_interval_keeps_to_its_multiples():
+def test_interval_condition_follows_multiples():
     due = IntervalConditioner(4, "accumulative")
     assert [n for n in (0, 3, 5, 7, 8, 8, 11, 21, 22, 24) if due(n)] == [5, 8, 21, 24]
 
@@ -23,7 +23,7 @@ def test_increments_are_added_up():
 
 
 @pytest.mark.parametrize("max_n, times", [(10, 3), (1000, 7), (12, 12)])
-def test_so_many_times_and_the_last_at_the_end(max_n, times):
+def test_n_conditions_are_even_and_the_last_is_at_the_end(max_n, times):
     due = NConditioner(max_n, times, "accumulative")
     told = [n for n in range(max_n + 20) if due(n)]
     assert len(told) == times and told[-1] == max_n

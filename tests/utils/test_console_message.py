@@ -16,7 +16,7 @@ from rlpyt.utils.logging.console import (
 )
 
 
-def test_a_decorated_function_says_how_long_each_call_took(capsys):
+def test_a_decorated_function_prints_its_duration(capsys):
     @Message("adding")
     def add(a, b=1):
         return a + b
@@ -29,7 +29,7 @@ def test_a_decorated_function_says_how_long_each_call_took(capsys):
     ] * 2
 
 
-def test_a_failure_is_told_and_goes_on():
+def test_a_failure_is_printed_and_raised():
     told = []
     with pytest.raises(ZeroDivisionError), SimpleMessage("dividing", told.append):
         1 / 0  # noqa: B018
@@ -52,7 +52,7 @@ def test_characters_beyond_the_encoding_are_escaped(tmp_path):
     assert (tmp_path / "said").read_text() == "\\u03b5 = 0.1\n"
 
 
-def test_messages_within_messages_are_indented(capsys):
+def test_nested_messages_are_indented(capsys):
     with Message("outer"):
         assert console.MESSAGE_DEPTH == 1
         with pytest.raises(ZeroDivisionError), Message("inner"):

@@ -17,7 +17,7 @@ def write(path, content=b"new"):
         file.write(content)
 
 
-def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):
+def test_a_file_is_replaced_atomically(tmp_path):
     path = tmp_path / "a"
     write(path, b"old")
     with pytest.raises(KeyError), atomic_write(path) as file:
@@ -28,7 +28,7 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):
     assert path.read_bytes() == b"new" and os.listdir(tmp_path) == ["a"]
 
 
-def test_a_pipe_or_device_stays_what_it_is(tmp_path):
+def test_a_pipe_or_device_is_written_directly(tmp_path):
     path = tmp_path / "pipe"
     os.mkfifo(path)
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)

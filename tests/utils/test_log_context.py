@@ -51,7 +51,7 @@ def open_files():
     return {file.path for file in psutil.Process().open_files()}
 
 
-def test_the_default_root_is_beside_the_package(monkeypatch):
+def test_the_default_root_is_in_the_repository(monkeypatch):
     monkeypatch.undo()
     assert Path(context.LOG_DIR) == Path(rlpyt.__file__).parent.parent / "data"
 
@@ -63,7 +63,7 @@ def test_an_installed_package_logs_below_the_working_directory(tmp_path, monkeyp
     assert Path(context.default_log_dir(tmp_path / "repo")) == tmp_path / "repo" / "data"
 
 
-def test_a_run_has_its_documented_place_and_files(root):
+def test_a_run_has_its_documented_directory_and_files(root):
     with logger_context("exp/ppo", 3, "ppo", {"lr": 1e-3, "cls": dict}, "last") as run_dir:
         write_row(x=1)
         logger.save_itr_params(0, {"itr": 0})
@@ -91,7 +91,7 @@ def test_settings_of_the_caller_are_not_changed():
     assert params == {"lr": 1}
 
 
-def test_where_other_log_dirs_lead(root, tmp_path, monkeypatch):
+def test_directories_of_other_log_dirs(root, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with logger_context(tmp_path / "abs", "a", "n") as run_dir:
         assert run_dir == tmp_path / "abs" / "run_a"
@@ -144,7 +144,7 @@ def test_the_summary_writer_is_closed(tmp_path):
 
 def test_results_of_an_earlier_run_are_moved_aside_unless_resumed(tmp_path):
     for x, name in ((7, "oldest"), (8, "older"), (1, "first")):
-        moved = pytest.warns(UserWarning, match="held the results of another run")
+        moved = pytest.warns(UserWarning, match="contained the results of another run")
         with contextlib.nullcontext() if x == 7 else moved, logger_context(tmp_path, 0, name):
             (tmp_path / "run_0" / "variant_config.json").touch()
             write_row(itr=0, x=x)
@@ -191,7 +191,7 @@ def test_the_command_lines_configuration_is_moved_aside(tmp_path):
     assert (tmp_path / "run.1" / "config.json").exists()
 
 
-def test_a_run_that_never_logged_or_a_variant_file_is_no_hindrance(tmp_path):
+def test_an_empty_run_or_a_variant_file_is_not_moved_aside(tmp_path):
     with logger_context(tmp_path, 0, "n") as run_dir:
         (run_dir / "variant_config.json").touch()
     with logger_context(tmp_path, 0, "n"):
@@ -202,7 +202,7 @@ def test_a_path_through_a_file_is_refused(tmp_path):
     (tmp_path / "file").touch()
     for log_dir in (tmp_path / "file", tmp_path / "file" / "deeper"):
         with (
-            pytest.raises(RunDirectoryError, match=r"/file is a file; remove it"),
+            pytest.raises(RunDirectoryError, match=r"/file is a file. Remove it"),
             logger_context(log_dir, 0, "n"),
         ):
             pass
@@ -341,7 +341,7 @@ def try_lock(directory, start, results):
         results.put("refused")
 
 
-def test_of_many_that_find_a_stale_lock_one_wins(tmp_path):
+def test_only_one_process_acquires_a_stale_lock(tmp_path):
     (tmp_path / "run.lock").write_text(lock_content(pid=dead_pid()))
     fork = multiprocessing.get_context("fork")
     start, results = fork.Barrier(6), fork.Queue()
@@ -386,7 +386,7 @@ def test_parameters_are_added_to_immediate_subdirectories(tmp_path, capsys):
 
 
 def test_parameters_are_added_to_all_runs_of_a_sweep(tmp_path):
-    with pytest.raises(FileNotFoundError, match=f"no run in {tmp_path}: there is no params.json"):
+    with pytest.raises(FileNotFoundError, match=f"no run in {tmp_path}: no params.json"):
         add_exp_param("lab", "b", tmp_path)
     for name in ("lr_1/run_0", "lr_2/run_0", "queue/00000/run_dir_of_attempt_1"):
         (tmp_path / name).mkdir(parents=True)
@@ -397,7 +397,7 @@ def test_parameters_are_added_to_all_runs_of_a_sweep(tmp_path):
     assert texts == [{"lab": "b"}, {"lab": "b"}, {}]  # what was put aside stays as it was
 
 
-def test_what_was_put_aside_is_not_counted(tmp_path, capsys):
+def test_attempts_moved_aside_are_not_counted(tmp_path, capsys):
     test_parameters_are_added_to_all_runs_of_a_sweep(tmp_path)
     check_progress(tmp_path)
     assert len(capsys.readouterr().out.splitlines()) == 2

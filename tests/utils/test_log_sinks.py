@@ -52,7 +52,7 @@ def test_three_failures_in_a_row_drop_a_sink_with_two_warnings(log):
     with pytest.warns(RuntimeWarning) as caught:
         dump(log, 10)
     assert [str(w.message) for w in caught] == [
-        "Flaky failed (ConnectionError: gone); the run goes on without that output.",
+        "Flaky failed (ConnectionError: gone); the run continues without this output.",
         "Flaky failed 3 times in a row and is dropped.",
     ]
     assert flaky.calls == list(range(8))  # two in a row were forgiven, three were not
@@ -71,7 +71,7 @@ def test_a_callback_may_change_its_row(log):
     assert rows == [{"x": 0}]
 
 
-def test_a_full_disk_tears_no_line_and_later_rows_arrive(log, tmp_path, monkeypatch):
+def test_a_full_disk_leaves_no_partial_line_and_later_rows_are_written(log, tmp_path, monkeypatch):
     path = tmp_path / "progress.csv"
     log.add_tabular_output(path)
     dump(log, 1)
@@ -119,7 +119,7 @@ def test_a_failed_widening_keeps_the_table(log, tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == ["progress.csv"]
 
 
-def test_text_goes_on_after_a_failure(log, tmp_path, monkeypatch):
+def test_text_continues_after_a_failure(log, tmp_path, monkeypatch):
     log.add_text_output(tmp_path / "debug.log")
     log.log("lone surrogate \ud800", with_timestamp=False)
     log.remove_text_output(tmp_path / "debug.log")
@@ -202,7 +202,7 @@ def test_wandb_takes_its_key_from_the_environment_only(log, monkeypatch):
         WandbSink()
 
 
-def test_a_missing_tensorboard_is_said_with_its_remedy(log, monkeypatch, tmp_path):
+def test_a_missing_tensorboard_error_names_the_remedy(log, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(ImportError, match=r"rlpyt\[tensorboard\]"):
         log.set_tf_summary_dir(tmp_path)

@@ -24,7 +24,7 @@ from rlpyt.utils.processes import describe_exit, failure_text, start_fork_server
         ("optimizer rank 1 of 2", "rlpyt-rank 1"),
     ],
 )
-def test_titles_say_what_and_which(name, title):
+def test_titles_give_the_role_and_number(name, title):
     assert title_of(name) == title and len(title) <= 15  # what the kernel keeps
 
 
@@ -47,7 +47,7 @@ def _comm():
         (-99, "was killed by signal 99"),
     ],
 )
-def test_ends_are_told_in_words(code, told):
+def test_exit_codes_are_described(code, told):
     assert describe_exit(code) == told
 
 
@@ -59,13 +59,13 @@ def loses_its_fork_server():
     return describe_exit(process.exitcode)
 
 
-def test_a_lost_fork_server_is_thought_of():
-    assert "or its fork server was killed" in run_in_child(
+def test_a_lost_fork_server_is_described():
+    assert "or ended because its fork server was killed" in run_in_child(
         loses_its_fork_server, timeout_s=60, starts_others=True
     )
 
 
-def test_a_failure_is_told_with_place_traceback_and_stacks():
+def test_failure_text_contains_place_traceback_and_stacks():
     said = failure_text(
         "worker 1 failed with KeyError: 'a'.", "while acting", "the worker", "T", "S"
     )
@@ -88,13 +88,13 @@ print(run_in_child(os.getppid) == server)
 """
 
 
-def test_a_fork_server_that_was_started_early_is_the_one_that_children_are_from():
+def test_children_use_a_fork_server_that_was_started_early():
     command = [sys.executable, "-c", START_EARLY]
     found = subprocess.run(command, capture_output=True, text=True, check=True)
     assert found.stdout.split() == ["False", "True", "False", "True"]
 
 
-def test_a_fork_server_that_cannot_start_is_left_to_whoever_starts_children(monkeypatch):
+def test_a_fork_server_that_cannot_start_raises_no_error(monkeypatch):
     def refuse():
         raise OSError(errno.EAGAIN, "no more processes")
 

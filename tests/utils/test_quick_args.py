@@ -21,7 +21,7 @@ def test_arguments_become_attributes_and_nothing_else():
     assert vars(Base(1, rate=2, other=5)) == {"size": 1, "rate": 2, "name": "b"}
 
 
-def test_what_the_subclass_was_given_takes_precedence():
+def test_arguments_of_the_subclass_take_precedence():
     child = Child(name="c")
     assert vars(child) == {"depth": 2, "rate": 0.5, "size": 3, "name": "c"}
 
@@ -35,7 +35,7 @@ def test_underscore_goes_in_front():
 
 
 @pytest.mark.parametrize("overwrite, rate", [(False, 0.5), (True, 0.1)])
-def test_overwrite_decides_about_what_is_there(overwrite, rate):
+def test_overwrite_replaces_existing_attributes(overwrite, rate):
     class Plain:
         def __init__(self, rate=0.1):
             save__init__args(locals(), overwrite=overwrite)
@@ -48,7 +48,7 @@ def test_overwrite_decides_about_what_is_there(overwrite, rate):
     assert Sub().rate == rate
 
 
-def test_a_class_attribute_counts_as_there():
+def test_class_attributes_count_as_existing():
     class Fixed(Base):
         rate = 9
 

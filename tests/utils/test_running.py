@@ -12,7 +12,7 @@ from rlpyt.utils.running import (
 
 
 @pytest.mark.parametrize("shape", [(), (3,), (2, 4)])
-def test_parts_in_any_split_give_the_moments_of_all(shape):
+def test_batches_of_any_size_give_the_same_moments(shape):
     data = np.random.default_rng(0).normal(1e4, 0.1, (20, *shape)).astype(np.float32)
     f = RunningMeanVar(shape)
     for part in np.split(data, [1, 1, 7, 18]):
@@ -23,7 +23,7 @@ def test_parts_in_any_split_give_the_moments_of_all(shape):
     np.testing.assert_allclose(f.var, data.var(0, dtype=float), rtol=1e-6)
 
 
-def test_merging_two_is_having_seen_all():
+def test_merged_moments_equal_those_of_all_data():
     data = np.random.default_rng(1).normal(size=(9, 2))
     one, other = RunningMeanVar((2,)), RunningMeanVar((2,))
     one.update(data[:3])
@@ -39,7 +39,7 @@ def test_merging_two_is_having_seen_all():
     assert count == 9
 
 
-def test_epsilon_counts_standard_data_in_and_zero_is_exact():
+def test_epsilon_adds_standard_samples_and_zero_is_exact():
     """The numbers of lagom's documentation, whose statistics begin with a ten-thousandth."""
     f = RunningMeanVar(shape=(), epsilon=1e-4)
     for part in ([1, 2], [3], [4]):
@@ -53,11 +53,11 @@ def test_epsilon_counts_standard_data_in_and_zero_is_exact():
 
 
 def test_other_shapes_are_refused():
-    with pytest.raises(ValueError, match="one datum"):
+    with pytest.raises(ValueError, match="batch must have shape"):
         RunningMeanVar((3,)).update(np.zeros((4, 2)))
-    with pytest.raises(ValueError, match="one datum"):
+    with pytest.raises(ValueError, match="batch must have shape"):
         RunningMeanVar().update(3.0)  # no batch
-    with pytest.raises(ValueError, match="do not fit"):
+    with pytest.raises(ValueError, match="statistics must have shape"):
         RunningMeanVar((3,)).load(RunningMeanVar((2,)).state())
 
 

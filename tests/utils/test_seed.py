@@ -24,7 +24,7 @@ def draw():
 
 
 @pytest.mark.parametrize("seed", [0, 17, 2**32 - 1, 2**32, 2**64 - 1, np.int64(17), 1e6])
-def test_set_seed_decides_all_three_generators(seed):
+def test_set_seed_seeds_all_three_generators(seed):
     S.set_seed(seed)
     first = draw()
     assert all(a != b for a, b in zip(first, draw(), strict=True))

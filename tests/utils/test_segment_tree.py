@@ -11,7 +11,7 @@ from rlpyt.utils.segment_tree import MinTree, SegmentTree, SumTree
 
 
 @pytest.mark.parametrize("capacity", [1, 8, 13])
-def test_any_stretch_after_any_writes_is_that_of_a_list(capacity):
+def test_range_reductions_equal_those_of_a_list(capacity):
     rng = random.Random(capacity)
     sums, least = SumTree(capacity), MinTree(capacity)
     words = SegmentTree(capacity, operator.add, "")  # in order, which matters here
@@ -39,7 +39,7 @@ def test_prefix_sums_find_their_entry():
             tree.find_prefixsum_index(wrong)
 
 
-def test_rounding_leads_to_no_entry_that_is_zero():
+def test_rounding_never_selects_a_zero_entry():
     tree = SumTree(8)
     for i, value in ((0, 0.6), (4, 0.3854688392128073), (5, 0.8857144165157882)):
         tree[i] = value
@@ -58,7 +58,7 @@ def test_draws_are_in_proportion():
     assert share[1] == share[4] == 0
 
 
-def test_what_does_not_fit_is_refused():
+def test_invalid_arguments_are_refused():
     tree = SumTree(3)
     tree[-1] = 2.0
     assert tree[2] == 2.0

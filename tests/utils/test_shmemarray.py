@@ -14,7 +14,7 @@ def double(tag):
     array *= 2
 
 
-def test_array_is_found_by_name_in_another_process_and_gone_with_its_owner():
+def test_array_is_shared_by_name_and_removed_with_its_owner():
     tag = M.get_random_tag()
     array = M.NpShmemArray((5, 3), np.float32, tag)
     assert (array.shape, array.dtype, array.any()) == ((5, 3), np.float32, False)
@@ -58,7 +58,7 @@ def test_taken_names_and_small_memory_are_refused():
     owner = M.NpShmemArray(4, np.int8, tag)
     with pytest.raises(FileExistsError):
         M.NpShmemArray(4, np.int8, tag)
-    with pytest.raises(ValueError, match="8 expected"):
+    with pytest.raises(ValueError, match="at least 8 bytes"):
         M.NpShmemArray(8, np.int8, tag, create=False)
     assert owner.nbytes == 4
     assert os.path.exists(os.path.join(M.SHM_DIR, tag)) == os.path.isdir(M.SHM_DIR)

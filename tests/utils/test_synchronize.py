@@ -24,7 +24,7 @@ def test_readers_share_and_a_writer_is_alone():
     lock.release_read()
 
 
-def test_a_reader_leaving_does_not_let_the_writer_in_before_the_last():
+def test_the_writer_waits_for_the_last_reader():
     lock = RWLock()
     lock.acquire_read()
     lock.acquire_read()
@@ -75,7 +75,7 @@ def add_pairwise(lock, cell, n):
 
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
-def test_lock_travels_to_child_processes(method):
+def test_lock_is_shared_with_child_processes(method):
     context = mp.get_context(method)
     lock, cell = RWLock(), context.RawArray("q", 2)
     children = [context.Process(target=add_pairwise, args=(lock, cell, 200)) for _ in range(2)]
@@ -131,7 +131,7 @@ def filled(*objects):
     return full
 
 
-def test_drain_takes_what_is_there():
+def test_drain_returns_the_present_content():
     assert drain_queue(filled(1, None, 2)) == [1, None, 2]
     assert drain_queue(filled()) == []
 
@@ -149,7 +149,7 @@ def test_guarded_drain_puts_the_sentinel_back():
     assert full.empty()
 
 
-def test_drain_says_when_a_sentinel_does_not_come():
+def test_drain_times_out_without_a_sentinel():
     with pytest.raises(TimeoutError, match="1 of 2 sentinels"):
         drain_queue(filled(1, None), n_sentinel=2, timeout=0.02)
 
@@ -171,7 +171,7 @@ def put_slowly(pipe):
 
 @pytest.mark.parametrize("kwargs", [{"n_sentinel": -1}, {"n_sentinel": 1, "guard_sentinel": True}])
 def test_contradictory_drains_are_refused(kwargs):
-    with pytest.raises(ValueError, match="guard_sentinel needs n_sentinel=0"):
+    with pytest.raises(ValueError, match="0 with guard_sentinel"):
         drain_queue(filled(None), **kwargs)
 
 

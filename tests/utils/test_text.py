@@ -10,6 +10,6 @@ def test_examples_in_docstrings_run():
     assert result.attempted and not result.failed
 
 
-def test_numbers_go_with_their_nouns():
+def test_counted_nouns():
     assert text.counted(1, "stretch") == "1 stretch" and text.counted(0, "run") == "0 runs"
     assert text.counted(2, "stretch") == "2 stretches"

@@ -30,7 +30,7 @@ def test_select_refuses_leading_dimensions_that_do_not_match(shape):
         A.select_at_indexes(np.zeros((T, B), int), np.zeros(shape))
 
 
-def test_onehot_there_and_back():
+def test_onehot_roundtrip():
     indexes = np.array([[0, 2], [1, 1], [2, 0]], dtype=np.int32)
     onehot = A.to_onehot(indexes, 3)
     assert onehot.dtype == np.int32

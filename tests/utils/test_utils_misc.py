@@ -7,7 +7,7 @@ from rlpyt.utils.misc import empty, extract_sequences, iterate_mb_idxs, zeros
 
 @pytest.mark.parametrize("shuffle", [False, True])
 @pytest.mark.parametrize("drop_last, sizes", [(True, [3, 3, 3]), (False, [3, 3, 3, 2])])
-def test_minibatches_go_over_the_data_once(shuffle, drop_last, sizes):
+def test_minibatches_cover_the_data_once(shuffle, drop_last, sizes):
     data = np.arange(11)
     parts = [data[idxs] for idxs in iterate_mb_idxs(11, 3, shuffle=shuffle, drop_last=drop_last)]
     assert [len(part) for part in parts] == sizes
@@ -65,5 +65,5 @@ def test_sequences_are_cut_out_with_wrap(kind):
 
 
 def test_a_sequence_longer_than_the_buffer_is_refused():
-    with pytest.raises(ValueError, match=r"T=7 .* 6 time steps"):
+    with pytest.raises(ValueError, match=r"T must be at most the 6 time steps .* got 7"):
         extract_sequences(np.zeros((6, 2)), [0], [0], 7)

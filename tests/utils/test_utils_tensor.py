@@ -28,7 +28,7 @@ def test_select_refuses_leading_dimensions_that_do_not_match():
         P.select_at_indexes(torch.zeros(T, B, dtype=torch.long), torch.zeros(B, T, 4))
 
 
-def test_onehot_there_and_back():
+def test_onehot_roundtrip():
     indexes = torch.tensor([[0, 2, 1], [1, 1, 3]], dtype=torch.uint8)
     onehot = P.to_onehot(indexes, 4)
     assert onehot.dtype == torch.uint8
@@ -70,7 +70,7 @@ def test_valid_mean_of_nothing_is_zero_with_zero_gradient():
     assert x.grad.tolist() == [0, 0, 0]
 
 
-def test_nan_that_is_not_valid_spoils_neither_mean_nor_gradient():
+def test_invalid_nan_affects_neither_mean_nor_gradient():
     x = torch.tensor([1.0, float("nan"), 5.0], requires_grad=True)
     mean = P.valid_mean(x, torch.tensor([1.0, 0.0, 1.0]))
     mean.backward()
@@ -101,11 +101,11 @@ def test_restoring_keeps_the_structure():
         assert torch.equal(got_pi[1, 2], pi[B + 2])
 
 
-def test_leading_dims_that_cannot_be_are_refused():
+def test_invalid_leading_dims_are_refused():
     for shape in [(6,), (1, T, B, 4, 6)]:
         with pytest.raises(ValueError, match="dim=2 data dimensions"):
             P.infer_leading_dims(torch.zeros(shape), 2)
-    with pytest.raises(ValueError, match="lead_dim=0"):
+    with pytest.raises(ValueError, match="lead_dim must be .* got 0"):
         P.restore_leading_dims(torch.zeros(2, 4), 0)
-    with pytest.raises(ValueError, match="lead_dim=3"):
+    with pytest.raises(ValueError, match="lead_dim must be .* got 3"):
         P.restore_leading_dims(torch.zeros(1, 4), 3)

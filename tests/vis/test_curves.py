@@ -32,7 +32,7 @@ def test_interquartile_mean_by_hand():
     both = np.array([[100, 1, 2, 4], [0, 0, 8, 8]])
     assert interquartile_mean(both, axis=1).tolist() == [3, 4]
     assert interquartile_mean(both.T).tolist() == [3, 4]
-    with pytest.raises(ValueError, match="no values"):
+    with pytest.raises(ValueError, match="must not be empty"):
         interquartile_mean([])
 
 
@@ -77,7 +77,7 @@ def test_bootstrap_points_share_draws_and_the_seed_decides():
     assert not np.allclose(low, bootstrap_interval(scores, n_resamples=50, seed=1)[0])
     with pytest.raises(ValueError, match="confidence=95"):
         bootstrap_interval([1, 2], confidence=95)
-    with pytest.raises(ValueError, match="no value"):
+    with pytest.raises(ValueError, match="must not be empty"):
         bootstrap_interval(np.zeros((0, 2)))
 
 
@@ -94,7 +94,7 @@ def test_progress_is_read_in_the_order_of_the_file(tmp_path):
     np.testing.assert_array_equal(progress[RETURN], [1.5, np.nan, np.nan, -np.inf])
 
 
-def test_a_cut_line_ragged_lines_and_texts_are_skipped_and_said(tmp_path):
+def test_unreadable_lines_and_cells_are_skipped_with_a_warning(tmp_path):
     path = tmp_path / "progress.csv"
     path.write_text("a,b\n1,2\n3\n4,5,6\n7,word\n8,9\n10,1")
     with pytest.warns(UserWarning) as caught:
@@ -103,11 +103,11 @@ def test_a_cut_line_ragged_lines_and_texts_are_skipped_and_said(tmp_path):
     np.testing.assert_array_equal(progress["b"], [2, np.nan, 9])
     assert str(caught[0].message) == (
         f"{path}: skipped the last line, which is cut off, 2 lines with a wrong number of cells, "
-        "1 cells that are no numbers."
+        "1 cells that are not numbers."
     )
 
 
-def test_lines_that_are_no_csv_cost_only_themselves(tmp_path):
+def test_lines_that_are_not_csv_are_skipped(tmp_path):
     zeros = "\0" * 200_000  # what a file may hold after the machine went down
     (tmp_path / "progress.csv").write_text(f'a,b\n1,2\n{zeros}\n3,4\n"5,6\n7,8\n')
     with pytest.warns(UserWarning, match="2 lines with a wrong number of cells"):
@@ -144,18 +144,18 @@ def test_runs_are_found_at_and_below_paths(tmp_path):
         find_runs(tmp_path / "absent")
 
 
-def test_results_moved_aside_do_not_count_beside_those_that_replaced_them(tmp_path):
+def test_replaced_results_are_left_out(tmp_path):
     run = write_run(tmp_path / "a" / "run_0", [1])
     aside = [write_run(tmp_path / "a" / f"run_0.{i}", [9]) for i in (1, 12)]
     others = [write_run(tmp_path / "b" / name, [2]) for name in ("lr_0.05", "run_1.1")]
-    with pytest.warns(UserWarning, match=r"left out .*run_0\.1, .*run_0\.12: results that"):
+    with pytest.warns(UserWarning, match=r"left out .*run_0\.1, .*run_0\.12: results replaced"):
         assert find_runs(tmp_path) == [run, *others]
     with pytest.warns(UserWarning, match=r"left out .*run_0\.1"):
         assert find_runs(run, aside[0]) == [run]  # as a shell writes out run_*
     assert find_runs(aside[0]) == [aside[0]]
 
 
-def test_a_run_counts_once_however_many_ways_lead_to_it(tmp_path, monkeypatch):
+def test_a_run_reached_by_several_paths_counts_once(tmp_path, monkeypatch):
     run = write_run(tmp_path / "sweep" / "run_0", [1])
     (tmp_path / "sweep" / "a_link").symlink_to(run)
     (tmp_path / "sweep" / "back").symlink_to(tmp_path)
@@ -197,7 +197,7 @@ def legend_of(axes):
     return axes.figure.legends[0]
 
 
-def test_a_single_run_is_drawn_as_it_is(tmp_path, drawn):
+def test_a_single_run_is_plotted_directly(tmp_path, drawn):
     run = write_run(tmp_path / "ppo" / "run_0", [1, "nan", 3, 8], steps=[0, 1000, 4000, 2000])
     output = plot_runs(str(run), tmp_path / "new" / "curve.png", title="CartPole-v1")
     assert output.read_bytes().startswith(b"\x89PNG")
@@ -227,10 +227,10 @@ def test_seeds_become_an_interquartile_mean_with_an_interval(tmp_path, drawn):
     assert legend.get_title().get_text() == "Interquartile mean, 95% bootstrap interval"
 
 
-def test_a_shorter_seed_ends_the_curve_and_is_said(tmp_path, drawn):
+def test_a_shorter_seed_ends_the_curve_with_a_warning(tmp_path, drawn):
     write_run(tmp_path / "ppo" / "run_0", [1, 2, 3, 4])
     write_run(tmp_path / "ppo" / "run_1", [1, 2])
-    with pytest.warns(UserWarning, match=r"^ppo: drawn up to 200, .* the longest has 400"):
+    with pytest.warns(UserWarning, match=r"^ppo: plotted up to 200, .* the longest ends at 400"):
         plot_runs(tmp_path, tmp_path / "curve.png")
     assert drawn().get_lines()[0].get_xdata()[-1] == 200
 
@@ -256,7 +256,7 @@ def test_other_columns_labels_and_groups(tmp_path, drawn):
     ]
 
 
-def test_runs_of_scripts_beside_others_have_a_panel_with_a_title(tmp_path, drawn):
+def test_runs_without_a_named_environment_have_a_titled_panel(tmp_path, drawn):
     write_run(tmp_path / "script", [1, 2])
     named = write_run(tmp_path / "named", [1, 2])
     (named / "config.json").write_text('{"algo_name": "ppo", "env": "CartPole-v1"}')
@@ -265,12 +265,12 @@ def test_runs_of_scripts_beside_others_have_a_panel_with_a_title(tmp_path, drawn
     assert titles == ["Runs without a named environment", "CartPole-v1"]
 
 
-def test_what_cannot_be_drawn_is_explained(tmp_path):
+def test_invalid_plots_are_explained(tmp_path):
     write_run(tmp_path / "a" / "run_0", [1, 2])
     output = tmp_path / "curve.png"
     with pytest.raises(KeyError, match=r"no run has the column 'ReturnAverag'.*'ReturnAverage'\?"):
         plot_runs(tmp_path, output, y="ReturnAverag")
-    with pytest.raises(ValueError, match="smooth=0"):
+    with pytest.raises(ValueError, match="smooth must be .* got 0"):
         plot_runs(tmp_path, output, smooth=0)
     nothing = write_run(tmp_path / "b" / "run_0", ["nan"])
     with pytest.warns(UserWarning, match=f"left out, .*{nothing}"):
@@ -280,13 +280,13 @@ def test_what_cannot_be_drawn_is_explained(tmp_path):
     assert not (tmp_path / "other.png").exists()
 
 
-def test_matplotlib_is_only_needed_to_draw(tmp_path, monkeypatch):
+def test_matplotlib_is_only_needed_to_plot(tmp_path, monkeypatch):
     write_run(tmp_path / "run_0", [1, 2])
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ImportError, match=r"rlpyt\[plot\]"):
         plot_runs(tmp_path, tmp_path / "curve.png")
 
 
-def test_numbers_are_written_shortly():
+def test_numbers_are_abbreviated():
     values = {0: "0", 0.25: "0.25", -21: "-21", 999: "999", 20000: "20k", 1.5e6: "1.5M", 2e9: "2G"}
     assert {value: short_number(value) for value in values} == values

@@ -64,7 +64,7 @@ def test_launch_times_do_not_make_variants(tmp_path):
     assert sorted(label_list(tmp_path)) == ["a2c", "ppo", "ppo"]
 
 
-def test_numbers_that_are_no_launch_times_make_variants(tmp_path):
+def test_other_numbers_make_variants(tmp_path):
     for size in ("100000", "500000", "10000000"):
         make_run(tmp_path / size / "run_0")
     assert label_list(tmp_path) == ["100000", "10000000", "500000"]
@@ -88,7 +88,7 @@ def test_a_game_is_an_environment(tmp_path):
     assert [(run.environment, run.label) for run in runs] == [("pong", "ppo"), ("breakout", "ppo")]
 
 
-def test_a_directory_that_only_tells_the_environment_is_left_out(tmp_path):
+def test_a_directory_that_only_gives_the_environment_is_left_out(tmp_path):
     for env in ("Acrobot-v1", "CartPole-v1"):
         for rate in ("lr_1", "lr_2"):
             make_run(tmp_path / env / rate / "run_0", config={"env": env, "algo_name": "ppo"})
@@ -97,7 +97,7 @@ def test_a_directory_that_only_tells_the_environment_is_left_out(tmp_path):
     assert label_list(*only) == ["ppo", "ppo"]
 
 
-def test_parts_that_tell_no_more_than_the_environment_are_left_out_wherever_they_are(tmp_path):
+def test_path_parts_that_only_give_the_environment_are_left_out(tmp_path):
     for kind, env in (("classic", "Acrobot-v1"), ("classic", "CartPole-v1"), ("robots", "Ant-v5")):
         for rate in ("lr_1", "lr_2"):
             path = tmp_path / "one" / kind / env / f"n_{len(env)}" / rate / "run_0"
@@ -105,7 +105,7 @@ def test_parts_that_tell_no_more_than_the_environment_are_left_out_wherever_they
     assert label_list(tmp_path) == ["lr_1", "lr_2"] * 3
 
 
-def test_so_are_they_in_paths_of_different_depth(tmp_path):
+def test_environments_are_left_out_of_paths_of_different_depth(tmp_path):
     for env in ("Acrobot-v1", "CartPole-v1"):
         for rate in ("lr_1", "lr_2"):
             make_run(tmp_path / "one" / env / rate / "run_0", config={"env": env})
@@ -113,7 +113,7 @@ def test_so_are_they_in_paths_of_different_depth(tmp_path):
     assert label_list(tmp_path) == ["one/lr_1", "one/lr_2"] * 2 + ["two"]
 
 
-def test_settings_that_tell_no_more_than_the_environment_are_no_variants(tmp_path):
+def test_settings_that_only_give_the_environment_make_no_variants(tmp_path):
     for env, steps in (("pong", 100), ("qbert", 200)):
         for rate in (1, 2):
             variant = {"env": {"game": env}, "eval_env": {"game": env}, "n": steps, "lr": rate}
@@ -122,7 +122,7 @@ def test_settings_that_tell_no_more_than_the_environment_are_no_variants(tmp_pat
     assert telling_settings(read_runs(tmp_path / "pong")) == ["lr"]
 
 
-def test_runs_of_known_settings_in_directories_of_any_name_are_told_apart():
+def test_runs_in_arbitrary_directories_are_labeled_by_settings():
     runs = [
         Run(Path(f"{ID}/{seed}"), {"ID": ID, "lr": ID / 10}) for ID in (1, 2) for seed in (0, 1)
     ]
@@ -162,7 +162,7 @@ def test_group_by_takes_whole_names_and_ends(tmp_path):
         read_runs(tmp_path, group_by=["batch_t"])
 
 
-def test_a_variants_file_gives_settings_and_damaged_ones_are_said(tmp_path):
+def test_variant_files_give_settings_and_damaged_ones_a_warning(tmp_path):
     run = make_run(
         tmp_path / "v" / "run_3", params={"name": "x"}, variant={"algo": {"lr": 1}, "env": "pong"}
     )
@@ -170,17 +170,19 @@ def test_a_variants_file_gives_settings_and_damaged_ones_are_said(tmp_path):
     (known,) = read_runs(run)
     assert known.environment == "pong" and known.seed == 3
     (run.parent / "variant_config.json").write_text('{"algo"')
-    with pytest.warns(UserWarning, match="variant_config.json is not readable"):
+    with pytest.warns(
+        UserWarning, match="variant_config.json are ignored, since it is not readable"
+    ):
         assert read_settings(run) == {"name": "x"}
 
 
-def test_what_a_sweep_put_aside_is_no_run(tmp_path):
+def test_attempts_moved_aside_by_a_sweep_are_not_runs(tmp_path):
     make_run(tmp_path / "queue" / "00001" / "run_dir_of_attempt_1")
     kept = make_run(tmp_path / "v" / "run_0")
     assert [run.path for run in read_runs(tmp_path)] == [kept]
 
 
-def test_missing_seeds_and_mixed_settings_are_said(tmp_path):
+def test_missing_seeds_and_mixed_settings_cause_warnings(tmp_path):
     for label, seeds in (("a", (0, 1, 2)), ("b", (0,))):
         for seed in seeds:
             algo = {"lr": seed // 2}
@@ -207,7 +209,7 @@ def test_numbers_in_names_order_by_size():
     assert sorted(names, key=natural_key) == ["lr=1e-4", "lr=0.003", "lr=0.01", "x9", "x10"]
 
 
-def test_lists_and_like_ends_are_described_shortly():
+def test_lists_and_ambiguous_names_are_described():
     settings = {"agent.sizes": [64, 64], "agent.args.n": 1, "model.n": 2.5, "env": "pong"}
     assert describe(settings, list(settings)) == "sizes=64x64, args.n=1, model.n=2.5, pong"
     assert describe({}, ["algo.lr"]) == "lr=default"

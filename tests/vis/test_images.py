@@ -30,7 +30,7 @@ def test_a_grid_by_hand():
     assert grid[:, :, 0].tolist() == expected
 
 
-def test_pictures_are_added_in_any_shape_and_keep_their_order():
+def test_images_of_any_shape_keep_their_order():
     grid = GridImage(ncol=8, padding=5)
     pictures = np.random.default_rng(0).integers(0, 256, (10, 3, 4, 6))
     grid.add(pictures[:7])
@@ -46,7 +46,7 @@ def test_pictures_are_added_in_any_shape_and_keep_their_order():
     assert grid().shape == image.shape
 
 
-def test_gray_pictures_become_rgb():
+def test_gray_images_become_rgb():
     grid = GridImage(padding=0)
     grid.add([[0, 100], [200, 255]])
     grid.add(np.full((1, 2, 2), 7))
@@ -60,19 +60,19 @@ def test_gray_pictures_become_rgb():
     [
         (np.zeros(3), r"\[3\]"),
         (np.zeros((64, 64, 3)), r"\[64, 64, 3\]"),
-        (np.zeros((1, 2, 3, 4, 5)), "no picture"),
+        (np.zeros((1, 2, 3, 4, 5)), "images must have shape"),
         (np.full((2, 2), 256), "256"),
         (np.full((2, 2), np.nan), "nan"),
     ],
 )
-def test_what_is_no_picture_is_refused(x, said):
+def test_arrays_that_are_not_images_are_refused(x, said):
     with pytest.raises(ValueError, match=said):
         GridImage().add(x)
 
 
 def test_a_grid_of_nothing_or_of_several_sizes_is_refused():
     grid = GridImage()
-    with pytest.raises(ValueError, match="none"):
+    with pytest.raises(ValueError, match="no image"):
         grid()
     grid.add(np.zeros((2, 2)))
     grid.add(np.zeros((2, 3)))
@@ -84,7 +84,7 @@ def test_a_grid_of_nothing_or_of_several_sizes_is_refused():
         GridImage(pad_value=256)
 
 
-def test_captions_stand_above_the_picture():
+def test_captions_are_above_the_image():
     picture = np.full((20, 100, 3), 50, np.uint8)
     image = captioned(picture, "#1")
     assert image.shape == (20 + CAPTION_HEIGHT, 100, 3)
@@ -94,7 +94,7 @@ def test_captions_stand_above_the_picture():
     assert captioned(picture, "x" * 500).shape == image.shape
 
 
-def test_wide_pictures_are_shrunk_in_proportion():
+def test_wide_images_are_scaled_in_proportion():
     picture = np.zeros((40, 100, 3), np.uint8)
     picture[:, 50:] = 200
     small = shrunk(picture, 50)
@@ -102,7 +102,7 @@ def test_wide_pictures_are_shrunk_in_proportion():
     assert shrunk(picture, 100) is picture
 
 
-def test_without_a_display_the_newest_picture_is_in_a_file(tmp_path, monkeypatch, capsys):
+def test_without_a_display_the_newest_image_is_in_a_file(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("sys.platform", "linux")
     monkeypatch.delenv("DISPLAY", raising=False)
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
@@ -142,7 +142,7 @@ def test_a_display_that_cannot_be_reached_is_none(monkeypatch, tmp_path, capsys)
     assert viewer.window is False and viewer.path.exists()
 
 
-def test_the_viewer_refuses_what_is_no_picture(tmp_path):
+def test_the_viewer_refuses_arrays_that_are_not_images(tmp_path):
     viewer = ImageViewer(path=tmp_path / "picture.png")
     with pytest.raises(ValueError, match=r"\[3, 64, 64\]"):
         viewer(np.zeros((3, 64, 64)))
@@ -158,7 +158,7 @@ class Draws:
         return self.picture if mode == "rgb_array" else None
 
 
-def test_pictures_of_environments():
+def test_images_of_environments():
     floats = picture_of(Draws(np.full((2, 2, 3), 0.2)))
     assert floats.dtype == np.uint8 and (floats == 51).all()
     with pytest.raises(ValueError, match="no method render"):
@@ -168,10 +168,10 @@ def test_pictures_of_environments():
 
 
 @pytest.mark.parametrize("show", [lambda x: tile([x]), lambda x: GridImage().add(x[..., 0])])
-def test_values_between_0_and_1_are_not_taken_for_black(show):
-    with pytest.raises(ValueError, match="would all be black, as 255 is white; multiply by 255"):
+def test_values_between_0_and_1_are_refused(show):
+    with pytest.raises(ValueError, match="all black. Multiply by 255"):
         show(np.full((4, 4, 3), 0.5))
-    with pytest.raises(ValueError, match=r"out of \[0, 255\]"):
+    with pytest.raises(ValueError, match=r"must be in \[0, 255\]"):
         show(np.full((4, 4, 3), 300.0))
 
 

@@ -1,1 +1,1 @@
-"""Running many experiments on the hardware of one machine."""
+"""Launching of many experiments on the hardware of one machine."""

@@ -1,11 +1,11 @@
-"""Affinities: the cores and GPUs of a run as rlpyt's dictionaries, and codes for them.
+"""Affinities: the cores and GPUs of a run as rlpyt's dictionaries, and affinity codes.
 
     code = encode_affinity(n_cpu_core=8, n_gpu=2)      # '8cpu_2gpu', for `run_experiments`
     affinity = affinity_from_code("0slt_8cpu_2gpu")    # in the script that it starts
     affinity = make_affinity(n_cpu_core=8, n_gpu=2)    # the same, for one run started by hand
 
-`resources` has the codes, `shares` what a run gets of them. Runners take what is returned here,
-and codes as well.
+`resources` defines the codes, `shares` computes the affinity of a run from them. Runners take the
+affinities returned here, and codes as well.
 """
 
 from typing import Any
@@ -19,7 +19,7 @@ from rlpyt.utils.launching.shares import (
     get_workers_cpus,  # noqa: F401  (rlpyt has it here)
 )
 
-# What the letters of a code stand for.
+# Abbreviations in a code.
 N_GPU = "gpu"
 CONTEXTS_PER_GPU = "cxg"
 GPU_PER_RUN = "gpr"
@@ -55,30 +55,30 @@ def encode_affinity(
     alternating: bool = False,
     set_affinity: bool = True,
 ) -> str:
-    """Write a machine's cores and GPUs, and what each run gets of them, as a code.
+    """Return the affinity code for a machine's cores and GPUs and their division among runs.
 
     Args:
-        n_cpu_core, n_gpu: physical cores and GPUs to use on the machine, by all runs.
+        n_cpu_core, n_gpu: physical cores and GPUs of the machine, used by all runs together.
         contexts_per_gpu: runs that share each GPU.
-        gpu_per_run: GPUs that a run optimizes on, a rank on each; without GPUs: ranks.
-        cpu_per_run: cores of a run, without GPUs. With GPUs cores are shared out with them.
-        cpu_per_worker: cores of a sampler's worker; 1 unless environments have several threads.
-        cpu_reserved: cores for each rank of a run that its workers do not use.
-        hyperthread_offset: from a core's first hardware thread to its second, usually the number of
-            physical cores; 0: second ones are not used. ``None``: this machine's, or
-            ``n_cpu_core`` if this machine has fewer cores.
-        n_socket: sockets of the machine; runs stay on one, and have its GPUs. ``None``: this
-            machine's, or 1 if this machine has fewer cores.
-        run_slot: which run; left to `run_experiments`, which has several.
+        gpu_per_run: GPUs that a run optimizes on, one rank each. Without GPUs: number of ranks.
+        cpu_per_run: cores of a run without GPUs. With GPUs, cores are divided evenly among them.
+        cpu_per_worker: cores of a sampler worker; 1 unless environments are multi-threaded.
+        cpu_reserved: cores of each rank that its workers do not use.
+        hyperthread_offset: distance from a core's first hardware thread to its second, usually the
+            number of physical cores; 0: second threads are not used. ``None``: that of this
+            machine, or ``n_cpu_core`` if this machine has fewer cores.
+        n_socket: sockets of the machine; a run stays on one and uses its GPUs. ``None``: that of
+            this machine, or 1 if this machine has fewer cores.
+        run_slot: index of the run; `run_experiments` sets it for each run it starts.
         async_sample: for `AsyncRl`, which samples and optimizes in different processes.
-        sample_gpu_per_run: of an asynchronous run: GPUs to act on.
-        optim_sample_share_gpu: of an asynchronous run: act on the GPUs that optimize.
+        sample_gpu_per_run: GPUs for action selection in an asynchronous run.
+        optim_sample_share_gpu: select actions on the optimizer's GPUs in an asynchronous run.
         alternating: for alternating samplers: twice as many workers.
-        set_affinity: False to pin no process, as may be right in a cloud.
+        set_affinity: False to pin no process, for example in a cloud.
 
     Raises:
-        AffinityError, ValueError, TypeError: a number is invalid, or a run needs more than there
-            is.
+        AffinityError, ValueError, TypeError: a number is invalid, or a run needs more cores or
+            GPUs than the machine has.
     """
     n_cpu_core = whole_number("n_cpu_core", n_cpu_core, 1)
     if hyperthread_offset is None or n_socket is None:
@@ -112,25 +112,25 @@ def encode_affinity(
 
 
 def make_affinity(run_slot: int = 0, **kwargs: Any) -> Any:
-    """Affinity of one run, from the arguments of ``encode_affinity``."""
+    """Return the affinity of one run from the arguments of ``encode_affinity``."""
     return affinity_from_code(encode_affinity(run_slot=run_slot, **kwargs))
 
 
 def affinity_from_code(run_slot_affinity_code: str) -> Any:
-    """Affinity of one run, for its runner.
+    """Return the affinity of one run, for its runner.
 
     Args:
-        run_slot_affinity_code: such as "0slt_8cpu_2gpu".
+        run_slot_affinity_code: affinity code with a run slot, such as "0slt_8cpu_2gpu".
 
     Returns:
-        For one process that trains (`MinibatchRl`) an AttrDict with ``all_cpus, master_cpus,
+        For a single training process (`MinibatchRl`) an AttrDict with ``all_cpus, master_cpus,
         workers_cpus, master_torch_threads, worker_torch_threads, alternating, set_affinity``, and
         with GPUs ``cuda_idx``; for several (`SyncRl`) a list of them; for asynchronous runs
         (`AsyncRl`) AttrDict(all_cpus, optimizer=[...], sampler=..., set_affinity). Processors are
-        numbered as in the code; runners find out which ones of this machine they are.
+        numbered as in the code; runners map them to the processors of this machine.
 
     Raises:
-        AffinityError: the code is malformed, lacks the run slot, or there is no such slot.
+        AffinityError: the code is malformed, or its run slot is missing or out of range.
     """
     return affinity_of(Resources.from_code(run_slot_affinity_code))
 
@@ -138,16 +138,16 @@ def affinity_from_code(run_slot_affinity_code: str) -> Any:
 def quick_affinity_code(
     n_parallel: int | None = None, use_gpu: bool = True, contexts_per_gpu: int = 1
 ) -> str:
-    """A code for all that this process may use of this machine.
+    """Return an affinity code for all cores and GPUs that this process may use.
 
     Args:
-        n_parallel: runs at a time, which share out the cores, and the GPUs if there are as many.
-            ``None``: a run for each GPU's context; without GPUs one.
-        use_gpu: whether to use GPUs, if there are any.
+        n_parallel: number of parallel runs. They divide the cores among them, and the GPUs if
+            there are enough. ``None``: one run for each GPU context; without GPUs one run.
+        use_gpu: if True, use GPUs where available.
         contexts_per_gpu: runs that share each GPU.
 
     Raises:
-        TypeError, ValueError: a number makes no sense, or there are fewer cores than runs.
+        TypeError, ValueError: an argument is invalid, or there are fewer cores than runs.
     """
     contexts_per_gpu = whole_number("contexts_per_gpu", contexts_per_gpu, 1)
     if n_parallel is not None:
@@ -159,37 +159,38 @@ def quick_affinity_code(
     runs = n_gpu * contexts_per_gpu or n_parallel or 1
     if runs > n_core:
         raise ValueError(
-            f"{runs} runs at a time need a core each, and there are {n_core} to use; give a lower "
-            "n_parallel (or contexts_per_gpu)."
+            f"the number of parallel runs must be at most the number of cores ({n_core}), got "
+            f"{runs}. Lower n_parallel (or contexts_per_gpu)."
         )
     return encode_affinity(
         n_cpu_core=n_core - n_core % runs,
         n_gpu=n_gpu,
         contexts_per_gpu=contexts_per_gpu if n_gpu else 1,
         cpu_per_run=n_core // runs if not n_gpu else 1,
-        set_affinity=n_core == machine.n_core,  # a container's cores are not its own, just time is
+        # A CPU quota grants a container time, not specific cores to pin processes to.
+        set_affinity=n_core == machine.n_core,
     )
 
 
 def prepend_run_slot(run_slot: int, affinity_code: str) -> str:
-    """The code of one run: "1slt_8cpu_2gpu".
+    """Return the code of one run: "1slt_8cpu_2gpu".
 
     Raises:
-        AffinityError: the code is malformed, or that of a run already.
+        AffinityError: the code is malformed, or already has a run slot.
     """
     if RUN_SLOT in parse(affinity_code):
         raise AffinityError(
-            f"affinity code {affinity_code!r} has a run slot already; give the code of the whole "
-            "machine (`remove_run_slot`)."
+            f"affinity code {affinity_code!r} already has a run slot. Pass the code without it "
+            "(`remove_run_slot`)."
         )
     return f"{run_slot}{RUN_SLOT}_{affinity_code}"
 
 
 def remove_run_slot(run_slot_affinity_code: str) -> tuple[int, str]:
-    """(run slot, the code without it).
+    """Return the run slot and the code without it.
 
     Raises:
-        AffinityError: the code is malformed or has none.
+        AffinityError: the code is malformed or has no run slot.
     """
     slot = Resources.from_code(run_slot_affinity_code).checked_slot()
     parts = run_slot_affinity_code.split("_")
@@ -197,10 +198,10 @@ def remove_run_slot(run_slot_affinity_code: str) -> tuple[int, str]:
 
 
 def get_n_run_slots(affinity_code: str) -> int:
-    """Return the number of runs that fit at a time.
+    """Return the number of runs that fit on the machine in parallel.
 
     Raises:
-        AffinityError: the code is malformed, or a run cannot have what it needs.
+        AffinityError: the code is malformed, or a run needs more than the machine has.
     """
     return Resources.from_code(affinity_code).checked().n_run_slots
 
@@ -209,18 +210,18 @@ def decode_affinity(affinity_code: str) -> dict[str, int]:
     """Return the parts of a code: ``{"cpu": 8, "gpu": 2}``.
 
     Raises:
-        AffinityError: it is malformed.
+        AffinityError: the code is malformed.
     """
     return parse(affinity_code)
 
 
 def get_n_socket() -> int:
-    """Sockets of this machine, among the cores that this process may use."""
+    """Return the number of sockets of this machine, among the cores that this process may use."""
     return Machine.here().n_socket
 
 
 def get_hyperthread_offset() -> int:
-    """From a core's first hardware thread to its second on this machine, or 0."""
+    """Return the distance between the two hardware threads of a core on this machine, or 0."""
     return Machine.here().hyperthread_offset
 
 
@@ -236,7 +237,7 @@ def build_cpu_affinity(
     alt: int = 0,
     saf: int = 1,
 ) -> Any:
-    """Affinity of a run without GPUs; arguments are the parts of a code."""
+    """Return the affinity of a run without GPUs; arguments are the parts of a code."""
     return _build(slt=slt, cpu=cpu, gpu=0, cpr=cpr, cpw=cpw, hto=hto, res=res, skt=skt,
                   alt=alt, saf=saf)  # fmt: skip
 
@@ -253,7 +254,7 @@ def build_gpu_affinity(
     alt: int = 0,
     saf: int = 1,
 ) -> Any:
-    """Affinity of a run with one GPU; arguments are the parts of a code."""
+    """Return the affinity of a run with one GPU; arguments are the parts of a code."""
     return _build(slt=slt, cpu=cpu, gpu=gpu, cxg=cxg, cpw=cpw, hto=hto, res=res, skt=skt,
                   alt=alt, saf=saf)  # fmt: skip
 
@@ -270,7 +271,7 @@ def build_multigpu_affinity(
     alt: int = 0,
     saf: int = 1,
 ) -> list[Any]:
-    """Affinities of a run's ranks, with a GPU each; arguments are the parts of a code."""
+    """Return the affinities of a run's ranks, one GPU each; arguments are the parts of a code."""
     found = _build(slt=run_slot, cpu=cpu, gpu=gpu, gpr=gpr, cpw=cpw, hto=hto, res=res, skt=skt,
                    alt=alt, saf=saf)  # fmt: skip
     return found if isinstance(found, list) else [found]
@@ -290,9 +291,9 @@ def build_async_affinity(
     alt: int = 0,
     saf: int = 1,
 ) -> Any:
-    """Affinity of an asynchronous run; arguments are the parts of a code.
+    """Return the affinity of an asynchronous run; arguments are the parts of a code.
 
-    Without GPUs it has all the cores.
+    Without GPUs the run uses all cores.
     """
     return _build(slt=run_slot, cpu=cpu, gpu=gpu, gpr=gpr, sgr=sgr, oss=oss, cpw=cpw, hto=hto,
                   res=res, skt=skt, alt=alt, saf=saf, ass=1, cpr=1 if gpu else cpu)  # fmt: skip
@@ -308,7 +309,7 @@ def build_affinities_gpu_1cpu_drive(
     hto: int | None = None,
     skt: int = 1,
 ) -> Any:
-    """As ``build_gpu_affinity``, with one core of each rank for its master, which has no other."""
+    """Return the affinity of ``build_gpu_affinity`` with one core of each rank for its master."""
     hto = cpu if hto is None else hto
     found = _build(slt=slt, cpu=cpu, gpu=gpu, cxg=cxg, gpr=gpr, cpw=cpw, hto=hto, res=1, skt=skt)
     for one in found if isinstance(found, list) else [found]:

@@ -18,11 +18,11 @@ class Machine:
     """Hardware of a machine. Cores are counted and numbered among those that this process may use.
 
     Attributes:
-        cpus: numbers of the processors (hardware threads) that may be used, as the system has them.
-        n_core: physical cores among them.
-        n_socket: sockets, if each has an equal block of cores, else 1.
-        hyperthread_offset: from each core's first thread to its second, 0 if there is no such rule.
-        quota: cores' worth of time that a container is granted, or ``None``.
+        cpus: processors (hardware threads) that may be used, numbered by the operating system.
+        n_core: number of physical cores among them.
+        n_socket: number of sockets if each has an equal block of cores, else 1.
+        hyperthread_offset: distance from each core's first thread to its second, 0 if irregular.
+        quota: CPU quota of the container in cores, or ``None``.
     """
 
     cpus: tuple[int, ...]
@@ -33,16 +33,16 @@ class Machine:
 
     @property
     def n_granted(self) -> int:
-        """Cores that can be kept busy: all, or as many as a container's quota pays for."""
+        """Number of cores that can be kept busy: all, or the container's CPU quota."""
         return self.n_core if self.quota is None else max(1, min(self.n_core, int(self.quota)))
 
     @classmethod
     def here(cls, cpus_dir: Path = CPUS, cgroups_dir: Path = CGROUPS) -> "Machine":
-        """Look at this machine; where it does not tell, every processor is taken as a core."""
+        """Return this machine; without topology information, cores are estimated from counts."""
         cpus = available_cpus()
         quota = cpu_quota(cgroups_dir)
-        places = [_place(cpus_dir / f"cpu{cpu}" / "topology") for cpu in cpus]
-        known = [place for place in places if place is not None]
+        topology = [_socket_and_core(cpus_dir / f"cpu{cpu}" / "topology") for cpu in cpus]
+        known = [pair for pair in topology if pair is not None]
         if len(known) < len(cpus):
             n_core = min(psutil.cpu_count(logical=False) or len(cpus), len(cpus))
             offset = n_core if len(cpus) == 2 * n_core else 0
@@ -60,17 +60,17 @@ class Machine:
 
 
 def n_gpus() -> int:
-    """Return the number of CUDA devices that this process sees."""
+    """Return the number of CUDA devices visible to this process."""
     import torch
 
     return torch.cuda.device_count()
 
 
 def names_of_gpus(indices: Sequence[int]) -> list[str]:
-    """Return ``CUDA_VISIBLE_DEVICES`` for a process that shall see these GPUs and no others.
+    """Return ``CUDA_VISIBLE_DEVICES`` for a process that should see only these GPUs.
 
     Args:
-        indices: as this process counts those that it sees; such as it does not see have no name.
+        indices: among the GPUs visible to this process; others are left out.
     """
     seen = os.environ.get("CUDA_VISIBLE_DEVICES")
     if seen is None:
@@ -80,53 +80,53 @@ def names_of_gpus(indices: Sequence[int]) -> list[str]:
 
 
 def egl_device(indices: Sequence[int]) -> str:
-    """Return ``EGL_DEVICE_ID`` for a run with these GPUs; empty without.
+    """Return ``EGL_DEVICE_ID`` for a run with these GPUs, or an empty string without GPUs.
 
-    EGL counts all GPUs of the machine, whatever ``CUDA_VISIBLE_DEVICES`` lets a process see.
+    EGL numbers all GPUs of the machine and ignores ``CUDA_VISIBLE_DEVICES``.
 
     Args:
-        indices: as this process counts those that it sees.
+        indices: among the GPUs visible to this process.
     """
     names = names_of_gpus(indices[:1])
     return names[0] if names and names[0].isdigit() else "".join(map(str, indices[:1]))
 
 
 def n_granted_cpus() -> int:
-    """Processors that this process can keep busy: all that it may use, or what a quota pays for."""
+    """Return the number of processors this process can keep busy, limited by the CPU quota."""
     quota = cpu_quota()
     cpus = len(available_cpus())
     return cpus if quota is None else max(1, min(cpus, int(quota)))
 
 
 def check_gpu(cuda_idx: int) -> None:
-    """Refuse a GPU that is not there.
+    """Check that a GPU exists.
 
     Raises:
-        ValueError: this process does not see so many.
+        ValueError: `cuda_idx` is not below the number of GPUs visible to this process.
     """
     if cuda_idx >= n_gpus():
         raise ValueError(
-            f"cuda_idx={cuda_idx} was asked for, and there are {n_gpus()} GPUs here; `rlpyt "
-            "affinity` shows what this machine has."
+            f"cuda_idx must be below the number of GPUs here ({n_gpus()}), got {cuda_idx}. "
+            "`rlpyt affinity` shows the hardware of this machine."
         )
 
 
 def cpu_quota(cgroups_dir: Path = CGROUPS) -> float | None:
-    """Cores' worth of time that a container is granted (cgroups of version 2, or 1), if limited."""
+    """Return the container's CPU quota in cores (cgroups v2 or v1), or ``None`` if unlimited."""
     try:
         if (cgroups_dir / "cpu.max").exists():
             quota, period = (cgroups_dir / "cpu.max").read_text().split()
         else:
             quota = (cgroups_dir / "cpu" / "cpu.cfs_quota_us").read_text().strip()
             period = (cgroups_dir / "cpu" / "cpu.cfs_period_us").read_text().strip()
-        granted = float(quota) / float(period)  # "max" and -1: as much as there is
+        granted = float(quota) / float(period)  # "max" and -1: unlimited
     except (OSError, ValueError, ZeroDivisionError):
         return None
     return granted if granted > 0 else None
 
 
-def _place(topology: Path) -> tuple[int, int] | None:
-    """(socket, core within it), of one processor."""
+def _socket_and_core(topology: Path) -> tuple[int, int] | None:
+    """Return the socket of a processor and its core on that socket."""
     try:
         socket = int((topology / "physical_package_id").read_text())
         return socket, int((topology / "core_id").read_text())
@@ -135,7 +135,7 @@ def _place(topology: Path) -> tuple[int, int] | None:
 
 
 def _n_blocks(sockets: list[int]) -> int:
-    """Number of different sockets, if their cores are numbered in equal blocks, else 1."""
+    """Return the number of sockets if their cores are numbered in equal blocks, else 1."""
     different = sorted(set(sockets))
     each, rest = divmod(len(sockets), len(different))
     in_blocks = not rest and sockets == [socket for socket in different for _ in range(each)]

@@ -1,7 +1,7 @@
-"""From the cores that a code names to those that this process may use.
+"""Mapping of the cores named in an affinity code to those that this process may use.
 
-Codes count cores from 0. A process in a container or a cluster's job often may use others, and one
-that a launcher has started only those of its own run.
+Codes count cores from 0. A process in a container or a cluster job often may use different ones,
+and one started by a launcher only those of its run.
 """
 
 import warnings
@@ -16,27 +16,27 @@ from rlpyt.utils.processes import available_cpus
 
 
 class SlotCpus(tuple[int, ...]):
-    """Processors as a code numbers them; a tuple that remembers the code."""
+    """Tuple of processors, numbered as in an affinity code, with the code itself."""
 
     code: str
 
     @classmethod
     def of(cls, cpus: tuple[int, ...], code: str) -> "SlotCpus":
-        """Processors, of a code with a run slot."""
+        """Build from processors and a code with a run slot."""
         self = cls(cpus)
         self.code = code
         return self
 
 
 def placed(affinity: Any) -> Any:
-    """Return an affinity of one process, on processors that this process may use.
+    """Return the affinity of a process with its processors mapped to those this process may use.
 
-    Warns where runs or processes use the same cores. If the code is for a larger machine, warns,
-    pins nothing, and lowers the master's torch threads to the processors here.
+    Warns if runs or processes use the same cores. If the code is for a larger machine, warns,
+    disables pinning, and limits the master's torch threads to the processors here.
 
     Args:
-        affinity: a dictionary. If it was made of a code, and pins at all, its processors are
-            replaced; others are returned as they are.
+        affinity: an affinity dictionary. It is returned unchanged unless it was built from a code
+            and has ``set_affinity``.
     """
     own = affinity.get("all_cpus", affinity.get("cpus"))
     if not isinstance(own, SlotCpus) or not affinity.get("set_affinity", True):
@@ -46,7 +46,7 @@ def placed(affinity: Any) -> Any:
     try:
         where = placement(own.code)
     except AffinityError as error:
-        warnings.warn(f"{error} Nothing is pinned.")
+        warnings.warn(f"{error} No process is pinned.")
         threads = {
             key: min(affinity[key], len(available_cpus()))
             for key in ("master_torch_threads", "torch_threads")
@@ -67,17 +67,17 @@ def placed(affinity: Any) -> Any:
 def placement(code: str, available: list[int] | None = None) -> dict[int, int]:
     """Map each processor of a code's run slot to one of this machine.
 
-    They are the same where processors are numbered 0, 1, ..., or this process may use all that the
-    code's machine has. Otherwise the code's first processor is the first that may be used, and so
-    on; and where only as many may be used as the run has, they are the run's. A second hardware
-    thread that is missing is replaced by the first one of its core.
+    The mapping is the identity if the available processors are 0, 1, ... or include all processors
+    of the code's machine. Otherwise the code's first processor is mapped to the first available
+    one, and so on. If exactly as many are available as the run has, they are the run's. A missing
+    second hardware thread is replaced by the first thread of its core.
 
     Args:
-        code: with a run slot.
+        code: affinity code with a run slot.
         available: processors that may be used; by default those of this process.
 
     Raises:
-        AffinityError: there are fewer processors than the code has cores.
+        AffinityError: the code has more cores than there are available processors.
     """
     resources = Resources.from_code(code).checked()
     cores, offset = resources.run_cores(), resources.hyperthread_offset
@@ -90,8 +90,8 @@ def placement(code: str, available: list[int] | None = None) -> dict[int, int]:
     raise AffinityError(
         f"affinity code {code!r} is for a machine of {resources.n_used_cores} cores, and this "
         f"process may use {len(available)} processors: {listed(available)}. Write a code for these "
-        f"(`rlpyt affinity` suggests some), or add _0saf to leave processes where they are. It "
-        f"says {resources.describe()}; this run's cores are {listed(cores)}."
+        f"(`rlpyt affinity` suggests some), or add _0saf to disable pinning. The code "
+        f"means {resources.describe()}; this run's cores are {listed(cores)}."
     )
 
 
@@ -108,14 +108,14 @@ def _found(
         return {cpu: where[cpu] for cpu in run}
     if len(run) != len(available):
         return None
-    # A launcher keeps the run on these, unless they are a smaller machine's cores.
+    # A launcher has pinned the run to these, unless they are a smaller machine's cores.
     kept = not offset or set(run) == set(available) or Machine.here().n_core == len(cores)
     return dict(zip(sorted(run), available, strict=True)) if kept else None
 
 
 @lru_cache(maxsize=4)  # the same for all slots of a machine
 def _machine_on(resources: Resources, offset: int, available: tuple[int, ...]) -> dict[int, int]:
-    """For each processor of a whole machine the one that it stands for, of at least as many."""
+    """Map each processor of the code's machine to one of at least as many available processors."""
     machine = get_master_cpus(resources.machine_cores(), offset)
     if set(machine) <= set(available):
         return {cpu: cpu for cpu in machine}
@@ -123,10 +123,10 @@ def _machine_on(resources: Resources, offset: int, available: tuple[int, ...]) -
 
 
 def run_cpus(code: str) -> tuple[int, ...] | None:
-    """Return a run slot's processors of this machine, or ``None`` if it is not to be pinned.
+    """Return the processors of this machine for a run slot, or ``None`` if it is not pinned.
 
     Raises:
-        AffinityError: the code is malformed, or for a larger machine.
+        AffinityError: the code is malformed, or is for a larger machine.
     """
     if not Resources.from_code(code).set_affinity:
         return None
@@ -134,12 +134,12 @@ def run_cpus(code: str) -> tuple[int, ...] | None:
 
 
 def get_master_cpus(cores: Sequence[int], hto: int | None) -> tuple[int, ...]:
-    """Return cores, and their second hardware threads (``hto`` of ``None`` or 0: without)."""
+    """Return cores and, unless ``hto`` is ``None`` or 0, their second hardware threads."""
     return (*cores, *(core + hto for core in cores)) if hto else tuple(cores)
 
 
 def listed(cpus: Any) -> str:
-    """Numbers of processors as one reads them: "0-3, 8-11"."""
+    """Format processor numbers as ranges: "0-3, 8-11"."""
     ranges: list[list[int]] = []
     for cpu in sorted(set(cpus)):
         if ranges and cpu == ranges[-1][1] + 1:

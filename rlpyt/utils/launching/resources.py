@@ -1,9 +1,9 @@
-"""A machine's cores and GPUs, the share that each run gets, and the code string that says both.
+"""A machine's cores and GPUs, the share of each run, and the affinity code that encodes both.
 
     0slt_16cpu_4gpu_2gpr    run slot 0 of a machine of 16 cores and 4 GPUs, of which a run gets 2
 
-A code is parts joined by underscores, each a number and what it counts. Numbers of cores are
-logical: the first core is the first that a process may use, see ``placement``.
+A code consists of parts joined by underscores, each a number and an abbreviation. Core numbers are
+logical: core 0 is the first that a process may use, see ``placement``.
 """
 
 import re
@@ -36,36 +36,36 @@ _LEAST |= {"cpu_per_worker": 1, "n_socket": 1}
 
 
 class AffinityError(ValueError):
-    """A code cannot be read, or asks for what cannot be shared out."""
+    """Malformed affinity code, or one whose resources cannot be divided as requested."""
 
 
 @dataclass(frozen=True)
 class Resources:
-    """Hardware of a machine, and its division among runs.
+    """Hardware of a machine and its division among runs.
 
-    Runs take numbered slots, each with as many cores, in order. Without GPUs ``gpu_per_run`` is the
-    number of ranks that share a run's cores.
+    Runs occupy numbered slots with equal numbers of cores, in order. Without GPUs ``gpu_per_run``
+    is the number of ranks that share a run's cores.
 
     Raises:
-        TypeError, ValueError: a number is none, or too small.
+        TypeError, ValueError: a value is not an integer, or is too small.
     """
 
-    n_cpu_core: int = 1  # of the machine, physical ones
-    n_gpu: int = 0  # of the machine
+    n_cpu_core: int = 1  # physical cores of the machine
+    n_gpu: int = 0  # GPUs of the machine
     contexts_per_gpu: int = 1  # runs that share each GPU
-    gpu_per_run: int = 1  # for optimizing, a rank on each
-    cpu_per_run: int = 1  # cores of a run; with GPUs it is what there is for each run
+    gpu_per_run: int = 1  # GPUs for optimizing, one rank each
+    cpu_per_run: int = 1  # cores of a run; with GPUs cores are divided evenly instead
     cpu_per_worker: int = 1  # more than 1 if environments are multi-threaded
-    cpu_reserved: int = 0  # cores per rank that no worker gets; asynchronous runs: at least 1
+    cpu_reserved: int = 0  # cores per rank not used by workers; asynchronous runs: at least 1
     # From a core's first hardware thread to its second; 0: second threads are not used.
     hyperthread_offset: int = None  # type: ignore[assignment]  # None: n_cpu_core
-    n_socket: int = 1  # processors with an equal share of cores and GPUs
-    run_slot: int | None = None  # which run; None: the machine as a whole is meant
-    async_sample: bool = False  # sampling beside optimizing
+    n_socket: int = 1  # sockets with an equal share of cores and GPUs
+    run_slot: int | None = None  # index of the run; None: the complete machine
+    async_sample: bool = False  # sampling and optimizing in parallel
     sample_gpu_per_run: int = 0  # asynchronous runs: action servers with a GPU each
-    optim_sample_share_gpu: bool = False  # ... which are those of the optimizer
-    alternating: bool = False  # two workers where there would be one
-    set_affinity: bool = True  # whether processes are pinned at all
+    optim_sample_share_gpu: bool = False  # ... which share the optimizer's GPUs
+    alternating: bool = False  # two workers in place of one
+    set_affinity: bool = True  # pin processes to cores
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -78,22 +78,22 @@ class Resources:
                 value = whole_number(field.name, value, _LEAST.get(field.name, 0))
                 object.__setattr__(self, field.name, value)
 
-    # The codec.
+    # Encoding and decoding.
 
     @classmethod
     def from_numbers(cls, numbers: Mapping[str, int]) -> "Resources":
-        """From what a code's parts say, such as ``{"cpu": 16, "gpu": 4}``.
+        """Build from the parts of a code, such as ``{"cpu": 16, "gpu": 4}``.
 
         Raises:
-            AffinityError: it does not say how many cores there are, or a run gets.
+            AffinityError: the number of cores of the machine, or of a run without GPUs, is missing.
         """
         code = "_".join(f"{number}{short}" for short, number in numbers.items())
         if "cpu" not in numbers:
             raise AffinityError(f"affinity code {code!r} lacks the machine's cores, such as 8cpu.")
         if not numbers.get("gpu") and "cpr" not in numbers:
             raise AffinityError(
-                f"affinity code {code!r} has no GPUs, so it must say how many cores a run gets, "
-                f"such as {numbers['cpu']}cpr."
+                f"affinity code {code!r} has no GPUs and lacks the cores of a run, such as "
+                f"{numbers['cpu']}cpr."
             )
         known = {short: name for name, short in ABBREVIATIONS.items()}
         try:
@@ -104,15 +104,15 @@ class Resources:
 
     @classmethod
     def from_code(cls, code: str) -> "Resources":
-        """Read a code, with a run slot or without.
+        """Build from a code, with or without a run slot.
 
         Raises:
-            AffinityError: it is malformed.
+            AffinityError: the code is malformed.
         """
         return cls.from_numbers(parse(code))
 
     def to_code(self) -> str:
-        """Write the code, without the parts that have their default values."""
+        """Return the code, without parts that have their default values."""
         parts = [f"{self.n_cpu_core}cpu", f"{self.n_gpu}gpu"]
         if not self.n_gpu:
             parts.append(f"{self.cpu_per_run}cpr")
@@ -126,26 +126,26 @@ class Resources:
     def _default(self, name: str) -> Any:
         return self.n_cpu_core if name == "hyperthread_offset" else getattr(Resources, name)
 
-    # How the machine is shared out.
+    # Division of the machine.
 
     @property
     def n_ranks(self) -> int:
-        """Processes of a run that optimize."""
+        """Number of optimizing processes of a run."""
         return self.gpu_per_run
 
     @property
     def reserved(self) -> int:
-        """Cores per rank that no worker gets; an optimizer beside samplers needs one itself."""
+        """Cores per rank not used by workers; an asynchronous optimizer needs at least one."""
         return max(1, self.cpu_reserved) if self.async_sample else self.cpu_reserved
 
     @property
     def n_samplers(self) -> int:
-        """Samplers with workers of their own in a run; with ``async_sample`` apart from ranks."""
+        """Number of samplers in a run: one per rank, or per sampling GPU if asynchronous."""
         return max(1, self.n_sample_gpus) if self.async_sample else self.n_ranks
 
     @property
     def n_sample_gpus(self) -> int:
-        """GPUs on which the samplers of an asynchronous run act."""
+        """Number of GPUs for action selection in an asynchronous run."""
         if not (self.async_sample and self.n_gpu):
             return 0
         if self.optim_sample_share_gpu:
@@ -154,53 +154,53 @@ class Resources:
 
     @property
     def gpus_of_a_run(self) -> int:
-        """All GPUs that a run has, 0 if there are none."""
+        """Total number of GPUs of a run, 0 without GPUs."""
         if not self.n_gpu:
             return 0
         return self.gpu_per_run + (0 if self.optim_sample_share_gpu else self.n_sample_gpus)
 
     @property
     def n_run_slots(self) -> int:
-        """Return the number of runs that fit at a time."""
+        """Number of runs that fit on the machine in parallel."""
         if not self.n_gpu:
             return self.n_cpu_core // self.cpu_per_run
         return self.n_gpu // self.gpus_of_a_run * self.contexts_per_gpu
 
     @property
     def sockets(self) -> int:
-        """Into how many blocks cores are divided; 1 if they do not divide evenly."""
+        """Number of blocks that cores are divided into; 1 if they do not divide evenly."""
         return self.n_socket if self.n_cpu_core % self.n_socket == 0 else 1
 
     @property
     def cores_per_socket(self) -> int:
-        """From the first core of a socket to the first of the next, unused ones included."""
+        """Distance from the first core of a socket to that of the next, including unused cores."""
         return max(self.n_cpu_core, self.hyperthread_offset) // self.sockets
 
     @property
     def n_used_cores(self) -> int:
-        """Cores in use; those that cannot be shared out evenly among sockets are not."""
+        """Number of cores in use, without the remainder of the division among sockets."""
         return self.n_cpu_core // self.sockets * self.sockets
 
     def machine_cores(self, start: int = 0, end: int | None = None) -> list[int]:
-        """The cores in use, those of each socket together; all, or from one place to another."""
+        """Return the cores in use, grouped by socket, or a slice of them."""
         own, stride = self.n_cpu_core // self.sockets, self.cores_per_socket
-        places = range(self.n_used_cores)[start:end]
-        return [at // own * stride + at % own for at in places]
+        positions = range(self.n_used_cores)[start:end]
+        return [i // own * stride + i % own for i in positions]
 
     @property
     def shares_per_run(self) -> int:
-        """Equal shares of the cores that a run has: one for each GPU, or else one."""
+        """Number of equal shares of a run's cores: one per GPU, or one."""
         return self.gpu_per_run if self.n_gpu and not self.async_sample else 1
 
     @property
     def n_shares(self) -> int:
-        """Equal shares of the machine's cores, those of GPUs that are in no run included."""
+        """Number of equal shares of the machine's cores, including those of unused GPUs."""
         per_gpu = self.n_gpu and not self.async_sample
         return self.n_gpu * self.contexts_per_gpu if per_gpu else self.n_run_slots
 
     @property
     def share_size(self) -> int:
-        """Cores in a share; 0 if shares have less than one."""
+        """Number of cores in a share; 0 if there are fewer cores than shares."""
         return self.n_used_cores // self.n_shares if self.n_gpu else self.cpu_per_run
 
     def rank_cores(self) -> list[tuple[int, ...]]:
@@ -220,7 +220,7 @@ class Resources:
     def _share(self, number: int) -> tuple[int, ...]:
         """Return the cores of a share, on one socket where shares divide evenly among sockets."""
         n, used, size = self.n_shares, self.n_used_cores, self.share_size
-        if not size:  # more runs than cores: they share
+        if not size:  # more runs than cores: runs share cores
             start = number * used // n
         elif n % self.sockets == 0:
             socket, within = divmod(number, n // self.sockets)
@@ -230,9 +230,9 @@ class Resources:
         return tuple(self.machine_cores(start, start + max(1, size)))
 
     def run_gpus(self) -> tuple[list[int | None], list[int | None]]:
-        """Return the GPU of each rank (``None`` without), and those of asynchronous samplers.
+        """Return the GPU (or ``None``) of each rank, and the GPUs of asynchronous samplers.
 
-        On each socket of an asynchronous run the first GPUs optimize and the others sample.
+        On each socket of an asynchronous run, the first GPUs optimize and the others sample.
         """
         if not self.n_gpu:
             return [None] * self.n_ranks, []
@@ -250,7 +250,7 @@ class Resources:
             sampling = optimizing[: self.n_sample_gpus]
         return optimizing, sampling
 
-    # Saying what is wrong.
+    # Validation.
 
     def checked(self) -> "Resources":
         """Return this object if there is at least one run slot.
@@ -259,22 +259,22 @@ class Resources:
             AffinityError: a run needs more GPUs or cores than the machine has.
         """
         if self.gpus_of_a_run > self.n_gpu:
-            wants = f"{self.gpu_per_run} GPUs to optimize"
-            wants += f" and {self.n_sample_gpus} to sample" if self.n_sample_gpus else ""
+            needs = f"{self.gpu_per_run} GPUs to optimize"
+            needs += f" and {self.n_sample_gpus} to sample" if self.n_sample_gpus else ""
             raise self._error(
-                f"a run wants {wants}, the machine has {self.n_gpu}: raise n_gpu (gpu), lower "
-                "gpu_per_run (gpr) or sample_gpu_per_run (sgr), or let both share "
+                f"a run needs {needs}, the machine has {self.n_gpu}: raise n_gpu (gpu), lower "
+                "gpu_per_run (gpr) or sample_gpu_per_run (sgr), or share GPUs "
                 "(optim_sample_share_gpu, 1oss)"
             )
         if not self.n_run_slots:
             raise self._error(
-                f"a run wants {self.cpu_per_run} cores, the machine has {self.n_cpu_core}: lower "
+                f"a run needs {self.cpu_per_run} cores, the machine has {self.n_cpu_core}: lower "
                 "cpu_per_run (cpr)"
             )
         return self
 
     def conflicts(self) -> list[str]:
-        """Return where runs or processes would use the same cores, and settings without effect."""
+        """Return messages about cores used by several processes and settings without effect."""
         found = []
         if not self.share_size:
             found.append(
@@ -306,24 +306,24 @@ class Resources:
         return found
 
     def checked_slot(self) -> int:
-        """The run slot.
+        """Return the run slot.
 
         Raises:
-            AffinityError: there is none, or no such.
+            AffinityError: the run slot is missing or out of range.
         """
         if self.run_slot is None:
             raise AffinityError(
-                f"affinity code {self.to_code()!r} does not say which run slot: put one before it, "
+                f"affinity code {self.to_code()!r} lacks a run slot. Put one before it, "
                 f"as in '0slt_{self.to_code()}' (`prepend_run_slot`)."
             )
         if self.run_slot >= self.n_run_slots:
             raise self._error(
-                f"there is no run slot {self.run_slot}, only 0 to {self.n_run_slots - 1}"
+                f"the run slot must be in 0 to {self.n_run_slots - 1}, got {self.run_slot}"
             )
         return self.run_slot
 
     def notes(self) -> list[str]:
-        """Return conflicts, and what is left over where numbers do not divide evenly."""
+        """Return conflicts, and messages about resources that do not divide evenly."""
         notes = self.conflicts()
         if self.sockets != self.n_socket:
             notes.append(f"{self.n_cpu_core} cores on {self.n_socket} sockets: taken as one socket")
@@ -340,31 +340,31 @@ class Resources:
         return notes
 
     def describe(self) -> str:
-        """The code in words, for error messages and `rlpyt affinity`."""
+        """Return the code in words, for error messages and `rlpyt affinity`."""
         named = ((name, getattr(self, name)) for name in ABBREVIATIONS)
         always = ("n_cpu_core", "n_gpu", *(() if self.n_gpu else ("cpu_per_run",)))
-        said = [f"{k}={v}" for k, v in named if k in always or v != self._default(k)]
-        return ", ".join(said)
+        settings = [f"{k}={v}" for k, v in named if k in always or v != self._default(k)]
+        return ", ".join(settings)
 
-    def _error(self, what: str) -> AffinityError:
+    def _error(self, problem: str) -> AffinityError:
         return AffinityError(
-            f"affinity code {self.to_code()!r}: {what}. It says {self.describe()}."
+            f"affinity code {self.to_code()!r}: {problem}. The code means {self.describe()}."
         )
 
 
 def parse(code: str) -> dict[str, int]:
-    """The parts of a code, such as ``{"cpu": 16, "gpu": 4}`` of "16cpu_4gpu".
+    """Return the parts of a code: ``{"cpu": 16, "gpu": 4}`` for "16cpu_4gpu".
 
     Raises:
-        AffinityError: a part is unknown, repeated, or no number.
+        AffinityError: a part is malformed, unknown or repeated.
     """
     numbers: dict[str, int] = {}
     for part in str(code).split("_"):
         match = re.fullmatch(r"(\d{1,9})([a-z]{3})", part, re.ASCII)
         if match is None:
             raise AffinityError(
-                f"affinity code {code!r}: cannot read {part!r}; parts are a number and three "
-                "letters, joined by underscores, as in 0slt_8cpu_2gpu."
+                f"affinity code {code!r}: each part must be a number and three letters, joined by "
+                f"underscores, as in 0slt_8cpu_2gpu; got {part!r}."
             )
         short = match[2]
         if short not in ABBREVIATIONS.values():
@@ -373,18 +373,18 @@ def parse(code: str) -> dict[str, int]:
                 f"{', '.join(ABBREVIATIONS.values())} (`rlpyt affinity --help` explains them)."
             )
         if short in numbers:
-            raise AffinityError(f"affinity code {code!r} says {short!r} twice.")
+            raise AffinityError(f"affinity code {code!r} has {short!r} twice.")
         numbers[short] = int(match[1])
     return numbers
 
 
 def is_code(thing: Any) -> bool:
-    """Return True if this looks like an affinity code rather than some other word."""
+    """Return True if this looks like an affinity code."""
     return isinstance(thing, str) and re.match(r"\d+[a-z]{3}(_|$)", thing) is not None
 
 
 def divided(cores: tuple[int, ...], parts: int) -> list[tuple[int, ...]]:
-    """Return equal parts without the remainder; parts share numbers where there are too few."""
+    """Return equal parts without the remainder; parts share cores if there are too few."""
     each = len(cores) // parts
     if not each:
         return [(cores[i * len(cores) // parts],) for i in range(parts)]

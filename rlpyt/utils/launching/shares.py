@@ -1,4 +1,4 @@
-"""The share of a run slot, as the dictionaries that runners take."""
+"""Affinity dictionaries of a run slot, for runners."""
 
 from typing import Any
 
@@ -10,16 +10,16 @@ Cpus = tuple[int, ...]
 
 
 def affinity_of(resources: Resources) -> Any:
-    """The affinity of a run slot, in the form that suits its runner.
+    """Return the affinity of a run slot, in the form that its runner takes.
 
     Args:
-        resources: with a run slot.
+        resources: hardware and its division, with a run slot.
 
     Returns:
-        see ``affinity_from_code``.
+        See ``affinity_from_code``.
 
     Raises:
-        AffinityError: there is no such slot, or the numbers do not go together.
+        AffinityError: the run slot is out of range, or the numbers are inconsistent.
     """
     shares = resources.checked().rank_cores()
     if resources.async_sample:
@@ -32,14 +32,14 @@ def affinity_of(resources: Resources) -> Any:
 
 
 def get_workers_cpus(cores: Cpus, cpw: int, hto: int | None, alt: int) -> list[Cpus]:
-    """Processors of every worker.
+    """Return the processors of each worker.
 
     Args:
-        cores: of all of them; those that do not suffice for another worker are left out.
-        cpw: cores for each.
-        hto: hyperthread offset; a worker has both threads of its cores.
-        alt: whether workers alternate: twice as many, where the second half has the second threads,
-            or without any the same cores.
+        cores: cores of all workers; a remainder too small for another worker is left out.
+        cpw: cores per worker.
+        hto: hyperthread offset; a worker gets both threads of its cores.
+        alt: if true, twice as many workers for alternating samplers; the second half gets the
+            second threads or, without hyperthreads, the same cores.
     """
     first = [tuple(cores[i : i + cpw]) for i in range(0, len(cores) - cpw + 1, cpw)]
     second = [tuple(core + (hto or 0) for core in worker) for worker in first]
@@ -51,7 +51,7 @@ def get_workers_cpus(cores: Cpus, cpw: int, hto: int | None, alt: int) -> list[C
 def _one_process(
     resources: Resources, cores: Cpus, sampling: Cpus, cuda_idx: int | None
 ) -> AttrDict:
-    """Return the affinity of a process with a sampler, whose workers use some of its cores."""
+    """Return the affinity of a process with a sampler whose workers use the `sampling` cores."""
     per_worker, offset = resources.cpu_per_worker, resources.hyperthread_offset
     made = AttrDict(
         all_cpus=_cpus(resources, cores),
@@ -72,7 +72,7 @@ def _on_gpu(made: AttrDict, cuda_idx: int | None) -> AttrDict:
 
 
 def _asynchronous(resources: Resources, cores: Cpus) -> AttrDict:
-    """Return an asynchronous run's affinity: optimizers take cores first, samplers the others."""
+    """Return an asynchronous run's affinity: first the optimizers' cores, then the samplers'."""
     gpus, sample_gpus = resources.run_gpus()
     left, optimizers = list(cores), []
     for rank, gpu in enumerate(gpus):
@@ -99,7 +99,7 @@ def _asynchronous(resources: Resources, cores: Cpus) -> AttrDict:
 
 
 def _next_to_gpu(resources: Resources, left: list[int], rank: int) -> Cpus:
-    """Return the next cores for an optimizer: if the run has several sockets, on its GPU's."""
+    """Return the next cores for an optimizer, on its GPU's socket if the run has several."""
     if not left:
         return ()
     stride = resources.cores_per_socket

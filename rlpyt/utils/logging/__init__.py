@@ -1,1 +1,1 @@
-"""Text, tables and snapshots of a run; see ``logger`` and ``context``."""
+"""Logging of text lines, tables and snapshots of a run; see ``logger`` and ``context``."""

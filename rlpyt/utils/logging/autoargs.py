@@ -1,4 +1,4 @@
-"""rlpyt's names for command lines made from constructors; `tyro.cli` makes them from signatures.
+"""Names of rlpyt's constructor-based command lines, which `tyro.cli` replaces.
 
 Decorated constructors work as before, without a command line.
 """
@@ -18,22 +18,22 @@ def arg(
     choices: Any = None,
     prefix: bool = True,
 ) -> Callable[[F], F]:
-    """Return a decorator without effect: rlpyt described an argument here."""
+    """Return a decorator without effect, in place of an argument description."""
     return _unchanged
 
 
 def prefix(prefix_: str) -> Callable[[F], F]:
-    """Return a decorator without effect: rlpyt named all arguments with a prefix here."""
+    """Return a decorator without effect, in place of a prefix for all arguments."""
     return _unchanged
 
 
 def inherit(base_func: Any) -> Callable[[F], F]:
-    """Return a decorator without effect: rlpyt took descriptions of a base class over here."""
+    """Return a decorator without effect, in place of inherited argument descriptions."""
     return _unchanged
 
 
 def add_args(_: Any) -> NoReturn:
-    """Raise, as there is no parser to add arguments to.
+    """Raise an error that names the replacement of this function.
 
     Raises:
         NotImplementedError: always.
@@ -42,7 +42,7 @@ def add_args(_: Any) -> NoReturn:
 
 
 def new_from_args(_: Any) -> NoReturn:
-    """Raise, as there are no parsed arguments to build from.
+    """Raise an error that names the replacement of this function.
 
     Raises:
         NotImplementedError: always.
@@ -51,7 +51,7 @@ def new_from_args(_: Any) -> NoReturn:
 
 
 def get_all_parameters(cls: Any, parsed_args: Any) -> NoReturn:
-    """Raise, as there are no parsed arguments to read.
+    """Raise an error that names the replacement of this function.
 
     Raises:
         NotImplementedError: always.
@@ -65,6 +65,6 @@ def _unchanged(fun: F) -> F:
 
 def _refuse(name: str) -> NoReturn:
     raise NotImplementedError(
-        f"autoargs.{name} is not used any more. Call tyro.cli(MyClass), which makes a command line "
-        "from the constructor's signature, or declare arguments with argparse."
+        f"autoargs.{name} is no longer supported. Call tyro.cli(MyClass), which builds a command "
+        "line from the constructor's signature, or declare arguments with argparse."
     )

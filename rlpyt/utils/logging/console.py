@@ -1,6 +1,6 @@
-"""Output on a terminal: colours, lines that survive a broken pipe, live tables.
+"""Terminal output: colors, lines that survive a broken pipe, live tables.
 
-Also questions to the user, and values of scripts that the command line replaces (``tweak``).
+Also questions to the user, and script values that the command line can override (``tweak``).
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ color2num = {
 
 
 def colorize(string: str, color: str, bold: bool = False, highlight: bool = False) -> str:
-    """Wrap a text in the escape codes that colour it; ``highlight`` colours the background.
+    """Wrap a string in color escape codes; ``highlight`` colors the background.
 
     Raises:
-        ValueError: the colour is not a key of ``color2num``.
+        ValueError: `color` is not a key of ``color2num``.
     """
     if color not in color2num:
         raise ValueError(f"color={color!r} is unknown; use one of {sorted(color2num)}.")
@@ -46,28 +46,28 @@ def colorize(string: str, color: str, bold: bool = False, highlight: bool = Fals
 
 
 def mkdir_p(path: str | os.PathLike[str]) -> None:
-    """Create a directory and its parents; one that exists already is fine."""
+    """Create a directory and its parents if they do not exist."""
     os.makedirs(path or ".", exist_ok=True)
 
 
 def log(s: Any) -> None:
-    """Print one line at once."""
+    """Print one line and flush it."""
     print(s, flush=True)
 
 
 class Terminal:
-    """Standard output as a place to write lines to.
+    """Standard output as a destination for lines.
 
-    ``sys.stdout`` is looked up for every line, so redirections are honoured. When the reader has
-    gone (``rlpyt train | head``), the error is raised once and later output goes nowhere, which
-    also keeps the interpreter from failing in its last flush.
+    ``sys.stdout`` is looked up for every line, so redirections are honored. When the reader has
+    ended (``rlpyt train | head``), the error is raised once and later output is discarded, which
+    also keeps the interpreter from failing in its final flush.
     """
 
     def write(self, line: str) -> None:
         """Print a line.
 
         Raises:
-            OSError, ValueError: the terminal or pipe is gone.
+            OSError, ValueError: the terminal or pipe is closed.
         """
         try:
             _print(line, sys.stdout)
@@ -76,14 +76,13 @@ class Terminal:
             raise
 
     def close(self) -> None:
-        """Leave standard output as it is; it was not opened here."""
+        """Do nothing: standard output was not opened here."""
 
 
 def say(line: Any, stream: Any = None) -> None:
-    """Print a line, and ignore errors of the stream.
+    """Print a line and ignore errors of the stream.
 
-    After its first error (a closed pipe, a full disk, a terminal that was closed) a stream is
-    silenced.
+    After its first error (a closed pipe or terminal, a full disk) a stream is silenced.
 
     Args:
         line: what to print.
@@ -92,7 +91,7 @@ def say(line: Any, stream: Any = None) -> None:
     stream = stream or sys.stdout
     try:
         _print(str(line), stream)
-    except (OSError, ValueError, RuntimeError):  # RuntimeError: within a handler of a signal
+    except (OSError, ValueError, RuntimeError):  # RuntimeError: in a signal handler
         silence(stream)
 
 
@@ -105,7 +104,7 @@ def _print(line: str, stream: Any) -> None:
 
 
 def silence(stream: Any) -> None:
-    """Point a broken stream's descriptor at the null device."""
+    """Redirect a broken stream's descriptor to the null device."""
     try:
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, stream.fileno())
@@ -115,7 +114,7 @@ def silence(stream: Any) -> None:
 
 
 class _LosingFile(io.FileIO):
-    """A file that discards what cannot be written to it."""
+    """File that discards output after a failed write."""
 
     def write(self, content: Any, /) -> Any:
         try:
@@ -125,17 +124,17 @@ class _LosingFile(io.FileIO):
 
 
 def lose_unwritable_output() -> None:
-    """Discard from now on what cannot be written to standard output or error.
+    """Discard output that cannot be written to standard output or error.
 
     Otherwise training would end when an environment prints after the reader of a pipe has ended.
     """
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         try:
-            ours = isinstance(stream, io.TextIOWrapper) and stream.fileno() in (1, 2)
+            is_standard = isinstance(stream, io.TextIOWrapper) and stream.fileno() in (1, 2)
         except (OSError, ValueError):
-            ours = False
-        if not ours:  # closed, or replaced by somebody else
+            is_standard = False
+        if not is_standard:  # closed or replaced by other code
             continue
         with contextlib.suppress(OSError):
             stream.flush()
@@ -150,14 +149,14 @@ def lose_unwritable_output() -> None:
 
 
 class TerminalTablePrinter:
-    """A table of all rows so far, redrawn on a cleared screen and cut to the screen's height."""
+    """Table of all rows so far, redrawn on a cleared screen and cut to the screen's height."""
 
     def __init__(self) -> None:
         self.headers: list[str] = []
         self.tabulars: list[list[Any]] = []
 
     def print_tabular(self, new_tabular: Sequence[tuple[str, Any]]) -> None:
-        """Add a row of (name, value) pairs and redraw; names of the first row become titles."""
+        """Add a row of (name, value) pairs and redraw; new names become column titles."""
         values = dict(new_tabular)
         self.headers += [name for name in values if name not in self.headers]
         self.tabulars.append([values.get(name) for name in self.headers])
@@ -170,9 +169,9 @@ class TerminalTablePrinter:
 
 
 class SimpleMessage(ContextDecorator):
-    """Print a message when a block is entered and how long it took when it is left.
+    """Context manager that prints a message on entry and the elapsed time on exit.
 
-    As a decorator, ``@Message("training")``, it does so at each call of a function.
+    As a decorator, ``@Message("training")``, it does so at each call of the function.
     """
 
     def __init__(self, msg: str, logger: Callable[[str], None] = log) -> None:
@@ -194,11 +193,11 @@ class SimpleMessage(ContextDecorator):
         self.logger(f"{self.msg}: {outcome} in {time.monotonic() - self.start_s:.3f} s")
 
 
-MESSAGE_DEPTH = 0  # how many ``Message`` blocks have been entered and not left
+MESSAGE_DEPTH = 0  # number of open ``Message`` blocks
 
 
 class Message(SimpleMessage):
-    """A ``SimpleMessage`` on standard output, indented by its depth of nesting."""
+    """``SimpleMessage`` on standard output, indented by its nesting depth."""
 
     def __init__(self, msg: str) -> None:
         super().__init__(msg, lambda s: log("  " * MESSAGE_DEPTH + s))
@@ -216,12 +215,12 @@ class Message(SimpleMessage):
 
 
 def prefix_log(prefix: str, logger: Callable[[str], None] = log) -> Callable[[str], None]:
-    """A logging function that puts ``prefix`` before every line."""
+    """Return a logging function that puts ``prefix`` before every line."""
     return lambda s: logger(prefix + s)
 
 
 def tee_log(file_name: str) -> Callable[[str], None]:
-    """A logging function that prints its lines and appends them to a file."""
+    """Return a logging function that prints lines and appends them to a file."""
 
     def write(s: str) -> None:
         log(s)
@@ -236,11 +235,11 @@ def query_yes_no(question: str, default: str | None = "yes") -> bool:
 
     Args:
         question: printed before the choices.
-        default: "yes" or "no", what an empty answer means; ``None``: ask again.
+        default: "yes" or "no", the meaning of an empty answer; ``None``: ask again.
 
     Raises:
-        ValueError: `default` is none of "yes", "no" and ``None``.
-        EOFError: standard input has ended, and there is no default.
+        ValueError: `default` is not "yes", "no" or ``None``.
+        EOFError: standard input has ended and `default` is ``None``.
     """
     choices = {"yes": "[Y/n]", "no": "[y/N]", None: "[y/n]"}
     if default not in choices:
@@ -263,7 +262,7 @@ def query_yes_no(question: str, default: str | None = "yes") -> bool:
 def collect_args() -> dict[str, str]:
     """Return the command line's ``--name value`` and ``--name=value`` as ``{name: value}``.
 
-    Hyphens in names are underscores; a name without a value has the value "True".
+    Hyphens in names become underscores; a name without a value has the value "True".
     """
     found: dict[str, str] = {}
     name = ""
@@ -279,7 +278,7 @@ def collect_args() -> dict[str, str]:
 
 
 def type_hint(arg_name: str, arg_type: Callable[[str], Any]) -> Callable[[Any], Any]:
-    """Return a decorator that says what type ``tweakfun`` makes of an argument's text."""
+    """Return a decorator that sets the type to which ``tweakfun`` converts an argument."""
 
     def decorate(fun: Any) -> Any:
         fun.type_hints = {**getattr(fun, "type_hints", {}), arg_name: arg_type}
@@ -289,7 +288,7 @@ def type_hint(arg_name: str, arg_type: Callable[[str], Any]) -> Callable[[Any], 
 
 
 def tweak(fun_or_val: Any, identifier: str | None = None) -> Any:
-    """Replace a value, or a function's arguments, by those of the command line.
+    """Override a value, or a function's arguments, from the command line.
 
     See ``tweakval`` and, for functions and classes, ``tweakfun``.
     """
@@ -301,20 +300,19 @@ def tweak(fun_or_val: Any, identifier: str | None = None) -> Any:
 
 
 def tweakval(val: Any, identifier: str) -> Any:
-    """Return the value of ``--identifier`` on the command line, or ``val`` if it has none.
+    """Return the value of ``--identifier`` on the command line, or ``val`` if it is not given.
 
     Raises:
-        ValueError: the text is no value of the type of ``val``.
+        ValueError: the given string cannot be converted to the type of ``val``.
     """
     text = collect_args().get(identifier.replace("-", "_"))
     return val if text is None else _converted(text, type(val), identifier)
 
 
 def tweakfun(fun: Callable[..., Any], alt: str | None = None) -> Callable[..., Any]:
-    """Return ``fun`` with the arguments that the command line gives as ``--name-argument value``.
+    """Wrap ``fun`` so that ``--name-argument value`` on the command line overrides its arguments.
 
-    They replace those of the caller, as the type of a ``type_hint``, or else of the default or the
-    replaced value.
+    Values are converted to the type of a ``type_hint``, else of the overridden value or default.
 
     Args:
         fun: a function or class.
@@ -343,7 +341,7 @@ def _converted(text: str, kind: Any, name: str) -> Any:
         if text.lower() not in ("true", "1", "false", "0"):
             raise ValueError(f"--{name} must be True or False, got {text!r}.")
         return text.lower() in ("true", "1")
-    if kind in (type(None), type):  # no example: the text itself
+    if kind in (type(None), type):  # type unknown: keep the string
         return text
     try:
         return kind(text)

@@ -1,4 +1,4 @@
-"""The directory of a run and the logger's outputs in it, open for the length of a block."""
+"""Context managers that open a run's directory and the logger's outputs in it."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from rlpyt.utils.processes import traceback_text
 from rlpyt.utils.resumption import ASIDE, asked_to_resume
 
 
-def default_log_dir(home: Path) -> str:
-    """``data`` beside the package; in the working directory, if it lies among installed ones."""
-    installed = {"site-packages", "dist-packages"} & {*home.parts}
-    return os.path.abspath("data") if installed else str(home / "data")
+def default_log_dir(repository: Path) -> str:
+    """Return ``data`` in the repository, or in the working directory for an installed package."""
+    installed = {"site-packages", "dist-packages"} & {*repository.parts}
+    return os.path.abspath("data") if installed else str(repository / "data")
 
 
-# Where runs land. Scripts may assign it; it is read at every call.
+# Root directory of runs. Scripts may assign it; it is read at every call.
 LOG_DIR = default_log_dir(Path(__file__).resolve().parents[3])
 
-VARIANT_FILE = "variant_config.json"  # a launcher writes it before the run begins
+VARIANT_FILE = "variant_config.json"  # written by a launcher before the run starts
 # Files that runs, the command line and TensorBoard write, as patterns of `fnmatch`.
 OWN_FILES = (
     *("progress.csv", "debug.log", "params.json", "params.pkl", "itr_[0-9]*.pkl"),
@@ -44,12 +44,12 @@ RunDirectoryError = lock.RunDirectoryError
 def get_log_dir(
     experiment_name: PathLike, root_log_dir: PathLike | None = None, date: bool = True
 ) -> str:
-    """Name the directory of an experiment, ``<root>/local/<yyyymmdd>/<hhmmss>/<name>``.
+    """Return the directory of an experiment, ``<root>/local/<yyyymmdd>/<hhmmss>/<name>``.
 
     Args:
         experiment_name: one or more path parts.
-        root_log_dir: instead of ``LOG_DIR``.
-        date: False leaves date and time out.
+        root_log_dir: root directory; ``LOG_DIR`` by default.
+        date: if False, leave out date and time.
     """
     root = LOG_DIR if root_log_dir is None else root_log_dir
     now = [datetime.now().strftime("%Y%m%d"), datetime.now().strftime("%H%M%S")] if date else []
@@ -66,24 +66,24 @@ def logger_context(
     use_summary_writer: bool = False,
     resume: bool = False,
 ) -> AbstractContextManager[Path]:
-    """Log one run into its own directory; put the runner's ``train()`` inside.
+    """Log a run to its own directory; call the runner's ``train()`` in the block.
 
         with logger_context("cartpole", run_ID=0, name="ppo", log_params={"lr": 3e-4}):
             runner.train()
 
     The directory is ``<log_dir>/run_<run_ID>``, below ``LOG_DIR/local/<yyyymmdd>/<hhmmss>`` unless
-    ``log_dir`` is absolute, lies within ``LOG_DIR``, or ``override_prefix`` is set. What happens
-    in it, the other arguments and the errors are those of ``run_context``.
+    ``log_dir`` is absolute, is in ``LOG_DIR``, or ``override_prefix`` is set. See ``run_context``
+    for its content, the other arguments and the errors.
 
     Args:
-        log_dir: path of the experiment; runs of the same settings share it.
-        run_ID: tells them apart, for example the seed.
-        name: of the experiment, written to params.json with ``run_ID``.
+        log_dir: path of the experiment; runs with the same settings share it.
+        run_ID: identifies the run in the experiment, for example the seed.
+        name: name of the experiment, written to params.json with ``run_ID``.
         log_params: further settings for params.json.
         snapshot_mode: "none", "last", "all", "gap" or "last+gap".
         override_prefix: use ``log_dir`` as given, relative to the working directory.
-        use_summary_writer: write for TensorBoard as well.
-        resume: go on in a directory that holds a run.
+        use_summary_writer: also write for TensorBoard.
+        resume: continue in a directory that contains a run.
     """
     return run_context(
         _run_dir(log_dir, run_ID, override_prefix),
@@ -106,42 +106,42 @@ def run_context(
     use_summary_writer: bool = False,
     resume: bool = False,
 ) -> Iterator[Path]:
-    """Log one run into exactly this directory.
+    """Log a run to exactly this directory.
 
-    Results of an earlier run in it are moved aside first, with a warning: those of ``run_0`` to
-    ``run_0.1``, or the next free number. Other files and directories stay. It receives
+    Results of an earlier run are first moved aside, with a warning: those of ``run_0`` to
+    ``run_0.1``, or the next free number. Other files and directories stay. The directory receives
     progress.csv, debug.log, params.json, the snapshots, and while in use run.lock. At the end of
-    the block, also after an error, all of them are closed and the logger is as before; debug.log
-    then ends with the error's traceback.
+    the block, even after an error, all of them are closed and the logger is restored; after an
+    error debug.log ends with its traceback.
 
-    Of several processes that torchrun has started, rank 0 does all this and others nothing; what
-    torchrun starts anew resumes.
+    Among processes started by torchrun, only rank 0 does this. A run that torchrun restarts is
+    resumed.
 
     Args:
         run_dir: the directory; it is created.
-        run_ID, name: written to params.json.
+        run_ID, name: identifier of the run and name of the experiment, written to params.json.
         log_params: settings to write to params.json; objects without a JSON form as their ``repr``.
         snapshot_mode: "none", "last" (params.pkl, overwritten), "all" (itr_<n>.pkl), "gap" (every
             n-th, see ``logger.set_snapshot_gap``) or "last+gap".
-        use_summary_writer: write for TensorBoard as well (extra ``tensorboard``).
-        resume: go on in a directory that holds a run: progress.csv is appended to (see
-            ``logger.rewind``), and params.json kept unless ``log_params`` are given. A launcher
-            that starts a run once more asks for it, too.
+        use_summary_writer: also write for TensorBoard (extra ``tensorboard``).
+        resume: continue in a directory that contains a run: append to progress.csv (see
+            ``logger.rewind``), and keep params.json unless ``log_params`` are given. Also enabled
+            by a launcher that restarts a run.
 
     Yields:
-        The directory, absolute.
+        The absolute path of the directory.
 
     Raises:
         RunDirectoryError: the directory is a file, is not writable, or is in use by another
-            process. The message says which, and what to do.
-        ValueError: unknown ``snapshot_mode``.
-        ImportError: ``use_summary_writer`` without TensorBoard.
+            process; the message gives the reason and the remedy.
+        ValueError: ``snapshot_mode`` is unknown.
+        ImportError: ``use_summary_writer`` is set and TensorBoard is not installed.
     """
     run_dir = Path(run_dir).absolute()
     if not torchrun.is_first():
         yield run_dir
         return
-    resume = resume or asked_to_resume(run_dir) or begun_by_this_job(run_dir)
+    resume = resume or asked_to_resume(run_dir) or started_by_this_job(run_dir)
     _make_dir(run_dir)
     with lock.RunLock(run_dir), logger.session():
         progress = run_dir / "progress.csv"
@@ -166,7 +166,7 @@ def run_context(
 
 
 def _move_aside(run_dir: Path) -> None:
-    """Move the results of an earlier run into a directory of the next free number.
+    """Move the results of an earlier run to a directory with the next free number.
 
     Files and directories that rlpyt does not write stay, and so does the lock, which is held.
     """
@@ -174,19 +174,19 @@ def _move_aside(run_dir: Path) -> None:
     aside = next(p for n in numbers if not (p := Path(f"{run_dir}.{n}")).exists())
     aside.mkdir()
     for path in [*run_dir.iterdir()]:
-        if path.name == VARIANT_FILE:  # a launcher has written it for this run
+        if path.name == VARIANT_FILE:  # written by a launcher for this run
             shutil.copy2(path, aside)
         elif _is_result(path):
-            shutil.move(path, aside)  # a mounted directory is on another file system
-    warnings.warn(f"{run_dir} held the results of another run: they were moved to {aside}.")
+            shutil.move(path, aside)  # `rename` fails if the directory is a mount point
+    warnings.warn(f"{run_dir} contained the results of another run; they were moved to {aside}.")
 
 
 def _is_result(path: Path) -> bool:
-    """Return True for what rlpyt has written into the directory of a run."""
+    """Return True if rlpyt has written this path in a run's directory."""
     if path.is_dir():
         one = path.name.startswith("checkpoint-") and (path / "manifest.json").exists()
         return one or (path.name == "checkpoint" and any(path.glob("checkpoint-*/manifest.json")))
-    if path.name == "config.json":  # other programs have one, too
+    if path.name == "config.json":  # other programs also use this name
         return b'"rlpyt":' in path.read_bytes()
     return any(fnmatch(path.name, pattern) for pattern in OWN_FILES)
 
@@ -197,52 +197,52 @@ def write_params(
     """Write params.json; arguments are those of ``run_context``."""
     here = torchrun.place()
     job = {"torchrun": here.run_id} if here is not None and here.run_id else {}
-    whole = {**log_params, "name": name, "run_ID": run_ID, **job}
-    write_json(Path(run_dir, "params.json"), whole)
+    params = {**log_params, "name": name, "run_ID": run_ID, **job}
+    write_json(Path(run_dir, "params.json"), params)
 
 
 def _log_end(error: BaseException) -> None:
-    """Write into debug.log why a run ends early; the terminal hears of it from others."""
+    """Log to debug.log why a run ends early; the terminal is notified elsewhere."""
     stopped = isinstance(error, (SystemExit, KeyboardInterrupt, GeneratorExit))
-    said = f"ended early: {error!r}" if stopped else f"failed:\n{traceback_text(error)}"
+    message = f"ended early: {error!r}" if stopped else f"failed:\n{traceback_text(error)}"
     with logger.session():
         logger.set_console(False)
-        logger.log(said, with_prefix=False)
+        logger.log(message, with_prefix=False)
 
 
-def begun_by_this_job(run_dir: PathLike) -> bool:
-    """Return True if torchrun has started these processes before, and they have begun this run."""
+def started_by_this_job(run_dir: PathLike) -> bool:
+    """Return True if this torchrun job has already started this run and has been restarted."""
     here, params = torchrun.place(), Path(run_dir, "params.json")
     if here is None or not params.exists():
         return False
-    begun_by = json.loads(params.read_text(encoding="utf-8")).get("torchrun", "")
-    return here.restarts > 0 or (here.run_id != "" and here.run_id == begun_by)
+    started_by = json.loads(params.read_text(encoding="utf-8")).get("torchrun", "")
+    return here.restarts > 0 or (here.run_id != "" and here.run_id == started_by)
 
 
 def add_exp_param(
     param_name: str, param_val: Any, exp_dir: PathLike | None = None, overwrite: bool = False
 ) -> None:
-    """Put a parameter into the params.json of every immediate subdirectory, after the fact.
+    """Add a parameter to the params.json of every existing run in the immediate subdirectories.
 
-    Where none of those is a run, as at the root of a sweep, it is every run below.
+    If none of these is a run, as at the root of a sweep, all runs below are changed.
 
     Args:
-        param_name, param_val: the entry.
+        param_name, param_val: name and value of the parameter.
         exp_dir: directory of the experiment; the working directory by default.
-        overwrite: replace the value where the parameter is already present; otherwise such files
-            are left as they are, and named on standard output.
+        overwrite: replace existing values; otherwise files that have the parameter are left
+            unchanged and printed.
 
     Raises:
-        FileNotFoundError: there is no run.
+        FileNotFoundError: the directory contains no run.
     """
     root = Path(exp_dir or ".")
     found = sorted(root.glob("*/params.json")) or _files_of_runs(root, "params.json")
     if not found:
-        raise FileNotFoundError(f"no run in {root}: there is no params.json in it or below it.")
+        raise FileNotFoundError(f"no run in {root}: no params.json found in it or below it.")
     for params_file in found:
         params = json.loads(params_file.read_text(encoding="utf-8"))
         if param_name in params and not overwrite:
-            print(f"{params_file} has {param_name}={params[param_name]!r} already; left as it is.")
+            print(f"{params_file} already has {param_name}={params[param_name]!r}; unchanged.")
         else:
             write_json(params_file, {**params, param_name: param_val})
 
@@ -251,7 +251,7 @@ def check_progress(exp_dir: PathLike | None = None) -> None:
     """Print the number of lines of every progress.csv below a directory.
 
     Args:
-        exp_dir: the working directory by default.
+        exp_dir: directory of the experiment; the working directory by default.
     """
     for progress in _files_of_runs(Path(exp_dir or "."), "progress.csv"):
         n_lines = progress.read_bytes().count(b"\n")
@@ -259,7 +259,7 @@ def check_progress(exp_dir: PathLike | None = None) -> None:
 
 
 def _files_of_runs(root: Path, name: str) -> list[Path]:
-    """Those of all runs below a directory; not of attempts that a sweep has put aside."""
+    """Return these files of all runs below a directory, without attempts that a sweep set aside."""
     found = sorted(root.rglob(name))
     return [path for path in found if not any(part.startswith(ASIDE) for part in path.parts)]
 
@@ -277,7 +277,7 @@ def _make_dir(run_dir: Path) -> None:
         nearest = next(path for path in [run_dir, *run_dir.parents] if path.exists())
         if not nearest.is_dir():
             raise RunDirectoryError(
-                f"cannot log to {run_dir}: {nearest} is a file; remove it or use another log_dir."
+                f"cannot log to {run_dir}: {nearest} is a file. Remove it or use another log_dir."
             )
         run_dir.mkdir(parents=True, exist_ok=True)
         probe = run_dir / f".writable-{os.getpid()}"
@@ -285,6 +285,6 @@ def _make_dir(run_dir: Path) -> None:
         probe.unlink()
     except OSError as error:
         raise RunDirectoryError(
-            f"cannot log to {run_dir}: not writable ({error.strerror or error}); choose another "
+            f"cannot log to {run_dir}: not writable ({error.strerror or error}). Choose another "
             "log_dir, or assign rlpyt.utils.logging.context.LOG_DIR."
         ) from error

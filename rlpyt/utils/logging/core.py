@@ -1,4 +1,4 @@
-"""The state of a run's logging: text lines, table rows, snapshots, and where they go."""
+"""Logger of a run: text lines, table rows, snapshots, and their outputs."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ PathLike = str | os.PathLike[str]
 
 
 class Logger:
-    """Records of one process about its run, and their destinations.
+    """Logger of text lines, table rows and snapshots of a run.
 
     Used by the master process, from one thread. Outputs are guarded: when one fails (full disk,
-    broken pipe), this is warned about once and the run goes on.
+    broken pipe), a warning is issued once and the run continues.
     """
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class Logger:
         with_timestamp: bool = True,
         color: str | None = None,
     ) -> None:
-        """Write a line to the terminal and to the text files; colour is for the terminal only."""
+        """Write a line to the terminal and the text files; color is for the terminal only."""
         if self._disabled:
             return
         line = str(s)
@@ -74,39 +74,39 @@ class Logger:
             text.write(line)
 
     def push_prefix(self, prefix: str) -> None:
-        """Put ``prefix`` before the text lines to come, after those already pushed."""
+        """Add ``prefix`` to the prefixes of subsequent text lines."""
         self._prefixes.append(prefix)
 
     def pop_prefix(self) -> None:
-        """Take back the prefix pushed last."""
+        """Remove the prefix pushed last."""
         del self._prefixes[-1]
 
     @contextmanager
     def prefix(self, key: str) -> Iterator[None]:
-        """Put ``key`` before the text lines of a block."""
+        """Add ``key`` to the prefixes of text lines in a block."""
         with _pushed(self._prefixes, key):
             yield
 
     def set_disable_prefix(self, disable_prefix: bool) -> None:
-        """Write text lines without their prefixes, or with them again."""
+        """Disable or enable the prefixes of text lines."""
         self._disable_prefix = disable_prefix
 
     def get_disable_prefix(self) -> bool:
-        """Return True if text lines go without prefixes."""
+        """Return True if prefixes of text lines are disabled."""
         return self._disable_prefix
 
     # Table rows
 
     def record_tabular(self, key: str, val: Any, *args: Any, **kwargs: Any) -> None:
-        """Set one column of the row to come.
+        """Set one column of the current row.
 
         Args:
-            key: column name, after the tabular prefixes. A second value replaces the first.
-            val: a number (Python, numpy or torch, of one element) or a short text; None is NaN.
-            args, kwargs: ignored, for old callers.
+            key: column name, appended to the tabular prefixes. A second value replaces the first.
+            val: a number (Python, numpy or torch, of one element) or a short string; None is NaN.
+            args, kwargs: ignored, for compatibility.
 
         Raises:
-            TypeError: an array of several numbers.
+            TypeError: `val` is an array of several numbers.
         """
         self._record(str(key), str(key), val)
 
@@ -122,20 +122,20 @@ class Logger:
             placement: "back", or "front" for ``Average<key>`` ...
 
         Raises:
-            TypeError: ``values`` are no numbers.
+            TypeError: ``values`` are not numbers.
             ValueError: ``placement`` is neither "back" nor "front".
         """
         if placement not in ("back", "front"):
-            raise ValueError(f"placement={placement!r}: expected 'back' or 'front'.")
+            raise ValueError(f"placement must be 'back' or 'front', got {placement!r}.")
         if self._disabled or self._tabular_disabled:
             return
         for name, value in statistics(key, values).items():
             self._record(key + name if placement == "back" else name + key, f"{key}/{name}", value)
 
     def dump_tabular(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """Write the row recorded so far everywhere and begin a new one.
+        """Write the current row to all outputs, start a new one, and return the written row.
 
-        The arguments are those of ``log``, which writes the row as text. Returns the row.
+        The arguments are passed to ``log``, which writes the row as text.
         """
         row, grouped_row = self._row, self._grouped_row
         self._row, self._grouped_row = {}, {}
@@ -151,25 +151,25 @@ class Logger:
         return row
 
     def push_tabular_prefix(self, key: str) -> None:
-        """Put ``key`` before the column names to come, after those already pushed."""
+        """Add ``key`` to the prefixes of subsequent column names."""
         self._tabular_prefixes.append(key)
 
     def pop_tabular_prefix(self) -> None:
-        """Take back the tabular prefix pushed last."""
+        """Remove the tabular prefix pushed last."""
         del self._tabular_prefixes[-1]
 
     @contextmanager
     def tabular_prefix(self, key: str) -> Iterator[None]:
-        """Put ``key`` before the column names of a block."""
+        """Add ``key`` to the prefixes of column names in a block."""
         with _pushed(self._tabular_prefixes, key):
             yield
 
     def set_iteration(self, iteration: int) -> None:
-        """Say which iteration the rows to come belong to: the ``step`` of the sinks."""
+        """Set the iteration of subsequent rows: the ``step`` given to sinks."""
         self._iteration = int(iteration)
 
     def rewind(self, key: str, value: float) -> None:
-        """Drop rows with more than ``value`` in column ``key`` from the tables.
+        """Delete table rows with more than ``value`` in column ``key``.
 
         For a run resumed from a checkpoint that is older than its last row.
         """
@@ -177,17 +177,17 @@ class Logger:
             cast(CsvSink, table.output).rewind(key, value)
 
     def table_marks(self) -> dict[str, Any]:
-        """Return the position in each table, by file name, for a checkpoint."""
+        """Return the current position in each table, by file name, for a checkpoint."""
         tables = {os.path.basename(name): table for name, table in self._tables.items()}
         return {name: cast(CsvSink, table.output).mark() for name, table in tables.items()}
 
     def changed_tables(self, marks: Mapping[str, Any]) -> list[str]:
-        """Return the files that no longer begin as they did when ``table_marks`` gave the marks."""
+        """Return the files whose rows up to their mark in ``marks`` have changed."""
         tables = [(os.path.basename(name), table) for name, table in self._tables.items()]
         return [
             name
             for name, table in tables
-            if name in marks and not cast(CsvSink, table.output).begins_like(marks[name])
+            if name in marks and not cast(CsvSink, table.output).starts_like(marks[name])
         ]
 
     def _record(self, name: str, grouped_name: str, value: Any) -> None:
@@ -199,17 +199,17 @@ class Logger:
     # Outputs
 
     def add_text_output(self, file_name: PathLike) -> None:
-        """Append text lines to this file as well."""
+        """Add a file to which text lines are appended."""
         name = os.fspath(file_name)
         if name not in self._texts:
             self._texts[name] = Guarded(TextFile(_with_parent(name)), name, limit=None)
 
     def remove_text_output(self, file_name: PathLike) -> None:
-        """Close a text file; one that was not added is ignored."""
+        """Close a text file; unknown files are ignored."""
         _close(self._texts.pop(os.fspath(file_name), None))
 
     def add_tabular_output(self, file_name: PathLike, append: bool = False) -> None:
-        """Write rows to this CSV file as well: from its beginning, unless ``append`` or held."""
+        """Add a CSV file for rows; it is emptied unless ``append`` is set or it was held."""
         name = os.fspath(file_name)
         if name in self._held_tables:
             self._tables[name] = self._held_tables.pop(name)
@@ -218,32 +218,32 @@ class Logger:
             self._tables[name] = Guarded(table, name, limit=None)
 
     def remove_tabular_output(self, file_name: PathLike) -> None:
-        """Write no more rows to a CSV file; one that was not added is ignored."""
+        """Close a CSV file; unknown files are ignored."""
         for tables in (self._tables, self._held_tables):
             _close(tables.pop(os.fspath(file_name), None))
 
     def hold_tabular_output(self, file_name: PathLike) -> None:
-        """Leave a CSV file out until ``add_tabular_output`` names it again; then it goes on."""
+        """Pause a CSV file until ``add_tabular_output`` is called with it again."""
         name = os.fspath(file_name)
         if name in self._tables:
             self._held_tables[name] = self._tables.pop(name)
 
     def add_sink(self, sink: Sink) -> None:
-        """Send rows to this sink as well, until it is removed or fails three times in a row."""
+        """Add a sink for rows; it is dropped when it fails three times in a row."""
         self._sinks.append(Guarded(sink, type(sink).__name__))
 
     def remove_sink(self, sink: Sink) -> None:
-        """Close a sink and send it no more rows; one that was not added is ignored."""
+        """Close and remove a sink; unknown sinks are ignored."""
         for guarded in [guarded for guarded in self._sinks if guarded.output is sink]:
             self._sinks.remove(guarded)
             guarded.close()
 
     def set_console(self, enabled: bool) -> None:
-        """Print lines and rows on the terminal, or leave it to someone else (a progress line)."""
+        """Enable or disable output of lines and rows to the terminal (for a progress line)."""
         self._console = enabled
 
     def set_log_tabular_only(self, log_tabular_only: bool) -> None:
-        """Show only the table on the terminal, redrawn in place; files get all lines as before."""
+        """Show only the table on the terminal, redrawn in place; files still get all lines."""
         self._log_tabular_only = log_tabular_only
 
     def get_log_tabular_only(self) -> bool:
@@ -251,16 +251,16 @@ class Logger:
         return self._log_tabular_only
 
     def set_tf_summary_dir(self, dir_name: PathLike | None) -> None:
-        """Write rows for TensorBoard into this directory; None ends it."""
+        """Write rows for TensorBoard to this directory; None disables it."""
         self.set_tf_summary_writer(None if dir_name is None else TensorBoardSink(dir_name).writer)
         self._summary_dir = None if dir_name is None else os.fspath(dir_name)
 
     def get_tf_summary_dir(self) -> str | None:
-        """The directory given to ``set_tf_summary_dir``."""
+        """Return the directory given to ``set_tf_summary_dir``."""
         return self._summary_dir
 
     def set_tf_summary_writer(self, writer_name: Any) -> None:
-        """Send rows to this open ``SummaryWriter``; the one before is closed. None ends it."""
+        """Write rows to this open ``SummaryWriter`` and close the previous one; None: disable."""
         if self._summary is not None:
             self.remove_sink(self._summary)
         self._summary = None if writer_name is None else TensorBoardSink(writer=writer_name)
@@ -268,55 +268,55 @@ class Logger:
             self.add_sink(self._summary)
 
     def get_tf_summary_writer(self) -> Any:
-        """The ``SummaryWriter`` in use, or None."""
+        """Return the ``SummaryWriter`` in use, or None."""
         return None if self._summary is None else self._summary.writer
 
     # Snapshots
 
     def set_snapshot_dir(self, dir_name: PathLike | None) -> None:
-        """Say where snapshots go; None: nowhere."""
+        """Set the directory of snapshots; None disables them."""
         self._snapshot_dir = None if dir_name is None else os.fspath(dir_name)
 
     def get_snapshot_dir(self) -> str | None:
-        """Directory of snapshots, or None."""
+        """Return the directory of snapshots, or None."""
         return self._snapshot_dir
 
     def set_snapshot_mode(self, mode: str) -> None:
-        """Say which iterations are saved: "none", "last", "all", "gap" or "last+gap".
+        """Set which iterations are saved: "none", "last", "all", "gap" or "last+gap".
 
         Raises:
-            ValueError: another mode.
+            ValueError: the mode is unknown.
         """
         if mode not in SNAPSHOT_MODES:
             raise ValueError(f"snapshot_mode={mode!r} is unknown; use one of {SNAPSHOT_MODES}.")
         self._snapshot_mode = mode
 
     def get_snapshot_mode(self) -> str:
-        """Rule by which iterations are saved."""
+        """Return the snapshot mode."""
         return self._snapshot_mode
 
     def set_snapshot_gap(self, gap: int) -> None:
-        """Set how many iterations lie between kept snapshots in the modes with "gap".
+        """Set the number of iterations between kept snapshots in the modes with "gap".
 
         Raises:
-            ValueError: less than one.
+            ValueError: ``gap`` is less than one.
         """
         if gap < 1:
-            raise ValueError(f"snapshot gap={gap!r}: expected a number of iterations, at least 1.")
+            raise ValueError(f"snapshot gap must be at least 1 iteration, got {gap!r}.")
         self._snapshot_gap = int(gap)
 
     def get_snapshot_gap(self) -> int:
-        """Number of iterations between kept snapshots."""
+        """Return the number of iterations between kept snapshots."""
         return self._snapshot_gap
 
     def save_itr_params(self, itr: int, params: Any) -> None:
-        """Save a tree of tensors, arrays, numbers and texts, if the mode says so.
+        """Save a tree of tensors, arrays, numbers and strings, if the snapshot mode requires it.
 
         The files are params.pkl and itr_<itr>.pkl in the snapshot directory; ``torch.load`` reads
-        them with its safe defaults. A full disk is warned about once and does not stop the run.
+        them with its safe defaults. A full disk causes one warning and does not stop the run.
 
         Raises:
-            TypeError: ``params`` hold an object of another kind; the message names where.
+            TypeError: ``params`` contains an object of another type; the message gives its path.
         """
         if self._snapshot_dir is None or self._disabled:
             return
@@ -329,31 +329,31 @@ class Logger:
                 self._snapshot_failures += 1
                 if self._snapshot_failures == 1:
                     message = f"{path} could not be saved ({type(error).__name__}: {error})"
-                    warnings.warn(f"{message}; the run goes on.", RuntimeWarning, stacklevel=2)
+                    warnings.warn(f"{message}; the run continues.", RuntimeWarning, stacklevel=2)
 
-    # The whole
+    # Complete state
 
     def disable(self) -> None:
-        """Write nothing at all, as ranks other than the first do."""
+        """Disable all output, as in ranks other than the first."""
         self._disabled = True
 
     def enable(self) -> None:
-        """Write again."""
+        """Enable output again."""
         self._disabled = False
 
     def disable_tabular(self) -> None:
-        """Ignore what is recorded for the table."""
+        """Disable recording of table rows."""
         self._tabular_disabled = True
 
     def enable_tabular(self) -> None:
-        """Record for the table again."""
+        """Enable recording of table rows again."""
         self._tabular_disabled = False
 
     @contextmanager
     def session(self) -> Iterator[Logger]:
-        """Undo at the end of a block whatever was set, pushed, recorded or added in it.
+        """Restore the logger's state at the end of a block.
 
-        Outputs added in the block are closed; those from before are kept.
+        Outputs added in the block are closed; earlier ones are kept.
         """
         before = {
             name: copy.copy(value) if isinstance(value, (list, dict)) else value

@@ -1,4 +1,4 @@
-"""One live process per run directory: a lock file with the owner's process id."""
+"""Lock file with the owner's process id: one live process per run directory."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from filelock import FileLock, Timeout
 from rlpyt.errors import RlpytError
 from rlpyt.utils.files import naming
 
-_PATIENCE_S = 0.5  # a process that only looks who holds the lock has it for microseconds
+_PATIENCE_S = 0.5  # `owner` holds the lock for microseconds
 
 
 class RunDirectoryError(RlpytError, RuntimeError):
-    """A run directory cannot be used; the message says why and what to do."""
+    """Unusable run directory; the message gives the reason and the remedy."""
 
 
 class RunLock:
-    """Holds ``<directory>/run.lock`` for the length of a ``with`` block; subclasses say otherwise.
+    """Context manager that holds ``<directory>/run.lock``; subclasses change name and message.
 
-    The system releases the lock of a process that has died. File systems shared by several
-    machines may not pass locks on, so a file that names another host is respected as it is.
+    The operating system releases the lock of a process that has died. Network file systems may not
+    share locks between machines, so a file that names another host counts as locked.
 
     Raises:
-        RunDirectoryError: on entering, when another live process holds the lock; names its pid.
-        OSError: on entering, when the directory is not writable.
+        RunDirectoryError: another live process holds the lock on entry; the message gives its pid.
+        OSError: the directory is not writable on entry.
     """
 
     name = "run.lock"
@@ -41,15 +41,15 @@ class RunLock:
         self._lock = FileLock(self.path, mode=0o644)
 
     def refusal(self, owner: dict[str, Any]) -> str:
-        """Return the message for a second process."""
+        """Return the error message for a second process."""
         return (
             f"{self.path.parent} is in use by process {owner.get('pid', 'unknown')} on "
-            f"{owner.get('host', 'this machine')}: wait for it to end, choose another "
+            f"{owner.get('host', 'this machine')}. Wait for it to end, choose another "
             f"run_ID, or remove {self.path} if you are sure it is not running."
         )
 
     def owner(self) -> str:
-        """Return a description of the holder, empty if no live process holds the lock."""
+        """Return a description of the owner, empty if no live process holds the lock."""
         if not self.path.exists():
             return ""
         owner = self._written_owner()
@@ -63,7 +63,7 @@ class RunLock:
         """Remove a lock whose owner on another host is known to have ended.
 
         Args:
-            hosts: the hosts of which this is known; None: any.
+            hosts: hosts whose processes have ended; None: any.
         """
         owner = self._written_owner()
         if _is_elsewhere(owner) and (hosts is None or owner["host"] in hosts):
@@ -99,7 +99,7 @@ class RunLock:
             self._release()
 
     def _release(self) -> None:
-        self.path.unlink(missing_ok=True)  # first: whoever waits opens the file again
+        self.path.unlink(missing_ok=True)  # before the release: waiting processes reopen the file
         self._lock.release()
 
     def _written_owner(self) -> dict[str, Any]:

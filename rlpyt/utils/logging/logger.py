@@ -1,4 +1,4 @@
-"""The logger as module functions, each a method of the current ``Logger``.
+"""Module-level logging functions, each a method of the current ``Logger``.
 
 logger.record_tabular("LossAverage", 0.5)
 logger.dump_tabular()
@@ -29,13 +29,13 @@ _current = Logger()
 
 
 def current() -> Logger:
-    """The logger that the functions of this module act on."""
+    """Return the logger used by the functions of this module."""
     return _current
 
 
 @contextmanager
 def use(logger: Logger) -> Iterator[Logger]:
-    """Let the functions of this module act on ``logger`` during a block."""
+    """Use ``logger`` in the functions of this module during a block."""
     global _current
     before, _current = _current, logger
     try:
@@ -52,7 +52,7 @@ def __getattr__(name: str) -> TerminalTablePrinter:
 
 
 def _of_current(method: Callable[Concatenate[Logger, P], R]) -> Callable[P, R]:
-    """Make a module function of a method: same arguments, for the logger that is current then."""
+    """Return a function that calls this method of the current logger."""
     name = method.__name__
 
     @functools.wraps(method)

@@ -1,4 +1,4 @@
-"""Settings of a run as JSON: classes, enums, arrays and anything else get a readable form."""
+"""Conversion of a run's settings to readable JSON, including classes, enums and arrays."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from rlpyt.utils.files import atomic_write
 
 
 class MyEncoder(json.JSONEncoder):
-    """JSON for settings; what has no JSON form is written as its ``repr``, never an error."""
+    """JSON encoder for settings; objects without a JSON form are written as their ``repr``."""
 
     def default(self, o: Any) -> Any:  # noqa: PLR0911 - a case per kind
-        """Give the JSON form of an object that ``json`` does not know."""
+        """Return the JSON form of an object that ``json`` does not support."""
         if isinstance(o, type):
             return {"$class": f"{o.__module__}.{o.__qualname__}"}
         if isinstance(o, Enum):
@@ -39,12 +39,12 @@ class MyEncoder(json.JSONEncoder):
 
 
 def stub_to_json(stub_sth: Any) -> Any:
-    """Turn settings into dicts, lists, numbers and texts; keys become strings, tuples lists."""
+    """Convert settings to dicts, lists, numbers and strings; keys become strings, tuples lists."""
     if isinstance(stub_sth, Mapping):
         return {str(key): stub_to_json(value) for key, value in stub_sth.items()}
     if isinstance(stub_sth, (list, tuple)):
         return [stub_to_json(value) for value in stub_sth]
-    if isinstance(stub_sth, Enum):  # before str and int, which an enum may be as well
+    if isinstance(stub_sth, Enum):  # first, since an enum may also be a str or int
         return MyEncoder().default(stub_sth)
     if stub_sth is None or isinstance(stub_sth, (bool, int, float, str)):
         return stub_sth
@@ -52,7 +52,7 @@ def stub_to_json(stub_sth: Any) -> Any:
 
 
 def write_json(path: str | os.PathLike[str], settings: Any) -> None:
-    """Write settings to a JSON file, directories included, in one atomic step."""
+    """Write settings to a JSON file atomically, creating parent directories."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as file:
@@ -60,17 +60,17 @@ def write_json(path: str | os.PathLike[str], settings: Any) -> None:
 
 
 def log_variant(log_file: str, variant_data: Any) -> None:
-    """Write the settings of a variant; an object with ``dump`` is asked for them."""
+    """Write the settings of a variant, from its ``dump`` method if it has one."""
     write_json(log_file, variant_data.dump() if hasattr(variant_data, "dump") else variant_data)
 
 
 def log_parameters(log_file: str, args: Any, classes: Mapping[str, Any]) -> None:
-    """Write parsed arguments, those of each class grouped under its name.
+    """Write parsed arguments, grouped by class.
 
     Args:
-        log_file: the JSON file.
-        args: a namespace, as argparse returns it.
-        classes: name -> class or object; arguments called ``<name>_<argument>`` belong to it.
+        log_file: path of the JSON file.
+        args: a namespace as returned by argparse.
+        classes: name -> class or object; arguments named ``<name>_<argument>`` belong to it.
     """
     settings: dict[str, Any] = {name: {"_name": owner} for name, owner in classes.items()}
     for key, value in vars(args).items():
@@ -83,5 +83,5 @@ def log_parameters(log_file: str, args: Any, classes: Mapping[str, Any]) -> None
 
 
 def log_parameters_lite(log_file: str, args: Any) -> None:
-    """Write parsed arguments as they are; ``args`` is a namespace, as argparse returns it."""
+    """Write parsed arguments, a namespace as returned by argparse."""
     write_json(log_file, vars(args))

@@ -1,7 +1,7 @@
-"""Destinations of a row of results: a CSV file, TensorBoard, Weights & Biases, a user's function.
+"""Outputs for rows of results: a CSV file, TensorBoard, Weights & Biases, a custom function.
 
-A sink has two methods. Whatever it raises while training is caught by ``Guarded``: a full disk or
-a lost connection costs rows, never the run.
+``Guarded`` catches the errors of a sink during training: a full disk or a lost connection loses
+rows but does not stop the run.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ Row = dict[str, Any]
 
 
 class Sink(Protocol):
-    """Something that takes one row of results per logging interval.
+    """Output for one row of results per logging interval.
 
-    A sink with a true attribute ``grouped_names`` gets statistics as "Return/Average", others get
-    the column name "ReturnAverage".
+    A sink with a true attribute ``grouped_names`` receives statistics as "Return/Average", others
+    with the column name "ReturnAverage".
     """
 
     def write(self, row: Row, step: int) -> None:
-        """Take a row: numbers or short texts by column name; ``step`` is the iteration."""
+        """Write a row: numbers or short strings by column name; ``step`` is the iteration."""
 
     def close(self) -> None:
-        """Release what is held; the last call."""
+        """Release resources. No further call follows."""
 
 
 class Guarded:
-    """An output whose failures do not stop the run.
+    """Output whose failures do not stop the run.
 
-    The first failure is warned about, all are counted in ``failures``. After ``limit`` failures in
-    a row the output is dropped, with a second warning; with ``limit=None`` it is tried for ever.
+    The first failure causes a warning; all are counted in ``failures``. After ``limit`` failures in
+    a row the output is dropped with a second warning; with ``limit=None`` it is never dropped.
     """
 
     def __init__(self, output: Any, name: str, limit: int | None = 3) -> None:
@@ -50,7 +50,7 @@ class Guarded:
         self._in_a_row = 0
 
     def write(self, *args: Any) -> None:
-        """Pass on to the output's ``write``, unless it has been dropped."""
+        """Call the output's ``write`` unless it has been dropped."""
         if self.dropped:
             return
         try:
@@ -61,7 +61,7 @@ class Guarded:
             self._in_a_row = 0
 
     def close(self) -> None:
-        """Close the output, after which it is written to no more; a failure is warned about."""
+        """Close the output and stop writing to it; a failure causes a warning."""
         self.dropped = True
         try:
             self.output.close()
@@ -72,14 +72,14 @@ class Guarded:
         self.failures += 1
         self._in_a_row += 1
         if self.failures == 1:
-            _warn(f"{self.name} failed ({_named(error)}); the run goes on without that output.")
+            _warn(f"{self.name} failed ({_named(error)}); the run continues without this output.")
         if self._in_a_row == self.limit:
             self.dropped = True
             _warn(f"{self.name} failed {self.limit} times in a row and is dropped.")
 
 
 class TextFile:
-    """Lines appended to a file, each in one unbuffered write."""
+    """Text file to which each line is appended in one unbuffered write."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._file = open(path, "ab", buffering=0)  # noqa: SIM115 - closed by close()
@@ -95,15 +95,14 @@ class TextFile:
 
 
 class CsvSink:
-    """A table with a header line, one line per row, complete on disk after every write.
+    """CSV table with a header line and one line per row, complete on disk after every write.
 
-    Columns keep the order in which they first came; one that first comes in a later row is added
-    at the end, by rewriting the file beside itself and renaming it. A value that was not recorded
-    is an empty cell.
+    Columns keep the order of their first appearance; a column that first appears in a later row is
+    added at the end, by writing a new file and renaming it. A missing value is an empty cell.
 
     Args:
-        path: the file. It is emptied, unless ``append``.
-        append: go on below the rows of an existing file (a last line without its end is cut off).
+        path: the file. It is emptied unless ``append`` is set.
+        append: append to an existing file (an incomplete last line is cut off).
     """
 
     def __init__(self, path: str | os.PathLike[str], append: bool = False) -> None:
@@ -111,13 +110,13 @@ class CsvSink:
         self.columns: list[str] = []
         self._n_rows, self._last = 0, list[str]()
         if append and self.path.exists():
-            self._adopt()
+            self._read_existing()
         else:
             with atomic_write(self.path):
                 pass
 
     def write(self, row: Row, step: int = 0) -> None:
-        """Append a row; on error the file is left as it was."""
+        """Append a row; on error the file is unchanged."""
         new = [name for name in row if name not in self.columns]
         if new and self.columns:
             self._rewrite(self.columns + new)
@@ -131,29 +130,29 @@ class CsvSink:
             try:
                 _write_all(file, _csv_bytes(lines))
             except BaseException:
-                file.truncate(start)  # no torn line before the next one
+                file.truncate(start)  # leave no partial line
                 raise
         self._n_rows, self._last = self._n_rows + 1, cells
 
     def rewind(self, column: str, value: float) -> None:
-        """Drop the rows with more than ``value`` in ``column``: a resumed run writes them again."""
+        """Delete rows with more than ``value`` in ``column``; a resumed run writes them again."""
         if column in self.columns:
             index = self.columns.index(column)
             self._rewrite(self.columns, keep=lambda cells: _number(cells[index]) <= value)
 
     def mark(self) -> dict[str, Any]:
-        """Return the position for a checkpoint: columns, number of rows, last row."""
+        """Return the current position for a checkpoint: columns, number of rows, last row."""
         return {"columns": list(self.columns), "rows": self._n_rows, "last": self._last}
 
-    def begins_like(self, mark: Mapping[str, Any]) -> bool:
-        """Return True if the table still begins as it did at a ``mark``; columns may be new."""
+    def starts_like(self, mark: Mapping[str, Any]) -> bool:
+        """Return True if the rows up to ``mark`` are unchanged; there may be new columns."""
         rows, n, columns = self._rows(), mark["rows"], mark["columns"]
         last = rows[n - 1] if 0 < n <= len(rows) else []
         same_columns = self.columns[: len(columns)] == columns
         return bool(same_columns and len(rows) >= n and last[: len(mark["last"])] == mark["last"])
 
     def close(self) -> None:
-        """Nothing is held between writes."""
+        """Do nothing: the file is not kept open."""
 
     def _rows(self) -> list[list[str]]:
         if not self.path.exists():
@@ -161,12 +160,12 @@ class CsvSink:
         with open(self.path, encoding="utf-8", errors="replace", newline="") as file:
             return list(csv.reader(file))[1:]
 
-    def _adopt(self) -> None:
+    def _read_existing(self) -> None:
         content = self.path.read_bytes()
-        whole = content.rfind(b"\n") + 1
-        if whole < len(content):
-            os.truncate(self.path, whole)
-        header = content[:whole].decode().splitlines()[:1]
+        end = content.rfind(b"\n") + 1
+        if end < len(content):
+            os.truncate(self.path, end)
+        header = content[:end].decode().splitlines()[:1]
         self.columns = next(csv.reader(header), [])
         self._count()
 
@@ -190,11 +189,11 @@ class CsvSink:
 
 
 class TensorBoardSink:
-    """Scalars for TensorBoard (extra ``tensorboard``). Texts and NaN, "no value", are left out.
+    """Sink for TensorBoard scalars (extra ``tensorboard``). Strings and NaN are left out.
 
     Args:
-        log_dir: where the event file goes; or
-        writer: an open ``SummaryWriter`` to use, which ``close`` closes.
+        log_dir: directory of the event file.
+        writer: open ``SummaryWriter`` to use instead; ``close`` closes it.
 
     Raises:
         ImportError: TensorBoard is not installed.
@@ -206,7 +205,7 @@ class TensorBoardSink:
         self.writer = _summary_writer(log_dir) if writer is None else writer
 
     def write(self, row: Row, step: int) -> None:
-        """Add every number as a scalar of this step."""
+        """Write every number as a scalar of this step."""
         for name, value in row.items():
             if isinstance(value, (int, float)) and not math.isnan(value):
                 self.writer.add_scalar(name, value, step)
@@ -217,11 +216,11 @@ class TensorBoardSink:
 
 
 class WandbSink:
-    """Rows for Weights & Biases (extra ``wandb``); tested against a stand-in of its client only.
+    """Sink for Weights & Biases (extra ``wandb``); tested only with a mock of its client.
 
-    The key is taken from the environment variable WANDB_API_KEY only, never from an argument that
-    other users could read in the process list. Without it the run is kept offline on disk, to be
-    sent later with ``wandb sync``.
+    The key is only read from the environment variable WANDB_API_KEY, since other users could read
+    an argument in the process list. Without it the run is stored offline; upload it later with
+    ``wandb sync``.
 
     Args:
         project, name, config: as in ``wandb.init``.
@@ -258,10 +257,10 @@ class WandbSink:
 
 
 class CallbackSink:
-    """Calls a function of the user's with every row.
+    """Sink that calls a custom function with every row.
 
     Args:
-        function: called as ``function(row, step)`` with a dict of its own.
+        function: called as ``function(row, step)`` with a copy of the row.
     """
 
     def __init__(self, function: Callable[[Row, int], object]) -> None:
@@ -272,7 +271,7 @@ class CallbackSink:
         self.function(dict(row), step)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing."""
 
 
 def _summary_writer(log_dir: str | os.PathLike[str] | None) -> Any:
@@ -292,7 +291,7 @@ def _csv_bytes(lines: Iterable[list[str]]) -> bytes:
 
 
 def _cell(value: Any) -> str:
-    return " ".join(str(value).splitlines())  # a line of the file is a row
+    return " ".join(str(value).splitlines())  # each row is one line of the file
 
 
 def _number(cell: str) -> float:

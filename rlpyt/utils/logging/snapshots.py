@@ -1,4 +1,4 @@
-"""Snapshot files: which iterations are kept, and contents that ``torch.load`` reads safely."""
+"""Snapshot files: their names by iteration, and contents that ``torch.load`` reads safely."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ SNAPSHOT_MODES = ("none", "last", "all", "gap", "last+gap")
 
 
 def snapshot_names(mode: str, itr: int, gap: int) -> list[str]:
-    """File names under which iteration ``itr`` is to be saved.
+    """Return the names of the files to which iteration ``itr`` is saved.
 
     "last" overwrites params.pkl, "all" keeps itr_<itr>.pkl of every call, "gap" keeps those of the
     first and of every ``gap``-th iteration, "last+gap" does both, "none" saves nothing.
     """
-    due = itr == 0 or (itr + 1) % gap == 0
-    names = [f"itr_{itr}.pkl"] if mode == "all" or ("gap" in mode and due) else []
+    at_gap = itr == 0 or (itr + 1) % gap == 0
+    names = [f"itr_{itr}.pkl"] if mode == "all" or ("gap" in mode and at_gap) else []
     return names + ["params.pkl"] * ("last" in mode)
 
 
@@ -29,25 +29,25 @@ def write_snapshot(path: str | os.PathLike[str], params: Any) -> None:
     """Save a tree for ``torch.load(path, weights_only=True)``, replacing the file atomically.
 
     Raises:
-        TypeError: something in the tree has no plain form; the message names where it is.
-        OSError: the file system refused; an older file is intact.
+        TypeError: the tree contains an object of an unsupported type; the message gives its path.
+        OSError: the file could not be written; an older file is intact.
     """
     import torch
 
-    content = io.BytesIO()  # in memory first: torch hides the errors of a full disk
+    content = io.BytesIO()  # in memory first, since torch hides the errors of a full disk
     torch.save(plain(params), content)
     with atomic_write(path) as file:
         file.write(content.getbuffer())
 
 
 def plain(tree: Any, where: str = "params") -> Any:  # noqa: PLR0911 - a case per kind
-    """Reduce a tree to dicts, lists, tuples, tensors on the CPU, numbers, texts and None.
+    """Convert a tree to dicts, lists, tuples, tensors on the CPU, numbers, strings and None.
 
     numpy arrays become tensors, numpy scalars Python numbers, namedtuples dicts. Tensors are
-    copied, so that none drags a larger shared storage into the file.
+    copied, so that a view does not save its complete storage.
 
     Raises:
-        TypeError: an object of another kind, named by its place in the tree.
+        TypeError: the tree contains an object of an unsupported type; the message gives its path.
     """
     import torch
 
@@ -67,8 +67,8 @@ def plain(tree: Any, where: str = "params") -> Any:  # noqa: PLR0911 - a case pe
     if tree is None or type(tree) in (bool, int, float, str):
         return tree
     raise TypeError(
-        f"{where} is a {type(tree).__module__}.{type(tree).__qualname__}, which a snapshot cannot "
-        "hold: turn it into tensors, numbers, texts, dicts or lists first."
+        f"{where} is a {type(tree).__module__}.{type(tree).__qualname__}, which snapshots do not "
+        "support. Convert it to tensors, numbers, strings, dicts or lists first."
     )
 
 
@@ -77,4 +77,4 @@ def _plain_key(key: Any, where: str) -> str | int:
         return str(key) if isinstance(key, str) else int(key)
     if isinstance(key, np.integer):
         return int(key)
-    raise TypeError(f"{where} has the key {key!r}; snapshots take texts and integers as keys.")
+    raise TypeError(f"keys of {where} must be strings or integers, got {key!r}.")

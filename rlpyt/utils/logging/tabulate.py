@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 
 class Line(NamedTuple):
-    """A horizontal line of a table."""
+    """Horizontal line of a table."""
 
     begin: str
     hline: str
@@ -17,7 +17,7 @@ class Line(NamedTuple):
 
 
 class DataRow(NamedTuple):
-    """The text around and between the cells of a row."""
+    """Strings around and between the cells of a row."""
 
     begin: str
     sep: str
@@ -25,10 +25,10 @@ class DataRow(NamedTuple):
 
 
 class TableFormat(NamedTuple):
-    """The look of a table; lines are ``None`` where there are none.
+    """Format of a table; lines that are ``None`` are not drawn.
 
-    ``padding`` is the number of spaces on both sides of a cell. Lines that ``with_header_hide``
-    names are left out of tables with headers.
+    ``padding`` is the number of spaces on both sides of a cell. The lines named in
+    ``with_header_hide`` are left out of tables with headers.
     """
 
     lineabove: Line | None
@@ -52,7 +52,7 @@ tabulate_formats = sorted(_FORMATS)
 
 
 def simple_separated_format(separator: str) -> TableFormat:
-    """Return a format with ``separator`` between the columns, and no lines."""
+    """Return a format with ``separator`` between the columns and no lines."""
     row = DataRow("", separator, "")
     return TableFormat(None, None, None, None, row, row, 0)
 
@@ -66,23 +66,23 @@ def tabulate(
     stralign: str | None = "left",
     missingval: str = "",
 ) -> str:
-    """Lay rows out in aligned columns.
+    """Format rows as a table with aligned columns.
 
     Args:
-        tabular_data: rows of cells; short rows are filled up with ``missingval``.
-        headers: column titles, or none.
-        tablefmt: "simple" draws a line of dashes under the titles (or round a table without any),
-            "plain" draws none; or a ``TableFormat``.
+        tabular_data: rows of cells; short rows are filled with ``missingval``.
+        headers: column titles; may be empty.
+        tablefmt: "simple" draws a line of dashes under the titles (or around a table without
+            titles), "plain" draws none; or a ``TableFormat``.
         floatfmt: format of float cells.
-        numalign, stralign: "left", "right" or "center", for columns of numbers and of text;
-            "decimal" is taken as "right", None as "left".
-        missingval: text of absent (None) cells.
+        numalign, stralign: "left", "right" or "center", for columns of numbers and of strings;
+            "decimal" means "right", None "left".
+        missingval: string for missing (None) cells.
 
     Returns:
-        The table, its lines joined by newlines, without a newline at the end.
+        The lines of the table, joined by newlines.
 
     Raises:
-        ValueError: `tablefmt` is neither one of ``tabulate_formats`` nor a ``TableFormat``.
+        ValueError: `tablefmt` is neither in ``tabulate_formats`` nor a ``TableFormat``.
     """
     if isinstance(tablefmt, str) and tablefmt not in _FORMATS:
         raise ValueError(f"tablefmt={tablefmt!r} is unknown; use one of {tabulate_formats}.")

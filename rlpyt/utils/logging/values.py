@@ -1,4 +1,4 @@
-"""Numbers as the logger writes them, from Python, numpy or torch, without importing torch."""
+"""Conversion of Python, numpy and torch values to logged numbers, without importing torch."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ STATISTICS: dict[str, Callable[[NDArray[np.float64]], Any]] = {
 
 
 def statistics(name: str, values: Any) -> dict[str, float]:
-    """Describe a set of numbers: statistic -> value, all NaN for an empty set.
+    """Return the statistics of a set of numbers by name, all NaN for an empty set.
 
     Raises:
-        TypeError: ``values`` are no numbers; the message says ``name``.
+        TypeError: ``values`` are not numbers; the message contains ``name``.
     """
     numbers = _numbers(name, values)
-    with np.errstate(invalid="ignore"):  # infinities have no spread
+    with np.errstate(invalid="ignore"):  # the standard deviation of infinities is NaN
         return {
             statistic: float(function(numbers)) if numbers.size else math.nan
             for statistic, function in STATISTICS.items()
@@ -33,10 +33,10 @@ def statistics(name: str, values: Any) -> dict[str, float]:
 
 
 def plain_value(name: str, value: Any) -> int | float | str:
-    """Give a Python number or text; None is NaN, a bool 0 or 1.
+    """Return a Python number or string; None becomes NaN, a bool 0 or 1.
 
     Raises:
-        TypeError: an array of several numbers; the message says ``name``.
+        TypeError: `value` is an array of several numbers; the message contains ``name``.
     """
     if value is None:
         return math.nan
@@ -64,5 +64,5 @@ def _numbers(name: str, values: Any) -> NDArray[np.float64]:
 
 
 def _as_array(value: Any) -> Any:
-    """A torch tensor, of any device and dtype, as a numpy array; anything else as it is."""
+    """Return a torch tensor of any device and dtype as a numpy array, other values unchanged."""
     return value.detach().double().cpu().numpy() if hasattr(value, "detach") else value

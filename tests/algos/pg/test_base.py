@@ -267,7 +267,7 @@ def test_gradient_step_clips_and_steps():
     [
         (dict(learning_rate=0), ValueError, "learning_rate=0"),
         (dict(learning_rate=float("nan")), ValueError, "learning_rate=nan"),
-        (dict(discount=1.5), ValueError, r"discount=1.5 must lie in \[0, 1\]"),
+        (dict(discount=1.5), ValueError, r"discount=1.5 must be in \[0, 1\]"),
         (dict(gae_lambda=-0.1), ValueError, "gae_lambda=-0.1"),
         (dict(ratio_clip=0.0), ValueError, "ratio_clip=0.0"),
         (dict(minibatches=0), ValueError, "minibatches=0"),

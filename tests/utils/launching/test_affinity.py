@@ -147,7 +147,7 @@ BY_HAND = {
 
 
 @pytest.mark.parametrize("code", BY_HAND)
-def test_codes_stand_for_what_one_works_out_by_hand(code):
+def test_affinities_by_hand(code):
     made = affinity_from_code(code)
     assert made == BY_HAND[code]
     assert pickle.loads(pickle.dumps(made)) == made
@@ -181,7 +181,7 @@ def test_cores_of_masters_and_workers():
     assert get_workers_cpus((0, 1), cpw=1, hto=4, alt=1) == [(0,), (1,), (4,), (5,)]
 
 
-def test_not_pinning_is_said():
+def test_disabled_pinning_is_in_the_affinity():
     assert (
         make_affinity(n_cpu_core=1, set_affinity=False, hyperthread_offset=0).set_affinity is False
     )
@@ -216,7 +216,7 @@ def test_codes_are_written_as_rlpyt_writes_them(arguments, code):
     assert encode_affinity(**{**usual, **arguments}) == code
 
 
-def test_slots_and_codes_come_apart_and_together():
+def test_run_slots_are_prepended_and_removed():
     assert prepend_run_slot(3, "8cpu_4gpu") == "3slt_8cpu_4gpu"
     assert remove_run_slot("3slt_8cpu_4gpu") == (3, "8cpu_4gpu")
     assert decode_affinity("8cpu_4gpu_1cxg") == dict(cpu=8, gpu=4, cxg=1)
@@ -269,7 +269,7 @@ def leaves(affinity):
 
 
 @given(machines())
-def test_what_is_written_is_what_is_read(resources):
+def test_codes_roundtrip(resources):
     code = resources.to_code()
     assert Resources.from_code(code) == resources
     if resources.run_slot is None:
@@ -301,23 +301,23 @@ def test_no_two_runs_share_a_core_and_all_stay_on_the_machine(resources):
 @pytest.mark.parametrize(
     "code, message",
     [
-        ("", "cannot read ''; parts are a number and three letters"),
-        ("4cpu2gpu", "cannot read '4cpu2gpu'"),
-        ("4cpu_-2gpu", "cannot read '-2gpu'"),
+        ("", "must be a number and three letters.*; got ''"),
+        ("4cpu2gpu", "got '4cpu2gpu'"),
+        ("4cpu_-2gpu", "got '-2gpu'"),
         ("4cpu_0gpu_2cpz", "unknown part '2cpz'; known are cpu, gpu"),
-        ("4cpu_8cpu_1gpu", "says 'cpu' twice"),
+        ("4cpu_8cpu_1gpu", "has 'cpu' twice"),
         ("2gpu", "lacks the machine's cores"),
-        ("4cpu_0gpu", "must say how many cores a run gets, such as 4cpr"),
+        ("4cpu_0gpu", "lacks the cores of a run, such as 4cpr"),
         ("0cpu_1gpu", "n_cpu_core=0 must be at least 1"),
         (
             "4cpu_0gpu_8cpr",
-            "wants 8 cores, the machine has 4: .* It says n_cpu_core=4, n_gpu",
+            "needs 8 cores, the machine has 4: .* The code means n_cpu_core=4, n_gpu",
         ),
-        ("4cpu_2gpu_3gpr", "wants 3 GPUs to optimize, the machine has 2: raise n_gpu"),
+        ("4cpu_2gpu_3gpr", "needs 3 GPUs to optimize, the machine has 2: raise n_gpu"),
         ("4cpu_2gpu_1ass_2sgr", "1 GPUs to optimize and 2 to sample, the machine has 2.*1oss"),
     ],
 )
-def test_what_cannot_be_is_said_with_what_to_change(code, message):
+def test_invalid_codes_are_refused_with_a_remedy(code, message):
     for call in (get_n_run_slots, lambda code: affinity_from_code(f"0slt_{code}")):
         with pytest.raises(AffinityError, match=message):
             call(code)
@@ -340,14 +340,16 @@ def test_shared_cores_are_conflicts_and_not_errors(code, conflict):
     assert re.search(conflict, found)
 
 
-def test_slots_are_asked_for_and_checked():
-    with pytest.raises(AffinityError, match="does not say which run slot.*'0slt_4cpu_2gpu'"):
+def test_run_slots_are_required_and_checked():
+    with pytest.raises(AffinityError, match="lacks a run slot.*'0slt_4cpu_2gpu'"):
         affinity_from_code("4cpu_2gpu")
-    with pytest.raises(AffinityError, match="no run slot 2, only 0 to 1. It says n_cpu_core=4"):
+    with pytest.raises(
+        AffinityError, match="run slot must be in 0 to 1, got 2. The code means n_cpu_core=4"
+    ):
         affinity_from_code("2slt_4cpu_2gpu")
-    with pytest.raises(AffinityError, match="'0slt_4cpu_2gpu' has a run slot already"):
+    with pytest.raises(AffinityError, match="'0slt_4cpu_2gpu' already has a run slot"):
         prepend_run_slot(1, "0slt_4cpu_2gpu")
-    with pytest.raises(AffinityError, match="no run slot 2"):
+    with pytest.raises(AffinityError, match="run slot must be in .*, got 2"):
         encode_affinity(n_cpu_core=4, n_gpu=2, run_slot=2)
     with pytest.raises(TypeError, match="n_cpu_core='4'"):
         encode_affinity(n_cpu_core="4")
@@ -362,7 +364,7 @@ def test_what_a_code_leaves_out_is_this_machines(monkeypatch):
     assert (module.get_n_socket(), module.get_hyperthread_offset()) == (2, 8)
     assert quick_affinity_code(use_gpu=False) == "8cpu_0gpu_8cpr_2skt"
     assert quick_affinity_code(n_parallel=3, use_gpu=False) == "6cpu_0gpu_2cpr_8hto_2skt"
-    with pytest.raises(ValueError, match="9 runs at a time need a core each, and there are 8"):
+    with pytest.raises(ValueError, match=r"number of cores \(8\), got 9"):
         quick_affinity_code(n_parallel=9, use_gpu=False)
     with pytest.raises(ValueError, match="n_parallel=0 must be at least 1"):
         quick_affinity_code(n_parallel=0)
@@ -371,7 +373,7 @@ def test_what_a_code_leaves_out_is_this_machines(monkeypatch):
     assert quick_affinity_code(n_parallel=2) == "8cpu_2gpu_2skt"
 
 
-def test_the_examples_of_the_page_give_what_it_says(monkeypatch):
+def test_examples_of_the_documentation(monkeypatch):
     monkeypatch.setattr(Machine, "here", lambda: Machine(cpus=(0, 1), n_core=2))
     monkeypatch.setattr(module, "n_gpus", lambda: 0)
     page = (Path(__file__).parents[3] / "docs" / "affinity.md").read_text(encoding="utf-8")

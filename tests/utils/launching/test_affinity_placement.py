@@ -81,12 +81,12 @@ def test_as_many_processors_as_a_run_has_are_its_own_if_they_are_threads(
 )
 def test_a_code_for_a_larger_machine_is_refused(code, available):
     with pytest.raises(
-        AffinityError, match=f"may use {len(available)} processors.*_0saf.* It says"
+        AffinityError, match=f"may use {len(available)} processors.*_0saf.* The code means"
     ):
         placement(code, available)
 
 
-def test_affinities_of_codes_are_placed_and_those_of_users_left_alone(allowed):
+def test_only_affinities_of_codes_are_mapped(allowed):
     allowed(4, 5, 6, 7)
     made = affinity_from_code("1slt_4cpu_0gpu_2cpr_0hto")
     expected = dict(all_cpus=(6, 7), master_cpus=(6, 7), workers_cpus=[(6,), (7,)])
@@ -123,7 +123,7 @@ def test_hardware_is_read_of_codes(allowed):
 @pytest.mark.filterwarnings("ignore:n_workers=8 on 4 cores")
 def test_a_run_with_the_code_of_a_larger_machine_is_not_pinned(allowed):
     allowed(4, 5, 6, 7)
-    words = "of 8 cores, and this process may use 4 processors: 4-7.*Nothing is pinned"
+    words = "of 8 cores, and this process may use 4 processors: 4-7.*No process is pinned"
     with pytest.warns(UserWarning, match=words):
         found = Hardware.of("0slt_8cpu_0gpu_8cpr")
     assert (found.n_workers, found.workers_cpus, found.master_cpus) == (8, [None] * 8, None)
@@ -148,7 +148,7 @@ def test_runs_that_share_cores_are_warned(allowed):
     assert len(said) == 1
 
 
-def test_what_nobody_chose_is_as_much_as_a_containers_quota_pays_for(allowed, monkeypatch):
+def test_defaults_follow_the_containers_quota(allowed, monkeypatch):
     allowed(*range(8))
     options = RunOptions(algo_name="ppo", env="CartPole-v1", torch_threads=0)
     sampler = SerialSampler(make, dict(id="CartPole-v1"), batch_T=1, batch_B=8)
@@ -183,7 +183,7 @@ def test_processors_that_are_not_there_are_one_warning(allowed):
     assert (found.workers_cpus, found.master_cpus, len(said)) == ([None, None], None, 1)
 
 
-def test_workers_without_a_place_do_not_share_the_masters(allowed):
+def test_unpinned_workers_do_not_share_the_masters_cores(allowed):
     allowed(0, 1, 2)
     found = Hardware.of(dict(master_cpus=[0], n_workers=3, workers_cpus=[1]))
     assert found.workers_cpus == [[1], [0, 1, 2], [0, 1, 2]]
@@ -217,13 +217,13 @@ def test_numbers_of_numpy_are_numbers(allowed):
     ],
     ids=str,
 )
-def test_values_that_make_no_sense_are_refused(allowed, affinity, error, words):
+def test_invalid_values_are_refused(allowed, affinity, error, words):
     allowed(0, 1)
     with pytest.raises(error, match=words):
         Hardware.of(affinity)
 
 
-def test_numbers_are_listed_as_one_reads_them():
+def test_processors_are_listed_as_ranges():
     assert listed([3, 1, 2, 9, 11, 12]) == "1-3, 9, 11-12"
 
 
@@ -259,7 +259,7 @@ def test_what_this_machine_has(places, allowed_cpus, expected, tmp_path, monkeyp
     assert {name: getattr(found, name) for name in expected} == expected
 
 
-def test_a_machine_that_does_not_tell_is_taken_as_cores(tmp_path, monkeypatch):
+def test_a_machine_without_topology_is_estimated_from_counts(tmp_path, monkeypatch):
     monkeypatch.setattr("rlpyt.utils.launching.machine.available_cpus", lambda: [0, 1, 2, 3])
     monkeypatch.setattr("psutil.cpu_count", lambda logical: 2)
     assert Machine.here(tmp_path, tmp_path) == Machine((0, 1, 2, 3), 2, hyperthread_offset=2)

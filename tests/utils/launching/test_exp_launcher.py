@@ -64,7 +64,7 @@ def test_the_index_of_its_gpu_is_there_for_egl(tmp_path, script, monkeypatch):
     assert told(tmp_path / "logs")["egl"] == "2"
 
 
-def test_what_cannot_be_launched_is_refused_before_anything_is_written(tmp_path, script):
+def test_invalid_launches_are_refused_before_writing_files(tmp_path, script):
     logs = tmp_path / "logs"
     with pytest.raises(ValueError, match="run_slot=2: '2cpu_1cpr_0saf' has the slots 0 to 1"):
         launch_experiment(script, 2, "2cpu_1cpr_0saf", logs, {}, 0)
@@ -129,11 +129,11 @@ def test_a_failed_run_is_told_by_the_exit_code(tmp_path, data):
         (dict(affinity_code="4096cpu_1cpr"), "4096"),
         (dict(affinity_code="64cpu_64gpu"), "is for a machine of 64 GPUs"),
         (dict(script="nowhere.py"), "no script 'nowhere.py'"),
-        (dict(variants=[{}, {"f": print}]), "a variant is written as JSON"),
+        (dict(variants=[{}, {"f": print}]), "a variant is saved as JSON"),
         (dict(runs_per_setting=501), "1,002 runs, and max_runs is 1,000; pass max_runs"),
     ],
 )
-def test_experiments_are_refused_at_the_door(script, data, change, complaint):
+def test_invalid_experiments_are_refused_up_front(script, data, change, complaint):
     given = dict(
         script=script, affinity_code="2cpu_1cpr_0saf", experiment_title="x", runs_per_setting=1,
         variants=[{}, {"a": 1}], log_dirs=["a", "b"],

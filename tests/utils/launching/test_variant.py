@@ -47,7 +47,7 @@ def test_no_level_is_one_variant_that_changes_nothing():
     assert make_variants() == ([{}], [""])
 
 
-def test_crossing_keeps_what_was_there():
+def test_crossing_keeps_previous_settings():
     variants, log_dirs = _cross_variants([{"env": {"n": 5}}], ["top"], GAMES)
     assert log_dirs == ["top/game/a", "top/game/b", "top/game/c"]
     assert variants[2] == {"env": {"n": 5, "id": "c"}}
@@ -66,7 +66,7 @@ def test_variants_share_nothing_that_can_change():
 @pytest.mark.parametrize(
     ("levels", "words"),
     [
-        ([level([], [])], "level 0 has no values of .*; leave it out"),
+        ([level([], [])], "level 0 has no values of .*. Leave it out"),
         ([GAMES, level(keys=[])], "level 1 has no keys"),
         ([level(dir_names=["x"])], "2 sets of values and 1 dir_names"),
         ([level([[1, 2], [3, 4]])], r"\[1, 2\] must be a list, one value for each"),
@@ -79,19 +79,19 @@ def test_variants_share_nothing_that_can_change():
         ([level(keys=["algo"])], r"key 'algo' must be a tuple"),
         ([level(keys=[("a",), ("a",)], values=[[1, 2], [3, 4]])], "'a' is set twice"),
         ([level(), level()], "'k' is set twice; a value would be lost"),
-        ([level(), level(keys=[("k", "deep")])], "'k.deep' cannot be set: 'k' is 1 already"),
+        ([level(), level(keys=[("k", "deep")])], "'k.deep' cannot be set: 'k' is already 1"),
         (
             [level(dir_names=["a", "a/b"]), level(keys=[("l",)], dir_names=["b/c", "c"])],
             "two variants are the same: 'a/b/c'",
         ),
     ],
 )
-def test_mistakes_are_refused_at_the_door(levels, words):
+def test_invalid_levels_are_refused(levels, words):
     with pytest.raises(ValueError, match=words):
         make_variants(*levels)
 
 
-def test_the_same_values_in_two_directories_are_worth_a_word():
+def test_repeated_values_cause_a_warning():
     with pytest.warns(UserWarning, match="repeats the values"):
         variants, log_dirs = make_variants(level([[[1]], [(1,)]], dir_names=["x", "y"]))
     assert log_dirs == ["x", "y"] and len(variants) == 2
@@ -112,17 +112,17 @@ def test_a_variant_comes_back_from_its_file(tmp_path):
     assert back == {"algo": {"rate": 0.5, "n": 3}, "sizes": [1, 2], "off": None}
 
 
-def test_files_that_cannot_be_are_named(tmp_path):
+def test_missing_and_damaged_variant_files_are_named(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"no variant_config\.json in"):
         load_variant(tmp_path)
-    with pytest.raises(TypeError, match="cannot hold <class 'dict'>"):
+    with pytest.raises(TypeError, match="cannot represent <class 'dict'>"):
         save_variant({"cls": dict}, tmp_path)
     assert not (tmp_path / VARIANT).exists()
     (tmp_path / VARIANT).write_text("{")
-    with pytest.raises(ValueError, match="is no JSON"):
+    with pytest.raises(ValueError, match="is not valid JSON"):
         load_variant(tmp_path)
     (tmp_path / VARIANT).write_text(json.dumps([1]))
-    with pytest.raises(ValueError, match="must hold a dictionary"):
+    with pytest.raises(ValueError, match="must contain a dictionary"):
         load_variant(tmp_path)
 
 
@@ -140,17 +140,17 @@ def test_updates_are_deep_and_leave_the_default():
     assert variant["algo"]["extra"] == {"new": 1}
 
 
-def test_an_unknown_field_is_named_with_the_way_to_it_and_the_nearest():
+def test_an_unknown_field_is_named_with_its_path_and_the_nearest():
     with pytest.raises(KeyError) as error:
         update_config({"algo": {"optim": {"eps": 1}}}, {"algo": {"optim": {"epz": 2}}})
     assert "'algo.optim.epz' is not in the default" in error.value.args[0]
     assert "did you mean 'eps'?" in error.value.args[0]
-    with pytest.raises(TypeError, match="'algo' is a dictionary, and the variant has 3"):
+    with pytest.raises(TypeError, match="'algo' must be a dictionary, got 3"):
         update_config({"algo": {"lr": 1}}, {"algo": 3})
 
 
-def test_many_variants_are_counted_aloud():
+def test_many_variants_cause_a_warning():
     level = VariantLevel([("a",)], [[i] for i in range(40)], [str(i) for i in range(40)])
     other = level._replace(keys=[("b",)])
-    with pytest.warns(UserWarning, match="1,600 variants are made of 2 levels"):
+    with pytest.warns(UserWarning, match="2 levels combine into 1,600 variants"):
         assert len(make_variants(level, other)[0]) == 1600

@@ -1,4 +1,4 @@
-"""Leaving no process behind when a program ends, not even for a second."""
+"""Shutdown of multiprocessing's helper processes at the end of a program."""
 
 import atexit
 import contextlib
@@ -8,9 +8,9 @@ import sys
 def wait_for_helpers_at_exit() -> None:
     """Let this program end only after multiprocessing's fork server and resource tracker.
 
-    They go by themselves once their parent has gone, but take up to a second. Call it early, before
-    multiprocessing is imported: what is registered first is done last, and multiprocessing still
-    needs its helpers for what it does at exit.
+    Otherwise they end up to a second after their parent. Call it before multiprocessing is
+    imported: exit handlers run in reverse order of registration, and those of multiprocessing
+    still need the helpers.
     """
     atexit.register(_wait_for_helpers)
 
@@ -19,5 +19,5 @@ def _wait_for_helpers() -> None:
     for name in ("forkserver", "resource_tracker"):
         module = sys.modules.get(f"multiprocessing.{name}")
         if module is not None:
-            with contextlib.suppress(FileNotFoundError):  # its socket may be gone already
+            with contextlib.suppress(FileNotFoundError):  # its socket may already be gone
                 getattr(module, f"_{name}")._stop()

@@ -6,7 +6,7 @@ import sys
 import psutil
 
 SCRIPT = """
-from rlpyt.utils.farewell import wait_for_helpers_at_exit
+from rlpyt.utils.mp_shutdown import wait_for_helpers_at_exit
 wait_for_helpers_at_exit()
 import multiprocessing, os, psutil
 context = multiprocessing.get_context("forkserver")
@@ -18,7 +18,7 @@ print(*[child.pid for child in psutil.Process().children()])
 """
 
 
-def test_helpers_are_gone_when_the_program_is():
+def test_helpers_end_before_the_program():
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True, timeout=60
     )
