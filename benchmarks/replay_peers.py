@@ -240,10 +240,10 @@ class SumTreeAlone:
         self.tree.reconstruct(np.arange(task.capacity), self.rng.random(task.capacity))
 
     def sample(self, n: int) -> Any:
-        return self.tree.draw(n, False, self.rng)
+        return self.tree.ticket(self.tree.draw(n, False, self.rng))
 
     def update(self, batch: Any, priorities: Any) -> None:
-        self.tree.update_batch_priorities(priorities)
+        self.tree.update_batch_priorities(priorities, batch)
 
 
 class PlainDescent:
