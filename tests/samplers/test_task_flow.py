@@ -193,7 +193,7 @@ def test_a_score_needs_values():
         LevelEnv, {}, batch_T=T, batch_B=B, curriculum=PrioritizedLevelReplay(N)
     )
     sampler.initialize(RandomAgent(), seed=0)  # without bootstrap value
-    with pytest.raises(ValueError, match="such as A2C and PPO"):
+    with pytest.raises(ValueError, match="such as A2C or PPO"):
         sampler.obtain_samples(0)
     sampler.shutdown()
 

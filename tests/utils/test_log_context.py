@@ -331,12 +331,12 @@ def test_a_killed_owners_lock_is_free(tmp_path):
     assert RunLock(tmp_path).owner() == "" and not list(tmp_path.iterdir())
 
 
-def try_lock(directory, start, results):
+def try_lock(directory, start, finish, results):
     start.wait()
     try:
         with RunLock(directory):
             results.put("held")
-            time.sleep(0.5)
+            finish.wait(timeout=20)
     except RunDirectoryError:
         results.put("refused")
 
@@ -344,11 +344,13 @@ def try_lock(directory, start, results):
 def test_only_one_process_acquires_a_stale_lock(tmp_path):
     (tmp_path / "run.lock").write_text(lock_content(pid=dead_pid()))
     fork = multiprocessing.get_context("fork")
-    start, results = fork.Barrier(6), fork.Queue()
-    children = [fork.Process(target=try_lock, args=(tmp_path, start, results)) for _ in range(6)]
+    start, finish, results = fork.Barrier(6), fork.Event(), fork.Queue()
+    arguments = (tmp_path, start, finish, results)
+    children = [fork.Process(target=try_lock, args=arguments) for _ in range(6)]
     for child in children:
         child.start()
     outcomes = [results.get(timeout=20) for _ in children]
+    finish.set()
     for child in children:
         child.join()
     assert sorted(outcomes) == ["held"] + ["refused"] * 5

@@ -70,7 +70,7 @@ def test_invalid_launches_are_refused_before_writing_files(tmp_path, script):
         launch_experiment(script, 2, "2cpu_1cpr_0saf", logs, {}, 0)
     with pytest.raises(ValueError, match="nonsense"):
         launch_experiment(script, 0, "nonsense", logs, {}, 0)
-    with pytest.raises(FileNotFoundError, match=r"no script 'nowhere.py'"):
+    with pytest.raises(FileNotFoundError, match="script 'nowhere.py' not found"):
         launch_experiment("nowhere.py", 0, "2cpu_1cpr_0saf", logs, {}, 0)
     assert not (logs / "run_0").exists()
 
@@ -128,7 +128,7 @@ def test_a_failed_run_is_told_by_the_exit_code(tmp_path, data):
         (dict(affinity_code="nonsense"), "nonsense"),
         (dict(affinity_code="4096cpu_1cpr"), "4096"),
         (dict(affinity_code="64cpu_64gpu"), "is for a machine of 64 GPUs"),
-        (dict(script="nowhere.py"), "no script 'nowhere.py'"),
+        (dict(script="nowhere.py"), "script 'nowhere.py' not found"),
         (dict(variants=[{}, {"f": print}]), "a variant is saved as JSON"),
         (dict(runs_per_setting=501), "1,002 runs, and max_runs is 1,000; pass max_runs"),
     ],
