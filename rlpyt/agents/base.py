@@ -130,7 +130,7 @@ class BaseAgent:
             actions [B, ...], and a tuple of what is recorded, the fields of ``AgentInfo``. Only the
             first may be a record of several arrays.
         """
-        raise NotImplementedError(f"{type(self).__name__} must implement step.")
+        raise NotImplementedError(f"{type(self).__name__} must implement choose or step.")
 
     def make_env_to_model_kwargs(self, env_spaces: EnvSpaces) -> dict[str, Any]:
         """Return the model's arguments that follow from the spaces; see ``space_arguments``."""

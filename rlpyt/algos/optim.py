@@ -46,8 +46,8 @@ class Network:
     def norms(self) -> torch.Tensor | None:
         """Return norms of the gradients, [1] or [E], or ``None`` if there are none."""
         gradients = [p.grad for p in self.parameters if p.grad is not None]
-        if not gradients and self.parameters:
-            return None
+        if not gradients:
+            return None if self.parameters else torch.zeros(self.n_members or 1)
         if self.n_members is None:
             return total_norm(gradients).reshape(1)
         norms = [torch.linalg.vector_norm(g.flatten(1), dim=1) for g in gradients]
@@ -223,9 +223,8 @@ class GradientStep:
             for p in self.parameters
             if p.grad is not None and not torch.isfinite(p.grad).all()
         ]
-        return (
-            f"the loss is {loss.item():g}, but the gradient is not finite in {', '.join(bad[:5])}"
-        )
+        where = f"in {', '.join(bad[:5])}" if bad else "in its norm, which overflows"
+        return f"the loss is {loss.item():g}, but the gradient is not finite {where}"
 
     def _name(self, parameter: torch.nn.Parameter) -> str:
         return self._names.get(parameter, f"a parameter of shape {tuple(parameter.shape)}")

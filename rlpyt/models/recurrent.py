@@ -43,9 +43,9 @@ class MlpMemory(nn.Module):
         self.mlp = MlpModel(input_size, hidden_sizes, None, nonlinearity, orthogonal_gain=1)
         self._name = add_memory(self, memory, self.mlp.output_size + action_size + 1, size)
         for name, parameter in self.layer.named_parameters() if isinstance(memory, str) else ():
-            if "weight" in name:
+            if parameter.dim() > 1:
                 nn.init.orthogonal_(parameter)
-            else:
+            elif "bias" in name:
                 nn.init.zeros_(parameter)
 
     @property

@@ -452,8 +452,14 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
             self.selection.update(numpify_buffer(priorities), ticket)
 
     def set_beta(self, beta: float) -> None:
-        """Set the exponent of importance weights, from 0 (none) to 1 (full)."""
+        """Set the exponent of importance weights, from 0 (none) to 1 (full).
+
+        Raises:
+            TypeError: the replay is uniform.
+        """
         check_range("beta", beta, 0.0, 1.0)
+        if not hasattr(self.selection, "beta"):
+            raise TypeError("a uniform replay has no importance weights. Use a prioritized one.")
         self.selection.beta = beta
 
     # State

@@ -11,6 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch.utils._pytree import tree_leaves
+
 from rlpyt.agents.base import BaseAgent
 from rlpyt.algos.base import RlAlgorithm
 from rlpyt.errors import NonFiniteError, RlpytError, WorkerError, itr_of
@@ -260,8 +263,7 @@ class MinibatchRlBase(BaseRunner):
                 if not stopped:
                     logger.log("Training complete.")
             finally:
-                self._tell("on_end")
-                self.shutdown()
+                self._end()
         if stopped and self.rank == 0:
             say(f"Stopped by signal after iteration {self.itr}: {stopped}.")
             if saved and not terminal_is_owned(self.hooks):
@@ -340,12 +342,17 @@ class MinibatchRlBase(BaseRunner):
         if self.begun and itr_of(error) < 0:
             with contextlib.suppress(AttributeError):  # of a class with slots
                 error.itr = max(self.itr, 0)  # type: ignore[attr-defined]
-        intact = not (self.updating or isinstance(error, NonFiniteError))
-        if not (intact or isinstance(error, WorkerError)):
+        intact = not self.updating or isinstance(error, WorkerError)
+        if not (intact and self._agent_is_finite()):
             return
         saved = self._save_after_failure()
         if saved:
             error.add_note(f"Checkpoint after iteration {self.state.itr} in {saved}.")
+
+    def _agent_is_finite(self) -> bool:
+        """Return False if a parameter of the agent is NaN or infinite."""
+        tensors = (x for x in tree_leaves(self.agent.state_dict()) if torch.is_tensor(x))
+        return all(bool(torch.isfinite(x).all()) for x in tensors)
 
     def _save_after_failure(self) -> Any:
         """Save a checkpoint without the environments; return its path, or ``None``.
@@ -365,6 +372,13 @@ class MinibatchRlBase(BaseRunner):
         except Exception as error:  # the failure before it matters more
             logger.log(f"checkpoint not saved: {error!r}")
             return None
+
+    def _end(self) -> None:
+        """Call ``on_end`` of every hook, and shut down even if one of them raises."""
+        with contextlib.ExitStack() as stack:
+            stack.callback(self.shutdown)
+            for hook in reversed(self.hooks):
+                stack.callback(self._call, hook, "on_end")
 
     def shutdown(self) -> None:
         """Release processes and environments; can be called again."""

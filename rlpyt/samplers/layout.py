@@ -43,8 +43,8 @@ class SamplerLayout:
             raise ValueError(f"{self}: agent must be 'local' or 'served', groups at least 1.")
         if (served and not self.processes) or (self.groups > 1 and not served):
             raise ValueError(f"{self}: groups need a served agent, and that needs processes.")
-        if self.groups == 1 and not self.overlap:
-            raise ValueError(f"{self}: overlap must be True with a single group.")
+        if self.groups != 2 and not self.overlap:
+            raise ValueError(f"{self}: overlap must be True unless there are two groups.")
 
 
 @dataclass(frozen=True)

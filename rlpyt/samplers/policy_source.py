@@ -118,9 +118,8 @@ class LocalPolicy:
         self.agent.set_group(self.group)
         self._policy = self.agent.fast_policy()
         self._noise = self.noise.draw(T, self.agent.noise_spec)
-        if self._noise is not None:
-            self._noise_torch = torch.from_numpy(self._noise)
-        elif self._policy is not None:
+        self._noise_torch = None if self._noise is None else torch.from_numpy(self._noise)
+        if self._noise is None:
             self._policy = None  # actions are drawn from torch's generator
         if self._timeout_value is not None:
             self._timeout_value[...] = 0

@@ -77,6 +77,7 @@ class Rollout:
             for batch, record in write_observation:
                 batch[t] = record
             if not policy.act(t):
+                progress[STEP], progress[DOING] = -1, ACTING
                 return t
             if waiting:
                 self.blank()

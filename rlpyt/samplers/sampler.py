@@ -461,11 +461,14 @@ class Sampler(BaseSampler):
         return {} if self._flow is None else self._flow.curriculum.statistics()
 
     def _kind(self) -> list[Any]:
-        """Return what must be equal in a sampler and in the saved one."""
+        """Return the settings that must match for an exact resume."""
         stock_infos = self.TrajInfoCls is TrajInfo
+        assert self.CollectorCls is not None
+        collector = f"{self.CollectorCls.__module__}.{self.CollectorCls.__qualname__}"
         n_env_workers = 1 if self._pool is None else len(self._pool.processes)
         parts = (self.layout.processes, self.layout.agent, self.layout.groups, n_env_workers)
-        return [*parts, self.mid_batch_reset, stock_infos]
+        custom = [] if collector.startswith("rlpyt.") else [collector]
+        return [*parts, self.mid_batch_reset, stock_infos, *custom]
 
     ctrl: Any = None  # attributes of rlpyt (2019): barriers and flags, which do not exist
     sync: Any = None

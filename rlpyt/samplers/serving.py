@@ -323,8 +323,8 @@ def serve(
         groups: groups of workers; while the agent acts for one, the others step.
         T: number of steps.
         replied: returns True if a worker has ended its command; raises if it failed.
-        overlap: if False, a group continues when the next one has arrived, so that two groups
-            never step at the same time.
+        overlap: if False, a group continues when the other one has arrived, so that the two
+            groups never step at the same time.
         may_end: workers may end their command before T steps.
         note: called with the index of every step.
     """

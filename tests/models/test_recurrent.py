@@ -11,6 +11,7 @@ from rlpyt.algos.pg.a2c import A2C
 from rlpyt.algos.pg.ppo import PPO
 from rlpyt.algos.pg.vtrace import VTrace
 from rlpyt.envs.toy import MemoryEnv, ReachEnv
+from rlpyt.models import recurrent
 from rlpyt.models.blocks import make_lnlstm
 from rlpyt.models.dqn.atari_r2d1_model import AtariR2d1Model
 from rlpyt.models.dqn.vector import R2d1LstmModel
@@ -52,6 +53,13 @@ def inputs_of(name, *lead):
         observation = torch.randint(0, 256, (*lead, *IMAGE), dtype=torch.uint8)
     action = nn.functional.one_hot(torch.randint(0, A, lead), A).float()
     return observation, action, torch.randn(lead)
+
+
+def test_a_named_memory_may_have_parameters_of_one_dimension(monkeypatch):
+    monkeypatch.setitem(recurrent.MEMORIES, "layer_norm_lstm", layer_norm_lstm)
+    model = CategoricalLstmModel((O,), A, **VECTOR, memory="layer_norm_lstm")
+    scales = [p for n, p in model.named_parameters() if "norm" in n and n.endswith("weight")]
+    assert scales and all((p == 1).all() for p in scales)
 
 
 @pytest.mark.parametrize("kind", MEMORIES)

@@ -36,6 +36,11 @@ def seen(*shape):
     return np.zeros((*shape, 4), np.float32)
 
 
+def test_a_uniform_replay_has_no_beta():
+    with pytest.raises(TypeError, match="a uniform replay has no importance weights"):
+        empty(UniformReplayBuffer).set_beta(0.5)
+
+
 @pytest.mark.parametrize(
     "final,error,message",
     [

@@ -1,15 +1,19 @@
 """When a worker dies, the master saves what it has: the last whole iteration."""
 
+import itertools
 import os
 import signal
 
 import pytest
 import torch
 
-from rlpyt.errors import WorkerError
+from rlpyt.envs.gym import make
+from rlpyt.errors import NonFiniteError, WorkerError
+from rlpyt.runners.hooks import Hook
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
+from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.checkpoint import load_checkpoint
 from rlpyt.utils.logging.context import run_context
 from tests.runners.test_minibatch_rl import N_ITR, StopAfter, rows_of, runner_for
@@ -78,3 +82,57 @@ def test_what_is_saved_already_or_not_begun_is_not_saved_again(itr, kept, tmp_pa
     error = train_until_death(runner, tmp_path)
     assert not getattr(error, "__notes__", [])
     assert len([*tmp_path.glob("checkpoint/checkpoint-*")]) == kept
+
+
+def nan_after(n_steps):
+    """Build CartPole whose reward is NaN in this step."""
+    env, count = make(id="CartPole-v1"), itertools.count(1)
+    step = env.step
+
+    def spoiled(action):
+        result = step(action)
+        return result._replace(reward=float("nan")) if next(count) == n_steps else result
+
+    env.step = spoiled
+    return env
+
+
+@pytest.mark.parametrize("Sampler", [SerialSampler, CpuSampler])
+def test_a_nan_from_an_environment_keeps_the_last_iteration(Sampler, tmp_path):
+    runner = runner_for(Sampler=Sampler)
+    runner.sampler.EnvCls, runner.sampler.env_kwargs = nan_after, dict(n_steps=60)
+    runner.sampler.max_decorrelation_steps = 0
+    errors = pytest.raises((NonFiniteError, WorkerError), match="reward must be finite")
+    with errors as caught, run_context(tmp_path, 0, "run"):
+        runner.train()
+    assert f"Checkpoint after iteration 2 in {tmp_path}" in "".join(caught.value.__notes__)
+
+
+def test_an_agent_that_is_not_finite_is_not_saved(tmp_path):
+    class Spoil(Hook):
+        def on_iteration(self, runner, itr):
+            if itr == 2:
+                next(runner.agent.parameters()).data.fill_(float("nan"))
+
+    runner = runner_for(hooks=[Spoil()])
+    with pytest.raises((ArithmeticError, AssertionError)), run_context(tmp_path, 0, "run"):
+        runner.train()
+    assert not [*tmp_path.glob("checkpoint/checkpoint-*")]
+
+
+def test_a_failing_hook_does_not_keep_others_from_ending(tmp_path):
+    ended = []
+
+    class Ends(Hook):
+        def __init__(self, name):
+            self.name = name
+
+        def on_end(self, runner):
+            ended.append(self.name)
+            if self.name == "b":
+                raise RuntimeError("no room for the report")
+
+    runner = runner_for(Sampler=CpuSampler, n_itr=2, hooks=[Ends(name) for name in "abc"])
+    with pytest.raises(RuntimeError, match="no room for the report"):
+        runner.train()
+    assert ended == ["a", "b", "c"] and not runner.sampler.workers

@@ -54,6 +54,11 @@ def test_three_groups_of_workers_take_turns():
         assert all(map(np.array_equal, leaves_of(a), leaves_of(b)))
 
 
+def test_groups_without_overlap_are_two():
+    with pytest.raises(ValueError, match="overlap must be True unless there are two groups"):
+        SamplerLayout(processes=True, agent="served", groups=3, overlap=False)
+
+
 def plain_loop(n_steps, rank, life, length=5):
     """Return what one environment must record, by a slow definition, one row a step."""
     env = CountEnv(length=length, life=life)

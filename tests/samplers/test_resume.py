@@ -5,6 +5,7 @@ import torch
 
 from rlpyt.agents.pg.vector import CategoricalLstmAgent, CategoricalMlpAgent
 from rlpyt.envs.gym import make
+from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.buffer import buffer_func, leaves_of
@@ -57,3 +58,22 @@ def test_repeated_and_resumed_sampling_gives_the_same_bits(SamplerCls, name, til
     assert not same(first.agent.action, second.agent.action)
     resumed, *_ = collect(SamplerCls, AGENTS[name](), state, **kwargs)
     assert same(resumed, second)
+
+
+class OwnCollector(CpuResetCollector):
+    pass
+
+
+def test_a_state_of_another_collector_starts_new_episodes():
+    def initialized(Collector):
+        sampler = SerialSampler(
+            make, dict(id="CartPole-v1"), batch_T=12, batch_B=2, CollectorCls=Collector
+        )
+        sampler.initialize(AGENTS["torch"](), seed=9)
+        return sampler
+
+    samplers = [initialized(Collector) for Collector in (CpuResetCollector, OwnCollector)]
+    state = samplers[1].state_dict()
+    assert not samplers[0].load_state_dict(state) and samplers[1].load_state_dict(state)
+    for sampler in samplers:
+        sampler.shutdown()

@@ -53,10 +53,7 @@ def normalize(advantage: Tensor, valid: Tensor | None) -> Tensor:
 
     A single sample has no standard deviation and is returned unchanged.
     """
-    if (advantage.numel() if valid is None else int(valid.sum())) < 2:
+    counted = advantage if valid is None else advantage[valid > 0]
+    if counted.numel() < 2:
         return advantage
-    if valid is None:
-        return (advantage - advantage.mean()) / torch.clamp(advantage.std(), min=EPS)
-    mean = valid_mean(advantage, valid)
-    std = valid_mean((advantage - mean) ** 2, valid).sqrt()
-    return (advantage - mean) / torch.clamp(std, min=EPS)
+    return (advantage - counted.mean()) / torch.clamp(counted.std(), min=EPS)

@@ -46,8 +46,8 @@ class PPO(PolicyGradientAlgo):
     def initialize(self, *args: Any, **kwargs: Any) -> None:
         """Build the optimizer and check that minibatches fit the batch.
 
-        If the batch cannot be divided evenly, each epoch leaves out a random remainder, with a
-        warning.
+        If the batch cannot be divided evenly, minibatches are rounded down in size, an epoch has as
+        many as fit, and leaves out a random remainder, with a warning.
 
         Raises:
             ValueError: there are more minibatches than samples, or than environments with a
@@ -70,7 +70,8 @@ class PPO(PolicyGradientAlgo):
                 f"has {pieces // size} minibatches of {size}, and leaves out {pieces % size}. Try "
                 f"minibatches={nearest}."
             )
-        self._batch_size = self.batch_spec.size // self.minibatches
+        self._batch_size = size * self.batch_spec.size // pieces
+        self._clip = self.ratio_clip
 
     def optimize_agent(self, itr: int, samples: Any = None, sampler_itr: int | None = None) -> Any:
         """Train on the samples for ``epochs`` passes in shuffled minibatches."""

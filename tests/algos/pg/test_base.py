@@ -253,6 +253,20 @@ def test_not_finite_gradient_names_the_parameter():
         step(a.abs().sqrt().sum() + b.sum())
 
 
+def test_an_overflowing_gradient_norm_is_named():
+    from rlpyt.algos.optim import GradientStep
+
+    p = torch.nn.Parameter(torch.zeros(2))
+    with pytest.raises(NonFiniteError, match="not finite in its norm, which overflows"):
+        GradientStep([p], torch.optim.SGD, 0.5)((p * 1e30).sum())
+
+
+def test_members_without_parameters_have_norm_0():
+    from rlpyt.algos.optim import Network
+
+    assert Network("q", [], 2).norms().tolist() == [0, 0]
+
+
 def test_gradient_step_clips_and_steps():
     from rlpyt.algos.optim import GradientStep
 
@@ -291,6 +305,7 @@ def test_minibatches_that_do_not_divide_the_batch_leave_out_the_remainder(Agent,
         _, samples = sample(Agent, Model, algo)
     algo.optimize_agent(0, samples)
     assert algo.update_counter == 2 * (3 if Agent is CategoricalPgAgent else 4)
+    assert algo._batch_size == (9 if Agent is CategoricalPgAgent else T)
     with pytest.raises(ValueError, match="minibatches=29 must be at most"):
         sample(Agent, Model, PPO(minibatches=29))
 
