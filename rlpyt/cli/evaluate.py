@@ -36,5 +36,5 @@ def main(args: Sequence[str]) -> int:
     if command.json:
         print(json.dumps(result.as_dict(), indent=2))
     else:
-        print(f"{run.options.algo_name} on {run.options.env}: {result}")
+        print(f"{run.name}: {result}")
     return 0

@@ -41,14 +41,16 @@ def settings_class(cls: type, name: str) -> type:
     `rlpyt.utils.checks.setting`.
 
     Args:
-        cls: dataclass, for example an algorithm. Fields for a class (``type[Optimizer]``) take its
-            name instead. Fields for other objects (``Any``) are omitted and keep their default.
+        cls: class with settings, for example an algorithm. Fields for a class
+            (``type[Optimizer]``) take its name instead. Fields for other objects (``Any``) are
+            omitted and keep their default.
         name: name of the new class, the title of the group in the help.
     """
-    limits = {item.name: item.metadata.get("limits") for item in dataclasses.fields(cls)}
+    fields = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
+    limits = {item.name: item.metadata.get("limits") for item in fields}
     chosen = []
     for field, (hint, default, is_class) in plain_fields(cls).items():
-        described: dict[str, Any] = {"help": getattr(limits[field], "help", "")}
+        described: dict[str, Any] = {"help": getattr(limits.get(field), "help", "")}
         if is_class:
             described |= {"name": _hyphenated(field), "metavar": "NAME"}
         value = dataclasses.field(default_factory=partial(copy.copy, default))

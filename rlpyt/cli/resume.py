@@ -8,10 +8,10 @@ from typing import Any
 import tyro
 
 from rlpyt.cli.flags import parse
-from rlpyt.experiments.build import algorithm_class
 from rlpyt.experiments.finish import finish, showing_how_to_resume
 from rlpyt.experiments.options import read_options
 from rlpyt.experiments.progress import ProgressHook
+from rlpyt.experiments.registry import algorithm_class
 from rlpyt.experiments.run import train
 from rlpyt.runners.hooks import Hook
 from rlpyt.utils import torchrun

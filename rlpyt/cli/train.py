@@ -2,7 +2,9 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Sequence
+import re
+import sys
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,22 +13,25 @@ import tyro
 from rlpyt.cli.flags import UsageError, parse, settings_class
 from rlpyt.errors import itr_of
 from rlpyt.experiments.agents import CONTROL
-from rlpyt.experiments.build import ALGORITHMS, algorithm_class
 from rlpyt.experiments.configs.presets import FAMILIES
 from rlpyt.experiments.finish import finish, showing_how_to_resume
 from rlpyt.experiments.options import RunOptions, Settings, read_options
 from rlpyt.experiments.progress import ProgressHook
+from rlpyt.experiments.registry import ALGORITHMS, algorithm_class
 from rlpyt.experiments.run import train
 from rlpyt.experiments.rundir import default_run_dir
-from rlpyt.experiments.settings import default_options
+from rlpyt.experiments.settings import default_options, setting_types
 from rlpyt.utils import torchrun
+from rlpyt.utils.logging.console import say
+from rlpyt.utils.names import OTHER_NAMES, nearest
 
 EXAMPLE = "ppo"  # algorithm shown by --help if none is given
 DESCRIPTION = f"""Train an agent, then evaluate it, plot its learning curve and record a video.
 
 ALGO is one of: {", ".join(ALGORITHMS)}. ENV is a gymnasium id (CartPole-v1, HalfCheetah-v5,
 MinAtar/Breakout-v1), an Atari game (ALE/Pong-v5 with sticky actions, or pong without), a toy
-(toy/memory) or a custom environment (my_module:MyEnv).
+(toy/memory) or a custom environment (my_module:MyEnv). Algorithm, agent and model may be custom
+classes too: rlpyt train my_module:MyAlgo CartPole-v1 --agent my_module:MyAgent.
 
 The defaults below are those of {{}}, from the preset of the environment's family."""
 
@@ -95,19 +100,33 @@ def read_flags(
     """
     algo_flags = settings_class(algorithm_class(algo_name), "AlgoFlags")
     options = given or default_options(algo_name, env_id, _early_flag("--preset", flags))
+    flags = [re.sub(r"^--agent(?=$|=)", "--agent.cls", flag) for flag in flags]
     simple = {item.name for item in dataclasses.fields(algo_flags)}
     on_line = {name: value for name, value in options.algo.items() if name in simple}
-    command = parse(
-        _command_class(_slice(options, Settings), algo_flags(**on_line)),
-        flags,
-        prog=f"rlpyt train {algo_name} {env_id}",
-        description=DESCRIPTION.format(f"{algo_name} on {env_id}"),
-    )
+    try:
+        command = parse(
+            _command_class(_slice(options, Settings), algo_flags(**on_line)),
+            flags,
+            prog=f"rlpyt train {algo_name} {env_id}",
+            description=DESCRIPTION.format(f"{algo_name} on {env_id}"),
+        )
+    except SystemExit:
+        _translate(flags, setting_types(algo_name))
+        raise
     chosen = dataclasses.asdict(command.settings)
     algo = dataclasses.asdict(command.algo)
     # Dictionaries extend those of the preset, as they do in sweeps.
     named = options.updated({"algo_name": algo_name, "env": env_id})
     return named.updated({**chosen, "algo": algo}), command.run_dir
+
+
+def _translate(flags: Sequence[str], known: Collection[str]) -> None:
+    """Print the flags for those given by their names in other libraries."""
+    for flag in (flag.partition("=")[0] for flag in flags):
+        name = flag.removeprefix("--").replace("-", "_")
+        if flag.startswith("--") and name in OTHER_NAMES and name not in known:
+            for found in nearest(name, known, 1):
+                say(f"{flag} is called --{found.replace('_', '-')} in rlpyt.", sys.stderr)
 
 
 def _slice(options: Settings, cls: Any) -> Any:

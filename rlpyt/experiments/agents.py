@@ -1,10 +1,12 @@
 """Agents built from options."""
 
 import importlib
+from collections.abc import Collection
 from typing import Any
 
 from rlpyt.agents.building import named_arguments
 from rlpyt.experiments.options import RunOptions
+from rlpyt.experiments.registry import base_algorithm, class_named
 from rlpyt.utils.names import UnknownName
 
 # Deep Q-learning algorithms, and the kind of agent that each trains.
@@ -42,12 +44,20 @@ def build_agent(options: RunOptions, env_spaces: Any) -> Any:
     from rlpyt.agents.spaces import is_discrete, is_image
 
     chosen, image = options.agent, is_image(env_spaces.observation)
+    base = base_algorithm(options.algo_name)
+    if chosen.cls is not None:
+        return _custom_agent(options)
+    if not base:
+        raise ValueError(
+            f"{options.algo_name} derives from no algorithm of rlpyt, so its agent must be given: "
+            "--agent my_module:MyAgent."
+        )
     if chosen.normalize_observation and image:
         raise ValueError(
             f"normalize_observation is for vectors, but {options.env} gives images, which are "
             "always scaled to [0, 1]. Disable it (--agent.no-normalize-observation)."
         )
-    if options.algo_name in Q_LEARNING:
+    if base in Q_LEARNING:
         return _q_agent(options, env_spaces, image)
     for name in ("dueling", "noisy"):
         if getattr(chosen, name):
@@ -55,14 +65,31 @@ def build_agent(options: RunOptions, env_spaces: Any) -> Any:
                 f"agent.{name} is for deep Q-learning ({', '.join(Q_LEARNING)}), but "
                 f"{options.algo_name} has no values of discrete actions."
             )
-    if options.algo_name in CONTROL:
+    if base in CONTROL:
         return _control_agent(options)
-    if options.algo_name in EVOLUTION:
+    if base in EVOLUTION:
         return _evolution_agent(options, image)
     for_atari = image and is_discrete(env_spaces.action)
     model_kwargs = _model_kwargs(options, "fc_sizes" if for_atari else "hidden_sizes")
-    kwargs = dict(chosen.args)
+    kwargs = {**dict(chosen.args), **_model_class(options)}
     return agent_for(env_spaces, recurrent=chosen.recurrent, model_kwargs=model_kwargs, **kwargs)
+
+
+def _custom_agent(options: RunOptions) -> Any:
+    """Build the agent ``agent.cls``, with those of its model's arguments that have an option."""
+    cls = class_named(str(options.agent.cls), "agent", ("initialize", "step"))
+    kwargs = _agent_kwargs(options, cls)
+    ModelCls = kwargs.get("ModelCls", getattr(cls, "ModelCls", None))
+    known = [] if ModelCls is None else named_arguments(ModelCls)
+    model_kwargs = _model_kwargs(options, "hidden_sizes", known)
+    return cls(**kwargs, **({"model_kwargs": model_kwargs} if model_kwargs else {}))
+
+
+def _model_class(options: RunOptions) -> dict[str, Any]:
+    """Return the argument ``ModelCls`` of the agent if a custom model is given."""
+    if options.agent.model_cls is None:
+        return {}
+    return {"ModelCls": class_named(options.agent.model_cls, "model", ("forward",))}
 
 
 def collector_kwargs(options: RunOptions) -> dict[str, Any]:
@@ -71,7 +98,7 @@ def collector_kwargs(options: RunOptions) -> dict[str, Any]:
     Raises:
         ValueError: the collector does not support the other options.
     """
-    if options.algo_name not in EVOLUTION:
+    if base_algorithm(options.algo_name) not in EVOLUTION:
         return {}
     from rlpyt.es.collector import PopulationCollector
 
@@ -87,7 +114,7 @@ def collector_kwargs(options: RunOptions) -> dict[str, Any]:
 def _q_agent(options: RunOptions, env_spaces: Any, image: bool) -> Any:
     from rlpyt.agents.dqn.vector import AGENTS, dqn_agent_for
 
-    chosen, kind = options.agent, Q_LEARNING[options.algo_name]
+    chosen, kind = options.agent, Q_LEARNING[base_algorithm(options.algo_name)]
     recurrent = kind == "r2d1"
     if chosen.recurrent and not recurrent:
         raise ValueError(
@@ -111,7 +138,7 @@ def _q_agent(options: RunOptions, env_spaces: Any, image: bool) -> Any:
 
 
 def _control_agent(options: RunOptions) -> Any:
-    chosen, name = options.agent, options.algo_name
+    chosen, name = options.agent, base_algorithm(options.algo_name)
     if chosen.recurrent:
         raise ValueError(f"{name} learns from single steps and cannot train an LSTM; ppo can.")
     module, _, cls_name = CONTROL[name].partition(":")
@@ -152,29 +179,51 @@ def _agent_kwargs(options: RunOptions, cls: Any) -> dict[str, Any]:
     accepted = [name for name in named_arguments(cls) if name != "model_kwargs"]
     # Accepted but ignored, as in rlpyt.
     unused = () if getattr(cls, "has_v", False) else ("v_model_kwargs",)
-    for name in options.agent.args:
-        if name not in accepted:
+    args, presets = dict(options.agent.args), _preset_args(options)
+    for name, value in options.agent.args.items():
+        if name not in accepted and any(preset.get(name) == value for preset in presets):
+            del args[name]  # for the agent of the preset
+        elif name not in accepted:
             kind = f"argument (agent.args) of {options.algo_name}'s agent:"
             raise UnknownName(kind, name, set(accepted) - set(unused))
-    return dict(options.agent.args)
+    return {**args, **_model_class(options)}
 
 
 def _has_custom_epsilon(options: RunOptions) -> bool:
     """Return True if a schedule of epsilon was given that is not the one of a preset."""
-    from rlpyt.experiments.configs.presets import FAMILIES
-
-    presets = [family.get(options.algo_name, {}) for family in FAMILIES.values()]
-    preset_args = [preset.get("agent", {}).get("args", {}) for preset in presets]
+    presets = _preset_args(options)
     return any(
-        name in EPSILONS and not any(args.get(name) == value for args in preset_args)
+        name in EPSILONS and not any(args.get(name) == value for args in presets)
         for name, value in options.agent.args.items()
     )
 
 
-def _model_kwargs(options: RunOptions, sizes: str) -> dict[str, Any]:
-    model_kwargs: dict[str, Any] = dict(options.agent.model)
+def _preset_args(options: RunOptions) -> list[dict[str, Any]]:
+    """Return the agent's arguments of every preset of this algorithm."""
+    from rlpyt.experiments.configs.presets import FAMILIES
+
+    base = base_algorithm(options.algo_name)
+    presets = [family.get(base, {}) for family in FAMILIES.values()]
+    return [preset.get("agent", {}).get("args", {}) for preset in presets]
+
+
+def _model_kwargs(
+    options: RunOptions, sizes: str, known: Collection[str] | None = None
+) -> dict[str, Any]:
+    """Return the arguments of the model.
+
+    Args:
+        options: options of the run.
+        sizes: name of the argument for ``hidden_sizes``.
+        known: arguments of a custom model, to which the options are restricted; ``None``: all.
+    """
+    model_kwargs: dict[str, Any] = {}
     if options.agent.hidden_sizes is not None:
         model_kwargs[sizes] = list(options.agent.hidden_sizes)
     if options.agent.normalize_observation:
         model_kwargs["normalize_observation"] = True
-    return model_kwargs
+    if options.agent.model_cls is not None:
+        known = named_arguments(_model_class(options)["ModelCls"])
+    if known is not None:
+        model_kwargs = {key: value for key, value in model_kwargs.items() if key in known}
+    return {**options.agent.model, **model_kwargs}

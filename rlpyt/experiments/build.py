@@ -1,19 +1,15 @@
 """Algorithms, samplers, runners and environments built from options."""
 
-import functools
-import importlib.util
 import inspect
-import os
 import re
-import sys
-import sysconfig
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
 import gymnasium
 
+from rlpyt.agents.building import named_arguments
 from rlpyt.envs import gym as gym_envs
 from rlpyt.envs.atari.games import rom_id
 from rlpyt.envs.base import build_env
@@ -24,31 +20,13 @@ from rlpyt.experiments.agents import build_agent, collector_kwargs
 from rlpyt.experiments.curriculum import build_curriculum, with_tasks
 from rlpyt.experiments.hardware import affinities
 from rlpyt.experiments.options import MAX_LEAD, RunOptions
+from rlpyt.experiments.registry import algorithm_class, env_maker, import_string
 from rlpyt.processes.call import run_in_child
 from rlpyt.samplers.collections import TrajInfo
 from rlpyt.utils import torchrun
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.names import UnknownName
 
-ALGORITHMS = {
-    "ppo": "rlpyt.algos.pg.ppo:PPO",
-    "a2c": "rlpyt.algos.pg.a2c:A2C",
-    "vtrace": "rlpyt.algos.pg.vtrace:VTrace",
-    "impala": "rlpyt.algos.pg.vtrace:VTrace",
-    "dqn": "rlpyt.algos.dqn.dqn:DQN",
-    "catdqn": "rlpyt.algos.dqn.cat_dqn:CategoricalDQN",
-    "rainbow": "rlpyt.algos.dqn.cat_dqn:CategoricalDQN",
-    "qrdqn": "rlpyt.algos.dqn.qr_dqn:QRDQN",
-    "iqn": "rlpyt.algos.dqn.qr_dqn:IQN",
-    "r2d1": "rlpyt.algos.dqn.r2d1:R2D1",
-    "ddpg": "rlpyt.algos.qpg.ddpg:DDPG",
-    "td3": "rlpyt.algos.qpg.td3:TD3",
-    "sac": "rlpyt.algos.qpg.sac:SAC",
-    "sac_v": "rlpyt.algos.qpg.sac_v:SAC_V",
-    "cmaes": "rlpyt.es.algo:CmaesAlgo",
-    "cem": "rlpyt.es.algo:CemAlgo",
-    "openai_es": "rlpyt.es.algo:OpenaiEsAlgo",
-}
 SAMPLERS = {
     "serial": "rlpyt.samplers.serial.sampler:SerialSampler",
     "cpu": "rlpyt.samplers.parallel.cpu.sampler:CpuSampler",
@@ -75,14 +53,6 @@ TOYS = {
 # Unusable classes of torch.optim: the base class, one that evaluates the loss itself, and one for
 # sparse gradients only.
 NO_OPTIMIZERS = ("Optimizer", "LBFGS", "SparseAdam")
-# Functions of installed packages that make environments, by defining module. Others are refused,
-# since installed packages also contain functions that load pickles, run or install programs.
-MAKERS = (
-    *(f"gymnasium.envs.registration:{name}" for name in ("make", "make_vec")),
-    *(f"envpool.registration:{name}" for name in ("make", "make_gym", "make_gymnasium")),
-    *(f"rlpyt.envs.vector.make:{name}" for name in ("make_vec", "make_atari_vec", "make_envpool")),
-    *("rlpyt.envs.gym:make", "gym.envs.registration:make"),
-)
 LONGEST_EPISODE = 30_000  # steps; limits evaluations in environments that never end
 STICKY = 0.25  # action repeat probability of ALE versions 0 and 5
 
@@ -140,7 +110,7 @@ def env_recipe(env_id: str, env_args: Mapping[str, Any] | None = None) -> EnvRec
     args = dict(env_args or {})
     if env_id.startswith("toy/"):
         return EnvRecipe(_toy_class(env_id.removeprefix("toy/")), args, args)
-    custom = _custom_factory(env_id)
+    custom = env_maker(env_id)
     if custom is not None:
         can_render = "render_mode" in inspect.signature(custom).parameters
         render_kwargs = {"render_mode": "rgb_array"} if can_render else {}
@@ -161,17 +131,6 @@ def env_recipe(env_id: str, env_args: Mapping[str, Any] | None = None) -> EnvRec
     return EnvRecipe(AtariEnv, kwargs, eval_kwargs, TrajInfoCls=AtariTrajInfo, family="atari")
 
 
-def algorithm_class(name: str) -> Any:
-    """Return the class of an algorithm.
-
-    Raises:
-        UnknownName: the algorithm is unknown.
-    """
-    if name not in ALGORITHMS:
-        raise UnknownName("algorithm", name, ALGORITHMS)
-    return _import(ALGORITHMS[name])
-
-
 def build_algo(options: RunOptions) -> Any:
     """Build the algorithm, with the arguments in ``options.algo``; ``OptimCls`` may be a name.
 
@@ -180,7 +139,7 @@ def build_algo(options: RunOptions) -> Any:
         ValueError, TypeError: an argument is out of range or has the wrong type.
     """
     cls = algorithm_class(options.algo_name)
-    known = {item.name for item in fields(cls)}
+    known = {item.name for item in fields(cls)} if is_dataclass(cls) else {*named_arguments(cls)}
     for name in options.algo:
         if name not in known:
             raise UnknownName(f"{options.algo_name} setting", name, known)
@@ -225,7 +184,7 @@ def build_sampler(options: RunOptions, recipe: EnvRecipe) -> Any:
             f"sampler.kind={sampler.kind!r} cannot be asynchronous. Use one of {', '.join(kinds)}."
         )
     actors = {"n_actors": sampler.n_workers} if sampler.kind == "ray" else {}
-    return _import(kinds[sampler.kind])(
+    return import_string(kinds[sampler.kind])(
         EnvCls=recipe.EnvCls,
         env_kwargs=recipe.kwargs,
         batch_T=sampler.batch_T,
@@ -334,98 +293,7 @@ def env_spaces(recipe: EnvRecipe, in_child: bool = False) -> Any:
 def _toy_class(name: str) -> Any:
     if name not in TOYS:
         raise UnknownName("toy", name, TOYS)
-    return _import(TOYS[name])
-
-
-def _custom_factory(env_id: str) -> Any:
-    """Return the class or function "module:name", or ``None`` for a gymnasium id.
-
-    Raises:
-        ModuleNotFoundError: the module does not exist.
-        ValueError: the module has no such name, or it is neither an environment class nor a
-            function that may return an environment.
-    """
-    module, colon, name = env_id.partition(":")
-    if not colon:
-        return None
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())  # the user's module may be there
-    if _origin(module) == "standard":  # importing it may have side effects
-        raise ValueError(_not_a_factory(env_id, f"a part of the standard module {module}"))
-    try:
-        imported = importlib.import_module(module)  # may register environments with gymnasium
-    except ModuleNotFoundError as error:
-        if error.name not in (module, module.partition(".")[0]):
-            raise  # the user's module imports a missing module
-        raise ModuleNotFoundError(
-            f"No module named {error.name!r} for env={env_id!r}. Put it in the current directory "
-            f"({os.getcwd()}) or on PYTHONPATH, or install it.",
-            name=error.name,
-        ) from error
-    found = getattr(imported, name, None)
-    registered = any(known == name or known.startswith(f"{name}-v") for known in gymnasium.registry)
-    if found is None and not registered:
-        raise ValueError(
-            f"{module} has no '{name}'. Give module:Class, module:function, or an id that the "
-            "module registers with gymnasium."
-        )
-    if found is not None:
-        _check_factory(env_id, found)
-    return found
-
-
-def _check_factory(env_id: str, found: Any) -> None:
-    """Check that an object is an environment class, or a function that may return an environment.
-
-    Raises:
-        ValueError: `found` is neither.
-    """
-    if not callable(found):
-        raise ValueError(_not_a_factory(env_id, f"a {type(found).__name__}"))
-    function = found
-    while isinstance(function, functools.partial):
-        function = function.func
-    module = getattr(function, "__module__", None) or type(function).__module__
-    custom = _origin(module) == "user"
-    if isinstance(function, type):
-        delegates = custom and hasattr(function, "__getattr__")  # as a wrapper does
-        if not delegates and not all(hasattr(function, name) for name in ("reset", "step")):
-            raise ValueError(_not_a_factory(env_id, "a class without reset and step"))
-    elif not custom and f"{module}:{getattr(function, '__name__', '')}" not in MAKERS:
-        raise ValueError(_not_a_factory(env_id, f"{function!r:.80} of the module {module}"))
-
-
-def _not_a_factory(env_id: str, got: str) -> str:
-    return (
-        f"env={env_id!r} must name an environment class, or a custom function that returns an "
-        f"environment, got {got}. Call functions of installed packages in a function of your "
-        "module, and give module:function."
-    )
-
-
-def _origin(module: str) -> str:
-    """Return the origin of a module: "user", "installed", "standard" or "unknown" (not found).
-
-    A user's file with the name of a standard module, such as ``test.py``, counts as "user".
-    """
-    top = module.partition(".")[0]
-    if top in ("rlpyt", "__main__"):
-        return "installed" if top == "rlpyt" else "user"
-    try:
-        spec = importlib.util.find_spec(top)
-    except ValueError:  # not a valid module name
-        spec = None
-    if spec is None:
-        return "unknown"
-    files = [spec.origin] if spec.has_location else [*(spec.submodule_search_locations or ())]
-    paths = [Path(str(file)) for file in files]
-    if any({"site-packages", "dist-packages"} & {*path.parts} for path in paths):
-        return "installed"
-    stdlib = sysconfig.get_path("stdlib")
-    # Built-in and frozen modules have no paths.
-    if not paths or any(path.is_relative_to(stdlib) for path in paths):
-        return "standard"
-    return "user"
+    return import_string(TOYS[name])
 
 
 def _family(env_id: str) -> str:
@@ -447,8 +315,3 @@ def _atari_game(env_id: str) -> str | None:
         if explicit:
             raise
         return None
-
-
-def _import(path: str) -> Any:
-    module, name = path.split(":")
-    return getattr(importlib.import_module(module), name)

@@ -50,6 +50,8 @@ class SamplerOptions:
 class AgentOptions:
     """Options of the agent and its model."""
 
+    cls: str | None = None  # custom agent, my_module:MyAgent; also given by --agent
+    model_cls: str | None = None  # custom model of the agent, my_module:MyModel
     recurrent: bool = False  # add an LSTM that also takes the previous action and reward
     hidden_sizes: tuple[int, ...] | None = None  # sizes of the fully connected layers
     # normalize vector observations by their running mean and standard deviation

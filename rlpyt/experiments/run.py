@@ -188,6 +188,14 @@ class Run:
         self._bounds = bounds_of(agent.env_spaces.action)
         self.reset()
 
+    def __repr__(self) -> str:
+        return f"Run({str(self.path)!r}: {self.name}, iteration {self.itr})"
+
+    @property
+    def name(self) -> str:
+        """Algorithm and environment, such as "ppo on CartPole-v1"."""
+        return f"{self.options.algo_name} on {self.options.env}"
+
     def env(self, render: bool = False) -> Any:
         """Make an environment as in training, which can render images if ``render``."""
         return self.recipe.make(render)

@@ -4,14 +4,16 @@ The command line and sweep files both use them, so that the same settings give t
 """
 
 import dataclasses
+import inspect
 import types
 import typing
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from rlpyt.experiments.build import algorithm_class, env_recipe
+from rlpyt.experiments.build import env_recipe
 from rlpyt.experiments.configs.presets import layers
 from rlpyt.experiments.options import RunOptions, Settings
+from rlpyt.experiments.registry import algorithm_class, base_algorithm
 from rlpyt.utils.names import UnknownName
 
 PLAIN = {bool: "true or false", int: "a whole number", float: "a number", str: "a string"}
@@ -35,8 +37,11 @@ def plain_fields(cls: type) -> dict[str, PlainField]:
     """Return the fields of a dataclass that can be set on a command line or in a file, in order.
 
     Fields for a class (``type[Optimizer]``) are included, with the name of the class as value;
-    those for other objects (``Any``) are not.
+    those for other objects (``Any``) are not. Of another class, these are the arguments of its
+    constructor with annotation and default value.
     """
+    if not dataclasses.is_dataclass(cls):
+        return _plain_arguments(cls)
     hints = typing.get_type_hints(cls)
     chosen = {}
     for item in dataclasses.fields(cls):
@@ -51,11 +56,22 @@ def plain_fields(cls: type) -> dict[str, PlainField]:
     return chosen
 
 
+def _plain_arguments(cls: type) -> dict[str, PlainField]:
+    hints = typing.get_type_hints(cls.__init__)  # type: ignore[misc]
+    arguments = inspect.signature(cls).parameters.values()
+    return {
+        item.name: PlainField(hints[item.name], item.default, False)
+        for item in arguments
+        if item.default is not item.empty and _is_plain(hints.get(item.name))
+    }
+
+
 def default_options(algo_name: str, env_id: str, preset: str | None = None) -> RunOptions:
     """Return the options of ``rlpyt train ALGO ENV`` without further flags.
 
     Args:
-        algo_name: key of ``ALGORITHMS``.
+        algo_name: key of ``ALGORITHMS``, or "module:Class". A subclass of an algorithm has its
+            presets, except for settings that it declares itself.
         env_id: name of the environment; see :func:`~rlpyt.experiments.build.env_recipe`.
         preset: family of environments whose settings to use.
 
@@ -64,12 +80,23 @@ def default_options(algo_name: str, env_id: str, preset: str | None = None) -> R
         ValueError: the environment is unknown, or the algorithm does not support it.
         ImportError: a package that the environment requires is missing.
     """
-    fields = plain_fields(algorithm_class(algo_name))
-    algo = {name: field.default for name, field in fields.items()}
+    cls = algorithm_class(algo_name)
+    algo = {name: field.default for name, field in plain_fields(cls).items()}
     options = RunOptions(algo_name=algo_name, env=env_id, algo=algo)
-    for layer in layers(algo_name, env_id, env_recipe(env_id).family, preset):
-        options = options.updated(layer)
+    family, base = env_recipe(env_id).family, base_algorithm(algo_name)
+    if not base:  # presets are for rlpyt's algorithms and their subclasses
+        return options
+    redefined = _redefined(cls, algorithm_class(base))
+    for layer in layers(base, env_id, family, preset):
+        kept = {k: v for k, v in layer.get("algo", {}).items() if k not in redefined}
+        options = options.updated({**layer, "algo": kept})
     return options
+
+
+def _redefined(cls: type, base: type) -> set[str]:
+    """Return the names of settings that a subclass declares itself."""
+    own = cls.__mro__[: cls.__mro__.index(base)]
+    return {name for part in own for name in vars(part).get("__annotations__", {})}
 
 
 def setting_types(algo_name: str) -> dict[str, Any]:

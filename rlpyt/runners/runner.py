@@ -343,7 +343,7 @@ class MinibatchRlBase(BaseRunner):
             with contextlib.suppress(AttributeError):  # of a class with slots
                 error.itr = max(self.itr, 0)  # type: ignore[attr-defined]
         intact = not self.updating or isinstance(error, WorkerError)
-        if not (intact and self._agent_is_finite()):
+        if not intact:
             return
         saved = self._save_after_failure()
         if saved:
@@ -360,7 +360,7 @@ class MinibatchRlBase(BaseRunner):
         The environments are lost and start new episodes, unless they failed in an evaluation: the
         state before it is known, and the resumed run repeats the evaluation.
         """
-        if self.state.itr <= self.saved_itr:
+        if self.state.itr <= self.saved_itr or not self._agent_is_finite():
             return None
         if self.before_evaluation is not None:
             self.state.owes_evaluation = True

@@ -10,7 +10,6 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from rlpyt.experiments.build import (
-    ALGORITHMS,
     EnvRecipe,
     build_algo,
     build_sampler,
@@ -18,6 +17,7 @@ from rlpyt.experiments.build import (
 )
 from rlpyt.experiments.hardware import affinity
 from rlpyt.experiments.options import RunOptions
+from rlpyt.experiments.registry import algorithm_class
 from rlpyt.experiments.settings import default_options, fitted, setting_types, type_of
 from rlpyt.sweeps.jobs import Job, script_command
 from rlpyt.sweeps.slots import Slot
@@ -32,7 +32,7 @@ from rlpyt.utils.launching.variant import (
     identity,
     set_nested,
 )
-from rlpyt.utils.names import UnknownName, dir_names, flattened, labels
+from rlpyt.utils.names import dir_names, flattened, labels
 from rlpyt.utils.seed import stream
 from rlpyt.vis.grouping import Run
 
@@ -200,8 +200,7 @@ def _check_train(spec: SweepSpec, flats: list[Variant]) -> list[Variant]:
     checked = []
     for flat in flats:
         with spec.blaming(_origin(spec, "algo_name")):
-            if flat["algo_name"] not in ALGORITHMS:
-                raise UnknownName("algorithm", str(flat["algo_name"]), ALGORITHMS)
+            algorithm_class(str(flat["algo_name"]))
         known, fitting = types(flat["algo_name"]), {}
         for key, value in flat.items():
             with spec.blaming(_origin(spec, key)):

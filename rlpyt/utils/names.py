@@ -9,6 +9,32 @@ from typing import Any
 LONGEST = 80  # characters of a directory name; file systems allow 255
 
 
+# Names of settings in other libraries.
+OTHER_NAMES = {
+    **dict.fromkeys(("lr", "step_size"), "learning_rate"),
+    **dict.fromkeys(("total_timesteps", "timesteps", "num_env_steps", "max_steps"), "steps"),
+    **dict.fromkeys(("n_envs", "num_envs", "n_env", "num_env"), "batch_B"),
+    **dict.fromkeys(("n_steps", "num_steps", "rollout_length", "nsteps"), "batch_T"),
+    **dict.fromkeys(("num_workers", "num_env_runners", "workers"), "n_workers"),
+    **dict.fromkeys(("clip_range", "clip_coef", "clip_param", "eps_clip"), "ratio_clip"),
+    **dict.fromkeys(("n_epochs", "update_epochs", "num_epochs", "num_sgd_iter"), "epochs"),
+    **dict.fromkeys(("num_minibatches", "n_minibatches", "nminibatches"), "minibatches"),
+    **dict.fromkeys(("max_grad_norm", "grad_clip", "clip_grad"), "clip_grad_norm"),
+    **dict.fromkeys(("ent_coef", "entropy_coeff", "entropy_coef"), "entropy_loss_coeff"),
+    **dict.fromkeys(("vf_coef", "vf_loss_coeff", "value_loss_coef"), "value_loss_coeff"),
+    **dict.fromkeys(("tau", "polyak"), "target_update_tau"),
+    **dict.fromkeys(("buffer_size", "replay_capacity", "memory_size"), "replay_size"),
+    **dict.fromkeys(("learning_starts", "start_steps", "warmup_steps"), "min_steps_learn"),
+    **dict.fromkeys(("norm_adv", "normalize_advantages"), "normalize_advantage"),
+    **dict.fromkeys(("net_arch", "hidden_size", "hiddens"), "hidden_sizes"),
+    **dict.fromkeys(("gamma", "discount_factor"), "discount"),
+    **dict.fromkeys(("lambda_", "lam", "lambd"), "gae_lambda"),
+    **dict.fromkeys(("random_seed", "rng_seed"), "seed"),
+    "cuda": "device",
+    "eval_freq": "eval_interval_steps",
+}
+
+
 class UnknownName(ValueError):
     """Unknown name. The message suggests the nearest known name and lists all."""
 
@@ -25,8 +51,15 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 
 def nearest(name: str, known: Iterable[str], n: int = 3, cutoff: float = 0.5) -> list[str]:
-    """Return up to ``n`` similar known names, most similar first, ignoring case."""
+    """Return up to ``n`` similar known names, most similar first, ignoring case.
+
+    Names with the meaning that ``name`` has in other libraries come first.
+    """
     by_lower = {item.lower(): item for item in known}
+    meant = OTHER_NAMES.get(re.split(r"[.]", name.lower().replace("-", "_"))[-1])
+    same = [item for item in by_lower.values() if re.split(r"[.]", item)[-1] == meant]
+    if meant is not None and same:
+        return same[:n]
     close = difflib.get_close_matches(name.lower(), by_lower, n, cutoff)
     return [by_lower[item] for item in close]
 

@@ -12,8 +12,8 @@ import tyro
 
 from rlpyt.cli.flags import parse, settings_class
 from rlpyt.cli.train import read_flags
-from rlpyt.experiments.build import ALGORITHMS, algorithm_class
 from rlpyt.experiments.options import Settings
+from rlpyt.experiments.registry import ALGORITHMS, algorithm_class
 from rlpyt.utils.checks import setting
 
 

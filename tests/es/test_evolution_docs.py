@@ -7,7 +7,7 @@ import numpy as np
 
 from rlpyt.es.algo import EvolutionAlgo
 from rlpyt.experiments.agents import EVOLUTION
-from rlpyt.experiments.build import ALGORITHMS, algorithm_class
+from rlpyt.experiments.registry import ALGORITHMS, algorithm_class
 
 PAGE = (Path(__file__).parents[2] / "docs" / "evolution.md").read_text()
 ASK_AND_TELL, SCRIPT = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)

@@ -14,11 +14,12 @@ from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.dqn.r2d1 import R2D1
 from rlpyt.envs.atari.atari_env import AtariEnv
 from rlpyt.experiments.agents import Q_LEARNING, build_agent
-from rlpyt.experiments.build import ALGORITHMS, build_algo, env_recipe, env_spaces
+from rlpyt.experiments.build import build_algo, env_recipe, env_spaces
 from rlpyt.experiments.configs.atari.dqn import atari_dqn, atari_dqn_debug, atari_r2d1
 from rlpyt.experiments.configs.compose import with_parts
 from rlpyt.experiments.configs.presets import layers
 from rlpyt.experiments.options import RunOptions
+from rlpyt.experiments.registry import ALGORITHMS
 from rlpyt.experiments.run import train
 from rlpyt.experiments.scripts.train import atari
 from rlpyt.experiments.video import record_video

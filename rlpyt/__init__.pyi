@@ -1,0 +1,52 @@
+"""Public names of rlpyt, each loaded when it is first used."""
+
+from rlpyt.agents.dqn.vector import CatDqnMlpAgent as CatDqnMlpAgent
+from rlpyt.agents.dqn.vector import DqnMlpAgent as DqnMlpAgent
+from rlpyt.agents.dqn.vector import IqnMlpAgent as IqnMlpAgent
+from rlpyt.agents.dqn.vector import QrDqnMlpAgent as QrDqnMlpAgent
+from rlpyt.agents.dqn.vector import R2d1LstmAgent as R2d1LstmAgent
+from rlpyt.agents.pg.atari import AtariFfAgent as AtariFfAgent
+from rlpyt.agents.pg.atari import AtariLstmAgent as AtariLstmAgent
+from rlpyt.agents.pg.vector import CategoricalLstmAgent as CategoricalLstmAgent
+from rlpyt.agents.pg.vector import CategoricalMlpAgent as CategoricalMlpAgent
+from rlpyt.agents.pg.vector import GaussianLstmAgent as GaussianLstmAgent
+from rlpyt.agents.pg.vector import GaussianMlpAgent as GaussianMlpAgent
+from rlpyt.agents.qpg.ddpg_agent import DdpgAgent as DdpgAgent
+from rlpyt.agents.qpg.sac_agent import SacAgent as SacAgent
+from rlpyt.agents.qpg.td3_agent import Td3Agent as Td3Agent
+from rlpyt.algos.dqn.cat_dqn import CategoricalDQN as CategoricalDQN
+from rlpyt.algos.dqn.dqn import DQN as DQN
+from rlpyt.algos.dqn.qr_dqn import IQN as IQN
+from rlpyt.algos.dqn.qr_dqn import QRDQN as QRDQN
+from rlpyt.algos.dqn.r2d1 import R2D1 as R2D1
+from rlpyt.algos.pg.a2c import A2C as A2C
+from rlpyt.algos.pg.ppo import PPO as PPO
+from rlpyt.algos.pg.vtrace import VTrace as VTrace
+from rlpyt.algos.qpg.ddpg import DDPG as DDPG
+from rlpyt.algos.qpg.sac import SAC as SAC
+from rlpyt.algos.qpg.td3 import TD3 as TD3
+from rlpyt.envs.base import Env as Env
+from rlpyt.envs.base import EnvStep as EnvStep
+from rlpyt.envs.gym import GymEnvWrapper as GymEnvWrapper
+from rlpyt.experiments.api import evaluate as evaluate
+from rlpyt.experiments.api import make as make
+from rlpyt.experiments.api import train as train
+from rlpyt.experiments.run import Evaluation as Evaluation
+from rlpyt.experiments.run import Run as Run
+from rlpyt.experiments.run import load as load
+from rlpyt.runners.async_rl import AsyncRl as AsyncRl
+from rlpyt.runners.async_rl import AsyncRlEval as AsyncRlEval
+from rlpyt.runners.hooks import Hook as Hook
+from rlpyt.runners.minibatch_rl import MinibatchRl as MinibatchRl
+from rlpyt.runners.minibatch_rl import MinibatchRlEval as MinibatchRlEval
+from rlpyt.runners.sync_rl import SyncRl as SyncRl
+from rlpyt.runners.sync_rl import SyncRlEval as SyncRlEval
+from rlpyt.samplers.parallel.cpu.sampler import CpuSampler as CpuSampler
+from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSampler as AlternatingSampler
+from rlpyt.samplers.parallel.gpu.sampler import GpuSampler as GpuSampler
+from rlpyt.samplers.ray_sampler import RaySampler as RaySampler
+from rlpyt.samplers.serial.sampler import SerialSampler as SerialSampler
+from rlpyt.utils.checks import setting as setting
+from rlpyt.utils.logging.context import logger_context as logger_context
+
+__version__: str

@@ -1,0 +1,136 @@
+"""``rlpyt.train``, ``rlpyt.evaluate`` and ``rlpyt.make``: what the command line does, in Python."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rlpyt.experiments.build import env_recipe
+from rlpyt.experiments.options import AgentOptions, RunOptions, SamplerOptions, Settings
+from rlpyt.experiments.progress import ProgressHook
+from rlpyt.experiments.registry import name_of
+from rlpyt.experiments.run import EVAL_SEED, Evaluation, Run, load
+from rlpyt.experiments.run import train as train_run
+from rlpyt.experiments.rundir import default_run_dir
+from rlpyt.experiments.settings import default_options
+from rlpyt.utils.names import UnknownName
+
+
+def train(
+    algo: str | type,
+    env: str | Any,
+    /,
+    *,
+    steps: int = Settings.steps,
+    seed: int = 0,
+    agent: str | type | Mapping[str, Any] | None = None,
+    preset: str | None = None,
+    run_dir: str | Path | None = None,
+    resume: bool = False,
+    hooks: Sequence[Any] = (),
+    progress: bool = True,
+    **settings: Any,
+) -> Run:
+    """Train an agent as ``rlpyt train`` does, and return the run with the trained agent.
+
+        run = rlpyt.train("ppo", "CartPole-v1", steps=100_000, learning_rate=3e-4, batch_B=16)
+        print(run.evaluate(20))
+
+    Call it in a block ``if __name__ == "__main__":``, since the sampler's worker processes import
+    the script; with ``sampler=dict(kind="serial")`` there are none.
+
+    Args:
+        algo: name of an algorithm ("ppo", "dqn", "sac", ...), or a custom class.
+        env: name of an environment ("CartPole-v1"), or a custom class or function that returns an
+            environment.
+        steps: environment steps.
+        seed: seed of all random streams, 0 to 2**64 - 1.
+        agent: custom agent class; or the agent's settings, such as ``dict(hidden_sizes=[64])``.
+        preset: family of environments whose settings to use: "classic", "atari", ...
+        run_dir: run directory; by default ``data/ALGO-ENV-TIMESTAMP``.
+        resume: resume from the latest checkpoint in ``run_dir``, with the settings given here.
+        hooks: hooks of the runner (`rlpyt.runners.hooks.Hook`).
+        progress: print progress.
+        **settings: any setting that ``rlpyt train ALGO ENV --help`` lists. Those of the algorithm,
+            the agent and the sampler are given by name, or as ``algo=dict(...)``,
+            ``agent=dict(...)``, ``sampler=dict(...)``.
+
+    Raises:
+        UnknownName: the algorithm, environment or a setting is unknown.
+        ValueError: a value is out of range, or settings contradict each other.
+        RunDirectoryError: the directory cannot be used.
+        WorkerError: a worker failed; a checkpoint is saved if an iteration was complete.
+    """
+    options = options_of(algo, env, agent=agent, preset=preset, **settings)
+    options = options.updated({"steps": steps, "seed": seed})
+    path = default_run_dir(options) if run_dir is None else Path(run_dir)
+    announcement = f"Training {options.algo_name} on {options.env} for {steps:,} steps in {path}"
+    shown = [ProgressHook(announcement=announcement)] if progress else []
+    train_run(options, path, hooks=[*shown, *hooks], resume=resume)
+    return load(path)
+
+
+def evaluate(
+    run: Run | str | Path, episodes: int = 20, seed: int = EVAL_SEED, deterministic: bool = True
+) -> Evaluation:
+    """Play episodes with the trained agent of a run, or of a run directory.
+
+    Raises:
+        FileNotFoundError: the directory contains no run.
+        ValueError: ``episodes`` is below 1.
+    """
+    loaded = run if isinstance(run, Run) else load(run)
+    return loaded.evaluate(episodes, seed, deterministic)
+
+
+def make(env: str, **kwargs: Any) -> Any:
+    """Return an environment by name ("CartPole-v1", "ALE/Pong-v5", "my_module:MyEnv").
+
+    Args:
+        env: name of the environment, as on the command line.
+        **kwargs: further arguments of the environment.
+
+    Raises:
+        ValueError: the environment is unknown; the message lists the nearest names.
+    """
+    return env_recipe(env, kwargs).make()
+
+
+def options_of(
+    algo: str | type,
+    env: str | Any,
+    agent: str | type | Mapping[str, Any] | None = None,
+    preset: str | None = None,
+    **settings: Any,
+) -> RunOptions:
+    """Return the options of a run; arguments are those of `train`.
+
+    Raises:
+        UnknownName: the algorithm, environment or a setting is unknown.
+        ValueError: a setting belongs to several parts.
+    """
+    options = default_options(_named(algo), _named(env), preset)
+    if agent is not None:
+        settings["agent"] = agent if isinstance(agent, Mapping) else {"cls": _named(agent)}
+    parts = {
+        "algo": set(options.algo),
+        "sampler": {item.name for item in dataclasses.fields(SamplerOptions)},
+        "agent": {item.name for item in dataclasses.fields(AgentOptions)},
+    }
+    known = {item.name for item in dataclasses.fields(Settings)} | {"algo"}
+    for name, value in settings.items():
+        owners = [part for part, names in parts.items() if name in names]
+        if name in known:
+            options = options.updated({name: value})
+        elif len(owners) == 1:
+            options = options.updated({owners[0]: {name: value}})
+        elif owners:
+            wanted = " or ".join(f"{part}=dict({name}=...)" for part in owners)
+            raise ValueError(f"{name} is a setting of several parts. Give {wanted}.")
+        else:
+            raise UnknownName("setting", name, known.union(*parts.values()))
+    return options
+
+
+def _named(part: Any) -> str:
+    return part if isinstance(part, str) else name_of(part)

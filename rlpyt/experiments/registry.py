@@ -1,0 +1,227 @@
+"""Classes by name: algorithms, and custom classes and functions as "module:Class"."""
+
+import functools
+import importlib
+import importlib.util
+import os
+import sys
+import sysconfig
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import gymnasium
+
+from rlpyt.utils.names import UnknownName
+
+ALGORITHMS = {
+    "ppo": "rlpyt.algos.pg.ppo:PPO",
+    "a2c": "rlpyt.algos.pg.a2c:A2C",
+    "vtrace": "rlpyt.algos.pg.vtrace:VTrace",
+    "impala": "rlpyt.algos.pg.vtrace:VTrace",
+    "dqn": "rlpyt.algos.dqn.dqn:DQN",
+    "catdqn": "rlpyt.algos.dqn.cat_dqn:CategoricalDQN",
+    "rainbow": "rlpyt.algos.dqn.cat_dqn:CategoricalDQN",
+    "qrdqn": "rlpyt.algos.dqn.qr_dqn:QRDQN",
+    "iqn": "rlpyt.algos.dqn.qr_dqn:IQN",
+    "r2d1": "rlpyt.algos.dqn.r2d1:R2D1",
+    "ddpg": "rlpyt.algos.qpg.ddpg:DDPG",
+    "td3": "rlpyt.algos.qpg.td3:TD3",
+    "sac": "rlpyt.algos.qpg.sac:SAC",
+    "sac_v": "rlpyt.algos.qpg.sac_v:SAC_V",
+    "cmaes": "rlpyt.es.algo:CmaesAlgo",
+    "cem": "rlpyt.es.algo:CemAlgo",
+    "openai_es": "rlpyt.es.algo:OpenaiEsAlgo",
+}
+# Functions of installed packages that make environments, by defining module. Others are refused,
+# since installed packages also contain functions that load pickles, run or install programs.
+MAKERS = (
+    *(f"gymnasium.envs.registration:{name}" for name in ("make", "make_vec")),
+    *(f"envpool.registration:{name}" for name in ("make", "make_gym", "make_gymnasium")),
+    *(f"rlpyt.envs.vector.make:{name}" for name in ("make_vec", "make_atari_vec", "make_envpool")),
+    *("rlpyt.envs.gym:make", "gym.envs.registration:make"),
+)
+
+
+def algorithm_class(name: str) -> Any:
+    """Return the class of an algorithm, a key of ``ALGORITHMS`` or "module:Class".
+
+    Raises:
+        UnknownName: the algorithm is unknown.
+        ValueError: the module has no such class, or it is not an algorithm.
+        ModuleNotFoundError: the module does not exist.
+    """
+    if ":" in name:
+        return class_named(name, "algorithm", ("initialize", "optimize_agent"))
+    if name not in ALGORITHMS:
+        raise UnknownName("algorithm", name, ALGORITHMS)
+    return import_string(ALGORITHMS[name])
+
+
+def base_algorithm(name: str) -> str:
+    """Return the key of ``ALGORITHMS`` from which a custom algorithm derives; "" if from none."""
+    if ":" not in name:
+        return name
+    keys = {path: key for key, path in reversed(ALGORITHMS.items())}
+    parents = (f"{cls.__module__}:{cls.__qualname__}" for cls in algorithm_class(name).__mro__)
+    return next((keys[parent] for parent in parents if parent in keys), "")
+
+
+def import_string(path: str) -> Any:
+    """Return an object of rlpyt, "module:name"."""
+    module, name = path.split(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def name_of(part: Any) -> str:
+    """Return the name of a class or function, "module:name", with which another process finds it.
+
+    That of the main script is its file's name, so the module can be imported from its directory.
+
+    Raises:
+        ValueError: it is not defined at the top level of a module.
+    """
+    module, name = part.__module__, part.__qualname__
+    if "<" in name:
+        raise ValueError(
+            f"{name} must be defined at the top level of a module, so that it can be imported."
+        )
+    return f"{_main_name() if module == '__main__' else module}:{name}"
+
+
+def class_named(name: str, kind: str, methods: Sequence[str]) -> Any:
+    """Return the class "module:Class".
+
+    Args:
+        name: the module may be in the current directory.
+        kind: word for the class in errors, such as "algorithm".
+        methods: methods that the class must have.
+
+    Raises:
+        ModuleNotFoundError: the module does not exist.
+        ValueError: it has no such class.
+    """
+    module, _, cls_name = name.partition(":")
+    found = getattr(_module(name, kind), cls_name, None)
+    if found is None:
+        raise ValueError(f"{module} has no '{cls_name}'.")
+    if not isinstance(found, type) or not all(hasattr(found, method) for method in methods):
+        raise ValueError(
+            f"{kind}={name!r} must name a class with {' and '.join(methods)}, got {found!r:.80}."
+        )
+    return found
+
+
+def env_maker(env_id: str) -> Any:
+    """Return the class or function "module:name", or ``None`` for a gymnasium id.
+
+    Raises:
+        ModuleNotFoundError: the module does not exist.
+        ValueError: the module has no such name, or it is neither an environment class nor a
+            function that may return an environment.
+    """
+    module, colon, name = env_id.partition(":")
+    if not colon:
+        return None
+    found = getattr(_module(env_id, "env"), name, None)  # may register environments with gymnasium
+    registered = any(known == name or known.startswith(f"{name}-v") for known in gymnasium.registry)
+    if found is None and not registered:
+        raise ValueError(
+            f"{module} has no '{name}'. Give module:Class, module:function, or an id that the "
+            "module registers with gymnasium."
+        )
+    if found is not None:
+        check_env_maker(env_id, found)
+    return found
+
+
+def check_env_maker(env_id: str, found: Any) -> None:
+    """Check that an object is an environment class, or a function that may return an environment.
+
+    Raises:
+        ValueError: `found` is neither.
+    """
+    if not callable(found):
+        raise ValueError(_not_a_maker(env_id, f"a {type(found).__name__}"))
+    function = found
+    while isinstance(function, functools.partial):
+        function = function.func
+    module = getattr(function, "__module__", None) or type(function).__module__
+    custom = _origin(module) == "user"
+    if isinstance(function, type):
+        delegates = custom and hasattr(function, "__getattr__")  # as a wrapper does
+        if not delegates and not all(hasattr(function, name) for name in ("reset", "step")):
+            raise ValueError(_not_a_maker(env_id, "a class without reset and step"))
+    elif not custom and f"{module}:{getattr(function, '__name__', '')}" not in MAKERS:
+        raise ValueError(_not_a_maker(env_id, f"{function!r:.80} of the module {module}"))
+
+
+def _not_a_maker(env_id: str, got: str) -> str:
+    return (
+        f"env={env_id!r} must name an environment class, or a custom function that returns an "
+        f"environment, got {got}. Call functions of installed packages in a function of your "
+        "module, and give module:function."
+    )
+
+
+def _module(name: str, kind: str) -> ModuleType:
+    """Import the module of "module:name", also from the current directory.
+
+    Raises:
+        ModuleNotFoundError: the module does not exist.
+        ValueError: it is a module of Python's standard library, whose import may have effects.
+    """
+    module = name.partition(":")[0]
+    if module == _main_name():
+        return sys.modules["__main__"]
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())  # the user's module may be there
+    if _origin(module) == "standard":
+        if kind == "env":
+            raise ValueError(_not_a_maker(name, f"a part of the standard module {module}"))
+        raise ValueError(f"{kind}={name!r} must not be a part of the standard module {module}.")
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name not in (module, module.partition(".")[0]):
+            raise  # the user's module imports a missing module
+        raise ModuleNotFoundError(
+            f"No module named {error.name!r} for {kind}={name!r}. Put it in the current directory "
+            f"({os.getcwd()}) or on PYTHONPATH, or install it.",
+            name=error.name,
+        ) from error
+
+
+def _main_name() -> str:
+    """Return the name by which the main script can be imported; "__main__" without a file."""
+    main = sys.modules["__main__"]
+    if main.__spec__ is not None:  # python -m package.module
+        return main.__spec__.name
+    file = getattr(main, "__file__", None)
+    return Path(file).stem if file else "__main__"
+
+
+def _origin(module: str) -> str:
+    """Return the origin of a module: "user", "installed", "standard" or "unknown" (not found).
+
+    A user's file with the name of a standard module, such as ``test.py``, counts as "user".
+    """
+    top = module.partition(".")[0]
+    if top in ("rlpyt", "__main__"):
+        return "installed" if top == "rlpyt" else "user"
+    try:
+        spec = importlib.util.find_spec(top)
+    except ValueError:  # not a valid module name
+        spec = None
+    if spec is None:
+        return "unknown"
+    files = [spec.origin] if spec.has_location else [*(spec.submodule_search_locations or ())]
+    paths = [Path(str(file)) for file in files]
+    if any({"site-packages", "dist-packages"} & {*path.parts} for path in paths):
+        return "installed"
+    stdlib = sysconfig.get_path("stdlib")
+    # Built-in and frozen modules have no paths.
+    if not paths or any(path.is_relative_to(stdlib) for path in paths):
+        return "standard"
+    return "user"

@@ -1,0 +1,203 @@
+"""``rlpyt.train`` and its relatives, custom classes by name, and the names of the package."""
+
+import subprocess
+import sys
+from dataclasses import dataclass
+
+import pytest
+import torch
+
+import rlpyt
+from rlpyt.agents.pg.vector import CategoricalMlpAgent
+from rlpyt.algos.base import RlAlgorithm
+from rlpyt.algos.pg.ppo import PPO
+from rlpyt.experiments.api import options_of
+from rlpyt.experiments.registry import base_algorithm, name_of
+from rlpyt.experiments.settings import default_options, plain_fields
+from rlpyt.models.mlp import MlpModel
+from rlpyt.utils.checks import setting
+from rlpyt.utils.names import UnknownName
+from tests.cli.test_commands import rlpyt_command
+
+HERE = __name__
+SERIAL = dict(sampler=dict(kind="serial", batch_T=16, batch_B=2), progress=False)
+
+
+@dataclass(eq=False)
+class PenalizedPPO(PPO):
+    """PPO with a penalty of large weights."""
+
+    learning_rate: float = setting(7e-4, gt=0, doc="step size")
+    penalty: float = setting(1e-4, ge=0, doc="weight of squared parameters")
+
+    opt_info_fields = (*PPO.opt_info_fields, "squares")
+
+    def loss(self, *inputs):
+        loss, *others = super().loss(*inputs)
+        squares = sum(p.square().sum() for p in self.agent.parameters())
+        return loss + self.penalty * squares, *others, squares
+
+
+class WideModel(torch.nn.Module):
+    def __init__(self, observation_shape, output_size, width=32):
+        super().__init__()
+        self.body = MlpModel(observation_shape[0], [width])
+        self.pi, self.v = torch.nn.Linear(width, output_size), torch.nn.Linear(width, 1)
+
+    def forward(self, observation, prev_action, prev_reward):
+        features = self.body(observation)
+        return torch.softmax(self.pi(features), -1), self.v(features).squeeze(-1)
+
+
+class WideAgent(CategoricalMlpAgent):
+    ModelCls = WideModel
+
+
+class FromScratch(RlAlgorithm):
+    """Not a dataclass, as algorithms written for rlpyt (2019)."""
+
+    def __init__(self, discount: float = 0.9, n_updates: int = 3, anything=None):
+        self.discount, self.n_updates = discount, n_updates
+
+    def initialize(self, agent, n_itr, batch_spec, mid_batch_reset, examples, **kwargs):
+        self.agent, self.batch_spec = agent, batch_spec
+
+    def optimize_agent(self, itr, samples=None, sampler_itr=None):
+        self.update_counter += self.n_updates
+        return self.OptInfo()
+
+
+def cartpole():
+    return rlpyt.make("CartPole-v1")
+
+
+def test_training_in_python_is_the_command(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    flags = "--steps 320 --sampler.kind serial --sampler.batch-T 16 --sampler.batch-B 2"
+    flags += " --no-video --eval-episodes 0 --algo.learning-rate 2e-3 --run-dir b"
+    run = rlpyt.train(
+        "ppo", "CartPole-v1", steps=320, learning_rate=2e-3, run_dir="a", video=False,
+        eval_episodes=0, **SERIAL,
+    )  # fmt: skip
+    assert rlpyt_command("train", "ppo", "CartPole-v1", *flags.split()) == 0
+    other = rlpyt.load("b")
+    assert run.options == other.options
+    pairs = zip(run.agent.state_dict().values(), other.agent.state_dict().values(), strict=True)
+    assert all(torch.equal(x, y) for x, y in pairs)
+    assert rlpyt.evaluate(run, 2) == rlpyt.evaluate("b", 2)
+    assert repr(run) == "Run('a': ppo on CartPole-v1, iteration 9)"
+
+
+def test_classes_train_and_are_loaded_by_name(tmp_path):
+    run = rlpyt.train(
+        PenalizedPPO, cartpole, steps=64, agent=WideAgent, penalty=1e-3, run_dir=tmp_path / "run",
+        **SERIAL,
+    )  # fmt: skip
+    loaded = rlpyt.load(tmp_path / "run")
+    assert (run.options.algo_name, run.options.env) == (f"{HERE}:PenalizedPPO", f"{HERE}:cartpole")
+    assert type(loaded.agent) is WideAgent and loaded.agent.model.pi.in_features == 32
+    assert "squaresAverage" in (tmp_path / "run" / "progress.csv").read_text()
+    resumed = rlpyt.train(
+        PenalizedPPO, cartpole, steps=128, agent=WideAgent, run_dir=tmp_path / "run", resume=True,
+        **SERIAL,
+    )  # fmt: skip
+    assert resumed.itr == 3
+
+
+def test_classes_are_named_on_the_command_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    flags = "--steps 64 --no-video --eval-episodes 1 --algo.penalty 0.5 --sampler.kind serial"
+    model = ["--agent.model-cls", f"{HERE}:WideModel", "--agent.model", '{"width": 8}']
+    command = ["train", f"{HERE}:PenalizedPPO", f"{HERE}:cartpole", *flags.split(), *model]
+    assert rlpyt_command(*command, "--run-dir", "a") == 0
+    run = rlpyt.load("a")
+    assert run.agent.model.pi.in_features == 8 and run.options.algo["penalty"] == 0.5
+    agent = ["--agent", f"{HERE}:WideAgent", "--sampler.batch-T", "16"]
+    command = ["train", f"{HERE}:FromScratch", "CartPole-v1", *flags.split()]
+    command.remove("--algo.penalty"), command.remove("0.5")
+    assert rlpyt_command(*command, *agent, "--algo.n-updates", "2", "--run-dir", "b") == 0
+    assert rlpyt.load("b").options.algo == {"discount": 0.9, "n_updates": 2}
+    assert rlpyt_command(*command, "--run-dir", "c") == 2
+
+
+def test_a_subclass_has_the_preset_except_for_what_it_declares():
+    ppo = default_options("ppo", "CartPole-v1")
+    own = default_options(f"{HERE}:PenalizedPPO", "CartPole-v1")
+    assert base_algorithm(own.algo_name) == "ppo" and own.sampler == ppo.sampler
+    assert own.algo == {**ppo.algo, "learning_rate": 7e-4, "penalty": 1e-4}
+    assert base_algorithm(f"{HERE}:FromScratch") == ""
+    assert [*plain_fields(FromScratch)] == ["discount", "n_updates"]
+
+
+@pytest.mark.parametrize(
+    "kwargs, error, message",
+    [
+        (dict(lr=1e-3), UnknownName, "unknown setting 'lr'; did you mean 'learning_rate'"),
+        (dict(n_envs=4), UnknownName, "did you mean 'batch_B'"),
+        (dict(batch_B="many"), TypeError, "batch_B='many'"),
+        (dict(sampler=dict(kind="fast")), UnknownName, "unknown sampler.kind 'fast'"),
+        (dict(preset="none"), UnknownName, "unknown preset 'none'"),
+    ],
+)
+def test_wrong_settings_are_named(kwargs, error, message):
+    with pytest.raises(error, match=message):
+        options_of("ppo", "CartPole-v1", **kwargs)
+
+
+def test_flags_of_other_libraries_are_translated(capsys):
+    flags = ["--lr", "1e-3", "--total-timesteps=1000"]
+    assert rlpyt_command("train", "ppo", "CartPole-v1", *flags) == 2
+    err = capsys.readouterr().err
+    assert "--lr is called --algo.learning-rate in rlpyt." in err
+    assert "--total-timesteps is called --steps in rlpyt." in err
+
+
+@pytest.mark.parametrize(
+    "name, message",
+    [
+        ("os:path", "must not be a part of the standard module os"),
+        (f"{HERE}:Nothing", f"{HERE} has no 'Nothing'"),
+        (f"{HERE}:WideModel", "must name a class with initialize and optimize_agent"),
+        ("no_such_module:Algo", "No module named 'no_such_module'"),
+    ],
+)
+def test_wrong_classes_are_named(name, message):
+    with pytest.raises((ValueError, ImportError), match=message):
+        options_of(name, "CartPole-v1")
+
+
+def test_local_classes_have_no_name():
+    class Local(PPO):
+        pass
+
+    with pytest.raises(ValueError, match="top level of a module"):
+        name_of(Local)
+
+
+def test_every_name_of_the_package_loads():
+    assert {"train", "load", "evaluate", "make", "PPO", "CpuSampler"} <= set(rlpyt.__all__)
+    for name in rlpyt.__all__:
+        assert getattr(rlpyt, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        rlpyt.Nothing  # noqa: B018
+
+
+def test_importing_the_package_loads_no_heavy_library():
+    code = "import rlpyt, sys; print({'torch', 'numpy', 'gymnasium'} & {*sys.modules})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+def test_a_script_trains_with_its_own_classes(tmp_path):
+    script = tmp_path / "own.py"
+    script.write_text(
+        "import rlpyt\n"
+        "def env():\n    return rlpyt.make('CartPole-v1')\n"
+        "if __name__ == '__main__':\n"
+        "    run = rlpyt.train('ppo', env, steps=64, batch_T=16, batch_B=2, run_dir='run')\n"
+        "    print(run.options.env, len(run.evaluate(2).returns))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.rstrip().endswith("own:env 2"), done.stderr
