@@ -20,6 +20,7 @@ from rlpyt.utils.buffer import Arrays, Tensors, buffer_func, buffer_method, buff
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.completion import warn_of_lost_state
 from rlpyt.utils.launching.machine import check_gpu
+from rlpyt.utils.recorded import Recorded
 
 AgentInputs = namedarraytuple("AgentInputs", ["observation", "prev_action", "prev_reward"])
 AgentInputsRnn = namedarraytuple(
@@ -33,7 +34,7 @@ Sample = Callable[[Any], Any]  # parameters of a distribution -> actions, tensor
 FastPolicy = Callable[[Any, Any], tuple[Any, tuple[Any, ...], Any]]
 
 
-class BaseAgent:
+class BaseAgent(Recorded):
     """Base of all agents.
 
     Construction only stores the arguments, so an agent pickles until ``initialize`` builds the

@@ -17,9 +17,10 @@ from rlpyt.utils.buffer import buffer_func
 from rlpyt.utils.checks import check_settings
 from rlpyt.utils.collections import AttrDict, NamedArrayTuple
 from rlpyt.utils.completion import warn_of_lost_state
+from rlpyt.utils.recorded import Recorded
 
 
-class RlAlgorithm:
+class RlAlgorithm(Recorded):
     """Base class of algorithms, which turn samples into better agent parameters.
 
     Algorithms are dataclasses, whose fields are hyperparameters (`rlpyt.utils.checks.setting`).

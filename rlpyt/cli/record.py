@@ -14,7 +14,7 @@ from rlpyt.experiments.video import MAX_STEPS, record_video
 
 DESCRIPTION = """Record a video of the trained agent of a run as MP4 or GIF.
 
-RUN is the run directory printed by `rlpyt train`."""
+RUN is the run directory printed by `rlpyt train`, or that of a script's run."""
 
 
 @dataclasses.dataclass(frozen=True)

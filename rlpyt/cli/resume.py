@@ -8,20 +8,22 @@ from typing import Any
 import tyro
 
 from rlpyt.cli.flags import parse
-from rlpyt.experiments.finish import finish, showing_how_to_resume
+from rlpyt.experiments import script_runs
+from rlpyt.experiments.finish import finish, program, showing_how_to_resume
 from rlpyt.experiments.options import read_options
 from rlpyt.experiments.progress import ProgressHook
 from rlpyt.experiments.registry import algorithm_class
 from rlpyt.experiments.run import train
 from rlpyt.runners.hooks import Hook
 from rlpyt.utils import torchrun
+from rlpyt.utils.logging.console import say
 from rlpyt.utils.resumption import asked_to_resume
 
 DESCRIPTION = """Resume a run from its latest checkpoint, as if it had never stopped.
 
-RUN is the run directory printed by `rlpyt train`. The settings are those of the run.
-With more --steps, a linear learning rate schedule (algo.linear_lr_schedule, the default of ppo)
-spans all of them, so the learning rate rises when the run is resumed."""
+RUN is the run directory printed by `rlpyt train`, or that of a script's run. The settings are
+those of the run. With more --steps, a linear learning rate schedule (algo.linear_lr_schedule, the
+default of ppo) spans all of them, so the learning rate rises when the run is resumed."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +37,8 @@ class Resume:
 def main(args: Sequence[str]) -> int:
     """Run the command and return its exit code."""
     command = parse(Resume, args, prog="rlpyt resume", description=DESCRIPTION)
+    if script_runs.exists(command.run):
+        return _resume_script(command)
     options = read_options(command.run)
     before = options.steps
     if command.steps is not None:
@@ -59,6 +63,17 @@ def main(args: Sequence[str]) -> int:
         hooks = [*checks, ProgressHook(announcement=announcement)]
         train(options, command.run, hooks=hooks, resume=True)
     finish(options, command.run)
+    return 0
+
+
+def _resume_script(command: Resume) -> int:
+    """Resume the run of a script, with the parts that it was constructed with."""
+    script = script_runs.ScriptRun(command.run)
+    steps = script.n_steps if command.steps is None else command.steps
+    say(f"Resuming {script.name}, up to {steps:,} steps, in {command.run}")
+    with showing_how_to_resume(command.run):
+        script.resume(steps, [RequireRemainingSteps(), ProgressHook()])
+    say(f"Next: {program()} eval {command.run} --episodes 100")
     return 0
 
 

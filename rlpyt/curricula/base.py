@@ -7,6 +7,7 @@ import numpy as np
 
 from rlpyt.curricula.tasks import NumberedTasks, TaskSpace, task_space
 from rlpyt.envs.state import pack, pack_rng, set_rng, unpack
+from rlpyt.utils.recorded import Recorded
 
 Array = np.ndarray[Any, Any]
 Score = Callable[[Any], Array]  # samples [T, B] -> score of each step [T, B]
@@ -31,7 +32,7 @@ class EpisodeResult(NamedTuple):
     env: int = 0
 
 
-class Curriculum:
+class Curriculum(Recorded):
     """Base class of curricula. Samplers call ``sample`` and ``update`` once per batch.
 
     A curriculum runs in the process of the sampler, independent of workers. The constructor takes

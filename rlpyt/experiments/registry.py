@@ -14,6 +14,7 @@ from typing import Any
 import gymnasium
 
 from rlpyt.utils.names import UnknownName
+from rlpyt.utils.recorded import importable_name, main_name
 
 ALGORITHMS = {
     "ppo": "rlpyt.algos.pg.ppo:PPO",
@@ -75,19 +76,38 @@ def import_string(path: str) -> Any:
 
 
 def name_of(part: Any) -> str:
-    """Return the name of a class or function, "module:name", with which another process finds it.
-
-    That of the main script is its file's name, so the module can be imported from its directory.
+    """Return the name of a class or function, "module:name", by which it can be imported.
 
     Raises:
         ValueError: it is not defined at the top level of a module.
     """
-    module, name = part.__module__, part.__qualname__
-    if "<" in name:
+    name = importable_name(part)
+    if name is None:
         raise ValueError(
-            f"{name} must be defined at the top level of a module, so that it can be imported."
+            f"{part!r:.80} must be a class or function at the top level of a module, so that it "
+            "can be imported."
         )
-    return f"{_main_name() if module == '__main__' else module}:{name}"
+    return name
+
+
+def import_named(name: str, kind: str) -> Any:
+    """Return the class or function "module:name", also of a module in the current directory.
+
+    Args:
+        name: "module:name".
+        kind: word for it in errors, such as "algorithm".
+
+    Raises:
+        ModuleNotFoundError: the module does not exist.
+        ValueError: it has no such name.
+    """
+    module, _, attributes = name.partition(":")
+    found: Any = _module(name, kind)
+    for attribute in attributes.split("."):
+        found = getattr(found, attribute, None)
+    if found is None:
+        raise ValueError(f"{module} has no '{attributes}'.")
+    return found
 
 
 def class_named(name: str, kind: str, methods: Sequence[str]) -> Any:
@@ -102,10 +122,7 @@ def class_named(name: str, kind: str, methods: Sequence[str]) -> Any:
         ModuleNotFoundError: the module does not exist.
         ValueError: it has no such class.
     """
-    module, _, cls_name = name.partition(":")
-    found = getattr(_module(name, kind), cls_name, None)
-    if found is None:
-        raise ValueError(f"{module} has no '{cls_name}'.")
+    found = import_named(name, kind)
     if not isinstance(found, type) or not all(hasattr(found, method) for method in methods):
         raise ValueError(
             f"{kind}={name!r} must name a class with {' and '.join(methods)}, got {found!r:.80}."
@@ -148,7 +165,7 @@ def check_env_maker(env_id: str, found: Any) -> None:
     while isinstance(function, functools.partial):
         function = function.func
     module = getattr(function, "__module__", None) or type(function).__module__
-    custom = _origin(module) == "user"
+    custom = origin(module) == "user"
     if isinstance(function, type):
         delegates = custom and hasattr(function, "__getattr__")  # as a wrapper does
         if not delegates and not all(hasattr(function, name) for name in ("reset", "step")):
@@ -173,11 +190,11 @@ def _module(name: str, kind: str) -> ModuleType:
         ValueError: it is a module of Python's standard library, whose import may have effects.
     """
     module = name.partition(":")[0]
-    if module == _main_name():
+    if module == main_name():
         return sys.modules["__main__"]
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())  # the user's module may be there
-    if _origin(module) == "standard":
+    if origin(module) == "standard":
         if kind == "env":
             raise ValueError(_not_a_maker(name, f"a part of the standard module {module}"))
         raise ValueError(f"{kind}={name!r} must not be a part of the standard module {module}.")
@@ -193,16 +210,7 @@ def _module(name: str, kind: str) -> ModuleType:
         ) from error
 
 
-def _main_name() -> str:
-    """Return the name by which the main script can be imported; "__main__" without a file."""
-    main = sys.modules["__main__"]
-    if main.__spec__ is not None:  # python -m package.module
-        return main.__spec__.name
-    file = getattr(main, "__file__", None)
-    return Path(file).stem if file else "__main__"
-
-
-def _origin(module: str) -> str:
+def origin(module: str) -> str:
     """Return the origin of a module: "user", "installed", "standard" or "unknown" (not found).
 
     A user's file with the name of a standard module, such as ``test.py``, counts as "user".

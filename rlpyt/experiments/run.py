@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from rlpyt.experiments import rundir
+from rlpyt.experiments import rundir, script_runs
 from rlpyt.experiments.agents import build_agent
 from rlpyt.experiments.build import EnvRecipe, build_runner, env_recipe, env_spaces
 from rlpyt.experiments.curriculum import with_tasks
 from rlpyt.experiments.hardware import with_ranks_of_torchrun
 from rlpyt.experiments.options import CONFIG, RunOptions, read_options
 from rlpyt.runners.hooks import Hook
+from rlpyt.runners.runner import PARTS_FILE
 from rlpyt.samplers.env_batch import bounds_of
 from rlpyt.utils import torchrun
 from rlpyt.utils.buffer import buffer_func, numpify_buffer
@@ -170,17 +171,25 @@ class Run:
 
     Args:
         path: run directory.
-        options: options of the run.
+        options: options of the run, ``None`` for the run of a script.
         recipe: recipe of its environment.
         agent: initialized agent with the trained parameters.
         itr: iteration of the parameters.
+        name: algorithm and environment, such as "ppo on CartPole-v1".
     """
 
     def __init__(
-        self, path: Path, options: RunOptions, recipe: EnvRecipe, agent: Any, itr: int = 1
+        self,
+        path: Path,
+        options: RunOptions | None,
+        recipe: EnvRecipe,
+        agent: Any,
+        itr: int = 1,
+        name: str = "",
     ) -> None:
         self.path = path
         self.options = options
+        self.name = name
         self.recipe = recipe
         self.agent = agent
         self.itr = max(1, itr)  # at iteration 0 some agents act randomly
@@ -190,11 +199,6 @@ class Run:
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r}: {self.name}, iteration {self.itr})"
-
-    @property
-    def name(self) -> str:
-        """Algorithm and environment, such as "ppo on CartPole-v1"."""
-        return f"{self.options.algo_name} on {self.options.env}"
 
     def env(self, render: bool = False) -> Any:
         """Make an environment as in training, which can render images if ``render``."""
@@ -274,48 +278,59 @@ class Run:
 
 
 def load(run_dir: Path | str) -> Run:
-    """Load the trained agent of a run directory, from params.pkl or the latest checkpoint.
+    """Load the trained agent of a run, from params.pkl or the latest checkpoint.
+
+    Args:
+        run_dir: directory of a run of the command line, of `rlpyt.train`, or of a script with
+            ``logger_context``.
 
     Raises:
         FileNotFoundError: the directory contains no run, or the run has not saved its agent yet.
-        ValueError: the configuration or params.pkl is invalid.
+        ValueError: the configuration or params.pkl is invalid, or a part of a script's run cannot
+            be rebuilt.
         CheckpointError: params.pkl does not exist, and no checkpoint is valid.
     """
-    path = Path(run_dir)
-    options = read_options(path)
-    state, itr = _saved_agent(path, options)
-    recipe = with_tasks(env_recipe(options.env, options.env_args), options)
-    spaces = env_spaces(recipe)
-    agent = build_agent(options, spaces)
+    path, options = Path(run_dir), None
+    if not (path / CONFIG).exists() and script_runs.exists(path):
+        script = script_runs.ScriptRun(path)
+        state, itr = _saved_agent(path, script.checkpoints)
+        recipe, name = script.recipe(), script.name
+        spaces, agent = env_spaces(recipe), script.agent()
+    else:
+        options = read_options(path)
+        state, itr = _saved_agent(path, path / rundir.CHECKPOINTS)
+        recipe = with_tasks(env_recipe(options.env, options.env_args), options)
+        name, spaces = f"{options.algo_name} on {options.env}", env_spaces(recipe)
+        agent = build_agent(options, spaces)
     agent.initialize(spaces)
     try:
         agent.load_state_dict(state)
     except (KeyError, IndexError, AttributeError, TypeError, ValueError, RuntimeError) as error:
+        file = PARTS_FILE if options is None else CONFIG
         reason = " ".join(summary_of(error, 200).split())
         raise ValueError(
-            f"The saved agent in {path} does not match {options.algo_name} on {options.env} with "
-            f"the network of {path / CONFIG} ({reason})."
+            f"The saved agent in {path} does not match {name} with the network of {path / file} "
+            f"({reason})."
         ) from error
-    return Run(path, options, recipe, agent, itr)
+    return Run(path, options, recipe, agent, itr, name)
 
 
-def _saved_agent(path: Path, options: RunOptions) -> tuple[dict[str, Any], int]:
+def _saved_agent(path: Path, checkpoints: Path) -> tuple[dict[str, Any], int]:
     """Return the agent's state and its iteration."""
-    snapshot, checkpoints = path / rundir.SNAPSHOT, path / rundir.CHECKPOINTS
+    snapshot, has_checkpoint = path / rundir.SNAPSHOT, any(checkpoints.glob("checkpoint-*"))
     if snapshot.is_file():
         try:
             state = torch.load(snapshot, map_location="cpu", weights_only=True)
             return state["agent_state_dict"], whole_number("itr", state["itr"], 0)
         except Exception as error:  # torch raises many types, without the name of the file
             remedy = "The run has no checkpoint either; train again."
-            if rundir.has_checkpoint(path):
+            if has_checkpoint:
                 remedy = f"Delete it to load the latest checkpoint in {checkpoints} instead."
             reason = summary_of(error, 100)
             raise ValueError(f"{snapshot} is damaged or truncated ({reason}). {remedy}") from error
-    if not rundir.has_checkpoint(path):
+    if not has_checkpoint:
         raise FileNotFoundError(
-            f"{path} has no {rundir.SNAPSHOT} yet: it is written at each log interval, every "
-            f"{options.log_interval_steps} steps."
+            f"{path} has no {rundir.SNAPSHOT} yet: it is written at each log interval."
         )
     state = load_checkpoint(checkpoints).state
     return state["agent"], state["itr"]

@@ -1,7 +1,9 @@
 """Base class of all runners."""
 
+from rlpyt.utils.recorded import Recorded
 
-class BaseRunner:
+
+class BaseRunner(Recorded):
     """Interface of runners, which are constructed with all parts and started by ``train``."""
 
     def train(self) -> None:

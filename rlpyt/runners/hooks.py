@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlpyt.utils.logging.console import say
 from rlpyt.utils.prog_bar import ProgBarCounter
+from rlpyt.utils.recorded import Recorded
 
 if TYPE_CHECKING:
     from rlpyt.runners.runner import MinibatchRlBase
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 SIGHUP = getattr(signal, "SIGHUP", None)  # the terminal was closed; Windows does not have it
 
 
-class Hook:
+class Hook(Recorded):
     """Base class of hooks; override what you need.
 
     The runner offers ``itr``, ``n_itr``, ``cum_steps``, ``n_steps``, ``steps_per_second`` and

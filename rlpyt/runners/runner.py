@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib
+import json
 import os
 import sys
 import time
@@ -33,10 +34,12 @@ from rlpyt.samplers.layout import Hardware, decoded
 from rlpyt.utils import checkpoint
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.completion import completed, takes
+from rlpyt.utils.files import write_text
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.console import say
 from rlpyt.utils.processes import pin, start_fork_server, summary_of
 from rlpyt.utils.prog_bar import ProgBarCounter
+from rlpyt.utils.recorded import describe
 from rlpyt.utils.resumption import asked_to_resume
 from rlpyt.utils.seed import check_seed, env_seed, make_seed, set_seed
 
@@ -44,6 +47,7 @@ NEW_EPISODES = (
     "The resumed run starts new episodes: the checkpoint has no state of its environments, or that "
     "of another sampler."
 )
+PARTS_FILE = "parts.json"  # constructor arguments of the parts of a script's run
 NAN = float("nan")
 
 
@@ -185,7 +189,21 @@ class MinibatchRlBase(BaseRunner):
         self.initialize_logging()
         if self.resume_from is not None:
             self.resume()
+        self._write_parts()
         return n_itr
+
+    def _write_parts(self) -> None:
+        """Write how the runner and its parts were constructed, unless config.json says so."""
+        run_dir = Path(logger.get_snapshot_dir() or "")
+        written = any((run_dir / name).exists() for name in (PARTS_FILE, "config.json"))
+        if logger.get_snapshot_dir() is None or self.rank or written:
+            return
+        logging = {
+            "snapshot_mode": logger.get_snapshot_mode(),
+            "use_summary_writer": logger.get_tf_summary_writer() is not None,
+        }
+        parts = {"format": 1, "logging": logging, "runner": describe(self)}
+        write_text(run_dir / PARTS_FILE, json.dumps(parts, indent=2) + "\n")
 
     def settle(self, hardware: Hardware) -> int:
         """Take this process's share of the machine, and seed it; returns the seed."""

@@ -15,6 +15,7 @@ from rlpyt.samplers.collections import BatchSpec, TrajInfo
 from rlpyt.samplers.environments import try_environment
 from rlpyt.utils.checks import check_range, whole_number
 from rlpyt.utils.completion import completed, warn_of_lost_state
+from rlpyt.utils.recorded import Recorded
 from rlpyt.utils.seed import check_seed, make_seed
 from rlpyt.utils.shared import Arena
 
@@ -33,7 +34,7 @@ UNCALLED_HOOKS: tuple[str, ...] = (
 EnvKwargs = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 
-class BaseSampler:
+class BaseSampler(Recorded):
     """Collects batches of agent-environment interaction.
 
     Construction checks types and ranges of numbers, and acquires nothing. The other arguments are

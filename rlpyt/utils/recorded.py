@@ -1,0 +1,136 @@
+"""Descriptions of objects by the arguments of their construction, as plain data for JSON.
+
+A part of a run is described as ``{"$call": "module:Class", "kwargs": {...}}``, and a class or
+function as ``{"$name": "module:name"}``.
+"""
+
+import dataclasses
+import functools
+import importlib
+import inspect
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+MARKS = ("$call", "$name", "$tuple", "$partial", "$missing")
+
+
+class Recorded:
+    """Base class of objects that remember the arguments of their construction."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Remember the arguments."""
+        self = super().__new__(cls)
+        self.__dict__["_constructed"] = (args, kwargs)
+        return self
+
+
+def describe(value: Any) -> Any:  # noqa: PLR0911 - a case per kind
+    """Return a value as plain data; ``{"$missing": repr}`` in places that have no description."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, list):
+        return [describe(item) for item in value]
+    if type(value) is tuple:
+        return {"$tuple": [describe(item) for item in value]}
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return {key: describe(item) for key, item in value.items()}
+    if isinstance(value, functools.partial):
+        name, kwargs = describe(value.func), describe(value.keywords)
+        return {"$partial": name, "args": describe([*value.args]), "kwargs": kwargs}
+    if isinstance(value, type) or inspect.isfunction(value):
+        name = importable_name(value)
+        return {"$missing": repr(value)[:80]} if name is None else {"$name": name}
+    name, kwargs = importable_name(type(value)), _arguments(value)
+    if name is None or kwargs is None:
+        return {"$missing": repr(value)[:80]}
+    return {"$call": name, "kwargs": {key: describe(item) for key, item in kwargs.items()}}
+
+
+def rebuild(described: Any, find: Callable[[str], Any], place: str = "") -> Any:
+    """Return the value that was described.
+
+    Args:
+        described: result of `describe`.
+        find: returns the class or function of a name "module:name".
+        place: dotted name of the value, for errors.
+
+    Raises:
+        ValueError: a part has no description; the message names it.
+    """
+    inner = functools.partial(rebuild, find=find)
+    if isinstance(described, list):
+        return [inner(item, place=f"{place}[{i}]") for i, item in enumerate(described)]
+    if not isinstance(described, dict):
+        return described
+    mark = next((mark for mark in MARKS if mark in described), None)
+    if mark == "$missing":
+        raise ValueError(f"{place} cannot be rebuilt from its file: {described['$missing']}.")
+    if mark == "$name":
+        return find(described["$name"])
+    if mark == "$tuple":
+        return tuple(inner(described["$tuple"], place=place))
+    given = described.get("kwargs", {}) if mark else described
+    prefix = f"{place}." if place else ""
+    kwargs = {key: inner(item, place=f"{prefix}{key}") for key, item in given.items()}
+    if mark == "$partial":
+        args = inner(described["args"], place=place)
+        return functools.partial(inner(described["$partial"], place=place), *args, **kwargs)
+    return find(described["$call"])(**kwargs) if mark == "$call" else kwargs
+
+
+def importable_name(part: Any) -> str | None:
+    """Return "module:name" of a class or function, or ``None`` if it cannot be imported by it.
+
+    The module of the main script is its file's name, which other programs can import.
+    """
+    module, name = getattr(part, "__module__", None), getattr(part, "__qualname__", "<")
+    if module is None or "<" in name:
+        return None
+    found: Any = importlib.import_module(module)
+    for attribute in name.split("."):
+        found = getattr(found, attribute, None)
+    if found is not part:
+        return None
+    return f"{main_name() if module == '__main__' else module}:{name}"
+
+
+def main_name() -> str:
+    """Return the name by which the main script can be imported; "__main__" without a file."""
+    main = sys.modules["__main__"]
+    if getattr(main, "__spec__", None) is not None:  # python -m package.module
+        return main.__spec__.name  # type: ignore[union-attr]
+    file = getattr(main, "__file__", None)
+    return Path(file).stem if file else "__main__"
+
+
+def _arguments(value: Any) -> dict[str, Any] | None:
+    """Return the arguments with which an object was constructed, by name; ``None``: unknown."""
+    args, kwargs = getattr(value, "_constructed", (None, {}))
+    if args is None and dataclasses.is_dataclass(value):
+        fields = (item for item in dataclasses.fields(value) if item.init)
+        return {item.name: getattr(value, item.name) for item in fields}
+    if args is None:
+        return None
+    names = _positional_names(type(value))
+    if len(args) > len(names):
+        return None
+    return {**dict(zip(names, args)), **kwargs}
+
+
+def _positional_names(cls: type) -> list[str]:
+    """Return the names of the constructor's positional arguments."""
+    for parent in cls.__mro__:
+        if "__init__" in vars(parent):
+            parameters = [*inspect.signature(vars(parent)["__init__"]).parameters.values()][1:]
+            if not any(item.kind is item.VAR_POSITIONAL for item in parameters):
+                named = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+                return [item.name for item in parameters if item.kind in named]
+    return []

@@ -1,0 +1,150 @@
+"""Runs of scripts: loaded, evaluated and resumed from the descriptions of their parts."""
+
+import functools
+import json
+
+import numpy as np
+import pytest
+import torch
+
+import rlpyt
+from rlpyt.agents.pg.vector import CategoricalMlpAgent
+from rlpyt.algos.pg.a2c import A2C
+from rlpyt.algos.pg.ppo import PPO
+from rlpyt.curricula.learning_progress import LearningProgress
+from rlpyt.envs.gym import make
+from rlpyt.experiments import script_runs
+from rlpyt.runners.hooks import Hook
+from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
+from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
+from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.utils.logging.context import run_context
+from rlpyt.utils.recorded import describe, rebuild
+from tests.cli.test_commands import rlpyt_command
+from tests.experiments.test_api import PenalizedPPO, WideModel, cartpole
+
+T, B, N_ITR = 16, 2, 6
+
+
+class NoteSteps(Hook):
+    def __init__(self, every=1):
+        self.every, self.steps = every, []
+
+    def on_iteration(self, runner, itr):
+        self.steps.append(runner.cum_steps)
+
+
+def runner_for(Sampler=SerialSampler, Runner=MinibatchRl, n_itr=N_ITR, **kwargs):
+    evaluation = dict(eval_n_envs=1, eval_max_steps=20) if Runner is MinibatchRlEval else {}
+    sampler = Sampler(cartpole, {}, T, batch_B=B, eval_env_kwargs=evaluation and {}, **evaluation)
+    algo = PenalizedPPO(penalty=1e-3, linear_lr_schedule=False, optim_kwargs=dict(betas=(0.9, 0.9)))
+    agent = CategoricalMlpAgent(WideModel, model_kwargs=dict(width=np.int64(8)))
+    return Runner(
+        algo=algo, agent=agent, sampler=sampler, n_steps=n_itr * T * B, seed=3,
+        affinity=dict(n_workers=1), log_interval_steps=2 * T * B, **kwargs,
+    )  # fmt: skip
+
+
+def trained(run_dir, **kwargs):
+    runner = runner_for(**kwargs)
+    with run_context(run_dir, 0, "script", snapshot_mode="last"):
+        runner.train()
+    return runner
+
+
+def same(a, b):
+    a, b = a.state_dict(), b.state_dict()
+    return a.keys() == b.keys() and all(torch.equal(a[key], b[key]) for key in a)
+
+
+@pytest.mark.parametrize("Runner", [MinibatchRl, MinibatchRlEval])
+def test_a_run_of_a_script_is_loaded_and_evaluated(Runner, tmp_path, capsys):
+    runner = trained(tmp_path, Runner=Runner)
+    run = rlpyt.load(tmp_path)
+    assert run.name == "PenalizedPPO on cartpole" and run.options is None
+    assert same(run.agent, runner.agent) and run.itr == N_ITR - 1
+    assert len(run.evaluate(2).returns) == 2
+    assert rlpyt_command("eval", str(tmp_path), "--episodes", "1") == 0
+    assert "PenalizedPPO on cartpole: return" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("Sampler", [SerialSampler, CpuSampler])
+def test_a_resumed_script_is_the_uninterrupted_one(Sampler, tmp_path):
+    whole = trained(tmp_path / "a", Sampler=Sampler)
+    trained(tmp_path / "b", Sampler=Sampler, n_itr=3, hooks=[NoteSteps(every=2)])
+    steps = str(N_ITR * T * B)
+    assert rlpyt_command("resume", str(tmp_path / "b"), "--steps", steps) == 0
+    assert same(rlpyt.load(tmp_path / "b").agent, whole.agent)
+    rows = [(tmp_path / name / "progress.csv").read_text().splitlines() for name in "ab"]
+    assert rows[1][0] == rows[0][0] and len(rows[1]) == len(rows[0]) + 1  # the end of 3 iterations
+    assert rlpyt_command("resume", str(tmp_path / "b")) == 2  # has all its steps
+
+
+def test_what_has_no_description_is_named(tmp_path, capsys):
+    runner = runner_for(hooks=[lambda: None])
+    with run_context(tmp_path, 0, "script"):
+        runner.train()
+    assert same(rlpyt.load(tmp_path).agent, runner.agent)  # needs agent and environment only
+    assert rlpyt_command("resume", str(tmp_path), "--steps", "1000") == 2
+    assert "hooks[0] cannot be rebuilt from its file: <function" in capsys.readouterr().err
+
+
+def test_gym_environments_can_be_filmed(tmp_path):
+    sampler = SerialSampler(make, dict(id="CartPole-v1"), batch_T=T, batch_B=B)
+    runner = MinibatchRl(algo=A2C(), agent=CategoricalMlpAgent(), sampler=sampler, n_steps=T * B)
+    with run_context(tmp_path, 0, "script"):
+        runner.train()
+    assert rlpyt.load(tmp_path).name == "A2C on CartPole-v1"
+    assert rlpyt_command("record", str(tmp_path), "--max-steps", "3", "--gif") == 0
+    assert (tmp_path / "video.gif").stat().st_size > 0
+
+
+def test_command_line_runs_have_their_options_instead(tmp_path):
+    rlpyt.train(
+        "ppo", "CartPole-v1", steps=32, batch_T=T, batch_B=B, run_dir=tmp_path / "run",
+        sampler=dict(kind="serial"), progress=False,
+    )  # fmt: skip
+    assert not (tmp_path / "run" / "parts.json").exists()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None, 1.5, "text", [1, (2, "3")], {"a": {"b": (1,)}}, PPO, cartpole,
+        functools.partial(make, id="CartPole-v1"),
+    ],
+    ids=["none", "float", "text", "list", "dictionary", "class", "function", "partial"],
+)  # fmt: skip
+def test_descriptions_survive_json(value):
+    found = rebuild(json.loads(json.dumps(describe(value))), script_runs.find)
+    if isinstance(value, functools.partial):
+        assert (found.func, found.args, found.keywords) == (value.func, (), value.keywords)
+    else:
+        assert found == value
+
+
+def test_parts_are_built_with_the_arguments_of_their_construction():
+    hook = rebuild(describe(NoteSteps(every=4)), script_runs.find)
+    assert type(hook) is NoteSteps and hook.every == 4
+    curriculum = rebuild(describe(LearningProgress(7)), script_runs.find)
+    assert type(curriculum) is LearningProgress and curriculum.n_tasks == 7
+
+
+@pytest.mark.parametrize("name", ["os:system", "subprocess:run", "joblib:load", "torch:load"])
+def test_functions_that_could_do_harm_are_refused(name):
+    with pytest.raises((ValueError, ImportError)):
+        script_runs.find(name)
+
+
+def test_a_script_without_a_guard_is_not_imported(tmp_path, monkeypatch):
+    (tmp_path / "unguarded_script.py").write_text("runner = None\nrunner.train()\nclass Env: ...\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ValueError, match=r"trains when it is imported \(line 2\)"):
+        script_runs.find("unguarded_script:Env")
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"runner": 3}'])
+def test_damaged_descriptions_are_named(text, tmp_path):
+    (tmp_path / "parts.json").write_text(text)
+    with pytest.raises(ValueError, match="does not describe a run"):
+        rlpyt.load(tmp_path)
