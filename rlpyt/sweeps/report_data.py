@@ -16,8 +16,9 @@ from pathlib import Path
 from rlpyt.sweeps.directory import ABOUT, QUEUE
 from rlpyt.sweeps.jobs import Attempt
 from rlpyt.sweeps.search import MEMBER, TRIAL
-from rlpyt.sweeps.view import RunView, SweepView, last_row, read_sweep
+from rlpyt.sweeps.view import RunView, SweepView, read_sweep
 from rlpyt.utils.logging.lock import RunLock
+from rlpyt.utils.logging.progress_csv import last_row
 from rlpyt.vis import grouping
 from rlpyt.vis.grouping import Run, read_runs, read_settings
 from rlpyt.vis.scores import Scores, final_scores, read_evaluation

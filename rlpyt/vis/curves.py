@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlpyt.utils.logging.progress_csv import read_progress
 from rlpyt.utils.names import nearest
 from rlpyt.utils.text import counted
 from rlpyt.vis import style
 from rlpyt.vis.grouping import Run, natural_key, read_runs, warn_of_uneven_groups
-from rlpyt.vis.progress import PathLike, find_runs, read_progress
+from rlpyt.vis.progress import PathLike, find_runs
 from rlpyt.vis.statistics import bootstrap_interval, interquartile_mean
 from rlpyt.vis.style import short_number
 

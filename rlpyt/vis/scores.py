@@ -12,8 +12,8 @@ from typing import Any, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
+from rlpyt.utils.logging.progress_csv import read_progress
 from rlpyt.vis.grouping import Run
-from rlpyt.vis.progress import read_progress
 from rlpyt.vis.style import readable
 
 EVALUATION = "evaluation.json"
