@@ -34,7 +34,7 @@ from rlpyt.utils.launching.variant import (
 )
 from rlpyt.utils.names import UnknownName, dir_names, flattened, labels
 from rlpyt.utils.seed import stream
-from rlpyt.vis.grouping import Run
+from rlpyt.vis.grouping import RunRecord
 
 RLPYT = (sys.executable, "-m", "rlpyt.cli.main")
 
@@ -288,7 +288,7 @@ def _train_job(spec: SweepSpec, setting: Setting, share: Slot, number: int) -> J
         settings={**setting.varied, "seed": setting.seed},
         variant=setting.changes,
         config=options.as_dict(),
-        total_steps=Run(Path(), flattened(options.as_dict())).total_steps,
+        total_steps=RunRecord(Path(), flattened(options.as_dict())).total_steps,
         retries=spec.retries,
     )
 

@@ -21,7 +21,7 @@ from rlpyt.sweeps.jobs import (
 )
 from rlpyt.utils.launching.affinity import get_n_run_slots
 from rlpyt.utils.logging.progress_csv import last_row
-from rlpyt.vis.grouping import Run, read_settings
+from rlpyt.vis.grouping import RunRecord, read_settings
 
 RETURN = "ReturnAverage"
 
@@ -162,7 +162,7 @@ def _view(root: Path, directory: JobDirectory) -> RunView:
     run_dir = root / job.run_dir
     row = last_row(run_dir / "progress.csv")
     steps, speed = row.get("Diagnostics/CumSteps"), row.get("Diagnostics/StepsPerSecond")
-    total = job.total_steps or Run(run_dir, read_settings(run_dir)).total_steps
+    total = job.total_steps or RunRecord(run_dir, read_settings(run_dir)).total_steps
     left = None
     if state == "running" and total and speed and steps is not None:
         left = max(0.0, (total - steps) / speed)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rlpyt.vis import comparisons, style
-from rlpyt.vis.grouping import Run
+from rlpyt.vis.grouping import RunRecord
 from rlpyt.vis.scores import Scores, final_scores, normalise
 from rlpyt.vis.statistics import (
     mean_of_tasks,
@@ -96,7 +96,7 @@ def make_run(path, label, env="CartPole-v1", returns=(1.0,), evaluation=None, st
     if evaluation is not None:
         (path / "evaluation.json").write_text(json.dumps({"return_mean": evaluation}))
     settings = {"env": env} if steps is None else {"env": env, "steps": steps}
-    return Run(path, settings, label)
+    return RunRecord(path, settings, label)
 
 
 def test_scores_are_evaluations_only_if_all_runs_have_one(tmp_path):
