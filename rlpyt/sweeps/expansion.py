@@ -27,8 +27,8 @@ from rlpyt.utils.launching.run_limit import TooManyRuns
 from rlpyt.utils.launching.variant import (
     Variant,
     VariantLevel,
-    _cross_variants,
     cross_levels,
+    cross_variants,
     identity,
     set_nested,
 )
@@ -151,7 +151,7 @@ def _sampled(
             values=[list(one.values()) for one in drawn],
             dir_names=dir_names(shown),
         )
-        crossed = _cross_variants([cell], [cell_dir], level)
+        crossed = cross_variants([cell], [cell_dir], level)
         variants += crossed[0]
         log_dirs += crossed[1]
     return variants, log_dirs
