@@ -190,8 +190,8 @@ def _of_sweep(view: SweepView, group_by: Sequence[str], y: str) -> tuple[list[En
         )
         if view.searches and view.runs:
             keys = [key for key in (TRIAL, MEMBER) if key in view.runs[0].settings]
-    labelled = grouping.label_runs(runs, group_by)
-    return [_entry_of_sweep(one, run, y) for one, run in zip(view.runs, labelled)], keys
+    labeled = grouping.label_runs(runs, group_by)
+    return [_entry_of_sweep(one, run, y) for one, run in zip(view.runs, labeled)], keys
 
 
 def _entry_of_sweep(one: RunView, run: RunRecord, y: str) -> Entry:

@@ -213,7 +213,7 @@ def _report_irreproducible(case: EnvCase, env: Any, found: str) -> None:
         what = f"two runs with the same actions differ ({found}), and there is no method seed"
         fix = "derive from rlpyt.envs.base.Env and define seed(seed), used by the next reset."
     elif found.startswith("the first observation"):
-        what = f"reset does not honour the seed: {found}"
+        what = f"reset does not honor the seed: {found}"
         fix = (
             "create the generator in reset() from the seed that seed(seed) stored, and use only it "
             "(gymnasium: super().reset(seed=seed), then self.np_random)."

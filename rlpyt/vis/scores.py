@@ -132,7 +132,7 @@ def _has_values(run_dir: Path, y: str) -> bool:
     return bool(np.isfinite(read_progress(run_dir).get(y, np.array([]))).any())
 
 
-def normalise(scores: Scores, ranges: str | Mapping[str, Sequence[float]]) -> Scores:
+def normalize(scores: Scores, ranges: str | Mapping[str, Sequence[float]]) -> Scores:
     """Normalize the scores of every environment to (score - low) / (high - low).
 
     Args:

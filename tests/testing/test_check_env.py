@@ -141,7 +141,7 @@ ERRORS = [
     (walks.WritesIntoAction, "actions", r"wrote into the action"),
     (walks.SharesBuffer, "independence", r"same memory"),
     # randomness
-    (walks.IgnoresSeed, "seeding", r"reset does not honour the seed"),
+    (walks.IgnoresSeed, "seeding", r"reset does not honor the seed"),
     (walks.HonoursSeedOnce, "seeding", r"seeded again after"),
     (walks.NoiseFromElsewhere, "seeding", r"gave another run: step 0 of row 0: 'observation'"),
     (walks.Unseedable, "seeding", r"no method seed"),
@@ -219,7 +219,7 @@ def test_errors_of_gymnasiums_own_checker_are_warned_of(kwargs, what):
 
 
 def test_faults_of_gymnasium_environments_are_named():
-    with pytest.raises(ConformanceError, match=r"(?s)FAIL \[seeding\].*does not honour the seed"):
+    with pytest.raises(ConformanceError, match=r"(?s)FAIL \[seeding\].*does not honor the seed"):
         check_env(GymWalk, dict(deaf=True))
 
 
