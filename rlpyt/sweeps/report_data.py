@@ -157,13 +157,13 @@ def read_data(directory: Path, y: str, source: str, group_by: Sequence[str] = ()
 def _scores(
     entries: Sequence[Entry], y: str, source: str
 ) -> tuple[Scores | None, dict[Path, float]]:
-    """Final scores of the finished runs, or of all that have begun if none is finished."""
+    """Final scores of the finished runs, or of all that have started if none is finished."""
     begun = [entry for entry in entries if (entry.run.path / "progress.csv").exists()]
     finished = [entry for entry in begun if entry.state in FINISHED]
     if finished and len(finished) < len(begun):
         warnings.warn(
             f"final scores are those of finished runs ({len(finished)}), not of the others that "
-            f"have begun ({len(begun) - len(finished)})."
+            f"have started ({len(begun) - len(finished)})."
         )
     try:
         return final_scores([entry.run for entry in finished or begun], y, source)

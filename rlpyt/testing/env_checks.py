@@ -239,7 +239,7 @@ def check_independence(case: EnvCase) -> None:
     if case.report.expect(
         not found,
         "independence",
-        f"beside another environment its run is different: {found}",
+        f"stepped in turn with another environment, it runs differently: {found}",
         "keep state and generators in the instance, not in the class, module or global generator.",
     ):
         case.report.expect(
@@ -440,7 +440,7 @@ def check_worker(case: EnvCase) -> None:
         report.expect(
             not (found and case.reproducible),
             "worker",
-            f"with the same seed its run is different in a worker process: {found}",
+            f"with the same seed it runs differently in a worker process: {found}",
             "depend on arguments and seed only, not on other state of the process.",
         )
 

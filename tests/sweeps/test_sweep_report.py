@@ -138,7 +138,7 @@ def test_settings_are_columns_and_scores_match_hand_computed_values(of_sweep):
     assert (small["learning_rate"], small["IQM"], small["runs"]) == ("0.01", "10", "1")
     assert (large["learning_rate"], large["mean"], large["seeds"]) == ("0.1", "10", "0")
     assert small["interval"] == "-"  # of a single run
-    assert "finished runs (2), not of the others that have begun (1)" in of_sweep.text("li")
+    assert "finished runs (2), not of the others that have started (1)" in of_sweep.text("li")
 
 
 def test_failures_show_their_outcome_and_last_output(of_sweep):
@@ -199,7 +199,7 @@ def test_a_report_of_any_directory_of_runs(tmp_path):
     (row,) = page.table("variant")
     assert (row["variant"], row["IQM"], row["interval"]) == ("ppo", "5.5", "5 to 6")
     assert f"rlpyt train --config {tmp_path}/good0" in page.text("code")
-    assert "finished runs (3), not of the others that have begun (1)" in page.text("li")
+    assert "finished runs (3), not of the others that have started (1)" in page.text("li")
 
 
 def test_linked_runs_are_named_by_their_links(tmp_path):
