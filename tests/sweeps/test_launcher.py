@@ -162,8 +162,8 @@ def test_the_run_of_a_killed_supervisor_ends_and_is_retried(tmp_path):
     supervisor = psutil.Process(sweep.jobs()[0].attempts()[0].pid)
     until(supervisor.children)
     (child,) = supervisor.children()
-    (tmp_path / "now").touch()
     supervisor.kill()
+    (tmp_path / "now").touch()  # not before: the first run may still be starting
     assert first.wait(30) == 0
     assert is_gone(child)
     lost, done = sweep.jobs()[0].attempts()
