@@ -31,8 +31,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.harness import describe_machine
+from rlpyt.utils.logging.progress_csv import read_progress
 from rlpyt.vis.curves import plot_runs
-from rlpyt.vis.progress import read_progress
 
 ROOT = Path(__file__).parents[1]
 RUNS = ROOT / "data" / "results"

@@ -10,10 +10,12 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from textwrap import indent
 
 import rlpyt
 from rlpyt.errors import NonFiniteError, RlpytError, WorkerError, itr_of
 from rlpyt.utils.logging.console import lose_unwritable_output, say
+from rlpyt.utils.logging.tabulate import tabulate
 from rlpyt.utils.mp_shutdown import wait_for_helpers_at_exit
 from rlpyt.utils.names import UnknownName
 
@@ -105,15 +107,13 @@ def run(args: Sequence[str]) -> int:
 
 
 def _help() -> str:
-    width = max(map(len, COMMANDS))
-    lines = [f"  {name:{width}}  {text}" for name, text in COMMANDS.items()]
     return "\n".join(
         [
             "usage: rlpyt COMMAND ...",
             "",
             "Deep reinforcement learning with parallel sampling. Commands:",
             "",
-            *lines,
+            indent(tabulate(COMMANDS.items(), tablefmt="plain"), "  "),
             "",
             "`rlpyt COMMAND --help` shows its options. `--debug` shows the traceback of an error.",
         ]

@@ -56,7 +56,7 @@ def draw(command: Plot) -> None:
     from rlpyt.vis import comparisons, style
     from rlpyt.vis.curves import draw_curves
     from rlpyt.vis.grouping import read_runs, warn_of_uneven_groups
-    from rlpyt.vis.scores import final_scores, normalise
+    from rlpyt.vis.scores import final_scores, normalize
 
     if not 0 < command.confidence < 1:
         raise UsageError(f"--confidence must be between 0 and 1, got {command.confidence}.")
@@ -77,7 +77,7 @@ def draw(command: Plot) -> None:
     else:
         scores, _ = final_scores(runs, command.y, command.score)
         if ranges is not None:
-            scores = normalise(scores, ranges)
+            scores = normalize(scores, ranges)
         draw_comparison: Any = getattr(comparisons, f"draw_{command.kind}")
         figure = draw_comparison(scores, command.title, command.confidence)
     style.save(figure, command.output)

@@ -16,7 +16,7 @@ and needs no server or network."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Report:
+class ReportOptions:
     """Arguments of the command."""
 
     directory: tyro.conf.Positional[Path]  # sweep directory, or a directory above runs
@@ -34,7 +34,7 @@ def main(args: Sequence[str]) -> int:
     """Run the command and return its exit code."""
     from rlpyt.sweeps.report import write_report
 
-    command = parse(Report, args, prog="rlpyt report", description=DESCRIPTION)
+    command = parse(ReportOptions, args, prog="rlpyt report", description=DESCRIPTION)
     if not command.directory.is_dir():
         raise UsageError(
             f"{command.directory} is not a directory. Give the directory of a sweep or of runs."

@@ -15,6 +15,7 @@ from tqdm import tqdm
 
 from rlpyt.cli.flags import UsageError, parse
 from rlpyt.sweeps.view import RunView, SweepView, read_sweep
+from rlpyt.utils.logging.tabulate import tabulate
 from rlpyt.utils.text import counted
 
 DESCRIPTION = """Show the status of a sweep: which runs are done, running, queued or failed.
@@ -22,7 +23,16 @@ DESCRIPTION = """Show the status of a sweep: which runs are done, running, queue
 DIR is the directory printed by `rlpyt sweep`. On a terminal the table is refreshed until the sweep
 is over; Ctrl-C stops the display, not the sweep."""
 
-HEADER = ("run", "state", "steps", "steps/s", "return", "time", "left", "")
+ALIGNMENTS = {  # by title of the column
+    "run": "left",
+    "state": "left",
+    "steps": "right",
+    "steps/s": "right",
+    "return": "right",
+    "time": "right",
+    "left": "right",
+    "": "left",
+}
 # Order in which runs are kept if not all of them fit on the terminal.
 PRIORITY = {"running": 0, "failed": 1, "queued": 2, "pruned": 3, "done": 4}
 
@@ -61,15 +71,8 @@ def table(sweep: SweepView, width: int = 0, height: int = 0) -> list[str]:
     if hidden:
         first = sorted(runs, key=lambda run: (PRIORITY[run.state], run.number))
         runs = sorted(first[: len(runs) - hidden], key=lambda run: run.number)
-    rows = [HEADER, *map(_row, runs)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADER))]
-    lines = [_title(sweep), ""]
-    for row in rows:
-        cells = [
-            cell.ljust(w) if column in (0, 1, 7) else cell.rjust(w)
-            for column, (cell, w) in enumerate(zip(row, widths))
-        ]
-        lines.append("  ".join(cells).rstrip())
+    rows = tabulate(map(_row, runs), [*ALIGNMENTS], "plain", colalign=[*ALIGNMENTS.values()])
+    lines = [_title(sweep), "", *rows.split("\n")]
     lines += [f"... and {hidden} more"] * bool(hidden)
     return [line[:width] if width else line for line in lines]
 

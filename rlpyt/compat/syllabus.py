@@ -43,7 +43,7 @@ def from_importance_weights(
     """Compute V-trace from log importance weights (Espeholt et al. 2018, eq. 1 and section 4.2).
 
     Args:
-        log_rhos: [T, B], log of the target policy's probability of the action over the behaviour
+        log_rhos: [T, B], log of the target policy's probability of the action over the behavior
             policy's.
         discounts: [T, B], gamma; 0 where the episode ended with the step.
         rewards: [T, B].

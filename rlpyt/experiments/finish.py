@@ -6,6 +6,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import indent
 
 from rlpyt.errors import WorkerError, itr_of
 from rlpyt.experiments import rundir
@@ -14,6 +15,7 @@ from rlpyt.experiments.run import load
 from rlpyt.experiments.video import record_video
 from rlpyt.utils.files import write_text
 from rlpyt.utils.logging.console import say
+from rlpyt.utils.logging.tabulate import tabulate
 
 
 def finish(options: RunOptions, run_dir: Path) -> None:
@@ -85,13 +87,12 @@ def _summary(options: RunOptions, run_dir: Path) -> str:
         if (run_dir / name).exists()
         and (name != rundir.CHECKPOINTS or rundir.has_checkpoint(run_dir))
     }
-    width = max(map(len, files), default=0)
-    lines = [f"\nIn {run_dir}:", *(f"  {name:{width}}  {text}" for name, text in files.items())]
     rlpyt = program()
     steps = 2 * options.steps
     return "\n".join(
         [
-            *lines,
+            f"\nIn {run_dir}:",
+            indent(tabulate(files.items(), tablefmt="plain"), "  "),
             "Try next:",
             f"  {rlpyt} eval {run_dir} --episodes 100",
             f"  {rlpyt} resume {run_dir} --steps {steps}",

@@ -27,14 +27,14 @@ from rlpyt.utils.launching.run_limit import TooManyRuns
 from rlpyt.utils.launching.variant import (
     Variant,
     VariantLevel,
-    _cross_variants,
     cross_levels,
+    cross_variants,
     identity,
     set_nested,
 )
 from rlpyt.utils.names import dir_names, flattened, labels
 from rlpyt.utils.seed import stream
-from rlpyt.vis.grouping import Run
+from rlpyt.vis.grouping import RunRecord
 
 RLPYT = (sys.executable, "-m", "rlpyt.cli.main")
 
@@ -151,7 +151,7 @@ def _sampled(
             values=[list(one.values()) for one in drawn],
             dir_names=dir_names(shown),
         )
-        crossed = _cross_variants([cell], [cell_dir], level)
+        crossed = cross_variants([cell], [cell_dir], level)
         variants += crossed[0]
         log_dirs += crossed[1]
     return variants, log_dirs
@@ -287,7 +287,7 @@ def _train_job(spec: SweepSpec, setting: Setting, share: Slot, number: int) -> J
         settings={**setting.varied, "seed": setting.seed},
         variant=setting.changes,
         config=options.as_dict(),
-        total_steps=Run(Path(), flattened(options.as_dict())).total_steps,
+        total_steps=RunRecord(Path(), flattened(options.as_dict())).total_steps,
         retries=spec.retries,
     )
 

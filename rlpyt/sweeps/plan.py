@@ -18,6 +18,7 @@ from rlpyt.sweeps.search import Search, read_search, total_steps
 from rlpyt.sweeps.search_results import short_text
 from rlpyt.sweeps.slots import Slot, code_for_cluster, code_for_machine, describe_share, slots_of
 from rlpyt.sweeps.spec import Draw, SweepSpec, read_spec
+from rlpyt.utils.logging.tabulate import tabulate
 from rlpyt.utils.names import dir_names
 from rlpyt.utils.seed import stream
 from rlpyt.utils.text import counted
@@ -128,10 +129,10 @@ def _describe_runs(spec: SweepSpec, search: Search) -> str:
 
 def _describe_space(spec: SweepSpec, search: Search, share: Slot) -> list[str]:
     """Return lines with the search space, the metric and an example of a run."""
-    width = max(map(len, spec.sample))
-    lines = [f"  {key:{width}}  {describe_draw(draw)}" for key, draw in spec.sample.items()]
-    lines.append(f"  to {search.direction} {search.metric}")
-    return lines + [f"  {line}" for line in _example(spec, search, share)]
+    draws = [(key, describe_draw(draw)) for key, draw in spec.sample.items()]
+    lines = tabulate(draws, tablefmt="plain").split("\n")
+    lines += [f"to {search.direction} {search.metric}", *_example(spec, search, share)]
+    return [f"  {line}" for line in lines]
 
 
 def describe_draw(draw: Draw) -> str:

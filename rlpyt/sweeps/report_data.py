@@ -16,10 +16,11 @@ from pathlib import Path
 from rlpyt.sweeps.directory import ABOUT, QUEUE
 from rlpyt.sweeps.jobs import Attempt
 from rlpyt.sweeps.search import MEMBER, TRIAL
-from rlpyt.sweeps.view import RunView, SweepView, last_row, read_sweep
+from rlpyt.sweeps.view import RunView, SweepView, read_sweep
 from rlpyt.utils.logging.lock import RunLock
+from rlpyt.utils.logging.progress_csv import last_row
 from rlpyt.vis import grouping
-from rlpyt.vis.grouping import Run, read_runs, read_settings
+from rlpyt.vis.grouping import RunRecord, read_runs, read_settings
 from rlpyt.vis.scores import Scores, final_scores, read_evaluation
 
 STEPS, TIME = "Diagnostics/CumSteps", "Diagnostics/CumTime (s)"
@@ -44,7 +45,7 @@ class Entry:
         tail: last lines of the output of a failed run.
     """
 
-    run: Run
+    run: RunRecord
     name: str
     state: str
     steps: int | None
@@ -156,13 +157,13 @@ def read_data(directory: Path, y: str, source: str, group_by: Sequence[str] = ()
 def _scores(
     entries: Sequence[Entry], y: str, source: str
 ) -> tuple[Scores | None, dict[Path, float]]:
-    """Final scores of the finished runs, or of all that have begun if none is finished."""
+    """Final scores of the finished runs, or of all that have started if none is finished."""
     begun = [entry for entry in entries if (entry.run.path / "progress.csv").exists()]
     finished = [entry for entry in begun if entry.state in FINISHED]
     if finished and len(finished) < len(begun):
         warnings.warn(
             f"final scores are those of finished runs ({len(finished)}), not of the others that "
-            f"have begun ({len(begun) - len(finished)})."
+            f"have started ({len(begun) - len(finished)})."
         )
     try:
         return final_scores([entry.run for entry in finished or begun], y, source)
@@ -175,21 +176,25 @@ def _scores(
 
 
 def _of_sweep(view: SweepView, group_by: Sequence[str], y: str) -> tuple[list[Entry], list[str]]:
-    runs = [Run(one.run_dir, {**one.settings, **read_settings(one.run_dir)}) for one in view.runs]
+    runs = [
+        RunRecord(one.run_dir, {**one.settings, **read_settings(one.run_dir)}) for one in view.runs
+    ]
     environments = {run.environment for run in runs} - {""}
     if len(environments) == 1:  # of those that have not begun as well
         runs = [replace(run, settings={"env": min(environments), **run.settings}) for run in runs]
     if group_by:
         keys = [grouping.find_setting(name, runs) for name in group_by]
     else:
-        keys = grouping.telling_settings([Run(one.run_dir, one.settings) for one in view.runs])
+        keys = grouping.telling_settings(
+            [RunRecord(one.run_dir, one.settings) for one in view.runs]
+        )
         if view.searches and view.runs:
             keys = [key for key in (TRIAL, MEMBER) if key in view.runs[0].settings]
-    labelled = grouping.label_runs(runs, group_by)
-    return [_entry_of_sweep(one, run, y) for one, run in zip(view.runs, labelled)], keys
+    labeled = grouping.label_runs(runs, group_by)
+    return [_entry_of_sweep(one, run, y) for one, run in zip(view.runs, labeled)], keys
 
 
-def _entry_of_sweep(one: RunView, run: Run, y: str) -> Entry:
+def _entry_of_sweep(one: RunView, run: RunRecord, y: str) -> Entry:
     failed = one.state == "failed" or (one.attempts and one.attempts[-1].failed)
     progress = one.run_dir / "progress.csv"
     return Entry(
@@ -251,7 +256,7 @@ def _of_directory(directory: Path, group_by: Sequence[str], y: str) -> list[Entr
     return entries
 
 
-def _state(run: Run, steps: int | None, total: int | None) -> str:
+def _state(run: RunRecord, steps: int | None, total: int | None) -> str:
     if RunLock(run.path).owner():
         return "running"
     if read_evaluation(run.path) is not None:

@@ -1,6 +1,6 @@
 """Contents of a report, and its page: one HTML file from the template ``templates/report.html``.
 
-All text is escaped. Terminal colour codes and characters that HTML does not allow are removed.
+All text is escaped. Terminal color codes and characters that HTML does not allow are removed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Cell:
     Attributes:
         text: as shown.
         order: number by which the column is sorted; ``None``: last.
-        state: of a run, which decides the colour.
+        state: of a run, which decides the color.
         code: a command.
     """
 

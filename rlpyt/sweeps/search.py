@@ -23,6 +23,7 @@ from rlpyt.sweeps.launcher import Source, SourceError
 from rlpyt.sweeps.slots import Slot
 from rlpyt.sweeps.spec import SweepSpec, read_spec
 from rlpyt.utils.checks import check_range, whole_number
+from rlpyt.utils.logging.progress_csv import read_progress
 from rlpyt.utils.names import UnknownName, suggestion
 
 EVALUATION = "evaluation"  # as a metric: the mean return of the evaluation after training
@@ -279,8 +280,6 @@ def total_steps(spec: SweepSpec) -> int | None:
 
 def _progress(run_dir: Path) -> Mapping[str, Any]:
     """Return the columns of a run's progress.csv, empty before it exists."""
-    from rlpyt.vis.progress import read_progress
-
     try:
         return read_progress(run_dir)
     except FileNotFoundError:

@@ -21,17 +21,17 @@ def draw_history(results: Results) -> Figure:
     """Plot the scores of trials in their order, and the best so far."""
     figure, (axes,) = style.panels(1)
     done = [trial for trial in results.trials if trial.value is not None]
-    points = axes.scatter(*_points(done), s=16, color=style.COLOURS[0], zorder=3)
+    points = axes.scatter(*_points(done), s=16, color=style.COLORS[0], zorder=3)
     best = [_best_so_far(done[: i + 1], results) for i in range(len(done))]
     numbers = [trial.number for trial in done]
-    (line,) = axes.step(numbers, best, where="post", color=style.COLOURS[1])
+    (line,) = axes.step(numbers, best, where="post", color=style.COLORS[1])
     handles: dict[str, Any] = {"trial": points, "best so far": line}
-    for state, colour in (("pruned", style.SOFT_COLOUR), ("fail", style.COLOURS[4])):
+    for state, color in (("pruned", style.SOFT_COLOR), ("fail", style.COLORS[4])):
         ended = [trial.number for trial in results.trials if trial.state == state]
         if ended:
             low = min(float(trial.value or 0.0) for trial in done)
             name = {"fail": "failed"}.get(state, state)
-            handles[name] = axes.scatter(ended, [low] * len(ended), s=16, marker="x", color=colour)
+            handles[name] = axes.scatter(ended, [low] * len(ended), s=16, marker="x", color=color)
     style.dress(axes, "Trial", style.readable(results.search.metric))
     style.shorten_ticks(axes.xaxis)
     style.add_legend(figure, handles)
@@ -44,7 +44,7 @@ def draw_importances(results: Results) -> Figure:
     found = sorted(results.importances.items(), key=lambda item: item[1])
     names = labels(list(results.space))
     axes.barh([names[key] for key, _ in found], [value for _, value in found], height=0.6,
-              color=style.COLOURS[0])  # fmt: skip
+              color=style.COLORS[0])  # fmt: skip
     for row, (_, value) in enumerate(found):
         axes.annotate(f"{value:.2f}", (value, row), (3, 0), textcoords="offset points",
                       va="center", fontsize=8)  # fmt: skip
@@ -65,7 +65,7 @@ def draw_slices(results: Results) -> Figure:
         x = [_position(trial.settings[key], draw) for trial in done]
         y = [float(trial.value or 0.0) for trial in done]
         shade: Any = [0.25 + 0.75 * (i + 1) / len(done) for i in range(len(done))]
-        axes.scatter(x, y, s=16, alpha=shade, color=style.COLOURS[0], linewidths=0)
+        axes.scatter(x, y, s=16, alpha=shade, color=style.COLORS[0], linewidths=0)
         style.dress(axes, names[key], style.readable(results.search.metric))
         _scale(axes, draw)
     return figure

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import os
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -22,8 +20,8 @@ from rlpyt.sweeps.jobs import (
     last_lines,
 )
 from rlpyt.utils.launching.affinity import get_n_run_slots
-from rlpyt.vis.grouping import Run, read_settings
-from rlpyt.vis.progress import cells_of
+from rlpyt.utils.logging.progress_csv import last_row
+from rlpyt.vis.grouping import RunRecord, read_settings
 
 RETURN = "ReturnAverage"
 
@@ -164,7 +162,7 @@ def _view(root: Path, directory: JobDirectory) -> RunView:
     run_dir = root / job.run_dir
     row = last_row(run_dir / "progress.csv")
     steps, speed = row.get("Diagnostics/CumSteps"), row.get("Diagnostics/StepsPerSecond")
-    total = job.total_steps or Run(run_dir, read_settings(run_dir)).total_steps
+    total = job.total_steps or RunRecord(run_dir, read_settings(run_dir)).total_steps
     left = None
     if state == "running" and total and speed and steps is not None:
         left = max(0.0, (total - steps) / speed)
@@ -198,24 +196,6 @@ def _read(directory: JobDirectory) -> tuple[Job, list[Attempt], State, str]:
         return job, [], "failed", str(error)
 
 
-def last_row(progress: Path, most_bytes: int = 50_000) -> dict[str, float]:
-    """Return the newest complete row of a progress.csv, empty without one; reads only its ends."""
-    try:
-        with open(progress, "rb") as file:
-            header = file.readline().decode(errors="replace")
-            file.seek(max(len(header.encode()), file.seek(0, os.SEEK_END) - most_bytes))
-            lines = file.read().decode(errors="replace").split("\n")[:-1]
-    except OSError:
-        return {}
-    names = cells_of(header.rstrip("\r\n"))
-    for line in reversed(lines):
-        cells = cells_of(line.rstrip("\r"))
-        if len(cells) == len(names) and cells != names:
-            found = {name: _number(cell) for name, cell in zip(names, cells)}
-            return {name: value for name, value in found.items() if value is not None}
-    return {}
-
-
 def _seconds(attempts: list[Attempt], state: State) -> float:
     return sum(max(0.0, end - begun) for begun, end in _spans(attempts, state))
 
@@ -227,11 +207,3 @@ def _spans(attempts: Sequence[Attempt], state: State) -> list[tuple[float, float
         ends[-1] = time.time()
     pairs = [(attempt.begun, end) for attempt, end in zip(attempts, ends)]
     return [(begun, end) for begun, end in pairs if begun is not None and end is not None]
-
-
-def _number(cell: str) -> float | None:
-    try:
-        value = float(cell)
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None

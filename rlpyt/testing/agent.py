@@ -19,7 +19,7 @@ CHECKS = {
     "value": "[B], as recorded by step, without changing the recurrent state",
     "rows": "an environment's action does not depend on the others",
     "noise": "actions are a function of the given noise",
-    "deterministic": "the distribution's mode in evaluation, where it is asked for",
+    "deterministic": "the distribution's mode in evaluation, if requested",
     "fast-policy": "acting in numpy equals acting in torch",
     "memory": "cleared by reset and reset_one, and by nothing else",
     "modes": "sampling, evaluation and training have separate recurrent states",

@@ -273,13 +273,13 @@ def _check_recorded_state(case: AgentCase, results: list[Any]) -> None:
     case.report.expect(
         any(np.any(leaf != 0) for leaf in leaves_of(second)),
         "memory",
-        "agent_info.prev_rnn_state of the second step is zero still",
+        "agent_info.prev_rnn_state of the second step is still zero",
         "call advance_rnn_state(new_state) at the end of step(), and record the state before it.",
     )
 
 
 def _check_reset_one(case: AgentCase, usual: list[Any]) -> None:
-    """Reset the last row before step 2; the others must go on."""
+    """Reset the last row before step 2; the others must continue."""
     t, b = 2, case.B - 1
     agent = case.fresh()
     case.run(agent, T=t)
@@ -308,12 +308,12 @@ def check_modes(case: AgentCase) -> None:
     results += [case.act(agent, t) for t in range(2, case.T)]
     agent.eval_mode(2)
     _check_training_flag(case, agent, False)
-    what = "sampling does not go on as before evaluation and training"
+    what = "sampling does not continue as before evaluation and training"
     fix = "keep a recurrent state per mode (RecurrentAgentMixin does), and change nothing else."
     case.expect_same(usual, results, "modes", what, fix)
     again = [case.act(agent, t) for t in range(2)]
     fix = "clear the state of evaluation in eval_mode()."
-    case.expect_same(evaluation, again, "modes", "two evaluations began differently", fix)
+    case.expect_same(evaluation, again, "modes", "two evaluations started differently", fix)
 
 
 def _check_training_flag(case: AgentCase, agent: Any, training: bool) -> None:

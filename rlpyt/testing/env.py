@@ -27,7 +27,7 @@ CHECKS = {
     "episodes": "end, and can be reset",
     "time-limit": "timeout, traj_done and horizon agree with each other",
     "final-observation": "belongs to the last step, not to the next reset",
-    "seeding": "same seed, same episodes; reset honours the seed",
+    "seeding": "same seed, same episodes; reset honors the seed",
     "independence": "environments in one process do not influence each other",
     "worker": "the factory works in a worker process, with the same result",
     "state": "set_state(get_state()) continues exactly, where it is offered",

@@ -82,7 +82,7 @@ def check_reset_rows(case: EnvCase) -> None:
 
 
 def check_waiting_rows(case: EnvCase) -> None:
-    """Check that a row that was not reset after its episode waits, and the others go on."""
+    """Check that a row that was not reset after its episode waits, and the others continue."""
     steps = len(case.reference.steps)
     end = next(((t, row) for t, row in case.reference.ends() if t + 1 < steps), None)
     if end is None:

@@ -213,7 +213,7 @@ def _report_irreproducible(case: EnvCase, env: Any, found: str) -> None:
         what = f"two runs with the same actions differ ({found}), and there is no method seed"
         fix = "derive from rlpyt.envs.base.Env and define seed(seed), used by the next reset."
     elif found.startswith("the first observation"):
-        what = f"reset does not honour the seed: {found}"
+        what = f"reset does not honor the seed: {found}"
         fix = (
             "create the generator in reset() from the seed that seed(seed) stored, and use only it "
             "(gymnasium: super().reset(seed=seed), then self.np_random)."
@@ -239,7 +239,7 @@ def check_independence(case: EnvCase) -> None:
     if case.report.expect(
         not found,
         "independence",
-        f"beside another environment its run is different: {found}",
+        f"stepped in turn with another environment, it runs differently: {found}",
         "keep state and generators in the instance, not in the class, module or global generator.",
     ):
         case.report.expect(
@@ -440,7 +440,7 @@ def check_worker(case: EnvCase) -> None:
         report.expect(
             not (found and case.reproducible),
             "worker",
-            f"with the same seed its run is different in a worker process: {found}",
+            f"with the same seed it runs differently in a worker process: {found}",
             "depend on arguments and seed only, not on other state of the process.",
         )
 

@@ -129,7 +129,7 @@ class EnvRows:
 
 
 def start(rows: EnvRows) -> Recording:
-    """Reset all rows and begin a recording."""
+    """Reset all rows and start a recording."""
     return Recording(rows.reset(), [])
 
 

@@ -163,7 +163,7 @@ class ValueInspector:
                 text = ""
                 if low is not None and high is not None:
                     text = f" [{np.min(low)}, {np.max(high)}]"
-                what = f"{path} lies outside the bounds{text} of its space: {outside[0]!r:.120}"
+                what = f"{path} is outside the bounds{text} of its space: {outside[0]!r:.120}"
                 fix = "widen the bounds of the space, or clip the observation."
         self._error("observation", what, fix)
 

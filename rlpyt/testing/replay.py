@@ -179,7 +179,7 @@ class ReplayCase:
                 t in valid and 0 <= b < B,
                 "held",
                 f"row {t} of environment {b} was drawn; valid are {valid}",
-                "leave out rows whose neighbours are overwritten or not written yet.",
+                "leave out rows whose neighbors are overwritten or not written yet.",
                 stop=True,
             )
             compared = _sequence if sequences else _transition

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from typing import Any, Literal
 
 from rlpyt.errors import RlpytError
+from rlpyt.utils.logging.tabulate import tabulate
 from rlpyt.utils.processes import traceback_text
 
 Level = Literal["error", "warning", "open", "note"]
@@ -189,8 +190,8 @@ class Report:
         lines = [f"{self.subject}: {counts}, {len(self.passed)} checks passed"]
         found = sorted(self.findings, key=lambda finding: list(MARKS).index(finding.level))
         lines += [f"  {str(finding).replace(chr(10), chr(10) + '  ')}" for finding in found]
-        width = max(map(len, self.passed), default=0)
-        lines += [f"  ok   {name:{width}}  {self.checks[name]}" for name in self.passed]
+        passed = tabulate([(name, self.checks[name]) for name in self.passed], tablefmt="plain")
+        lines += [f"  ok   {line}" for line in passed.splitlines()]
         return "\n".join(lines)
 
 

@@ -17,7 +17,7 @@ CHECKS = {
     "trajectories": "lengths and returns agree with the batches",
     "same-as-serial": "the serial sampler with the same seed collects the same",
     "repeatable": "the same seed gives the same batches",
-    "evaluation": "whole episodes, as many as asked for, without influence on training",
+    "evaluation": "complete episodes, as many as requested, without influence on training",
     "state": "a new sampler continues from state_dict()",
     "shutdown": "leaves no process and no open file, and can be repeated",
 }

@@ -233,7 +233,7 @@ def check_evaluation(case: SamplerCase) -> None:
         case.report.expect(
             len(own) <= wanted,
             "evaluation",
-            f"evaluation {i} returned {len(own)} trajectories of {wanted} asked for",
+            f"evaluation {i} returned {len(own)} trajectories, requested {wanted}",
             "run at most eval_max_trajectories, distributed over the environments.",
         )
         a, b = ([(e["Length"], e["Return"]) for e in x] for x in (own, theirs))
@@ -242,7 +242,7 @@ def check_evaluation(case: SamplerCase) -> None:
             "evaluation",
             f"evaluation {i} returned {len(a)} trajectories, (length, return) {a[:3]}...; the "
             f"serial sampler {len(b)}, {b[:3]}...",
-            "run whole episodes from new resets, each environment its share.",
+            "run complete episodes from new resets, the same number in each environment.",
         )
 
 

@@ -78,7 +78,7 @@ def true_or_false(name: str, value: Any) -> bool:
 
 
 @dataclass(frozen=True)
-class Limits:
+class FieldLimits:
     """Documentation and allowed values of a dataclass field, see `setting`."""
 
     doc: str
@@ -115,7 +115,7 @@ def setting(
         warn_above: greater numbers cause a warning that they are unusually large.
         doc: effect and usual range, as ``rlpyt train --help`` prints it.
     """
-    limits = Limits(doc, gt, ge, le, finite, warn_above)
+    limits = FieldLimits(doc, gt, ge, le, finite, warn_above)
     return dataclasses.field(default=default, metadata={"limits": limits})  # type: ignore[no-any-return]
 
 
@@ -132,10 +132,10 @@ def check_settings(settings: Any) -> None:
         limits = item.metadata.get("limits")
         if limits is not None or item.type in (bool, "bool"):
             value = getattr(settings, item.name)
-            setattr(settings, item.name, _checked(item, value, limits or Limits("")))
+            setattr(settings, item.name, _checked(item, value, limits or FieldLimits("")))
 
 
-def _checked(item: "dataclasses.Field[Any]", value: Any, limits: Limits) -> Any:
+def _checked(item: "dataclasses.Field[Any]", value: Any, limits: FieldLimits) -> Any:
     union = typing.get_origin(item.type) in (types.UnionType, typing.Union)
     kinds = list(typing.get_args(item.type)) if union else [item.type]
     literals = [kind for kind in kinds if typing.get_origin(kind) is typing.Literal]

@@ -6,8 +6,12 @@ from pathlib import Path
 
 import psutil
 
-CGROUPS = Path("/sys/fs/cgroup")
-OWN_CGROUP = Path("/proc/self/cgroup")
+from rlpyt.utils.cgroups import CGROUPS, OWN_CGROUP, own_cgroups
+
+FILES = {  # names of limit and usage, by version of the control groups
+    1: ("memory.limit_in_bytes", "memory.usage_in_bytes"),
+    2: ("memory.max", "memory.current"),
+}
 
 
 def available_memory() -> int:
@@ -29,30 +33,12 @@ def available_memory() -> int:
 def _available_in_cgroups() -> list[int]:
     """Return the free bytes of each control group around this process, including file cache."""
     available = []
-    for group, limit, usage in _cgroups():
+    for group, version in own_cgroups("memory", CGROUPS, OWN_CGROUP):
+        limit, usage = FILES[version]
         with contextlib.suppress(OSError, ValueError):  # no such file, or the limit is "max"
             taken = int((group / usage).read_text()) - _file_cache(group)
             available.append(int((group / limit).read_text()) - taken)
     return available
-
-
-def _cgroups() -> list[tuple[Path, str, str]]:
-    """Return (directory, names of limit and usage) of this process's groups, up to the root."""
-    groups = []
-    with contextlib.suppress(OSError):
-        for line in OWN_CGROUP.read_text().splitlines():
-            number, controllers, path = line.split(":", 2)
-            if number == "0":  # version 2: a single hierarchy
-                root, limit, usage = CGROUPS, "memory.max", "memory.current"
-            elif "memory" in controllers.split(","):
-                root = CGROUPS / "memory"
-                limit, usage = "memory.limit_in_bytes", "memory.usage_in_bytes"
-            else:
-                continue
-            own = root / path.lstrip("/")
-            above = [group for group in (own, *own.parents) if group.is_relative_to(root)]
-            groups += [(group, limit, usage) for group in above]
-    return groups
 
 
 def _file_cache(group: Path) -> int:

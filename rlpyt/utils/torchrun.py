@@ -9,7 +9,7 @@ MEETING = ("MASTER_ADDR", "MASTER_PORT")
 
 
 @dataclass(frozen=True)
-class Place:
+class RankInfo:
     """Position of this process among the processes of its run.
 
     Attributes:
@@ -27,7 +27,7 @@ class Place:
     run_id: str = ""
 
 
-def place() -> Place | None:
+def place() -> RankInfo | None:
     """Return the position of this process, or ``None`` if it was not started like by torchrun.
 
     Raises:
@@ -49,7 +49,7 @@ def place() -> Place | None:
     if not 0 <= rank < world_size:
         raise ValueError(f"RANK={rank} must be at least 0 and below WORLD_SIZE={world_size}.")
     run_id = os.environ.get("TORCHELASTIC_RUN_ID", "")
-    return Place(
+    return RankInfo(
         rank,
         world_size,
         _number("LOCAL_RANK", rank),

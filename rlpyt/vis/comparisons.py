@@ -153,8 +153,8 @@ def draw_improvement(
     names = [f"{x}  >  {y}" if of is None else y for x, y, _ in pairs]
     figure, (axes,) = _rows_of_panels([len(pairs)], 1, names)
     for at, (_, _, (point, low, high)) in enumerate(reversed(pairs)):
-        _draw_interval(axes, at, low, high, point, style.COLOURS[0])
-    axes.axvline(0.5, color=style.SOFT_COLOUR, linewidth=0.8, linestyle="--")
+        _draw_interval(axes, at, low, high, point, style.COLORS[0])
+    axes.axvline(0.5, color=style.SOFT_COLOR, linewidth=0.8, linestyle="--")
     probability = "P(X > Y)" if of is None else f"P({of} > Y)"
     _dress_rows(axes, names[::-1], probability, "" if title else "Probability of improvement")
     axes.set_xlim(-0.03, 1.03)
@@ -208,10 +208,10 @@ def _rows_of_panels(
     return figure, [figure.add_subplot(grid[row, column]) for row, column in cells]
 
 
-def _draw_interval(axes: Axes, at: int, low: float, high: float, point: float, colour: str) -> None:
+def _draw_interval(axes: Axes, at: int, low: float, high: float, point: float, color: str) -> None:
     axes.use_sticky_edges = False  # keep a margin between bars and the ends of the axis
-    axes.barh(at, high - low, left=low, height=0.55, color=colour, alpha=0.35, linewidth=0)
-    axes.plot([point, point], [at - 0.275, at + 0.275], color=colour, linewidth=2)
+    axes.barh(at, high - low, left=low, height=0.55, color=color, alpha=0.35, linewidth=0)
+    axes.plot([point, point], [at - 0.275, at + 0.275], color=color, linewidth=2)
 
 
 def _dress_rows(axes: Axes, names: Sequence[str], x_label: str, title: str) -> None:
@@ -228,7 +228,7 @@ def _entitle(figure: Figure, title: str, note: str = "") -> None:
     if title:
         figure.suptitle(style.plain(title), fontsize=11)
     if note:
-        figure.supxlabel(note, fontsize=7, color=style.SOFT_COLOUR)
+        figure.supxlabel(note, fontsize=7, color=style.SOFT_COLOR)
 
 
 def _n_runs(parts: Sequence[tuple[str, dict[str, list[Array]]]], label: str) -> str:

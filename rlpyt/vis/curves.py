@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlpyt.utils.logging.progress_csv import read_progress
 from rlpyt.utils.names import nearest
 from rlpyt.utils.text import counted
 from rlpyt.vis import style
-from rlpyt.vis.grouping import Run, natural_key, read_runs, warn_of_uneven_groups
-from rlpyt.vis.progress import PathLike, find_runs, read_progress
+from rlpyt.vis.grouping import RunRecord, natural_key, read_runs, warn_of_uneven_groups
+from rlpyt.vis.progress import PathLike, find_runs
 from rlpyt.vis.statistics import bootstrap_interval, interquartile_mean
 from rlpyt.vis.style import short_number
 
@@ -89,7 +90,7 @@ def plot_runs(
 
 
 def draw_curves(
-    runs: Sequence[Run],
+    runs: Sequence[RunRecord],
     y: str = "ReturnAverage",
     x: str = "Diagnostics/CumSteps",
     title: str | None = None,
@@ -173,7 +174,7 @@ def run_label(run_dir: PathLike) -> str:
     return str(name or path.name)
 
 
-def _read_curves(runs: Iterable[Run], x: str, y: str) -> list[tuple[Run, Curve]]:
+def _read_curves(runs: Iterable[RunRecord], x: str, y: str) -> list[tuple[RunRecord, Curve]]:
     """Return the runs that have both columns, with their valid points in the order of x."""
     curves, known, skipped = [], dict[str, None](), []
     for run in runs:

@@ -35,7 +35,7 @@ ABSENT = "default"  # value in labels of a setting that only other runs have
 
 
 @dataclass(frozen=True)
-class Run:
+class RunRecord:
     """Directory and settings of a run, and the label of its variant."""
 
     path: Path
@@ -68,7 +68,7 @@ class Run:
         return seed if isinstance(seed, int) else int(seed) if str(seed).isdigit() else str(seed)
 
 
-def read_runs(*paths: PathLike, group_by: Sequence[str] = ()) -> list[Run]:
+def read_runs(*paths: PathLike, group_by: Sequence[str] = ()) -> list[RunRecord]:
     """Return the runs at and below some paths, with their settings and labels.
 
     Args:
@@ -80,7 +80,9 @@ def read_runs(*paths: PathLike, group_by: Sequence[str] = ()) -> list[Run]:
         FileNotFoundError: a path does not exist or contains no runs.
         ValueError: no run has a setting of ``group_by``.
     """
-    return label_runs([Run(path, read_settings(path)) for path in find_runs(*paths)], group_by)
+    return label_runs(
+        [RunRecord(path, read_settings(path)) for path in find_runs(*paths)], group_by
+    )
 
 
 def read_settings(run_dir: Path) -> dict[str, Any]:
@@ -97,7 +99,7 @@ def read_settings(run_dir: Path) -> dict[str, Any]:
     return settings
 
 
-def label_runs(runs: Sequence[Run], group_by: Sequence[str] = ()) -> list[Run]:
+def label_runs(runs: Sequence[RunRecord], group_by: Sequence[str] = ()) -> list[RunRecord]:
     """Return the runs with labels that distinguish their variants."""
     if group_by:
         keys = [find_setting(key, runs) for key in group_by]
@@ -109,9 +111,9 @@ def label_runs(runs: Sequence[Run], group_by: Sequence[str] = ()) -> list[Run]:
     return [replace(run, label=named[run.path]) for run in runs]
 
 
-def warn_of_uneven_groups(runs: Sequence[Run]) -> None:
+def warn_of_uneven_groups(runs: Sequence[RunRecord]) -> None:
     """Warn about variants that lack seeds of others, and about variants with several settings."""
-    groups: dict[tuple[str, str], list[Run]] = {}
+    groups: dict[tuple[str, str], list[RunRecord]] = {}
     for run in runs:
         groups.setdefault((run.environment, run.label), []).append(run)
     problems = []
@@ -133,7 +135,7 @@ def warn_of_uneven_groups(runs: Sequence[Run]) -> None:
         warnings.warn(f"{'; '.join(problems)}.", stacklevel=3)
 
 
-def varying_settings(runs: Sequence[Run]) -> list[str]:
+def varying_settings(runs: Sequence[RunRecord]) -> list[str]:
     """Return the settings in which these runs differ, in order of appearance.
 
     The seed and settings without effect on results, such as ``video``, are ignored.
@@ -147,7 +149,7 @@ def varying_settings(runs: Sequence[Run]) -> list[str]:
     ]
 
 
-def telling_settings(runs: Sequence[Run]) -> list[str]:
+def telling_settings(runs: Sequence[RunRecord]) -> list[str]:
     """Return the settings in which these runs differ beyond their environment."""
     environments = [run.environment for run in runs]
     return [
@@ -168,12 +170,12 @@ def natural_key(text: object) -> list[tuple[int, float, str]]:
 # By path
 
 
-def _variant_dir(run: Run) -> Path | None:
+def _variant_dir(run: RunRecord) -> Path | None:
     path = run.path.absolute()
     return path.parent if re.fullmatch(r"run_.+", path.name) else None
 
 
-def _labels_by_path(runs: Sequence[Run]) -> dict[Path, str]:
+def _labels_by_path(runs: Sequence[RunRecord]) -> dict[Path, str]:
     """Label runs by the parts of their path that differ.
 
     Parts that only give the environment or the time of the launch are ignored, so that a variant
@@ -237,10 +239,10 @@ def _follows(names: Sequence[str], environments: Sequence[str]) -> bool:
 # By settings
 
 
-def _labels_by_settings(runs: Sequence[Run]) -> dict[Path, str]:
+def _labels_by_settings(runs: Sequence[RunRecord]) -> dict[Path, str]:
     """Label runs by their algorithm and the settings that differ among its runs."""
     found, nameless = {}, []
-    families: dict[tuple[str, str], list[Run]] = {}
+    families: dict[tuple[str, str], list[RunRecord]] = {}
     for run in runs:
         if (run.path / CONFIG).exists():
             algorithm = str(run.settings.get(ALGORITHM, ""))
@@ -273,7 +275,7 @@ def describe(settings: Mapping[str, Any], keys: Sequence[str]) -> str:
     )
 
 
-def find_setting(name: str, runs: Sequence[Run]) -> str:
+def find_setting(name: str, runs: Sequence[RunRecord]) -> str:
     """Return the full key of a setting, which may be given by its last parts.
 
     Raises:

@@ -12,8 +12,8 @@ from typing import Any, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
-from rlpyt.vis.grouping import Run
-from rlpyt.vis.progress import read_progress
+from rlpyt.utils.logging.progress_csv import read_progress
+from rlpyt.vis.grouping import RunRecord
 from rlpyt.vis.style import readable
 
 EVALUATION = "evaluation.json"
@@ -56,7 +56,7 @@ class Scores:
 
 
 def final_scores(
-    runs: Sequence[Run], y: str = "ReturnAverage", source: str = "auto"
+    runs: Sequence[RunRecord], y: str = "ReturnAverage", source: str = "auto"
 ) -> tuple[Scores, dict[Path, float]]:
     """Read every run's final score.
 
@@ -112,7 +112,7 @@ def read_evaluation(run_dir: Path) -> float | None:
     return score if np.isfinite(score) else None
 
 
-def last_rows(run: Run, y: str) -> float | None:
+def last_rows(run: RunRecord, y: str) -> float | None:
     """Return the mean of a column over the last tenth (at least one) of its rows with a value.
 
     An incomplete run also has a score, with a warning.
@@ -132,7 +132,7 @@ def _has_values(run_dir: Path, y: str) -> bool:
     return bool(np.isfinite(read_progress(run_dir).get(y, np.array([]))).any())
 
 
-def normalise(scores: Scores, ranges: str | Mapping[str, Sequence[float]]) -> Scores:
+def normalize(scores: Scores, ranges: str | Mapping[str, Sequence[float]]) -> Scores:
     """Normalize the scores of every environment to (score - low) / (high - low).
 
     Args:

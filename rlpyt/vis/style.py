@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 Looks = Mapping[str, Mapping[str, Any]]  # label -> color, linestyle
 
 # Colors that remain distinguishable with color blindness (Okabe and Ito 2008).
-COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
+COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
 LINE_STYLES = ["-", "--", ":", "-."]  # the next one is used after each cycle of colors
-GRID_COLOUR = "#e5e5e5"
-SOFT_COLOUR = "#666666"  # for notes
+GRID_COLOR = "#e5e5e5"
+SOFT_COLOR = "#666666"  # for notes
 SUFFIXES = (".png", ".svg", ".pdf")
 PER_ROW = 3  # panels per row
 
@@ -56,9 +56,9 @@ def short_number(value: float) -> str:
 
 def looks(labels: Iterable[str]) -> Looks:
     """Return a distinct color and line style for every label, the same for the same set."""
-    n = len(COLOURS)
+    n = len(COLORS)
     return {
-        label: {"color": COLOURS[i % n], "linestyle": LINE_STYLES[i // n % len(LINE_STYLES)]}
+        label: {"color": COLORS[i % n], "linestyle": LINE_STYLES[i // n % len(LINE_STYLES)]}
         for i, label in enumerate(sorted(set(labels), key=natural_key))
     }
 
@@ -98,7 +98,7 @@ def dress(axes: Axes, x_label: str, y_label: str, title: str = "") -> None:
         axes.set_title(plain(title), fontsize=10)
     axes.tick_params(labelsize=8)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(color=GRID_COLOUR, linewidth=0.6)
+    axes.grid(color=GRID_COLOR, linewidth=0.6)
     axes.set_axisbelow(True)
     axes.margins(x=0.02)
 
@@ -120,7 +120,7 @@ def add_legend(figure: Figure, handles: Mapping[str, Any], note: str | None = No
         list(handles.values()), names, loc="outside lower center", title=plain(note or ""),
         ncols=max(1, min(columns, len(names))), frameon=False, fontsize=8, title_fontsize=7,
     )  # fmt: skip
-    legend.get_title().set_color(SOFT_COLOUR)
+    legend.get_title().set_color(SOFT_COLOR)
 
 
 def plain(text: str) -> str:
@@ -178,9 +178,9 @@ def inline_svg(figure: Figure, name: str, description: str) -> str:
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = re.sub(r'\b(id="|href="#|url\(#)', rf"\g<1>{name}-", svg)
-    ink = {GRID_COLOUR: "var(--grid)", SOFT_COLOUR: "var(--soft)", "#000000": "currentColor"}
-    for i, colour in enumerate(COLOURS[:-1]):  # the last is black
-        ink[colour.lower()] = f"var(--series-{i}, {colour})"
+    ink = {GRID_COLOR: "var(--grid)", SOFT_COLOR: "var(--soft)", "#000000": "currentColor"}
+    for i, color in enumerate(COLORS[:-1]):  # the last is black
+        ink[color.lower()] = f"var(--series-{i}, {color})"
     for printed, own in ink.items():
         svg = svg.replace(printed, own)
     label = html.escape(description, quote=True)

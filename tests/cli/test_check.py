@@ -29,7 +29,7 @@ def test_an_environment_in_a_file_is_found_and_its_faults_exit_with_1(
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))  # and taken away again
     assert check("walks_in_a_file:IgnoresSeed") == 1
-    assert "FAIL [seeding] reset does not honour the seed" in capsys.readouterr().out
+    assert "FAIL [seeding] reset does not honor the seed" in capsys.readouterr().out
     assert check("walks_in_a_file:Nothing") == 2
     assert "walks_in_a_file has no 'Nothing'" in capsys.readouterr().err
 

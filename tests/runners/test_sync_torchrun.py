@@ -72,7 +72,7 @@ def test_places_come_from_the_environment(monkeypatch):
     for name, value in dict(RANK=1, WORLD_SIZE=4, MASTER_ADDR="h", MASTER_PORT=1).items():
         monkeypatch.setenv(name, str(value))
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
-    assert torchrun.place() == torchrun.Place(1, 4, 1, 4, 0, "")
+    assert torchrun.place() == torchrun.RankInfo(1, 4, 1, 4, 0, "")
     assert not torchrun.is_first()
     monkeypatch.setenv("RANK", "4")
     with pytest.raises(ValueError, match="RANK=4 must be at least 0 and below WORLD_SIZE=4"):

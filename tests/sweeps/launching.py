@@ -1,4 +1,4 @@
-"""Sweeps of small programs instead of training runs, for the tests of the queue."""
+"""Helpers: sweeps of small programs in place of training runs."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Searches over programs that take no time, for the tests of what proposes settings."""
+"""Helpers: searches over programs that end at once."""
 
 import json
 import time

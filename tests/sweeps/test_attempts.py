@@ -1,4 +1,4 @@
-"""Attempts of a run: which begin, what they begin with, what counts, what a crash leaves."""
+"""Attempts of a run: start, settings, retries, and recovery after a crash."""
 
 import json
 import os
@@ -23,7 +23,7 @@ from tests.sweeps.launching import (
 )
 
 
-def test_a_retried_run_begins_anew_where_it_has_no_checkpoint(tmp_path):
+def test_a_retried_run_without_a_checkpoint_starts_again(tmp_path):
     code = (
         "import os, sys\n"
         "os.makedirs('{run_dir}')\n"  # fails where the first attempt's files were still there
@@ -36,7 +36,7 @@ def test_a_retried_run_begins_anew_where_it_has_no_checkpoint(tmp_path):
     assert kept.read_text() == "a"
 
 
-def test_a_retried_run_goes_on_from_its_checkpoint(tmp_path):
+def test_a_retried_run_resumes_from_its_checkpoint(tmp_path):
     code = "import os, sys; os.makedirs('{run_dir}/checkpoint/checkpoint-1'); sys.exit(1)"
     say = "import os; print('resumed', os.environ['RLPYT_RESUME'])"
     sweep = sweep_of(tmp_path, [job(0, code, resume=python(say))])
@@ -44,7 +44,7 @@ def test_a_retried_run_goes_on_from_its_checkpoint(tmp_path):
     assert sweep.jobs()[0].last_lines() == [f"resumed {tmp_path}/setting_0/run_0"]
 
 
-def test_attempts_that_a_reboot_ended_do_not_count_against_a_run(tmp_path):
+def test_attempts_ended_by_a_reboot_do_not_use_up_retries(tmp_path):
     sweep = sweep_of(tmp_path, [job(0, retries=0)])
     sweep.jobs()[0].prepare(Attempt(1, python(""), begun=1.0, boot="another start", pid=1))
     assert states(sweep) == ["queued"]
@@ -52,14 +52,14 @@ def test_attempts_that_a_reboot_ended_do_not_count_against_a_run(tmp_path):
     assert states(sweep) == ["failed"]
 
 
-def test_an_attempt_that_a_cluster_has_lost_counts_or_it_would_be_tried_for_ever(tmp_path):
+def test_an_attempt_lost_by_a_cluster_uses_up_a_retry(tmp_path):
     sweep = sweep_of(tmp_path, [job(0, retries=0)])
     lost = Attempt(1, python(""), begun=1.0, boot="of another machine", pid=1, where="slurm")
     sweep.jobs()[0].prepare(lost)
     assert states(sweep) == ["failed"]
 
 
-def test_an_end_that_is_recorded_while_one_looks_counts(tmp_path):
+def test_an_end_recorded_after_attempts_were_read_counts(tmp_path):
     sweep = sweep_of(tmp_path, [job(0)])
     one = sweep.jobs()[0]
     one.prepare(Attempt(1, python(""), begun=1.0, boot=boot(), pid=1))
@@ -68,7 +68,7 @@ def test_an_end_that_is_recorded_while_one_looks_counts(tmp_path):
     assert one.state(seen) == "done"
 
 
-def test_an_attempt_that_was_told_to_end_before_it_began_does_not(tmp_path):
+def test_an_attempt_told_to_end_before_its_start_does_not_start(tmp_path):
     sweep = sweep_of(tmp_path, [job(0)])
     [one] = sweep.jobs()
     one.prepare(Attempt(1, one.job.command))
@@ -80,7 +80,7 @@ def test_an_attempt_that_was_told_to_end_before_it_began_does_not(tmp_path):
     assert times_done(sweep) == [1]
 
 
-def test_what_was_told_to_an_attempt_that_never_began_is_not_told_to_the_next(tmp_path):
+def test_a_request_to_end_applies_only_to_its_own_attempt(tmp_path):
     sweep = sweep_of(tmp_path, [job(0)])
     [one] = sweep.jobs()
     one.prepare(Attempt(1, one.job.command))
@@ -91,7 +91,7 @@ def test_what_was_told_to_an_attempt_that_never_began_is_not_told_to_the_next(tm
     assert (attempt.told, attempt.remote_id, attempt.exit_code) == ("", "", 0)
 
 
-def test_the_first_reason_to_end_stays(tmp_path):
+def test_the_first_reason_to_end_is_kept(tmp_path):
     sweep = sweep_of(tmp_path, [job(0)])
     [one] = sweep.jobs()
     one.prepare(Attempt(1, one.job.command, begun=1.0, ended=2.0, exit_code=143))
@@ -100,7 +100,7 @@ def test_the_first_reason_to_end_stays(tmp_path):
     assert one.attempts()[0].told == "pruned" and one.state() == "pruned"
 
 
-def test_the_lock_that_a_run_has_left_on_a_lost_node_is_nobodys(tmp_path):
+def test_the_lock_of_a_run_on_a_lost_node_is_removed(tmp_path):
     sweep = sweep_of(tmp_path, [job(0)])
     [one] = sweep.jobs()
     lost = dict(begun=1.0, boot="another", pid=1, host="node7", where="slurm")
@@ -115,7 +115,7 @@ def test_the_lock_that_a_run_has_left_on_a_lost_node_is_nobodys(tmp_path):
         assert lock.exists() == stays
 
 
-def test_gpus_of_a_slot_are_those_that_the_launcher_may_use(tmp_path, monkeypatch):
+def test_gpus_of_a_slot_are_among_those_visible_to_the_launcher(tmp_path, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4, 6,7")
     sweep = sweep_of(tmp_path, [job(0), job(1, env={"CUDA_VISIBLE_DEVICES": "6"})])
     seen = [
@@ -127,7 +127,7 @@ def test_gpus_of_a_slot_are_those_that_the_launcher_may_use(tmp_path, monkeypatc
     assert names_of_gpus([1, 2]) == ["1", "2"]
 
 
-def test_egl_counts_the_gpus_that_a_process_may_not_see(tmp_path, monkeypatch):
+def test_egl_numbers_gpus_of_the_machine_and_not_visible_ones(tmp_path, monkeypatch):
     about = replace(ABOUT, egl_device=True)
     sweep = sweep_of(tmp_path, [job(0)], about)
     places = sweep, sweep.jobs()[0], [], Slot(1, "x", gpus=(1,)), LocalExecutor()
@@ -145,14 +145,14 @@ def test_an_attempt_whose_record_was_removed_keeps_its_number(tmp_path):
     assert next_attempt(sweep, one, one.attempts(), Slot(0, "x"), LocalExecutor()).number == 3
 
 
-def test_the_use_of_slots_counts_those_that_a_later_launcher_had_more(tmp_path):
+def test_utilization_counts_the_slots_of_a_larger_later_launcher(tmp_path):
     sweep = sweep_of(tmp_path, [job(i) for i in range(4)])  # planned for two slots
     for slot, one in enumerate(sweep.jobs()):
         one.prepare(Attempt(1, python(""), slot=slot, begun=0.0, ended=10.0, exit_code=0))
     assert read_sweep(tmp_path).utilization() == 1.0
 
 
-def test_the_use_of_slots_leaves_out_attempts_whose_end_is_lost(tmp_path):
+def test_utilization_leaves_out_attempts_without_a_recorded_end(tmp_path):
     sweep = sweep_of(tmp_path, [job(0), job(1)])  # two slots
     one, other = sweep.jobs()
     one.prepare(Attempt(1, python(""), begun=100.0, pid=1, boot="another start"))

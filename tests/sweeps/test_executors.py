@@ -1,4 +1,4 @@
-"""Runs on clusters: SLURM by submitit's stand-in for one, Ray by a cluster of this machine."""
+"""Executors: SLURM with submitit's local cluster, Ray with a cluster on this machine."""
 
 import contextlib
 import os
@@ -39,7 +39,7 @@ def slurm(monkeypatch):
     monkeypatch.setattr("rlpyt.sweeps.clusters.POLL_INTERVAL_S", 0.2)
 
 
-def test_jobs_of_a_cluster_are_carried_out_as_many_at_once_as_said(tmp_path, slurm):
+def test_cluster_jobs_run_with_the_configured_number_in_parallel(tmp_path, slurm):
     sweep, said = cluster_sweep(tmp_path, [job(i) for i in range(3)], **LOCAL_SLURM), []
     assert resume(tmp_path, say=said.append) == 0
     assert times_done(sweep) == [1, 1, 1]
@@ -50,7 +50,7 @@ def test_jobs_of_a_cluster_are_carried_out_as_many_at_once_as_said(tmp_path, slu
 
 
 @pytest.mark.slow
-def test_jobs_of_a_cluster_outlive_their_launcher_and_are_adopted(tmp_path, slurm):
+def test_cluster_jobs_survive_their_launcher_and_the_next_adopts_them(tmp_path, slurm):
     sweep = cluster_sweep(tmp_path, [job(i, UNTIL_GO) for i in range(3)], **LOCAL_SLURM)
     first = start_launcher(sweep)
     until(lambda: states(sweep) == ["running", "running", "queued"])
@@ -76,7 +76,7 @@ SAVES = (
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGUSR2, signal.SIGTERM])
-def test_a_run_whose_time_on_the_cluster_is_up_saves_and_goes_on(tmp_path, slurm, number):
+def test_a_run_at_its_cluster_time_limit_saves_and_resumes(tmp_path, slurm, number):
     again = job(0, SAVES, retries=0, resume=job(0).command)
     sweep = cluster_sweep(tmp_path, [again], **LOCAL_SLURM)
     launcher = start_launcher(sweep)
@@ -97,7 +97,7 @@ def test_a_run_whose_time_on_the_cluster_is_up_saves_and_goes_on(tmp_path, slurm
     assert second.exit_code == 0 and times_done(sweep) == [1]
 
 
-def test_a_cluster_that_takes_no_jobs_now_is_no_error_of_the_run(tmp_path, slurm, monkeypatch):
+def test_a_cluster_that_refuses_a_job_raises_an_executor_error(tmp_path, slurm, monkeypatch):
     import submitit
 
     def refuse(*_):
@@ -118,7 +118,7 @@ def test_a_cluster_that_takes_no_jobs_now_is_no_error_of_the_run(tmp_path, slurm
         ("slurm", {"cluster": "local", "colour": "red"}, "SLURM: .*colour"),
     ],
 )
-def test_places_refuse_what_they_do_not_know(name, settings, complaint, tmp_path, monkeypatch):
+def test_executors_refuse_unknown_settings(name, settings, complaint, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     if name == "slurm":
         pytest.importorskip("submitit")
@@ -126,14 +126,14 @@ def test_places_refuse_what_they_do_not_know(name, settings, complaint, tmp_path
         build_executor(name, SHARE, settings)
 
 
-def test_a_place_that_cannot_be_had_leaves_no_sweep(tmp_path, slurm):
+def test_an_executor_with_invalid_settings_creates_no_sweep(tmp_path, slurm):
     settings = dict(where="slurm", executor_settings={"cluster": "local", "colour": "red"})
     with pytest.raises(ValueError, match="colour"):
         launch(tmp_path / "new", [job(0)], "cluster", "1cpu_1cpr", **settings)
     assert not (tmp_path / "new").exists()
 
 
-def test_the_machine_that_launches_need_not_have_what_runs_get_on_a_cluster():
+def test_cluster_slots_may_exceed_the_hardware_of_the_launching_machine():
     first, second = slots_of("4096cpu_8gpu_4gpr", "slurm")
     assert first == replace(second, number=0)
     assert (first.code, len(first.cpus), first.gpus) == (
@@ -149,7 +149,7 @@ def test_the_machine_that_launches_need_not_have_what_runs_get_on_a_cluster():
         slots_of("4096cpu_4096cpr")
 
 
-def test_a_job_that_waits_in_the_clusters_queue_is_taken_back(tmp_path, slurm):
+def test_a_stopped_job_in_the_cluster_queue_is_cancelled(tmp_path, slurm):
     sweep = cluster_sweep(tmp_path, [job(0)], **LOCAL_SLURM)
     [one] = sweep.jobs()
     one.prepare(Attempt(1, one.job.command, where="slurm"))
@@ -166,7 +166,7 @@ def test_a_job_that_waits_in_the_clusters_queue_is_taken_back(tmp_path, slurm):
     assert one.attempts()[-1].told == "" and times_done(sweep) == [1]
 
 
-def test_a_launcher_outlives_whoever_reads_what_it_says(tmp_path, monkeypatch):
+def test_a_launcher_survives_a_full_output_device(tmp_path, monkeypatch):
     sweep = cluster_sweep(tmp_path, [job(0)], "local")
     with open("/dev/full", "w") as full:
         monkeypatch.setattr("sys.stdout", full)
@@ -177,7 +177,7 @@ def test_a_launcher_outlives_whoever_reads_what_it_says(tmp_path, monkeypatch):
     assert times_done(sweep) == [1]
 
 
-def test_what_a_lock_alone_tells_of_is_taken_over(tmp_path, slurm):
+def test_an_attempt_known_only_by_its_lock_is_adopted(tmp_path, slurm):
     sweep = sweep_of(tmp_path, [job(0, UNTIL_GO)])
     one = sweep.jobs()[0]
     code = one.job.command[-1].replace("{sweep}", str(tmp_path))
@@ -195,7 +195,7 @@ def test_what_a_lock_alone_tells_of_is_taken_over(tmp_path, slurm):
 
 
 @pytest.mark.slow
-def test_tasks_of_ray_are_carried_out_and_begin_again_with_their_launcher(tmp_path):
+def test_ray_tasks_end_with_their_launcher_and_start_again_with_the_next(tmp_path):
     pytest.importorskip("ray")
     settings = {"at_once": 2, "num_cpus": 2}
     jobs = [job(0), job(1, UNTIL_GO, retries=0), job(2, UNTIL_GO, retries=0)]

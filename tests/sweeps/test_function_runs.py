@@ -1,4 +1,4 @@
-"""lagom's run_experiment: directories, results, failures, going on."""
+"""lagom's run_experiment: directories, results, failures, resuming."""
 
 import json
 import os
@@ -19,7 +19,7 @@ def quiet(line):
 
 
 @pytest.mark.parametrize("max_workers", [None, 2])
-def test_all_configurations_and_seeds_are_called(tmp_path, max_workers):
+def test_every_configuration_is_called_with_every_seed(tmp_path, max_workers):
     offset = 1000  # a closure
 
     def run(config, seed, device, logdir):
@@ -41,7 +41,7 @@ def test_all_configurations_and_seeds_are_called(tmp_path, max_workers):
             run_experiment(run, config(), [9], tmp_path, max_workers, say=quiet)
 
 
-def test_an_interrupted_experiment_goes_on_and_makes_no_call_twice(tmp_path):
+def test_a_resumed_experiment_repeats_no_call(tmp_path):
     mended = tmp_path / "mended"
     logs = tmp_path / "logs"
 
@@ -66,7 +66,7 @@ def test_an_interrupted_experiment_goes_on_and_makes_no_call_twice(tmp_path):
     assert (logs / "0" / "5" / "called").read_text() == "x"
 
 
-def test_calls_see_the_gpus_that_their_devices_are_numbers_of(tmp_path, monkeypatch):
+def test_calls_see_the_gpus_that_their_device_indices_refer_to(tmp_path, monkeypatch):
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
 
@@ -78,7 +78,7 @@ def test_calls_see_the_gpus_that_their_devices_are_numbers_of(tmp_path, monkeypa
 
 
 @pytest.mark.parametrize("seeds", [[], [1, 1], [-1]])
-def test_seeds_must_be_some_and_different(tmp_path, seeds):
+def test_seeds_must_be_nonempty_and_distinct(tmp_path, seeds):
     with pytest.raises(ValueError, match="seed"):
         run_experiment(lambda *_: 0, config(), seeds, tmp_path, None)
     assert list(tmp_path.iterdir()) == []
@@ -95,7 +95,7 @@ def test_seeds_must_be_some_and_different(tmp_path, seeds):
     ],
 )
 @pytest.mark.parametrize("max_workers", [None, 1])
-def test_mistakes_are_refused_at_the_door(tmp_path, change, error, words, max_workers):
+def test_invalid_arguments_are_refused_before_any_call(tmp_path, change, error, words, max_workers):
     (tmp_path / "a_file").touch()
     given = {"run": print, "config": config(), "seeds": [0], "log_dir": "new", **change}
     given["log_dir"] = tmp_path / given["log_dir"]
@@ -104,7 +104,7 @@ def test_mistakes_are_refused_at_the_door(tmp_path, change, error, words, max_wo
     assert [path.name for path in tmp_path.iterdir()] == ["a_file"]
 
 
-def test_a_gpu_that_is_not_there_is_refused(tmp_path):
+def test_a_missing_gpu_is_refused(tmp_path):
     import torch
 
     gpu = torch.cuda.device_count()

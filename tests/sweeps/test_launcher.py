@@ -1,4 +1,4 @@
-"""The queue: every run carried out once, whatever ends in between."""
+"""The launcher executes every run once, whichever process is killed."""
 
 import itertools
 import shutil
@@ -31,7 +31,7 @@ def is_gone(process):
         return True
 
 
-def test_all_runs_are_carried_out_once(tmp_path):
+def test_every_run_is_executed_once(tmp_path):
     sweep = sweep_of(tmp_path, [job(i) for i in range(5)])
     launcher = launcher_of(sweep)
     assert launcher.run() == 0
@@ -40,13 +40,13 @@ def test_all_runs_are_carried_out_once(tmp_path):
     assert (tmp_path / "num_launched.txt").read_text() == "5 of 5 launched\n"
 
 
-def test_nothing_is_run_again(tmp_path):
+def test_completed_runs_are_not_repeated(tmp_path):
     sweep = sweep_of(tmp_path, [job(0)])
     assert launcher_of(sweep).run() == launcher_of(sweep).run() == 0
     assert times_done(sweep) == [1]
 
 
-def test_as_many_at_once_as_there_are_slots_each_in_its_own(tmp_path):
+def test_runs_execute_in_parallel_each_in_its_own_slot(tmp_path):
     code = "import time; time.sleep(0.4)"
     sweep = sweep_of(tmp_path, [job(i, code) for i in range(4)])
     launcher_of(sweep).run()
@@ -57,7 +57,7 @@ def test_as_many_at_once_as_there_are_slots_each_in_its_own(tmp_path):
     assert any(a.begun < b.begun < a.ended for a in spans for b in spans)  # beside each other
 
 
-def test_runs_are_told_their_slot_and_kept_on_its_cores(tmp_path):
+def test_runs_receive_their_slot_and_are_pinned_to_its_cores(tmp_path):
     code = "import os, sys; print(sys.argv[1], sorted(os.sched_getaffinity(0)))"
     told = job(0, command=(*python(code), "{affinity}"))
     sweep = sweep_of(tmp_path, [told])
@@ -68,7 +68,7 @@ def test_runs_are_told_their_slot_and_kept_on_its_cores(tmp_path):
     assert sweep.jobs()[0].last_lines() == [f"0slt_2cpu_1cpr [{core}]"]
 
 
-def test_a_failed_run_is_tried_again_as_often_as_allowed(tmp_path):
+def test_a_failed_run_is_retried_up_to_its_limit(tmp_path):
     code = "import sys; print('no luck'); sys.exit(3)"
     sweep, said = sweep_of(tmp_path, [job(0, code, retries=2), job(1)]), []
     assert launcher_of(sweep, said=said).run() == 1
@@ -78,13 +78,13 @@ def test_a_failed_run_is_tried_again_as_often_as_allowed(tmp_path):
     assert any("exit code 3" in line for line in said) and any("no luck" in line for line in said)
 
 
-def test_a_request_that_cannot_be_carried_out_is_not_tried_again(tmp_path):
+def test_an_invalid_request_is_not_retried(tmp_path):
     sweep = sweep_of(tmp_path, [job(0, "import sys; sys.exit(2)", retries=5)])
     assert launcher_of(sweep).run() == 1
     assert len(sweep.jobs()[0].attempts()) == 1
 
 
-def test_a_program_that_does_not_exist_fails_its_run_alone(tmp_path):
+def test_a_missing_program_fails_only_its_own_run(tmp_path):
     missing = job(0, command=("/nonexistent/program",), retries=0)
     sweep = sweep_of(tmp_path, [missing, job(1)])
     assert launcher_of(sweep).run() == 1
@@ -92,7 +92,7 @@ def test_a_program_that_does_not_exist_fails_its_run_alone(tmp_path):
     assert "cannot be started" in sweep.jobs()[0].last_lines()[0]
 
 
-def test_a_killed_run_is_tried_again(tmp_path):
+def test_a_killed_run_is_retried(tmp_path):
     code = (
         "import os, signal; first = not os.path.exists('{sweep}/once')\n"
         "open('{sweep}/once', 'w').close()\n"
@@ -103,7 +103,7 @@ def test_a_killed_run_is_tried_again(tmp_path):
     assert [a.exit_code for a in sweep.jobs()[0].attempts()] == [-9, 0]
 
 
-def test_a_killed_launcher_leaves_its_runs_going_and_the_next_takes_them_over(tmp_path):
+def test_runs_of_a_killed_launcher_continue_and_the_next_adopts_them(tmp_path):
     code = f"import os, time\nwhile not os.path.exists('{{sweep}}/go'): time.sleep(0.02)\n{COUNTS}"
     sweep = sweep_of(tmp_path, [job(i, code) for i in range(4)])
     first = start_launcher(sweep)
@@ -120,7 +120,7 @@ def test_a_killed_launcher_leaves_its_runs_going_and_the_next_takes_them_over(tm
     assert all(len(one.attempts()) == 1 for one in sweep.jobs())
 
 
-def test_runs_that_ended_while_nobody_launched_count(tmp_path):
+def test_runs_that_ended_without_a_launcher_count(tmp_path):
     sweep = sweep_of(tmp_path, [job(0, f"import time; time.sleep(1); {COUNTS}")])
     first = start_launcher(sweep)
     until(lambda: states(sweep) == ["running"])
@@ -131,7 +131,7 @@ def test_runs_that_ended_while_nobody_launched_count(tmp_path):
     assert times_done(sweep) == [1]
 
 
-def test_a_launcher_killed_before_its_supervisor_began_loses_nothing(tmp_path):
+def test_a_launcher_killed_before_its_supervisor_started_loses_no_run(tmp_path):
     sweep = sweep_of(tmp_path, [job(0)])
     sweep.jobs()[0].prepare(Attempt(1, python("raise SystemExit(1)")))  # then it was killed
     assert states(sweep) == ["queued"]
@@ -139,7 +139,7 @@ def test_a_launcher_killed_before_its_supervisor_began_loses_nothing(tmp_path):
     assert [a.exit_code for a in sweep.jobs()[0].attempts()] == [0]
 
 
-def test_of_two_supervisors_of_an_attempt_one_runs_it(tmp_path):
+def test_only_one_of_two_supervisors_runs_an_attempt(tmp_path):
     sweep = sweep_of(tmp_path, [job(0)])
     one = sweep.jobs()[0]
     code = f"import time; time.sleep(1); {COUNTS}".replace(
@@ -154,7 +154,7 @@ def test_of_two_supervisors_of_an_attempt_one_runs_it(tmp_path):
     assert times_done(sweep) == [1]
 
 
-def test_a_supervisor_that_is_killed_takes_its_run_along_and_it_is_tried_again(tmp_path):
+def test_the_run_of_a_killed_supervisor_ends_and_is_retried(tmp_path):
     code = f"import os, time; time.sleep(0 if os.path.exists('{{sweep}}/now') else 60); {COUNTS}"
     sweep = sweep_of(tmp_path, [job(0, code)])
     first = start_launcher(sweep)
@@ -162,8 +162,8 @@ def test_a_supervisor_that_is_killed_takes_its_run_along_and_it_is_tried_again(t
     supervisor = psutil.Process(sweep.jobs()[0].attempts()[0].pid)
     until(supervisor.children)
     (child,) = supervisor.children()
-    (tmp_path / "now").touch()
     supervisor.kill()
+    (tmp_path / "now").touch()  # not before: the first run may still be starting
     assert first.wait(30) == 0
     assert is_gone(child)
     lost, done = sweep.jobs()[0].attempts()
@@ -171,7 +171,7 @@ def test_a_supervisor_that_is_killed_takes_its_run_along_and_it_is_tried_again(t
     assert times_done(sweep) == [1]
 
 
-def test_where_a_sweep_is_removed_its_launcher_and_supervisors_end(tmp_path):
+def test_launcher_and_supervisors_end_when_their_sweep_is_removed(tmp_path):
     sweep = sweep_of(tmp_path / "sweep", [job(0, "import time; time.sleep(0.5)")])
     launcher, supervisors = launcher_of(sweep), []
 
@@ -187,7 +187,7 @@ def test_where_a_sweep_is_removed_its_launcher_and_supervisors_end(tmp_path):
     until(lambda: is_gone(supervisors[0]))
 
 
-def test_a_supervisor_of_an_earlier_launcher_that_is_only_beginning_is_taken_over(tmp_path):
+def test_a_starting_supervisor_of_an_earlier_launcher_is_adopted(tmp_path):
     sweep = sweep_of(tmp_path, [job(0, "import time; time.sleep(1); raise SystemExit(1)")])
     [one] = sweep.jobs()
 
@@ -205,9 +205,7 @@ def test_a_supervisor_of_an_earlier_launcher_that_is_only_beginning_is_taken_ove
     assert states(sweep) == ["failed"]
 
 
-def test_a_supervisor_that_does_not_come_to_begin_is_not_started_again_at_once(
-    tmp_path, monkeypatch
-):
+def test_a_supervisor_that_fails_to_start_is_retried_after_a_delay(tmp_path, monkeypatch):
     monkeypatch.setattr("rlpyt.sweeps.launcher.RETRY_DELAY_S", 0.5)
     sweep, said, starts = sweep_of(tmp_path, [job(0)]), [], []
     right = supervisor_command
@@ -223,7 +221,7 @@ def test_a_supervisor_that_does_not_come_to_begin_is_not_started_again_at_once(
     assert len(sweep.jobs()[0].attempts()) == 1 and times_done(sweep) == [1]
 
 
-def test_no_run_begins_on_a_full_disk(tmp_path):
+def test_no_run_starts_on_a_full_disk(tmp_path):
     sweep, said = sweep_of(tmp_path, [job(0)]), []
     launcher = launcher_of(sweep, said=said, least_free_bytes=2**62)
     launcher.on_poll.append(lambda: setattr(launcher, "least_free_bytes", 0))
@@ -232,7 +230,7 @@ def test_no_run_begins_on_a_full_disk(tmp_path):
 
 
 @pytest.mark.parametrize("new_session", [False, True])
-def test_what_a_run_leaves_behind_ends_with_it(tmp_path, new_session):
+def test_processes_left_by_a_run_end_with_it(tmp_path, new_session):
     code = (
         "import subprocess, sys\n"
         "sleep = [sys.executable, '-S', '-c', 'import time; time.sleep(600)']\n"
@@ -244,7 +242,7 @@ def test_what_a_run_leaves_behind_ends_with_it(tmp_path, new_session):
     assert not psutil.pid_exists(left) or is_gone(psutil.Process(left))
 
 
-def test_a_run_that_cannot_be_begun_now_is_begun_later(tmp_path, monkeypatch):
+def test_a_run_that_fails_to_start_is_started_later(tmp_path, monkeypatch):
     monkeypatch.setattr("rlpyt.sweeps.launcher.RETRY_DELAY_S", 0.1)
     sweep, said = sweep_of(tmp_path, [job(0), job(1)]), []
     launcher = launcher_of(sweep, said=said)
@@ -265,7 +263,7 @@ def test_a_run_that_cannot_be_begun_now_is_begun_later(tmp_path, monkeypatch):
     assert "no more processes" in said[1]
 
 
-def test_each_end_says_how_far_the_sweep_is(tmp_path):
+def test_each_finished_run_reports_the_progress_of_the_sweep(tmp_path):
     sweep, said = sweep_of(tmp_path, [job(i) for i in range(3)]), []
     launcher_of(sweep, said=said).run()
     ends = [line.rpartition(" (")[2] for line in said if "done" in line]

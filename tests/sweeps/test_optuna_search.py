@@ -1,4 +1,4 @@
-"""A search by Optuna: what it proposes, what it is told, and what it ends."""
+"""Searches by Optuna: proposals, scores and pruning."""
 
 import os
 import random
@@ -53,7 +53,7 @@ def finish(sweep, study, until=None):
         study.ended(job, "done")
 
 
-def test_every_trial_has_all_seeds_and_counts_as_their_mean(tmp_path):
+def test_a_trial_scores_the_mean_over_all_its_seeds(tmp_path):
     sweep = sweep_at(tmp_path / "sweep", write_file(tmp_path, seeds="[4, 7]"))
     said = launch(sweep, cores(2))
     jobs = sweep.jobs()
@@ -67,7 +67,7 @@ def test_every_trial_has_all_seeds_and_counts_as_their_mean(tmp_path):
     assert not any("fail" in line for line in said)
 
 
-def test_the_best_of_a_known_function_is_found(tmp_path):
+def test_the_optimum_of_a_known_function_is_found(tmp_path):
     sweep = sweep_at(tmp_path / "sweep", write_file(tmp_path, search="{trials: 30}"))
     finish(sweep, source(sweep))
     best = max(trials(sweep), key=lambda trial: trial.value)
@@ -77,7 +77,7 @@ def test_the_best_of_a_known_function_is_found(tmp_path):
     assert np.median(late) < 0.5 * np.median(abs(drawn - 3))
 
 
-def test_a_column_can_be_minimised(tmp_path):
+def test_a_column_can_be_minimized(tmp_path):
     search = "{trials: 20, metric: Loss, direction: minimize, pruner: none}"
     sweep = sweep_at(tmp_path / "sweep", write_file(tmp_path, search=search))
     study = source(sweep)
@@ -90,7 +90,7 @@ def test_a_column_can_be_minimised(tmp_path):
     assert abs(study.study.best_params["x"] - 3) < 0.3
 
 
-def test_a_trial_without_score_fails_and_says_why(tmp_path):
+def test_a_trial_without_a_score_fails_with_a_reason(tmp_path):
     search = "{trials: 1, metric: ReturnAverage}"
     sweep = sweep_at(tmp_path / "sweep", write_file(tmp_path, search=search))
     study = source(sweep)
@@ -101,7 +101,7 @@ def test_a_trial_without_score_fails_and_says_why(tmp_path):
     assert states(sweep) == [FAIL]
 
 
-def test_a_metric_that_no_run_has_ends_the_search_until_it_is_mended(tmp_path):
+def test_a_missing_metric_stops_the_search_until_it_is_corrected(tmp_path):
     path = write_file(tmp_path, "{trials: 3, metric: Lose, direction: minimize}")
     sweep = sweep_at(tmp_path / "sweep", path)
     said = []
@@ -116,7 +116,7 @@ def test_a_metric_that_no_run_has_ends_the_search_until_it_is_mended(tmp_path):
     assert states(sweep) == [COMPLETE] * 3
 
 
-def test_a_search_that_ends_itself_has_its_runs_end_first(tmp_path):
+def test_a_search_that_stops_ends_its_runs_first(tmp_path):
     script = SCRIPT.replace("score =", "__import__('time').sleep(60 * int(seed))\nscore =", 1)
     path = write_file(tmp_path, "{trials: 1, metric: Lose}", script=script, seeds=2)
     sweep = sweep_at(tmp_path / "sweep", path)
@@ -126,14 +126,14 @@ def test_a_search_that_ends_itself_has_its_runs_end_first(tmp_path):
     assert first[-1].exit_code == 0 and second[-1].told == "stopped"
 
 
-def test_a_failed_run_fails_its_trial_and_the_search_goes_on(tmp_path):
+def test_a_failed_run_fails_its_trial_and_the_search_continues(tmp_path):
     script = SCRIPT.replace("score =", "sys.exit(3) if log_dir.endswith('trial_1') else 0\nscore =")
     sweep = sweep_at(tmp_path / "sweep", write_file(tmp_path, script=script, retries=0))
     launch(sweep)
     assert states(sweep) == [COMPLETE, FAIL, COMPLETE, COMPLETE]
 
 
-def test_settings_that_cannot_be_are_not_counted(tmp_path):
+def test_trials_with_invalid_settings_are_not_counted(tmp_path):
     path = tmp_path / "search.yaml"
     path.write_text(
         "train: ppo\nenv: CartPole-v1\noptions: {steps: 1000, sampler.batch_T: 16}\n"
@@ -152,7 +152,7 @@ def test_settings_that_cannot_be_are_not_counted(tmp_path):
     assert states(sweep).count(FAIL) == n_lost
 
 
-def test_the_median_ends_a_hopeless_trial_with_all_its_seeds(tmp_path):
+def test_median_pruning_ends_all_seeds_of_a_trial(tmp_path):
     search = "{trials: 4, startup_trials: 3, warmup_steps: 200}"
     sweep = sweep_at(tmp_path / "sweep", write_file(tmp_path, search=search, seeds=3))
     study = source(sweep)
@@ -196,7 +196,7 @@ json.dump({"return_mean": 1.0}, open(f"{run}/evaluation.json", "w"))
 """
 
 
-def test_a_hopeless_run_is_ended_while_it_runs(tmp_path):
+def test_a_running_trial_is_pruned(tmp_path):
     path = write_file(tmp_path, "{trials: 5, startup_trials: 3}", script=HOPELESS, seeds=2)
     sweep, begun = sweep_at(tmp_path / "sweep", path), time.monotonic()
     launch(sweep)
@@ -241,7 +241,7 @@ def test_rows_of_other_batch_sizes_are_compared_at_the_nearest_interval(tmp_path
     assert [[*t.intermediate_values] for t in trials(sweep)] == [[1000, 2000, 3000], [1000]]
 
 
-def test_what_a_launcher_left_is_taken_over(tmp_path):
+def test_trials_of_an_interrupted_launcher_are_continued(tmp_path):
     sweep = sweep_at(tmp_path / "sweep", write_file(tmp_path, seeds=2))
     study = source(sweep)
     add, calls = study.runs.add, []
@@ -270,7 +270,7 @@ def test_what_a_launcher_left_is_taken_over(tmp_path):
     assert states(sweep) == [COMPLETE] * 4 and len(sweep.jobs()) == 8
 
 
-def test_a_trial_that_lacks_a_seed_gets_it(tmp_path):
+def test_missing_seeds_of_a_trial_are_added(tmp_path):
     sweep = sweep_at(tmp_path / "sweep", write_file(tmp_path, seeds=3))
     study = source(sweep)
     first = study.next(sweep)
@@ -284,7 +284,7 @@ def test_a_trial_that_lacks_a_seed_gets_it(tmp_path):
     assert {job.job.settings["x"] for job in again} == {first.job.settings["x"]}
 
 
-def test_a_study_that_goes_on_proposes_nothing_twice(tmp_path):
+def test_a_resumed_study_proposes_no_setting_twice(tmp_path):
     sweep = sweep_at(tmp_path / "sweep", write_file(tmp_path, "{trials: 9, sampler: random}"))
     for n in (2, 5, 9):
         finish(sweep, source(sweep), until=n)
@@ -301,7 +301,7 @@ LAUNCH = "import sys; from rlpyt.sweeps.start import resume; sys.exit(resume(sys
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("seed", range(2))
-def test_a_search_survives_the_deaths_of_its_launchers(tmp_path, seed):
+def test_a_search_survives_kills_of_its_launchers(tmp_path, seed):
     rng = random.Random(seed)
     sweep = sweep_at(tmp_path / "sweep", write_file(tmp_path, "{trials: 8, pruner: none}", seeds=2))
     for _ in range(3):
@@ -325,7 +325,7 @@ def test_a_search_survives_the_deaths_of_its_launchers(tmp_path, seed):
         assert trial.value == pytest.approx(np.mean([score_of(job) for job in own]))
 
 
-def test_a_run_that_is_about_to_begin_when_its_trial_ends_does_not(tmp_path):
+def test_a_starting_run_of_a_pruned_trial_does_not_start(tmp_path):
     sweep = sweep_at(tmp_path / "sweep", write_file(tmp_path, seeds=2))
     study = source(sweep)
     pruned, beginning = study.next(sweep), study.next(sweep)
@@ -334,7 +334,7 @@ def test_a_run_that_is_about_to_begin_when_its_trial_ends_does_not(tmp_path):
     assert beginning.attempts()[0].told == "pruned" and beginning.state() == "pruned"
 
 
-def test_choices_need_not_be_plain(tmp_path):
+def test_choices_may_be_lists_and_mixed_types(tmp_path):
     values = [[64, 64], [64], "relu", None, 1, True, 1.0]
     assert len(set(choice_texts(values))) == len(values)
     assert choice_texts(["1", 1]) == ['"1"', "1"]
@@ -369,7 +369,7 @@ def test_samplers_propose_within_the_space(tmp_path, sampler):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("pruner", ["none", "halving", "hyperband"])
-def test_pruners_take_the_reports(tmp_path, pruner):
+def test_every_pruner_accepts_reports(tmp_path, pruner):
     path = tmp_path / "search.yaml"
     path.write_text(
         "train: ppo\nenv: CartPole-v1\noptions: {steps: 27000, log_interval_steps: 3000}\n"
@@ -401,7 +401,7 @@ def test_a_shared_database_keeps_sweeps_apart(tmp_path):
     assert len(optuna.get_all_study_names(storage)) == 2
 
 
-def test_a_search_goes_on_where_the_script_is_not_beside_the_launcher(tmp_path, monkeypatch):
+def test_a_search_resumes_from_another_working_directory(tmp_path, monkeypatch):
     sweep = sweep_at(tmp_path / "sweep", write_file(tmp_path, "{trials: 1}"))
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()

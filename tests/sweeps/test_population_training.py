@@ -1,4 +1,4 @@
-"""Population-based training: who takes over from whom, and that nothing of it is lost."""
+"""Population-based training: copying between members, and recovery after failures."""
 
 import json
 import shutil
@@ -54,13 +54,13 @@ def learnt(sweep, number):
         ([3], 0.5, [], []),
     ],
 )
-def test_truncation_takes_as_many_of_the_best_as_of_the_worst(scores, quantile, best, worst):
+def test_truncation_selects_equal_numbers_of_best_and_worst(scores, quantile, best, worst):
     assert truncated(scores, Metric(), quantile) == (best, worst)
     negative = [-score for score in scores]
     assert truncated(negative, Metric(maximize=False), quantile) == (best, worst)
 
 
-def test_numbers_are_multiplied_or_divided_within_their_range():
+def test_perturbed_numbers_stay_within_their_range():
     search, rng = Search(method="pbt", perturb=1.25, resample=0), np.random.default_rng(0)
     draw = Draw("log_uniform", (1e-4, 1e-2))
     assert {perturbed(4e-3, draw, search, rng) for _ in range(50)} == {4e-3 * 1.25, 4e-3 / 1.25}
@@ -76,14 +76,14 @@ def test_numbers_are_multiplied_or_divided_within_their_range():
     assert {perturbed("a", steps, search, rng) for _ in range(50)} == {"a", "b"}
 
 
-def test_choices_of_lists_are_perturbed_as_they_come_back_from_a_file():
+def test_list_choices_read_from_json_are_perturbed():
     search, rng = Search(method="pbt", resample=0), np.random.default_rng(0)
     draw = Draw("choice", ([0.9, 0.999], [0.5, 0.9]))
     value = json.loads(json.dumps(draw.values[0]))
     assert perturbed(value, draw, search, rng) in draw.values
 
 
-def test_values_are_drawn_anew_as_often_as_wanted():
+def test_values_are_resampled_with_the_given_probability():
     search, rng = Search(method="pbt", resample=0.25), np.random.default_rng(0)
     draw = Draw("uniform", (0.0, 1.0))
     values = [perturbed(0.5, draw, search, rng) for _ in range(4000)]
@@ -91,7 +91,7 @@ def test_values_are_drawn_anew_as_often_as_wanted():
     assert anew == pytest.approx(0.25, abs=0.03)
 
 
-def test_members_go_on_evenly_and_the_worst_from_the_best(tmp_path):
+def test_members_advance_evenly_and_the_worst_copy_the_best(tmp_path):
     sweep = sweep_at(tmp_path / "sweep", write_file(tmp_path, ", resample: 0"))
     population, scores = source(sweep), [1.0, 4.0, 2.0, 3.0]
     for at in range(4):
@@ -116,7 +116,7 @@ def test_members_go_on_evenly_and_the_worst_from_the_best(tmp_path):
     assert learnt(sweep, 3) == "".join(f"/member_3/round_{at}" for at in range(4))
 
 
-def test_nobody_goes_on_before_all_can_be_compared(tmp_path):
+def test_the_next_round_waits_for_scores_of_all_members(tmp_path):
     sweep = sweep_at(tmp_path / "sweep", write_file(tmp_path))
     population = source(sweep)
     first = [population.next(sweep) for _ in range(4)]
@@ -129,7 +129,7 @@ def test_nobody_goes_on_before_all_can_be_compared(tmp_path):
     assert population.next(sweep) is None
 
 
-def test_who_takes_over_gets_what_was_compared_however_far_the_other_has_come(tmp_path):
+def test_a_member_copies_the_checkpoint_that_was_compared(tmp_path):
     sweep = sweep_at(tmp_path / "sweep", write_file(tmp_path))
     population = source(sweep)
     for score in (4.0, 3.0, 2.0, 1.0):
@@ -140,7 +140,7 @@ def test_who_takes_over_gets_what_was_compared_however_far_the_other_has_come(tm
     assert learnt(sweep, 3) == "/member_0/round_0"
 
 
-def test_without_scores_members_go_on_alone_and_it_is_said(tmp_path):
+def test_members_without_scores_continue_alone_with_a_warning(tmp_path):
     sweep = sweep_at(tmp_path / "sweep", write_file(tmp_path, ", metric: ReturnAverage"))
     population = source(sweep)
     with pytest.warns(UserWarning, match="no number found in column ReturnAverage"):
@@ -151,14 +151,14 @@ def test_without_scores_members_go_on_alone_and_it_is_said(tmp_path):
     assert population.is_over()
 
 
-def test_a_metric_that_no_member_has_ends_the_search(tmp_path):
+def test_a_missing_metric_ends_the_population_search(tmp_path):
     sweep = sweep_at(tmp_path / "sweep", write_file(tmp_path, ", metric: Lost"))
     population = source(sweep)
     with pytest.raises(SourceError, match="member_0/round_0 has finished without a column 'Lost'"):
         train(sweep, population, population.next(sweep), 1.0)
 
 
-def test_a_failed_member_lives_on_as_a_copy(tmp_path):
+def test_a_failed_member_continues_as_a_copy(tmp_path):
     sweep = sweep_at(tmp_path / "sweep", write_file(tmp_path))
     population = source(sweep)
     for score in (1.0, 2.0, None, 3.0):
@@ -178,7 +178,7 @@ def test_a_failed_member_lives_on_as_a_copy(tmp_path):
     assert population.is_over()
 
 
-def test_the_lock_that_a_member_has_left_on_a_lost_node_is_nobodys(tmp_path):
+def test_the_lock_of_a_member_on_a_lost_node_is_removed(tmp_path):
     sweep = sweep_at(tmp_path / "sweep", write_file(tmp_path, population=2))
     population = source(sweep)
     first, second = population.next(sweep), population.next(sweep)
@@ -191,7 +191,7 @@ def test_the_lock_that_a_member_has_left_on_a_lost_node_is_nobodys(tmp_path):
     assert again.job.run_dir == second.job.run_dir and not lock.exists()
 
 
-def test_a_search_without_survivors_ends(tmp_path):
+def test_a_search_ends_when_all_members_have_failed(tmp_path):
     sweep = sweep_at(tmp_path / "sweep", write_file(tmp_path))
     population = source(sweep)
     for job in [population.next(sweep) for _ in range(4)]:
@@ -202,7 +202,7 @@ def test_a_search_without_survivors_ends(tmp_path):
 
 
 @pytest.mark.parametrize("heard", [True, False])
-def test_a_launcher_that_takes_over_decides_alike(tmp_path, heard):
+def test_a_second_launcher_makes_the_same_decisions(tmp_path, heard):
     def begin(place):
         sweep = sweep_at(tmp_path / place / "sweep", write_file(tmp_path))
         population = source(sweep)
@@ -231,7 +231,7 @@ def test_a_launcher_that_takes_over_decides_alike(tmp_path, heard):
     assert learnt(killed, 1) == learnt(sweep, 1) == "/member_3/round_0"
 
 
-def test_a_snapshot_is_whole_or_not_there(tmp_path, monkeypatch):
+def test_a_snapshot_is_written_atomically(tmp_path, monkeypatch):
     run_dir, snapshot = tmp_path / "run", tmp_path / "member_0"
     (run_dir / "checkpoint").mkdir(parents=True)
     for name in "abc":
@@ -257,7 +257,7 @@ def test_a_snapshot_is_whole_or_not_there(tmp_path, monkeypatch):
     assert [(snapshot / "checkpoint" / name).read_text() for name in "abc"] == ["new"] * 3
 
 
-def test_members_are_one_line_each_in_a_status(tmp_path):
+def test_the_status_shows_one_line_per_member(tmp_path):
     sweep = sweep_at(tmp_path / "sweep", write_file(tmp_path))
     population = source(sweep)
     for _ in range(6):
@@ -273,7 +273,7 @@ def test_members_are_one_line_each_in_a_status(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-def test_a_member_goes_on_from_anothers_weights_with_another_learning_rate(tmp_path):
+def test_a_member_resumes_from_another_ones_weights_with_its_own_learning_rate(tmp_path):
     options = (
         "{steps: 400, sampler.batch_T: 50, sampler.batch_B: 2, sampler.kind: serial, "
         "eval_episodes: 2, log_interval_steps: 100, checkpoint_interval_steps: 200, "

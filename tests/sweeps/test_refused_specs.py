@@ -1,4 +1,4 @@
-"""Sweep files that cannot be: the message names file and line, and comes at once."""
+"""Invalid sweep files are refused with file and line, before any run starts."""
 
 import time
 
@@ -44,7 +44,7 @@ def file(tmp_path):
         (BASE + f"seeds: {'9' * 5000}\n", "limit .* for integer"),
     ],
 )
-def test_bad_yaml_is_refused_with_its_line_at_once(file, text, words):
+def test_invalid_yaml_is_refused_with_its_line(file, text, words):
     path = file(text)
     start = time.perf_counter()
     with pytest.raises(ValueError, match=words) as error:
@@ -63,7 +63,7 @@ def test_bad_yaml_is_refused_with_its_line_at_once(file, text, words):
         ("a.txt", BASE, "must end in .yaml, .json or .toml"),
     ],
 )
-def test_bad_json_and_toml_are_refused(file, name, text, words):
+def test_invalid_json_and_toml_are_refused(file, name, text, words):
     with pytest.raises(ValueError, match=words):
         read_spec(file(text, name))
 
@@ -139,7 +139,7 @@ def test_bad_json_and_toml_are_refused(file, name, text, words):
         ("preset: [1]\n", ":3: expected a string or null"),
     ],
 )
-def test_what_cannot_be_is_refused_with_its_line(file, text, words):
+def test_invalid_settings_are_refused_with_their_line(file, text, words):
     file("", "s.py")
     path = file(BASE + text)
     with pytest.raises((ValueError, TypeError), match=words) as error:
@@ -158,7 +158,7 @@ def test_what_cannot_be_is_refused_with_its_line(file, text, words):
         ("script: s.py\ngrid: {a: [1], a.b: [2]}\n", "'a.b' cannot be set: 'a' is already 1"),
     ],
 )
-def test_what_runs_must_be_said_once(file, text, words):
+def test_the_program_to_run_must_be_given_once(file, text, words):
     file("", "s.py")
     with pytest.raises(ValueError, match=words):
         expand(read_spec(file(text)))
@@ -173,7 +173,7 @@ def test_what_runs_must_be_said_once(file, text, words):
         ("gpus_per_run: 8", ":3: gpus_per_run must be at most 1, the GPUs of this machine, got 8"),
     ],
 )
-def test_what_this_machine_has_not_is_refused_with_its_line(file, text, words, monkeypatch):
+def test_missing_hardware_is_refused_with_its_line(file, text, words, monkeypatch):
     monkeypatch.setattr("rlpyt.sweeps.slots.n_gpus", lambda: 1)
     with pytest.raises(ValueError, match=words) as error:
         plan_sweep(file(f"{BASE}{text}\n"))
@@ -182,7 +182,7 @@ def test_what_this_machine_has_not_is_refused_with_its_line(file, text, words, m
     assert len(plan_sweep(at_a_cluster).jobs) == 1
 
 
-def test_a_million_runs_are_counted_and_refused_at_once(file):
+def test_a_million_runs_are_refused_without_creating_them(file):
     values = ", ".join(map(str, range(100)))
     path = file(
         BASE + f"grid: {{algo.a: [{values}], algo.b: [{values}]}}\nseeds: 100\nmax_runs: 2e4\n"
@@ -193,7 +193,7 @@ def test_a_million_runs_are_counted_and_refused_at_once(file):
     assert error.value.count == 1_000_000 and time.perf_counter() - start < 1
 
 
-def test_specs_made_in_python_are_checked_too():
+def test_specs_created_in_python_are_checked():
     with pytest.raises(ValueError, match="^algo.epochs has no values; remove it"):
         SweepSpec(train="ppo", env="CartPole-v1", grid={"algo.epochs": []})
     with pytest.raises(TypeError, match="seeds=2 must be a tuple or range"):

@@ -1,4 +1,4 @@
-"""What launchers are asked: to stop, to pause, to try again; and who may launch."""
+"""Requests to launchers: stop, pause, retry; and one launcher at a time."""
 
 import os
 import signal
@@ -21,7 +21,7 @@ from tests.sweeps.launching import (
 )
 
 
-def test_failed_runs_can_be_queued_again(tmp_path):
+def test_failed_runs_can_be_retried(tmp_path):
     code = f"import os, sys; os.path.exists('{tmp_path}/mended') or sys.exit(1)"
     sweep = sweep_of(tmp_path, [job(0, code, retries=0)])
     assert launcher_of(sweep).run() == 1
@@ -32,7 +32,7 @@ def test_failed_runs_can_be_queued_again(tmp_path):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_stopped_launcher_has_its_runs_save_first_and_they_go_on_later(tmp_path, number):
+def test_runs_of_a_stopped_launcher_save_and_resume_later(tmp_path, number):
     code = (
         "import os, signal, sys, time\n"
         "def save(*_):\n"
@@ -51,7 +51,7 @@ def test_a_stopped_launcher_has_its_runs_save_first_and_they_go_on_later(tmp_pat
     assert times_done(sweep) == [1]
 
 
-def test_stopping_from_elsewhere_ends_runs_and_launcher(tmp_path):
+def test_a_stop_request_ends_runs_and_launcher(tmp_path):
     sweep = sweep_of(tmp_path, [job(0, "print('ready', flush=True)\nimport time; time.sleep(60)")])
     launcher = start_launcher(sweep)
     until(lambda: sweep.jobs()[0].last_lines() == ["ready"])
@@ -62,7 +62,7 @@ def test_stopping_from_elsewhere_ends_runs_and_launcher(tmp_path):
     assert attempt.exit_code == -15
 
 
-def test_while_paused_no_run_begins(tmp_path):
+def test_no_run_starts_while_the_sweep_is_paused(tmp_path):
     sweep = sweep_of(tmp_path, [job(0, f"import time; time.sleep(0.5); {COUNTS}"), job(1)])
     launcher = launcher_of(sweep, n_slots=1)
     looks = []
@@ -90,7 +90,7 @@ def test_a_second_launcher_is_refused(tmp_path):
     assert first.wait(30) == 143
 
 
-def test_one_who_is_refused_has_asked_nobody_what_else_to_run(tmp_path):
+def test_a_refused_launcher_does_not_ask_the_source_for_runs(tmp_path):
     sweep, asked = sweep_of(tmp_path, [job(0)]), []
 
     def source():
@@ -104,7 +104,7 @@ def test_one_who_is_refused_has_asked_nobody_what_else_to_run(tmp_path):
     assert asked == [f"process {os.getpid()} on {os.uname().nodename}"]
 
 
-def test_failed_runs_are_queued_again_for_a_launcher_at_work(tmp_path):
+def test_retried_runs_are_picked_up_by_an_active_launcher(tmp_path):
     code = "import os, sys; os.path.exists('{sweep}/mended') or sys.exit(1)"
     waits = "import os, time\nwhile not os.path.exists('{sweep}/go'): time.sleep(0.02)"
     sweep, said = sweep_of(tmp_path, [job(0, code, retries=0), job(1, waits)]), []
@@ -122,7 +122,7 @@ def test_failed_runs_are_queued_again_for_a_launcher_at_work(tmp_path):
     assert asked == ["setting_0/run_0"] and "setting_0/run_0: queued again" in said
 
 
-def test_a_launcher_that_waits_because_of_a_pause_says_so(tmp_path):
+def test_a_paused_launcher_reports_that_it_waits(tmp_path):
     sweep, said = sweep_of(tmp_path, [job(0)]), []
     sweep.pause()
     launcher = launcher_of(sweep, said=said)

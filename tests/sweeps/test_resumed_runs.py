@@ -1,4 +1,4 @@
-"""Runs of a sweep that are killed in the middle, or have no disk left, and are tried again."""
+"""Runs that are killed, or whose disk is full, are retried and resume."""
 
 import contextlib
 import csv
@@ -93,7 +93,7 @@ def check_gone_on(sweep, steps):
 
 
 @pytest.mark.slow
-def test_a_killed_rlpyt_train_goes_on_from_its_checkpoint(tmp_path):
+def test_a_killed_rlpyt_train_resumes_from_its_checkpoint(tmp_path):
     file, steps = tmp_path / "train.yaml", 20_480
     file.write_text(TRAIN.format(steps=steps))
     planned = plan_sweep(file)
@@ -108,7 +108,7 @@ def test_a_killed_rlpyt_train_goes_on_from_its_checkpoint(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_killed_script_of_the_old_style_goes_on_from_its_checkpoint(tmp_path):
+def test_a_killed_rlpyt_script_resumes_from_its_checkpoint(tmp_path):
     script, steps = tmp_path / "script.py", 40_960
     script.write_text(SCRIPT)
     jobs = script_jobs(script, 1, [{"any": 1}], ["a2c"], [steps])
@@ -133,7 +133,7 @@ def small_disk(tmp_path):
     pytest.skip("a small file system cannot be mounted here")
 
 
-def test_a_run_without_disk_fails_by_name_and_is_tried_again(tmp_path, small_disk):
+def test_a_run_on_a_full_disk_names_the_error_and_is_retried(tmp_path, small_disk):
     code = (
         "import os\n"
         "big = 2**21 if not os.path.exists('{sweep}/tried') else 2**10\n"
@@ -148,7 +148,7 @@ def test_a_run_without_disk_fails_by_name_and_is_tried_again(tmp_path, small_dis
     assert (small_disk / "progress.csv").stat().st_size == 2**10
 
 
-def test_a_sweep_on_a_full_disk_waits_for_room_and_loses_nothing(small_disk):
+def test_a_sweep_on_a_full_disk_waits_for_space_and_loses_no_run(small_disk):
     fill = small_disk / "filler"
     code = f"with open('{fill}', 'wb') as file: file.write(bytes(2**21))"
     sweep = sweep_of(small_disk / "sweep", [job(0, code, retries=0)])
@@ -168,7 +168,7 @@ def test_a_sweep_on_a_full_disk_waits_for_room_and_loses_nothing(small_disk):
     assert sweep.jobs()[0].attempts()[0].outcome() == "exit code 1"
 
 
-def test_a_run_that_may_write_no_larger_files_fails_by_name(tmp_path):
+def test_a_run_at_its_file_size_limit_names_the_error(tmp_path):
     code = (
         "import resource, signal\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"

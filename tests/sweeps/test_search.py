@@ -1,4 +1,4 @@
-"""What ``search`` may say, and that what is wrong is refused before anything runs."""
+"""The key ``search`` of sweep files: valid and refused values, results and reports."""
 
 import dataclasses
 import doctest
@@ -61,7 +61,7 @@ def write(directory, **keys):
         ),
     ],
 )  # fmt: skip
-def test_mistakes_are_refused_with_their_line(tmp_path, changes, line, words):
+def test_invalid_searches_are_refused_with_their_line(tmp_path, changes, line, words):
     path = write(tmp_path, **{**TRAIN, **changes})
     with pytest.raises((ValueError, TypeError)) as caught:
         plan_sweep(path, SLOTS)
@@ -69,14 +69,14 @@ def test_mistakes_are_refused_with_their_line(tmp_path, changes, line, words):
     assert re.search(words, str(caught.value)), caught.value
 
 
-def test_a_script_has_no_population_and_no_setting_called_like_a_mark(tmp_path):
+def test_scripts_refuse_populations_and_reserved_setting_names(tmp_path):
     with pytest.raises(ValueError, match="yaml:1: .*scripts leave no checkpoints"):
         plan_sweep(write_file(tmp_path, "{method: pbt}"), SLOTS)
     with pytest.raises(ValueError, match="yaml:2: trial is reserved for the search"):
         plan_sweep(write_file(tmp_path, sample="trial: {integer: [0, 5]}"), SLOTS)
 
 
-def test_what_a_sampler_needs_is_asked_for_at_once(tmp_path, monkeypatch):
+def test_packages_required_by_a_sampler_are_checked_before_the_start(tmp_path, monkeypatch):
     monkeypatch.setattr(
         search_module, "REQUIRED_PACKAGES", {"cmaes": ("a_package_that_is_missing",)}
     )
@@ -85,13 +85,13 @@ def test_what_a_sampler_needs_is_asked_for_at_once(tmp_path, monkeypatch):
         plan_sweep(path, SLOTS)
 
 
-def test_an_empty_search_is_one_by_optuna(tmp_path):
+def test_an_empty_search_uses_optuna(tmp_path):
     planned = plan_sweep(write(tmp_path, **TRAIN, search="{}"), SLOTS)
     assert read_search(planned.spec) == Search()
     assert planned.arguments()["search"] == {"method": "optuna"}
 
 
-def test_the_page_lists_every_key_with_its_default():
+def test_the_documentation_lists_every_key_with_its_default():
     page = (ROOT / "docs" / "searching.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\w+)` \| [^|]*\| ([^|]*) \|", page, re.MULTILINE)
     known = {}
@@ -102,12 +102,12 @@ def test_the_page_lists_every_key_with_its_default():
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "examples" / "sweep_files").glob("*.yaml")))
-def test_examples_can_be_begun(path, capsys):
+def test_documented_searches_can_be_started(path, capsys):
     assert main([str(path), "--dry-run", "--slots", SLOTS]) == 0
     assert path.stem.replace("_", " ") in capsys.readouterr().out or path.stem == "learning_rates"
 
 
-def test_a_dry_run_shows_the_space_and_a_run_for_example(tmp_path, capsys):
+def test_a_dry_run_shows_the_space_and_an_example_run(tmp_path, capsys):
     path = write(tmp_path, **TRAIN, search="{trials: 3}", seeds=2)
     assert main([str(path), "--dry-run", "--slots", SLOTS]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -133,7 +133,7 @@ def test_examples_in_docstrings_run():
     assert result.attempted and not result.failed
 
 
-def test_runs_of_a_population_are_counted_alike_before_and_after(tmp_path, capsys):
+def test_planned_and_actual_numbers_of_population_runs_agree(tmp_path, capsys):
     path = write(tmp_path, **TRAIN, search="{method: pbt, population: 3, interval_steps: 1500}")
     main([str(path), "--dry-run", "--slots", SLOTS])
     assert "a search by pbt, 3 runs of 3 segments each, " in capsys.readouterr().out
@@ -164,7 +164,7 @@ def searched(tmp_path):
     return sweep
 
 
-def test_results_hold_what_was_tried_and_the_best(searched):
+def test_results_contain_all_trials_and_the_best(searched):
     results = read_results(searched)
     assert [trial.state for trial in results.trials] == ["complete"] * 2 + ["fail"] + [
         "complete"
@@ -177,7 +177,7 @@ def test_results_hold_what_was_tried_and_the_best(searched):
     assert {type(trial.settings["net"]) for trial in done} == {list, str}
 
 
-def test_the_best_is_written_down(searched):
+def test_the_best_configuration_is_saved(searched):
     lines = write_best(searched)
     content = json.loads((searched.path / "best.json").read_text())
     best = read_results(searched).best
@@ -196,7 +196,7 @@ def test_the_report_of_a_search(searched):
     assert "<h2>Comparisons</h2>" not in text  # of trials with each other it says nothing
 
 
-def test_the_report_of_a_search_that_has_only_begun(tmp_path):
+def test_the_report_of_a_search_without_results(tmp_path):
     sweep = sweep_at(tmp_path / "sweep", write_file(tmp_path))
     study = source(sweep)
     study.next(sweep)

@@ -1,4 +1,4 @@
-"""Sweep files: what they ask for, which runs these are, and what is refused where."""
+"""Sweep files: expansion into runs, draws and hardware."""
 
 import doctest
 import json
@@ -53,19 +53,19 @@ def test_the_documented_file_is_read(file):
     assert run_options(spec, settings[0]).agent.hidden_sizes == (64, 64)
 
 
-def test_the_documented_python_runs(capsys):
+def test_the_documented_python_example_runs(capsys):
     exec(re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[0], {})
     assert re.match(r"epochs_4/learning_rate_0\.\d+/run_0 0\.0", capsys.readouterr().out)
 
 
-def test_every_key_of_the_page_is_a_key_and_the_reverse():
+def test_documented_and_accepted_keys_are_the_same():
     table = PAGE.split("## Keys")[1].split("**Settings**")[0]
     documented = set(re.findall(r"^\| (.*?) \|", table, re.MULTILINE)) - {"key", "---"}
     documented = {key for cell in documented for key in re.findall(r"`(\w+)`", cell)}
     assert documented == set(SweepSpec.__dataclass_fields__) - {"path", "lines"}
 
 
-def test_yaml_json_and_toml_say_the_same(file):
+def test_yaml_json_and_toml_give_the_same_spec(file):
     content = {
         "title": "t",
         "train": "ppo",
@@ -83,7 +83,7 @@ def test_yaml_json_and_toml_say_the_same(file):
     assert from_json == yaml_is_more_than_json == read_spec(file(toml, "c.toml"))
 
 
-def test_numbers_and_words_are_those_of_yaml_1_2(file):
+def test_scalars_follow_yaml_1_2(file):
     file("", "s.py")
     values = "[1e-3, 1E5, -2.5e+3, .5, 1_000, 0x1F, 010, .inf, no, on, 1:30, 2024-01-02, ~, true]"
     spec = read_spec(file(f"script: s.py\ngrid: {{k: {values}, l: ['1e-3', !!str 5]}}\n"))
@@ -100,7 +100,7 @@ def test_yaml_merges_keys_and_reads_aliases(file):
     assert read_spec(file(text)).options == {"k": [1], "l": 2}
 
 
-def test_settings_are_nested_named_and_seeded():
+def test_expanded_settings_have_nested_values_names_and_seeds():
     spec = make(
         options={"steps": 1e5, "env_args.gravity": 5, "algo.epochs": 3},
         grid={"env": ["CartPole-v1", "Acrobot-v1"], "algo.epochs": [1, 2]},
@@ -124,7 +124,7 @@ def test_settings_are_nested_named_and_seeded():
     assert [one.seed for one in settings] == [7] * 4 + [3] * 4
 
 
-def test_nothing_varied_is_one_run():
+def test_a_spec_without_variation_is_one_run():
     [one] = expand(make())
     assert (one.name, one.seed, one.varied) == ("run_0", 0, {})
 
@@ -145,7 +145,7 @@ def test_nothing_varied_is_one_run():
         (*("ppo", "Pendulum-v1", "mujoco"), {"steps": 9}, "--preset mujoco --steps 9"),
     ],
 )
-def test_options_are_those_that_train_would_run(algo_name, env, preset, changes, flags):
+def test_options_equal_those_of_rlpyt_train(algo_name, env, preset, changes, flags):
     spec = SweepSpec(train=algo_name, env=env, preset=preset, options=changes, seeds=(4,))
     expected, _ = read_flags(algo_name, env, [*flags.split(), "--seed", "4"])
     [setting] = expand(spec)
@@ -159,7 +159,7 @@ def test_algorithms_can_be_compared():
         expand(make(train=None, grid={"algo_name": ["ppo", "a2c"], "algo.epochs": [1]}))
 
 
-def test_a_script_has_settings_of_its_own(file):
+def test_scripts_accept_custom_settings(file):
     file("", "mine.py")
     text = """
         script: mine.py
@@ -183,7 +183,7 @@ def test_a_script_has_settings_of_its_own(file):
         run_options(spec, settings[0])
 
 
-def test_a_search_gets_the_settings_of_values_it_chose():
+def test_values_chosen_by_a_search_become_settings():
     spec = make(options={"steps": 10})
     setting = setting_for(spec, {"algo.epochs": 4.0}, "trial_3", seed=2)
     assert (setting.name, setting.varied, setting.seed) == ("trial_3/run_2", {"algo.epochs": 4}, 2)
@@ -195,7 +195,7 @@ def test_a_search_gets_the_settings_of_values_it_chose():
 # Draws
 
 
-def test_draws_are_the_same_again_and_grow_without_changing():
+def test_draws_are_reproducible_and_unchanged_by_further_draws():
     sample = {"algo.discount": Draw("uniform", (0.5, 0.6)), "algo.epochs": Draw("integer", (1, 3))}
     small = make(sample=sample, n_samples=3, grid={"sampler.batch_T": [8, 16]})
     large = make(sample=sample, n_samples=5, grid={"sampler.batch_T": [4, 8, 16]}, seeds=range(2))
@@ -208,14 +208,14 @@ def test_draws_are_the_same_again_and_grow_without_changing():
     assert other[0].varied != expand(make(sample=sample, n_samples=3))[0].varied
 
 
-def test_draws_of_a_cell_differ_as_long_as_there_are_others():
+def test_draws_of_a_cell_are_distinct_while_possible():
     spec = make(sample={"algo.epochs": Draw("integer", (3, 6))}, n_samples=4)
     assert {one.varied["algo.epochs"] for one in expand(spec)} == {3, 4, 5, 6}
     with pytest.raises(ValueError, match="n_samples must be at most 4, got 5 .different draws"):
         make(sample=spec.sample, n_samples=5)
 
 
-def test_draws_have_the_distributions_asked_for():
+def test_draws_follow_the_requested_distributions():
     rng = np.random.default_rng(0)
     drawn = np.array([Draw("log_uniform", (1e-4, 1e-2)).draw(rng) for _ in range(4000)])
     assert drawn.min() >= 1e-4 and drawn.max() <= 1e-2
@@ -228,7 +228,7 @@ def test_draws_have_the_distributions_asked_for():
 # Names
 
 
-def test_labels_are_as_short_as_they_can_be():
+def test_labels_are_as_short_as_possible():
     assert labels(["algo.learning_rate", "env"])["algo.learning_rate"] == "learning_rate"
     assert labels(["agent.args.eps", "algo.eps", "eps"]) == {
         "agent.args.eps": "args.eps",

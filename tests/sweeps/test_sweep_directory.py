@@ -1,4 +1,4 @@
-"""A sweep on disk: whole or not there, one to a directory, its jobs in order."""
+"""Sweep directories: atomic creation, one sweep each, jobs in order."""
 
 import json
 import os
@@ -11,12 +11,12 @@ from rlpyt.sweeps.view import read_sweep
 from tests.sweeps.launching import job, python, sweep_of
 
 
-def test_jobs_are_in_the_order_of_their_numbers_however_many(tmp_path):
+def test_jobs_are_ordered_by_number(tmp_path):
     sweep = sweep_of(tmp_path, [job(99_999), job(100_000), job(7)])
     assert [one.job.number for one in sweep.jobs()] == [7, 99_999, 100_000]
 
 
-def test_what_a_killed_process_of_the_same_number_has_begun_stands_in_nobodys_way(tmp_path):
+def test_partial_sweeps_of_killed_processes_do_not_block_new_ones(tmp_path):
     (tmp_path / f".queue.{os.getpid()}" / "00007").mkdir(parents=True)
     sweep = sweep_of(tmp_path, [job(0)])
     (sweep.queue / f".00001.{os.getpid()}").mkdir()
@@ -24,14 +24,14 @@ def test_what_a_killed_process_of_the_same_number_has_begun_stands_in_nobodys_wa
     assert [one.job.number for one in sweep.jobs()] == [0, 1]
 
 
-def test_a_clusters_sweep_has_as_many_slots_as_runs_at_once(tmp_path):
+def test_a_cluster_sweep_has_a_slot_for_each_parallel_run(tmp_path):
     about = About(title="test", slots="2cpu_2cpr", where="slurm", place={"at_once": 4})
     sweep = sweep_of(tmp_path, [job(0)], about)
     sweep.jobs()[0].prepare(Attempt(1, python(""), begun=1.0, ended=2.0, exit_code=0))
     assert read_sweep(tmp_path).utilization() == 0.25
 
 
-def test_a_sweep_is_put_into_place_whole_or_not_at_all(tmp_path):
+def test_a_sweep_is_created_atomically(tmp_path):
     def jobs():
         yield job(0)
         raise KeyError("in the middle")
@@ -43,13 +43,13 @@ def test_a_sweep_is_put_into_place_whole_or_not_at_all(tmp_path):
         SweepDirectory(tmp_path)
 
 
-def test_a_directory_holds_one_sweep(tmp_path):
+def test_a_directory_contains_at_most_one_sweep(tmp_path):
     sweep = sweep_of(tmp_path, [job(0)])
     with pytest.raises(FileExistsError, match="rlpyt sweep"):
         SweepDirectory.create(tmp_path, sweep.about, [])
 
 
-def test_of_two_that_begin_one_at_once_the_slower_is_told(tmp_path):
+def test_the_slower_of_two_simultaneous_creations_is_refused(tmp_path):
     def jobs():
         yield job(0)
         os.rename(tmp_path / "other" / "queue", tmp_path / "queue")  # the faster one's
@@ -67,7 +67,7 @@ def test_a_sweep_of_a_newer_format_is_refused(tmp_path):
         SweepDirectory(tmp_path)
 
 
-def test_many_jobs_are_pushed_to_the_disk_at_once(tmp_path, monkeypatch):
+def test_many_jobs_are_synced_to_disk_once(tmp_path, monkeypatch):
     synced = []
     monkeypatch.setattr(os, "fsync", synced.append)
     monkeypatch.setattr(os, "sync", lambda: synced.append("all"))

@@ -1,4 +1,4 @@
-"""The report is one file that holds everything, escapes everything and says what is missing."""
+"""Reports: one self-contained, escaped HTML file."""
 
 import json
 from html.parser import HTMLParser
@@ -133,15 +133,15 @@ def test_a_sweeps_report_counts_and_lists_its_runs(of_sweep):
     assert "Slots" in of_sweep.text("dt") and "local (h1)" in of_sweep.text("dd")
 
 
-def test_settings_have_columns_and_scores_by_hand(of_sweep):
+def test_settings_are_columns_and_scores_match_hand_computed_values(of_sweep):
     small, large = sorted(of_sweep.table("learning_rate"), key=lambda row: row["learning_rate"])
     assert (small["learning_rate"], small["IQM"], small["runs"]) == ("0.01", "10", "1")
     assert (large["learning_rate"], large["mean"], large["seeds"]) == ("0.1", "10", "0")
     assert small["interval"] == "-"  # of a single run
-    assert "finished runs (2), not of the others that have begun (1)" in of_sweep.text("li")
+    assert "finished runs (2), not of the others that have started (1)" in of_sweep.text("li")
 
 
-def test_failures_tell_how_and_with_which_words(of_sweep):
+def test_failures_show_their_outcome_and_last_output(of_sweep):
     (rows,) = [t for t in of_sweep.tables if "outcome" in t[0]]
     assert [row[:3] for row in rows[1:]] == [
         ["learning_rate_0.1/run_1", "1", "exit code 1"],
@@ -151,7 +151,7 @@ def test_failures_tell_how_and_with_which_words(of_sweep):
     assert f"ValueError: {EVIL}" in of_sweep.text("pre")
 
 
-def test_what_others_wrote_is_escaped(of_sweep, tmp_path):
+def test_foreign_text_is_escaped(of_sweep, tmp_path):
     assert f"rates {EVIL}" in of_sweep.text("h1")
     assert len([tag for tag, _ in of_sweep.texts if tag == "script"]) == 1
     assert "alert" not in of_sweep.text("script")
@@ -163,20 +163,20 @@ def test_what_others_wrote_is_escaped(of_sweep, tmp_path):
     assert not any(tag in ("i", "b") and "env" in data for tag, data in page.texts)
 
 
-def test_configurations_hold_what_differs_and_everything(of_sweep):
+def test_configurations_show_differences_and_all_settings(of_sweep):
     configs = [text for tag, text in of_sweep.texts if tag == "pre" and text.startswith("{")]
     assert [json.loads(text)["algo"]["learning_rate"] for text in configs] == [0.01, 0.1]
     (first, *_) = [rows for rows in of_sweep.tables if rows[0] == ["setting", "value"]]
     assert first[1:] == [["algo.learning_rate", "0.01"]]
 
 
-def test_commands_to_do_it_again(of_sweep):
+def test_the_report_lists_commands_to_repeat_it(of_sweep):
     assert "rlpyt sweep file.yaml\nrlpyt sweep /" in of_sweep.text("pre")
     assert of_sweep.text("code").split("\n") == ["rlpyt train ppo 'Cart Pole'"] * 3
     assert "/somewhere" in of_sweep.tables[-1][1]
 
 
-def test_the_page_needs_nothing_else(of_sweep):
+def test_the_report_needs_no_other_files(of_sweep):
     assert of_sweep.tables and all(len(rows) > 1 for rows in of_sweep.tables)
     for rows in of_sweep.tables:
         assert {len(row) for row in rows} == {len(rows[0])}
@@ -186,7 +186,7 @@ def test_the_page_needs_nothing_else(of_sweep):
         assert reference == "data:," or reference[1:] in of_sweep.ids
 
 
-def test_any_directory_of_runs(tmp_path):
+def test_a_report_of_any_directory_of_runs(tmp_path):
     config = {"env": "CartPole-v1", "algo_name": "ppo", "steps": 200}
     for seed in (0, 1):
         make_run(tmp_path / f"good{seed}", [1, 2], evaluation=5 + seed, seed=seed, **config)
@@ -199,10 +199,10 @@ def test_any_directory_of_runs(tmp_path):
     (row,) = page.table("variant")
     assert (row["variant"], row["IQM"], row["interval"]) == ("ppo", "5.5", "5 to 6")
     assert f"rlpyt train --config {tmp_path}/good0" in page.text("code")
-    assert "finished runs (3), not of the others that have begun (1)" in page.text("li")
+    assert "finished runs (3), not of the others that have started (1)" in page.text("li")
 
 
-def test_runs_behind_links_have_the_names_of_the_links(tmp_path):
+def test_linked_runs_are_named_by_their_links(tmp_path):
     far = make_run(tmp_path / "far" / "run_0", [4, 6])
     (tmp_path / "chosen").mkdir()
     (tmp_path / "chosen" / "best").symlink_to(far)
@@ -211,7 +211,7 @@ def test_runs_behind_links_have_the_names_of_the_links(tmp_path):
     assert row["run"] == "best"
 
 
-def test_the_column_that_is_the_return_may_be_another(tmp_path):
+def test_another_column_can_be_the_return(tmp_path):
     make_sweep(tmp_path / "sweep")
     make_run(tmp_path / "alone" / "run_0", [4, 6])
     for directory in (tmp_path / "sweep", tmp_path / "alone"):
@@ -278,18 +278,18 @@ def test_cells_are_sorted_by_their_numbers():
     assert Reader(content).ids == ["part-one"] and Reader(content).references[-1] == "#part-one"
 
 
-def test_terminal_colours_and_characters_outside_html_are_removed():
+def test_terminal_colors_and_characters_outside_html_are_removed():
     content = page_with(Text("a\x1b[31mred\x1b[0m\x00\n\tb \udc80\u00fc\U0001f600"))
     assert "<p>ared\n\tb \u00fc\U0001f600</p>" in content
     content.encode("utf-8")
 
 
-def test_durations_are_for_people():
+def test_durations_are_readable():
     said = [duration(s) for s in (0.25, 59.9, 60, 3599, 7509)]
     assert said == ["0.25 s", "59.9 s", "1 min 00 s", "59 min 59 s", "2 h 05 min"]
 
 
-def test_variants_are_called_as_in_other_pictures(tmp_path):
+def test_variants_have_the_same_names_as_in_plots(tmp_path):
     path = make_sweep(tmp_path / "rates")
     study = read_data(path, "ReturnAverage", "auto")
     told = {entry.run.path: entry.run.label for entry in study.entries}

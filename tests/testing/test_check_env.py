@@ -141,12 +141,12 @@ ERRORS = [
     (walks.WritesIntoAction, "actions", r"wrote into the action"),
     (walks.SharesBuffer, "independence", r"same memory"),
     # randomness
-    (walks.IgnoresSeed, "seeding", r"reset does not honour the seed"),
+    (walks.IgnoresSeed, "seeding", r"reset does not honor the seed"),
     (walks.HonoursSeedOnce, "seeding", r"seeded again after"),
     (walks.NoiseFromElsewhere, "seeding", r"gave another run: step 0 of row 0: 'observation'"),
     (walks.Unseedable, "seeding", r"no method seed"),
-    (walks.GlobalGenerator, "independence", r"beside another environment"),
-    (walks.KeepsPlaceInClass, "independence", r"beside another environment"),
+    (walks.GlobalGenerator, "independence", r"in turn with another environment"),
+    (walks.KeepsPlaceInClass, "independence", r"in turn with another environment"),
     # ends
     (changed(env_info=timeout_from_the_start), "time-limit", r"timeout is true, done is not"),
     (changed(env_info=traj_done_alone), "time-limit", r"traj_done is true, done is not"),
@@ -219,7 +219,7 @@ def test_errors_of_gymnasiums_own_checker_are_warned_of(kwargs, what):
 
 
 def test_faults_of_gymnasium_environments_are_named():
-    with pytest.raises(ConformanceError, match=r"(?s)FAIL \[seeding\].*does not honour the seed"):
+    with pytest.raises(ConformanceError, match=r"(?s)FAIL \[seeding\].*does not honor the seed"):
         check_env(GymWalk, dict(deaf=True))
 
 
@@ -266,7 +266,7 @@ def test_dependence_on_state_of_the_process_is_reported(monkeypatch):
             return super().step(action)
 
     with pytest.raises(
-        ConformanceError, match=r"\[worker\] with the same seed its run is different"
+        ConformanceError, match=r"\[worker\] with the same seed it runs differently"
     ):
         check_env(ByModule, skip=["time-limit"])
 

@@ -80,7 +80,7 @@ ERRORS = [
     (odd_samplers.KeepsReward, "same-as-serial", r"env.prev_reward|env.reward|agent_info"),
     (odd_samplers.NoSeed, "repeatable", r"another first batch"),
     (odd_samplers.TrainsWhileEvaluating, "evaluation", r"without evaluations, batch 1 is another"),
-    (odd_samplers.EvaluatesTooMuch, "evaluation", r"returned 12 trajectories of 4 asked for"),
+    (odd_samplers.EvaluatesTooMuch, "evaluation", r"returned 12 trajectories, requested 4"),
     (odd_samplers.EvaluatesOther, "evaluation", r"returned 4 trajectories.*; the serial sampler"),
     (odd_samplers.LoadsNothing, "state", r"after load_state_dict the next batch is another"),
     (odd_samplers.ShutsDownOnce, "shutdown", r"OSError: already down"),

@@ -21,7 +21,7 @@ def test_the_page_says_what_is_printed():
             exec(block, scope)
     first, rest = said.getvalue().split("\n", 1)
     assert first in PAGE
-    assert "FAIL [seeding] reset does not honour the seed" in rest and "FAIL [seeding]" in PAGE
+    assert "FAIL [seeding] reset does not honor the seed" in rest and "FAIL [seeding]" in PAGE
     assert "check_env(SeededCorridor()): 0 errors, 0 warnings" in rest
 
 

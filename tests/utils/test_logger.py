@@ -441,6 +441,8 @@ def test_tables_are_aligned():
         "Name   x         extra",
     ]
     assert tabulate([[1], [None]], ["n"], missingval="-").splitlines() == ["n", "-", "1", "-"]
+    columns = tabulate([["a", "1"], ["bc", "23"]], tablefmt="plain", colalign=["right", "left"])
+    assert columns.splitlines() == [" a  1", "bc  23"]
     assert tabulate([]) == ""
     with pytest.raises(ValueError, match="tablefmt='html'"):
         tabulate([], tablefmt="html")

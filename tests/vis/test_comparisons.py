@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from rlpyt.vis import comparisons, style
-from rlpyt.vis.grouping import Run
-from rlpyt.vis.scores import Scores, final_scores, normalise
+from rlpyt.vis.grouping import RunRecord
+from rlpyt.vis.scores import Scores, final_scores, normalize
 from rlpyt.vis.statistics import (
     mean_of_tasks,
     median_of_tasks,
@@ -96,7 +96,7 @@ def make_run(path, label, env="CartPole-v1", returns=(1.0,), evaluation=None, st
     if evaluation is not None:
         (path / "evaluation.json").write_text(json.dumps({"return_mean": evaluation}))
     settings = {"env": env} if steps is None else {"env": env, "steps": steps}
-    return Run(path, settings, label)
+    return RunRecord(path, settings, label)
 
 
 def test_scores_are_evaluations_only_if_all_runs_have_one(tmp_path):
@@ -141,11 +141,11 @@ def some_scores():
 
 def test_normalized_scores_by_hand():
     scores = Scores({"a": {"x": np.array([10.0, 30.0])}, "b": {"x": np.array([20.0])}}, "s")
-    assert normalise(scores, "range").of["a"]["x"].tolist() == [0, 1]
-    assert normalise(scores, {"x": [0, 20]}).of["b"]["x"].tolist() == [1]
+    assert normalize(scores, "range").of["a"]["x"].tolist() == [0, 1]
+    assert normalize(scores, {"x": [0, 20]}).of["b"]["x"].tolist() == [1]
     for ranges in ({}, {"x": [3, 3]}, {"x": 5}, "minmax"):
         with pytest.raises(ValueError, match="range"):
-            normalise(scores, ranges)
+            normalize(scores, ranges)
 
 
 def test_only_shared_environments_are_aggregated():
@@ -182,7 +182,7 @@ def test_intervals_show_the_gap_only_if_normalized():
     points = [line.get_xdata()[0] for line in iqm.get_lines()]
     assert points[::-1] == pytest.approx([float(pooled_iqm([scores.of[k]["pong"]])) for k in "abc"])
     with pytest.warns(UserWarning, match="left out"):
-        figure = comparisons.draw_intervals(normalise(scores, "range"))
+        figure = comparisons.draw_intervals(normalize(scores, "range"))
     assert figure.axes[-1].get_title() == "Optimality gap"
 
 
@@ -205,7 +205,7 @@ def test_inline_plots_have_unique_ids_and_the_colors_of_the_page():
     figure = comparisons.draw_profile(some_scores())
     svg = style.inline_svg(figure, "p1", 'of "a" & <b>')
     assert svg.startswith("<svg ") and 'aria-label="of &quot;a&quot; &amp; &lt;b&gt;"' in svg
-    assert "currentColor" in svg and "#000000" not in svg and style.GRID_COLOUR not in svg
+    assert "currentColor" in svg and "#000000" not in svg and style.GRID_COLOR not in svg
     assert "var(--series-0, #0072B2)" in svg
     ids = [part.split('"')[0] for part in svg.split(' id="')[1:]]
     assert ids and all(name.startswith("p1-") for name in ids)

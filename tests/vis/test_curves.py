@@ -2,13 +2,12 @@
 
 import itertools
 import sys
-import warnings
 
 import numpy as np
 import pytest
 
 from rlpyt.vis import curves, style
-from rlpyt.vis.curves import find_runs, plot_runs, read_progress, run_label, short_number
+from rlpyt.vis.curves import find_runs, plot_runs, run_label, short_number
 from rlpyt.vis.statistics import bootstrap_interval, interquartile_mean
 
 STEPS, RETURN = "Diagnostics/CumSteps", "ReturnAverage"
@@ -82,52 +81,6 @@ def test_bootstrap_points_share_draws_and_the_seed_decides():
 
 
 # Reading
-
-
-def test_progress_is_read_in_the_order_of_the_file(tmp_path):
-    write_run(tmp_path / "run_0", [1.5, "nan", "", "-inf"])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        progress = read_progress(tmp_path / "run_0")
-    assert list(progress) == [STEPS, RETURN]
-    assert progress[STEPS].tolist() == [100, 200, 300, 400]
-    np.testing.assert_array_equal(progress[RETURN], [1.5, np.nan, np.nan, -np.inf])
-
-
-def test_unreadable_lines_and_cells_are_skipped_with_a_warning(tmp_path):
-    path = tmp_path / "progress.csv"
-    path.write_text("a,b\n1,2\n3\n4,5,6\n7,word\n8,9\n10,1")
-    with pytest.warns(UserWarning) as caught:
-        progress = read_progress(path)
-    np.testing.assert_array_equal(progress["a"], [1, 7, 8])
-    np.testing.assert_array_equal(progress["b"], [2, np.nan, 9])
-    assert str(caught[0].message) == (
-        f"{path}: skipped the last line, which is cut off, 2 lines with a wrong number of cells, "
-        "1 cells that are not numbers."
-    )
-
-
-def test_lines_that_are_not_csv_are_skipped(tmp_path):
-    zeros = "\0" * 200_000  # what a file may hold after the machine went down
-    (tmp_path / "progress.csv").write_text(f'a,b\n1,2\n{zeros}\n3,4\n"5,6\n7,8\n')
-    with pytest.warns(UserWarning, match="2 lines with a wrong number of cells"):
-        progress = read_progress(tmp_path)
-    assert progress["a"].tolist() == [1, 3, 7] and progress["b"].tolist() == [2, 4, 8]
-
-
-def test_a_second_header_is_followed(tmp_path):
-    (tmp_path / "progress.csv").write_text("a,b\n1,2\nb,c\n3,4\n")
-    progress = read_progress(tmp_path)
-    np.testing.assert_array_equal(progress["a"], [1, np.nan])
-    np.testing.assert_array_equal(progress["b"], [2, 3])
-    np.testing.assert_array_equal(progress["c"], [np.nan, 4])
-
-
-def test_empty_and_absent_files(tmp_path):
-    (tmp_path / "progress.csv").touch()
-    assert read_progress(tmp_path) == {}
-    with pytest.raises(FileNotFoundError, match=r"absent does not exist"):
-        read_progress(tmp_path / "absent")
 
 
 def test_runs_are_found_at_and_below_paths(tmp_path):

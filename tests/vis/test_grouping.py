@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rlpyt.vis.grouping import (
-    Run,
+    RunRecord,
     describe,
     label_runs,
     natural_key,
@@ -124,7 +124,9 @@ def test_settings_that_only_give_the_environment_make_no_variants(tmp_path):
 
 def test_runs_in_arbitrary_directories_are_labeled_by_settings():
     runs = [
-        Run(Path(f"{ID}/{seed}"), {"ID": ID, "lr": ID / 10}) for ID in (1, 2) for seed in (0, 1)
+        RunRecord(Path(f"{ID}/{seed}"), {"ID": ID, "lr": ID / 10})
+        for ID in (1, 2)
+        for seed in (0, 1)
     ]
     labels_ = [run.label for run in label_runs(runs)]
     assert labels_ == ["ID=1, lr=0.1"] * 2 + ["ID=2, lr=0.2"] * 2

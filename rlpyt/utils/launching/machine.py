@@ -7,10 +7,10 @@ from pathlib import Path
 
 import psutil
 
+from rlpyt.utils.cgroups import CGROUPS, OWN_CGROUP, own_cgroups
 from rlpyt.utils.processes import available_cpus
 
 CPUS = Path("/sys/devices/system/cpu")
-CGROUPS = Path("/sys/fs/cgroup")
 
 
 @dataclass(frozen=True)
@@ -111,14 +111,23 @@ def check_gpu(cuda_idx: int) -> None:
         )
 
 
-def cpu_quota(cgroups_dir: Path = CGROUPS) -> float | None:
-    """Return the container's CPU quota in cores (cgroups v2 or v1), or ``None`` if unlimited."""
+def cpu_quota(cgroups_dir: Path = CGROUPS, own_cgroup: Path = OWN_CGROUP) -> float | None:
+    """Return the CPU quota of the container or job in cores, or ``None`` if unlimited.
+
+    The smallest quota of this process's control groups (see ``own_cgroups``).
+    """
+    groups = own_cgroups("cpu", cgroups_dir, own_cgroup)
+    quotas = [_quota_of(group, version) for group, version in groups]
+    return min((quota for quota in quotas if quota is not None), default=None)
+
+
+def _quota_of(group: Path, version: int) -> float | None:
     try:
-        if (cgroups_dir / "cpu.max").exists():
-            quota, period = (cgroups_dir / "cpu.max").read_text().split()
+        if version == 2:
+            quota, period = (group / "cpu.max").read_text().split()
         else:
-            quota = (cgroups_dir / "cpu" / "cpu.cfs_quota_us").read_text().strip()
-            period = (cgroups_dir / "cpu" / "cpu.cfs_period_us").read_text().strip()
+            quota = (group / "cpu.cfs_quota_us").read_text()
+            period = (group / "cpu.cfs_period_us").read_text()
         granted = float(quota) / float(period)  # "max" and -1: unlimited
     except (OSError, ValueError, ZeroDivisionError):
         return None

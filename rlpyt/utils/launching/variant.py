@@ -64,12 +64,12 @@ def cross_levels(*variant_levels: VariantLevel) -> tuple[list[Variant], list[str
     log_dirs = [""]
     for number, level in enumerate(variant_levels):
         _check_level(level, f"variant level {number}")
-        variants, log_dirs = _cross_variants(variants, log_dirs, level)
+        variants, log_dirs = cross_variants(variants, log_dirs, level)
     _check_unique("log directories of two variants are the same:", log_dirs)
     return variants, log_dirs
 
 
-def _cross_variants(
+def cross_variants(
     prev_variants: Sequence[Variant], prev_log_dirs: Sequence[str], variant_level: VariantLevel
 ) -> tuple[list[Variant], list[str]]:
     """Combine every previous variant with every set of values of a level."""
@@ -83,6 +83,9 @@ def _cross_variants(
             variants.append(variant)
             log_dirs.append(str(PurePath(prev_log_dir) / dir_name))
     return variants, log_dirs
+
+
+_cross_variants = cross_variants  # rlpyt's name
 
 
 def set_nested(config: Variant, keys: Sequence[str], value: Any) -> None:

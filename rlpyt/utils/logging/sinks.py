@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from rlpyt.utils.files import atomic_write, naming
+from rlpyt.utils.logging.progress_csv import cells_of
 
 Row = dict[str, Any]
 
@@ -166,7 +167,7 @@ class CsvSink:
         if end < len(content):
             os.truncate(self.path, end)
         header = content[:end].decode().splitlines()[:1]
-        self.columns = next(csv.reader(header), [])
+        self.columns = cells_of(header[0]) if header else []
         self._count()
 
     def _rewrite(

@@ -65,6 +65,7 @@ def tabulate(
     numalign: str | None = "right",
     stralign: str | None = "left",
     missingval: str = "",
+    colalign: Sequence[str] | None = None,
 ) -> str:
     """Format rows as a table with aligned columns.
 
@@ -77,6 +78,7 @@ def tabulate(
         numalign, stralign: "left", "right" or "center", for columns of numbers and of strings;
             "decimal" means "right", None "left".
         missingval: string for missing (None) cells.
+        colalign: alignment of each column, in place of ``numalign`` and ``stralign``.
 
     Returns:
         The lines of the table, joined by newlines.
@@ -96,7 +98,7 @@ def tabulate(
         cells = [row[j] if j < len(row) else None for row in rows]
         texts = [_cell_text(cell, floatfmt, missingval) for cell in cells]
         numeric = all(isinstance(cell, (int, float)) or cell is None for cell in cells)
-        align = numalign if numeric else stralign
+        align = colalign[j] if colalign else numalign if numeric else stralign
         title = titles[j : j + 1] or ([""] if titles else [])
         columns.append(_aligned(title + texts, align))
     return "\n".join(_drawn(look, columns, bool(titles))) if columns else ""

@@ -265,17 +265,47 @@ def test_a_machine_without_topology_is_estimated_from_counts(tmp_path, monkeypat
     assert Machine.here(tmp_path, tmp_path) == Machine((0, 1, 2, 3), 2, hyperthread_offset=2)
 
 
-def test_a_containers_quota(tmp_path):
-    assert cpu_quota(tmp_path) is None
+def own_cgroup(tmp_path, *lines):
+    path = tmp_path / "own_cgroup"
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return path
+
+
+def test_cpu_quota_of_a_container_that_sees_its_group_as_the_root(tmp_path):
+    own = own_cgroup(tmp_path, "1:cpu,cpuacct:/docker/1a", "0::/docker/1a")
+    assert cpu_quota(tmp_path, own) is None
     (tmp_path / "cpu.max").write_text("150000 100000\n")
-    assert cpu_quota(tmp_path) == 1.5
+    assert cpu_quota(tmp_path, own) == 1.5
     (tmp_path / "cpu.max").write_text("max 100000\n")
-    assert cpu_quota(tmp_path) is None
+    assert cpu_quota(tmp_path, own) is None
     (tmp_path / "cpu.max").unlink()
     (tmp_path / "cpu").mkdir()
     (tmp_path / "cpu" / "cpu.cfs_quota_us").write_text("-1\n")
     (tmp_path / "cpu" / "cpu.cfs_period_us").write_text("100000\n")
-    assert cpu_quota(tmp_path) is None
+    assert cpu_quota(tmp_path, own) is None
+    (tmp_path / "cpu" / "cpu.cfs_quota_us").write_text("250000\n")
+    assert cpu_quota(tmp_path, own) == 2.5
+    assert cpu_quota(tmp_path, tmp_path / "missing") == 2.5
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_cpu_quota_is_the_smallest_of_nested_groups(tmp_path, version):
+    """Slurm limits the job; its step, in which the process runs, has no limit of its own."""
+    root = tmp_path if version == 2 else tmp_path / "cpu"
+    own = own_cgroup(tmp_path, "0::/job/step" if version == 2 else "3:cpuset,cpu:/job/step")
+    quotas = {"": 8, "job": 2, "job/step": None, "other": 1}
+    for group, cores in quotas.items():
+        (root / group).mkdir(parents=True, exist_ok=True)
+        if version == 2:
+            quota = "max" if cores is None else 1000 * cores
+            (root / group / "cpu.max").write_text(f"{quota} 1000\n")
+        else:
+            quota = -1 if cores is None else 1000 * cores
+            (root / group / "cpu.cfs_quota_us").write_text(f"{quota}\n")
+            (root / group / "cpu.cfs_period_us").write_text("1000\n")
+    assert cpu_quota(tmp_path, own) == 2
+    own.write_text("4:memory:/other\n")
+    assert cpu_quota(tmp_path, own) is None
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="processes cannot be pinned here")

@@ -8,7 +8,7 @@ import pytest
 from rlpyt.utils.launching.variant import (
     VARIANT,
     VariantLevel,
-    _cross_variants,
+    cross_variants,
     identity,
     load_variant,
     make_variants,
@@ -48,7 +48,7 @@ def test_no_level_is_one_variant_that_changes_nothing():
 
 
 def test_crossing_keeps_previous_settings():
-    variants, log_dirs = _cross_variants([{"env": {"n": 5}}], ["top"], GAMES)
+    variants, log_dirs = cross_variants([{"env": {"n": 5}}], ["top"], GAMES)
     assert log_dirs == ["top/game/a", "top/game/b", "top/game/c"]
     assert variants[2] == {"env": {"n": 5, "id": "c"}}
 

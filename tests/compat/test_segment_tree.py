@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from rlpyt.utils.segment_tree import MinTree, SegmentTree, SumTree
+from rlpyt.compat.segment_tree import MinTree, SegmentTree, SumTree
 
 
 @pytest.mark.parametrize("capacity", [1, 8, 13])

@@ -1,6 +1,6 @@
 import pytest
 
-from rlpyt.utils.conditions import IntervalConditioner, NConditioner
+from rlpyt.compat.conditions import IntervalConditioner, NConditioner
 
 
 def test_interval_condition_follows_multiples():

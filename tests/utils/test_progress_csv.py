@@ -1,0 +1,79 @@
+"""Reading of progress.csv."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from rlpyt.utils.logging.progress_csv import last_row, read_progress
+
+STEPS, RETURN = "Diagnostics/CumSteps", "ReturnAverage"
+
+
+def test_progress_is_read_in_the_order_of_the_file(tmp_path):
+    text = f"{STEPS},{RETURN}\n100,1.5\n200,nan\n300,\n400,-inf\n"
+    (tmp_path / "progress.csv").write_text(text)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        progress = read_progress(tmp_path)
+    assert list(progress) == [STEPS, RETURN]
+    assert progress[STEPS].tolist() == [100, 200, 300, 400]
+    np.testing.assert_array_equal(progress[RETURN], [1.5, np.nan, np.nan, -np.inf])
+
+
+def test_unreadable_lines_and_cells_are_skipped_with_a_warning(tmp_path):
+    path = tmp_path / "progress.csv"
+    path.write_text("a,b\n1,2\n3\n4,5,6\n7,word\n8,9\n10,1")
+    with pytest.warns(UserWarning) as caught:
+        progress = read_progress(path)
+    np.testing.assert_array_equal(progress["a"], [1, 7, 8])
+    np.testing.assert_array_equal(progress["b"], [2, np.nan, 9])
+    assert str(caught[0].message) == (
+        f"{path}: skipped the last line, which is cut off, 2 lines with a wrong number of cells, "
+        "1 cells that are not numbers."
+    )
+
+
+def test_lines_that_are_not_csv_are_skipped(tmp_path):
+    zeros = "\0" * 200_000  # what a file may hold after the machine went down
+    (tmp_path / "progress.csv").write_text(f'a,b\n1,2\n{zeros}\n3,4\n"5,6\n7,8\n')
+    with pytest.warns(UserWarning, match="2 lines with a wrong number of cells"):
+        progress = read_progress(tmp_path)
+    assert progress["a"].tolist() == [1, 3, 7] and progress["b"].tolist() == [2, 4, 8]
+
+
+def test_a_second_header_is_followed(tmp_path):
+    (tmp_path / "progress.csv").write_text("a,b\n1,2\nb,c\n3,4\n")
+    progress = read_progress(tmp_path)
+    np.testing.assert_array_equal(progress["a"], [1, np.nan])
+    np.testing.assert_array_equal(progress["b"], [2, 3])
+    np.testing.assert_array_equal(progress["c"], [np.nan, 4])
+
+
+def test_empty_and_absent_files(tmp_path):
+    (tmp_path / "progress.csv").touch()
+    assert read_progress(tmp_path) == {}
+    with pytest.raises(FileNotFoundError, match=r"absent does not exist"):
+        read_progress(tmp_path / "absent")
+
+
+def test_last_row_has_the_finite_numbers_of_the_newest_complete_line(tmp_path):
+    path = tmp_path / "progress.csv"
+    path.write_text("a,b,c,d,e\n1,2,3,4,5\r\n6,,nan,word,7\r\n8\n9,9,9,9,9")
+    assert last_row(path) == {"a": 6, "e": 7}
+
+
+def test_last_row_reads_only_the_end_of_a_long_file(tmp_path):
+    path = tmp_path / "progress.csv"
+    path.write_text("a,b\n" + "1,2\n" * 100 + "3,4\n")
+    assert last_row(path, max_bytes=6) == {"a": 3, "b": 4}
+    assert last_row(path, max_bytes=3) == {}, "no complete line within the bytes read"
+
+
+def test_last_row_of_a_file_without_rows_is_empty(tmp_path):
+    path = tmp_path / "progress.csv"
+    assert last_row(path) == {}
+    path.write_text("a,b\n")
+    assert last_row(path) == {}
+    path.write_text("a,b\n1,2\na,b\n")  # a concatenated file without new rows
+    assert last_row(path) == {"a": 1, "b": 2}
