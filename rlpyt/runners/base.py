@@ -2,8 +2,8 @@
 
 
 class BaseRunner:
-    """Interface of runners, which are constructed with all parts and started by ``train``."""
+    """Interface of runners: constructed with all parts, started by ``train``."""
 
     def train(self) -> None:
-        """Run from start to end."""
+        """Train from start to end."""
         raise NotImplementedError(f"{type(self).__name__} must implement train.")

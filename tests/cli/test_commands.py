@@ -164,7 +164,7 @@ def test_resume_refuses_the_checkpoint_of_another_algorithm(trained, tmp_path, c
     (run_dir / "config.json").write_text(json.dumps({**config, "algo_name": "a2c", "algo": {}}))
     assert rlpyt_command("resume", str(run_dir), "--steps", "128") == 2
     err = capsys.readouterr().err
-    assert "algo: 'PPO', this run 'A2C'" in err and err.count("\n") == 1
+    assert "algo is 'PPO' in the checkpoint and 'A2C' in this run" in err and err.count("\n") == 1
 
 
 def test_the_optimizer_is_chosen_kept_and_resumed(tmp_path):
