@@ -256,7 +256,7 @@ def test_the_default_directory_is_below_data(tmp_path, monkeypatch, capsys):
         ),
         (
             ["train", "ppo", "CartPole-v1", "--algo.optim-kwargs", '{"eps": "x"}'],
-            ["Adam refuses {'eps': 'x', 'lr': 0.001}"],
+            ["Adam rejects {'eps': 'x', 'lr': 0.001}"],
         ),
         (["train", "ppo", "CartPole-v1", "--run-dir", __file__], [__file__, "is a file"]),
         (["eval", "nowhere"], ["nowhere"]),
