@@ -249,7 +249,7 @@ def input_priorities_by_stepping(algo, samples):
     return torch.tensor(out, dtype=torch.float32)
 
 
-@pytest.mark.filterwarnings("ignore:input_priorities=True does little")
+@pytest.mark.filterwarnings("ignore:input_priorities=True has little effect")
 @pytest.mark.parametrize("collector", [None, CpuWaitResetCollector])
 @pytest.mark.parametrize("n_step", [1, 3, 8, 9])
 def test_input_priorities_are_td_errors_of_recorded_values(n_step, collector):
