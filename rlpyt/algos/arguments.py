@@ -1,4 +1,4 @@
-"""Order of an algorithm's constructor arguments, where rlpyt's differs from a dataclass's."""
+"""Order of an algorithm's constructor arguments, for compatibility with rlpyt."""
 
 import dataclasses
 import inspect
@@ -8,11 +8,10 @@ C = TypeVar("C", bound=type)
 
 
 def own_fields_first(cls: C) -> C:
-    """Take the fields that a dataclass declares itself as its positional arguments.
+    """Make a dataclass's own fields its positional arguments, and inherited ones keyword-only.
 
-    A dataclass takes inherited fields first. rlpyt's variants of an algorithm begin with arguments
-    of their own (``CategoricalDQN(V_min, V_max, **kwargs)``), and take the others by keyword.
-    Put it above ``@dataclass``.
+    By default, inherited fields come first. In rlpyt, a subclass takes its own arguments first
+    (``CategoricalDQN(V_min, V_max, **kwargs)``). Apply it above ``@dataclass``.
     """
     construct: Any = cls.__init__  # type: ignore[misc]
     init = {item.name for item in dataclasses.fields(cls) if item.init}
@@ -23,7 +22,7 @@ def own_fields_first(cls: C) -> C:
         if len(args) > len(own):
             raise TypeError(
                 f"{cls.__name__} takes {len(own)} arguments by position ({', '.join(own)}), got "
-                f"{len(args)}; give the others by keyword."
+                f"{len(args)}. Pass the others by keyword."
             )
         twice = [name for name in own[: len(args)] if name in kwargs]
         if twice:

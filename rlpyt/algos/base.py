@@ -1,4 +1,4 @@
-"""Base class of algorithms: what a runner calls, and one optimizer over the agent's parameters."""
+"""Base class of algorithms: the interface for runners, and an optimizer for the agent."""
 
 from collections import namedtuple
 from collections.abc import Callable, Iterable
@@ -21,36 +21,36 @@ from rlpyt.utils.recorded import Recorded
 
 
 class RlAlgorithm(Recorded):
-    """Base class of algorithms, which turn samples into better agent parameters.
+    """Base class of algorithms, which train an agent on samples.
 
-    Algorithms are dataclasses, whose fields are hyperparameters (`rlpyt.utils.checks.setting`).
-    Construction only remembers and checks them; ``initialize`` builds the optimizer, and a replay
-    buffer where there is one. Custom classes may be written in any other way.
+    Algorithms are dataclasses whose fields are hyperparameters (`rlpyt.utils.checks.setting`). The
+    constructor only stores and checks them; ``initialize`` builds the optimizer and the replay
+    buffer, if any. Custom algorithms need not be dataclasses.
 
     Attributes:
         agent: the agent that is trained.
-        mid_batch_reset: whether environments are reset within a batch.
-        gradient_step: takes the gradient steps, see `GradientStep`.
-        update_counter: updates so far.
-        rank: of this process, among those that train together.
+        mid_batch_reset: True if environments are reset within a batch.
+        gradient_step: `GradientStep` of the optimizer.
+        update_counter: number of updates.
+        rank: rank of this process among those that train together.
     """
 
     opt_info_fields: ClassVar[tuple[str, ...]] = ()  # names of the statistics of updates
     OptInfo: ClassVar[Any] = namedtuple("OptInfo", ())  # named tuple with these fields
-    bootstrap_value = False  # whether samplers record ``agent.value``
-    final_observation = False  # whether they record the last observations of truncated episodes
+    bootstrap_value = False  # True if samplers record ``agent.value``
+    final_observation = False  # True if samplers record final observations of truncated episodes
     update_counter = 0
-    min_itr_learn = 0  # iterations of sampling before learning begins
+    min_itr_learn = 0  # number of iterations before learning begins
     rank = 0
-    discount: float = 1.0  # of `TrajInfo.DiscountedReturn`, and of targets
-    _batch_size = 0  # samples in one training batch; 0 counts none as replayed
+    discount: float = 1.0  # gamma of `TrajInfo.DiscountedReturn` and of targets
+    _batch_size = 0  # samples in one training batch; 0 makes the logged replay ratio 0
 
     agent: Any
     mid_batch_reset: bool
     gradient_step: Any = None
-    optimizer: Any = None  # that of ``gradient_step``, or a custom one
+    optimizer: Any = None  # optimizer of ``gradient_step``, or a custom one
 
-    # Hyperparameters of algorithms that use ``optim_initialize``, and of those that offer the rest.
+    # Hyperparameters that ``optim_initialize`` and other methods read; subclasses may declare them.
     learning_rate: float
     OptimCls: Any = torch.optim.Adam
     optim_kwargs: dict[str, Any] | None = None
@@ -75,16 +75,16 @@ class RlAlgorithm(Recorded):
         world_size: int = 1,
         rank: int = 0,
     ) -> None:
-        """Get ready to train.
+        """Prepare for training.
 
         Args:
-            agent: initialized, on its device.
-            n_itr: iterations of the run, for schedules.
+            agent: agent, initialized and on its device.
+            n_itr: number of iterations of the run, for schedules.
             batch_spec: T and B of the sampler's batches.
-            mid_batch_reset: whether environments are reset within a batch; else samples after a
-                done are invalid.
-            examples: one step of everything, for replay buffers.
-            world_size, rank: processes that optimize together, and which this is.
+            mid_batch_reset: True if environments are reset within a batch; otherwise samples after
+                a done are invalid.
+            examples: one example step of all data, for replay buffers.
+            world_size, rank: number of processes that train together, and rank of this one.
         """
         raise NotImplementedError(f"{type(self).__name__} must implement initialize.")
 
@@ -97,15 +97,15 @@ class RlAlgorithm(Recorded):
         examples: AttrDict,
         world_size: int = 1,
     ) -> Any:
-        """Get ready to train in an asynchronous run, without the optimizer; return the replay."""
+        """Prepare for training in an asynchronous run, without the optimizer; return the replay."""
         raise NotImplementedError(f"{type(self).__name__} does not run asynchronously.")
 
     def optimizer_arguments(self) -> dict[str, Any]:
-        """Return the optimizer's arguments, but for its learning rate."""
+        """Return the optimizer's arguments, except the learning rate."""
         return dict(self.optim_kwargs or {})
 
     def optim_initialize(self, rank: int = 0) -> None:
-        """Build the optimizer, from its initial state if one was given."""
+        """Build the optimizer and load its initial state, if there is one."""
         self.rank = rank
         model = unwrap_ddp(self.agent.model)
         if rank == 0:
@@ -125,81 +125,81 @@ class RlAlgorithm(Recorded):
             self.load_optim_state_dict(self.initial_optim_state_dict)
 
     def warn_of_slow_precision(self) -> None:
-        """Warn if reduced precision was asked for and costs time on this machine."""
+        """Warn if ``mixed_precision`` is slow on this device."""
         if self.mixed_precision:
             warn_of_slow_precision(self.agent.device)
 
     # Training.
 
     def optimize_agent(self, itr: int, samples: Any = None, sampler_itr: int | None = None) -> Any:
-        """Train on new samples or from replay; return a named tuple of lists to log."""
+        """Train on new samples or on replayed ones; return a named tuple of lists to log."""
         raise NotImplementedError(f"{type(self).__name__} must implement optimize_agent.")
 
     def make_opt_info(self, columns: Iterable[list[float]]) -> Any:
         """Return a named tuple of lists, one for each of ``opt_info_fields``."""
         fields = tuple(self.opt_info_fields)
-        own = fields == self.OptInfo._fields  # not where a subclass has further fields
-        return (self.OptInfo if own else namedtuple("OptInfo", fields))(*columns)
+        unchanged = fields == self.OptInfo._fields  # False if a subclass has further fields
+        return (self.OptInfo if unchanged else namedtuple("OptInfo", fields))(*columns)
 
     def statistics(self) -> dict[str, float]:
-        """Return columns of progress.csv, always under the same names."""
+        """Return columns of progress.csv, always with the same names."""
         return {}
 
     def compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the method, compiled if ``compile_loss`` asks for it."""
+        """Return the method, compiled if ``compile_loss`` is True."""
         if not self.compile_loss:
             return function
         compiled = self.__dict__.setdefault("_compiled", {})
         if function.__name__ not in compiled:
-            # Random numbers as without compilation: its own are drawn one by one on the CPU.
-            own = torch.compile(function, options={"fallback_random": True})
-            compiled[function.__name__] = own
+            # Use eager random numbers: compiled CPU code draws them one by one.
+            result = torch.compile(function, options={"fallback_random": True})
+            compiled[function.__name__] = result
         return compiled[function.__name__]  # type: ignore[no-any-return]
 
     def update_obs_rms(self, samples: NamedArrayTuple) -> None:
-        """Update the agent's observation statistics, if it keeps any, by a batch [T, B].
+        """Update the agent's observation statistics, if it has any, with a batch [T, B].
 
-        On-policy algorithms do it once they have trained on it: until then the agent computes the
-        likelihoods and values that were recorded, and PPO's ratios begin at one.
+        On-policy algorithms do this after training on the batch, so that during training the agent
+        reproduces the recorded likelihoods and values (PPO's ratios begin at one).
         """
         if self.agent is None:  # in the process of the replay writer
             return
-        seen = samples.env.observation
-        if not self.mid_batch_reset:  # what was recorded while waiting is void: [N, ...] remain
+        observation = samples.env.observation
+        if not self.mid_batch_reset:  # drop rows recorded while waiting: [T, B, ...] -> [N, ...]
             valid = valid_from_done(samples.env.done) > 0
-            seen = buffer_func(seen, lambda leaf: leaf[valid])
-        self.agent.update_obs_rms(seen)
+            observation = buffer_func(observation, lambda leaf: leaf[valid])
+        self.agent.update_obs_rms(observation)
 
     # State.
 
     def optim_state_dict(self) -> Any:
-        """Return the state of the optimizer, or of several by name."""
+        """Return the state of the optimizer, or a dictionary of several by name."""
         if self.optimizer is None:
             warn_of_lost_state(self, "A resumed run has the algorithm as it was constructed.")
             return {}
         return self.optimizer.state_dict()
 
     def load_optim_state_dict(self, state_dict: Any) -> None:
-        """Load the optimizer's state; a learning rate that `GradientStep` has set stays."""
+        """Load the optimizer's state; `GradientStep` keeps its own learning rate."""
         if self.gradient_step is not None:
             self.gradient_step.load_state_dict(state_dict)
         elif self.optimizer is not None:
             self.optimizer.load_state_dict(state_dict)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that a resumed run needs in addition to the agent."""
+        """Return the state that a resumed run needs in addition to the agent's."""
         return {"optimizer": self.optim_state_dict(), "update_counter": self.update_counter}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Load what ``state_dict`` returned."""
+        """Load a state from ``state_dict``."""
         self.load_optim_state_dict(state["optimizer"])
         self.update_counter = state["update_counter"]
 
     def interrupt(self) -> None:
-        """Note that the next batch does not continue the last one: environments started again.
+        """Mark a discontinuity: the next batch does not continue the last one.
 
-        Called when a resumed run could not restore them, and when a sampler says so of a batch
-        (``BaseSampler.interrupted``), before the algorithm is given it.
+        Called before such a batch, when a resumed run could not restore the environments or a
+        sampler sets ``BaseSampler.interrupted``.
         """
 
     @property

@@ -1,8 +1,8 @@
 """Training recurrent models across episode boundaries inside a batch.
 
-PyTorch's recurrent layers cannot reset within a sequence. So a batch [T, B] is cut where
-episodes begin into S sequences, padded to the longest, and each starts from its own state: the
-recorded one at the batch's first row, zeros after a done. No sample is lost.
+PyTorch's recurrent layers cannot reset their state within a sequence. Therefore a batch [T, B] is
+cut into S sequences, one per episode, padded to the same length. A sequence starts from the
+recorded state in the first row of the batch, and from zeros after a done. All samples are used.
 """
 
 import itertools
@@ -20,12 +20,12 @@ class EpisodePacking:
 
     Args:
         done: [T, B] bool; an episode begins in the row after a done.
-        tails: (T_idxs, B_idxs) [K] of done steps whose sequences get one row more, in which the
-            model sees the final observation of the truncated episode.
+        tails: (T_idxs, B_idxs) [K] of done steps whose sequences get an additional row, for the
+            final observation of the truncated episode.
 
     Attributes:
         valid: [L, S] bool, false in padding and tails.
-        trivial: nothing is cut, and sequences are the batch as it is.
+        trivial: True if nothing is cut, so that the sequences are the unchanged batch.
     """
 
     def __init__(
@@ -62,15 +62,15 @@ class EpisodePacking:
         """Pack [T, B, ...] into [L, S, ...].
 
         Args:
-            tree: of [T, B, ...].
-            tails: of [K, ...], values of the tails.
+            tree: tree of [T, B, ...].
+            tails: tree of [K, ...], values of the tails.
         """
         if self.trivial:
             return tree
         packed = buffer_func(tree, lambda leaf: leaf[self.T_idxs, self.B_idxs])
         if self.tails is not None:
-            for own, tail in zip(leaves_of(packed), leaves_of(tails), strict=True):
-                own[self.tails] = tail.to(own.dtype)
+            for leaf, tail in zip(leaves_of(packed), leaves_of(tails), strict=True):
+                leaf[self.tails] = tail.to(leaf.dtype)
         return packed
 
     def unpack(self, packed: torch.Tensor) -> torch.Tensor:
@@ -83,27 +83,27 @@ class EpisodePacking:
             return state
 
         def select(leaf: torch.Tensor) -> torch.Tensor:
-            picked = leaf[:, self.first_B]
-            picked[:, self.from_zero] = 0
-            return picked
+            selected = leaf[:, self.first_B]
+            selected[:, self.from_zero] = 0
+            return selected
 
         return buffer_func(state, select)
 
 
 def state_after(run: Callable[[Any, Any], Any], inputs: Any, done: torch.Tensor, state: Any) -> Any:
-    """Return the recurrent state after the last row of a batch, with which the next begins.
+    """Return the recurrent state after the last row of a batch.
 
-    Only each environment's last episode matters. Where these begin at different rows, the batch is
-    run in as many pieces.
+    Only the last episode of each environment matters. The batch is run in one piece for each
+    different row at which these begin.
 
     Args:
-        run: (inputs [t, B, ...], state) -> state after them.
+        run: function (inputs [t, B, ...], state) -> state after the inputs.
         inputs: tree of [T, B, ...].
         done: [T, B].
-        state: before the first row, leaves [N, B, H]; ``None``: zeros.
+        state: state before the first row, leaves [N, B, H]; ``None``: zeros.
 
     Returns:
-        leaves [N, B, H], zero where the next row begins an episode.
+        State with leaves [N, B, H], zero where the next row begins an episode.
     """
     T = len(done)
     rows = torch.arange(1, T, device=done.device).unsqueeze(1)
@@ -126,19 +126,19 @@ def zeroed(state: Any, where: torch.Tensor) -> Any:
 
 
 def null_action_of(agent: BaseAgent) -> Any:
-    """Return the previous action of an episode's first step."""
+    """Return the previous action at the first step of an episode."""
     action_space = getattr(agent.env_spaces, "action", None)
     null = getattr(action_space, "null_value", None)
     return null() if callable(null) else 0
 
 
 def null_after_done(prev: Any, done: torch.Tensor, null: Any = 0) -> Any:
-    """Set previous actions or rewards to null in the row after a done, as the agent saw them.
+    """Set previous actions or rewards to null in rows after a done, as in acting.
 
     Args:
-        prev: tree of [T, B, ...], raw shifted values.
+        prev: tree of [T, B, ...], values of the previous row.
         done: [T, B].
-        null: what is put there, one value or a tree of them.
+        null: null value, or a tree of null values.
     """
     begins = torch.zeros_like(done, dtype=torch.bool)
     begins[1:] = done[:-1].bool()
@@ -149,7 +149,7 @@ def null_after_done(prev: Any, done: torch.Tensor, null: Any = 0) -> Any:
 
     def select(leaf: torch.Tensor) -> torch.Tensor:
         mask = begins.reshape(begins.shape + (1,) * (leaf.dim() - 2))
-        own = torch.as_tensor(next(nulls), dtype=leaf.dtype, device=leaf.device)
-        return torch.where(mask, own, leaf)
+        null_leaf = torch.as_tensor(next(nulls), dtype=leaf.dtype, device=leaf.device)
+        return torch.where(mask, null_leaf, leaf)
 
     return buffer_func(prev, select)

@@ -14,27 +14,27 @@ from rlpyt.algos.untrained import warn_without_gradient
 from rlpyt.errors import NonFiniteError
 
 CLIP_EPS = 1e-6  # as in torch.nn.utils
-# Optimizers that no step here can take, and why.
+# Optimizers that `GradientStep` cannot use, with the reason.
 UNUSABLE = {
-    torch.optim.LBFGS: "evaluates the loss several times a step",
-    torch.optim.SparseAdam: "wants sparse gradients, and those of networks are dense",
+    torch.optim.LBFGS: "evaluates the loss several times per step",
+    torch.optim.SparseAdam: "wants sparse gradients, but those of networks are dense",
 }
 FINITE_REMEDY = (
-    "Look for a learning rate that is too large, and for rewards or observations that are not "
-    "finite or badly scaled."
+    "Look for a learning rate that is too large, or rewards or observations that are not finite or "
+    "badly scaled."
 )
-FEW_NUMBERS = 100_000  # in a model; below, an operation costs more to call than to compute
+FEW_NUMBERS = 100_000  # parameters below which the overhead of operations dominates
 
 
 @dataclass(frozen=True)
-class Network:
-    """Parameters with a gradient norm and limit of their own, among those of one step.
+class ParameterGroup:
+    """Parameters of one network, with their own gradient norm and limit.
 
     Args:
-        name: of the network.
-        parameters: what is trained.
-        n_members: E networks in one, every parameter with a dimension of E first: each has its own
-            norm and limit.
+        name: name of the network.
+        parameters: parameters to train.
+        n_members: E, if the network joins E networks in parameters [E, ...]; each member then has
+            its own norm and limit.
         names: parameter names, for messages.
     """
 
@@ -44,7 +44,7 @@ class Network:
     names: dict[torch.nn.Parameter, str] = field(default_factory=dict)
 
     def norms(self) -> torch.Tensor | None:
-        """Return norms of the gradients, [1] or [E], or ``None`` if there are none."""
+        """Return the gradient norms, [1] or [E], or ``None`` without gradients."""
         gradients = [p.grad for p in self.parameters if p.grad is not None]
         if not gradients:
             return None if self.parameters else torch.zeros(self.n_members or 1)
@@ -54,7 +54,7 @@ class Network:
         return torch.linalg.vector_norm(torch.stack(norms), dim=0)  # type: ignore[no-any-return]
 
     def clip(self, norms: torch.Tensor, limit: float) -> None:
-        """Scale gradients whose norms are above the limit down to it."""
+        """Scale down gradients whose norm exceeds the limit."""
         if self.n_members is None:
             torch.nn.utils.clip_grads_with_norm_(self.parameters, limit, norms[0])
             return
@@ -65,38 +65,39 @@ class Network:
 
 
 class GradientStep:
-    """Backward, clip, check, step. Owned by an algorithm, one per optimizer.
+    """Gradient step of one optimizer: backward, check, clip and step.
 
-    The first step warns of parameters that the loss does not depend on.
+    The first step warns of parameters on which the loss does not depend.
 
     Args:
-        networks: what is trained together: parameters, or several `Network`.
-        OptimCls: a ``torch.optim`` class.
-        learning_rate: its ``lr``.
-        optim_kwargs: its further arguments. Unless they say otherwise, the fused
-            implementation is taken where the class has one.
-        clip_grad_norm: the gradient's norm is scaled down to this; ``None`` for no limit.
-        names: parameter names, for messages, where parameters were given.
+        networks: parameters to train together, or several `ParameterGroup`.
+        OptimCls: ``torch.optim`` class.
+        learning_rate: learning rate of the optimizer.
+        optim_kwargs: further arguments of the optimizer. By default, the fused implementation is
+            used if the class has one.
+        clip_grad_norm: maximum gradient norm; ``None``: no limit.
+        names: parameter names for messages, if ``networks`` are parameters.
 
     Raises:
         TypeError: see ``checked_arguments``.
-        ValueError: no parameter requires a gradient, or the optimizer cannot train these, or
-            refuses an argument.
+        ValueError: no parameter requires a gradient, or the optimizer rejects the parameters or an
+            argument.
     """
 
     def __init__(
         self,
-        networks: Iterable[torch.nn.Parameter] | Sequence[Network],
+        networks: Iterable[torch.nn.Parameter] | Sequence[ParameterGroup],
         OptimCls: Any,
         learning_rate: float,
         optim_kwargs: dict[str, Any] | None = None,
         clip_grad_norm: float | None = None,
         names: dict[torch.nn.Parameter, str] | None = None,
     ) -> None:
-        given: list[Any] = list(networks)
-        if not given or not isinstance(given[0], Network):
-            given = [Network("", [p for p in given if p.requires_grad], names=names or {})]
-        self.networks: list[Network] = given
+        groups: list[Any] = list(networks)
+        if not groups or not isinstance(groups[0], ParameterGroup):
+            parameters = [p for p in groups if p.requires_grad]
+            groups = [ParameterGroup("", parameters, names=names or {})]
+        self.networks: list[ParameterGroup] = groups
         self.parameters = [p for network in self.networks for p in network.parameters]
         if not self.parameters:
             raise ValueError("there is nothing to train: no parameter requires a gradient.")
@@ -110,46 +111,48 @@ class GradientStep:
         except (TypeError, ValueError) as error:
             settings = dict(optim_kwargs or {}, lr=learning_rate)
             name = getattr(OptimCls, "__name__", OptimCls)
-            raise ValueError(f"{name} refuses {settings}: {error}") from error
-        self._begun: set[str] = set()  # networks that had a gradient
+            raise ValueError(f"{name} rejects {settings}: {error}") from error
+        self._with_gradient: set[str] = set()  # names of networks that had a gradient
 
     def _check_members(self, OptimCls: type[Any]) -> None:
         joined = [n.name for n in self.networks if n.n_members is not None]
         if joined and is_optimizer(OptimCls, torch.optim.Adafactor):
             raise ValueError(
-                f"{OptimCls.__name__} keeps statistics of whole rows and columns, which would mix "
-                f"the networks that are one model here ({', '.join(joined)}); use another OptimCls."
+                f"{OptimCls.__name__} keeps statistics of rows and columns, which would mix the "
+                f"networks that share one model here ({', '.join(joined)}). Use another OptimCls."
             )
 
     def scale_learning_rate(self, factor: float) -> None:
-        """Set the learning rate to ``factor`` times the one given at construction."""
+        """Set the learning rate to ``factor`` times that of the constructor."""
         for group in self.optimizer.param_groups:
             group["lr"] = self._base_learning_rate * factor
 
     def __call__(self, loss: torch.Tensor) -> torch.Tensor:
-        """Take one step down the gradient of ``loss``; return the gradient's norm before clipping.
+        """Take one step to minimize ``loss``; return the gradient norm before clipping.
 
         Raises:
-            NonFiniteError: loss or gradient is NaN or infinite; parameters are left untouched.
-            ValueError: the loss depends on no parameter at all.
+            NonFiniteError: loss or gradient is NaN or infinite; parameters are unchanged.
+            ValueError: the loss does not depend on any parameter.
         """
-        (norms,) = self.descend(loss).values()
+        (norms,) = self.minimize(loss).values()
         return norms[0] if self.networks[0].n_members is None else norms
 
-    def descend(self, losses: torch.Tensor | Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """Take one step down the gradient of a loss, or of the sum of several.
+    def minimize(
+        self, losses: torch.Tensor | Mapping[str, torch.Tensor]
+    ) -> dict[str, torch.Tensor]:
+        """Take one step to minimize a loss or the sum of several.
 
-        Parameters without gradient are left as they are.
+        Parameters without a gradient are not changed.
 
         Args:
-            losses: a scalar, or scalars by names, for the message if one is not finite.
+            losses: scalar, or scalars by name; names appear in the message if one is not finite.
 
         Returns:
-            gradient norms before clipping by names of networks: [1], [E] of a network with
-            members, or [0] of a network without gradient.
+            Gradient norms before clipping by name of the network: [1], [E] for a network with
+            members, or [0] for a network without gradient.
 
         Raises:
-            NonFiniteError, ValueError: as for a call.
+            NonFiniteError, ValueError: see ``__call__``.
         """
         parts = losses if isinstance(losses, Mapping) else {"": losses}
         loss, *others = parts.values()
@@ -157,8 +160,8 @@ class GradientStep:
             loss = loss + other
         if not loss.requires_grad:
             raise ValueError(
-                "the loss depends on no parameter: look in the model's forward for detach(), "
-                "torch.no_grad() or a way through numpy."
+                "the loss depends on no parameter. Look in the model's forward for detach(), "
+                "torch.no_grad() or numpy operations."
             )
         for parameter in self.parameters:
             parameter.grad = None
@@ -166,14 +169,14 @@ class GradientStep:
         norms = [network.norms() for network in self.networks]
         found = [n for n in norms if n is not None]
         if not found:
-            raise ValueError("the loss depends on no parameter that is trained here.")
-        if len(self._begun) < len(self.networks):
+            raise ValueError("the loss depends on no parameter of this optimizer.")
+        if len(self._with_gradient) < len(self.networks):
             self._warn_without_gradient(norms)
-        # Both: where errors are clipped, an infinite loss has a finite gradient.
-        known = torch.cat((*found, loss.detach().to(found[0]).reshape(1))).tolist()
-        if not math.isfinite(sum(known)):
+        # Check both: with clipped errors an infinite loss can have a finite gradient.
+        numbers = torch.cat((*found, loss.detach().to(found[0]).reshape(1))).tolist()
+        if not math.isfinite(sum(numbers)):
             raise NonFiniteError(f"{self._diagnose(loss, parts)}. {FINITE_REMEDY}")
-        if self.clip_grad_norm is not None and max(known[:-1]) > self.clip_grad_norm:
+        if self.clip_grad_norm is not None and max(numbers[:-1]) > self.clip_grad_norm:
             for network, own in zip(self.networks, norms):
                 if own is not None:
                     network.clip(own, self.clip_grad_norm)
@@ -182,15 +185,15 @@ class GradientStep:
         return {k: loss.new_empty(0) if n is None else n for k, n in zip(names, norms, strict=True)}
 
     def _warn_without_gradient(self, norms: list[torch.Tensor | None]) -> None:
-        """Warn of parameters without gradient in networks that got one for the first time."""
+        """Warn of parameters without gradient when a network gets its first gradient."""
         for network, own in zip(self.networks, norms):
-            if own is not None and network.name not in self._begun:
-                self._begun.add(network.name)
+            if own is not None and network.name not in self._with_gradient:
+                self._with_gradient.add(network.name)
                 forgotten = (self._name(p) for p in network.parameters if p.grad is None)
                 warn_without_gradient(forgotten, n_ranks())
 
     def state_dicts(self) -> dict[str, Any]:
-        """Return the optimizer's state by names of networks."""
+        """Return the optimizer's state, split by name of the network."""
         state = self.optimizer.state_dict()
         if len(self.networks) == 1:
             return {self.networks[0].name: state}
@@ -201,18 +204,18 @@ class GradientStep:
         return states
 
     def load_state_dicts(self, states: dict[str, Any]) -> None:
-        """Load what ``state_dicts`` returned, of these networks and possibly of others."""
-        own = [states[network.name] for network in self.networks]
-        self.load_state_dict(own[0] if len(own) == 1 else merge_states(own))
+        """Load states from ``state_dicts``; entries of other networks are ignored."""
+        parts = [states[network.name] for network in self.networks]
+        self.load_state_dict(parts[0] if len(parts) == 1 else merge_states(parts))
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Load the optimizer's state.
 
-        The learning rate stays the one given at construction: a run may continue with another.
+        The learning rate is not loaded, so that a run can be resumed with another one.
         """
-        # Torch keeps the given tensors and would update the caller's in place.
+        # Copied because torch keeps the tensors and would update the caller's in place.
         self.optimizer.load_state_dict(copy.deepcopy(state))
-        self.scale_learning_rate(1.0)  # schedules set theirs before the next step
+        self.scale_learning_rate(1.0)  # schedules set it again before the next step
 
     def _diagnose(self, loss: torch.Tensor, parts: Mapping[str, torch.Tensor]) -> str:
         if not torch.isfinite(loss):
@@ -237,7 +240,7 @@ def n_ranks() -> int:
 
 
 def mean_over_ranks(number: torch.Tensor, world_size: int) -> torch.Tensor:
-    """Return the mean of a number without gradient over the processes that train together."""
+    """Return the mean of a number over all ranks, without gradient."""
     if world_size > 1:
         torch.distributed.all_reduce(number)
         number = number / world_size
@@ -245,7 +248,7 @@ def mean_over_ranks(number: torch.Tensor, world_size: int) -> torch.Tensor:
 
 
 def total_norm(gradients: list[torch.Tensor]) -> torch.Tensor:
-    """Return the norm of all gradients together; of few numbers, by one operation on a copy."""
+    """Return the total norm of gradients; for few numbers, by one operation on a copy."""
     few = 0 < sum(g.numel() for g in gradients) <= FEW_NUMBERS
     if not few or gradients[0].device.type != "cpu":
         return torch.nn.utils.get_total_norm(gradients)
@@ -253,15 +256,15 @@ def total_norm(gradients: list[torch.Tensor]) -> torch.Tensor:
 
 
 def is_optimizer(OptimCls: Any, *classes: type[Any]) -> bool:
-    """Return True if OptimCls, or the class in a ``functools.partial``, is one of these classes."""
+    """Return True if OptimCls, or the class of a partial, is a subclass of one of ``classes``."""
     OptimCls = getattr(OptimCls, "func", OptimCls)
     return isinstance(OptimCls, type) and issubclass(OptimCls, classes)
 
 
 def checked_arguments(OptimCls: Any, optim_kwargs: dict[str, Any] | None) -> dict[str, Any]:
-    """Return the arguments of an optimizer, but for parameters and learning rate.
+    """Check and return the arguments of an optimizer, except parameters and learning rate.
 
-    The fused implementation is added where the class has one and nothing else was asked for.
+    Add ``fused=True`` if the class supports it and the arguments choose no implementation.
 
     Raises:
         TypeError: `OptimCls` is not callable, or does not accept an argument.
@@ -269,8 +272,8 @@ def checked_arguments(OptimCls: Any, optim_kwargs: dict[str, Any] | None) -> dic
     """
     if not callable(OptimCls):
         raise TypeError(
-            f"OptimCls={OptimCls!r:.80} must be a class such as torch.optim.Adam; its arguments "
-            "are optim_kwargs."
+            f"OptimCls={OptimCls!r:.80} must be a class such as torch.optim.Adam. Pass its "
+            "arguments as optim_kwargs."
         )
     if not isinstance(OptimCls, type):  # custom functions check their own arguments
         return dict(optim_kwargs or {})
@@ -278,16 +281,16 @@ def checked_arguments(OptimCls: Any, optim_kwargs: dict[str, Any] | None) -> dic
         if issubclass(OptimCls, unusable):
             raise ValueError(f"OptimCls={OptimCls.__name__} cannot be used here: it {why}.")
     kwargs = dict(optim_kwargs or {})
-    known = inspect.signature(OptimCls.__init__).parameters
-    anything = any(p.kind is p.VAR_KEYWORD for p in known.values())
-    free = sorted(set(known) - {"self", "params", "lr"})
+    parameters = inspect.signature(OptimCls.__init__).parameters
+    anything = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    free = sorted(set(parameters) - {"self", "params", "lr"})
     unknown = [name for name in kwargs if not anything and name not in free]
     if "lr" in unknown:
-        raise TypeError("optim_kwargs must not hold lr: it is the algorithm's learning_rate.")
+        raise TypeError("optim_kwargs must not hold lr. Use the algorithm's learning_rate.")
     if unknown:
         raise TypeError(
-            f"{OptimCls.__name__} does not take {unknown} (optim_kwargs); it takes {free}."
+            f"{OptimCls.__name__} does not take {unknown} (optim_kwargs). Use some of {free}."
         )
-    if "fused" in known and not {"fused", "foreach"} & set(kwargs):
+    if "fused" in parameters and not {"fused", "foreach"} & set(kwargs):
         kwargs["fused"] = True
     return kwargs

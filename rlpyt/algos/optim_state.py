@@ -1,6 +1,6 @@
-"""States of optimizers, split and merged by network and by member of an ensemble.
+"""Split and merge optimizer states by network and by member of an ensemble.
 
-An optimizer numbers its parameters in order, and keeps tensors for each in the parameter's shape.
+An optimizer numbers its parameters in order, and stores tensors in the shape of each parameter.
 """
 
 from collections.abc import Sequence
@@ -9,25 +9,24 @@ from typing import Any
 import torch
 
 State = dict[str, Any]
-# Numbers that an optimizer keeps of a parameter, the same for all members: Adam's and others',
-# NAdam's, ASGD's.
+# Scalar entries of a parameter's state, equal for all members: of Adam and others, NAdam, ASGD.
 NUMBERS = frozenset(("step", "mu_product", "eta", "mu"))
 
 
 def state_of(state: State, first: int, n: int) -> State:
-    """Return the state of parameters ``first`` to ``first + n``, as of their own optimizer.
+    """Return the state of ``n`` parameters from ``first``, as if they had their own optimizer.
 
     Args:
-        state: with one group of parameters.
-        first, n: which.
+        state: optimizer state with one parameter group.
+        first, n: index of the first parameter, and number of parameters.
     """
     (group,) = state["param_groups"]
-    own = {i - first: entry for i, entry in state["state"].items() if first <= i < first + n}
-    return {"state": own, "param_groups": [{**group, "params": list(range(n))}]}
+    entries = {i - first: entry for i, entry in state["state"].items() if first <= i < first + n}
+    return {"state": entries, "param_groups": [{**group, "params": list(range(n))}]}
 
 
 def merge_states(parts: Sequence[State]) -> State:
-    """Merge the states of consecutive parameters; settings are those of the first."""
+    """Merge the states of consecutive parameters, with the settings of the first."""
     joined: State = {}
     first = 0
     for state in parts:
@@ -38,7 +37,7 @@ def merge_states(parts: Sequence[State]) -> State:
 
 
 def split_members(state: State, n_members: int) -> list[State]:
-    """Split the state of E networks in one, parameters [E, ...], into one for each."""
+    """Split the state of a network with parameters [E, ...] into one state per member."""
 
     def of(member: int, name: str, value: Any) -> Any:
         tensor = isinstance(value, torch.Tensor) and name not in NUMBERS
@@ -57,7 +56,7 @@ def split_members(state: State, n_members: int) -> list[State]:
 
 
 def join_members(states: Sequence[State]) -> State:
-    """Merge what ``split_members`` returned."""
+    """Merge states from ``split_members``."""
 
     def joined(name: str, values: list[Any]) -> Any:
         tensors = isinstance(values[0], torch.Tensor) and name not in NUMBERS

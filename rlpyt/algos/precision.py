@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 
 CPUINFO = Path("/proc/cpuinfo")
-UNITS = {"avx512_bf16", "amx_bf16", "bf16"}  # names in Linux of those of Intel, AMD and ARM
+UNITS = {"avx512_bf16", "amx_bf16", "bf16"}  # CPU flags of Intel, AMD and ARM in Linux
 
 
 def has_bfloat16_units(cpuinfo: Path = CPUINFO) -> bool:
@@ -22,6 +22,6 @@ def warn_of_slow_precision(device: torch.device, cpuinfo: Path = CPUINFO) -> Non
     """Warn if bfloat16 would be emulated on this device."""
     if device.type == "cpu" and not has_bfloat16_units(cpuinfo):
         warnings.warn(
-            "mixed_precision: this processor has no bfloat16 units (avx512_bf16, amx_bf16), so "
-            "training will be several times slower than in float32; leave it out, or use a GPU."
+            "mixed_precision is several times slower than float32 on this processor, which has no "
+            "bfloat16 units (avx512_bf16, amx_bf16). Set mixed_precision=False, or use a GPU."
         )

@@ -1,4 +1,4 @@
-"""Base class of algorithms with a replay: storing, drawing, and when to learn."""
+"""Base class of algorithms with a replay: storing, sampling and the schedule of updates."""
 
 import math
 import re
@@ -19,7 +19,7 @@ from rlpyt.algos.replay_choice import (
     Replays,
     check_replay_class,
     is_frame_stack,
-    rows_to_begin,
+    min_rows_to_sample,
 )
 from rlpyt.algos.returns import valid_from_done
 from rlpyt.envs.base import BatchSpec
@@ -35,14 +35,14 @@ from rlpyt.utils.seed import get_seed
 
 SamplesToBuffer = namedarraytuple("SamplesToBuffer", ["observation", "action", "reward", "done"])
 
-SMALL_REPLAY = 200e6  # bytes; checkpoints keep replays up to this size unless told otherwise
+SMALL_REPLAY = 200e6  # bytes; by default, checkpoints contain replays up to this size
 PRIORITY_EPS = 1e-6  # so that every sample can be drawn again (Schaul et al. 2016, section 3.3)
 
 
 class ReplayAlgo(RlAlgorithm):
-    """Base class of algorithms that store each batch in a replay, and train on draws from it.
+    """Base class of algorithms that store each batch in a replay and train on samples from it.
 
-    The sampler records final observations of truncated episodes, and the replay keeps them, so
+    The sampler records final observations of truncated episodes and the replay stores them, so
     that targets bootstrap from them. Subclasses implement ``update``, one gradient step.
     """
 
@@ -68,18 +68,18 @@ class ReplayAlgo(RlAlgorithm):
     save_replay: bool | None
 
     requires: ClassVar[str]  # outputs that the agent must provide
-    ready_agents: ClassVar[str]  # agents that have them
+    ready_agents: ClassVar[str]  # agents that provide them
     recurrent_algos: ClassVar[str] = "R2D1"  # algorithms that train recurrent agents instead
-    batch_size_name: ClassVar[str] = "batch_size"  # in terms of arguments, for messages
+    batch_size_name: ClassVar[str] = "batch_size"  # for messages
     replays: ClassVar[Replays] = TRANSITIONS  # replay classes to choose from
 
-    bootstrap_timelimit = True  # whether a target bootstraps where a time limit ended the episode
+    bootstrap_timelimit = True  # True to bootstrap at time limits
     batch_spec: BatchSpec
     replay_buffer: Any = None
-    new_priority = 1.0  # of samples that come without one
-    n_void = 0  # void rows in the batch stored last, in which environments waited for a reset
-    batches_in_replay = 0  # of this run; since the resume, where a checkpoint held no replay
-    _told_of_missing_finals = False
+    new_priority = 1.0  # priority of samples without one
+    n_void = 0  # void rows in the last stored batch, in which environments waited for a reset
+    batches_in_replay = 0  # batches stored; counted from the resume if the checkpoint had no replay
+    _warned_missing_finals = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -92,7 +92,7 @@ class ReplayAlgo(RlAlgorithm):
         ):
             if self.replay_size < least:
                 warnings.warn(
-                    f"replay_size={self.replay_size:,} is below {name}={least:,}: the replay "
+                    f"replay_size={self.replay_size:,} is below {name}={least:,}, so the replay "
                     f"cannot hold that many samples. Raise replay_size, or lower {name}."
                 )
 
@@ -108,17 +108,17 @@ class ReplayAlgo(RlAlgorithm):
         world_size: int = 1,
         rank: int = 0,
     ) -> None:
-        """Build replay and optimizer; set the schedules.
+        """Build replay and optimizer, and set the schedules.
 
         Raises:
-            ValueError: the algorithm does not learn from what the agent returns, or the replay
-                does not record what the algorithm needs.
+            ValueError: the agent does not provide the outputs that the algorithm requires, or the
+                replay does not match the settings.
         """
         self.rank = rank
         self.check_parts(agent)
         self.plan(agent, n_itr, batch_spec, mid_batch_reset, world_size)
         self.initialize_replay_buffer(examples, batch_spec)
-        self._check_replay_and_plan()
+        self._check_replay_and_schedule()
         self.optim_initialize(rank)
 
     def async_initialize(
@@ -131,12 +131,12 @@ class ReplayAlgo(RlAlgorithm):
         world_size: int = 1,
         replay_buffer: Any = None,
     ) -> Any:
-        """Get ready to train in an asynchronous run, without the optimizer.
+        """Prepare for training in an asynchronous run, without the optimizer.
 
-        Several processes that optimize together are given one ``replay_buffer``.
+        Several processes that optimize together share one ``replay_buffer``.
 
         Returns:
-            the replay, in shared memory.
+            Replay in shared memory.
         """
         self.check_parts(agent)
         updates = self.updates_per_sync
@@ -145,7 +145,7 @@ class ReplayAlgo(RlAlgorithm):
             self.initialize_replay_buffer(examples, batch_spec, async_=True)
         else:
             self.replay_buffer = replay_buffer
-        self._check_replay_and_plan()
+        self._check_replay_and_schedule()
         return self.replay_buffer
 
     def check_parts(self, agent: BaseAgent) -> None:
@@ -153,23 +153,23 @@ class ReplayAlgo(RlAlgorithm):
         self.check_agent(agent)
         if agent.recurrent:
             raise ValueError(
-                f"{type(self).__name__} learns from single transitions, and "
-                f"{type(agent).__name__} has a memory; use {self.recurrent_algos}, or an agent "
-                "without."
+                f"{type(self).__name__} learns from single transitions, but "
+                f"{type(agent).__name__} is recurrent. Use {self.recurrent_algos}, or another "
+                "agent."
             )
 
     def check_agent(self, agent: BaseAgent) -> None:
         """Raise ValueError if the agent does not provide what the algorithm requires.
 
-        An agent that does not declare what it provides only needs a target network. Custom
-        algorithms accept any agent.
+        An agent that does not declare ``provides`` only needs a target network. Custom algorithms
+        accept any agent.
         """
         if not type(self).__module__.startswith("rlpyt."):
             return
         provided = agent.provides
         if provided != self.requires and (provided is not None or not hasattr(agent, "target")):
             name = type(agent).__name__
-            if name in re.findall(r"\w+", self.ready_agents):  # there are several of this name
+            if name in re.findall(r"\w+", self.ready_agents):  # not a unique name
                 name += f" of {type(agent).__module__}"
             raise ValueError(
                 f"{type(self).__name__} requires {self.requires}, but {name} provides "
@@ -177,9 +177,9 @@ class ReplayAlgo(RlAlgorithm):
                 "model's outputs in the class attribute `provides`.)"
             )
 
-    def _check_replay_and_plan(self) -> None:
+    def _check_replay_and_schedule(self) -> None:
         self.check_replay()
-        self.plan_beginning()
+        self.set_min_itr_learn()
         self._set_schedules()
 
     def _set_schedules(self) -> None:
@@ -189,7 +189,7 @@ class ReplayAlgo(RlAlgorithm):
         self.pri_beta_itr = last_itr
 
     def optim_initialize(self, rank: int = 0) -> None:
-        """Build the optimizer; let each of several processes draw from replay on its own."""
+        """Build the optimizer; give each rank its own random stream for the replay."""
         super().optim_initialize(rank)
         self._seed_replay(rank)
 
@@ -202,15 +202,15 @@ class ReplayAlgo(RlAlgorithm):
     def initialize_replay_buffer(
         self, examples: AttrDict, batch_spec: BatchSpec, async_: bool = False
     ) -> None:
-        """Allocate the replay: of frames if observations are stacks of them (uint8 [C, H, W]).
+        """Allocate the replay; stacks of frames (uint8 [C, H, W]) are stored frame by frame.
 
         Args:
-            examples: one step of everything.
+            examples: one example step of all data.
             batch_spec: T and B of the sampler's batches.
-            async_: in shared memory.
+            async_: True to use shared memory.
 
         Raises:
-            ValueError: the user's class of replay contradicts other settings.
+            ValueError: ``ReplayBufferCls`` contradicts other settings.
         """
         example = self.examples_to_buffer(examples)
         cls = self.choose_replay(self.replays[self.prioritized_replay, async_], example)
@@ -218,7 +218,7 @@ class ReplayAlgo(RlAlgorithm):
         self.replay_buffer = completed(replay, BaseReplayBuffer)
 
     def replay_arguments(self, batch_spec: BatchSpec) -> dict[str, Any]:
-        """Return the replay's arguments, but for its example."""
+        """Return the replay's arguments, except the example."""
         kwargs = dict(
             size=self.replay_size,
             B=batch_spec.B,
@@ -235,44 +235,44 @@ class ReplayAlgo(RlAlgorithm):
         return kwargs
 
     def choose_replay(self, chosen: Any, example: NamedArrayTuple) -> Any:
-        """Return the replay class: the user's, or of two the one that fits the observations.
+        """Return the replay class: ``ReplayBufferCls``, or the one for these observations.
 
         Args:
-            chosen: (for stacks of frames, for anything else).
-            example: one step, to look at its observation.
+            chosen: (class for stacks of frames, class for other observations).
+            example: example step, for its observation.
 
         Raises:
-            TypeError: what the user gave is no class.
-            ValueError: it contradicts other arguments.
+            TypeError: ``ReplayBufferCls`` is not a class.
+            ValueError: ``ReplayBufferCls`` contradicts other arguments.
         """
-        own = self.ReplayBufferCls
-        if own is None:
+        custom = self.ReplayBufferCls
+        if custom is None:
             return chosen[0] if is_frame_stack(example.observation) else chosen[1]
-        if not callable(own):
+        if not callable(custom):
             raise TypeError(
-                f"ReplayBufferCls={own!r:.80} must be a class of replay, such as "
+                f"ReplayBufferCls={custom!r:.80} must be a replay class, such as "
                 f"{chosen[1].__name__}."
             )
-        if isinstance(own, type) and issubclass(own, ReplayBuffer):
-            check_replay_class(type(self).__name__, own, chosen[1], example.observation)
+        if isinstance(custom, type) and issubclass(custom, ReplayBuffer):
+            check_replay_class(type(self).__name__, custom, chosen[1], example.observation)
         logger.log(
-            f"{type(self).__name__}: ReplayBufferCls={getattr(own, '__name__', own)} was given, "
-            f"and is used in place of {chosen[1].__name__}."
+            f"{type(self).__name__}: ReplayBufferCls={getattr(custom, '__name__', custom)} is "
+            f"used in place of {chosen[1].__name__}."
         )
-        return own
+        return custom
 
     def null_action(self) -> dict[str, Any]:
-        """Return the replay's ``null_action``, if an episode's first previous action is not 0."""
+        """Return the replay's argument ``null_action``, if it is not 0."""
         null = null_action_of(self.agent)
         return {"null_action": null} if np.any(null) else {}
 
     def check_replay(self) -> None:
-        """Warn if the replay keeps void rows, or cannot be saved although it should be."""
-        if not self.mid_batch_reset and not self._is_ours():
+        """Warn if the replay cannot mark void rows, or cannot be saved as requested."""
+        if not self.mid_batch_reset and not self._is_rlpyt_replay():
             warnings.warn(
-                f"{type(self.replay_buffer).__name__} is not a ReplayBuffer of rlpyt, so rows in "
-                "which environments wait for a reset are trained on. Use a CollectorCls "
-                "with mid_batch_reset, such as CpuResetCollector."
+                f"{type(self.replay_buffer).__name__} is not a ReplayBuffer of rlpyt, so the "
+                "algorithm also trains on rows in which environments wait for a reset. Use a "
+                "CollectorCls with mid_batch_reset, such as CpuResetCollector."
             )
         if self.save_replay and not self._can_be_saved():
             warnings.warn(
@@ -280,13 +280,13 @@ class ReplayAlgo(RlAlgorithm):
                 "and load_state_dict(state): checkpoints do not contain the replay."
             )
 
-    # What to store.
+    # Storing.
 
     def examples_to_buffer(self, examples: AttrDict) -> Any:
-        """Return one step as the replay keeps it.
+        """Return an example of the data stored for each step.
 
         Raises:
-            ValueError: the replay needs to know of time limits, and the environment does not tell.
+            ValueError: the replay needs ``timeout``, but env_info does not have it.
         """
         example = SamplesToBuffer(
             observation=examples["observation"],
@@ -300,12 +300,12 @@ class ReplayAlgo(RlAlgorithm):
         if not hasattr(env_info, "timeout"):
             raise ValueError(
                 f"{self.ReplayBufferCls.__name__} needs `timeout` in env_info, true where a time "
-                f"limit ended the episode; the environment gives {env_info._fields}."
+                f"limit ended the episode, got the fields {env_info._fields}."
             )
         return with_fields(example, timeout=env_info.timeout)
 
     def samples_to_buffer(self, samples: NamedArrayTuple) -> Any:
-        """Return a batch [T, B] as the replay takes it, with final observations if any."""
+        """Return the data of a batch [T, B] to store, with final observations if any."""
         to_buffer = SamplesToBuffer(
             observation=samples.env.observation,
             action=samples.agent.action,
@@ -317,7 +317,7 @@ class ReplayAlgo(RlAlgorithm):
         return self.with_finals(to_buffer, samples)
 
     def store(self, samples: NamedArrayTuple) -> None:
-        """Store a batch [T, B] of the sampler's in the replay."""
+        """Store a batch [T, B] of the sampler in the replay."""
         self.n_void = 0
         to_buffer = self.with_void(self.samples_to_buffer(samples), samples)
         try:
@@ -325,8 +325,8 @@ class ReplayAlgo(RlAlgorithm):
         except ValueError as error:
             if isinstance(self.replay_buffer, FrameBufferMixin):
                 error.add_note(
-                    f"({type(self).__name__} keeps observations frame by frame. If they are no "
-                    "stacks of frames, give it a ReplayBufferCls that keeps them whole: "
+                    f"({type(self).__name__} stores observations frame by frame. If they are not "
+                    "stacks of frames, pass a ReplayBufferCls that stores them whole: "
                     f"{type(self.replay_buffer).__name__.replace('Frame', '')}.)"
                 )
             raise
@@ -334,22 +334,22 @@ class ReplayAlgo(RlAlgorithm):
         self.update_obs_rms(samples)
 
     def needs_timeout(self) -> bool:
-        """Return True if the user's class of replay wants a field ``timeout``."""
+        """Return True if ``ReplayBufferCls`` needs a field ``timeout``."""
         return bool(getattr(self.ReplayBufferCls, "time_limits", False))
 
     def with_finals(self, to_buffer: NamedArrayTuple, samples: NamedArrayTuple) -> Any:
         """Add a field ``final`` with the final observations of truncated episodes.
 
         Args:
-            to_buffer: what goes into the replay, [T, B].
-            samples: the sampler's batch.
+            to_buffer: samples for the replay, [T, B].
+            samples: batch of the sampler.
         """
         timeout = getattr(samples.env.env_info, "timeout", None)
-        if timeout is None or not self.bootstrap_timelimit or not self._is_ours():
+        if timeout is None or not self.bootstrap_timelimit or not self._is_rlpyt_replay():
             return to_buffer
         recorded = getattr(samples.env, "final_observation", None)
         if recorded is None:
-            self._tell_of_missing_finals()
+            self._warn_missing_finals()
             return to_buffer
         where = (timeout.bool() & samples.env.done.bool()).numpy().nonzero()
         if not len(where[0]):
@@ -362,9 +362,9 @@ class ReplayAlgo(RlAlgorithm):
 
         Args:
             to_buffer: samples for the replay, [T, B].
-            samples: the sampler's batch.
+            samples: batch of the sampler.
         """
-        if self.mid_batch_reset or not self._is_ours():
+        if self.mid_batch_reset or not self._is_rlpyt_replay():
             return to_buffer
         if "priorities" in to_buffer._fields:
             return to_buffer._replace(samples=self.with_void(to_buffer.samples, samples))
@@ -372,20 +372,20 @@ class ReplayAlgo(RlAlgorithm):
         self.n_void = int(void.sum())
         return with_fields(to_buffer, void=void)
 
-    def _tell_of_missing_finals(self) -> None:
-        if not self._told_of_missing_finals:
-            self._told_of_missing_finals = True
+    def _warn_missing_finals(self) -> None:
+        if not self._warned_missing_finals:
+            self._warned_missing_finals = True
             logger.log(
                 f"{type(self).__name__}: the collector does not record final observations "
-                "(records_final_observations), so episodes cut off by a time limit count as ended."
+                "(records_final_observations), so truncated episodes count as terminated."
             )
 
-    def _is_ours(self) -> bool:
-        """Return True if the replay takes the fields ``final`` and ``void``."""
+    def _is_rlpyt_replay(self) -> bool:
+        """Return True if the replay accepts the fields ``final`` and ``void``."""
         cls = self.ReplayBufferCls if self.replay_buffer is None else type(self.replay_buffer)
         return cls is None or (isinstance(cls, type) and issubclass(cls, ReplayBuffer))
 
-    # When to learn.
+    # Schedule of updates.
 
     def plan(
         self,
@@ -396,75 +396,75 @@ class ReplayAlgo(RlAlgorithm):
         world_size: int,
         updates: int | None = None,
     ) -> None:
-        """Turn steps into iterations, and the replay ratio into updates per iteration.
+        """Store the dimensions of the run and reset the counters of the update schedule.
 
-        The ratio is kept exactly over the run: fractions of updates carry over, so the number of
-        updates may differ from one iteration to the next.
+        The replay ratio is exact over the run: fractions of updates carry over, so that the number
+        of updates may differ between iterations.
 
         Args:
-            agent, n_itr, batch_spec, mid_batch_reset, world_size: of ``initialize``.
-            updates: per iteration, in the asynchronous form; ``None``: by the replay ratio.
+            agent, n_itr, batch_spec, mid_batch_reset, world_size: see ``initialize``.
+            updates: updates per iteration (asynchronous runs); ``None``: by the replay ratio.
         """
         self.agent, self.n_itr = agent, n_itr
         self.batch_spec, self.mid_batch_reset = batch_spec, mid_batch_reset
         self.world_size = world_size
         self.sampler_bs = sampler_bs = int(batch_spec.T * batch_spec.B)
-        # Processes in step sample one batch each; asynchronous ones have one sampler for all.
+        # Synchronous ranks sample one batch each; asynchronous ranks share one sampler.
         self.itr_steps = sampler_bs * (world_size if updates is None else 1)
         self._fixed_updates = updates
         self.batches_in_replay = 0
         self._steps_counted = 0.0
-        self._updates_postponed = 0  # by the replay ratio, while the replay had only void rows
+        self._updates_postponed = 0  # due updates not made, because all rows were void
 
-    def plan_beginning(self) -> None:
-        """Set the first iteration that learns: after ``min_steps_learn``, with a usable replay.
+    def set_min_itr_learn(self) -> None:
+        """Set the first iteration that learns: after ``min_steps_learn``, with enough rows.
 
-        Warns if the run ends before that.
+        Warn if the run ends before it.
         """
         T, B = self.batch_spec
-        asked = int(self.min_steps_learn // self.itr_steps)
-        rows = rows_to_begin(self.replay_buffer)
-        self.min_itr_learn = max(asked, -(-rows // T) - 1)
-        late = self.min_itr_learn > asked
+        wanted = int(self.min_steps_learn // self.itr_steps)
+        rows = min_rows_to_sample(self.replay_buffer)
+        self.min_itr_learn = max(wanted, -(-rows // T) - 1)
+        late = self.min_itr_learn > wanted
         steps, why = self.min_itr_learn * self.itr_steps, "min_steps_learn"
         if late:
-            why = f"the replay gives its first sample once it holds {rows} rows of {B} environments"
+            why = f"the replay can be sampled once it holds {rows} rows of {B} environments"
         never = ""
         if self.min_itr_learn >= self.n_itr:
             never = (
-                f"learning begins after {steps:,} steps ({why}), which is not below the "
-                f"{self.n_itr * self.itr_steps:,} steps of the run. Run longer or begin earlier."
+                f"learning begins after {steps:,} steps ({why}), but the run has only "
+                f"{self.n_itr * self.itr_steps:,} steps. Run longer or begin earlier."
             )
-        every = max(1, math.ceil(1 / self.updates_due(self.sampler_bs) - 1e-9))
-        if not never and self.min_itr_learn + every > self.n_itr:
+        interval = max(1, math.ceil(1 / self.updates_due(self.sampler_bs) - 1e-9))
+        if not never and self.min_itr_learn + interval > self.n_itr:
             never = (
-                f"replay_ratio={self.replay_ratio:g} asks for an update of {self.batch_size_name}="
-                f"{self.batch_size} every {every:,} iterations of {self.itr_steps:,} steps, and "
-                f"the run has {self.n_itr:,}. Raise replay_ratio, or run longer."
+                f"replay_ratio={self.replay_ratio:g} means one update of {self.batch_size_name}="
+                f"{self.batch_size} every {interval:,} iterations of {self.itr_steps:,} steps, but "
+                f"the run has only {self.n_itr:,}. Raise replay_ratio, or run longer."
             )
         if never and self.rank == 0:
             warnings.warn(f"{type(self).__name__} never learns in this run: {never}")
         if late:
             logger.log(
                 f"{type(self).__name__}: learning begins after {steps:,} steps, not after "
-                f"min_steps_learn={self.min_steps_learn:,}; {why}."
+                f"min_steps_learn={self.min_steps_learn:,}, because {why}."
             )
 
     def may_learn(self, itr: int, sampler_itr: int | None) -> bool:
-        """Return True if learning may begin: late enough, with enough data in the replay."""
+        """Return True if this iteration may learn: there is enough data in the replay."""
         if itr < self.min_itr_learn:
             return False
-        # Without a replay in the checkpoint, a resumed run has to fill it again.
+        # If the checkpoint had no replay, a resumed run must fill it again.
         return sampler_itr is not None or self.batches_in_replay > self.min_itr_learn
 
     # Training.
 
     def optimize_agent(self, itr: int, samples: Any = None, sampler_itr: int | None = None) -> Any:
-        """Store new samples, then train on batches from replay.
+        """Store new samples, then train on batches from the replay.
 
         Args:
-            itr: iteration of the run, or of the optimizer where it runs asynchronously.
-            samples: the sampler's batch; ``None``: it is in the replay already.
+            itr: iteration of the run, or of the optimizer in an asynchronous run.
+            samples: batch of the sampler; ``None``: it is already in the replay.
             sampler_itr: iteration of an asynchronous sampler.
         """
         progress = itr if sampler_itr is None else sampler_itr
@@ -475,14 +475,14 @@ class ReplayAlgo(RlAlgorithm):
             return opt_info
         self.update_itr_hyperparams(progress)
         n_updates = self._n_updates(self._new_steps())
-        for made in range(n_updates):
+        for n_made in range(n_updates):
             try:
                 self.learn_from(self.draw_batch(), opt_info)
             except ReplayNotReady:
                 if self.mid_batch_reset or self.world_size > 1:
                     raise
                 if self._fixed_updates is None:
-                    self._updates_postponed = n_updates - made
+                    self._updates_postponed = n_updates - n_made
                 break  # all rows that could be drawn are void
         return opt_info
 
@@ -490,16 +490,16 @@ class ReplayAlgo(RlAlgorithm):
         """Draw the samples of one update from the replay.
 
         Raises:
-            ReplayNotReady: it holds no samples yet, or only void ones.
+            ReplayNotReady: the replay has no samples yet, or only void rows.
         """
         return self.replay_buffer.sample_batch(self.batch_size)
 
     def learn_from(self, batch: NamedArrayTuple, opt_info: Any) -> None:
-        """Update on a batch; set its priorities, update targets, and add to the statistics.
+        """Update on a batch; set its priorities, update targets, and record statistics.
 
         Args:
-            batch: from the replay.
-            opt_info: named tuple of lists, of ``opt_info_fields``.
+            batch: batch from the replay.
+            opt_info: named tuple with a list for each of ``opt_info_fields``.
         """
         statistics, priorities = self.update(self.on_device(batch))
         if self.prioritized_replay:
@@ -510,24 +510,23 @@ class ReplayAlgo(RlAlgorithm):
     def update(self, batch: NamedArrayTuple) -> tuple[tuple[Any, ...], torch.Tensor]:
         """Take the gradient steps of one update.
 
-        A function of the batch and the networks. It changes parameters and optimizers and nothing
-        else, so it can be compiled as a whole.
+        It changes only parameters and optimizers, so it can be compiled as a whole.
 
         Args:
-            batch: from the replay, on the agent's device.
+            batch: batch from the replay, on the agent's device.
 
         Returns:
-            statistics, tensors as ``append_opt_info_`` takes them; and what the priorities of these
-            samples follow, such as absolute TD errors: [B] without gradient.
+            Statistics (arguments of ``append_opt_info_``), and priorities [B] of these samples
+            without gradient, such as absolute TD errors.
         """
         raise NotImplementedError(f"{type(self).__name__} must implement update.")
 
     def append_opt_info_(self, opt_info: Any, *statistics: Any) -> None:
-        """Add the statistics of an update to the lists of ``opt_info``, a few numbers of each.
+        """Add a few values of each statistic of an update to the lists of ``opt_info``.
 
         Args:
             opt_info: named tuple of lists.
-            statistics: a tensor for each of them; ``None``: nothing to add.
+            statistics: tensor for each of them, or ``None`` to add nothing.
         """
         for column, values in zip(opt_info, statistics, strict=True):
             if values is not None:
@@ -535,9 +534,9 @@ class ReplayAlgo(RlAlgorithm):
 
     @property
     def updates_per_optimize(self) -> int:
-        """Return updates per iteration: the rounded mean, at least 1, or the number that was set.
+        """Return updates per iteration: the rounded mean, at least 1, or the number set.
 
-        If it is set after ``initialize``, every iteration makes that many.
+        If set after ``initialize``, every iteration makes this number of updates.
         """
         mean = max(1, round(self.updates_due(self.sampler_bs)))
         return mean if self._fixed_updates is None else self._fixed_updates
@@ -547,7 +546,7 @@ class ReplayAlgo(RlAlgorithm):
         self._fixed_updates = updates
 
     def updates_due(self, n_steps: float) -> float:
-        """Return the updates, as a float, that the replay ratio asks for after ``n_steps``."""
+        """Return the number of updates (a float) due after ``n_steps`` by the replay ratio."""
         return self.replay_ratio * n_steps / self.batch_size
 
     def _new_steps(self) -> float:
@@ -555,53 +554,53 @@ class ReplayAlgo(RlAlgorithm):
         steps = float(self.sampler_bs - self.n_void)
         if self.mid_batch_reset or self.world_size == 1 or self._fixed_updates is not None:
             return steps
-        # Ranks must make as many updates as each other: they average gradients.
+        # Ranks average gradients, so all must make the same number of updates.
         number = torch.tensor(steps, device=self.agent.device)
         return float(mean_over_ranks(number, self.world_size))
 
     def _n_updates(self, n_steps: float) -> int:
-        """Return how many updates to make now, and count ``n_steps`` of this iteration's batch."""
+        """Count ``n_steps`` of this iteration's batch, and return the number of updates to make."""
         if self._fixed_updates is not None:
             return self._fixed_updates
-        before = math.floor(self.updates_due(self._steps_counted) + 1e-6)  # floats may round down
+        before = math.floor(self.updates_due(self._steps_counted) + 1e-6)  # rounding errors
         self._steps_counted += n_steps
         postponed, self._updates_postponed = self._updates_postponed, 0
         return postponed + math.floor(self.updates_due(self._steps_counted) + 1e-6) - before
 
     def update_itr_hyperparams(self, itr: int) -> None:
-        """Set what depends on the iteration: beta of prioritised replay."""
+        """Set hyperparameters that depend on the iteration: beta of prioritized replay."""
         if self.prioritized_replay:
             ends = (self.pri_beta_init, self.pri_beta_final)
             self.replay_buffer.set_beta(annealed(itr, self.min_itr_learn, self.pri_beta_itr, *ends))
 
     def count_update(self) -> None:
-        """Count an update, and update the target networks if it is time."""
+        """Count an update, and update the target networks at their interval."""
         self.update_counter += 1
         if self.update_counter % self.target_update_interval == 0:
             self.agent.update_target(self.target_update_tau)
 
     def on_device(self, samples: NamedArrayTuple) -> Any:
-        """Return a batch from the replay on the agent's device."""
+        """Move a batch from the replay to the agent's device."""
         device = self.agent.device
         return samples if device.type == "cpu" else buffer_to(samples, device)
 
     def bootstrap_discount(self, samples: NamedArrayTuple) -> torch.Tensor:
-        """Return the factor of the value of the target inputs, in the shape of ``return_``."""
+        """Return the discount of the target inputs' value, in the shape of ``return_``."""
         if isinstance(samples, ReplayBatch):
             return samples.discount_n  # type: ignore[no-any-return]
-        # A batch of a custom replay: n rewards, and no time limits.
+        # Batch of a custom replay: n rewards, and no time limits.
         return torch.as_tensor(1 - samples.done_n.float()) * self.discount**self.n_step_return
 
     def weighted(self, losses: torch.Tensor, samples: NamedArrayTuple) -> torch.Tensor:
-        """Weight losses [.., B] by importance where replay is prioritised."""
+        """Weight losses [.., B] by importance if the replay is prioritized."""
         return losses * samples.is_weights if self.prioritized_replay else losses
 
     def weighted_mean(self, losses: torch.Tensor, samples: NamedArrayTuple) -> torch.Tensor:
-        """Return the mean of losses [B], weighted by importance where replay is prioritised."""
+        """Return the mean of losses [B], weighted by importance if the replay is prioritized."""
         return self.weighted(losses, samples).mean()
 
     def forward(self, network: Any, *inputs: Any) -> Any:
-        """Return what ``self.agent`` or ``self.agent.target`` computes, always in float32.
+        """Return the outputs of ``self.agent`` or ``self.agent.target`` in float32.
 
         With ``mixed_precision`` the network runs in bfloat16.
         """
@@ -616,11 +615,11 @@ class ReplayAlgo(RlAlgorithm):
     def _prioritize(self, batch: NamedArrayTuple, priorities: torch.Tensor) -> None:
         priorities = priorities.cpu() + PRIORITY_EPS
         ticket = getattr(batch, "ticket", None)
-        rows = () if ticket is None else (ticket,)
-        self.replay_buffer.update_batch_priorities(priorities, *rows)
-        greatest = priorities.max().item()
-        if self.default_priority is None and greatest > self.new_priority:
-            self._set_new_priority(greatest)
+        tickets = () if ticket is None else (ticket,)
+        self.replay_buffer.update_batch_priorities(priorities, *tickets)
+        largest = priorities.max().item()
+        if self.default_priority is None and largest > self.new_priority:
+            self._set_new_priority(largest)
 
     def _set_new_priority(self, priority: float) -> None:
         """Set the priority of new samples, the largest so far (Schaul et al. 2016)."""
@@ -630,11 +629,11 @@ class ReplayAlgo(RlAlgorithm):
     # State.
 
     def state_dict(self) -> dict[str, Any]:
-        """Return optimizer, counters, the priority of new samples, and the replay if it is kept."""
+        """Return the states of optimizer, counters, new priority and, if saved, the replay."""
         state = super().state_dict()
         state["new_priority"] = self.new_priority
         state["batches_in_replay"] = self.batches_in_replay
-        state["replay"] = self.replay_buffer.state_dict() if self._keeps_replay() else None
+        state["replay"] = self.replay_buffer.state_dict() if self._saves_replay() else None
         state["steps_counted"] = self._steps_counted
         state["updates_postponed"] = self._updates_postponed
         return state
@@ -648,7 +647,7 @@ class ReplayAlgo(RlAlgorithm):
             self.batches_in_replay = state["batches_in_replay"]
         else:
             logger.log(
-                f"The checkpoint holds no replay (save_replay); {self.min_steps_learn:,} steps are "
+                f"The checkpoint has no replay (save_replay): {self.min_steps_learn:,} steps are "
                 "collected before learning continues."
             )
         self._set_new_priority(state.get("new_priority", self.new_priority))
@@ -656,7 +655,7 @@ class ReplayAlgo(RlAlgorithm):
         self._updates_postponed = state.get("updates_postponed", 0)
 
     def interrupt(self) -> None:
-        """Tell the replay that the next batch does not continue the last one."""
+        """Mark a discontinuity in the replay."""
         removed = self.replay_buffer.interrupt() or 0  # a custom replay may return nothing
         self.batches_in_replay -= -(-removed // self.batch_spec.T)
 
@@ -664,7 +663,7 @@ class ReplayAlgo(RlAlgorithm):
         needed = ("state_dict", "load_state_dict")
         return all(hasattr(self.replay_buffer, name) for name in needed)
 
-    def _keeps_replay(self) -> bool:
+    def _saves_replay(self) -> bool:
         if self.save_replay is None:
             size = getattr(self.replay_buffer, "nbytes", SMALL_REPLAY + 1)
             return self._can_be_saved() and size <= SMALL_REPLAY
@@ -672,7 +671,7 @@ class ReplayAlgo(RlAlgorithm):
 
 
 def subsample(values: torch.Tensor, most: int = 8) -> Sequence[float]:
-    """Return a few of many numbers, for statistics."""
+    """Return about ``most`` of the values, evenly spaced."""
     if values.dim() == 0:
         return [values.item()]
     flat = values.flatten()

@@ -1,8 +1,8 @@
-"""Warnings of parameters that will not be trained, once at the start of a run.
+"""Warnings of parameters that are not trained, once at the start of a run.
 
 There are three kinds: frozen parameters, tensors that are not registered with the model, and
-parameters that the loss does not depend on (``GradientStep`` checks that after its first backward
-pass). Each can be intended, so they are warnings and not errors.
+parameters on which the loss does not depend (``GradientStep`` checks this after its first backward
+pass). Each can be intended, so these are warnings and not errors.
 """
 
 import warnings
@@ -12,20 +12,20 @@ from typing import Any
 import torch
 from torch import nn
 
-MOST_NAMES = 8  # in one warning
+MOST_NAMES = 8  # maximum number of names in one warning
 Named = Iterator[tuple[str, torch.Tensor]]
 
 
 def warn_of_untrained(model: nn.Module) -> None:
-    """Warn of parameters that no optimizer will move: frozen ones and unregistered ones."""
+    """Warn of frozen parameters and of unregistered tensors."""
     frozen = [name for name, p in model.named_parameters() if not p.requires_grad]
     if frozen:
-        warnings.warn(f"parameters with requires_grad=False are not trained: {listed(frozen)}.")
+        warnings.warn(f"parameters with requires_grad=False are not trained: {join_names(frozen)}.")
     lost = unregistered(model)
     if lost:
         warnings.warn(
-            f"tensors that are not registered with the model are neither trained nor saved nor "
-            f"shared with workers: {listed(lost)}. Put lists of modules into nn.ModuleList, "
+            f"tensors that are not registered with the model are not trained, saved or shared with "
+            f"workers: {join_names(lost)}. Put lists of modules into nn.ModuleList, "
             "dictionaries into nn.ModuleDict, and tensors into nn.Parameter, or set "
             "requires_grad to False."
         )
@@ -35,7 +35,7 @@ def warn_without_gradient(names: Iterable[str], ranks: int = 1) -> None:
     """Warn of parameters that a backward pass did not reach, if there are any.
 
     Args:
-        names: of these parameters.
+        names: names of these parameters.
         ranks: number of processes that average their gradients.
 
     Raises:
@@ -45,21 +45,20 @@ def warn_without_gradient(names: Iterable[str], ranks: int = 1) -> None:
     if names and ranks > 1:
         raise ValueError(
             "with several ranks the loss must depend on every parameter, but it does not depend on "
-            f"{listed(names)}. Call requires_grad_(False) on parameters that are not used."
+            f"{join_names(names)}. Call requires_grad_(False) on parameters that are not used."
         )
     if names:
         warnings.warn(
             f"the loss does not depend on these parameters, so they are not trained: "
-            f"{listed(names)}. "
-            "Check whether outputs of the model are unused or detached."
+            f"{join_names(names)}. Look for unused or detached outputs of the model."
         )
 
 
 def unregistered(model: nn.Module) -> list[str]:
-    """Return names of trainable tensors that are in a model's attributes but not its parameters.
+    """Return the names of trainable tensors in a model's attributes that are not parameters.
 
-    Those are lists, tuples, sets and dictionaries of modules or tensors, and bare tensors. What
-    hides in other objects, or in closures, is not found.
+    Search tensors, and lists, tuples, sets and dictionaries of modules or tensors. Tensors in other
+    objects or in closures are not found.
     """
     known = {id(p) for p in model.parameters()}
     found: dict[int, str] = {}
@@ -71,8 +70,8 @@ def unregistered(model: nn.Module) -> list[str]:
     return list(found.values())
 
 
-def listed(names: list[str]) -> str:
-    """Join names for a message: the first few, and how many more there are."""
+def join_names(names: list[str]) -> str:
+    """Join the first few names for a message, and count the others."""
     more = len(names) - MOST_NAMES
     return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
@@ -80,9 +79,9 @@ def listed(names: list[str]) -> str:
 def _tensors_in(name: str, value: Any, depth: int = 3) -> Named:
     """Yield trainable tensors in nested containers, down to ``depth``."""
     if isinstance(value, nn.Module):
-        for own, parameter in value.named_parameters():
+        for path, parameter in value.named_parameters():
             if parameter.requires_grad:
-                yield f"{name}.{own}", parameter
+                yield f"{name}.{path}", parameter
     elif isinstance(value, torch.Tensor):
         if value.requires_grad and value.is_leaf:
             yield name, value

@@ -1,9 +1,9 @@
-"""Return functions as rlpyt called them; their home is `rlpyt.algos.returns`.
+"""rlpyt's return functions; the implementations are in `rlpyt.algos.returns`.
 
-The forms ending in ``_tl`` need no value of the final observation: a step that ended in a time
-limit is worth V(s_t) itself, so that the steps before it are bootstrapped, while the step itself
-teaches nothing (its advantage is zero) and should be left out of training. The forms without,
-given ``timeout_value``, need no such exception; our own algorithms use those.
+The functions ending in ``_tl`` need no value of the final observation: the return of a step that
+ended by a time limit is V(s_t), so that earlier steps are bootstrapped. The step itself has
+advantage zero and should be masked in training. rlpyt's algorithms use the other functions with
+``timeout_value``, which need no mask.
 """
 
 from typing import Any
@@ -38,16 +38,18 @@ def discount_return_tl(
     value: Array,
     return_dest: Any = None,
 ) -> Any:
-    """Compute ``discount_return``, where a step ended by a time limit returns V(s_t).
+    """Compute ``discount_return``; the return of a step that ended by a time limit is V(s_t).
 
     Args:
-        reward, done, bootstrap_value, discount, return_dest: of ``discount_return``.
-        timeout: [T, B] bool, uint8 or float; true where step t ended in a time limit. ``done``
-            must be true there too. The last row counts like the others.
-        value: [T, B], V(s_t) of the observations before each step.
+        reward, done, bootstrap_value, discount, return_dest: see ``discount_return``.
+        timeout: [T, B] bool, uint8 or float; true where step t ended by a time limit, also in the
+            last row. ``done`` must be true there too.
+        value: [T, B], V(s_t).
     """
-    reward = _worth_their_value(reward, timeout, value)
-    return discount_return(reward, _either(done, timeout), bootstrap_value, discount, return_dest)
+    reward = _replace_by_value(reward, timeout, value)
+    return discount_return(
+        reward, _logical_or(done, timeout), bootstrap_value, discount, return_dest
+    )
 
 
 def generalized_advantage_estimation_tl(
@@ -61,18 +63,18 @@ def generalized_advantage_estimation_tl(
     advantage_dest: Any = None,
     return_dest: Any = None,
 ) -> tuple[Any, Any]:
-    """Compute GAE, where a step ended by a time limit has advantage zero and returns V(s_t).
+    """Compute GAE; a step that ended by a time limit has advantage zero and return V(s_t).
 
     Args:
         reward, value, done, bootstrap_value, discount, gae_lambda, advantage_dest, return_dest:
-            of ``generalized_advantage_estimation``.
-        timeout: [T, B] bool, uint8 or float; true where step t ended in a time limit, the last
-            row included.
+            see ``generalized_advantage_estimation``.
+        timeout: [T, B] bool, uint8 or float; true where step t ended by a time limit, also in the
+            last row.
     """
     return generalized_advantage_estimation(
-        _worth_their_value(reward, timeout, value),
+        _replace_by_value(reward, timeout, value),
         value,
-        _either(done, timeout),
+        _logical_or(done, timeout),
         bootstrap_value,
         discount,
         gae_lambda,
@@ -81,11 +83,11 @@ def generalized_advantage_estimation_tl(
     )
 
 
-def _worth_their_value(reward: Any, timeout: Any, value: Any) -> Any:
+def _replace_by_value(reward: Any, timeout: Any, value: Any) -> Any:
     if isinstance(reward, torch.Tensor):
         return torch.where(torch.as_tensor(timeout) != 0, torch.as_tensor(value).detach(), reward)
     return np.where(np.asarray(timeout) != 0, value, reward)
 
 
-def _either(done: Any, timeout: Any) -> Any:
+def _logical_or(done: Any, timeout: Any) -> Any:
     return (done != 0) | (timeout != 0)

@@ -86,7 +86,7 @@ class RequireRemainingSteps(Hook):
         Raises:
             ValueError: the run is complete.
         """
-        if runner.start_itr >= runner.n_itr and not runner.state.owes_evaluation:
+        if runner.start_itr >= runner.n_itr and not runner.state.evaluation_pending:
             raise ValueError(
                 f"The run already has all its {runner.cum_steps:,} steps. "
                 "Give a larger total with --steps."

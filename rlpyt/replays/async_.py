@@ -8,12 +8,12 @@ from rlpyt.replays.buffer import ReplayBuffer
 class AsyncReplayBufferMixin(ReplayBuffer):
     """Replay in shared memory, with a lock; see ``ReplayBuffer``.
 
-    Its methods hold the lock around those of classes that follow it among the bases of a user's
-    class, which need not call ``ReplayBuffer``'s.
+    Its methods hold the lock while they call the methods of the next classes in the MRO, which may
+    be a user's and need not call those of ``ReplayBuffer``.
     """
 
     async_ = True
-    stands_for = "async_"
+    part_names = "async_"
 
     def append_samples(self, *args: Any, **kwargs: Any) -> Any:
         """Add samples while no other process reads or writes."""

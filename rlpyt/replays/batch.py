@@ -6,29 +6,29 @@ from typing import Any
 
 from rlpyt.utils.collections import NamedArrayTuple, namedarraytuple
 
-# True final observations of truncated episodes, which are in none of the rows, since the next row
-# belongs to the next episode. T_idxs and B_idxs [K] are steps of samples [T, B] that are done but
-# not terminated; observation is [K, ...].
+# True final observations of truncated episodes, which no row contains, since the next row belongs
+# to the next episode. T_idxs and B_idxs [K] are the steps of samples [T, B] that are done but not
+# terminated; observation is [K, ...].
 FinalObservations = namedarraytuple("FinalObservations", ["T_idxs", "B_idxs", "observation"])
 
 PrioritiesSamplesToBuffer = namedarraytuple("PrioritiesSamplesToBuffer", ["priorities", "samples"])
 
 
 class ReplayBatch:
-    """Base of namedarraytuples with rlpyt's fields, and further values as attributes.
+    """Base class of namedarraytuples with rlpyt's fields and additional attributes.
 
-    Iteration and unpacking return the fields only, as in rlpyt.
+    Iteration and unpacking return only the fields, as in rlpyt.
 
     Attributes:
-        discount_n: float32, in the shape of ``return_``: gamma to the number of rewards in
-            ``return_``, zero after a terminal state. The target is ``return_ + discount_n *
-            value(target)``, whatever happened in the window.
-        ticket: identifies the rows of a prioritized batch for ``update_batch_priorities``; None in
-            other batches.
+        discount_n: float32, in the shape of ``return_``: gamma to the power of the number of
+            rewards in ``return_``, zero after a terminal state. The target is always ``return_ +
+            discount_n * value(target)``.
+        ticket: identifier of the rows of a prioritized batch for ``update_batch_priorities``; None
+            in other batches.
         all_done: (sequences) [T + n, B] bool, ``done`` of all rows, including those of targets.
         final: (sequences) ``FinalObservations`` of episodes truncated inside [T + n, B], or None.
         void: (sequences) [T + n, B] bool, rows in which the environment waited for its reset; None
-            if there never were any.
+            if the replay has never stored any.
 
     ``buffer_to`` and other maps over arrays include the attributes, and ``_replace`` keeps all but
     the ticket. Other ways to derive a batch drop them; reading one then raises AttributeError.
@@ -37,14 +37,14 @@ class ReplayBatch:
     ticket: Any
 
     def _map(self, function: Callable[[Any], Any]) -> Any:
-        """Apply ``function`` to all fields and attributes but the ticket; return a new batch."""
+        """Apply ``function`` to all fields and attributes except the ticket."""
         new = type(self)._make(map(function, tuple(self)))  # type: ignore[attr-defined, call-overload]
         for name, value in self.__dict__.items():
             setattr(new, name, value if name == "ticket" else function(value))
         return new
 
     def _replace(self, **fields: Any) -> Any:
-        """Return the batch with other values of some fields, and all attributes but the ticket."""
+        """Replace some fields; keep all attributes except the ticket."""
         new = super()._replace(**fields)  # type: ignore[misc]
         new.__dict__.update({k: v for k, v in self.__dict__.items() if k != "ticket"})
         return new
@@ -57,7 +57,7 @@ class ReplayBatch:
         if name in ("discount_n", "ticket", "all_done", "final", "void"):
             raise AttributeError(
                 f"this {type(self).__name__} has no '{name}', because it was not returned by "
-                f"sample_batch but derived from a batch. Take '{name}' from that batch."
+                f"sample_batch but derived from a batch. Use '{name}' of that batch."
             )
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
@@ -94,9 +94,9 @@ PrioritizedSequences = batch_type("PrioritizedSequences", (*_SEQUENCE, "is_weigh
 
 
 def with_is_weights(batch: NamedArrayTuple, is_weights: Any, ticket: Any) -> Any:
-    """Return the batch with a ticket and the additional last field ``is_weights``.
+    """Return the batch with a ticket and an additional last field ``is_weights``.
 
-    Batches of other types (returned by ``extract_batch`` of a subclass) get the field only.
+    Batches of other types (from ``extract_batch`` of a subclass) only get the field.
     """
     fields, name = (*batch._fields, "is_weights"), type(batch).__name__
     if not isinstance(batch, ReplayBatch):

@@ -1,6 +1,6 @@
 """The replay buffer: one class, composed of a ring, a storage, targets, a selection and a window.
 
-rlpyt's names of replays (``replays.non_sequence``, ``replays.sequence``) choose its parts by class
+The replays in ``replays.non_sequence`` and ``replays.sequence`` choose its parts by class
 attributes.
 """
 
@@ -41,7 +41,7 @@ class BaseReplayBuffer:
     async_ = False  # in shared memory, with other processes appending
 
     def append_samples(self, samples: NamedArrayTuple) -> Any:
-        """Add samples [T, B], which may replace the oldest ones."""
+        """Add samples [T, B], replacing the oldest ones if the replay is full."""
         raise NotImplementedError(f"{type(self).__name__} must implement append_samples.")
 
     def sample_batch(self, batch_B: int, batch_T: int | None = None) -> Any:
@@ -49,25 +49,26 @@ class BaseReplayBuffer:
         raise NotImplementedError(f"{type(self).__name__} must implement sample_batch.")
 
     def set_seed(self, seed: int | None, rank: int = 0) -> None:
-        """Hook: start the random stream of one of several processes that sample."""
+        """Hook: seed the random stream of this process, one of several that sample."""
 
     def set_default_priority(self, priority: float) -> None:
-        """Hook: set the priority of samples that are added without one."""
+        """Hook: set the priority of samples that are added without priorities."""
 
     def interrupt(self) -> int:
-        """Hook: the next samples do not continue the last ones. Return the rows removed."""
+        """Hook: end open episodes, as in ``ReplayBuffer``; return the number of rows removed."""
         return 0
 
 
 class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
     """Replay of the newest ``size`` transitions of B environments.
 
-    Rows can be sampled while their neighbors are still stored; see ``replays.ring``. If the sampler
-    delays resets until the end of a batch, samples mark void rows, which are never sampled.
+    A row can be sampled while the rows that its sample needs are stored; see ``replays.ring``. If
+    the sampler delays resets until the end of a batch, samples mark void rows, which are never
+    sampled.
 
-    With ``async_`` the replay is in shared memory and locked: many processes may sample at the same
-    time, or one may write. Hand it to processes as an argument when they are started; all of them
-    see rows, cursor and priorities. Each has its own random stream: call ``set_seed(seed, rank)``.
+    With ``async_`` the replay is in shared memory and has a lock: several processes may sample at
+    the same time, or one may write. Pass it to processes as an argument when they are started; they
+    share rows, cursor and priorities. Each has its own random stream, see ``set_seed``.
 
     Subclasses may override ``sample_idxs``, ``extract_batch``, ``extract_observation`` and
     ``extract_final_observation``, which ``sample_batch`` calls, and ``compute_returns``.
@@ -75,32 +76,32 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
     Args:
         example: named tuple of one step without leading dimensions: observation, action, reward,
             done, and further fields to store: ``timeout``, ``prev_rnn_state``.
-        size: transitions; rounded up to full rows of B.
-        B: environments, the second dimension of all samples.
+        size: number of transitions; rounded up to full rows of B.
+        B: number of environments, the second dimension of all samples.
         discount: gamma of n-step returns and ``discount_n``.
-        n_step_return: n, rewards in a return.
-        rnn_state_interval: (sequences) steps between stored recurrent states, where sequences
-            start; below 1, none is stored.
-        batch_T: (sequences) steps of a sequence, unless ``sample_batch`` is given another number.
+        n_step_return: n, the number of rewards in a return.
+        rnn_state_interval: (sequences) steps between stored recurrent states, at which sequences
+            start; below 1: store none.
+        batch_T: (sequences) steps of a sequence; can be overridden in ``sample_batch``.
         priorities: settings of prioritized selection.
-        seed: of the random stream; None: the seed of the process (``utils.seed``).
-        force: allocate even if the memory does not seem to suffice.
-        final_capacity: number of final observations of truncated episodes for which there is room
-            in shared memory; None: enough for episodes of 40 steps and more. Truncations beyond it
-            count as terminations, with a warning. In the memory of one process the room grows.
+        seed: seed of the random stream; None: the seed of the process (``utils.seed``).
+        force: True to allocate even if the available memory seems insufficient.
+        final_capacity: capacity for final observations of truncated episodes in shared memory;
+            None: sufficient if episodes have at least 40 steps. Truncations beyond it count as
+            terminations, with a warning. Ignored without ``async_``, where the capacity grows.
         null_action: previous action at the beginning of an episode, one value or a tree like the
             action; usually ``env_spaces.action.null_value()``.
 
     Attributes:
         Storage, Selection, Window: classes of the parts.
-        stands_for: names of parts, in classes that rlpyt's users combine with others: replays with
-            the same parts count as their subclasses.
-        time_limits: (of the class) samples have the field ``timeout``, which is
-            ``env_info.timeout``; batches have ``timeout`` and ``timeout_n``.
-        every: samples start at rows that are multiples of it.
-        rw_lock: (with ``async_``) the lock.
-        while_waiting: (with ``async_``) called every second while another process holds the lock;
-            it may raise to stop waiting.
+        part_names: names of part attributes; a replay with the same parts passes ``issubclass`` for
+            this class (compatibility with rlpyt's mixins).
+        time_limits: (class attribute) True if samples have the field ``timeout``, which is
+            ``env_info.timeout``; batches then have ``timeout`` and ``timeout_n``.
+        row_stride: samples start at rows that are multiples of it.
+        rw_lock: (with ``async_``) readers-writer lock.
+        while_waiting: (with ``async_``) function called every second while another process holds
+            the lock; may raise to stop waiting.
 
     Raises:
         TypeError: an argument or the example has the wrong type.
@@ -112,7 +113,7 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
     Selection: Any = UniformSelection
     Window: Any = TransitionWindow
     time_limits = False
-    stands_for: ClassVar[str]
+    part_names: ClassVar[str]
     while_waiting: Callable[[], None] | None = None
 
     def __init__(
@@ -133,8 +134,10 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
     ) -> None:
         check_example(example, *(["timeout"] if self.time_limits else []))
         self.B = B = whole_number("B", B, 1)
-        self.every = every = max(1, rnn_state_interval)
-        self.T = T = math.ceil(math.ceil(whole_number("size", size, 1) / B) / every) * every
+        self.row_stride = row_stride = max(1, rnn_state_interval)
+        self.T = T = (
+            math.ceil(math.ceil(whole_number("size", size, 1) / B) / row_stride) * row_stride
+        )
         self.size = T * B
         self.rnn_state_interval, self.batch_T = rnn_state_interval, batch_T
         self.targets = NStep(n_step_return, discount, self.time_limits)
@@ -148,28 +151,29 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
         extra = self.targets.extra(example.reward)
         self.storage = self.Storage(example, extra, self.ring, memory, final_capacity)
         self.off_backward = self.n_step_return
-        self.off_forward = max(1, self.storage.before)
+        self.off_forward = max(1, self.storage.rows_before)
         nulls = null_leaves(example.action, null_action)
         self.window = self.Window(self.n_step_return, self.discount, B, nulls)
-        self._check_room(batch_T)
+        self._check_n_rows(batch_T)
         self.priorities = priorities
-        self.selection = self.Selection(self.ring, every, priorities, memory)
+        self.selection = self.Selection(self.ring, row_stride, priorities, memory)
         self.nbytes = memory.commit(force, self.size)
         self.set_seed(get_seed() if seed is None else seed)
-        self._checked = False  # the first samples have been compared with the example
-        self._rows: RowBatch | None = None  # of the batch that is being extracted
+        self._checked = False  # True once samples have been compared with the example
+        self._rows: RowBatch | None = None  # rows of the batch that is being extracted
         if self.async_:
             self.rw_lock = RWLock()
-            self._lock_holders: dict[int, bool] = {}  # threads, and whether they write
+            self._lock_holders: dict[int, bool] = {}  # by thread: True if it writes
 
     @classmethod
     def __subclasshook__(cls, other: type) -> Any:
-        """Count replays with the same parts as subclasses of a name that only stands for parts."""
-        parts = cls.__dict__.get("stands_for")
+        """Treat a replay with the same parts as a subclass (see ``part_names``)."""
+        parts = cls.__dict__.get("part_names")
         if parts is None or ReplayBuffer not in other.__mro__:
             return NotImplemented
-        for own, part in ((getattr(other, name), getattr(cls, name)) for name in parts.split()):
-            if own is not part and not (isinstance(own, type) and issubclass(own, part)):
+        for name in parts.split():
+            part, expected = getattr(other, name), getattr(cls, name)
+            if part is not expected and not (isinstance(part, type) and issubclass(part, expected)):
                 return NotImplemented
         return True
 
@@ -184,14 +188,16 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
         """Set the number of steps of a sequence.
 
         Raises:
-            TypeError: the replay returns single transitions, or has priorities, which belong to
-                sequences of one length.
+            TypeError: the replay has no sequences, or is prioritized.
             ValueError: the replay has too few rows for sequences of this length.
         """
         if not self.window.sequences or self.priorities is not None:
-            raise TypeError(f"batch_T of a {type(self).__name__} cannot be changed.")
+            raise TypeError(
+                "batch_T can only be changed in a uniform sequence replay, got "
+                f"{type(self).__name__}. Pass batch_T to the constructor."
+            )
         batch_T = whole_number("batch_T", batch_T, 1)
-        self._check_room(batch_T)
+        self._check_n_rows(batch_T)
         self.batch_T = batch_T
 
     # Writing
@@ -199,24 +205,23 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
     def append_samples(
         self, samples: NamedArrayTuple, final: NamedArrayTuple | None = None
     ) -> tuple[int, Any]:
-        """Add samples; once all rows have been written, they replace the oldest ones.
+        """Add samples, replacing the oldest ones if the replay is full.
 
         Args:
             samples: named tuple [T, B] like the example, numpy or torch; or
                 ``PrioritiesSamplesToBuffer(priorities, samples)`` with priorities [T, B] or [B].
-            final: ``FinalObservations`` of truncated episodes, from which their windows bootstrap.
-                They may also be a field ``final`` of samples. Without them, every done counts as
-                terminal. A field ``void`` of samples, [T, B] bool, marks void rows: those after an
-                environment's done until the end of the batch, all of them done, if the sampler
-                delays resets.
+                Optional field ``void``, [T, B] bool: rows recorded while an environment waited for
+                its reset (all done).
+            final: ``FinalObservations`` of truncated episodes, from which their windows bootstrap;
+                or a field ``final`` of ``samples``. Without it, every done counts as terminal.
 
         Returns:
-            (T, the rows written: a slice or an array of indices).
+            (T, rows written as a slice or an array of indices).
 
         Raises:
-            TypeError, ValueError: samples do not look like the example, have more rows than the
-                replay, or a final observation belongs to a step that is not theirs or not done.
-                Nothing has been written then.
+            TypeError, ValueError: the structure of ``samples`` differs from the example,
+                ``samples`` has more rows than the replay, or a final observation is not at a done
+                step of ``samples``. The replay is unchanged.
         """
         with self._writing():
             return self._append(samples, final)
@@ -236,8 +241,8 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
             final = getattr(samples, "final", None) if final is None else final
             void = numpify_buffer(getattr(samples, "void", None))
             samples = without_fields(samples, "final", "void")
-        given, samples = samples, self.rnn_states.without(samples)
-        n = self._check(given, samples, final)
+        with_states, samples = samples, self.rnn_states.without(samples)
+        n = self._check(with_states, samples, final)
         if void is not None:
             self._check_void(void, np.asarray(numpify_buffer(samples.done)).astype(bool))
         ring, storage = self.ring, self.storage
@@ -248,39 +253,41 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
         prepared = storage.prepare(start, samples, void)
         slices = ring.slices(start, n)
         storage.finals.forget((start + n - self.T) * self.B)
-        self.rnn_states.write(start, given, n)
+        self.rnn_states.write(start, with_states, n)
         storage.write(slices, samples, prepared)
         storage.write_truncations(start, slices, final)
         self.compute_returns(n)
         ring.write_void(start, n, void)
-        ring.move(start + n)
+        ring.set_written(start + n)
         self.selection.advance(self.valid, n, priorities)
         return n, slices[0][0] if len(slices) == 1 else np.arange(start, start + n) % self.T
 
-    def _check(self, given: Any, samples: NamedArrayTuple, final: NamedArrayTuple | None) -> int:
-        """Check the shape of samples, and the structure of the first; return their rows.
+    def _check(
+        self, with_states: Any, samples: NamedArrayTuple, final: NamedArrayTuple | None
+    ) -> int:
+        """Check samples: the shape always, the structure the first time. Return the rows.
 
         Args:
-            given: samples with recurrent states.
-            samples: the same without them.
+            with_states: samples with recurrent states.
+            samples: samples without recurrent states.
             final: ``FinalObservations``, or None.
         """
         shape = samples.reward.shape[:2]
         if len(shape) != 2 or shape[1] != self.B or not 0 < shape[0] <= self.T:
             raise ValueError(
-                f"samples must be [T, B={self.B}] with at most {self.T} rows, which is what the "
-                f"replay holds, got {list(shape)}."
+                f"samples must be [T, B={self.B}] with at most {self.T} rows, the rows of the "
+                f"replay, got {list(shape)}."
             )
         if not self._checked:
             self.storage.check(samples)
-            self.rnn_states.check(given)
+            self.rnn_states.check(with_states)
             self._checked = True
         if final is not None:
             self.storage.check_final(final, np.asarray(samples.done))
         return int(shape[0])
 
     def _check_void(self, void: Array, done: Array) -> None:
-        """Check that every void row, and the row before it, is done, which ends all windows."""
+        """Check that every void row and the row before it are done, which ends all windows."""
         before = np.zeros_like(done)
         before[1:] = done[:-1]
         if self.ring.written:
@@ -292,18 +299,17 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
             )
 
     def compute_returns(self, T: int) -> None:
-        """Update n-step returns with ``T`` new rows, written but not yet counted by the cursor."""
+        """Update n-step returns after ``T`` rows were written, before the cursor moves."""
         self.targets.update(self.ring, self.storage.samples, self.storage.extra, T)
 
     def interrupt(self) -> int:
-        """Declare that the next samples do not continue the episodes of the newest row.
+        """Mark a discontinuity: end all open episodes as truncated.
 
         Call it if environments are reset without a done in the rows, for example after resuming
-        with other environments. The outcome of a row is known only from the next one, so the newest
-        row is dropped, and the row before ends as if by a time limit, with the observation of the
-        dropped row as its final one. With recurrent states, the rows from the last stored state on
-        are dropped, so that states keep their places in the sampler's batches. Nothing happens if
-        all episodes have ended.
+        with other environments. The next observation of the newest row is unknown, so the row is
+        dropped, and its observation becomes the final observation of the row before, which is
+        marked as truncated. With recurrent states, all rows since the last stored state are
+        dropped, to keep states aligned with batches. Nothing changes if all episodes have ended.
 
         Returns:
             Number of rows dropped.
@@ -313,17 +319,17 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
             written = ring.written
             if not written or storage.samples.done[(written - 1) % self.T].all():
                 return 0
-            stop = (written - 1) // self.every * self.every
+            stop = (written - 1) // self.row_stride * self.row_stride
             if stop > ring.oldest:
                 idxs = stop % self.T * B + np.arange(B)
                 observation = storage.observations(storage.rows.read(idxs[None]), 0)
                 storage.finals.forget_from(stop * B)
                 self._truncate(stop - 1, observation)
-                ring.move(stop - 1)
+                ring.set_written(stop - 1)
                 self.compute_returns(1)
             else:
                 storage.finals.forget_from(stop * B)
-            ring.move(stop)
+            ring.set_written(stop)
             self.selection.retreat(self.valid)
             return int(written - stop)
 
@@ -331,64 +337,68 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
         """Truncate all episodes at absolute row ``row``, with final observations [B, ...]."""
         storage, B, t = self.storage, self.B, row % self.T
         samples, truncated = storage.samples, storage.extra.truncated[t]
-        goes_on, B_idxs = ~samples.done[t].astype(bool), truncated.nonzero()[0]
-        if len(B_idxs):  # these are truncated already
-            seen = storage.final_observations(row * B + B_idxs, t * B + B_idxs)
-            for leaf, own in zip(leaves_of(observation), leaves_of(seen)):
-                leaf[B_idxs] = own
+        is_open, B_idxs = ~samples.done[t].astype(bool), truncated.nonzero()[0]
+        if len(B_idxs):  # already truncated: keep their final observations
+            finals = storage.final_observations(row * B + B_idxs, t * B + B_idxs)
+            for leaf, final_leaf in zip(leaves_of(observation), leaves_of(finals)):
+                leaf[B_idxs] = final_leaf
         samples.done[t] = True
         if self.time_limits:
-            samples.timeout[t, goes_on] = True
-        ends = (truncated | goes_on).nonzero()[0]
+            samples.timeout[t, is_open] = True
+        ends = (truncated | is_open).nonzero()[0]
         final = FinalObservations(0 * ends, ends, buffer_func(observation, lambda leaf: leaf[ends]))
         storage.finals.forget_from(row * B)
         storage.write_truncations(row, self.ring.slices(row, 1), final)
 
     # Sampling
 
-    def _check_room(self, batch_T: int | None) -> None:
-        """Check that the ring has valid rows wherever its cursor is.
+    def _check_n_rows(self, batch_T: int | None) -> None:
+        """Check that the ring has valid rows at every position of the cursor.
 
         Raises:
-            ValueError: it has too few rows; the message says how many are needed.
+            ValueError: the ring has too few rows; the message says how many are needed.
         """
         before, after = self.off_forward, self.window.rows_after(self, batch_T or 1)
-        need = before + after + self.every
+        need = before + after + self.row_stride
         if need > self.T:
-            T = math.ceil(need / self.every) * self.every
-            starts = f", and starts at every {self.every}th row" if self.every > 1 else ""
+            T = math.ceil(need / self.row_stride) * self.row_stride
+            starts = f", and samples start at multiples of {self.row_stride}"
             raise ValueError(
-                f"size={self.size:,} is {self.T} rows of {self.B} environments, too few for any "
-                f"sample: one needs {before} rows before its first and {after} after it{starts}. "
-                f"Set size to at least {T * self.B:,}, which is {T} rows."
+                f"size must be at least {T * self.B:,} ({T} rows of {self.B} environments), got "
+                f"{self.size:,} ({self.T} rows): a sample needs {before} rows before and {after} "
+                f"after its first row{starts if self.row_stride > 1 else ''}."
             )
 
     def valid(self, T: int | None = None) -> tuple[int, int]:
-        """Return absolute rows [low, high) where windows (sequences of ``T`` steps) can start."""
+        """Return the range [low, high) of absolute rows at which a window can start.
+
+        Args:
+            T: (sequences) steps of the window.
+        """
         before = self.off_forward
         oldest, written = self.ring.bounds
-        if oldest:  # before the first row there is nothing that a row could need
+        if oldest:  # the first row ever written needs no earlier rows
             before = max(before, self.storage.reach)
         low = oldest + before
         return low, max(low, written - self.window.rows_after(self, T))
 
     def sample_batch(self, batch_B: int, batch_T: int | None = None) -> Any:
-        """Draw rows, and return a batch of the windows around them, as torch tensors.
+        """Draw rows and return a batch of their windows, as torch tensors.
 
         Args:
             batch_B: number of rows.
-            batch_T: (sequences) steps of each; None: as constructed.
+            batch_T: (sequences) steps of each; None: as in the constructor.
 
         Returns:
             A ``ReplayBatch`` with leading dimension [B], or [T, B] for sequences.
 
         Raises:
             ReplayNotReady: too few rows have been written.
-            TypeError, ValueError: ``batch_B`` is not a positive whole number.
+            TypeError, ValueError: ``batch_B`` is not a positive integer.
         """
         if type(batch_B) is not int or batch_B < 1:
             batch_B = whole_number("batch_B", batch_B, 1)
-        # Hooks take a length for sequences only, as in rlpyt.
+        # `sample_idxs` and `extract_batch` get a length only for sequences, as in rlpyt.
         length = (self.batch_T if batch_T is None else batch_T,) if self.window.sequences else ()
         with self._reading():
             T_idxs, B_idxs = self.sample_idxs(batch_B, *length)
@@ -397,10 +407,10 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
 
     def sample_idxs(self, batch_B: int, batch_T: int | None = None) -> tuple[Array, Array]:
         """Draw rows; return (T_idxs, B_idxs), [batch_B] each."""
-        return self.T_B_idxs(self.selection.draw(batch_B, self.valid(batch_T), self.rng))
+        return self.to_T_B_idxs(self.selection.draw(batch_B, self.valid(batch_T), self.rng))
 
     def extract_batch(self, T_idxs: Array, B_idxs: Array, T: int | None = None) -> Any:
-        """Return the batch of windows at these rows (or of sequences of ``T`` steps from them)."""
+        """Return the batch of windows (or sequences of ``T`` steps) that start at these rows."""
         T_idxs, B_idxs = np.asarray(T_idxs), np.asarray(B_idxs)
         self._rows = self.window.read(self, T_idxs, B_idxs, T)
         try:
@@ -409,11 +419,11 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
             self._rows = None
 
     def extract_observation(self, T_idxs: Array, B_idxs: Array, T: int | None = None) -> Any:
-        """Return observations [B, ...] at these rows, or [T, B, ...] of ``T`` rows from each on.
+        """Return observations [B, ...] of these rows, or [T, B, ...] of ``T`` rows from each.
 
-        A subclass that overrides it will usually override ``extract_final_observation`` too.
+        Subclasses that override it usually override ``extract_final_observation`` too.
         """
-        # The window has read the rows of its batch already, all fields together.
+        # The window has already read all fields of the rows of its batch.
         rows = self._rows
         k = None if rows is None else rows.find(T_idxs, B_idxs, T)
         if rows is None or k is None:
@@ -428,8 +438,8 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
         keys = self.ring.absolute(T_idxs) * self.B + B_idxs
         return self.storage.final_observations(keys, T_idxs * self.B + B_idxs)
 
-    def T_B_idxs(self, idxs: Array) -> tuple[Array, Array]:
-        """Return (T_idxs, B_idxs) of rows t * B + b, which may wrap beyond the end."""
+    def to_T_B_idxs(self, idxs: Array) -> tuple[Array, Array]:
+        """Convert indices t * B + b to (T_idxs, B_idxs), wrapped at the end of the ring."""
         T_idxs, B_idxs = np.divmod(idxs, self.B)
         T_idxs %= self.T
         return T_idxs, B_idxs
@@ -440,12 +450,12 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
         """Set the priorities [B] of the rows of a batch.
 
         Args:
-            priorities: absolute TD errors, for example; numpy or torch.
-            ticket: ``batch.ticket`` of the batch they belong to; None: the latest one. Rows that
-                have been overwritten since are skipped.
+            priorities: for example absolute TD errors; numpy or torch.
+            ticket: ``batch.ticket`` of their batch; None: the latest one. Rows that have been
+                overwritten since are skipped.
 
         Raises:
-            ValueError: priorities are not finite, negative, or not one per row.
+            ValueError: priorities are negative, not finite, or not one per row.
             TypeError: the replay is uniform.
         """
         with self._writing():
@@ -481,16 +491,19 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
             }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Load a state, to continue exactly as the replay that returned it.
+        """Load a state from ``state_dict``, to continue exactly.
 
         Raises:
             ValueError: the saved replay has different settings; the message lists them.
         """
-        own, saved = self._settings(), state["made"]
-        if saved != own:
-            odd = [name for name in {**saved, **own} if saved.get(name) != own.get(name)]
-            theirs, ours = ({name: made.get(name) for name in odd} for made in (saved, own))
-            raise ValueError(f"the saved replay was made with {theirs}, this one with {ours}.")
+        settings, saved = self._settings(), state["made"]
+        if saved != settings:
+            names = [k for k in {**saved, **settings} if saved.get(k) != settings.get(k)]
+            expected, given = ({k: values.get(k) for k in names} for values in (saved, settings))
+            raise ValueError(
+                f"the settings must be those of the saved replay, {expected}, got {given}. "
+                "Construct the replay with the saved settings."
+            )
         with self._writing():
             self.ring.load_void(state.get("void"))
             self.storage.load(state["storage"])
@@ -509,28 +522,28 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
             "rnn_state_interval": self.rnn_state_interval,
             "batch_T": self.batch_T,
         }
-        if self.priorities is not None:  # the tree stores priorities to the alpha
+        if self.priorities is not None:  # the tree stores priority ** alpha
             settings["alpha"] = self.priorities.alpha
             settings["input_priorities"] = self.priorities.input_priorities
         return settings
 
-    # Locking, of replays in shared memory
+    # Locking of replays in shared memory
 
     def forget_names(self) -> None:
-        """Unlink the lock's semaphores; call once all processes that need the lock have it."""
+        """Unlink the lock's semaphores; call after all processes have received the replay."""
         forget_names(self.rw_lock.parts)
 
     def abort_waiters(self) -> None:
-        """Make all processes that wait for the lock raise, since its holder has died."""
+        """Make all processes that wait for the lock raise, after its holder has died."""
         self.rw_lock.abort_waiters()
 
     def recover_after_crash(self) -> bool:
         """Release the lock after processes that used the replay have died.
 
-        No living process may use the replay meanwhile.
+        No running process may use the replay meanwhile.
 
         Returns:
-            True if a process died while it was writing; the rows are then unreliable.
+            True if a process died while writing; the rows are then unreliable.
         """
         return self.rw_lock.recover_after_crash()
 
@@ -548,7 +561,7 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
         thread, lock = get_ident(), self.rw_lock
         if thread in self._lock_holders:
             if writing and not self._lock_holders[thread]:
-                raise RlpytError("a replay cannot be written to by a method that is sampling.")
+                raise RlpytError("a replay cannot be written to inside sample_batch.")
             yield
             return
         self._wait(lock.acquire_write if writing else lock.acquire_read)
@@ -565,7 +578,7 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
     def _wait(self, acquire: Callable[[float | None], bool]) -> None:
         while not acquire(1.0):
             if self.rw_lock.aborted:
-                raise RlpytError("the replay is locked by a process that has died.")
+                raise RlpytError("the replay is locked by a process that died.")
             if self.while_waiting is not None:
                 self.while_waiting()
 
@@ -573,19 +586,19 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
 
     @property
     def t(self) -> int:
-        """Return where the next row is written."""
+        """Return the index of the next row to write."""
         return self.ring.t
 
     @property
     def async_t(self) -> Ring:
-        """Return the cursor; ``async_t.value`` is where the next row is written."""
+        """Return the cursor; ``async_t.value`` is the index of the next row to write."""
         return self.ring
 
     @property
     def bytes_per_transition(self) -> float:
         """Return the memory per transition, without final observations."""
-        own = self.storage.bytes_per_row + self.rnn_states.bytes_per_row + self.ring.void.itemsize
-        return float(own + self.selection.bytes_per_row)
+        rows = self.storage.bytes_per_row + self.rnn_states.bytes_per_row + self.ring.void.itemsize
+        return float(rows + self.selection.bytes_per_row)
 
     @property
     def _buffer_full(self) -> bool:
@@ -593,20 +606,20 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
 
     @property
     def samples(self) -> Any:
-        """Return the stored fields, named tuple [T, B, ...], without frames and states."""
+        """Return the stored fields, a named tuple [T, B, ...], without frames and states."""
         return self.storage.samples
 
     @property
     def samples_return_(self) -> Array:
         """Return the n-step returns [T, B]."""
-        kept = self.samples.reward if self.n_step_return == 1 else self.storage.extra.return_
-        return np.asarray(kept)
+        n_step = self.n_step_return > 1
+        return np.asarray(self.storage.extra.return_ if n_step else self.samples.reward)
 
     @property
     def samples_done_n(self) -> Array:
-        """Return [T, B] bool, whether the n-step window meets a terminal state."""
-        kept = self.samples.done if self.n_step_return == 1 else self.storage.extra.done_n
-        return np.asarray(kept)
+        """Return [T, B] bool, True if the n-step window contains a terminal state."""
+        n_step = self.n_step_return > 1
+        return np.asarray(self.storage.extra.done_n if n_step else self.samples.done)
 
     @property
     def samples_prev_rnn_state(self) -> Any:
@@ -615,15 +628,15 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
 
     @property
     def n_frames(self) -> int:
-        """Return C, the frames of an observation, of replays that store frames."""
+        """Return C, the number of frames of an observation (frame replays only)."""
         return int(self.storage.n_frames)
 
     @property
     def samples_frames(self) -> Any:
-        """Return the frames [T + C - 1, B, ...], of replays that store frames."""
+        """Return the frames [T + C - 1, B, ...] (frame replays only)."""
         return self.storage.frames
 
     @property
     def samples_new_frames(self) -> Any:
-        """Return the newest frame of every row, [T, B, ...], of replays that store frames."""
+        """Return the newest frame of every row, [T, B, ...] (frame replays only)."""
         return self.storage.new_frames

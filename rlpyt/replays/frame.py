@@ -9,7 +9,7 @@ BufferSamples: Any = None  # rlpyt's name for the type of stored rows, None as a
 
 
 class FrameBufferMixin(ReplayBuffer):
-    """Replay of observations [C, ...] that are stacks of C frames; each frame is stored once."""
+    """Replay of observations [C, ...] that are stacks of C frames; stores each frame once."""
 
     Storage = FrameStorage
-    stands_for = "Storage"
+    part_names = "Storage"

@@ -1,7 +1,7 @@
 """Allocation of a replay's arrays, in this process or in shared memory.
 
-Parts request arrays while they are constructed; ``Memory.commit`` checks that their sum fits into
-memory and allocates all of them.
+Parts request arrays in their constructors; ``Memory.commit`` checks that all of them fit into
+memory, and allocates them.
 """
 
 import math
@@ -15,7 +15,7 @@ from rlpyt.errors import RlpytError
 from rlpyt.utils.memory import available_memory
 from rlpyt.utils.shared import SharedBlock
 
-FORCE = "RLPYT_FORCE_REPLAY"  # environment variable with the effect of force=True
+FORCE = "RLPYT_FORCE_REPLAY"  # environment variable that acts like force=True
 ALIGNMENT = 64  # bytes, a cache line
 
 
@@ -24,19 +24,19 @@ class ReplayTooLarge(RlpytError, MemoryError):
 
 
 class Part:
-    """Base of objects that own arrays, which may be in shared memory.
+    """Base class of objects that own arrays, which may be in shared memory.
 
     Arrays requested with ``memory.request(self, name, ...)`` become attributes when the memory is
-    committed. They are pickled as references into shared memory, or as copies; what ``_derive``
-    makes of them (views, mostly) is derived again after unpickling.
+    committed. They are pickled as references into shared memory, or as copies. Attributes that
+    ``_derive`` sets (mostly views) are not pickled, but derived again.
     """
 
     _owned: dict[str, NDArray[Any]]
 
     def _derive(self) -> None:
-        """Set attributes that follow from the arrays; called once these are allocated."""
+        """Set attributes derived from the arrays; called after allocation and unpickling."""
 
-    def _take(self, name: str, array: NDArray[Any]) -> None:
+    def _set_array(self, name: str, array: NDArray[Any]) -> None:
         self.__dict__.setdefault("_owned", {})[name] = array
         setattr(self, name, array.view(np.ndarray))  # plain arrays are faster than subclasses
 
@@ -49,19 +49,19 @@ class Part:
         self.__dict__.update(state)
         for name, array in self.__dict__.get("_owned", {}).items():
             setattr(self, name, array.view(np.ndarray))
-        self._settle()
+        self._derive_views()
 
-    def _settle(self) -> None:
+    def _derive_views(self) -> None:
         before = set(self.__dict__)
         self._derive()
         self._derived = tuple(set(self.__dict__) - before - {"_derived"})
 
 
 class Memory:
-    """Collects the requests of all parts, then allocates them together.
+    """Allocator that collects the requests of all parts and allocates them together.
 
     Args:
-        shared: allocate memory that child processes inherit when they are started.
+        shared: True to allocate shared memory, which child processes inherit.
     """
 
     def __init__(self, shared: bool = False) -> None:
@@ -80,13 +80,12 @@ class Memory:
         return sum(_aligned(shape, dtype) for _, _, shape, dtype, _ in self._requests)
 
     def commit(self, force: bool = False, size: int = 0) -> int:
-        """Allocate all requested arrays, set them on their parts, and return their bytes.
+        """Allocate all requested arrays, assign them to their parts, and return the bytes.
 
         Args:
-            force: skip the comparison with available memory (as RLPYT_FORCE_REPLAY does). Memory of
-                one process is taken from the machine only as rows are written; shared memory is
-                always reserved at once.
-            size: transitions, for the error message, which says how many would fit.
+            force: True to skip the comparison with available memory (like RLPYT_FORCE_REPLAY).
+                Private memory is only used as rows are written; shared memory is reserved at once.
+            size: number of transitions, for the error message.
 
         Raises:
             ReplayTooLarge: the arrays exceed the available memory.
@@ -96,7 +95,7 @@ class Memory:
         have = available_memory()
         if need > have and not force and not os.environ.get(FORCE):
             raise ReplayTooLarge(
-                f"the replay needs {need / 1e6:,.0f} MB for {size:,} transitions, and "
+                f"the replay needs {need / 1e6:,.0f} MB for {size:,} transitions, and only "
                 f"{have / 1e6:,.0f} MB are free; a size of {_fitting(size, have / need):,} fits "
                 f"({FORCE}=1 in the environment, or force=True, skips this check)."
             )
@@ -107,15 +106,15 @@ class Memory:
             used += _aligned(shape, dtype)
             if fill != 0:
                 array[...] = fill
-            part._take(name, array)
+            part._set_array(name, array)
         for part in dict.fromkeys(part for part, *_ in self._requests):
-            part._settle()
+            part._derive_views()
         self._requests = []
         return need
 
 
 def _fitting(size: int, share: float) -> int:
-    """Return a size, rounded to two digits, that takes nearly this share of ``size``."""
+    """Return nearly ``share`` of ``size``, rounded down to two digits."""
     fitting = int(size * share * 0.95)
     digits = 10 ** max(0, len(str(fitting)) - 2)
     return int(fitting // digits * digits)

@@ -1,13 +1,13 @@
-"""Cursor of the replay: which rows are stored, and which of them can be sampled.
+"""Cursor of the replay: the rows that are stored, and those that can be sampled.
 
 Rows are numbered from the first one ever written ("absolute" rows); absolute row a is stored at
-a mod T, so that the newest T rows are kept. A sample needs some rows before its first row (the
-previous action, older frames) and some after it (n-step rewards, the next observation, the rest of
-a sequence). A row is valid while all of these are stored.
+a mod T, so that the newest T rows are kept. A sample needs some rows before its first row (for the
+previous action and older frames) and some after it (for n-step rewards, the next observation and
+the rest of a sequence). A row is valid while all of these are stored.
 
 If the sampler delays resets until the end of a batch, the rows between an environment's done and
-the end of the batch are void. They are stored, so that the rows of all environments stay aligned,
-but are never sampled; the done before them ends every window.
+the end of the batch are void. They are stored to keep the rows of all environments aligned, but
+never sampled; the done before them ends every window.
 """
 
 from typing import Any
@@ -37,12 +37,12 @@ class Ring(Part):
 
     @property
     def written(self) -> int:
-        """Return the number of rows written since the beginning."""
+        """Return the total number of rows written."""
         return int(self._count[0])
 
     @property
     def oldest(self) -> int:
-        """Return the oldest row that is still stored."""
+        """Return the oldest absolute row that is stored."""
         return int(self._count[1])
 
     @property
@@ -51,12 +51,12 @@ class Ring(Part):
         written, oldest = self._count.tolist()
         return oldest, written
 
-    def move(self, written: int) -> None:
-        """Set the number of rows written; a smaller one than before drops the newest rows."""
+    def set_written(self, written: int) -> None:
+        """Set the number of rows written; a smaller number drops the newest rows."""
         self._count[:] = written, max(self._count[1], written - self.T)
 
     def load(self, written: int, oldest: int) -> None:
-        """Set the cursor to that of a saved ring."""
+        """Load the cursor of a saved ring."""
         self._count[:] = written, oldest
 
     @property
@@ -65,7 +65,7 @@ class Ring(Part):
         return bool(self._any_void[0])
 
     def write_void(self, start: int, rows: int, void: NDArray[np.bool_] | None) -> None:
-        """Mark void rows, [rows, B] from absolute row ``start``; None: there are none."""
+        """Mark void rows [rows, B] from absolute row ``start``; None: no row is void."""
         if void is not None and void.any():
             self._any_void[0] = True
         if self.has_void:
@@ -73,7 +73,7 @@ class Ring(Part):
                 self.void[stored] = False if void is None else void[given]
 
     def load_void(self, void: NDArray[np.bool_] | None) -> None:
-        """Load the marks of the first rows of a saved replay; None: it had no void rows."""
+        """Load the void marks of the first rows of a saved replay; None: no row is void."""
         self._any_void[0] = void is not None
         self.void[:] = False
         if void is not None:
@@ -81,7 +81,7 @@ class Ring(Part):
 
     @property
     def t(self) -> int:
-        """Return where the next row is written."""
+        """Return the index of the next row to write."""
         return self.written % self.T
 
     value = t  # rlpyt's name in asynchronous replays: ``replay.async_t.value``
@@ -92,14 +92,14 @@ class Ring(Part):
         return self.written >= self.T
 
     def absolute(self, T_idxs: NDArray[Any]) -> NDArray[Any]:
-        """Return the absolute rows that are stored at ``T_idxs`` now."""
+        """Return the absolute rows stored at ``T_idxs``."""
         newest = self.written - 1
         return newest - (newest - T_idxs) % self.T
 
     def slices(self, start: int, rows: int) -> list[tuple[slice, slice]]:
-        """Return [(where stored, which of the rows)] of ``rows`` rows from absolute row ``start``.
+        """Return [(slice of the ring, slice of the rows)] for rows from absolute row ``start``.
 
-        There are two pairs where the rows wrap around the end, otherwise one.
+        There are two pairs if the rows wrap around the end, otherwise one.
         """
         t = start % self.T
         if t + rows <= self.T:

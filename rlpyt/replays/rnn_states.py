@@ -6,34 +6,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlpyt.replays.memory import Memory
-from rlpyt.replays.rows import RowStore, check_alike, describe
+from rlpyt.replays.rows import RowStore, check_structure, describe
 from rlpyt.utils.buffer import leaves_of
 from rlpyt.utils.collections import NamedArrayTuple, without_fields
 
-NAME = "prev_rnn_state"
+FIELD = "prev_rnn_state"
 
 
 class RnnStateStore:
-    """States [T / interval, B, ...] of every ``interval``-th row.
+    """Recurrent states [T / interval, B, ...] of every ``interval``-th row.
 
-    With interval 1 every row has a state; with an interval below 1 none is stored.
+    If the interval is below 1, no states are stored.
     """
 
     def __init__(
         self, example: NamedArrayTuple, interval: int, T: int, B: int, memory: Memory
     ) -> None:
-        state = getattr(example, NAME, None)
+        state = getattr(example, FIELD, None)
         self.interval = interval
         self.rows: RowStore | None = None
         if interval >= 1:
             if state is None:
                 raise TypeError(
-                    f"rnn_state_interval={interval} stores recurrent states, but the example has "
-                    f"no {NAME}. Add the field, or set rnn_state_interval=0."
+                    f"the example must have the field {FIELD} if rnn_state_interval={interval}. "
+                    "Add the field, or set rnn_state_interval=0."
                 )
             self.rows = RowStore(state, T // interval, B, memory)
             self._structure = describe(state)
-        self.given = NAME in getattr(example, "_fields", ())  # samples bring states
+        self.in_samples = FIELD in getattr(example, "_fields", ())  # samples have this field
 
     @property
     def samples(self) -> Any:
@@ -47,31 +47,31 @@ class RnnStateStore:
 
     def without(self, samples: NamedArrayTuple) -> Any:
         """Return samples without their recurrent states."""
-        if not self.given or NAME not in samples._fields:
+        if not self.in_samples or FIELD not in samples._fields:
             return samples
-        return without_fields(samples, NAME)
+        return without_fields(samples, FIELD)
 
     def check(self, samples: NamedArrayTuple) -> None:
-        """Compare new states with the example.
+        """Compare the states of samples with the example.
 
         Raises:
-            TypeError, ValueError: they have another structure.
+            TypeError, ValueError: the structure differs.
         """
         if self.rows is not None:
-            check_alike(getattr(samples, NAME, None), self._structure, f"samples.{NAME}")
+            check_structure(getattr(samples, FIELD, None), self._structure, f"samples.{FIELD}")
 
     def write(self, start: int, samples: NamedArrayTuple, n: int) -> None:
-        """Write states [n, B, ...] from absolute row ``start``: those of every interval-th row."""
+        """Write every ``interval``-th state of samples [n, B, ...] from absolute row ``start``."""
         if self.rows is None:
             return
         first = -start % self.interval
         stored = np.arange(start + first, start + n, self.interval)
         stored = stored // self.interval % self.rows.T
-        for destination, source in zip(self.rows.leaves, leaves_of(getattr(samples, NAME))):
+        for destination, source in zip(self.rows.leaves, leaves_of(getattr(samples, FIELD))):
             destination[stored] = source[first :: self.interval]
 
     def at(self, T_idxs: NDArray[Any], B_idxs: NDArray[Any]) -> Any:
-        """Return the states [N, ...] before rows [N], or None if there are none.
+        """Return the states [N, ...] before rows [N], or None if none are stored.
 
         Raises:
             ValueError: no state is stored for one of the rows.

@@ -1,8 +1,8 @@
-"""Rows [T, B] of a tree of arrays, laid out so that reading a row touches memory once.
+"""Rows [T, B] of a tree of arrays, in a layout that makes reading random rows fast.
 
-Small leaves (numbers, short vectors) are stored side by side in one record per row, so that a batch
-of random rows costs one cache miss per row instead of one per row and leaf. Large leaves (images)
-have arrays of their own, and are read only when they are needed.
+Small leaves (numbers, short vectors) are stored together in one record per row, so that a batch of
+random rows costs one cache miss per row instead of one per row and leaf. Each large leaf (image)
+has its own array, and is read only when it is needed.
 """
 
 import os
@@ -21,7 +21,7 @@ from rlpyt.utils.collections import (
     namedarraytuple_like,
 )
 
-SMALL_BYTES = 512  # largest leaf that is stored in the record
+SMALL_BYTES = 512  # size of the largest leaf that is stored in the record
 WORD = 8  # bytes; records are aligned to words, so that torch accepts every view of them
 
 
@@ -30,12 +30,12 @@ class RowStore(Part):
 
     Args:
         example: one row, a tree of arrays or numbers without leading dimensions.
-        T, B: rows and environments.
-        memory: allocates the arrays.
+        T, B: number of rows and environments.
+        memory: allocator of the arrays.
 
     Attributes:
-        tree: the tree with leaves [T, B, ...], views that can be read and written.
-        numbers: the same tree with the number of each leaf, which selects leaves of a ``RowBatch``.
+        tree: tree with leaves [T, B, ...], writable views.
+        numbers: the same tree with the number of each leaf, to index a ``RowBatch``.
         row_bytes: bytes per row of one environment.
     """
 
@@ -49,7 +49,7 @@ class RowStore(Part):
         self.specs = [(leaf.dtype.str, leaf.shape) for leaf in leaves]
         self.small = [i for i, leaf in enumerate(leaves) if leaf.nbytes <= SMALL_BYTES]
         self.names = [str(i) if i in self.small else None for i in range(len(leaves))]
-        # The widest first, so that every leaf is aligned to its dtype.
+        # Widest dtypes first, so that every leaf is aligned to its dtype.
         order = sorted(self.small, key=lambda i: -leaves[i].dtype.itemsize)
         offsets, end = {}, 0
         for i in order:
@@ -85,7 +85,7 @@ class RowStore(Part):
             self._poison_unwritten()
 
     def _poison_unwritten(self) -> None:
-        """Fill new memory with NaN and extreme values, so that unwritten rows are noticed."""
+        """Fill new memory with NaN and extreme values to expose reads of unwritten rows."""
         if self.block.any():
             return
         for leaf in self.leaves:
@@ -95,7 +95,7 @@ class RowStore(Part):
                 leaf[...] = np.iinfo(leaf.dtype).max
 
     def read(self, idxs: NDArray[Any]) -> "RowBatch":
-        """Copy the rows at ``idxs`` (t * B + b, of any shape; wrapped beyond the ends)."""
+        """Copy the rows at ``idxs`` (t * B + b, of any shape, wrapped at the ends)."""
         return RowBatch(self, idxs)
 
     def state(self, rows: int) -> dict[str, Any]:
@@ -115,14 +115,14 @@ class RowBatch:
     """Copies of some rows, read together.
 
     Args:
-        store: the rows.
-        idxs: [K, ...] integers, t * B + b; plane k of the batch has the rows ``idxs[k]``.
+        store: store to read from.
+        idxs: [K, ...] integers t * B + b; plane k of the batch contains the rows ``idxs[k]``.
 
     Attributes:
-        planes: (T_idxs, B_idxs, T, k) of planes whose observations ``extract_observation`` is
-            asked for, by these very index arrays.
-        adjacent: two planes, of which the second has the rows right after those of the first.
-        stacks: frame storage's observations of the ``adjacent`` planes.
+        planes: (T_idxs, B_idxs, T, k) of the planes whose observations ``extract_observation``
+            returns when called with these same index arrays.
+        adjacent: two planes; the second contains the rows directly after those of the first.
+        stacks: observations of the ``adjacent`` planes, cached by the frame storage.
     """
 
     planes: tuple[tuple[Any, Any, Any, Any], ...] = ()
@@ -135,10 +135,11 @@ class RowBatch:
         self.records = np.ndarray(idxs.shape, store.record, taken)  # faster than view()
 
     def __call__(self, numbers: Any, k: Any) -> Any:
-        """Return plane k (or planes, for a slice) of the leaves in ``numbers``, numpy arrays.
+        """Return plane k (or a slice of planes) of some leaves, as a tree of numpy arrays.
 
-        ``numbers`` is a part of ``RowStore.numbers``. Small leaves are views that can be written
-        to; those of different planes do not overlap.
+        Args:
+            numbers: part of ``RowStore.numbers``.
+            k: plane or slice. Small leaves are writable views; planes do not overlap.
         """
         if type(numbers) is not int:
             return buffer_func(numbers, self, k)
@@ -164,8 +165,8 @@ def example_array(leaf: Any) -> NDArray[Any]:
     array = leaf.detach().cpu().numpy() if isinstance(leaf, torch.Tensor) else np.asarray(leaf)
     if array.dtype.kind not in "biufc":
         raise TypeError(
-            f"leaves of the example must be numbers, booleans or arrays of them, got {leaf!r} "
-            f"(dtype {array.dtype})."
+            f"leaves of the example must be numbers, booleans or arrays, got {leaf!r} (dtype "
+            f"{array.dtype})."
         )
     return array
 
@@ -194,10 +195,10 @@ def describe(tree: Any, skip: int = 0, path: str = "") -> Structure:
     return [(path, array.shape[skip:], array.dtype)]
 
 
-def check_alike(
+def check_structure(
     tree: Arrays | None, structure: Structure, name: str, leading: tuple[str, ...] = ("T", "B")
 ) -> None:
-    """Compare a tree, which has ``leading`` dimensions, with the structure of an example.
+    """Compare a tree with ``leading`` dimensions with the structure of an example.
 
     Raises:
         TypeError: leaves or dtypes differ; the message names the leaf.
@@ -209,15 +210,15 @@ def check_alike(
             f"{name} must have the leaves {[path for path, _, _ in structure]} of the example, "
             f"got {[path for path, _, _ in given]}."
         )
-    for (path, shape, dtype), (_, own_shape, own_dtype) in zip(given, structure):
+    for (path, shape, dtype), (_, expected_shape, expected_dtype) in zip(given, structure):
         leaf = f"{name}.{path}".rstrip(".")
-        if shape != own_shape:
+        if shape != expected_shape:
             raise ValueError(
-                f"{leaf} must be {[*leading, *own_shape]}, as in the example, got "
+                f"{leaf} must be {[*leading, *expected_shape]}, as in the example, got "
                 f"{[*leading, *shape]}."
             )
-        if not np.can_cast(dtype, own_dtype, "same_kind"):
+        if not np.can_cast(dtype, expected_dtype, "same_kind"):
             raise TypeError(
-                f"{leaf} is {dtype}, which cannot be stored as the {own_dtype} of the example. "
-                "Give an example as the sampler records it."
+                f"{leaf} must have the dtype {expected_dtype} of the example, got {dtype}. "
+                "Construct the replay with an example as the sampler records it."
             )

@@ -19,19 +19,19 @@ from rlpyt.utils.collections import NamedArrayTuple
 
 Array = NDArray[Any]
 
-REDRAWS = 32  # of void rows, before all others are listed
+REDRAWS = 32  # attempts to redraw void rows before listing all valid ones
 
 
 @dataclass(frozen=True)
 class PrioritySettings:
     """Settings of prioritized replay (Schaul et al. 2016, section 3.3)."""
 
-    alpha: float = 0.6  # how much priorities matter; 0 is uniform
-    beta: float = 0.4  # how much importance weights correct; 1 is fully
-    default_priority: float = 1.0  # of new samples; usually the largest that the loss returns
+    alpha: float = 0.6  # exponent of priorities; 0: uniform sampling
+    beta: float = 0.4  # exponent of importance weights; 1: full correction
+    default_priority: float = 1.0  # priority of new samples; usually the largest possible
     unique: bool = False  # draw no row twice in a batch
     input_priorities: bool = False  # new samples come with priorities
-    input_priority_shift: int = 0  # ... of rows that are so much older
+    input_priority_shift: int = 0  # number of rows by which the rows of these are older
 
     def __post_init__(self) -> None:
         check_range("alpha", self.alpha, 0.0)
@@ -44,50 +44,52 @@ class UniformSelection:
 
     Args:
         ring: cursor of the replay.
-        every: draw multiples of it only (the rows with a recurrent state).
+        row_stride: draw only rows that are multiples of it (those with a recurrent state).
         settings: not used.
         memory: not used.
     """
 
     bytes_per_row = 0.0
 
-    def __init__(self, ring: Ring, every: int, settings: Any, memory: Memory) -> None:
-        self.ring, self.every = ring, every
+    def __init__(self, ring: Ring, row_stride: int, settings: Any, memory: Memory) -> None:
+        self.ring, self.row_stride = ring, row_stride
 
     def prepare(self, n: int, priorities: Arrays | None) -> None:
-        """Check the priorities that came with ``n`` rows of new samples.
+        """Check that ``n`` rows of new samples have no priorities.
 
         Raises:
-            TypeError: there are any.
+            TypeError: priorities are given.
         """
         if priorities is not None:
-            raise TypeError("a uniform replay takes no priorities. Use a prioritized one.")
+            raise TypeError(
+                "samples of a uniform replay must not have priorities. Use a prioritized replay."
+            )
 
     def advance(
         self, valid: Callable[[], tuple[int, int]], n: int, priorities: Arrays | None
     ) -> None:
-        """Account for ``n`` rows written; rows ``valid()`` can be drawn now."""
+        """Account for ``n`` written rows; rows ``valid()`` can now be drawn."""
 
     def retreat(self, valid: Callable[[], tuple[int, int]]) -> None:
-        """Account for the newest rows dropped; rows ``valid()`` can be drawn now."""
+        """Account for dropped newest rows; rows ``valid()`` can now be drawn."""
 
     def draw(self, n: int, valid: tuple[int, int], rng: np.random.Generator) -> Array:
         """Draw ``n`` rows.
 
         Returns:
-            [n] integers, t * B + b; they wrap beyond the end of the ring.
+            [n] integers t * B + b, which may exceed the size and are then wrapped.
 
         Raises:
             ReplayNotReady: there is no valid row.
         """
-        every, ring = self.every, self.ring
-        low, high = multiples(valid, every)
+        row_stride, ring = self.row_stride, self.ring
+        low, high = multiples(valid, row_stride)
         if high <= low:
-            raise not_ready(ring)
-        B, first = ring.B, low * every % ring.T
+            raise not_ready_error(ring)
+        B, first = ring.B, low * row_stride % ring.T
         size = (high - low) * B
-        chosen = (rng.random(n) * size).astype(np.int64)  # takes a third of rng.integers' time
-        idxs = _spread(chosen, B, every)
+        chosen = (rng.random(n) * size).astype(np.int64)  # three times as fast as rng.integers
+        idxs = _to_row_idxs(chosen, B, row_stride)
         idxs += first * B
         if not ring.has_void:
             return idxs
@@ -97,24 +99,24 @@ class UniformSelection:
             if not len(again):
                 return idxs
             chosen = (rng.random(len(again)) * size).astype(np.int64)
-            idxs[again] = _spread(chosen, B, every) + first * B
-        left = np.flatnonzero(~ring.void[np.arange(low, high) * every % ring.T])
+            idxs[again] = _to_row_idxs(chosen, B, row_stride) + first * B
+        left = np.flatnonzero(~ring.void[np.arange(low, high) * row_stride % ring.T])
         if not len(left):
-            raise not_ready(ring)
+            raise not_ready_error(ring)
         chosen = left[(rng.random(n) * len(left)).astype(np.int64)]
-        return _spread(chosen, B, every) + first * B
+        return _to_row_idxs(chosen, B, row_stride) + first * B
 
     def weigh(self, batch: NamedArrayTuple, T_idxs: Array, B_idxs: Array) -> Any:
-        """Return the batch of these rows unchanged: uniform draws need no weights."""
+        """Return the batch unchanged: uniform draws need no weights."""
         return batch
 
     def update(self, priorities: Arrays | None, ticket: Any) -> None:
-        """Refuse priorities.
+        """Raise an error, because rows have no priorities.
 
         Raises:
             TypeError: always.
         """
-        raise TypeError("a uniform replay has no priorities to update. Use a prioritized one.")
+        raise TypeError("a uniform replay has no priorities to update. Use a prioritized replay.")
 
     def state(self) -> dict[str, Any]:
         """Return an empty state."""
@@ -127,15 +129,17 @@ class UniformSelection:
 class PrioritizedSelection:
     """Selection in proportion to priority ** alpha, with importance weights of exponent beta.
 
-    Arguments are those of ``UniformSelection``, with settings. The sum tree has one row of leaves
-    for every ``every``-th row.
+    The sum tree has one row of leaves for every ``row_stride``-th row. Arguments are those of
+    ``UniformSelection``; ``settings`` and ``memory`` are used.
     """
 
-    def __init__(self, ring: Ring, every: int, settings: PrioritySettings, memory: Memory) -> None:
-        self.ring, self.every, self.settings = ring, every, settings
+    def __init__(
+        self, ring: Ring, row_stride: int, settings: PrioritySettings, memory: Memory
+    ) -> None:
+        self.ring, self.row_stride, self.settings = ring, row_stride, settings
         self.beta = settings.beta
         self.tree = SumTree(
-            T=ring.T // every,
+            T=ring.T // row_stride,
             B=ring.B,
             off_backward=0,
             off_forward=0,
@@ -148,27 +152,27 @@ class PrioritizedSelection:
     @property
     def bytes_per_row(self) -> float:
         """Return the bytes of priorities per transition."""
-        return self.tree.bytes_per_leaf / self.every
+        return self.tree.bytes_per_leaf / self.row_stride
 
     @property
     def void(self) -> Array | None:
-        """Return the leaves [T / every, B] whose priority stays zero; None if there are none."""
-        return self.ring.void[:: self.every] if self.ring.has_void else None
+        """Return the mask [T / row_stride, B] of leaves that stay zero, or None."""
+        return self.ring.void[:: self.row_stride] if self.ring.has_void else None
 
     def prepare(self, n: int, priorities: Arrays | None) -> Array | None:
-        """Return leaves for the priorities that came with ``n`` rows of new samples, or None.
+        """Convert priorities of ``n`` rows of new samples to values of leaves; None stays None.
 
-        Of priorities [n, B], those of the rows that can be drawn are taken.
+        Of priorities [n, B], use only the rows that can be drawn.
 
         Raises:
             TypeError: the replay was constructed without ``input_priorities``.
-            ValueError: priorities are not finite, negative, or of another shape than [n, B], [B].
+            ValueError: priorities are negative or not finite, or their shape is not [n, B] or [B].
         """
         if priorities is None:
             return None
         if not self.settings.input_priorities:
             raise TypeError(
-                "samples came with priorities. Construct the replay with input_priorities=True."
+                "samples have priorities. Construct the replay with input_priorities=True."
             )
         leaves, B = self._leaves(priorities), self.ring.B
         if leaves.shape not in ((), (B,), (n, B)):
@@ -176,39 +180,43 @@ class PrioritizedSelection:
                 f"priorities of new samples must be [T, B] = [{n}, {B}] or [B] = [{B}], got "
                 f"{list(leaves.shape)}."
             )
-        return leaves[-self.ring.written % self.every :: self.every] if leaves.ndim > 1 else leaves
+        return (
+            leaves[-self.ring.written % self.row_stride :: self.row_stride]
+            if leaves.ndim > 1
+            else leaves
+        )
 
     def advance(
         self, valid: Callable[[], tuple[int, int]], n: int, priorities: Arrays | None
     ) -> None:
-        """Account for ``n`` rows written; rows ``valid()`` can be drawn now."""
-        every, written = self.every, self.ring.written
-        rows = -(-written // every) - -(-(written - n) // every)
-        self.tree.move(rows, *multiples(valid(), every), priorities, self.void)
+        """Account for ``n`` written rows; rows ``valid()`` can now be drawn."""
+        row_stride, written = self.row_stride, self.ring.written
+        rows = -(-written // row_stride) - -(-(written - n) // row_stride)
+        self.tree.move(rows, *multiples(valid(), row_stride), priorities, self.void)
 
     def retreat(self, valid: Callable[[], tuple[int, int]]) -> None:
-        """Account for the newest rows dropped; rows ``valid()`` can be drawn now."""
-        _, high = multiples(valid(), self.every)
-        self.tree.retreat(-(-self.ring.written // self.every), high)
+        """Account for dropped newest rows; rows ``valid()`` can now be drawn."""
+        _, high = multiples(valid(), self.row_stride)
+        self.tree.retreat(-(-self.ring.written // self.row_stride), high)
 
     def draw(self, n: int, valid: tuple[int, int], rng: np.random.Generator) -> Array:
         """Draw ``n`` rows, [n] integers t * B + b.
 
         Raises:
-            ReplayNotReady: there is no row to draw, or too few for a batch without repetition.
+            ReplayNotReady: there is no row to draw, or too few for a batch of unique rows.
         """
-        low, high = multiples(valid, self.every)
+        low, high = multiples(valid, self.row_stride)
         if high <= low:
-            raise not_ready(self.ring)
+            raise not_ready_error(self.ring)
         leaves = self.tree.draw(n, self.settings.unique, rng)
-        return _spread(leaves, self.tree.B, self.every)
+        return _to_row_idxs(leaves, self.tree.B, self.row_stride)
 
     def weigh(self, batch: NamedArrayTuple, T_idxs: Array, B_idxs: Array) -> Any:
         """Return the batch of these rows with importance weights and a ticket.
 
         w_i = (p_i / min_j p_j)^-beta
         """
-        leaves = (T_idxs if self.every == 1 else T_idxs // self.every) * self.tree.B
+        leaves = (T_idxs if self.row_stride == 1 else T_idxs // self.row_stride) * self.tree.B
         leaves += B_idxs
         priorities = self.tree.leaves.take(leaves, mode="wrap")
         weights = (priorities / priorities.min()) ** -self.beta
@@ -216,17 +224,17 @@ class PrioritizedSelection:
         return with_is_weights(batch, weights, self.tree.ticket(leaves))
 
     def update(self, priorities: Arrays | None, ticket: Any) -> None:
-        """Set the priorities [B] of the rows of a ticket (None: the latest), where still stored."""
+        """Set the priorities [B] of a ticket's rows (None: the latest) that are still stored."""
         self.tree.update_batch_priorities(self._leaves(priorities), ticket)
 
     def _leaves(self, priorities: Arrays | None) -> Array:
-        """Return priorities to the alpha, checked."""
+        """Check priorities and return them to the power of alpha."""
         array = np.asarray(priorities, np.float64)
         if array.size and not (array.min() >= 0 and array.max() < np.inf):  # false for NaN too
             wrong = array[~((array >= 0) & (array < np.inf))]
             raise ValueError(
-                f"priorities must be finite and not negative; {wrong.size} of {array.size} are "
-                f"not, the first is {wrong[0]}."
+                f"priorities must be finite and not negative, got {wrong.size} of {array.size} "
+                f"invalid; the first is {wrong[0]}."
             )
         return np.asarray(array**self.settings.alpha)
 
@@ -240,20 +248,20 @@ class PrioritizedSelection:
         self.beta = state["beta"]
 
 
-def multiples(rows: tuple[int, int], every: int) -> tuple[int, int]:
-    """Return the multiples of ``every`` in rows [low, high), as a range of quotients."""
-    return -(-rows[0] // every), -(-rows[1] // every)
+def multiples(rows: tuple[int, int], row_stride: int) -> tuple[int, int]:
+    """Return the range of quotients of the multiples of ``row_stride`` in rows [low, high)."""
+    return -(-rows[0] // row_stride), -(-rows[1] // row_stride)
 
 
-def _spread(idxs: Array, B: int, every: int) -> Array:
-    """Turn indices j * B + b of every ``every``-th row into indices t * B + b of all rows."""
-    return idxs if every == 1 else idxs + (every - 1) * B * (idxs // B)
+def _to_row_idxs(idxs: Array, B: int, row_stride: int) -> Array:
+    """Convert indices j * B + b of rows t = j * row_stride to indices t * B + b."""
+    return idxs if row_stride == 1 else idxs + (row_stride - 1) * B * (idxs // B)
 
 
-def not_ready(ring: Ring) -> ReplayNotReady:
-    """Return the error for a replay from which nothing can be drawn."""
+def not_ready_error(ring: Ring) -> ReplayNotReady:
+    """Return the error for a replay without valid rows."""
     return ReplayNotReady(
-        f"{ring.written} rows of {ring.B} environments have been written, of which {ring.T} can be "
-        "stored, and none has all rows before and after it that a sample needs. Sample later "
-        "(min_steps_learn), or sample shorter sequences."
+        f"no row can be sampled yet: {ring.written} rows of {ring.B} environments have been "
+        f"written to {ring.T} rows, and none has all rows before and after it that a sample needs. "
+        "Sample later (min_steps_learn), or sample shorter sequences."
     )

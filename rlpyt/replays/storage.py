@@ -1,8 +1,8 @@
 """Storage of the rows of a replay, with whole observations.
 
-A storage owns the rows of the samples, the n-step targets stored with them, and the final
-observations of truncated episodes. It writes rows and returns observations; which rows is decided
-by the ring and the selection. ``replays.frame_storage`` stores observations frame by frame.
+A storage owns the rows of the samples, their n-step targets, and the final observations of
+truncated episodes. It writes rows and returns observations; the ring and the selection choose the
+rows. ``replays.frame_storage`` stores observations frame by frame.
 """
 
 import warnings
@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 
 from rlpyt.replays.memory import Memory, Part
 from rlpyt.replays.ring import Ring
-from rlpyt.replays.rows import RowBatch, RowStore, check_alike, describe, example_array
+from rlpyt.replays.rows import RowBatch, RowStore, check_structure, describe, example_array
 from rlpyt.utils.buffer import Arrays, buffer_func, leaves_of, numpify_buffer
 from rlpyt.utils.collections import NamedArrayTuple, namedarraytuple
 
 Slices = list[tuple[slice, slice]]
-Stored = namedarraytuple("Stored", ["samples", "extra", "own"])
+Stored = namedarraytuple("Stored", ["samples", "extra", "internal"])
 
 MIN_SLOTS = 64
-MIN_EPISODE_STEPS = 40  # shortest truncated episodes that the default capacity has room for
+MIN_EPISODE_STEPS = 40  # shortest truncated episodes for which the default capacity suffices
 
 
 class FullStorage:
@@ -30,22 +30,22 @@ class FullStorage:
     Args:
         example: one step without leading dimensions: a tree with the fields observation, action,
             reward, done, and any others.
-        extra: tree of further numbers to store with every row, for targets.
+        extra: example of the numbers that targets store with every row, a tree.
         ring: cursor of the replay.
-        memory: allocates the arrays.
-        final_capacity: slots for final observations in shared memory. Truncations beyond it count
-            as terminations, with one warning.
+        memory: allocator of the arrays.
+        final_capacity: capacity for final observations in shared memory. Truncations beyond it
+            count as terminations, with one warning.
 
     Attributes:
         samples: tree [T, B, ...] like the example.
-        extra: tree [T, B].
-        fields, extra_fields: the same trees with numbers of leaves, to index a ``RowBatch`` with.
-        before: number of rows before t that the observation of row t needs.
-        reach: the same, counting void rows in between.
+        extra: tree [T, B] of the targets.
+        fields, extra_fields: the same trees with numbers of leaves, to index a ``RowBatch``.
+        rows_before: number of rows before t that the observation of row t needs.
+        reach: the same, including void rows in between.
     """
 
-    before = reach = 0
-    _own: Any = None  # example of what the storage itself stores with every row
+    rows_before = reach = 0
+    _internal: Any = None  # example of the storage's own data per row
 
     def __init__(
         self, example: NamedArrayTuple, extra: Any, ring: Ring, memory: Memory, final_capacity: int
@@ -54,8 +54,10 @@ class FullStorage:
         self.ring, self.T, self.B = ring, ring.T, ring.B
         self._structure = describe(example)
         self._observation = describe(example.observation)
-        self._has_room = True
-        self.rows = RowStore(Stored(self._kept(example), extra, self._own), ring.T, ring.B, memory)
+        self._warn_if_full = True
+        self.rows = RowStore(
+            Stored(self._row_fields(example), extra, self._internal), ring.T, ring.B, memory
+        )
         self.finals = FinalObservationStore(self._final_example(example), final_capacity, memory)
         self.fields, self.extra_fields = self.rows.numbers.samples, self.rows.numbers.extra
         self._flat = all(type(number) is int for number in tuple(self.fields))
@@ -67,7 +69,7 @@ class FullStorage:
 
     @property
     def extra(self) -> Any:
-        """Return what targets store with the rows, tree [T, B]."""
+        """Return the numbers that targets store with the rows, tree [T, B]."""
         return self.rows.tree.extra
 
     @property
@@ -75,16 +77,16 @@ class FullStorage:
         """Return the bytes per transition."""
         return self.rows.row_bytes
 
-    def _kept(self, example: NamedArrayTuple) -> Any:
-        """Return the part of samples that is stored in the rows."""
+    def _row_fields(self, example: NamedArrayTuple) -> Any:
+        """Return the fields of samples that are stored in the rows."""
         return example
 
     def _final_example(self, example: NamedArrayTuple) -> Any:
-        """Return the part of an example observation that is stored of final observations."""
+        """Return the part of an example's observation that is stored as a final observation."""
         return example.observation
 
-    def _final(self, observation: Arrays) -> Any:
-        """Return the same part of final observations [K, ...]."""
+    def _final_part(self, observation: Arrays) -> Any:
+        """Return that part of final observations [K, ...]."""
         return observation
 
     def check(self, samples: NamedArrayTuple) -> None:
@@ -93,7 +95,7 @@ class FullStorage:
         Raises:
             TypeError, ValueError: fields, shapes or dtypes differ; the message names the leaf.
         """
-        check_alike(samples, self._structure, "samples")
+        check_structure(samples, self._structure, "samples")
 
     def check_final(self, final: NamedArrayTuple, done: NDArray[Any]) -> None:
         """Compare final observations with the example, and their steps with ``done`` [T, B].
@@ -107,7 +109,7 @@ class FullStorage:
                 "final must be FinalObservations(T_idxs, B_idxs, observation) of "
                 f"rlpyt.replays.batch, got {type(final).__name__}."
             )
-        check_alike(final.observation, self._observation, "final.observation", ("K",))
+        check_structure(final.observation, self._observation, "final.observation", ("K",))
         shapes = {leaf.shape[:1] for leaf in leaves_of(numpify_buffer(final.observation))}
         steps = []
         for name, end in zip(("T_idxs", "B_idxs"), done.shape):
@@ -116,8 +118,8 @@ class FullStorage:
                 raise TypeError(f"final.{name} must be integers [K], got {array.dtype}.")
             if array.ndim != 1 or shapes != {array.shape}:
                 raise ValueError(
-                    f"final.{name} is {list(array.shape)} and the observations are "
-                    f"{[[*shape, '...'] for shape in sorted(shapes)]}; all must begin with K."
+                    f"final.{name} and the observations must have the leading dimension K, got "
+                    f"{list(array.shape)} and {[[*shape, '...'] for shape in sorted(shapes)]}."
                 )
             outside = array[(array < 0) | (array >= end)]
             if len(outside):
@@ -126,28 +128,30 @@ class FullStorage:
                 )
             steps.append(array.astype(np.int64))
         if not done[tuple(steps)].all():
-            raise ValueError("final observations must be of steps that are done; one is not done.")
+            raise ValueError(
+                "final observations must belong to done steps, got one of a step that is not done."
+            )
 
     def prepare(self, start: int, samples: NamedArrayTuple, void: NDArray[Any] | None) -> Any:
-        """Examine samples [T, B] for absolute rows from ``start``, before anything is written.
+        """Analyze samples [T, B] before they are written to absolute rows from ``start``.
 
         Args:
             start: absolute row of the first.
-            samples: the rows.
+            samples: samples to write.
             void: [T, B] bool, void rows; None: there are none.
 
         Returns:
-            The argument ``prepared`` of ``write``.
+            Argument ``prepared`` of ``write``.
 
         Raises:
-            ValueError: the rows cannot be stored in this way.
+            ValueError: this storage cannot store the samples.
         """
         return None
 
     def write(self, slices: Slices, samples: NamedArrayTuple, prepared: Any) -> None:
         """Write rows [T, B] to the ``slices`` of ``Ring.slices``."""
-        kept = self._kept(samples)
-        leaves = tuple(kept) if self._flat else leaves_of(kept)
+        fields = self._row_fields(samples)
+        leaves = tuple(fields) if self._flat else leaves_of(fields)
         for stored, given in slices:
             for destination, source in zip(self.rows.leaves, leaves):
                 destination[stored] = source[given]
@@ -157,11 +161,11 @@ class FullStorage:
         return batch(self.fields.observation, k)
 
     def write_truncations(self, start: int, slices: Slices, final: NamedArrayTuple | None) -> None:
-        """Mark the rows from absolute row ``start`` that were truncated; store what was seen last.
+        """Mark truncated rows from absolute row ``start``; store their final observations.
 
         Args:
             start: absolute row of the first.
-            slices: of the rows, as for ``write``.
+            slices: slices of the rows, as for ``write``.
             final: ``FinalObservations``, or None.
         """
         for stored, _ in slices:
@@ -173,19 +177,20 @@ class FullStorage:
         order = np.lexsort((B_idxs, rows))
         rows, B_idxs = rows[order], B_idxs[order]
         observation = buffer_func(final.observation, lambda leaf: leaf[order])
-        kept = self.finals.add(rows * self.B + B_idxs, self._final(observation))
-        self.extra.truncated[rows[:kept] % self.T, B_idxs[:kept]] = True
-        if kept < len(rows) and self._has_room:
-            self._has_room = False
+        n_stored = self.finals.add(rows * self.B + B_idxs, self._final_part(observation))
+        self.extra.truncated[rows[:n_stored] % self.T, B_idxs[:n_stored]] = True
+        if n_stored < len(rows) and self._warn_if_full:
+            self._warn_if_full = False
             warnings.warn(
-                f"the replay has room for the final observations of {len(self.finals)} truncated "
-                "episodes, and more have ended; the others count as terminated. Construct the "
-                "replay with a larger final_capacity: its size divided by the time limit.",
+                "the replay has capacity for the final observations of "
+                f"{len(self.finals)} truncated episodes, but more have ended; the others count as "
+                "terminated. Construct the replay with a larger final_capacity: its size divided "
+                "by the time limit.",
                 stacklevel=4,
             )
 
     def final_observations(self, keys: NDArray[Any], idxs: NDArray[Any]) -> Any:
-        """Return final observations [K, ...] of the steps with ``keys``, stored at ``idxs``."""
+        """Return final observations [K, ...] of the steps with these keys, in rows ``idxs``."""
         return self.finals.get(keys)
 
     def state(self, rows: int) -> dict[str, Any]:
@@ -197,22 +202,23 @@ class FullStorage:
         """Load rows saved by ``state``.
 
         Raises:
-            ValueError: they have another structure, or there is no room for the final observations.
+            ValueError: the structure differs, or the final observations exceed the capacity.
         """
-        own = [[path, list(shape), str(dtype)] for path, shape, dtype in self._structure]
+        expected = [[path, list(shape), str(dtype)] for path, shape, dtype in self._structure]
         saved = [list(leaf) for leaf in state["leaves"]]
-        if saved != own:
-            theirs = [leaf for leaf in saved if leaf not in own]
-            ours = [leaf for leaf in own if leaf not in saved]
+        if saved != expected:
+            only_saved = [leaf for leaf in saved if leaf not in expected]
+            only_here = [leaf for leaf in expected if leaf not in saved]
             raise ValueError(
-                f"the saved replay has the fields {theirs or saved}, and this one {ours or own}."
+                f"the saved replay must have the fields {only_here or expected}, got "
+                f"{only_saved or saved}."
             )
         self.finals.load(state["finals"])
         self.rows.load(state)
 
 
 def check_example(example: NamedArrayTuple, *further: str) -> None:
-    """Check that the example has the fields that every replay needs, and ``further`` ones.
+    """Check that the example has the fields that every replay needs, and the ``further`` ones.
 
     Raises:
         TypeError: a field is missing, or the example is not a named tuple.
@@ -222,16 +228,16 @@ def check_example(example: NamedArrayTuple, *further: str) -> None:
     missing = [name for name in needed if name not in fields]
     if missing:
         raise TypeError(
-            f"the example must be a named tuple with {', '.join(needed)}; "
-            f"{type(example).__name__} has no {', '.join(missing)}."
+            f"the example must be a named tuple with {', '.join(needed)}, got "
+            f"{type(example).__name__} which has no {', '.join(missing)}."
         )
 
 
 def default_capacity(size: int, B: int) -> int:
-    """Return slots that suffice for B environments with time limits of MIN_EPISODE_STEPS or more.
+    """Return a sufficient capacity for B environments with time limits of at least 40 steps.
 
-    Each environment has at most one truncation in so many rows, one more at the edge, and one more
-    after an interruption.
+    Each environment has at most one truncation in MIN_EPISODE_STEPS rows, one more at the boundary,
+    and one more after an interruption.
     """
     return max(MIN_SLOTS, size // MIN_EPISODE_STEPS + 2 * B)
 
@@ -239,15 +245,15 @@ def default_capacity(size: int, B: int) -> int:
 class FinalObservationStore(Part):
     """True final observations of truncated episodes, first in, first out.
 
-    The row after a truncation begins another episode, so the last observation of the old one is in
-    no row. It is stored here for as long as the row of its step is stored. Keys are absolute row *
-    B + b, which only grow. With episodes of ordinary length this takes well under a hundredth of
-    the replay.
+    The row after a truncation begins another episode, so no row contains the last observation of
+    the truncated one. It is stored here as long as the row of its step is stored. Keys are
+    absolute row * B + b, in ascending order. Usually this takes far less than 1% of the replay's
+    memory.
 
     Args:
         example: one final observation, a tree without leading dimensions.
-        capacity: slots in shared memory. In the memory of one process the store grows on demand.
-        memory: allocates the arrays.
+        capacity: number of entries in shared memory; otherwise the store grows on demand.
+        memory: allocator of the arrays.
     """
 
     keys: NDArray[np.int64]
@@ -260,7 +266,7 @@ class FinalObservationStore(Part):
         self._specs = [(leaf.dtype.str, leaf.shape) for leaf in arrays]
         self._grows = not memory.shared
         capacity = 0 if self._grows else capacity
-        memory.request(self, "_ends", (2,), np.int64)  # numbers of the oldest and of the next entry
+        memory.request(self, "_ends", (2,), np.int64)  # number of the oldest and of the next entry
         memory.request(self, "keys", (capacity,), np.int64)
         for i, (dtype, shape) in enumerate(self._specs):
             memory.request(self, f"leaf_{i}", (capacity, *shape), dtype)
@@ -280,25 +286,24 @@ class FinalObservationStore(Part):
         self._ends[1] = self._ends[0] + int(np.searchsorted(self.keys[order], key))
 
     def add(self, keys: NDArray[Any], observation: Arrays) -> int:
-        """Store observations [K, ...] under keys [K], which ascend and exceed those stored.
+        """Store observations [K, ...] under ascending keys [K], above those already stored.
 
         Returns:
-            The number of observations stored, which are the first ones; fewer than K if shared
-            memory is full.
+            Number of observations stored (the first ones); below K if shared memory is full.
         """
         need = len(self) + len(keys)
         if need > len(self.keys) and self._grows:
             self._grow(need)
-        fit = min(len(keys), len(self.keys) - len(self))
-        slots = (self._ends[1] + np.arange(fit)) % max(1, len(self.keys))
-        self.keys[slots] = keys[:fit]
+        n = min(len(keys), len(self.keys) - len(self))
+        slots = (self._ends[1] + np.arange(n)) % max(1, len(self.keys))
+        self.keys[slots] = keys[:n]
         for i, leaf in enumerate(leaves_of(observation)):
-            getattr(self, f"leaf_{i}")[slots] = leaf[:fit]
-        self._ends[1] += fit
-        return fit
+            getattr(self, f"leaf_{i}")[slots] = leaf[:n]
+        self._ends[1] += n
+        return n
 
     def get(self, keys: NDArray[Any]) -> Any:
-        """Return observations [K, ...] under keys [K], all of which are stored."""
+        """Return the observations [K, ...] of keys [K], which must be stored."""
         order = self._order()
         slots = order[np.searchsorted(self.keys[order], keys)]
         return buffer_func(self._numbers, lambda i: getattr(self, f"leaf_{i}")[slots])
@@ -315,7 +320,7 @@ class FinalObservationStore(Part):
             old = getattr(self, name)
             new = np.zeros((capacity, *old.shape[1:]), old.dtype)
             new[: len(order)] = old[order]
-            self._take(name, new)
+            self._set_array(name, new)
         self._ends[:] = 0, len(order)
 
     def state(self) -> dict[str, Any]:
@@ -328,7 +333,7 @@ class FinalObservationStore(Part):
         """Load entries saved by ``state``.
 
         Raises:
-            ValueError: there are more than fit into shared memory.
+            ValueError: the entries exceed the capacity in shared memory.
         """
         if not self._grows and len(state["keys"]) > len(self.keys):
             raise ValueError(

@@ -1,13 +1,13 @@
-"""Sum tree over [T, B] leaves, to sample in proportion to priorities that change.
+"""Sum tree over [T, B] leaves, to sample in proportion to changing priorities.
 
-Every inner node holds the sum of its ``FANOUT`` children, up to a top level of at most ``TOP``
-nodes. Few, wide levels suit array code: a batch of draws descends a level with a handful of
-operations on short contiguous rows. Sums are always recomputed from the children, so that rounding
-errors do not accumulate.
+Every inner node is the sum of its ``FANOUT`` children, up to a top level of at most ``TOP`` nodes.
+Few, wide levels suit array code: a batch of draws descends a level with a few operations on short
+contiguous rows. Sums are always recomputed from the children, so that rounding errors do not
+accumulate.
 
-The library of each operation was chosen by measurement: torch sums along short rows and searches
-them several times as fast as numpy, and numpy is faster in all else. Loops compiled by numba, where
-it is installed, are several times as fast as either.
+The library of each operation was chosen by measurement: torch computes and searches cumulative sums
+of short rows several times as fast as numpy, and numpy is faster for all other operations. Loops
+compiled by numba, if it is installed, are several times as fast as both.
 """
 
 import functools
@@ -26,34 +26,34 @@ from rlpyt.utils.checks import check_range, whole_number
 Array = NDArray[Any]
 
 FANOUT = 16  # children of a node
-TOP = 4096  # largest number of nodes of the highest level, which is searched by bisection
-UNDER_ONE = 1 - 2.0**-53
+TOP = 4096  # maximum number of nodes of the top level, which is searched by bisection
+BELOW_ONE = 1 - 2.0**-53
 
 
 class Ticket(NamedTuple):
-    """Leaves [n] that were drawn, the rows written by then, and the oldest row that was on."""
+    """Drawn leaves [n], with the number of rows written and the oldest row that was on."""
 
     leaves: Array
     written: int
-    low: int  # moves without written where only some rows have leaves
+    low: int  # can change while ``written`` does not, if only some rows have leaves
 
 
 class SumTree(Part):
-    """Priorities of rows [T, B] in a ring, of which some are on (can be drawn).
+    """Priorities of rows [T, B] in a ring; only rows that are "on" can be drawn.
 
     Args:
-        T, B: rows and environments.
+        T, B: number of rows and environments.
         off_backward: number of newest rows that are off, because the rows after them are missing.
         off_forward: number of oldest rows that are off once the ring is full, because the rows
             before them are overwritten.
         default_value: priority of new rows.
-        enable_input_priorities: ``advance`` may be given values for new rows.
+        enable_input_priorities: True if ``advance`` accepts values of new rows.
         input_priority_shift: number of rows by which the rows of these values are older.
-        memory: allocates the arrays with other parts; None: allocate them now, in this process.
+        memory: allocator shared with other parts; None: allocate now, in this process.
     """
 
     async_ = False
-    _place: NDArray[np.int64]
+    _cursor: NDArray[np.int64]
     _default: NDArray[np.float64]
     _top: Array
     _input: Array
@@ -77,17 +77,19 @@ class SumTree(Part):
         self.enable_input_priorities = enable_input_priorities
         self.input_priority_shift = whole_number("input_priority_shift", input_priority_shift, 0)
         if self.input_priority_shift >= self.T:
-            raise ValueError(f"{input_priority_shift=} must be below T={T}.")
+            raise ValueError(
+                f"input_priority_shift must be below T={T}, got {input_priority_shift}."
+            )
         self.rng = np.random.default_rng(np.random.randint(2**31))  # of ``sample``
         self._latest: Ticket | None = None
-        mine = memory is None
+        owns_memory = memory is None
         memory = Memory(shared=self.async_) if memory is None else memory
         self._allocate_tree(memory)
-        if mine:
+        if owns_memory:
             memory.commit(size=T * B)
 
     def _allocate_tree(self, memory: Memory) -> None:
-        memory.request(self, "_place", (3,), np.int64)  # rows written, rows [low, high) are on
+        memory.request(self, "_cursor", (3,), np.int64)  # written, low, high: [low, high) are on
         memory.request(self, "_default", (1,), np.float64, fill=self._initial_default)
         width, self._n_levels = self.size, 1
         while True:
@@ -109,7 +111,7 @@ class SumTree(Part):
 
     @property
     def default_value(self) -> float:
-        """Return the priority of new rows; it can be set, for all processes that share the tree."""
+        """Return the priority of new rows; setting it affects all processes with this tree."""
         return float(self._default[0])
 
     @default_value.setter
@@ -119,7 +121,7 @@ class SumTree(Part):
 
     @property
     def priorities(self) -> Array:
-        """Return the values of all leaves [T, B]; zero where they are off."""
+        """Return the values of all leaves [T, B]; those of rows that are off are zero."""
         return np.asarray(self.leaves.reshape(self.T, self.B))
 
     @property
@@ -129,8 +131,8 @@ class SumTree(Part):
 
     @property
     def t(self) -> int:
-        """Return where the next row is written."""
-        return int(self._place[0]) % self.T
+        """Return the index of the next row to write."""
+        return int(self._cursor[0]) % self.T
 
     @property
     def total(self) -> float:
@@ -140,12 +142,12 @@ class SumTree(Part):
     @property
     def bytes_per_leaf(self) -> float:
         """Return the bytes per leaf, including its share of the sums."""
-        own = float(sum(level.nbytes for level in (*self._levels, self._top)))
-        return (own + (self._input.nbytes if self.enable_input_priorities else 0)) / self.size
+        tree = float(sum(level.nbytes for level in (*self._levels, self._top)))
+        return (tree + (self._input.nbytes if self.enable_input_priorities else 0)) / self.size
 
     def reset(self) -> None:
-        """Reset the tree to that of an empty ring."""
-        self._place[:] = 0
+        """Reset the tree to an empty ring."""
+        self._cursor[:] = 0
         for level in (*self._levels, self._top):
             level[:] = 0
         if self.enable_input_priorities:
@@ -153,19 +155,19 @@ class SumTree(Part):
         self._latest = None
 
     def advance(self, T: int, priorities: Arrays | None = None) -> None:
-        """Account for ``T`` rows written: switch complete rows on, and overwritten ones off.
+        """Account for ``T`` written rows: switch complete rows on, and overwritten ones off.
 
         Args:
-            T: rows written.
-            priorities: [T, B], [B] or a number: values of the rows written, or of those
-                ``input_priority_shift`` rows before; None: the default value. They take effect
-                when the rows are switched on.
+            T: number of rows written.
+            priorities: [T, B], [B] or a number: values of the rows written, or of the rows
+                ``input_priority_shift`` before; None: the default value. They take effect when
+                the rows are switched on.
 
         Raises:
-            ValueError: T exceeds the ring's rows; priorities came without
+            ValueError: T exceeds the ring's rows, or priorities are given without
                 ``enable_input_priorities``.
         """
-        written = int(self._place[0]) + T
+        written = int(self._cursor[0]) + T
         low = 0 if written < self.T else written - self.T + self.off_forward
         self.move(T, low, written - self.off_backward, priorities)
 
@@ -177,46 +179,46 @@ class SumTree(Part):
         priorities: Arrays | None = None,
         void: Array | None = None,
     ) -> None:
-        """Account for ``n`` rows written, after which absolute rows [low, high) are on.
+        """Account for ``n`` written rows; afterwards absolute rows [low, high) are on.
 
-        Leaves where ``void`` [T, B] stay zero.
+        Leaves marked in ``void`` [T, B] stay zero.
         """
         if n > self.T:
-            raise ValueError(f"at most {self.T} rows fit into a ring of {self.T}, got {n}.")
-        written, old_low, old_high = (int(x) for x in self._place)
-        given = written  # first of the n rows that the values belong to
+            raise ValueError(f"n must be at most {self.T} for a ring of {self.T} rows, got {n}.")
+        written, old_low, old_high = (int(x) for x in self._cursor)
+        first = written  # first of the n rows to which the values belong
         if self.enable_input_priorities:
             oldest = written + n - self.T
             self._write_input(written, n, self.default_value, oldest)
             if priorities is not None:
-                given -= self.input_priority_shift
-                self._write_input(given, n, priorities, oldest)
+                first -= self.input_priority_shift
+                self._write_input(first, n, priorities, oldest)
         elif priorities is not None:
             raise ValueError(
-                "priorities need a tree constructed with enable_input_priorities=True."
+                "the tree must be constructed with enable_input_priorities=True for priorities."
             )
         high = max(high, low)
-        self._place[:] = written + n, low, high
+        self._cursor[:] = written + n, low, high
         self._set_rows(old_low, min(low, old_high), on=False)
         self._set_rows(max(old_high, low), high, True, void)
-        self._set_rows(max(given, low), min(given + n, old_high), True, void)  # rows on before
+        self._set_rows(max(first, low), min(first + n, old_high), True, void)  # already on
 
     def retreat(self, written: int, high: int) -> None:
-        """Drop all rows but the first ``written``, and switch those from row ``high`` on off."""
-        _, low, old_high = (int(x) for x in self._place)
+        """Keep only the first ``written`` rows, and switch off rows from ``high``."""
+        _, low, old_high = (int(x) for x in self._cursor)
         high = max(high, low)
-        self._place[:] = written, low, high
+        self._cursor[:] = written, low, high
         self._set_rows(high, old_high, on=False)
 
-    def level(self, void: Array | None = None) -> None:
-        """Set every row that is on to the default value; those where ``void`` [T, B] stay zero."""
+    def reset_priorities(self, void: Array | None = None) -> None:
+        """Set every row that is on to the default value; rows in ``void`` [T, B] stay zero."""
         if self.enable_input_priorities:
             self._input[:] = self.default_value
-        _, low, high = (int(x) for x in self._place)
+        _, low, high = (int(x) for x in self._cursor)
         self._set_rows(low, high, True, void)
 
     def _write_input(self, start: int, n: int, values: Any, oldest: int) -> None:
-        """Write values of those absolute rows [start, start + n) that are still stored."""
+        """Write the values of absolute rows [start, start + n) that are still stored."""
         first = max(0, oldest, start)
         rows = np.arange(first, start + n)
         if isinstance(values, np.ndarray) and values.ndim == 2:
@@ -266,17 +268,17 @@ class SumTree(Part):
 
         Args:
             n: number of leaves.
-            unique: draw without replacement, each leaf in proportion among those left.
+            unique: True to draw without replacement.
 
         Raises:
-            ReplayNotReady: fewer leaves than that are above zero.
+            ReplayNotReady: too few leaves are above zero.
         """
         leaves = self.draw(n, unique, self.rng)
         self.ticket(leaves)
         return np.divmod(leaves, self.B), self.leaves.take(leaves)
 
     def draw(self, n: int, unique: bool, rng: np.random.Generator) -> Array:
-        """Draw leaves [n] as ``sample`` does, from a given random stream."""
+        """Draw leaves [n] like ``sample``, with the given generator."""
         return self._draw_unique(n, rng) if unique else self.find(rng.random(n))
 
     def _draw_unique(self, n: int, rng: np.random.Generator) -> Array:
@@ -288,53 +290,54 @@ class SumTree(Part):
             drawn = drawn[np.sort(first)]
             if len(drawn) >= n:
                 return drawn[:n]
-        # Few leaves hold most of the sum. Continue the sequence among the others by exponential
-        # arrival times, which needs all leaves (Efraimidis & Spirakis 2006).
+        # A few leaves dominate the sum. Draw from all other leaves by exponential arrival times
+        # (Efraimidis & Spirakis 2006).
         others = np.setdiff1d(np.flatnonzero(self.leaves), drawn, assume_unique=True)
-        if len(drawn) + len(others) < n:
+        available = len(drawn) + len(others)
+        if available < n:
             raise ReplayNotReady(
-                f"{len(drawn) + len(others)} leaves are above zero, fewer than the {n} to be drawn."
+                f"cannot draw {n} unique rows: only {available} leaves are above zero."
             )
         arrival = rng.exponential(size=len(others)) / self.leaves[others]
         return np.concatenate([drawn, others[np.argsort(arrival)[: n - len(drawn)]]])
 
     def find(self, random_values: Array) -> Array:
-        """Return the leaves at fractions [n] in [0, 1) of the total; never one that is zero.
+        """Return the nonzero leaves at fractions [n] in [0, 1) of the total.
 
         Raises:
-            ReplayNotReady: all are zero.
+            ReplayNotReady: all leaves are zero.
         """
-        ends = torch.cumsum(self._torch_top, 0).numpy()  # of the nodes' shares of the total
+        ends = torch.cumsum(self._torch_top, 0).numpy()  # cumulative sums of the top nodes
         if not ends[-1] > 0:
             zero = "all rows that can be drawn have priority zero. Use priorities of 1e-6 or more."
             raise ReplayNotReady(zero)
-        rest = random_values * (ends[-1] * UNDER_ONE)
-        node = ends.searchsorted(rest, "right")
-        rest -= _start(ends, node, node)
+        remainder = random_values * (ends[-1] * BELOW_ONE)
+        node = ends.searchsorted(remainder, "right")
+        remainder -= _start(ends, node, node)
         compiled = loops()
         if compiled is None:
-            return self._descend(node, rest)
+            return self._descend(node, remainder)
         for level in reversed(self._levels):
-            compiled.descend(level, node, rest)
+            compiled.descend(level, node, remainder)
         return np.asarray(node)
 
-    def _descend(self, node: Array, rest: Array) -> Array:
-        """Return leaves below nodes [n] of the top level, by array operations."""
-        rows = np.arange(0, len(rest) * FANOUT, FANOUT)
+    def _descend(self, node: Array, remainder: Array) -> Array:
+        """Return the leaves below nodes [n] of the top level, by array operations."""
+        rows = np.arange(0, len(remainder) * FANOUT, FANOUT)
         for children in reversed(self._children):
             shares = torch.cumsum(torch.from_numpy(children.take(node, 0)), 1)
             row_ends: Array = shares.numpy()
-            # Below the last end, so that the child found ends above where it starts.
-            np.minimum(rest, row_ends[:, -1] * UNDER_ONE, out=rest)
-            found = torch.searchsorted(shares, torch.from_numpy(rest)[:, None], right=True)
+            # Stay below the last end, so that a child with a nonzero value is found.
+            np.minimum(remainder, row_ends[:, -1] * BELOW_ONE, out=remainder)
+            found = torch.searchsorted(shares, torch.from_numpy(remainder)[:, None], right=True)
             child = found.numpy()[:, 0]
-            rest -= _start(row_ends.reshape(-1), rows + child, child)
+            remainder -= _start(row_ends.reshape(-1), rows + child, child)
             node = node * FANOUT + child
         return np.asarray(node)
 
     def ticket(self, leaves: Array) -> Ticket:
-        """Return a ticket for a later update of these leaves, which is the latest one from now."""
-        self._latest = Ticket(leaves, int(self._place[0]), int(self._place[1]))
+        """Return a ticket for a later update of these leaves, and remember it as the latest."""
+        self._latest = Ticket(leaves, int(self._cursor[0]), int(self._cursor[1]))
         return self._latest
 
     def update_batch_priorities(
@@ -344,8 +347,8 @@ class SumTree(Part):
 
         Args:
             priorities: [n] or a number.
-            ticket: of the leaves; None: the latest one in this process. Leaves that have been
-                overwritten or switched off since are skipped.
+            ticket: ticket of the leaves; None: the latest one in this process. Leaves that have
+                been overwritten or switched off since are skipped.
 
         Raises:
             RuntimeError: nothing has been drawn.
@@ -360,33 +363,33 @@ class SumTree(Part):
             raise ValueError(
                 f"priorities must be {leaves.shape}, one per sample, got {values.shape}."
             )
-        written, low, high = self._place
+        written, low, high = self._cursor
         if (ticket.written, ticket.low) != (written, low):
             rows = ticket.written - 1 - (ticket.written - 1 - leaves // self.B) % self.T
-            held = (rows >= low) & (rows < high)
-            leaves = leaves[held]
-            values = values[held] if values.ndim else values
+            still_on = (rows >= low) & (rows < high)
+            leaves = leaves[still_on]
+            values = values[still_on] if values.ndim else values
         self.reconstruct(leaves, values)
 
     def reconstruct(self, tree_idxs: Array, values: Any) -> None:
-        """Set leaves [n], and the sums above them."""
+        """Set leaves [n] and update the sums above them."""
         self.leaves[tree_idxs] = values
         self._sum_above(tree_idxs)
 
     def propagate_diffs(self, tree_idxs: Array, diffs: Any, min_level: int = 1) -> None:
-        """Add to leaves [n], and to the sums above them; ``min_level`` is not needed here."""
+        """Add to leaves [n] and update the sums above them; ``min_level`` is not used."""
         np.add.at(self.leaves, tree_idxs, diffs)
         self._sum_above(np.asarray(tree_idxs))
 
     def reconstruct_advance(
         self, low_on_t: int, high_on_t: int, low_off_t: int, high_off_t: int
     ) -> None:
-        """Switch rows [low_on_t, high_on_t) on and then rows [low_off_t, high_off_t) off."""
+        """Switch rows [low_on_t, high_on_t) on, then rows [low_off_t, high_off_t) off."""
         self._set_rows(low_on_t, high_on_t, on=True)
         self._set_rows(low_off_t, high_off_t, on=False)
 
     def print_tree(self, level: int | None = None) -> None:
-        """Print the sums of one level (0 the highest), or of all."""
+        """Print the sums of one level (0: the top), or of all levels."""
         levels = [self._top, *reversed(self._levels)]
         for number, values in enumerate(levels):
             if level in (None, number):
@@ -394,14 +397,14 @@ class SumTree(Part):
 
     def state(self) -> dict[str, Any]:
         """Return the whole tree as arrays."""
-        state = {"place": self._place, "top": self._top, "levels": list(self._levels)}
+        state = {"place": self._cursor, "top": self._top, "levels": list(self._levels)}
         if self.enable_input_priorities:
             state["input"] = self.input_priorities
         return state
 
     def load(self, state: dict[str, Any]) -> None:
         """Load a tree saved by ``state``."""
-        self._place[:], self._top[:] = state["place"], state["top"]
+        self._cursor[:], self._top[:] = state["place"], state["top"]
         for level, saved in zip(self._levels, state["levels"], strict=True):
             level[:] = saved
         if self.enable_input_priorities:
@@ -410,28 +413,28 @@ class SumTree(Part):
 
 
 class AsyncSumTree(SumTree):
-    """Sum tree in shared memory: all processes see its leaves, sums and cursor.
+    """Sum tree whose leaves, sums and cursor are in shared memory.
 
-    A process that writes (``advance``, ``update_batch_priorities``) must be alone, and none may
-    write while another samples; the lock is the replay's.
+    The caller must hold a lock: a process that writes (``advance``, ``update_batch_priorities``)
+    excludes all others; several may sample at the same time.
     """
 
     async_ = True
 
 
 def _start(ends: Array, place: Array, number: Array) -> Array:
-    """Return where shares begin: at the end of the one before, or at zero for the first."""
+    """Return where intervals begin: at the end of the previous one, or at zero for the first."""
     return np.asarray(ends.take(place - 1) * (number > 0))
 
 
 class Loops(NamedTuple):
-    """Inner loops of the tree, compiled by numba; they compute what the array operations do.
+    """Inner loops of the tree, compiled by numba; equivalent to the array operations.
 
     Attributes:
-        descend: (level, node, rest): replace nodes [n] by those of their children, on the level
-            below, under which ``rest`` [n] falls, and ``rest`` by what is left of it there.
+        descend: (level, node, remainder): replace nodes [n] by the children, on the level below,
+            that contain the values ``remainder`` [n], and subtract the children's starts from them.
         sum_above: (level, node, parents): replace nodes [n] of a level by their parents, and
-            recompute the sums of these.
+            recompute the parents' sums.
     """
 
     descend: Callable[[Any, Any, Any], None]
@@ -452,24 +455,24 @@ def loops() -> Loops | None:
     return Loops(compile_(_descend_loop), compile_(_sum_above_loop))
 
 
-def _descend_loop(level: Any, node: Any, rest: Any) -> None:
+def _descend_loop(level: Any, node: Any, remainder: Any) -> None:
     for i in range(len(node)):
-        base, sought = node[i] * FANOUT, rest[i]
+        base, value = node[i] * FANOUT, remainder[i]
         start, child = 0.0, -1
         while child < 0:
             start = 0.0
             for k in range(FANOUT):
                 end = start + level[base + k]
-                if sought < end:
+                if value < end:
                     child = k
                     break
                 start = end
-            if child < 0:  # a rounding beyond the last end
+            if child < 0:  # a rounding error beyond the last end
                 if not start > 0:
                     child = 0
-                sought = start * UNDER_ONE
+                value = start * BELOW_ONE
         node[i] = base + child
-        rest[i] = sought - start
+        remainder[i] = value - start
 
 
 def _sum_above_loop(level: Any, node: Any, parents: Any) -> None:

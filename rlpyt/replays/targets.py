@@ -16,14 +16,14 @@ class NStepTargets(NamedTuple):
     """n-step targets of rows [N, B].
 
     The target of row t is ``return_ + discount_n * value``, with the value of row t + n, or of the
-    final observation if the episode is truncated before.
+    final observation if the episode is truncated earlier.
     """
 
-    return_: Array  # float, sum of gamma^k r_{t+k} over the window, up to and with its first done
-    done_n: Array  # bool, the window meets a terminal state, so nothing is bootstrapped
+    return_: Array  # float, sum of gamma^k r_{t+k} over the window, up to and including a done
+    done_n: Array  # bool, True if the window contains a terminal state: no bootstrapping
     discount_n: Array  # float, gamma^(number of rewards in return_), zero where done_n
-    cut_after: Array  # uint16, steps until the window meets a truncation, 0 if it meets none
-    timeout_n: Array | None  # bool, the first done in the window is a time limit's
+    cut_after: Array  # uint16, number of steps until a truncation in the window, 0 if there is none
+    timeout_n: Array | None  # bool, True if the first done in the window is a time limit
 
 
 def n_step_targets(
@@ -34,18 +34,18 @@ def n_step_targets(
     discount: float,
     timeout: Array | None = None,
 ) -> NStepTargets:
-    """Return the n-step targets of all rows whose window of ``n`` rewards is given.
+    """Return the n-step targets of all rows with a complete window of ``n`` rewards.
 
         return_t = sum_{k <= K} gamma^k r_{t+k},    K = first k with d_{t+k}, else n - 1
 
     Args:
         reward: [T, B], r_t received after a_t.
-        done: [T, B] bool, the episode ended with step t.
-        truncated: [T, B] bool, it was truncated there and its true final observation is known;
-            false where not done.
-        n: rewards in a window, 1 <= n <= T.
+        done: [T, B] bool, True if the episode ended with step t.
+        truncated: [T, B] bool, True if it was truncated there and its true final observation is
+            known; false where not done.
+        n: number of rewards in a window, 1 <= n <= T.
         discount: gamma.
-        timeout: [T, B] bool, the episode ended by a time limit; None: omit ``timeout_n``.
+        timeout: [T, B] bool, True if the episode ended by a time limit; None: omit ``timeout_n``.
 
     Returns:
         Arrays [T - n + 1, B]; ``return_`` has the dtype of ``reward``, or at least float32.
@@ -87,14 +87,14 @@ def one_step(done: Array, truncated: Array, discounts: Array) -> tuple[Array, Ar
 
 
 class NStep:
-    """Keeps the n-step targets of stored rows up to date.
+    """n-step targets of stored rows, computed when rows are written.
 
-    For n = 1 targets follow from the rows themselves; for n > 1 they are stored with the rows.
+    For n = 1 targets follow from the rows; for n > 1 they are stored with the rows.
 
     Args:
-        n: rewards in a return.
+        n: number of rewards in a return.
         discount: gamma.
-        time_limits: store ``timeout_n`` too; samples have the field ``timeout``.
+        time_limits: True to store ``timeout_n`` too; samples then have the field ``timeout``.
     """
 
     def __init__(self, n: int, discount: float, time_limits: bool) -> None:
@@ -104,7 +104,7 @@ class NStep:
         self.time_limits = time_limits
 
     def extra(self, reward: Array) -> Any:
-        """Return an example of what is stored with every row, given an example reward."""
+        """Return an example of the targets stored with every row, given an example reward."""
         fields: dict[str, Any] = {"truncated": np.bool_(False)}
         if self.n > 1:
             dtype = np.result_type(np.asarray(reward).dtype, np.float32)
@@ -118,7 +118,7 @@ class NStep:
         """Complete the windows that end in the ``rows`` newest rows, already written.
 
         Args:
-            ring: cursor, before these rows.
+            ring: cursor before these rows.
             samples, extra: trees [T, B] of the storage.
             rows: number of rows written.
         """

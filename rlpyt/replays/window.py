@@ -1,4 +1,4 @@
-"""Windows: what a batch holds around the drawn rows, either single transitions or sequences."""
+"""Windows: the part of a batch around each drawn row, either a transition or a sequence."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
-# Planes of a transition's rows: the step before, the step, the one n later and, unless n = 1, the
+# Planes of a transition's rows: the previous step, the step, the step n later and, if n > 1, the
 # last step of the window.
 BEFORE, NOW, AFTER, LAST = 0, 1, 2, 3
 
 
 class TransitionWindow:
-    """Window of step t, the agent's previous action and reward, and what it sees n steps later.
+    """Window of step t, with the previous action and reward and the observation n steps later.
 
     Args:
-        n: rewards in a return.
+        n: number of rewards in a return.
         discount: gamma.
-        B: environments.
-        nulls: previous action where an episode begins; leaves in the order of the action's.
+        B: number of environments.
+        nulls: leaves of the previous action at the beginning of an episode.
     """
 
     sequences = False
@@ -41,11 +41,11 @@ class TransitionWindow:
         self._offsets = np.array(planes)[:, None] * B
 
     def rows_after(self, replay: "ReplayBuffer", T: int | None) -> int:
-        """Return the number of rows after its first that a window needs."""
+        """Return the number of rows after its first row that a window needs."""
         return int(replay.off_backward)
 
     def read(self, replay: "ReplayBuffer", T_idxs: Array, B_idxs: Array, T: int | None) -> RowBatch:
-        """Read the rows that the windows around rows [N] need."""
+        """Read the rows of the windows of rows [N]."""
         idxs = T_idxs * replay.B
         idxs += B_idxs
         rows: RowBatch = replay.storage.rows.read(idxs + self._offsets)
@@ -56,7 +56,7 @@ class TransitionWindow:
         return rows
 
     def extract(self, replay: "ReplayBuffer", rows: RowBatch) -> Any:
-        """Return the batch [N] of windows in these rows, as torch tensors."""
+        """Return the batch [N] of the windows in these rows, as torch tensors."""
         n, storage = self.n, replay.storage
         fields, extra = storage.fields, storage.extra_fields
         done = rows(fields.done, NOW)
@@ -67,7 +67,7 @@ class TransitionWindow:
             return_ = rows(extra.return_, NOW)
             done_n, discount_n = rows(extra.done_n, NOW), rows(extra.discount_n, NOW)
         prev_action, prev_reward = rows(fields.action, BEFORE), rows(fields.reward, BEFORE)
-        _null(prev_action, prev_reward, rows(fields.done, BEFORE), self.nulls)
+        _null_at_starts(prev_action, prev_reward, rows(fields.done, BEFORE), self.nulls)
         (T_idxs, B_idxs, _, _), (next_T_idxs, *_) = rows.planes
         observation = replay.extract_observation(T_idxs, B_idxs)
         next_observation = replay.extract_observation(next_T_idxs, B_idxs)
@@ -80,7 +80,7 @@ class TransitionWindow:
             last_reward = from_numpy(rows(fields.reward, LAST))
         target = AgentInputs(_tensors(next_observation), last_action, last_reward)
         if len(storage.finals):
-            self._cross_truncations(replay, target, rows)
+            self._replace_truncated_targets(replay, target, rows)
         values = [inputs, action, return_, from_numpy(done), from_numpy(done_n), target]
         if replay.time_limits:
             timeout = rows(fields.timeout, NOW)
@@ -90,28 +90,30 @@ class TransitionWindow:
         batch.discount_n, batch.ticket = from_numpy(discount_n), None
         return batch
 
-    def _cross_truncations(self, replay: "ReplayBuffer", target: Any, rows: RowBatch) -> None:
-        """Replace the target inputs of truncated windows by what the agent saw last."""
+    def _replace_truncated_targets(
+        self, replay: "ReplayBuffer", target: Any, rows: RowBatch
+    ) -> None:
+        """Replace the target inputs of truncated windows by the final step of the episode."""
         extra, idxs = replay.storage.extra_fields, rows.idxs[NOW]
         cut_after = rows(extra.truncated if self.n == 1 else extra.cut_after, NOW)
         if not np.count_nonzero(cut_after):
             return
         crossing = cut_after.nonzero()[0]
         ends = idxs[crossing] + (cut_after[crossing].astype(np.int64) - 1) * replay.B
-        finals = numpify_buffer(replay.extract_final_observation(*replay.T_B_idxs(ends)))
-        target = numpify_buffer(target)  # over the same memory
+        finals = numpify_buffer(replay.extract_final_observation(*replay.to_T_B_idxs(ends)))
+        target = numpify_buffer(target)  # shares the memory
         for leaf, final in zip(leaves_of(target.observation), leaves_of(finals)):
             leaf[crossing] = final
-        if self.n > 1:  # with one step, these are the step's own
+        if self.n > 1:  # for n = 1 they are the action and reward of the step
             fields = replay.storage.fields
             steps = replay.storage.rows.read(ends[None])
-            own = leaves_of((steps(fields.action, 0), steps(fields.reward, 0)))
-            for leaf, last in zip(leaves_of((target.prev_action, target.prev_reward)), own):
+            lasts = leaves_of((steps(fields.action, 0), steps(fields.reward, 0)))
+            for leaf, last in zip(leaves_of((target.prev_action, target.prev_reward)), lasts):
                 leaf[crossing] = last
 
 
 class SequenceWindow:
-    """Window of T successive steps, and the n further ones that their targets need.
+    """Window of T successive steps, and the next n steps, which their targets need.
 
     Arguments are those of ``TransitionWindow``.
     """
@@ -123,7 +125,7 @@ class SequenceWindow:
         self._discounts = np.array([discount, 0], np.float32)  # not done, done
 
     def rows_after(self, replay: "ReplayBuffer", T: int | None) -> int:
-        """Return the number of rows after its first that a window of ``T`` steps needs."""
+        """Return the number of rows after its first row that a window of ``T`` steps needs."""
         return int(replay.off_backward) + self._length(replay, T) - 1
 
     def _length(self, replay: "ReplayBuffer", T: int | None) -> int:
@@ -133,7 +135,7 @@ class SequenceWindow:
         return T
 
     def read(self, replay: "ReplayBuffer", T_idxs: Array, B_idxs: Array, T: int | None) -> RowBatch:
-        """Read the rows of sequences that start at rows [N], and the row before."""
+        """Read the rows of sequences that start at rows [N], and the rows before them."""
         length = self._length(replay, T) + self.n
         offsets = np.arange(-1, length)[:, None]
         rows: RowBatch = replay.storage.rows.read(T_idxs * self.B + B_idxs + offsets * self.B)
@@ -141,7 +143,7 @@ class SequenceWindow:
         return rows
 
     def extract(self, replay: "ReplayBuffer", rows: RowBatch) -> Any:
-        """Return the batch [T, N] of sequences in these rows, as torch tensors."""
+        """Return the batch [T, N] of the sequences in these rows, as torch tensors."""
         ((T_idxs, B_idxs, length, whole),) = rows.planes
         n, storage, T = self.n, replay.storage, length - self.n
         fields, extra = storage.fields, storage.extra_fields
@@ -155,7 +157,7 @@ class SequenceWindow:
             discount_n = rows(extra.discount_n, main)
         all_action, all_reward = rows(fields.action, shifted), rows(fields.reward, shifted)
         first_action = buffer_func(all_action, lambda leaf: leaf[0])
-        _null(first_action, all_reward[0], rows(fields.done, 0), self.nulls)
+        _null_at_starts(first_action, all_reward[0], rows(fields.done, 0), self.nulls)
         batch = Sequences(
             all_observation=_tensors(replay.extract_observation(T_idxs, B_idxs, length)),
             all_action=_tensors(all_action),
@@ -180,7 +182,7 @@ class SequenceWindow:
         T_idxs, B_idxs = np.nonzero(truncated[:-1])
         if not len(T_idxs):
             return None
-        where = replay.T_B_idxs(rows.idxs[1:][T_idxs, B_idxs])
+        where = replay.to_T_B_idxs(rows.idxs[1:][T_idxs, B_idxs])
         return _tensors(
             FinalObservations(
                 T_idxs, B_idxs, numpify_buffer(replay.extract_final_observation(*where))
@@ -188,7 +190,7 @@ class SequenceWindow:
         )
 
 
-def _null(action: Arrays, reward: Array, begins: Array, nulls: list[Array]) -> None:
+def _null_at_starts(action: Arrays, reward: Array, begins: Array, nulls: list[Array]) -> None:
     """Set previous actions and rewards [B, ...] to null where an episode begins."""
     if np.count_nonzero(begins):
         where = begins.nonzero()[0]
@@ -201,11 +203,11 @@ def null_leaves(action: Arrays, null: Any) -> list[Array]:
     """Return the null value of every leaf of an example action.
 
     Args:
-        action: the example.
+        action: example action.
         null: one value, or a tree like the action.
 
     Raises:
-        ValueError: the shapes of ``null`` do not fit the action.
+        ValueError: the shapes of ``null`` do not match the action.
     """
     leaves = [example_array(leaf) for leaf in leaves_of(action)]
     given = [example_array(leaf) for leaf in leaves_of(null)]
@@ -221,5 +223,5 @@ def null_leaves(action: Arrays, null: Any) -> list[Array]:
 
 
 def _tensors(tree: Arrays) -> Any:
-    """Return the tree as tensors over the same memory, with a shortcut for single arrays."""
+    """Return tensors that share memory with the arrays, with a shortcut for single arrays."""
     return from_numpy(tree) if type(tree) is np.ndarray else torchify_buffer(tree)

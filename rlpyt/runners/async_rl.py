@@ -21,46 +21,47 @@ from rlpyt.runners.replaced import (  # noqa: F401  (rlpyt had them here)
 )
 from rlpyt.runners.replay_writer import start_replay_writer
 from rlpyt.runners.runner import MinibatchRlBase
-from rlpyt.runners.update_schedule import UpdateSchedule, joined
+from rlpyt.runners.update_schedule import UpdateSchedule, merge_opt_infos
 from rlpyt.samplers.async_.base import AsyncSamplerMixin
 from rlpyt.samplers.layout import Hardware, split_affinity
 from rlpyt.utils.checks import check_range, whole_number
 from rlpyt.utils.logging import logger
 from rlpyt.utils.seed import env_seed
 
-THROTTLE_WAIT = 0.05  # seconds; rlpyt's optimizer looked so often for new samples
+THROTTLE_WAIT = 0.05  # seconds between rlpyt's checks for new samples; not used here
 
 
 class AsyncRlBase(MinibatchRlBase):
-    """Training loop beside an asynchronous sampler, which collects at the same time.
+    """Training loop with an asynchronous sampler, which collects while the optimizer learns.
 
-    An iteration is a batch of the sampler's: it is taken in, and the updates are made that are due
-    after it. With a replay, they are those of the algorithm's ``replay_ratio``, and the sampler
-    gets the parameters after every ``updates_per_sync`` of them. If the optimizer cannot keep up,
-    the ratio is not reached, unless the sampler has to wait for it (``max_lead``). Algorithms
-    without a replay (``VTrace``) learn once from every batch, where it lies; the sampler then
-    leads by as many batches as it has slots.
+    Each iteration receives a batch of the sampler and makes the updates that are then due. With a
+    replay, their number follows from the algorithm's ``replay_ratio``, and parameters are sent to
+    the sampler after every ``updates_per_sync`` updates. If the optimizer does not keep up, the
+    ratio is not reached, unless the sampler has to wait (``max_lead``). Algorithms without a
+    replay (``VTrace``) learn once from every batch, in its slot; the sampler then leads by as many
+    batches as it has slots.
 
     Args:
-        algo, agent, sampler: as constructed; the sampler an asynchronous one.
+        algo, agent: algorithm and agent, not initialized.
+        sampler: asynchronous sampler, not initialized.
         n_steps: environment steps to run, rounded down to whole batches.
-        affinity: ``dict(sampler=..., optimizer=...)``: what each may use, see ``Hardware.of``; a
-            list as ``sampler`` has one entry for each of several processes that sample, a list as
-            ``optimizer`` one for each of several that average their gradients: each draws
-            ``batch_size`` samples of its own. Or a code with ``async_sample``.
-        max_lead: how many batches the sampler may be ahead of the updates that are due; 0: it
-            waits for all of them, as if in one process. ``None``: it is never held up.
-        rank_timeout_s: for one call of ``optimize_agent``, in seconds, where several processes
-            optimize together; then the one that keeps the others waiting counts as hung.
+        affinity: ``dict(sampler=..., optimizer=...)`` with the hardware of each, see
+            ``Hardware.of``, or a code with ``async_sample``. A list as ``sampler`` has one entry
+            per sampler process; a list as ``optimizer`` has one entry per optimizer process. The
+            latter average their gradients, and each draws its own ``batch_size`` samples.
+        max_lead: number of batches that the sampler may be ahead of the due updates; 0: it waits
+            for all of them, as in one process. ``None``: it never waits.
+        rank_timeout_s: time limit in seconds for one call of ``optimize_agent`` with several
+            optimizer processes; the one for which the others wait longer counts as hung.
         **kwargs: see ``MinibatchRlBase``.
 
     Raises:
-        TypeError: the sampler is no asynchronous one.
-        ValueError: the algorithm cannot learn asynchronously; or see ``MinibatchRlBase``.
+        TypeError: the sampler is not asynchronous.
+        ValueError: the algorithm cannot learn asynchronously, or see ``MinibatchRlBase``.
     """
 
     _iteration_column = "Diagnostics/SamplerIteration"
-    algo: Any  # an ``RlAlgorithm``; a ``ReplayAlgo`` where there is a replay
+    algo: Any  # an ``RlAlgorithm``; with a replay, a ``ReplayAlgo``
     sampler: AsyncSamplerMixin
 
     def __init__(
@@ -80,7 +81,7 @@ class AsyncRlBase(MinibatchRlBase):
         if not isinstance(sampler, AsyncSamplerMixin):
             raise TypeError(
                 f"{type(self).__name__} needs an asynchronous sampler such as AsyncSerialSampler "
-                f"or AsyncCpuSampler, not {type(sampler).__name__}."
+                f"or AsyncCpuSampler, got {type(sampler).__name__}."
             )
         super().__init__(
             algo=algo,
@@ -94,8 +95,8 @@ class AsyncRlBase(MinibatchRlBase):
         )
         if type(self.algo).async_initialize is RlAlgorithm.async_initialize:
             raise ValueError(
-                f"{type(algo).__name__} cannot learn beside its sampler. Algorithms with a replay "
-                "can, and VTrace (vtrace, impala) in place of A2C and PPO."
+                f"{type(algo).__name__} cannot learn asynchronously. Use an algorithm with a "
+                "replay, or VTrace (vtrace, impala) in place of A2C or PPO."
             )
         check_range("rank_timeout_s", rank_timeout_s, 0, open_low=True)
         self.rank_timeout_s = rank_timeout_s
@@ -104,9 +105,9 @@ class AsyncRlBase(MinibatchRlBase):
         self._replay_writer: ChildGroup | None = None
         self.optimizers: Optimizers | None = None
         self.opt_itr = 0  # calls of ``optimize_agent``
-        self._behind = 0  # batches to be taken in before the next one
-        self._lags: list[int] = []  # updates that each batch's policy had missed
-        self._evaluation: tuple[list[Any], float] | None = None  # what the next row describes
+        self._n_to_skip = 0  # batches to receive without updates, to catch up with the sampler
+        self._lags: list[int] = []  # number of updates that each batch's policy lacked
+        self._evaluation: tuple[list[Any], float] | None = None  # of the next row
 
     # Set-up.
 
@@ -114,12 +115,14 @@ class AsyncRlBase(MinibatchRlBase):
         """Start the sampler and the replay writer, and build the optimizer.
 
         Returns:
-            the number of iterations.
+            Number of iterations.
         """
         affinity = split_affinity(self.affinity)
-        hardware = [Hardware.of(own) for own in affinity["optimizer"]]
+        hardware = [Hardware.of(entry) for entry in affinity["optimizer"]]
         self._sampler_hardware = self.sampler.sampler_hardware(affinity["sampler"])
-        self.settle(hardware[0])  # from here on this process may use only its own cores
+        self.apply_hardware_and_seed(
+            hardware[0]
+        )  # from here on this process may use only its own cores
         self.world_size = len(hardware)
         self.optimizers = Optimizers(self.algo, self.agent, hardware)
         slots, examples = self.sampler.async_initialize(
@@ -154,19 +157,19 @@ class AsyncRlBase(MinibatchRlBase):
         """Start all other processes.
 
         Args:
-            n_itr: iterations of the sampler.
+            n_itr: number of the sampler's iterations.
             double_buffer: the sampler's batches.
-            replay_buffer: in shared memory, or ``None``.
+            replay_buffer: replay in shared memory, or ``None``.
         """
         self.launch_sampler(n_itr)
         self.launch_memcpy(double_buffer, replay_buffer)
         self.launch_optimizer_workers(n_itr)
 
     def launch_sampler(self, n_itr: int) -> None:
-        """Start the sampler's processes; they collect when ``BatchPipeline`` tells them to."""
+        """Start the sampler's processes, which ``BatchPipeline`` commands."""
         self.sampler.initialize(self._sampler_hardware)
         assert self.agent.mailbox is not None
-        self.agent.mailbox.while_waiting = self._look_after_others
+        self.agent.mailbox.while_waiting = self._check_other_processes
 
     def launch_memcpy(self, sample_buffers: Any, replay_buffer: Any) -> None:
         """Start the process that stores batches in the replay, if there is a replay."""
@@ -181,29 +184,29 @@ class AsyncRlBase(MinibatchRlBase):
         )
 
     def launch_optimizer_workers(self, n_itr: int) -> None:
-        """Start the optimizer's further ranks, if there are any.
+        """Start the other optimizer ranks, if there are any.
 
         Args:
-            n_itr: iterations of the sampler.
+            n_itr: number of the sampler's iterations.
 
         Raises:
-            ValueError: there is no replay that they could draw from.
+            ValueError: there are several ranks, but the algorithm has no replay.
         """
         if self.world_size > 1 and self.replay is None:
             raise ValueError(
-                f"{type(self.algo).__name__} learns from batches where they lie, in one process; "
-                f"affinity['optimizer'] has {self.world_size} entries, give one."
+                f"affinity['optimizer'] must have one entry for {type(self.algo).__name__}, which "
+                f"learns without a replay in one process, got {self.world_size} entries."
             )
         if self.world_size > 1 and self.optimizers is not None:
             timeout_s, method = self.rank_timeout_s, self.sampler.start_method
             arguments = {**self._async_arguments, "sampler_n_itr": n_itr}
             self.optimizers.start(self.replay, arguments, self.seed or 0, timeout_s, method)
-        if self.replay is not None:  # all have it now
+        if self.replay is not None:  # all processes have opened its memory
             self.replay.forget_names()
-            self.replay.while_waiting = self._look_after_others
+            self.replay.while_waiting = self._check_other_processes
 
     def optim_startup(self) -> None:
-        """Connect the ranks of the optimizer, build it, and schedule its updates."""
+        """Connect the optimizer ranks, build the optimizer, and schedule its updates."""
         if self.world_size > 1 and self.optimizers is not None:
             self.optimizers.connect()
         self.algo.optim_initialize(self.rank)
@@ -215,15 +218,17 @@ class AsyncRlBase(MinibatchRlBase):
     def build_ctrl(self, world_size: int) -> BatchPipeline:
         """Return the pipeline of batches, which commands the sampler and the replay writer."""
         store = None if self._replay_writer is None else self._store
-        hold = self.agent.keeps_statistics  # the optimizer looks at every batch
-        return BatchPipeline(self.sampler, 0, self.n_itr, store, hold, self.max_lead)
+        keep_slots = (
+            self.agent.keeps_statistics
+        )  # the optimizer reads the observations of every batch
+        return BatchPipeline(self.sampler, 0, self.n_itr, store, keep_slots, self.max_lead)
 
     def _store(self, batch: Batch) -> None:
         assert self._replay_writer is not None
         arguments = batch.slot, batch.itr, self.algo.new_priority
         (batch.n_void,) = self._replay_writer.call("store", *arguments)
 
-    def _look_after_others(self) -> None:
+    def _check_other_processes(self) -> None:
         for others in (self.pipeline, self.optimizers):
             if others is not None:
                 others.check()
@@ -240,7 +245,7 @@ class AsyncRlBase(MinibatchRlBase):
     # The run.
 
     def run_iteration(self, itr: int) -> None:
-        """Take in a batch and make the updates that are due."""
+        """Receive a batch and make the updates that are due."""
         assert self.pipeline is not None
         self.pipeline.allow(itr)
         batch = self.pipeline.next()
@@ -250,9 +255,9 @@ class AsyncRlBase(MinibatchRlBase):
         self.updating, failure = True, None
         try:
             opt_infos.extend(learn(batch))
-        except WorkerError as error:  # the batch is in replay or parameters: the iteration counts
+        except WorkerError as error:  # the batch was used already, so count the iteration
             failure = error
-        opt_info = joined(self.algo.opt_info_fields, opt_infos)
+        opt_info = merge_opt_infos(self.algo.opt_info_fields, opt_infos)
         self.store_diagnostics(self.opt_itr, itr, batch.traj_infos, opt_info)
         self.state.itr = itr
         if failure is not None:
@@ -262,7 +267,7 @@ class AsyncRlBase(MinibatchRlBase):
     def _learn(self, batch: Batch) -> Iterator[Any]:
         """Learn once from the batch, in its slot."""
         assert self.pipeline is not None and batch.slot is not None
-        self._note_lag(batch)
+        self._record_lag(batch)
         samples = self.sampler.slots_pyt[batch.slot]
         yield self._optimize_agent(batch.itr, samples, batch.itr)
         self.pipeline.release(batch)
@@ -270,43 +275,43 @@ class AsyncRlBase(MinibatchRlBase):
         self._send_parameters()
 
     def _learn_from_replay(self, batch: Batch) -> Iterator[Any]:
-        """Make the updates that are due; if the sampler never waits, once for all new batches."""
+        """Make the due updates; without ``max_lead``, once for all batches that are ready."""
         assert (
             self.pipeline is not None
             and self.update_schedule is not None
             and self.optimizers is not None
         )
         self.algo.batches_in_replay += 1
-        self.update_schedule.leave_out(batch.itr, batch.n_void)
-        self._note_lag(batch)
+        self.update_schedule.exclude_void(batch.itr, batch.n_void)
+        self._record_lag(batch)
         if batch.slot is not None:
             observe = partial(self.algo.update_obs_rms, self.sampler.slots_pyt[batch.slot])
-            self.optimizers.together(observe, "observe")
+            self.optimizers.run_together(observe, "observe")
             self._send_parameters()
         self.pipeline.release(batch)
         last = batch.itr + 1 == self.n_itr
-        if self._behind and not last:  # another has come, too
-            self._behind -= 1
+        if self._n_to_skip and not last:  # another batch is ready
+            self._n_to_skip -= 1
             return
-        while self.opt_itr < self.update_schedule.after(batch.itr + 1):
+        while self.opt_itr < self.update_schedule.calls_due(batch.itr + 1):
             optimize = partial(self._optimize_agent, self.opt_itr, sampler_itr=batch.itr)
-            yield self.optimizers.together(optimize, "optimize", self.opt_itr, batch.itr)
+            yield self.optimizers.run_together(optimize, "optimize", self.opt_itr, batch.itr)
             self.opt_itr += 1
             self._send_parameters()
             if self.max_lead is None:
-                self._behind = max(0, (n_ready := self.pipeline.n_ready) - 1)
+                self._n_to_skip = max(0, (n_ready := self.pipeline.n_ready) - 1)
                 if n_ready or last:
                     break
 
-    def _note_lag(self, batch: Batch) -> None:
+    def _record_lag(self, batch: Batch) -> None:
         self._lags.append(self.algo.update_counter - batch.policy_updates)
 
     def shutdown(self) -> None:
-        """End the threads, then release processes and environments."""
+        """Stop the threads, then release processes and environments."""
         try:
             if self.pipeline is not None:
                 self.pipeline.stop()
-        finally:  # also if a second signal comes
+        finally:  # also after a second signal
             super().shutdown()
             if self._replay_writer is not None:
                 self._replay_writer.shutdown()
@@ -317,20 +322,20 @@ class AsyncRlBase(MinibatchRlBase):
     # Snapshots and checkpoints.
 
     def get_itr_snapshot(self, itr: int, sampler_itr: int) -> dict[str, Any]:  # type: ignore[override]
-        """Return the contents of ``params.pkl``, with the iterations of optimizer and sampler.
+        """Return the content of ``params.pkl``, with the iterations of optimizer and sampler.
 
         Args:
-            itr: calls of ``optimize_agent`` so far.
+            itr: number of calls of ``optimize_agent``.
             sampler_itr: iteration of the sampler.
         """
-        own = {"itr": itr, "sampler_itr": sampler_itr, "cum_updates": self.algo.update_counter}
-        return {**super().get_itr_snapshot(sampler_itr), **own}
+        counters = {"itr": itr, "sampler_itr": sampler_itr, "cum_updates": self.algo.update_counter}
+        return {**super().get_itr_snapshot(sampler_itr), **counters}
 
     def save_itr_snapshot(self, itr: int, sample_itr: int) -> None:  # type: ignore[override]
         """Pass a snapshot to the logger, which saves it if its snapshot mode says so.
 
         Args:
-            itr: calls of ``optimize_agent`` so far.
+            itr: number of calls of ``optimize_agent``.
             sample_itr: iteration of the sampler, which names the file.
         """
         if logger.get_snapshot_mode() != "none":
@@ -341,60 +346,61 @@ class AsyncRlBase(MinibatchRlBase):
         self.save_itr_snapshot(self.opt_itr, itr)
 
     def save_checkpoint(self, itr: int) -> Any:
-        """Save all that a resumed run needs, while sampler and replay writer pause.
+        """Save a checkpoint while sampler and replay writer are paused.
 
-        The replay is left out if a process died while it wrote to it.
+        The replay is omitted if a process died while writing to it.
         """
         if self.pipeline is None:
             return None
-        ranks_gone = self.optimizers is not None and self.optimizers.gone
+        ranks_gone = self.optimizers is not None and self.optimizers.has_failed
         if ranks_gone and self.replay is not None:
-            self.replay.abort_waiters()  # the replay writer may wait for a lock of theirs
+            self.replay.abort_waiters()  # the replay writer may wait for a lock that they held
         with self.pipeline.paused(ranks_gone):
-            self.state.owes_evaluation = self.state.owes_evaluation or self.pipeline.owes_evaluation
+            if self.pipeline.evaluation_pending:
+                self.state.evaluation_pending = True
             if self.replay is not None and (self.pipeline.failed or ranks_gone):
                 self._recover_replay()
             return super().save_checkpoint(itr)
 
     def _recover_replay(self) -> None:
-        """Release the lock of the replay if a process died that held it.
+        """Release the lock of the replay if the process that held it died.
 
-        If the process was writing, the checkpoint is saved without the replay.
+        If that process was writing, save the checkpoint without the replay.
         """
         if self.replay.recover_after_crash():
             self.algo.save_replay = False
             logger.log(
-                "A process died while it wrote to the replay: the checkpoint is without it, and a "
-                "resumed run fills a new one before it learns on."
+                "A process died while writing to the replay: the checkpoint is saved without the "
+                "replay. A resumed run fills a new one before it continues to learn."
             )
 
     def counters(self) -> dict[str, Any]:
-        """Return statistics in progress, and the batches between sampler and optimizer."""
+        """Return counters and statistics, and the batches between sampler and optimizer."""
         assert self.pipeline is not None
-        own = {
+        state = {
             "opt_itr": self.opt_itr,
             "lags": list(self._lags),
             "feed": self.pipeline.state_dict(),
         }
         if self.update_schedule is not None:
-            own["void"] = self.update_schedule.void
+            state["void"] = self.update_schedule.n_void
         if self.optimizers is not None:
-            own["streams"] = self.optimizers.streams()
-        return {**super().counters(), "async": own}
+            state["streams"] = self.optimizers.streams()
+        return {**super().counters(), "async": state}
 
     def load_counters(self, saved: dict[str, Any]) -> None:
-        """Load what ``counters`` returned."""
+        """Load a state from ``counters``."""
         assert self.pipeline is not None
         super().load_counters(saved)
-        own = saved["async"]
-        self.opt_itr, self._lags = own["opt_itr"], list(own["lags"])
-        self.pipeline.load_state_dict(own["feed"])
+        state = saved["async"]
+        self.opt_itr, self._lags = state["opt_itr"], list(state["lags"])
+        self.pipeline.load_state_dict(state["feed"])
         if self.update_schedule is not None:
-            self.update_schedule.void = own.get("void", 0)
+            self.update_schedule.n_void = state.get("void", 0)
             if not self.algo.batches_in_replay:
-                self.update_schedule.restart(own["feed"]["next_itr"], self.opt_itr)
+                self.update_schedule.restart(state["feed"]["next_itr"], self.opt_itr)
         if self.optimizers is not None:
-            self.optimizers.load(own.get("streams", []))
+            self.optimizers.load(state.get("streams", []))
 
     # Diagnostics.
 
@@ -409,10 +415,10 @@ class AsyncRlBase(MinibatchRlBase):
         """Store the results of a sampler iteration for the next row of progress.csv.
 
         Args:
-            itr: calls of ``optimize_agent`` so far.
+            itr: number of calls of ``optimize_agent``.
             sampler_itr: iteration of the sampler.
-            traj_infos: trajectories that ended in its batch.
-            opt_info: lists with a value for each update that was made after the batch.
+            traj_infos: trajectories completed in its batch.
+            opt_info: lists with a value for each update made after the batch.
         """
         super().store_diagnostics(sampler_itr, traj_infos, opt_info)
 
@@ -426,31 +432,31 @@ class AsyncRlBase(MinibatchRlBase):
         """Write a row of progress.csv and a snapshot.
 
         Args:
-            itr: calls of ``optimize_agent`` so far.
+            itr: number of calls of ``optimize_agent``.
             sampler_itr: iteration of the sampler; -1 before the first.
             throttle_time: seconds that the optimizer has waited for batches since the last row.
-            prefix: of the diagnostics' column names.
+            prefix: prefix of the diagnostics' column names.
         """
         self._throttle_time = throttle_time
         traj_infos, eval_time = self._evaluation or (None, 0.0)
         super().log_diagnostics(sampler_itr, traj_infos, eval_time, prefix)
 
     def write_row(self, itr: int, evaluation: tuple[list[Any], float] | None = None) -> None:
-        """Write a row of progress.csv and show it to the hooks.
+        """Write a row of progress.csv and pass it to the hooks.
 
         Args:
-            itr: the sampler's last iteration, -1 before the first.
-            evaluation: its trajectories, and the seconds that training waited for it.
+            itr: last iteration of the sampler, -1 before the first.
+            evaluation: (trajectories, seconds that training waited) of an evaluation.
         """
         assert self.pipeline is not None
         self._evaluation = evaluation
         self.log_diagnostics(
             self.opt_itr, itr, self.pipeline.learner_waited_s - self._waited_at_row[0]
         )
-        self._tell("on_log", dict(self._last_row))
+        self._call_hooks("on_log", dict(self._last_row))
 
     def log_iteration(self, itr: int) -> None:
-        """Record how far optimizer and sampler are, and which of them waits for the other."""
+        """Record the iterations of optimizer and sampler, and how long each waited."""
         assert self.pipeline is not None
         elapsed = max(time.monotonic() - self.state.last_time, 1e-9)
         sampler_waited = self.pipeline.sampler_waited_s - self._waited_at_row[1]
@@ -469,10 +475,10 @@ class AsyncRlBase(MinibatchRlBase):
 
 
 class AsyncRl(AsyncRlBase):
-    """Asynchronous training with statistics of the trajectories it learns from.
+    """Asynchronous training with statistics of the trajectories collected for training.
 
     Args:
-        log_traj_window: number of last trajectories that a row describes.
+        log_traj_window: number of latest trajectories summarized in a row.
         **kwargs: see ``AsyncRlBase``.
     """
 
@@ -484,9 +490,9 @@ class AsyncRl(AsyncRlBase):
 class AsyncRlEval(AsyncRlBase):
     """Asynchronous training with statistics of separate evaluation episodes.
 
-    The sampler evaluates between two batches, with the newest parameters; optimization continues
-    meanwhile, if it has samples. A row is written when the evaluation has ended: of the steps and
-    updates until then, and only waiting for it counts as its time.
+    The sampler evaluates between two batches, with the newest parameters. Meanwhile, optimization
+    continues if it has samples. A row is written when the evaluation has ended. It counts the steps
+    and updates until then; its evaluation time is only the time that training waited.
     """
 
     _eval = True
@@ -499,34 +505,34 @@ class AsyncRlEval(AsyncRlBase):
         """Write the row of an evaluation that has ended, if there is one.
 
         Args:
-            wait: for the one that was requested.
+            wait: True to wait for a requested evaluation.
         """
         assert self.pipeline is not None
         started = time.monotonic()
         traj_infos = self.pipeline.take_evaluation(wait)
         waited = time.monotonic() - started
-        self.state.owes_evaluation = self._signals.has_come() and (
+        self.state.evaluation_pending = self._signals.has_come() and (
             traj_infos is not None or self.pipeline.evaluating
         )
-        if traj_infos is None or self.state.owes_evaluation:
+        if traj_infos is None or self.state.evaluation_pending:
             return
         self._training_since += waited
         self.write_row(self.state.itr, (traj_infos, waited))
 
 
 class AsyncEvalHook(EvalHook):
-    """Have the sampler evaluate wherever a row is due, and write the row when that has ended."""
+    """Make the sampler evaluate at every logging interval; write the row afterwards."""
 
     def on_iteration(self, runner: MinibatchRlBase, itr: int) -> None:
-        """Request an evaluation where a row is due; write the row of one that has ended."""
+        """Request an evaluation if one is due; write the row of one that has ended."""
         super().on_iteration(runner, itr)
         assert isinstance(runner, AsyncRlEval)
         runner.write_evaluation()
 
     def evaluate(self, runner: MinibatchRlBase, itr: int) -> None:
-        """Request an evaluation, after the last one has ended."""
+        """Wait for the last evaluation to end, then request another one."""
         assert isinstance(runner, AsyncRlEval) and runner.pipeline is not None
-        runner.begun = True
+        runner.has_started = True
         runner.write_evaluation(wait=True)
         if itr >= runner.min_itr_learn - 1 or itr <= 0:
             runner.pipeline.request_evaluation(itr)

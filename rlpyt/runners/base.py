@@ -4,8 +4,8 @@ from rlpyt.utils.recorded import Recorded
 
 
 class BaseRunner(Recorded):
-    """Interface of runners, which are constructed with all parts and started by ``train``."""
+    """Interface of runners: constructed with all parts, started by ``train``."""
 
     def train(self) -> None:
-        """Run from start to end."""
+        """Train from start to end."""
         raise NotImplementedError(f"{type(self).__name__} must implement train.")

@@ -1,4 +1,4 @@
-"""Batches of an asynchronous runner: threads that command the sampler and the replay writer."""
+"""Pipeline of batches in asynchronous runs: threads that call sampler and replay writer."""
 
 import threading
 import time
@@ -13,18 +13,18 @@ from rlpyt.runners.run_state import from_plain, to_plain
 from rlpyt.samplers.async_.base import AsyncSamplerMixin
 from rlpyt.utils.buffer import leaves_of
 
-LOOK_S = 0.5  # between two checks for signals while the optimizer's thread waits
+POLL_S = 0.5  # seconds between two checks for signals while waiting
 
 
 @dataclass
 class Batch:
-    """One batch between sampler and optimizer.
+    """One batch on its way from sampler to optimizer.
 
     Attributes:
         itr: iteration of the sampler.
-        slot: index of the sampler's slot that holds it; ``None`` once the slot is released.
-        traj_infos: trajectories that ended in it.
-        policy_updates: number of updates of the policy that collected it.
+        slot: index of the sampler's slot with its samples; ``None`` once the slot is released.
+        traj_infos: trajectories completed in the batch.
+        policy_updates: number of updates of the policy that collected the batch.
         n_void: rows in which an environment waited for a reset; known once the batch is stored.
     """
 
@@ -36,22 +36,22 @@ class Batch:
 
 
 class BatchPipeline:
-    """Pipeline of batches: one thread has the sampler collect, another one stores them.
+    """Pipeline of batches: one thread makes the sampler collect them, another one stores them.
 
     Both threads only wait for processes. The optimizer's thread, which owns the pipeline, waits for
-    batches. One condition guards all that the threads share.
+    batches. One condition guards all shared state.
 
     Args:
-        sampler: an asynchronous one, initialized.
-        begin, end: first iteration of the sampler, and the one after the last.
-        store: puts a ``Batch`` into the replay; ``None``: there is no replay, and the optimizer
-            learns from the slots.
-        hold: whether a batch keeps its slot until ``release``.
-        lead: how many batches the sampler may be ahead of ``allow``; ``None``: any number.
+        sampler: asynchronous sampler, initialized.
+        begin, end: first iteration of the sampler, and the last plus one.
+        store: function that stores a ``Batch`` in the replay; ``None``: there is no replay, and the
+            optimizer learns from the slots.
+        keep_slots: True if a batch keeps its slot until ``release``.
+        max_lead: number of batches that the sampler may be ahead of ``allow``; ``None``: unlimited.
 
     Attributes:
-        learner_waited_s, sampler_waited_s: how long the optimizer has waited for batches, and the
-            sampler for a free slot or for its turn.
+        learner_waited_s, sampler_waited_s: seconds that the optimizer has waited for batches, and
+            the sampler for a free slot or for ``allow``.
     """
 
     def __init__(
@@ -60,39 +60,39 @@ class BatchPipeline:
         begin: int,
         end: int,
         store: Callable[[Batch], None] | None = None,
-        hold: bool = False,
-        lead: int | None = None,
+        keep_slots: bool = False,
+        max_lead: int | None = None,
     ) -> None:
         self.sampler = sampler
         self.next_itr, self.end = begin, end
-        self._store, self._hold = store, hold or store is None
-        self._lead, self._learnt = lead, begin
+        self._store, self._keep_slots = store, keep_slots or store is None
+        self._max_lead, self._n_trained = max_lead, begin
         self._changed = threading.Condition()
         self._free = deque(range(len(sampler.slots)))
         self._collected: deque[Batch] = deque()
         self._ready: deque[Batch] = deque()
-        self._paused = self._halted = self._stopped = False  # halted: not even what has come
-        self._busy: set[str] = set()  # threads
-        self._to_evaluate: int | None = None
+        self._paused = self._halted = self._stopped = False  # halted: also stop storing
+        self._busy_roles: set[str] = set()  # threads with a task
+        self._evaluation_itr: int | None = None
         self._evaluation: list[Any] | None = None
         self._error: BaseException | None = None
-        self._told = False  # the optimizer's thread knows of a failure
+        self._error_raised = False  # to the optimizer's thread
         self.learner_waited_s = self.sampler_waited_s = 0.0
         self._threads = [
-            threading.Thread(target=self._run, args=(work,), name=f"feed, {work}", daemon=True)
-            for work in ("sampling", *(() if store is None else ("storing",)))
+            threading.Thread(target=self._run, args=(role,), name=f"feed, {role}", daemon=True)
+            for role in ("sampling", *(() if store is None else ("storing",)))
         ]
 
     def start(self) -> None:
-        """Start to collect."""
-        self.sampler.interrupt = self._raise_if_over  # type: ignore[method-assign]
+        """Start the threads."""
+        self.sampler.interrupt = self._raise_if_ended  # type: ignore[method-assign]
         for thread in self._threads:
             thread.start()
 
     # Called by the optimizer's thread.
 
     def next(self) -> Batch:
-        """Return the next batch to learn from, in order; wait for it.
+        """Wait for the next batch to learn from, and return it.
 
         Raises:
             WorkerError: the sampler or the replay writer failed.
@@ -106,7 +106,7 @@ class BatchPipeline:
 
     @property
     def n_ready(self) -> int:
-        """Return the number of batches that ``next`` would return at once.
+        """Return the number of batches that ``next`` would return without waiting.
 
         Raises:
             WorkerError: the sampler or the replay writer failed.
@@ -116,43 +116,43 @@ class BatchPipeline:
             return len(self._ready)
 
     def release(self, batch: Batch) -> None:
-        """Give a batch's slot back to the sampler."""
+        """Release a batch's slot, so that the sampler can use it again."""
         with self._changed:
-            self._give_back(batch)
+            self._release_slot(batch)
 
-    def allow(self, learnt: int) -> None:
-        """Set the number of batches after which all due updates were made, for ``lead``."""
+    def allow(self, n_batches: int) -> None:
+        """Set the number of batches for which all due updates were made, see ``max_lead``."""
         with self._changed:
-            self._learnt = learnt
+            self._n_trained = n_batches
             self._changed.notify_all()
 
     def request_evaluation(self, itr: int) -> None:
-        """Have the sampler evaluate before it collects another batch."""
+        """Make the sampler evaluate before it collects another batch."""
         with self._changed:
-            self._to_evaluate = itr
+            self._evaluation_itr = itr
             self._changed.notify_all()
 
     def take_evaluation(self, wait: bool = False) -> list[Any] | None:
-        """Return the trajectories of an evaluation, once; ``None`` if none has ended.
+        """Return the trajectories of a finished evaluation, once; ``None`` if there is none.
 
         Args:
-            wait: for the one that was requested, if any.
+            wait: True to wait for a requested evaluation.
         """
         with self._changed:
             if wait:
-                self._wait_for(lambda: self._to_evaluate is None)
+                self._wait_for(lambda: self._evaluation_itr is None)
             result, self._evaluation = self._evaluation, None
             return result
 
     @property
     def evaluating(self) -> bool:
-        """Return True if an evaluation was requested that has not ended."""
-        return self._to_evaluate is not None
+        """Return True if a requested evaluation has not ended."""
+        return self._evaluation_itr is not None
 
     @property
-    def owes_evaluation(self) -> bool:
-        """Return True if an evaluation was requested whose result has not been taken."""
-        return self._to_evaluate is not None or self._evaluation is not None
+    def evaluation_pending(self) -> bool:
+        """Return True if the result of a requested evaluation has not been taken."""
+        return self._evaluation_itr is not None or self._evaluation is not None
 
     @property
     def failed(self) -> bool:
@@ -161,26 +161,29 @@ class BatchPipeline:
 
     @contextmanager
     def paused(self, after_failure: bool = False) -> Iterator[None]:
-        """Stop collecting and storing while inside, after all collected batches are stored.
+        """Store all collected batches, then pause collecting and storing inside the context.
 
-        After a failure, batches that are not stored are lost; a resumed run collects them again.
+        After a failure, batches that are not stored are dropped; a resumed run collects them again.
 
         Args:
-            after_failure: whether another process that uses the replay has failed.
+            after_failure: True if another process that uses the replay has failed.
 
         Raises:
-            WorkerError: the sampler or the replay writer failed, and this was not raised before.
+            WorkerError: the sampler or the replay writer failed, and the error was not raised yet.
         """
         with self._changed:
-            lost = self._halted = self._told or after_failure
+            drop_unstored = self._halted = self._error_raised or after_failure
             self._paused = True
-            self._wait_for(lambda: not self._busy and (lost or not self._collected), anyway=lost)
-            if not lost:  # a thread may have failed with its last task
+            self._wait_for(
+                lambda: not self._busy_roles and (drop_unstored or not self._collected),
+                ignore_errors=drop_unstored,
+            )
+            if not drop_unstored:  # a thread may have failed with its last task
                 self._raise_error()
         try:
             yield
-        except BaseException:  # of a process that the optimizer's thread itself asked for its state
-            self._told = True
+        except BaseException:  # such as a process that fails while it returns its state
+            self._error_raised = True
             raise
         finally:
             with self._changed:
@@ -188,7 +191,7 @@ class BatchPipeline:
                 self._changed.notify_all()
 
     def stop(self) -> None:
-        """End both threads and interrupt the sampler; can be called again."""
+        """Stop both threads and interrupt the sampler; can be called again."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
@@ -198,7 +201,7 @@ class BatchPipeline:
 
     def check(self) -> None:
         """Raise the error of a thread that failed, once both threads are idle."""
-        if not self._busy:
+        if not self._busy_roles:
             self._raise_error()
 
     def raise_if_stopped(self) -> None:
@@ -206,28 +209,28 @@ class BatchPipeline:
         if self._stopped:
             raise Stopped
 
-    def _raise_if_over(self) -> None:
+    def _raise_if_ended(self) -> None:
         """Raise `Stopped` if the run has ended or failed; called while waiting for the sampler."""
         if self._stopped or self._error is not None:
             raise Stopped
 
-    def _wait_for(self, ready: Callable[[], Any], anyway: bool = False) -> None:
+    def _wait_for(self, ready: Callable[[], Any], ignore_errors: bool = False) -> None:
         while not ready():
-            if not anyway:
+            if not ignore_errors:
                 self._raise_error()
-            if self._to_evaluate is not None and self.sampler.should_stop():
+            if self._evaluation_itr is not None and self.sampler.should_stop():
                 self.sampler.stop_evaluation()
-            self._changed.wait(LOOK_S)
+            self._changed.wait(POLL_S)
 
     def _raise_error(self) -> None:
         if self._error is not None:
-            self._told = True
+            self._error_raised = True
             raise self._error
 
     # Run by the threads.
 
-    def _run(self, work: str) -> None:
-        prepare = self._prepare_sampling if work == "sampling" else self._prepare_storing
+    def _run(self, role: str) -> None:
+        prepare = self._prepare_sampling if role == "sampling" else self._prepare_storing
         error: BaseException | None = None
         while error is None:
             with self._changed:
@@ -236,39 +239,39 @@ class BatchPipeline:
                     task = prepare()
                     if task is not None:
                         break
-                    self._wait_idle(work)
+                    self._wait_idle(role)
                 if task is None:
                     return
-                self._busy.add(work)
+                self._busy_roles.add(role)
             finish = None
             try:
                 finish = task()
-            except BaseException as caught:  # whatever it is, the optimizer's thread raises it
+            except BaseException as caught:  # raised again in the optimizer's thread
                 error = caught
             with self._changed:
-                self._busy.discard(work)
+                self._busy_roles.discard(role)
                 if finish is not None:
                     finish()
                 elif self._error is None and not isinstance(error, Stopped):
                     self._error = error
                 self._changed.notify_all()
 
-    def _wait_idle(self, work: str) -> None:
+    def _wait_idle(self, role: str) -> None:
         started = time.monotonic()
         self._changed.wait()
-        if work == "sampling" and self.next_itr < self.end and not self._paused:
+        if role == "sampling" and self.next_itr < self.end and not self._paused:
             self.sampler_waited_s += time.monotonic() - started
 
     def _prepare_sampling(self) -> Callable[[], Callable[[], None]] | None:
-        """Return what the sampler should do now, None for nothing; call with the condition held."""
+        """Return the next task of the sampler, or ``None``; call with the condition held."""
         if self._paused:
             return None
-        if self._to_evaluate is not None:
-            itr = self._to_evaluate
+        if self._evaluation_itr is not None:
+            itr = self._evaluation_itr
             return lambda: self._evaluate(itr)
         if self.next_itr >= self.end or not self._free:
             return None
-        if self._lead is not None and self.next_itr > self._learnt + self._lead:
+        if self._max_lead is not None and self.next_itr > self._n_trained + self._max_lead:
             return None
         itr, slot = self.next_itr, self._free.popleft()
         return lambda: self._collect(itr, slot)
@@ -288,7 +291,7 @@ class BatchPipeline:
 
         def finish() -> None:
             self._evaluation = traj_infos
-            self._to_evaluate = None
+            self._evaluation_itr = None
 
         return finish
 
@@ -296,21 +299,21 @@ class BatchPipeline:
         if self._halted or not self._collected:
             return None
         batch = self._collected[0]
-        return lambda: self._put_away(batch)
+        return lambda: self._store_batch(batch)
 
-    def _put_away(self, batch: Batch) -> Callable[[], None]:
+    def _store_batch(self, batch: Batch) -> Callable[[], None]:
         assert self._store is not None
         self._store(batch)
 
         def finish() -> None:
             self._collected.popleft()
-            if not self._hold:
-                self._give_back(batch)
+            if not self._keep_slots:
+                self._release_slot(batch)
             self._ready.append(batch)
 
         return finish
 
-    def _give_back(self, batch: Batch) -> None:
+    def _release_slot(self, batch: Batch) -> None:
         if batch.slot is not None:
             self._free.append(batch.slot)
             batch.slot = None
@@ -319,7 +322,7 @@ class BatchPipeline:
     # State.
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the sampler's progress and the batches not yet learnt from; call while paused."""
+        """Return the sampler's iteration and the batches that are ready; call while paused."""
         return {
             "next_itr": self._collected[0].itr if self._collected else self.next_itr,
             "ready": [
@@ -337,21 +340,20 @@ class BatchPipeline:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Load what ``state_dict`` returned; call before ``start``."""
+        """Load a state from ``state_dict``; call before ``start``."""
         self.next_itr = state["next_itr"]
-        self._learnt = self.next_itr - len(state["ready"])
+        self._n_trained = self.next_itr - len(state["ready"])
         for saved in state["ready"]:
             slot = None
             if saved["samples"] is not None:
                 slot = self._free.popleft()
-                for own, leaf in zip(
-                    leaves_of(self.sampler.slots[slot]), saved["samples"], strict=True
-                ):
-                    own[...] = leaf
+                leaves = leaves_of(self.sampler.slots[slot])
+                for leaf, saved_leaf in zip(leaves, saved["samples"], strict=True):
+                    leaf[...] = saved_leaf
             infos = from_plain(saved["traj_infos"])
             counts = saved["policy_updates"], saved.get("n_void", 0)
             self._ready.append(Batch(saved["itr"], slot, infos, *counts))
 
 
 class Stopped(RlpytError):
-    """The pipeline was stopped; its threads need not finish their work."""
+    """The pipeline was stopped; its threads abandon their tasks."""

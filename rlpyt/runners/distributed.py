@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.distributed as dist
-import torch.distributed.nn.functional  # imported later, it would hold on to a group for ever
+import torch.distributed.nn.functional  # if imported later, it would keep a reference to a group
 from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined]
 from torch.distributed.distributed_c10d import _set_pg_timeout
 from torch.distributed.rendezvous import rendezvous
@@ -26,8 +26,8 @@ from rlpyt.agents.base import BaseAgent
 from rlpyt.errors import RankError, RankTimeout
 from rlpyt.utils.state_bytes import from_bytes, to_bytes
 
-FOREVER = timedelta(days=365)  # limit of a collective: RankWatch finds ranks that hang
-BLOCK, HEAD = 2048, 8  # bytes of the first message of `all_gather`, of which HEAD hold the size
+FOREVER = timedelta(days=365)  # time limit of a collective; RankWatch detects ranks that hang
+BLOCK, HEAD = 2048, 8  # bytes of the first message of `all_gather`, and of the size in it
 CHUNK = 2**28  # bytes of one message of a large state
 POLL_S = 0.02  # between two reads of the store while waiting for a rank
 LOCALHOST = "127.0.0.1"
@@ -38,16 +38,16 @@ LOOPBACK = "lo" if sys.platform.startswith("linux") else "lo0"
 class Ranks:
     """Connection of this process to the other ranks of a run, with collective operations.
 
-    As in ``torch.distributed``, all ranks must call the methods in the same order. `RankWatch`
-    sends heartbeats and reports of failures, which have no order. No bytes from another rank are
-    unpickled. A run of one rank needs no store and no connection.
+    As in ``torch.distributed``, all ranks must call the methods in the same order. (Heartbeats and
+    reports of failures, which have no order, are sent by `RankWatch`.) Bytes from other ranks are
+    never unpickled. A run of one rank needs no store and no connection.
 
     Args:
-        rank: of this process.
+        rank: rank of this process.
         world_size: number of ranks.
 
     Attributes:
-        store: key-value store of ``torch.distributed``; must be set where there are several ranks.
+        store: key-value store of ``torch.distributed``; must be set if there are several ranks.
     """
 
     def __init__(self, rank: int = 0, world_size: int = 1) -> None:
@@ -61,8 +61,8 @@ class Ranks:
         """Publish a note, wait for all ranks, and return the notes of all, by rank.
 
         Args:
-            note: can be converted to JSON.
-            timeout_s: limit of waiting.
+            note: dictionary that can be converted to JSON.
+            timeout_s: time limit for waiting.
 
         Raises:
             RankTimeout: a rank did not publish its note in time; the message names it.
@@ -74,7 +74,7 @@ class Ranks:
         notes = []
         for rank in range(self.world_size):
             while not self.store.check([f"note/{rank}"]):
-                _check_patience(rank, self.world_size, deadline, timeout_s)
+                _wait_or_time_out(rank, self.world_size, deadline, timeout_s)
             notes.append(json.loads(self.store.get(f"note/{rank}")))
         return notes
 
@@ -83,18 +83,18 @@ class Ranks:
 
         Args:
             backend: "gloo", or "nccl" for GPU tensors; CPU tensors are sent by gloo.
-            timeout_s: for connecting. Once connected, ranks wait for each other without a limit.
-            on_one_machine: use the loopback interface, whatever address the host's name has.
+            timeout_s: time limit for connecting. Later operations have no time limit.
+            on_one_machine: True to use the loopback interface.
 
         Raises:
-            RuntimeError: a process group exists already, or the connection fails.
+            RuntimeError: a process group already exists, or the connection fails.
         """
         if self.world_size == 1:
             return
         if dist.is_initialized():
             raise RuntimeError(
-                "torch.distributed is initialized already; the runner does that: leave out "
-                "init_process_group."
+                "torch.distributed must be initialized by the runner, but it is initialized "
+                "already. Remove the call of init_process_group."
             )
         with _interface(LOOPBACK if on_one_machine else None):
             dist.init_process_group(
@@ -114,9 +114,9 @@ class Ranks:
         called again.
 
         Args:
-            agent: whose ``data_parallel`` ends.
-            failed: other ranks may not answer any more. With ranks on other machines the threads
-                are then left running, because their operations cannot be cancelled.
+            agent: agent to unwrap.
+            failed: True if other ranks may not respond. With ranks on other machines the threads
+                then keep running, because their operations cannot be cancelled.
         """
         agent.end_data_parallel()
         self.store = None
@@ -138,15 +138,15 @@ class Ranks:
         return tensor.tolist()  # type: ignore[no-any-return]
 
     def all_gather(self, content: Any) -> list[Any]:
-        """Return the objects of all ranks, by rank; of JSON's types and numpy numbers."""
+        """Return the objects of all ranks, by rank; made of JSON types and numpy numbers."""
         if self.world_size == 1:
             return [content]
         text = json.dumps(content, default=lambda number: number.tolist()).encode()
-        own = np.frombuffer(len(text).to_bytes(HEAD, "little") + text, np.uint8)
-        first = _all_of(own[:BLOCK], BLOCK, self.world_size)
+        data = np.frombuffer(len(text).to_bytes(HEAD, "little") + text, np.uint8)
+        first = _gather_bytes(data[:BLOCK], BLOCK, self.world_size)
         sizes = [HEAD + int.from_bytes(x[:HEAD].tobytes(), "little") for x in first]
         if max(sizes) > BLOCK:  # rare
-            rest = _all_of(own[BLOCK:], max(sizes) - BLOCK, self.world_size)
+            rest = _gather_bytes(data[BLOCK:], max(sizes) - BLOCK, self.world_size)
             first = [np.concatenate(parts) for parts in zip(first, rest, strict=True)]
         return [json.loads(x[HEAD:size].tobytes()) for x, size in zip(first, sizes, strict=True)]
 
@@ -162,7 +162,7 @@ class Ranks:
         return collected
 
     def scatter_states(self, states: Sequence[dict[str, Any]]) -> dict[str, Any]:
-        """Return this rank's entry of the states that rank 0 passes, one for each rank."""
+        """Send one state to each rank; return this rank's. Only rank 0 passes ``states``."""
         own = states[0] if self.rank == 0 else {}
         for rank in range(1, self.world_size):
             self.all_reduce_max([0])
@@ -191,28 +191,28 @@ def common_backend(devices: Sequence[Any]) -> str:
     """Return "nccl" if each of these ranks has its own GPU, else "gloo".
 
     Args:
-        devices: for each rank, (host, index of the CUDA device or ``None``).
+        devices: (host, index of the CUDA device or ``None``) of each rank.
     """
-    own = {tuple(device) for device in devices if device[1] is not None}
-    return "nccl" if len(own) == len(devices) and dist.is_nccl_available() else "gloo"
+    gpus = {tuple(device) for device in devices if device[1] is not None}
+    return "nccl" if len(gpus) == len(devices) and dist.is_nccl_available() else "gloo"
 
 
 def serve_store(port: int | None, world_size: int, timeout_s: float) -> Any:
-    """Return a store kept by this process, which listens on the loopback interface only.
+    """Return a store served by this process, on the loopback interface only.
 
     Args:
-        port: to listen on; ``None`` takes a free one.
+        port: port to listen on; ``None``: a free one.
 
     Raises:
         RuntimeError: the port is in use.
     """
     try:
-        # Torch itself would listen on all interfaces, whatever the host name.
+        # Not by torch, which would listen on all interfaces.
         listener = socket.create_server((LOCALHOST, port or 0))
     except OSError as error:
         raise RuntimeError(
-            f"ranks cannot meet at port {port}: {error}. Leave port=None to take a free one, or "
-            "give another (rlpyt.utils.synchronize.find_port)."
+            f"ranks cannot connect at port {port}: {error}. Use port=None for a free port, or "
+            "choose another (rlpyt.utils.synchronize.find_port)."
         ) from error
     return TCPStore(
         LOCALHOST,
@@ -226,7 +226,7 @@ def serve_store(port: int | None, world_size: int, timeout_s: float) -> Any:
 
 
 def join_store(port: int, world_size: int, timeout_s: float) -> Any:
-    """Connect to the store that rank 0 keeps on this machine."""
+    """Connect to the store that rank 0 serves on this machine."""
     wait = timedelta(seconds=timeout_s)
     return TCPStore(LOCALHOST, port, world_size, timeout=wait, wait_for_workers=False)
 
@@ -234,47 +234,47 @@ def join_store(port: int, world_size: int, timeout_s: float) -> Any:
 def torchrun_store(rank: int, world_size: int, timeout_s: float) -> Any:
     """Return the store at MASTER_ADDR and MASTER_PORT, once all ranks have connected.
 
-    Where RLPYT_SECRET is set, rank 0 and the other ranks prove to each other that they know it.
+    If RLPYT_SECRET is set, rank 0 and the other ranks prove to each other that they know it.
 
     Raises:
         RankError: a rank's RLPYT_SECRET differs from rank 0's.
         RankTimeout: a rank did not connect within ``timeout_s``.
-        RuntimeError: no rank keeps a store there, or another program uses the port.
+        RuntimeError: no rank serves a store there, or another program uses the port.
     """
     where = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
     try:
         store, _, _ = next(rendezvous("env://", timeout=timedelta(seconds=timeout_s)))
     except (dist.DistError, ValueError) as error:
         raise RuntimeError(
-            f"ranks cannot meet at {where} (MASTER_ADDR, MASTER_PORT): "
-            f"{str(error).splitlines()[0]} If another program has the port, give torchrun another "
+            f"ranks cannot connect at {where} (MASTER_ADDR, MASTER_PORT): "
+            f"{str(error).splitlines()[0]} If another program uses the port, pass torchrun another "
             "(--master-port, or --rdzv-endpoint)."
         ) from error
     secret = os.fsencode(os.environ.get(ENV_SECRET, ""))
-    return PrefixStore(_greet(store, rank, world_size, timeout_s, secret), store)
+    return PrefixStore(_handshake(store, rank, world_size, timeout_s, secret), store)
 
 
-def _greet(store: Any, rank: int, world_size: int, timeout_s: float, secret: bytes) -> str:
-    """Agree on a prefix for this attempt: the store may hold notes of those that failed before.
+def _handshake(store: Any, rank: int, world_size: int, timeout_s: float, secret: bytes) -> str:
+    """Agree on a key prefix for this attempt; the store may contain keys of failed attempts.
 
     Each rank publishes a random name. Rank 0 answers with its own, which names the attempt, and the
-    others confirm. Answer and confirmation are keyed by the secret and contain the name that the
-    receiver has just drawn, so that earlier ones are of no use to a process without the secret.
+    others confirm. Answer and confirmation are authenticated with the secret and contain the name
+    that the receiver has just drawn, so that a process without the secret cannot replay old ones.
 
     Raises:
         RankError: a rank's secret differs from rank 0's.
         RankTimeout: a rank did not connect within ``timeout_s``.
     """
 
-    def keyed(said: str) -> bytes:
-        return hmac.digest(secret, said.encode(), "sha256").hex().encode()
+    def keyed(message: str) -> bytes:
+        return hmac.digest(secret, message.encode(), "sha256").hex().encode()
 
     deadline = time.monotonic() + timeout_s
     own = uuid.uuid4().hex
     if rank:
         store.set(f"hello/{rank}", own)
         while not store.check([f"answer/{own}"]):
-            _check_patience(0, world_size, deadline, timeout_s)
+            _wait_or_time_out(0, world_size, deadline, timeout_s)
         name, _, proof = store.get(f"answer/{own}").partition(b" ")
         attempt: str = name.decode()
         store.set(f"confirmed/{attempt}/{rank}", keyed(f"rank {rank} confirms {attempt}"))
@@ -292,36 +292,37 @@ def _greet(store: Any, rank: int, world_size: int, timeout_s: float, secret: byt
                 _check_secret(other, proof, keyed(f"rank {other} confirms {own}"))
                 missing.remove(other)
         if missing:
-            _check_patience(min(missing), world_size, deadline, timeout_s)
+            _wait_or_time_out(min(missing), world_size, deadline, timeout_s)
     return keyed(f"prefix of {own}").decode()
 
 
 def _check_secret(rank: int, proof: bytes, expected: bytes) -> None:
     if not hmac.compare_digest(proof, expected):
         raise RankError(
-            f"rank {rank} gave another {ENV_SECRET} than rank 0; set the same on all machines, or "
-            "on none.",
+            f"rank {rank} must have the {ENV_SECRET} of rank 0, got another value. Set the same on "
+            "all machines, or on none.",
             rank=rank,
         )
 
 
-def _check_patience(rank: int, world_size: int, deadline: float, timeout_s: float) -> None:
-    """Sleep until the next look at the store; raise RankTimeout after the deadline."""
+def _wait_or_time_out(rank: int, world_size: int, deadline: float, timeout_s: float) -> None:
+    """Sleep until the next read of the store; raise RankTimeout after the deadline."""
     if time.monotonic() > deadline:
         raise RankTimeout(
-            f"rank {rank} of {world_size} did not come within {timeout_s:g} s (start_timeout_s).",
+            f"rank {rank} of {world_size} did not connect within {timeout_s:g} s "
+            "(start_timeout_s).",
             rank=rank,
         )
     time.sleep(POLL_S)
 
 
-def _all_of(own: Any, size: int, world_size: int) -> list[Any]:
+def _gather_bytes(own: Any, size: int, world_size: int) -> list[Any]:
     """Return the bytes of every rank, each padded to ``size``."""
-    mine = torch.zeros(size, dtype=torch.uint8)
-    mine[: len(own)] = torch.from_numpy(own.copy())
-    every = [torch.empty_like(mine) for _ in range(world_size)]
-    dist.all_gather(every, mine)
-    return [x.numpy() for x in every]
+    padded = torch.zeros(size, dtype=torch.uint8)
+    padded[: len(own)] = torch.from_numpy(own.copy())
+    gathered = [torch.empty_like(padded) for _ in range(world_size)]
+    dist.all_gather(gathered, padded)
+    return [x.numpy() for x in gathered]
 
 
 @contextmanager

@@ -1,7 +1,4 @@
-"""Hooks, which a runner calls in list order: logging, evaluation, checkpoints, progress.
-
-``StopSignals`` turns signals into requests to stop.
-"""
+"""Hooks of runners (logging, evaluation, checkpoints, progress) and handling of stop signals."""
 
 import signal
 import threading
@@ -19,16 +16,17 @@ SIGHUP = getattr(signal, "SIGHUP", None)  # the terminal was closed; Windows doe
 
 
 class Hook(Recorded):
-    """Base class of hooks; override what you need.
+    """Base class of hooks, which a runner calls in list order; override what you need.
 
-    The runner offers ``itr``, ``n_itr``, ``cum_steps``, ``n_steps``, ``steps_per_second`` and
-    ``recent_return``; ``runner.request_stop()`` ends training after the iteration.
+    Useful attributes of the runner: ``itr``, ``n_itr``, ``cum_steps``, ``n_steps``,
+    ``steps_per_second`` and ``recent_return``. ``runner.request_stop()`` ends training after the
+    iteration.
     """
 
-    owns_terminal = False  # True if the hook shows progress: the runner then shows none
+    owns_terminal = False  # True if the hook shows progress, so that the runner shows none
 
     def on_start(self, runner: "MinibatchRlBase") -> None:
-        """Act after startup, and before the runner's own hooks, one of which may evaluate."""
+        """Act after startup, before the runner's own hooks, one of which may evaluate."""
 
     def on_iteration(self, runner: "MinibatchRlBase", itr: int) -> None:
         """Act after an iteration."""
@@ -37,42 +35,42 @@ class Hook(Recorded):
         """Act after a row was written to progress.csv."""
 
     def on_end(self, runner: "MinibatchRlBase") -> None:
-        """Act when training ends, for whatever reason."""
+        """Act when training ends, also after an error."""
 
 
 def terminal_is_owned(hooks: Iterable[Any]) -> bool:
-    """Return True if one of these objects shows progress by itself (``Hook.owns_terminal``)."""
+    """Return True if one of the hooks shows progress (``Hook.owns_terminal``)."""
     return any(getattr(hook, "owns_terminal", False) for hook in hooks)
 
 
 class LogHook(Hook):
-    """Write a row about the last trajectories wherever one is due."""
+    """Write a row of statistics of the last trajectories at every logging interval."""
 
     def on_iteration(self, runner: "MinibatchRlBase", itr: int) -> None:
-        """Write the row."""
-        if runner.row_is_due(itr):
+        """Write a row at the end of a logging interval."""
+        if runner.logs_after(itr):
             runner.write_row(itr)
 
 
 class EvalHook(Hook):
-    """Evaluate before training and wherever a row is due, and write a row about it."""
+    """Evaluate before training and at every logging interval, and write a row."""
 
     def on_start(self, runner: "MinibatchRlBase") -> None:
-        """Evaluate the first policy, or repeat the evaluation that a signal has interrupted."""
-        if runner.start_itr == 0 or runner.state.owes_evaluation:
+        """Evaluate the initial policy, or repeat an evaluation that a signal interrupted."""
+        if runner.start_itr == 0 or runner.state.evaluation_pending:
             self.evaluate(runner, runner.itr)
 
     def on_iteration(self, runner: "MinibatchRlBase", itr: int) -> None:
-        """Evaluate where a row is due."""
-        if runner.row_is_due(itr):
+        """Evaluate at the end of a logging interval."""
+        if runner.logs_after(itr):
             self.evaluate(runner, itr)
 
     def evaluate(self, runner: "MinibatchRlBase", itr: int) -> None:
-        """Evaluate and write the row, unless a signal interrupts: then neither row nor snapshot.
+        """Evaluate and write the row; write neither row nor snapshot if a signal interrupts.
 
         Args:
-            runner: whose agent it is.
-            itr: the last iteration, -1 before the first.
+            runner: runner of the agent.
+            itr: last iteration, -1 before the first.
         """
         runner.begin_evaluation()
         traj_infos, eval_time = runner.evaluate_agent(itr)
@@ -84,7 +82,7 @@ class CheckpointHook(Hook):
     """Save a checkpoint every ``interval_steps`` environment steps, and at the end.
 
     Args:
-        interval_steps: ``None`` for the end only.
+        interval_steps: environment steps between checkpoints; ``None``: only at the end.
     """
 
     def __init__(self, interval_steps: int | None) -> None:
@@ -92,11 +90,11 @@ class CheckpointHook(Hook):
         self._last_steps = 0
 
     def on_start(self, runner: "MinibatchRlBase") -> None:
-        """Count from where the run starts."""
+        """Count from the steps at the start."""
         self._last_steps = runner.cum_steps
 
     def on_iteration(self, runner: "MinibatchRlBase", itr: int) -> None:
-        """Save when the interval is over or the run is."""
+        """Save at the end of an interval or of the run."""
         due = self.interval_steps and runner.cum_steps - self._last_steps >= self.interval_steps
         if due or itr + 1 == runner.n_itr:
             runner.save_checkpoint(itr)
@@ -104,10 +102,7 @@ class CheckpointHook(Hook):
 
 
 class ProgressBar(Hook):
-    """Show the progress towards the next row, unless another hook shows progress.
-
-    The bar is ``runner.pbar``.
-    """
+    """Show the progress towards the next row as ``runner.pbar``, unless another hook does."""
 
     def on_start(self, runner: "MinibatchRlBase") -> None:
         """Show the bar."""
@@ -129,33 +124,33 @@ class ProgressBar(Hook):
 class StopSignals:
     """Turn Ctrl-C, SIGTERM and SIGHUP into a request to stop after the iteration.
 
-    A second Ctrl-C or SIGTERM forces the end. SIGHUP does not: when a terminal is closed, shell
-    and system both send it. Where it is ignored (``nohup``), it stays ignored.
+    A second Ctrl-C or SIGTERM stops at once. A second SIGHUP does not, because both shell and
+    system send one when a terminal is closed. If SIGHUP is ignored (``nohup``), it stays ignored.
 
     Use as a context manager around training; outside the main thread it does nothing.
     """
 
     def __init__(self) -> None:
         self.received: int | None = None
-        self.at_once = True  # until there is something to save, a signal ends the run at once
+        self.at_once = True  # before the first iteration a signal stops at once
         self._previous: dict[int, Any] = {}
         self._error: BaseException | None = None
         self._interruptible = False
 
     def interrupt(self, error: BaseException) -> None:
-        """Have the main thread raise ``error`` as soon as it runs Python code."""
+        """Make the main thread raise ``error`` as soon as it runs Python code."""
         if not self._interruptible:
             return
         self._error = error
         if self._previous:
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
-    def interrupt_no_more(self) -> None:
+    def disable_interrupt(self) -> None:
         """Ignore ``interrupt`` from now on: the main thread is ending."""
         self._interruptible, self._error = False, None
 
     def has_come(self) -> bool:
-        """Return True if there was a signal; long operations poll it and end early."""
+        """Return True if a signal was received; long operations poll it and end early."""
         return self.received is not None
 
     def __enter__(self) -> "StopSignals":
@@ -189,5 +184,5 @@ class StopSignals:
 
     @property
     def exit_code(self) -> int:
-        """Return the exit status for the signal that came: 130 for Ctrl-C, 143 for SIGTERM."""
+        """Return the exit status for the received signal: 130 for Ctrl-C, 143 for SIGTERM."""
         return 128 + (self.received or 0)

@@ -1,4 +1,4 @@
-"""The runners of one process: with statistics of training, or with evaluation."""
+"""Runners of one process: with training statistics, or with evaluation."""
 
 from typing import Any
 
@@ -7,10 +7,10 @@ from rlpyt.utils.checks import whole_number
 
 
 class MinibatchRl(MinibatchRlBase):
-    """Training with statistics of the trajectories it learns from.
+    """Training with statistics of the trajectories collected for training.
 
     Args:
-        log_traj_window: number of last trajectories that a row describes.
+        log_traj_window: number of latest trajectories summarized in a row.
         **kwargs: see ``MinibatchRlBase``.
     """
 
@@ -22,8 +22,8 @@ class MinibatchRl(MinibatchRlBase):
 class MinibatchRlEval(MinibatchRlBase):
     """Training with statistics of separate evaluation episodes.
 
-    They are played before the first iteration and at every logging interval. A signal ends an
-    evaluation early; the resumed run starts with that evaluation.
+    The agent is evaluated before the first iteration and at every logging interval. A signal ends
+    an evaluation early; the resumed run repeats it.
     """
 
     _eval = True

@@ -1,7 +1,7 @@
-"""Ranks of one optimizer in asynchronous runs.
+"""Data-parallel optimizer of asynchronous runs.
 
-Rank 0 is the runner's process. The others draw from the same replay, in shared memory, and take
-every gradient step together with it; gradients are averaged.
+Rank 0 is the runner's process. All ranks draw from one replay in shared memory and take every
+gradient step together, with averaged gradients.
 """
 
 from collections.abc import Callable
@@ -26,9 +26,9 @@ from rlpyt.utils import serialize
 from rlpyt.utils.buffer import buffer_from_example, torchify_buffer
 from rlpyt.utils.seed import set_seed
 
-NAME = "optimizer rank"
-CONNECT_S = 300.0  # for ranks to connect
-SETTLE_S = 15.0  # after a connection was lost, for the failure of the other rank to be found
+PROCESS_NAME = "optimizer rank"
+CONNECT_S = 300.0  # time limit for connecting
+SETTLE_S = 15.0  # wait after a lost connection for the error of the rank that failed
 
 
 @dataclass(frozen=True)
@@ -37,76 +37,77 @@ class OptimizerPayload:
 
     world_size: int
     recipe: bytes  # (algorithm, agent) as constructed
-    arguments: dict[str, Any]  # of ``async_initialize``, but for agent and replay
+    arguments: dict[str, Any]  # of ``async_initialize``, except agent and replay
     replay: ReplayBuffer  # in shared memory
-    seed: int  # of the run
-    port: int  # of the store
+    seed: int  # seed of the run
+    port: int  # port of the store
     backend: str
     cuda_idx: int | None
 
 
 class Optimizer(Child):
-    """Further rank of the optimizer, which executes the commands of rank 0.
+    """Optimizer rank 1, 2, ...: a child process that executes the commands of rank 0.
 
     Args:
-        spec: of the process, with an ``OptimizerPayload``.
+        spec: spec of the process, with an ``OptimizerPayload``.
     """
 
     def __init__(self, spec: ChildSpec) -> None:
         super().__init__(spec)
-        self.own: OptimizerPayload = spec.payload.value
-        self.algo, self.agent = serialize.loads(self.own.recipe)
-        self.ranks = Ranks(spec.rank, self.own.world_size)
+        self.payload: OptimizerPayload = spec.payload.value
+        self.algo, self.agent = serialize.loads(self.payload.recipe)
+        self.ranks = Ranks(spec.rank, self.payload.world_size)
 
     def start(self) -> None:
-        """Build the agent, before ``connect``."""
-        set_seed(self.own.seed + self.spec.rank)
-        self.agent.initialize(self.own.arguments["examples"].spaces)
-        self.agent.to_device(self.own.cuda_idx)
+        """Build the agent; called before ``connect``."""
+        set_seed(self.payload.seed + self.spec.rank)
+        self.agent.initialize(self.payload.arguments["examples"].spaces)
+        self.agent.to_device(self.payload.cuda_idx)
 
-    def _note(self, doing: int, itr: int = -1) -> None:
+    def _set_activity(self, doing: int, itr: int = -1) -> None:
         self.spec.progress[[status.ITR, status.DOING]] = itr, doing
 
     def connect(self) -> None:
-        """Connect to the other ranks; all start with the parameters of rank 0."""
-        own, rank = self.own, self.spec.rank
-        self.ranks.store = join_store(own.port, own.world_size, CONNECT_S)
-        self.ranks.connect(own.backend, CONNECT_S, on_one_machine=True)
+        """Connect to the other ranks, and copy the parameters of rank 0."""
+        payload, rank = self.payload, self.spec.rank
+        self.ranks.store = join_store(payload.port, payload.world_size, CONNECT_S)
+        self.ranks.connect(payload.backend, CONNECT_S, on_one_machine=True)
         self.agent.data_parallel()
         self.algo.rank = rank
-        arguments = {**own.arguments, "replay_buffer": own.replay}
+        arguments = {**payload.arguments, "replay_buffer": payload.replay}
         self.algo.async_initialize(agent=self.agent, **arguments)
         self.algo.optim_initialize(rank)
-        self._note(status.IDLE)
+        self._set_activity(status.IDLE)
 
     def optimize(self, itr: int, sampler_itr: int) -> None:
-        """Make the same updates as rank 0 at the same time."""
-        self._note(status.COLLECTING, itr)
+        """Make updates together with rank 0."""
+        self._set_activity(status.COLLECTING, itr)
         self.agent.train_mode(itr)
         self.algo.optimize_agent(itr, sampler_itr=sampler_itr)
-        self._note(status.IDLE, itr)
+        self._set_activity(status.IDLE, itr)
 
     def observe(self) -> None:
-        """Join the other ranks in an update of observation statistics, without own observations."""
-        example = self.own.arguments["examples"].observation
+        """Take part in an update of observation statistics, without observations."""
+        example = self.payload.arguments["examples"].observation
         self.agent.update_obs_rms(torchify_buffer(buffer_from_example(example, 0)))
 
     def load(self, state: bytes) -> None:
-        """Continue from the state of rank 0, with this rank's random streams if they were saved."""
+        """Load the state of rank 0, and this rank's random generators if they were saved."""
         agent, optimizer, self.algo.update_counter, streams = serialize.loads(state)
         self.agent.load_state_dict(agent)
         self.algo.load_optim_state_dict(optimizer)
-        for own in streams[self.spec.rank - 1 : self.spec.rank]:
-            set_random_state(own["random"])
-            self.algo.replay_buffer.rng.bit_generator.state = own["replay"]
+        if len(streams) >= self.spec.rank:
+            stream = streams[self.spec.rank - 1]
+            set_random_state(stream["random"])
+            self.algo.replay_buffer.rng.bit_generator.state = stream["replay"]
 
     def streams(self) -> dict[str, Any]:
-        """Return the states of this rank's random generators, including that of the replay."""
+        """Return the states of this rank's random generators, including the replay's."""
         rng = self.algo.replay_buffer.rng
         return {"random": random_state(), "replay": rng.bit_generator.state}
 
     def parameters(self) -> dict[str, Any]:
-        """Return the model's parameters, numpy arrays by name; all ranks have the same."""
+        """Return the model's parameters as numpy arrays by name, the same in all ranks."""
         return {
             name: x.numpy(force=True)
             for name, x in unwrap_ddp(self.agent.model).state_dict().items()
@@ -118,7 +119,7 @@ class Optimizer(Child):
 
 
 def optimizer_status(spec: ChildSpec) -> status.WorkerStatus:
-    """Describe a rank from its activity numbers; ``itr`` counts calls of ``optimize_agent``."""
+    """Return the status of a rank; ``itr`` counts calls of ``optimize_agent``."""
     doing, itr = int(spec.progress[status.DOING]), int(spec.progress[status.ITR])
     text = f"{'in' if doing == status.COLLECTING else 'after'} optimize_agent({itr})"
     if doing == status.BUILDING:
@@ -127,11 +128,11 @@ def optimizer_status(spec: ChildSpec) -> status.WorkerStatus:
 
 
 class Optimizers:
-    """Further ranks of the optimizer, as rank 0 starts, commands and ends them.
+    """Handle of rank 0 to the other optimizer ranks: start, command and stop them.
 
     Args:
-        algo, agent: of rank 0, as constructed; the other ranks get copies.
-        hardware: of every rank, including this one.
+        algo, agent: algorithm and agent of rank 0, not initialized; the other ranks get copies.
+        hardware: hardware of every rank, including rank 0.
     """
 
     def __init__(self, algo: ReplayAlgo, agent: BaseAgent, hardware: list[Hardware]) -> None:
@@ -140,10 +141,10 @@ class Optimizers:
         self._algo, self._agent = algo, agent
         self._recipe = serialize.dumps((algo, agent)) if self.world_size > 1 else b""
         self._ranks = Ranks(0, self.world_size)
-        self._pool: ChildGroup | None = None
-        self._given_up = False
+        self._children: ChildGroup | None = None
+        self._closing = False
         self._thread = ThreadPoolExecutor(1, "optimizer ranks")
-        self._others: Future[Any] | None = None  # what the other ranks do now, or did last
+        self._others: Future[Any] | None = None  # current or last call in the other ranks
 
     def start(
         self,
@@ -153,22 +154,22 @@ class Optimizers:
         timeout_s: float,
         start_method: str | None,
     ) -> None:
-        """Start the further ranks.
+        """Start the other ranks.
 
         Args:
-            replay: that all draw from.
-            arguments: of ``async_initialize``, but for agent and replay.
-            seed: of the run.
-            timeout_s: for one call of ``optimize_agent``.
-            start_method: of processes.
+            replay: replay shared by all ranks.
+            arguments: arguments of ``async_initialize``, except agent and replay.
+            seed: seed of the run.
+            timeout_s: time limit for one call of ``optimize_agent``.
+            start_method: start method of the processes.
 
         Raises:
             WorkerError: a rank could not start.
         """
         store = self._ranks.store = serve_store(None, self.world_size, CONNECT_S)
-        backend = common_backend([("here", own.cuda_idx) for own in self.hardware])
+        backend = common_backend([("here", hardware.cuda_idx) for hardware in self.hardware])
 
-        def spec(rank: int, own: Hardware) -> ChildSpec:
+        def spec(rank: int, hardware: Hardware) -> ChildSpec:
             payload = OptimizerPayload(
                 world_size=self.world_size,
                 recipe=self._recipe,
@@ -177,54 +178,54 @@ class Optimizers:
                 seed=seed,
                 port=store.port,
                 backend=backend,
-                cuda_idx=own.cuda_idx,
+                cuda_idx=hardware.cuda_idx,
             )
-            threads = own.master_torch_threads or 1
+            threads = hardware.master_torch_threads or 1
             return ChildSpec(
                 rank,
                 Optimizer,
                 serialize.ByValue(payload),
-                cpus=own.master_cpus,
+                cpus=hardware.master_cpus,
                 torch_threads=threads,
             )
 
         self._backend = backend
-        self._pool = ChildGroup(
-            NAME,
-            [spec(rank, own) for rank, own in enumerate(self.hardware) if rank],
+        self._children = ChildGroup(
+            PROCESS_NAME,
+            [spec(rank, hardware) for rank, hardware in enumerate(self.hardware) if rank],
             optimizer_status,
             Limits(timeout_s, 0, CONNECT_S, "rank_timeout_s", "time to join"),
             Pipes(start_method),
-            poll=self._raise_if_given_up,
+            poll=self._raise_if_closing,
             n_elsewhere=1,  # rank 0 is this process
         )
 
     def connect(self) -> None:
-        """Connect this rank's agent, which is on its device, with those of the others."""
+        """Connect all ranks; this rank's agent must be on its device."""
 
-        def own() -> None:
+        def connect_here() -> None:
             self._ranks.connect(self._backend, CONNECT_S, on_one_machine=True)
             self._agent.data_parallel()
 
-        self.together(own, "connect")
+        self.run_together(connect_here, "connect")
 
-    def together(self, own: Callable[[], Any], method: str, *arguments: Any) -> Any:
-        """Call a function here while the other ranks run a method; return its result.
+    def run_together(self, function: Callable[[], Any], method: str, *arguments: Any) -> Any:
+        """Call a function here while the other ranks run a method; return the function's result.
 
         Raises:
             WorkerError: another rank failed, or takes too long.
         """
-        if self._pool is None:
-            return own()
-        others = self._others = self._thread.submit(self._pool.call, method, *arguments)
+        if self._children is None:
+            return function()
+        others = self._others = self._thread.submit(self._children.call, method, *arguments)
         try:
-            result = own()
+            result = function()
         except BaseException as error:
-            if kind_of(error) is not Kind.OWN:  # the error of the rank that caused it will come
-                self._raise_theirs(others, error)
-            self._given_up = True
+            if kind_of(error) is not Kind.OWN:  # wait for the error of the rank that caused it
+                self._raise_error_of_others(others, error)
+            self._closing = True
             wait([others])
-            error.add_note(f"(in {NAME} 0 of {self.world_size})")
+            error.add_note(f"(in {PROCESS_NAME} 0 of {self.world_size})")
             raise
         others.result()
         return result
@@ -239,47 +240,47 @@ class Optimizers:
             self._others.result()
 
     @property
-    def gone(self) -> bool:
-        """Return True if the other ranks have been ended, because some rank failed."""
-        return self._pool is not None and (self._given_up or not self._pool.processes)
+    def has_failed(self) -> bool:
+        """Return True if a rank failed and the other ranks were stopped."""
+        return self._children is not None and (self._closing or not self._children.processes)
 
-    def ask(self, method: str, *arguments: Any) -> list[Any]:
-        """Return the results of a method of ``Optimizer`` in the other ranks."""
-        return [] if self._pool is None else self._pool.call(method, *arguments)
+    def call(self, method: str, *arguments: Any) -> list[Any]:
+        """Call a method of ``Optimizer`` in the other ranks; return the results."""
+        return [] if self._children is None else self._children.call(method, *arguments)
 
     def streams(self) -> list[dict[str, Any]]:
-        """Return the random streams of the other ranks for ``load``; none if a rank has failed."""
-        return [] if self.gone else self.ask("streams")
+        """Return the random generators of the other ranks for ``load``; [] after a failure."""
+        return [] if self.has_failed else self.call("streams")
 
     def load(self, streams: list[dict[str, Any]]) -> None:
         """Send the loaded state of rank 0 to the other ranks.
 
         Args:
-            streams: result of ``streams``; if it is empty, random streams start afresh.
+            streams: result of ``streams``; if empty, random generators are not restored.
         """
         algo, agent = self._algo, self._agent
         state = agent.state_dict(), algo.optim_state_dict(), algo.update_counter, streams
-        self.ask("load", serialize.dumps(state))
+        self.call("load", serialize.dumps(state))
 
-    def _raise_theirs(self, others: Future[Any], error: BaseException) -> None:
+    def _raise_error_of_others(self, others: Future[Any], error: BaseException) -> None:
         done, _ = wait([others], SETTLE_S)
-        theirs = others.exception() if done else None
-        if theirs is not None:
-            raise theirs from error
+        cause = others.exception() if done else None
+        if cause is not None:
+            raise cause from error
 
-    def _raise_if_given_up(self) -> None:
-        if self._given_up:
-            raise GivenUp
+    def _raise_if_closing(self) -> None:
+        if self._closing:
+            raise Closing
 
     def shutdown(self) -> None:
-        """End the other ranks; can be called again."""
-        self._given_up = True
+        """Stop the other ranks; can be called again."""
+        self._closing = True
         self._thread.shutdown()
-        if self._pool is not None:
-            self._pool.shutdown(patience_s=0.1)
-            self._pool = None
+        if self._children is not None:
+            self._children.shutdown(patience_s=0.1)
+            self._children = None
         self._ranks.leave(self._agent)
 
 
-class GivenUp(RlpytError):
-    """Rank 0 has failed; replies of the others are not needed."""
+class Closing(RlpytError):
+    """Rank 0 has failed or is shutting down, and does not wait for replies."""

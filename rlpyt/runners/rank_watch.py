@@ -1,7 +1,7 @@
-"""Failure detection among ranks: heartbeats, reports, and which of several failures is the cause.
+"""Failure detection among ranks: heartbeats, reports, and the cause of several failures.
 
 Each rank has a thread with its own connection to the store, because the main thread may be waiting
-in a collective operation, which only the end of a connection interrupts.
+in a collective operation, which only a lost connection interrupts.
 """
 
 import contextlib
@@ -24,34 +24,36 @@ from rlpyt.runners import distributed
 from rlpyt.utils.logging.console import say
 from rlpyt.utils.processes import failure_text, summary_of, traceback_text
 
-PERIOD_S = 0.25  # between two heartbeats
-SETTLE_S = 1.0  # after a failure, for reports of what may have caused it
-STALE_S = 5.0  # without a heartbeat, where a rank has lost a connection
-GRACE_S = 10.0  # for the main thread to end after a failure
+PERIOD_S = 0.25  # seconds between two heartbeats
+SETTLE_S = 1.0  # wait after a failure for reports of its cause
+STALE_S = 5.0  # time without a heartbeat after which a rank is lost
+GRACE_S = 10.0  # time for the main thread to end after a failure
 WORKS, WAITS, UNLIMITED = "works", "waits", "unlimited"
 
-# Parts of the paths of code in which a main thread waits for other ranks.
-_WAITING = (
+# Parts of paths; a main thread in one of these files waits for other ranks.
+_WAITING_PATHS = (
     *("torch/distributed/", "torch/autograd/", "torch/nn/parallel/"),
     *(Path(str(module.__file__)).as_posix() for module in (optim, distributed)),
 )
-_OWN_DEPTH = 3  # frames shown of a main thread
+_N_FRAMES = 3  # innermost frames of the main thread that a heartbeat shows
 
-# In messages of gloo, NCCL and the store when a peer is gone.
-_LOST = re.compile(r"connection|peer|nccl|gloo|timed? ?out|broken pipe|socket|recvvalue", re.I)
+# Matches messages of gloo, NCCL and the store after another rank has exited.
+_LOST_CONNECTION = re.compile(
+    r"connection|peer|nccl|gloo|timed? ?out|broken pipe|socket|recvvalue", re.I
+)
 
 
 class Kind(IntEnum):
-    """Kinds of failures; of several, the lowest is the cause."""
+    """Kinds of failures; the lowest of several is the cause."""
 
-    OWN = 0  # an error, death or standstill of the rank's own
-    SHARED = 1  # a gradient that is not finite, though the rank's loss is: it is the mean of all
-    LOST = 2  # the connection to another rank
+    OWN = 0  # an error, exit or hang of the rank itself
+    SHARED = 1  # a non-finite mean gradient with a finite loss in this rank
+    LOST = 2  # a lost connection to another rank
 
 
 @dataclass(frozen=True)
 class Failure:
-    """Failure of one rank; can be converted to JSON."""
+    """Failure of one rank, convertible to JSON."""
 
     rank: int
     kind: int
@@ -61,12 +63,12 @@ class Failure:
     itr: int = -1
     traceback: str = ""
     stacks: str = ""
-    number: int = 0  # of the report, in order of arrival; 0: noticed by other ranks
-    standstill: bool = False  # the rank kept the others waiting for too long
+    number: int = 0  # number of the report, in order; 0: detected by other ranks
+    standstill: bool = False  # the rank hung: the others waited too long
 
     @classmethod
     def of(cls, error: BaseException, rank: int, itr: int, number: int = 0) -> "Failure":
-        """Return the report of a rank whose training raised this error."""
+        """Build the report of a rank whose training raised this error."""
         return cls(
             rank=rank,
             kind=kind_of(error),
@@ -79,12 +81,12 @@ class Failure:
         )
 
     def to_json(self) -> str:
-        """Return the failure as text."""
+        """Return the failure as JSON."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: Any) -> "Failure":
-        """Read the result of ``to_json``."""
+        """Build a failure from the result of ``to_json``."""
         return cls(**json.loads(text))
 
     def error(self, world_size: int) -> RankError:
@@ -101,20 +103,20 @@ class Failure:
 
 
 def kind_of(error: BaseException) -> Kind:
-    """Return the kind of a failure that a rank's error shows."""
+    """Return the kind of failure of a rank that raised this error."""
     if isinstance(error, NonFiniteError) and "but the gradient is not finite" in str(error):
         return Kind.SHARED
     if isinstance(error, RankError):
         return Kind.LOST
     foreign = isinstance(error, RuntimeError) and not isinstance(error, RlpytError)
-    return Kind.LOST if foreign and _LOST.search(str(error)) else Kind.OWN
+    return Kind.LOST if foreign and _LOST_CONNECTION.search(str(error)) else Kind.OWN
 
 
 class Heartbeat(NamedTuple):
-    """What a rank's thread writes into the store at regular intervals."""
+    """Status of a rank, which its thread writes into the store at regular intervals."""
 
     n: int  # number of this heartbeat
-    state: str  # of the main thread: WORKS, WAITS or UNLIMITED
+    state: str  # state of the main thread: WORKS, WAITS or UNLIMITED
     still_s: float  # seconds without progress
     itr: int
     where: str  # innermost frames of the main thread, if it works without progress
@@ -125,20 +127,21 @@ class Heartbeat(NamedTuple):
 class RankWatch:
     """Thread that watches the ranks of a run.
 
-    Every rank writes a heartbeat into the store four times a second. It says whether the main
-    thread works, waits for other ranks, or is inside ``unlimited``. On the first failure of any
-    rank, ``on_failure`` is called once.
+    Every rank writes a heartbeat into the store four times a second. It tells if the main thread
+    works, waits for other ranks, or is inside ``unlimited``. After the first failure of any rank,
+    ``on_failure`` is called once.
 
     Args:
-        rank: of this process.
+        rank: rank of this process.
         world_size: number of ranks.
-        store: of ``torch.distributed``; the watch uses a clone of it.
-        limit_s: seconds for which a rank that works may keep others waiting.
+        store: store of ``torch.distributed``; the watch uses a clone of it.
+        limit_s: time limit in seconds for a working rank for which others wait.
         start_s: the same limit before the end of the first iteration.
-        progress: returns numbers that change while this rank trains; the first is the iteration.
-        on_failure: called from the thread with the cause; ``None`` leaves it to rank 0.
-        died: returns (rank, how it ended, traceback) of each child process that has ended.
-        stacks_of: returns the Python stacks of a rank, or an empty string.
+        progress: function that returns numbers that change while this rank trains; the first is
+            the iteration.
+        on_failure: function called from the thread with the cause; ``None``: only rank 0 acts.
+        died: function that returns (rank, how it ended, traceback) of each ended child process.
+        stacks_of: function that returns the Python stacks of a rank, or an empty string.
 
     Attributes:
         failure: the cause, once a rank has failed.
@@ -162,15 +165,14 @@ class RankWatch:
         self.failure: Failure | None = None
         self._store = store.clone()
         self._progress, self._on_failure = progress, on_failure
-        self._died, self._stacks_of = died, stacks_of
+        self._ended_children, self._stacks_of = died, stacks_of
         self._main = threading.current_thread().ident
         self._n, self._last, self._since = 0, (WORKS, progress()), time.monotonic()
-        self._heartbeats: dict[
-            int, tuple[Heartbeat, float]
-        ] = {}  # by rank: newest, time of arrival
-        self._closed, self._heard = threading.Event(), threading.Event()
-        with contextlib.suppress(RuntimeError):  # the thread says why the store is gone
-            self._beat()  # a rank that stops before the thread's first beat is missed otherwise
+        # Newest heartbeat of each rank and its time of arrival.
+        self._heartbeats: dict[int, tuple[Heartbeat, float]] = {}
+        self._closed, self._noticed = threading.Event(), threading.Event()
+        with contextlib.suppress(RuntimeError):  # if the store is gone, the thread reports it
+            self._beat()  # here, so that a rank that stops before the thread runs is detected
         self._thread = threading.Thread(target=self._run, name="rank watch", daemon=True)
         self._thread.start()
 
@@ -178,7 +180,7 @@ class RankWatch:
 
     @contextlib.contextmanager
     def unlimited(self) -> Iterator[None]:
-        """Let the other ranks wait for this one without a time limit while inside."""
+        """Let the other ranks wait for this one without a time limit inside the context."""
         before, self._unlimited = self._unlimited, True
         try:
             yield
@@ -197,8 +199,8 @@ class RankWatch:
             self._store.set(f"failure/{self.rank}", failure.to_json())
 
     def cause_of(self, error: BaseException) -> Failure | None:
-        """Return the failure that led to this error, after waiting for reports of other ranks."""
-        self._heard.set()
+        """Wait for reports of other ranks, then return the failure that caused this error."""
+        self._noticed.set()
         if self._on_failure is None:
             return None
         patience_s = {Kind.OWN: 0.0, Kind.SHARED: 2 * SETTLE_S, Kind.LOST: STALE_S + 4 * SETTLE_S}
@@ -211,9 +213,9 @@ class RankWatch:
         """Stop watching, wait until all ranks have left, and release the store.
 
         Args:
-            timeout_s: limit of waiting for the others, which may need this process's store.
+            timeout_s: time limit for waiting; the others may need this process's store.
         """
-        self._heard.set()
+        self._noticed.set()
         self._closed.set()
         with contextlib.suppress(RuntimeError):
             self._store.set(f"left/{self.rank}", "")
@@ -232,24 +234,24 @@ class RankWatch:
                 self._beat()
                 if self._on_failure is not None:
                     self.failure = self._find_failure()
-        except RuntimeError as error:  # the process that kept the store is gone
+        except RuntimeError as error:  # the process that serves the store is gone
             self.failure = self._lost_store(error)
         if self.failure is None or self._on_failure is None or self._closed.is_set():
             return
         self._on_failure(self.failure)
-        if not self._heard.wait(GRACE_S):
+        if not self._noticed.wait(GRACE_S):
             say(self.failure.error(self.world_size), sys.stderr)
             os._exit(1)
 
     def _beat(self) -> None:
         """Write a heartbeat."""
         frames = self._frames()
-        waits = any(part in frame for frame in frames for part in _WAITING)
+        waits = any(part in frame for frame in frames for part in _WAITING_PATHS)
         state = UNLIMITED if self._unlimited else WAITS if waits else WORKS
         if (now := (state, self._progress())) != self._last:
             self._last, self._since = now, time.monotonic()
         still_s = time.monotonic() - self._since
-        where = " < ".join(frames[:_OWN_DEPTH]) if state == WORKS and still_s > 1 else ""
+        where = " < ".join(frames[:_N_FRAMES]) if state == WORKS and still_s > 1 else ""
         self._n += 1
         itr, host = now[1][0], socket.gethostname()
         heartbeat = Heartbeat(self._n, state, still_s, itr, where, os.getpid(), host)
@@ -259,7 +261,7 @@ class RankWatch:
         """Return the main thread's innermost frames, as "function in file:line"."""
         frame = sys._current_frames().get(self._main or 0)
         found: list[str] = []
-        while frame is not None and len(found) < 2 * _OWN_DEPTH:
+        while frame is not None and len(found) < 2 * _N_FRAMES:
             file = Path(frame.f_code.co_filename).as_posix()
             found.append(f"{frame.f_code.co_name} in {file}:{frame.f_lineno}")
             frame = frame.f_back
@@ -272,8 +274,8 @@ class RankWatch:
             time.sleep(SETTLE_S)
             found = self._reports_and_deaths()
             cause = min(found, key=lambda failure: (failure.kind, failure.number))
-            return self._silent() or cause if cause.kind == Kind.LOST else cause
-        return self._late()
+            return self._find_silent_rank() or cause if cause.kind == Kind.LOST else cause
+        return self._find_hung_rank()
 
     def _reports_and_deaths(self) -> list[Failure]:
         found = {}
@@ -281,7 +283,7 @@ class RankWatch:
             for rank in range(self.world_size):
                 if self._store.check([f"failure/{rank}"]):
                     found[rank] = Failure.from_json(self._store.get(f"failure/{rank}"))
-        for rank, how, traceback in self._died():
+        for rank, how, traceback in self._ended_children():
             if rank not in found and not self._left(rank):
                 stacks = self._stacks_of(rank)
                 found[rank] = self._failure(rank, how, traceback=traceback, stacks=stacks)
@@ -303,12 +305,12 @@ class RankWatch:
             read[rank] = (beat, now - self._heartbeats[rank][1])
         return read
 
-    def _late(self) -> Failure | None:
-        """Return the failure of a rank that has kept the others waiting for too long, if any."""
+    def _find_hung_rank(self) -> Failure | None:
+        """Return the failure of a rank for which the others have waited too long, if any."""
         beats = self._read_heartbeats()
-        begun = any(b.itr >= 1 for b, _ in beats.values())  # then all have: they are in step
-        limit_s = self._limit_s if begun else self._start_s
-        limit = f"{limit_s:g} s ({'rank' if begun else 'start'}_timeout_s)"
+        first_done = any(b.itr >= 1 for b, _ in beats.values())  # ranks run in lockstep
+        limit_s = self._limit_s if first_done else self._start_s
+        limit = f"{limit_s:g} s ({'rank' if first_done else 'start'}_timeout_s)"
         waiting = [b for b, _ in beats.values() if b.state == WAITS and b.still_s > limit_s]
         if not waiting:
             return None
@@ -322,10 +324,10 @@ class RankWatch:
                 return self._failure(rank, what, stacks=stacks, standstill=True)
         if len(waiting) < self.world_size:
             return None
-        what = f"waits for the others, as all do, for {limit}"
+        what = f"waits for the other ranks, as all ranks do, for {limit}"
         return self._failure(self.rank, what, standstill=True)
 
-    def _silent(self) -> Failure | None:
+    def _find_silent_rank(self) -> Failure | None:
         """Return the failure of a rank without heartbeats after a connection was lost, if any."""
         deadline = time.monotonic() + STALE_S
         while time.monotonic() < deadline and not self._closed.is_set():
@@ -333,7 +335,7 @@ class RankWatch:
             for rank, (_, age_s) in self._read_heartbeats().items():
                 reported = self._store.check([f"failure/{rank}"])
                 if age_s > STALE_S / 2 and not reported:
-                    return self._failure(rank, "has ended, or stands still: it is silent")
+                    return self._failure(rank, "has ended or hangs: it sends no heartbeats")
             time.sleep(PERIOD_S)
         return None
 
@@ -347,5 +349,5 @@ class RankWatch:
         return Failure(rank, Kind.OWN, what, **known, **more)
 
     def _lost_store(self, error: Exception) -> Failure:
-        what = f"cannot reach the others' meeting point any more ({str(error).splitlines()[0]})"
+        what = f"lost the connection to the store of the ranks ({str(error).splitlines()[0]})"
         return Failure(self.rank, Kind.LOST, what, os.getpid(), socket.gethostname())

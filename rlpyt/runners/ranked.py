@@ -1,4 +1,4 @@
-"""Base class of the runners of ranks: what differs from a run of one process."""
+"""Base class of the runners of ranks: the differences from a run of one process."""
 
 import dataclasses
 import socket
@@ -20,22 +20,22 @@ from rlpyt.utils.launching.machine import check_gpu
 from rlpyt.utils.seed import make_seed
 from rlpyt.version import VERSION
 
-PARTING_S = 10.0  # for the other ranks to disconnect after the last iteration
-SHARED = ("agent", "optimizer")  # entries of the state that are the same in all ranks
+LEAVE_S = 10.0  # time for the other ranks to disconnect after the last iteration
+SHARED = ("agent", "optimizer")  # entries of the state that are equal in all ranks
 
 
 class Ranked(MinibatchRlBase):
-    """Training loop of one rank, which runs at the same time as those of the other ranks.
+    """Training loop of one rank; all ranks run it in parallel.
 
-    Gradients are averaged by the agent's networks (``BaseAgent.data_parallel``). This class does
-    the rest: ranks compare their settings at the start. After each iteration they gather
-    trajectories and agree whether to stop. They save one checkpoint, and end together.
+    The agent's networks average the gradients (``BaseAgent.data_parallel``). This class does the
+    rest: ranks compare their settings at the start. After each iteration they gather trajectories
+    and agree whether to stop. They save one checkpoint, and end together.
 
     Args:
-        rank_timeout_s: seconds for which a rank that works may keep the others waiting; then it
-            counts as hung. Evaluation and saving in rank 0 have no limit.
+        rank_timeout_s: time limit in seconds for a working rank for which the others wait; after
+            it the rank counts as hung. Evaluation and saving in rank 0 have no limit.
         start_timeout_s: seconds for all ranks to start and connect.
-        port: where rank 0 listens for ranks on this machine; ``None`` takes a free port.
+        port: port of rank 0 for ranks on this machine; ``None``: a free port.
         backend: "gloo" or "nccl"; ``None``: nccl if every rank has its own GPU.
         *args, **kwargs: see ``MinibatchRlBase``.
 
@@ -48,8 +48,8 @@ class Ranked(MinibatchRlBase):
 
     ranks = Ranks()
     _watch: RankWatch | None = None
-    linger_s = 0.0  # after a failure, for others to read about it in a store of this process
-    _save_wanted = False  # by a hook; all ranks save once they have agreed
+    linger_s = 0.0  # seconds to keep this process's store after a failure, for the other ranks
+    _save_requested = False  # by a hook; all ranks save after the iteration
     _saving = False  # all ranks have agreed to save
     _others_states: Sequence[dict[str, Any]] = ()
 
@@ -66,12 +66,12 @@ class Ranked(MinibatchRlBase):
         check_range("rank_timeout_s", rank_timeout_s, 0, open_low=True)
         check_range("start_timeout_s", start_timeout_s, 0, open_low=True)
         if backend not in (None, "gloo", "nccl"):
-            raise ValueError(f"backend={backend!r} must be 'gloo', 'nccl' or None.")
+            raise ValueError(f"backend must be 'gloo', 'nccl' or None, got {backend!r}.")
         self.rank_timeout_s, self.start_timeout_s = rank_timeout_s, start_timeout_s
         self.port, self.backend = port, backend
 
     def train(self) -> None:
-        """Run from start to end, together with the other ranks.
+        """Train from start to end, together with the other ranks.
 
         Raises:
             SystemExit: as in a run of one process; all ranks stop after the same iteration.
@@ -91,13 +91,13 @@ class Ranked(MinibatchRlBase):
     # Connecting and disconnecting.
 
     def startup(self) -> int:
-        """Connect to the other ranks and compare settings; then start up as usual."""
+        """Connect to the other ranks and compare settings, then start up as in one process."""
         self._connect()
         n_itr: int = super().startup()
         return n_itr
 
     def open_store(self) -> Any:
-        """Return the store of ``torch.distributed`` by which ranks find each other."""
+        """Return the store of ``torch.distributed`` that connects the ranks."""
         raise NotImplementedError(f"{type(self).__name__} must implement open_store.")
 
     def _connect(self) -> None:
@@ -115,8 +115,9 @@ class Ranked(MinibatchRlBase):
             )
         if self.rank == 0 and self.seed is None:
             self.seed = make_seed()
-        own = self.affinity if isinstance(self.affinity, dict) else vars(self.affinity or object)
-        cuda_idx = own.get("cuda_idx")
+        affinity = self.affinity
+        hardware = affinity if isinstance(affinity, dict) else vars(affinity or object)
+        cuda_idx = hardware.get("cuda_idx")
         here = torchrun.place()
         note = {
             "settings": self.settings(),
@@ -124,7 +125,7 @@ class Ranked(MinibatchRlBase):
             "restarts": 0 if here is None else here.restarts,
         }
         notes = self.ranks.exchange_notes(note, self.start_timeout_s)
-        check_alike([n["settings"] for n in notes])
+        check_same_settings([n["settings"] for n in notes])
         self.seed = notes[0]["settings"]["seed"]
         self._resume_after_restart(max(n["restarts"] for n in notes))
         backend = self.backend or common_backend([n["device"] for n in notes])
@@ -148,7 +149,7 @@ class Ranked(MinibatchRlBase):
         self._signals.interrupt(cause.error(self.world_size))
 
     def _resume_after_restart(self, restarts: int) -> None:
-        """Resume from the newest checkpoint if torchrun has restarted the job; rank 0 does."""
+        """Resume from the newest checkpoint if torchrun has restarted the job (in rank 0)."""
 
     def settings(self) -> dict[str, Any]:
         """Return the settings that must be the same in all ranks, as JSON values."""
@@ -173,11 +174,11 @@ class Ranked(MinibatchRlBase):
         """Release processes and environments; failures of other ranks no longer interrupt."""
         if self._watch is not None:
             self._watch.end()
-        self._signals.interrupt_no_more()
+        self._signals.disable_interrupt()
         super().shutdown()
 
     def _cause_of(self, error: BaseException) -> BaseException | None:
-        """Return the error to raise instead; None if the error itself is the cause."""
+        """Return the error to raise instead, or ``None`` if this error is the cause."""
         watch = self._watch
         if watch is None or self._ended_by(error):
             return None
@@ -192,13 +193,13 @@ class Ranked(MinibatchRlBase):
 
     def _ended_by(self, error: BaseException) -> bool:
         """Return True if this exception ends a run in which no rank has failed."""
-        return error is self.unsaved or (isinstance(error, SystemExit) and self.itr >= 0)
+        return error is self.checkpoint_error or (isinstance(error, SystemExit) and self.itr >= 0)
 
     def _disconnect(self, failed: bool) -> None:
         """Disconnect from the other ranks."""
         watch, self._watch = self._watch, None
         if watch is not None:
-            watch.close(self.linger_s if failed else PARTING_S)
+            watch.close(self.linger_s if failed else LEAVE_S)
         self.ranks.leave(self.agent, failed)
 
     # Steps of the training loop that involve all ranks.
@@ -210,16 +211,16 @@ class Ranked(MinibatchRlBase):
         by_rank[self.rank] = traj_infos
         super().store_diagnostics(itr, [info for infos in by_rank for info in infos], opt_info)
 
-    def agree(self, itr: int) -> tuple[int | None, bool]:
-        """Agree after an iteration whether to stop, and to save; the same in all ranks."""
-        received, asked = super().agree(itr)
-        has_place = self.rank == 0 and self.checkpoint_place() is not None
-        own = [received or 0, asked, self._save_wanted, has_place]
-        signal, stop, save, place = self.ranks.all_reduce_max([int(x) for x in own])
-        self._save_wanted = False
+    def stop_requests(self, itr: int) -> tuple[int | None, bool]:
+        """Return (signal, True to stop), the same in all ranks; save if a rank requested it."""
+        received, requested = super().stop_requests(itr)
+        has_directory = self.rank == 0 and self.checkpoint_directory() is not None
+        flags = [received or 0, requested, self._save_requested, has_directory]
+        signal, stop, save, can_save = self.ranks.all_reduce_max([int(x) for x in flags])
+        self._save_requested = False
         if signal:
             self._signals.received = signal
-        self._saving = bool(place and (save or stop or signal))
+        self._saving = bool(can_save and (save or stop or signal))
         if self._saving and not (stop or signal):
             self.save_checkpoint(itr)
         return signal or None, bool(stop)
@@ -227,23 +228,22 @@ class Ranked(MinibatchRlBase):
     def save_checkpoint(self, itr: int) -> Any:
         """Save the states of all ranks in rank 0; return the path, or ``None``.
 
-        When a hook calls it in rank 0, it returns ``None``, and the ranks save after this
-        iteration.
+        Called by a hook in rank 0, return ``None``; all ranks then save after this iteration.
         """
         if not self._saving:
-            self._save_wanted = True
+            self._save_requested = True
             return None
         self._saving = False
-        mine = own_part(self.whole_state(itr)) if self.rank else {}
-        self._others_states = self.ranks.gather_states(mine)
+        state = without_shared(self.whole_state(itr)) if self.rank else {}
+        self._others_states = self.ranks.gather_states(state)
         if self.rank:
             self.saved_itr = itr
             return None
-        with self._unlimited():
+        with self._no_time_limit():
             return super().save_checkpoint(itr)
 
     def whole_state(self, itr: int) -> dict[str, Any]:
-        """Return all that a resumed run needs; in rank 0 with the states of the other ranks."""
+        """Return the content of a checkpoint; in rank 0 with the states of the other ranks."""
         state: dict[str, Any] = super().whole_state(itr)
         if self.rank == 0:
             state["ranks"], self._others_states = self._others_states, []
@@ -252,39 +252,39 @@ class Ranked(MinibatchRlBase):
         return state
 
     def saved_state(self) -> tuple[dict[str, Any], Any]:
-        """Return this rank's state of the checkpoint ``resume_from``, which rank 0 reads."""
+        """Return this rank's state in ``resume_from``, which rank 0 reads, and its path."""
         if self.rank:
-            return self.ranks.scatter_states([]), "what rank 0 has read"
-        with self._unlimited():
+            return self.ranks.scatter_states([]), "the checkpoint of rank 0"
+        with self._no_time_limit():
             state, path = super().saved_state()
         parts = state.pop("ranks")
-        return self.ranks.scatter_states([state, *(whole_of(p, state) for p in parts)]), path
+        return self.ranks.scatter_states([state, *(with_shared(p, state) for p in parts)]), path
 
-    def _call(self, hook: Any, event: str, *args: Any) -> None:
-        """Call a hook of rank 0, for which the others wait without a time limit."""
-        with self._unlimited():
-            super()._call(hook, event, *args)
+    def _call_hook(self, hook: Any, event: str, *args: Any) -> None:
+        """Call a hook of rank 0; the other ranks wait without a time limit."""
+        with self._no_time_limit():
+            super()._call_hook(hook, event, *args)
 
-    def _unlimited(self) -> AbstractContextManager[None]:
-        """Let the other ranks wait for this one without a time limit while inside."""
+    def _no_time_limit(self) -> AbstractContextManager[None]:
+        """Let the other ranks wait for this one without a time limit inside the context."""
         return nullcontext() if self._watch is None else self._watch.unlimited()
 
 
-def own_part(state: dict[str, Any]) -> dict[str, Any]:
-    """Return a rank's state without the parts that are the same in all ranks."""
+def without_shared(state: dict[str, Any]) -> dict[str, Any]:
+    """Return a rank's state without the parts that are equal in all ranks."""
     algo = {k: v for k, v in state["algo"].items() if k not in SHARED}
     return {**{k: v for k, v in state.items() if k not in SHARED}, "algo": algo}
 
 
-def whole_of(part: dict[str, Any], first: dict[str, Any]) -> dict[str, Any]:
-    """Undo ``own_part``, with rank 0's state."""
+def with_shared(part: dict[str, Any], first: dict[str, Any]) -> dict[str, Any]:
+    """Undo ``without_shared`` with the state of rank 0."""
     shared = {k: v for k, v in first.items() if k in SHARED}
     algo = {**{k: v for k, v in first["algo"].items() if k in SHARED}, **part["algo"]}
     return {**shared, **part, "algo": algo}
 
 
 def described(thing: Any) -> Any:
-    """Return a setting as JSON values for comparison; classes become their names."""
+    """Convert a setting to JSON values for comparison; classes become their names."""
     if isinstance(thing, np.generic):
         thing = thing.item()
     if isinstance(thing, str | bool | int | float | None):
@@ -295,12 +295,14 @@ def described(thing: Any) -> Any:
         return [described(part) for part in thing]
     if hasattr(thing, "__qualname__"):
         return thing.__qualname__
-    own = {}
+    fields = {}
     if dataclasses.is_dataclass(thing):
-        own = {f.name: described(getattr(thing, f.name, None)) for f in dataclasses.fields(thing)}
+        fields = {
+            f.name: described(getattr(thing, f.name, None)) for f in dataclasses.fields(thing)
+        }
     elif not type(thing).__module__.startswith(("torch", "numpy")):
-        own = _plain_attributes(thing)
-    return {"class": type(thing).__qualname__, **own}
+        fields = _plain_attributes(thing)
+    return {"class": type(thing).__qualname__, **fields}
 
 
 def _plain_attributes(thing: Any) -> dict[str, Any]:
@@ -311,18 +313,18 @@ def _plain_attributes(thing: Any) -> dict[str, Any]:
     return {name: described(value) for name, value in plain.items()}
 
 
-def check_alike(settings: list[dict[str, Any]]) -> None:
+def check_same_settings(settings: list[dict[str, Any]]) -> None:
     """Compare the settings of all ranks with those of the first.
 
     Raises:
-        ValueError: they differ; the message names the rank and the settings.
+        ValueError: settings differ; the message names the rank and the settings.
     """
     for rank, own in enumerate(settings[1:], 1):
-        odd = _differences(own, settings[0])
-        if odd:
+        differences = _differences(own, settings[0])
+        if differences:
             raise ValueError(
-                f"rank {rank} was set up differently from rank 0: {'; '.join(odd)}. All ranks must "
-                "be constructed with the same settings (affinity aside)."
+                f"rank {rank} must have the settings of rank 0, except affinity, got "
+                f"{'; '.join(differences)}."
             )
 
 
@@ -333,4 +335,4 @@ def _differences(own: Any, first: Any, name: str = "") -> list[str]:
         return [x for k in keys for x in _differences(own.get(k), first.get(k), path + k)]
     if own == first or (name == "seed" and own is None):
         return []
-    return [f"{name}={own!r}, in rank 0 {first!r}"]
+    return [f"{name}={own!r} (rank 0: {first!r})"]

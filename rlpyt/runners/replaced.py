@@ -1,10 +1,10 @@
-"""Names of rlpyt's asynchronous runner that were replaced; calling one raises an error."""
+"""Replaced names of rlpyt's asynchronous runner; calling one raises an error."""
 
 from typing import Any, NoReturn
 
 
 def _refuse(name: str, advice: str) -> NoReturn:
-    raise NotImplementedError(f"{name} is not used any more: {advice}")
+    raise NotImplementedError(f"{name} was removed: {advice}")
 
 
 def run_async_sampler(
@@ -13,7 +13,7 @@ def run_async_sampler(
     """Raise NotImplementedError; ``samplers.sampler_process`` replaces this function."""
     _refuse(
         "run_async_sampler",
-        "give an asynchronous sampler to AsyncRl. In a custom loop call its async_initialize, "
+        "pass an asynchronous sampler to AsyncRl. In a custom loop call its async_initialize, "
         "initialize and obtain_samples.",
     )
 
@@ -22,7 +22,7 @@ def run_async_sampler_eval(
     sampler: Any, affinity: Any, ctrl: Any, traj_infos_queue: Any, n_itr: int, eval_itrs: Any
 ) -> NoReturn:
     """Raise NotImplementedError; ``samplers.sampler_process`` replaces this function."""
-    _refuse("run_async_sampler_eval", "give an asynchronous sampler to AsyncRlEval.")
+    _refuse("run_async_sampler_eval", "pass an asynchronous sampler to AsyncRlEval.")
 
 
 def memory_copier(
@@ -31,7 +31,7 @@ def memory_copier(
     """Raise NotImplementedError; ``runners.replay_writer`` replaces this function."""
     _refuse(
         "memory_copier",
-        "AsyncRl starts a process that stores batches by the algorithm's samples_to_buffer "
+        "AsyncRl starts a process that stores batches with the algorithm's samples_to_buffer "
         "(rlpyt.runners.replay_writer).",
     )
 
@@ -53,7 +53,7 @@ class AsyncOptWorker:
     ) -> None:
         _refuse(
             "AsyncOptWorker",
-            "give AsyncRl a list of several affinities as affinity['optimizer'], and it starts "
+            "pass a list of several affinities to AsyncRl as affinity['optimizer']; it starts "
             "the processes.",
         )
 

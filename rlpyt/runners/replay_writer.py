@@ -25,30 +25,30 @@ class ReplayWriterPayload:
 
 
 class ReplayWriter(Child):
-    """Child process that stores batches, as the algorithm's ``samples_to_buffer`` returns them.
+    """Child process that stores batches in the replay, by the algorithm's ``store``.
 
     Args:
-        spec: of the process, with a ``ReplayWriterPayload``.
+        spec: spec of the process, with a ``ReplayWriterPayload``.
     """
 
     def __init__(self, spec: ChildSpec) -> None:
         super().__init__(spec)
-        own: ReplayWriterPayload = spec.payload.value
-        self.algo = own.algo
-        self.algo.replay_buffer = own.replay
-        self.slots = [torchify_buffer(slot) for slot in own.slots]
+        payload: ReplayWriterPayload = spec.payload.value
+        self.algo = payload.algo
+        self.algo.replay_buffer = payload.replay
+        self.slots = [torchify_buffer(slot) for slot in payload.slots]
 
     def start(self) -> None:
         """Report that the process is ready."""
         self.spec.progress[status.DOING] = status.IDLE
 
     def store(self, slot: int, itr: int, new_priority: float) -> int:
-        """Put a slot's batch into the replay; return how many of its rows are void.
+        """Store a slot's batch in the replay; return its number of void rows.
 
         Args:
-            slot: which.
-            itr: of the sampler.
-            new_priority: of samples that come without one, where replay is prioritised.
+            slot: index of the slot.
+            itr: iteration of the sampler.
+            new_priority: priority of samples that have none, in a prioritized replay.
         """
         self.spec.progress[[status.ITR, status.DOING]] = itr, status.COLLECTING
         self.algo.new_priority = new_priority
@@ -75,14 +75,14 @@ def start_replay_writer(
     start_method: str | None = None,
     poll: Callable[[], None] | None = None,
 ) -> ChildGroup:
-    """Start a replay writer: one process, since several would not keep the order of batches.
+    """Start the replay writer, a single process, so that batches stay in order.
 
     Args:
-        algo: after ``async_initialize``, before it has an optimizer.
-        slots: the sampler's batches.
-        timeout_s: for storing one batch.
-        start_method: of the process.
-        poll: called at short intervals while it is waited for; raises to give up.
+        algo: algorithm, after ``async_initialize`` and before ``optim_initialize``.
+        slots: batches of the sampler.
+        timeout_s: time limit for storing one batch.
+        start_method: start method of the process.
+        poll: function called at short intervals while waiting for the process; may raise to stop.
     """
     bare = copy.copy(algo)
     bare.agent = bare.replay_buffer = None

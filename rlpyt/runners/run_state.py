@@ -1,4 +1,4 @@
-"""Counters and statistics of a run, which its checkpoints hold."""
+"""Counters and statistics of a run, which are part of its checkpoints."""
 
 import random
 import time
@@ -12,7 +12,7 @@ import torch
 
 from rlpyt.utils.collections import AttrDict
 
-SAVED_AS_THEY_ARE = (
+SAVED_FIELDS = (
     *("cum_eval_time", "cum_completed_trajs", "new_completed_trajs"),
     *("last_update_counter", "last_logged_itr", "recent_return"),
 )
@@ -23,21 +23,21 @@ class RunState:
     """Counters and statistics of a run.
 
     Attributes:
-        itr: the last complete iteration, -1 before the first.
-        owes_evaluation: a signal interrupted the last evaluation; the resumed run repeats it.
-        opt_infos: values of each column of the algorithm since the last row.
-        traj_infos: the trajectories that a row describes, at most the runner's window.
-        start_time, last_time: when the run started and when the last row was written, by
-            ``time.monotonic``; a checkpoint holds the seconds since then.
-        cum_eval_time: seconds of evaluation.
-        cum_completed_trajs, new_completed_trajs: trajectories that ended, in all and since the last
-            row.
-        last_update_counter, last_logged_itr: updates and iteration at the last row.
-        recent_return: mean return of the trajectories that the last row describes.
+        itr: last complete iteration, -1 before the first.
+        evaluation_pending: a signal interrupted the last evaluation; the resumed run repeats it.
+        opt_infos: values of each of the algorithm's statistics since the last row.
+        traj_infos: trajectories summarized in the next row, at most the runner's window.
+        start_time, last_time: times (``time.monotonic``) of the start and of the last row; a
+            checkpoint contains the seconds since then.
+        cum_eval_time: total seconds of evaluation.
+        cum_completed_trajs, new_completed_trajs: number of completed trajectories, in total and
+            since the last row.
+        last_update_counter, last_logged_itr: number of updates and iteration at the last row.
+        recent_return: mean return of the trajectories summarized in the last row.
     """
 
     itr: int = -1
-    owes_evaluation: bool = False
+    evaluation_pending: bool = False
     opt_infos: dict[str, list[Any]] = field(default_factory=dict)
     traj_infos: deque[Any] = field(default_factory=deque)
     start_time: float = field(default_factory=time.monotonic)
@@ -51,40 +51,40 @@ class RunState:
 
     @property
     def cum_time(self) -> float:
-        """Return the seconds since the start of the run, without those between stop and resume."""
+        """Return the seconds since the start of the run, excluding interruptions."""
         return time.monotonic() - self.start_time
 
     def begin_row(self, itr: int, updates: int) -> None:
-        """Start to count for the next row."""
+        """Reset the counters of a row."""
         self.last_time = time.monotonic()
         self.last_update_counter, self.last_logged_itr = updates, itr
         self.new_completed_trajs = 0
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the statistics; a checkpoint has ``itr`` and ``owes_evaluation`` beside them."""
+        """Return the state, without ``itr`` and ``evaluation_pending``."""
         return {
             "opt_infos": {name: list(values) for name, values in self.opt_infos.items()},
             "traj_infos": to_plain(self.traj_infos),
             "cum_time": self.cum_time,
             "time_since_row": time.monotonic() - self.last_time,
-            **{name: vars(self)[name] for name in SAVED_AS_THEY_ARE},
+            **{name: vars(self)[name] for name in SAVED_FIELDS},
         }
 
     def load(self, saved: dict[str, Any]) -> None:
-        """Load what ``to_dict`` returned."""
+        """Load a state from ``to_dict``."""
         self.opt_infos = {name: list(values) for name, values in saved["opt_infos"].items()}
         self.traj_infos.extend(from_plain(saved["traj_infos"]))
         now = time.monotonic()
         self.start_time, self.last_time = now - saved["cum_time"], now - saved["time_since_row"]
-        vars(self).update({name: saved[name] for name in SAVED_AS_THEY_ARE})
+        vars(self).update({name: saved[name] for name in SAVED_FIELDS})
 
 
 def add_opt_info(columns: dict[str, list[Any]], opt_info: Any) -> None:
     """Append the statistics that ``optimize_agent`` returned.
 
     Args:
-        columns: values by the name of the statistic.
-        opt_info: named tuple of numbers or lists; what it lacks is not appended.
+        columns: values by name of the statistic; extended in place.
+        opt_info: named tuple of numbers or lists; missing statistics are skipped.
     """
     for name, values in columns.items():
         new = getattr(opt_info, name, [])
@@ -92,12 +92,12 @@ def add_opt_info(columns: dict[str, list[Any]], opt_info: Any) -> None:
 
 
 def to_plain(traj_infos: Iterable[Any]) -> list[dict[str, Any]]:
-    """Return statistics of trajectories as plain dictionaries."""
+    """Convert trajectory infos to plain dictionaries, without private entries."""
     return [{k: v for k, v in info.items() if not k.startswith("_")} for info in traj_infos]
 
 
 def from_plain(dictionaries: Iterable[dict[str, Any]]) -> list[AttrDict]:
-    """Return statistics of trajectories as runners keep them."""
+    """Convert dictionaries from ``to_plain`` back to trajectory infos."""
     return [AttrDict(**d) for d in dictionaries]
 
 
@@ -116,7 +116,7 @@ def random_state() -> dict[str, Any]:
 
 
 def set_random_state(state: dict[str, Any]) -> None:
-    """Set the global generators to what ``random_state`` returned."""
+    """Restore the global generators to a state from ``random_state``."""
     version, internal, gauss = state["python"]
     random.setstate((version, tuple(internal), gauss))
     np.random.set_state(tuple(state["numpy"]))

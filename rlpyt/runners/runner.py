@@ -44,15 +44,15 @@ from rlpyt.utils.resumption import asked_to_resume
 from rlpyt.utils.seed import check_seed, env_seed, make_seed, set_seed
 
 NEW_EPISODES = (
-    "The resumed run starts new episodes: the checkpoint has no state of its environments, or that "
-    "of another sampler."
+    "The resumed run starts new episodes, because the checkpoint has no environment states for "
+    "this sampler."
 )
 PARTS_FILE = "parts.json"  # constructor arguments of the parts of a script's run
 NAN = float("nan")
 
 
-def _of_state(name: str) -> property:
-    """Return a property for a field of ``RunState`` that rlpyt's runners have as an attribute."""
+def _state_property(name: str) -> property:
+    """Return a property that reads and writes a field of ``runner.state``."""
     return property(
         lambda runner: getattr(runner.state, name),
         lambda runner, value: setattr(runner.state, name, value),
@@ -63,41 +63,41 @@ class MinibatchRlBase(BaseRunner):
     """Training loop that alternates between sampling and optimizing.
 
     Args:
-        algo, agent, sampler: as constructed.
-        n_steps: environment steps to run, rounded down to whole batches; at least one is run.
-        seed: of everything random in the run; drawn if ``None``, and logged.
+        algo, agent, sampler: parts of the run, not initialized.
+        n_steps: environment steps to run, rounded down to whole batches, at least one.
+        seed: seed of the run; drawn if ``None``, and logged.
         affinity: hardware of the run, see ``samplers.layout.Hardware.of``.
         log_interval_steps: environment steps between rows of progress.csv, at least one batch; the
             last iteration always writes one.
-        checkpoint_dir: where checkpoints go; by default ``checkpoint`` in the logger's directory.
-        checkpoint_interval_steps: environment steps between checkpoints; ``None``: at the end and
-            when stopped, by a signal or the death of a worker.
-        resume_from: a checkpoint directory to resume from; a launcher may ask for it, too.
-        hooks: called after the runner's own, see ``runners.hooks``.
+        checkpoint_dir: directory of checkpoints; by default ``checkpoint`` in the logger's.
+        checkpoint_interval_steps: environment steps between checkpoints; ``None``: only at the end,
+            after a signal and after a worker failure.
+        resume_from: checkpoint directory to resume from; a launcher may set it, too.
+        hooks: additional hooks, called after the runner's own, see ``runners.hooks``.
 
     Attributes:
         state: counters and statistics that a checkpoint holds.
-        hooks: the runner's own, then those given.
+        hooks: the runner's own hooks, then the additional ones.
 
     Raises:
-        ValueError, TypeError: an argument is not a number of its kind.
+        ValueError, TypeError: an argument is out of range or has the wrong type.
     """
 
-    log_traj_window = 0  # trajectories that a row describes
+    log_traj_window = 0  # number of trajectories summarized in a row
     _eval = False
     _iteration_column = "Diagnostics/Iteration"
     _cpus_before: list[int] | None = None  # the process's CPUs before it was pinned
 
     # Attributes of rlpyt's runners, which subclasses read and set.
-    _opt_infos = _of_state("opt_infos")
-    _traj_infos = _of_state("traj_infos")
-    _start_time, _last_time = _of_state("start_time"), _of_state("last_time")
-    _cum_eval_time = _of_state("cum_eval_time")
-    _cum_completed_trajs = _of_state("cum_completed_trajs")
-    _new_completed_trajs = _of_state("new_completed_trajs")
-    _last_update_counter = _of_state("last_update_counter")
-    trained_itr = _of_state("itr")
-    recent_return = _of_state("recent_return")
+    _opt_infos = _state_property("opt_infos")
+    _traj_infos = _state_property("traj_infos")
+    _start_time, _last_time = _state_property("start_time"), _state_property("last_time")
+    _cum_eval_time = _state_property("cum_eval_time")
+    _cum_completed_trajs = _state_property("cum_completed_trajs")
+    _new_completed_trajs = _state_property("new_completed_trajs")
+    _last_update_counter = _state_property("last_update_counter")
+    trained_itr = _state_property("itr")
+    recent_return = _state_property("recent_return")
 
     def __init__(
         self,
@@ -131,11 +131,11 @@ class MinibatchRlBase(BaseRunner):
         self.state = RunState()
         self.itr = -1
         self.start_itr = 0
-        self.saved_itr = -1  # of the newest checkpoint
-        self.begun = False  # the first evaluation or iteration has started
-        self.updating = False  # agent and algorithm are between two iterations
-        self.unsaved: checkpoint.CheckpointError | None = None  # why the last checkpoint is missing
-        self.before_evaluation: dict[str, Any] | None = None  # state that the evaluation changes
+        self.saved_itr = -1  # iteration of the newest checkpoint
+        self.has_started = False  # the first evaluation or iteration has started
+        self.updating = False  # while training on a batch: agent and algorithm may be half updated
+        self.checkpoint_error: checkpoint.CheckpointError | None = None  # of the last checkpoint
+        self.before_evaluation: dict[str, Any] | None = None  # state to save during an evaluation
         self.pbar: ProgBarCounter | None = None
         self._stop_requested = False
         self._signals = StopSignals()
@@ -147,22 +147,24 @@ class MinibatchRlBase(BaseRunner):
     # Set-up.
 
     def startup(self) -> int:
-        """Acquire everything: sampler (which initializes the agent), device, optimizer, logs.
+        """Initialize sampler (which initializes the agent), device, algorithm and logging.
 
         Returns:
-            the number of iterations.
+            Number of iterations.
         """
         layout = self.sampler.layout
         groups = 1 if layout is None else layout.groups
         hardware = Hardware.of(self.affinity, self.sampler.batch_spec.B, groups)
-        seed = self.settle(hardware)  # from here on this process may use only its own cores
+        seed = self.apply_hardware_and_seed(
+            hardware
+        )  # from here on this process may use only its own cores
         if layout is not None and layout.processes and start_fork_server(self.sampler.start_method):
             importlib.import_module("torch._dynamo")  # for optimizers; takes as long as the server
         accepted = takes(self.sampler.initialize, "final_observation")
         examples = self.sampler.initialize(
             agent=self.agent,
             affinity=decoded(self.affinity) if layout is None else hardware,
-            seed=env_seed(seed, 0, "sampler"),  # environments differ by their global ranks
+            seed=env_seed(seed, 0, "sampler"),  # each environment adds its global rank
             bootstrap_value=self.algo.bootstrap_value,
             **({"final_observation": True} if self.algo.final_observation and accepted else {}),
             traj_info_kwargs=self.get_traj_info_kwargs(),
@@ -183,7 +185,7 @@ class MinibatchRlBase(BaseRunner):
             world_size=self.world_size,
             rank=self.rank,
         )
-        if self.rank:  # models are alike in all ranks; what is drawn from now on is not
+        if self.rank:  # all built the same model; from here on each draws its own random numbers
             set_seed(env_seed(seed, self.rank, "rank"))
         self.min_itr_learn = self.algo.min_itr_learn
         self.initialize_logging()
@@ -205,8 +207,8 @@ class MinibatchRlBase(BaseRunner):
         parts = {"format": 1, "logging": logging, "runner": describe(self)}
         write_text(run_dir / PARTS_FILE, json.dumps(parts, indent=2) + "\n")
 
-    def settle(self, hardware: Hardware) -> int:
-        """Take this process's share of the machine, and seed it; returns the seed."""
+    def apply_hardware_and_seed(self, hardware: Hardware) -> int:
+        """Apply CPU affinity and thread limits, and seed this process; return the seed."""
         self._cpus_before = hardware.settle()
         if self.seed is None:
             self.seed = make_seed()
@@ -215,12 +217,12 @@ class MinibatchRlBase(BaseRunner):
         return self.seed
 
     def get_traj_info_kwargs(self) -> dict[str, Any]:
-        """Return the settings of ``TrajInfo`` that the algorithm determines."""
+        """Return the arguments of ``TrajInfo`` that the algorithm determines."""
         return dict(discount=self.algo.discount)
 
     def get_n_itr(self) -> int:
-        """Return the iterations of the run: the whole batches in ``n_steps``, at least one."""
-        resumes = self.resume_from is not None  # it has one iteration already
+        """Return the number of iterations: the whole batches in ``n_steps``, at least one."""
+        resumes = self.resume_from is not None  # then at least one iteration is complete
         if self.n_steps < self.itr_batch_size and self.rank == 0 and not resumes:
             warnings.warn(
                 f"n_steps={self.n_steps:,} is less than one batch of {self.itr_batch_size:,} steps "
@@ -235,43 +237,45 @@ class MinibatchRlBase(BaseRunner):
         self.state.opt_infos = {name: [] for name in self.algo.opt_info_fields}
         self.state.traj_infos = deque(maxlen=self.log_traj_window)
         self.state.start_time = self.state.last_time = time.monotonic()
-        self._training_since = time.monotonic()  # in this process, moved on by evaluations
+        self._training_since = (
+            time.monotonic()
+        )  # in this process, shifted by the time of evaluations
 
     # The run.
 
     def train(self) -> None:
-        """Run from start to end, releasing everything on any exit.
+        """Train from start to end; release all resources on any exit.
 
         Raises:
-            SystemExit: Ctrl-C (code 130), SIGTERM (143) or SIGHUP (129) stopped the run, after a
-                checkpoint.
-            CheckpointError: the run has ended, or was stopped, and its last checkpoint could not
-                be saved.
-            WorkerError: a worker died or hung; after a checkpoint of the last whole iteration, as
-                after whatever else environments raise in this process.
+            SystemExit: Ctrl-C (code 130), SIGTERM (143) or SIGHUP (129) stopped the run; a
+                checkpoint was saved first.
+            CheckpointError: the last checkpoint of a finished or stopped run could not be saved.
+            WorkerError: a worker died or hung. A checkpoint of the last complete iteration is saved
+                first, as for other errors raised while sampling.
         """
-        stopped, saved = "", None  # by a signal; one after the last iteration stops nothing
+        stopped, saved = "", None  # a signal after the last iteration has no effect
         with self._signals as signals:
             try:
                 self.sampler.should_stop = signals.has_come
                 self.resume_from = self.resume_from or self._checkpoint_of_launcher()
                 n_itr = self.startup()
-                n = self._n_own_hooks  # they come last: one may evaluate
+                n = self._n_own_hooks  # rlpyt's own hooks start last, since `EvalHook` may evaluate
                 for hook in [*self.hooks[n:], *self.hooks[:n]]:
-                    self._call(hook, "on_start")
-                self.begun, signals.at_once = True, False
+                    self._call_hook(hook, "on_start")
+                self.has_started, signals.at_once = True, False
                 for itr in range(self.start_itr, n_itr):
                     self.itr = itr
                     with logger.prefix(f"itr #{itr} "):
                         self.run_iteration(itr)
-                        self._tell("on_iteration", itr)
-                    received, asked_to_stop = self.agree(itr)
+                        self._call_hooks("on_iteration", itr)
+                    received, stop_requested = self.stop_requests(itr)
                     if received is not None:
                         saved = self.save_checkpoint(itr)
-                        stopped = f"checkpoint saved in {saved}" if saved else "nowhere to save to"
-                        stopped = "checkpoint not saved" if self.unsaved else stopped
+                        stopped = "no checkpoint saved, since no checkpoint directory is set"
+                        stopped = f"checkpoint saved in {saved}" if saved else stopped
+                        stopped = "checkpoint not saved" if self.checkpoint_error else stopped
                         break
-                    if asked_to_stop:
+                    if stop_requested:
                         self.save_checkpoint(itr)
                         break
             except Exception as error:
@@ -285,16 +289,16 @@ class MinibatchRlBase(BaseRunner):
         if stopped and self.rank == 0:
             say(f"Stopped by signal after iteration {self.itr}: {stopped}.")
             if saved and not terminal_is_owned(self.hooks):
-                # In a script; programs that own the terminal have a command for it.
-                place = str(self.checkpoint_place())
-                say(f"Resume with {type(self).__name__}(..., resume_from={place!r}).")
-        if self.unsaved is not None:
-            last = f"that of iteration {self.saved_itr}" if self.saved_itr >= 0 else "none"
-            self.unsaved.add_note(
+                # The command line prints its own resume command.
+                directory = str(self.checkpoint_directory())
+                say(f"Resume with {type(self).__name__}(..., resume_from={directory!r}).")
+        if self.checkpoint_error is not None:
+            newest = f"that of iteration {self.saved_itr}" if self.saved_itr >= 0 else "none"
+            self.checkpoint_error.add_note(
                 f"The run ended after iteration {self.state.itr} without this checkpoint. The "
-                f"newest one in its directory: {last}."
+                f"newest one in its directory: {newest}."
             )
-            raise self.unsaved
+            raise self.checkpoint_error
         if stopped:
             raise SystemExit(signals.exit_code)
 
@@ -336,32 +340,31 @@ class MinibatchRlBase(BaseRunner):
         """End training after this iteration, with a checkpoint."""
         self._stop_requested = True
 
-    def agree(self, itr: int) -> tuple[int | None, bool]:
-        """Return the signal that has come, if any, and whether a hook asked to stop."""
+    def stop_requests(self, itr: int) -> tuple[int | None, bool]:
+        """Return (received signal or ``None``, True if a hook requested to stop)."""
         return self._signals.received, self._stop_requested
 
-    def _tell(self, event: str, *args: Any) -> None:
+    def _call_hooks(self, event: str, *args: Any) -> None:
         for hook in self.hooks:
-            self._call(hook, event, *args)
+            self._call_hook(hook, event, *args)
 
-    def _call(self, hook: Any, event: str, *args: Any) -> None:
-        """Call a method of a hook, which may be any object with some of them."""
+    def _call_hook(self, hook: Any, event: str, *args: Any) -> None:
+        """Call a method of a hook, if it has this method; a hook may be any object."""
         method = getattr(hook, event, None)
         if method is not None:
             method(self, *args)
 
     def _handle_failure(self, error: Exception) -> None:
-        """Annotate an error with its iteration, and save what is intact.
+        """Annotate an error with its iteration, and save a checkpoint if possible.
 
-        Errors before training starts are left as they are. Of others ``itr`` is set, see
-        `errors.itr_of`. If they came from sampling or evaluation, agent and algorithm are those of
-        the last complete iteration, and a checkpoint is saved.
+        Set ``error.itr`` (see `errors.itr_of`), unless training has not started. After a failure in
+        sampling or evaluation the agent and algorithm are unchanged since the last complete
+        iteration, so save a checkpoint.
         """
-        if self.begun and itr_of(error) < 0:
-            with contextlib.suppress(AttributeError):  # of a class with slots
+        if self.has_started and itr_of(error) < 0:
+            with contextlib.suppress(AttributeError):  # a class with slots
                 error.itr = max(self.itr, 0)  # type: ignore[attr-defined]
-        intact = not self.updating or isinstance(error, WorkerError)
-        if not intact:
+        if self.updating and not isinstance(error, WorkerError):
             return
         saved = self._save_after_failure()
         if saved:
@@ -375,19 +378,20 @@ class MinibatchRlBase(BaseRunner):
     def _save_after_failure(self) -> Any:
         """Save a checkpoint without the environments; return its path, or ``None``.
 
-        The environments are lost and start new episodes, unless they failed in an evaluation: the
-        state before it is known, and the resumed run repeats the evaluation.
+        A resumed run starts new episodes, because the environments are lost. After a failure in an
+        evaluation, their state before the evaluation is saved instead and the resumed run repeats
+        the evaluation.
         """
         if self.state.itr <= self.saved_itr or not self._agent_is_finite():
             return None
         if self.before_evaluation is not None:
-            self.state.owes_evaluation = True
+            self.state.evaluation_pending = True
         else:
             lost = {"stations": [], "kind": [], **self.sampler.lasting_state()}
             self.before_evaluation = {"sampler": lost, "random": random_state()}
         try:
             return self.save_checkpoint(self.state.itr)
-        except Exception as error:  # the failure before it matters more
+        except Exception as error:  # the first failure is the one to raise
             logger.log(f"checkpoint not saved: {error!r}")
             return None
 
@@ -396,18 +400,18 @@ class MinibatchRlBase(BaseRunner):
         with contextlib.ExitStack() as stack:
             stack.callback(self.shutdown)
             for hook in reversed(self.hooks):
-                stack.callback(self._call, hook, "on_end")
+                stack.callback(self._call_hook, hook, "on_end")
 
     def shutdown(self) -> None:
         """Release processes and environments; can be called again."""
         self.sampler.shutdown()
-        if self._cpus_before is not None:  # another run may follow, with another share
+        if self._cpus_before is not None:  # another run may follow, with other CPUs
             pin(self._cpus_before)
 
     # Evaluation.
 
     def evaluate_agent(self, itr: int) -> tuple[list[Any], float]:
-        """Evaluate; return (trajectories, seconds it took)."""
+        """Evaluate the agent; return (trajectories, seconds of the evaluation)."""
         if self.pbar is not None:
             self.pbar.stop()
             self.pbar = ProgBarCounter(self.log_interval_itrs)
@@ -421,20 +425,20 @@ class MinibatchRlBase(BaseRunner):
         return traj_infos, time.monotonic() - started
 
     def begin_evaluation(self) -> None:
-        """Keep the state that the evaluation changes, for a checkpoint in the middle of it."""
-        self.begun = True
-        if self.checkpoint_place() is not None:
+        """Save the state that an evaluation changes, for a checkpoint written during it."""
+        self.has_started = True
+        if self.checkpoint_directory() is not None:
             self.before_evaluation = self._changed_by_evaluation()
 
     def end_evaluation(self, eval_time: float) -> bool:
-        """Leave an evaluation's seconds out of the speed of training.
+        """Exclude evaluation time from the training speed.
 
         Returns:
-            whether the evaluation is complete: no signal has interrupted it.
+            True if no signal interrupted the evaluation.
         """
         self._training_since += eval_time
-        self.state.owes_evaluation = self._signals.has_come()
-        if self.state.owes_evaluation:
+        self.state.evaluation_pending = self._signals.has_come()
+        if self.state.evaluation_pending:
             self.state.last_time += eval_time
             return False
         self.before_evaluation = None
@@ -461,13 +465,12 @@ class MinibatchRlBase(BaseRunner):
         self.save_itr_snapshot(itr)
 
     def save_checkpoint(self, itr: int) -> Any:
-        """Save all that a resumed run needs; return the path, or ``None`` if it was not saved.
+        """Save a checkpoint; return its path, or ``None`` if it was not saved.
 
-        Without a directory nothing is saved. If the file system refuses, the error is printed and
-        the next checkpoint is tried as scheduled; if the last one fails, too, ``train`` raises its
-        error at the end.
+        Without a directory nothing is saved. If writing fails, print the error and continue.
+        ``train`` raises the error if the last checkpoint of the run fails.
         """
-        directory = self.checkpoint_place()
+        directory = self.checkpoint_directory()
         if directory is None:
             return None
         try:
@@ -477,32 +480,32 @@ class MinibatchRlBase(BaseRunner):
             logger.log(f"checkpoint not saved: {error}")
             say(f"rlpyt: error: no checkpoint after iteration {itr}: {error}", sys.stderr)
             error.itr = itr  # type: ignore[attr-defined]  # see `errors.itr_of`
-            self.unsaved = error
+            self.checkpoint_error = error
             with contextlib.suppress(OSError):
                 os.rmdir(directory)  # an empty one would look like something to resume
             return None
-        self.saved_itr, self.unsaved = itr, None
+        self.saved_itr, self.checkpoint_error = itr, None
         return saved
 
     def whole_state(self, itr: int) -> dict[str, Any]:
-        """Return all that a resumed run needs."""
+        """Return the content of a checkpoint."""
         return {
             "itr": itr,
             "seed": self.seed,
             "agent": self.agent.state_dict(),
             "algo": self.algo.state_dict(),
             "counters": self.counters(),
-            "owes_evaluation": self.state.owes_evaluation,
+            "owes_evaluation": self.state.evaluation_pending,
             "tables": logger.table_marks(),
             **(self.before_evaluation or self._changed_by_evaluation()),
         }
 
     def _changed_by_evaluation(self) -> dict[str, Any]:
-        """Return that part of the state which an evaluation changes."""
+        """Return the part of the state that an evaluation changes."""
         return {"sampler": self.sampler.state_dict(), "random": random_state()}
 
     def _identity(self) -> dict[str, Any]:
-        """Return what must agree between a checkpoint and the run that resumes from it."""
+        """Return the settings that must match between a checkpoint and the resumed run."""
         T, B = self.sampler.batch_spec
         return {
             "algo": type(self.algo).__name__,
@@ -512,7 +515,7 @@ class MinibatchRlBase(BaseRunner):
             "world_size": self.world_size,
         }
 
-    def checkpoint_place(self) -> Any:
+    def checkpoint_directory(self) -> Any:
         """Return the directory of the checkpoints, or ``None`` if there is none."""
         run_dir = logger.get_snapshot_dir()
         return self.checkpoint_dir or (os.path.join(run_dir, "checkpoint") if run_dir else None)
@@ -522,7 +525,7 @@ class MinibatchRlBase(BaseRunner):
 
         Raises:
             CheckpointError: there is no valid checkpoint.
-            ValueError: it is of another algorithm, agent or batch size.
+            ValueError: its algorithm, agent, batch size or number of ranks is different.
         """
         state, path = self.saved_state()
         exact = self._restore(state)
@@ -532,9 +535,8 @@ class MinibatchRlBase(BaseRunner):
         logger.rewind(self._iteration_column, self.itr)
         for name in changed:
             warnings.warn(
-                f"{name} must begin with the rows that it had at the checkpoint, and does not: it "
-                "was replaced or edited. New rows are appended to it as it is; statistics before "
-                f"iteration {self.itr} may be those of another run."
+                f"{name} was changed after the checkpoint: its first rows differ. New rows are "
+                f"appended; rows before iteration {self.itr} may come from another run."
             )
         logger.log(f"Resumed from {path}, after iteration {self.itr}.")
         if not exact:
@@ -543,7 +545,7 @@ class MinibatchRlBase(BaseRunner):
 
     def _checkpoint_of_launcher(self) -> Any:
         """Return the directory that a launcher wants the run to resume from, or ``None``."""
-        directory = self.checkpoint_place()
+        directory = self.checkpoint_directory()
         found = asked_to_resume(directory) and any(Path(directory).glob("checkpoint-*"))
         return directory if found else None
 
@@ -555,22 +557,28 @@ class MinibatchRlBase(BaseRunner):
         ranks = saved.get("world_size", self.world_size)
         if ranks != self.world_size:
             raise ValueError(
-                f"the checkpoint is of a run with {ranks} ranks (world_size), this one has "
-                f"{self.world_size}: resume with as many as it started with."
+                f"world_size must be {ranks} as in the checkpoint, got {self.world_size}. Resume "
+                f"with {ranks} ranks."
             )
-        odd = [f"{k}: {saved[k]!r}, this run {v!r}" for k, v in own.items() if saved.get(k, v) != v]
-        if odd:
-            raise ValueError("the checkpoint is of another run: " + "; ".join(odd) + ".")
+        differing = [
+            f"{k} is {saved[k]!r} in the checkpoint and {v!r} in this run"
+            for k, v in own.items()
+            if saved.get(k, v) != v
+        ]
+        if differing:
+            raise ValueError(
+                "the checkpoint was saved by a different run: " + "; ".join(differing) + "."
+            )
         return loaded.state, loaded.path
 
     def _restore(self, state: dict[str, Any]) -> bool:
         """Load a saved state after startup. Return True if the run continues exactly.
 
-        It does where every environment can give and take its state; otherwise environments start
-        new episodes, and the algorithm's ``interrupt`` is called.
+        The run continues exactly if every environment can save and restore its state. Otherwise
+        start new episodes and call the algorithm's ``interrupt``.
 
         Raises:
-            CheckpointError: parts of the state are missing, or are those of another run.
+            CheckpointError: parts of the state are missing or do not match this run.
         """
         try:
             self.state.itr = whole_number("the checkpoint's iteration", state["itr"], 0)
@@ -580,30 +588,30 @@ class MinibatchRlBase(BaseRunner):
             if not exact:
                 self.algo.interrupt()
             self.load_counters(state["counters"])
-            self.state.owes_evaluation = state["owes_evaluation"]
+            self.state.evaluation_pending = state["owes_evaluation"]
             set_random_state(state["random"])
         except (KeyError, IndexError, AttributeError, TypeError, RuntimeError) as error:
             if isinstance(error, RlpytError):
                 raise
             summary = " ".join(summary_of(error, 200).split())
             raise checkpoint.CheckpointError(
-                "the checkpoint must be one of this run, got a state that does not fit it "
-                f"({summary}). Resume with the settings that it was made with."
+                f"the checkpoint does not match this run's settings ({summary}). Resume with the "
+                "settings of the run that saved it."
             ) from error
         return exact
 
     def counters(self) -> dict[str, Any]:
-        """Return statistics in progress, for a checkpoint."""
+        """Return counters and statistics of the current row, for a checkpoint."""
         return self.state.to_dict()
 
     def load_counters(self, saved: dict[str, Any]) -> None:
-        """Load statistics in progress from a checkpoint."""
+        """Load a state from ``counters``."""
         self.state.load(saved)
 
     # Diagnostics.
 
     def store_diagnostics(self, itr: int, traj_infos: list[Any], opt_info: Any) -> None:
-        """Store the results of an iteration for the next row."""
+        """Store the results of an iteration for the next row of progress.csv."""
         state = self.state
         state.cum_completed_trajs += len(traj_infos)
         state.new_completed_trajs += len(traj_infos)
@@ -612,19 +620,19 @@ class MinibatchRlBase(BaseRunner):
             state.recent_return = mean_return(state.traj_infos)
         add_opt_info(state.opt_infos, opt_info)
 
-    def row_is_due(self, itr: int) -> bool:
-        """Return True if a row of progress.csv is to be written after this iteration."""
+    def logs_after(self, itr: int) -> bool:
+        """Return True if a row of progress.csv is written after this iteration."""
         return (itr + 1) % self.log_interval_itrs == 0 or itr + 1 == self.n_itr
 
     def write_row(self, itr: int, evaluation: tuple[list[Any], float] | None = None) -> None:
-        """Write a row of progress.csv and show it to the hooks.
+        """Write a row of progress.csv and pass it to the hooks.
 
         Args:
-            itr: the last iteration, -1 before the first.
-            evaluation: its trajectories, and the seconds it took.
+            itr: last iteration, -1 before the first.
+            evaluation: (trajectories, seconds) of an evaluation.
         """
         self.log_diagnostics(itr, *(evaluation or ()))
-        self._tell("on_log", dict(self._last_row))
+        self._call_hooks("on_log", dict(self._last_row))
 
     def log_diagnostics(
         self,
@@ -636,10 +644,10 @@ class MinibatchRlBase(BaseRunner):
         """Write a row of progress.csv and a snapshot.
 
         Args:
-            itr: the iteration just run; -1 before the first.
-            traj_infos: trajectories to describe.
-            eval_time: seconds that evaluation took.
-            prefix: of the diagnostics' column names.
+            itr: last iteration, -1 before the first.
+            traj_infos: trajectories to summarize; ``None``: those collected for training.
+            eval_time: seconds of the evaluation.
+            prefix: prefix of the diagnostics' column names.
         """
         if itr >= self.min_itr_learn - 1:
             self.save_snapshot(max(itr, 0))
@@ -664,11 +672,11 @@ class MinibatchRlBase(BaseRunner):
         state.begin_row(itr, self.algo.update_counter)
 
     def log_iteration(self, itr: int) -> None:
-        """Record the columns that say where the run is."""
+        """Record the column of the iteration."""
         logger.record_tabular("Iteration", max(itr, 0))
 
     def _log_progress(self, itr: int, eval_time: float) -> None:
-        """Record time, steps and updates, and their rates since the last row without evaluation."""
+        """Record time, steps, updates, and rates since the last row, excluding evaluation."""
         state, updates = self.state, self.algo.update_counter
         elapsed = max(time.monotonic() - state.last_time - eval_time, 1e-9)
         steps = self.itr_batch_size * (itr - state.last_logged_itr)
@@ -690,7 +698,7 @@ class MinibatchRlBase(BaseRunner):
             logger.record_tabular(name, value)
 
     def _log_infos(self, traj_infos: Any = None) -> None:
-        """Record statistics of trajectories and of optimization, then forget the latter."""
+        """Record statistics of trajectories and optimization, then clear the latter."""
         if traj_infos is None:
             traj_infos = self.state.traj_infos
         example = traj_infos[0] if len(traj_infos) else self.sampler.TrajInfoCls()

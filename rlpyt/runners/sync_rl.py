@@ -1,7 +1,7 @@
 """Synchronous training in several processes ("ranks"), on one machine or, by torchrun, on several.
 
-Each rank has a sampler, a replay and a copy of the agent of its own; gradients are averaged, so all
-copies stay the same. Batch sizes are those of one rank, ``n_steps`` counts the steps of all.
+Each rank has its own sampler, replay and copy of the agent; gradients are averaged, so that all
+copies stay equal. Batch sizes are those of one rank; ``n_steps`` counts the steps of all ranks.
 """
 
 import copy
@@ -27,27 +27,27 @@ from rlpyt.utils.logging import logger
 from rlpyt.utils.seed import make_seed
 from rlpyt.utils.serialize import ByValue
 
-LINGER_S = 3.0  # after a failure, for other ranks that need the store of this process
-PATIENCE_S = 10.0  # for the other ranks to exit after the last iteration
+LINGER_S = 3.0  # time to keep this process's store after a failure, for the other ranks
+PATIENCE_S = 10.0  # time for the other ranks to exit after the last iteration
 
 
 class SyncRlMixin(Ranked):
-    """Rank 0 of a run, which starts the other ranks; under torchrun, any rank.
+    """Runner of rank 0, which starts the other ranks; under torchrun, of any rank.
 
     Args:
-        affinity: hardware of the ranks, one dictionary each: as many ranks as dictionaries; or a
-            code for such a list. A number: that many ranks, which share this machine's cores,
-            with a GPU each if there are enough. ``None`` or "auto": one rank for every GPU. Under
-            torchrun, which sets the number of ranks, one dictionary is used for all (``cuda_idx``
-            is then that of local rank 0, and increases by one with each local rank), and ``None``
-            means an equal share of the machine.
+        affinity: list with the hardware of each rank, a dictionary, or a code for such a list. A
+            number: that many ranks, which share this machine's cores and have one GPU each if there
+            are enough. ``None`` or "auto": one rank per GPU. Torchrun sets the number of ranks:
+            there, one dictionary applies to all ranks (``cuda_idx`` is that of local rank 0, and
+            increases by one with each local rank), and ``None`` means an equal share of the
+            machine.
         *args, **kwargs: see ``Ranked``. Hooks are called in rank 0.
 
     Raises:
         ValueError, TypeError: an argument is out of range, or ``affinity`` is invalid.
     """
 
-    WorkerCls: Any  # the runner of the other ranks
+    WorkerCls: Any  # class of the other ranks' runners
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -56,15 +56,15 @@ class SyncRlMixin(Ranked):
         if torchrun.place() is None:
             check_n_processes("ranks", self.world_size, "ranks")
         self._processes: ChildGroup | None = None
-        self._store: Any = None  # kept by this process for the ranks that it starts
+        self._store: Any = None  # served by this process for the ranks that it starts
 
     def train(self) -> None:
-        """Run from start to end, with all ranks.
+        """Train from start to end, together with the other ranks.
 
         Raises:
-            SystemExit, CheckpointError: as a runner of one process does.
-            RankError: a rank failed; all are stopped, and the message says which and why.
-            WorkerError, ...: rank 0 itself failed, as a runner of one process does.
+            SystemExit, CheckpointError: as in a run of one process.
+            RankError: another rank failed and all were stopped; the message names it and its error.
+            WorkerError, ...: rank 0 itself failed, as in a run of one process.
         """
         here = torchrun.place()
         if here is not None and here.rank > 0:
@@ -82,7 +82,7 @@ class SyncRlMixin(Ranked):
             self._store = None
 
     def startup(self) -> int:
-        """Start the other ranks, and start up with them."""
+        """Start the other ranks, then start up together with them."""
         if self.seed is None:
             self.seed = make_seed()
         if torchrun.place() is None and self.world_size > 1:
@@ -101,19 +101,19 @@ class SyncRlMixin(Ranked):
             ],
             transport=Pipes(daemon=False),
             n_elsewhere=1,  # rank 0 is this process
-            wait=False,  # they connect to this rank when they are ready
+            wait=False,  # ranks connect when they are ready
         )
         self._processes.begin("train")
 
     def build_par_objs(self, world_size: int) -> None:
-        """Do nothing; never called. rlpyt's ranks shared a barrier."""
+        """Do nothing; not used. Exists for compatibility with rlpyt."""
 
     def worker(self, rank: int, port: int | None = None) -> Any:
         """Return the runner of another rank, with this one's settings.
 
         Args:
-            rank: of it.
-            port: of this process's store; ``None`` under torchrun.
+            rank: rank of the runner.
+            port: port of this process's store; ``None`` under torchrun.
         """
         sampler = copy.copy(self.sampler)
         sampler.eval_n_envs, sampler.eval_max_trajectories = 0, None  # rank 0 evaluates
@@ -134,7 +134,7 @@ class SyncRlMixin(Ranked):
         )
 
     def open_store(self) -> Any:
-        """Return the store that this process keeps, or torchrun's."""
+        """Return the store that this process serves, or torchrun's."""
         if self._processes is not None:
             return self._store
         return torchrun_store(self.rank, self.world_size, self.start_timeout_s)
@@ -151,7 +151,7 @@ class SyncRlMixin(Ranked):
         }
 
     def interrupt(self, cause: Failure) -> None:
-        """End the children and this rank's training; called from the watch's thread."""
+        """Kill the children and end this rank's training; called from the watch's thread."""
         if self._processes is not None:
             self._processes.kill()
         super().interrupt(cause)
@@ -163,27 +163,26 @@ class SyncRlMixin(Ranked):
 
     def _resume_after_restart(self, restarts: int) -> None:
         """Resume from the newest checkpoint of the same job if torchrun has restarted it."""
-        here, place = torchrun.place(), self.checkpoint_place()
-        if here is None or place is None or self.resume_from is not None:
+        here, directory = torchrun.place(), self.checkpoint_directory()
+        if here is None or directory is None or self.resume_from is not None:
             return
         try:
-            saved = load_checkpoint(place).state.get("torchrun")
+            saved = load_checkpoint(directory).state.get("torchrun")
         except CheckpointError:
             if restarts or here.run_id:
-                logger.rewind("Diagnostics/Iteration", -1)  # of the attempt before, if any
+                logger.rewind("Diagnostics/Iteration", -1)  # drop rows of earlier attempts
             return
         if restarts or (here.run_id and saved == here.run_id):
-            self.resume_from = place
+            self.resume_from = directory
 
 
 class RankProcess(Child):
     """Child process of rank 0 that runs another rank on this machine.
 
-    It reports failures in the store. It shows no warnings, because rank 0 has the same settings
-    and shows them.
+    It reports failures in the store. It shows no warnings, because rank 0 shows the same ones.
 
     Args:
-        spec: of the process; the payload is the runner, as constructed.
+        spec: spec of the process; the payload is the runner, not started.
     """
 
     def __init__(self, spec: ChildSpec) -> None:
@@ -192,20 +191,20 @@ class RankProcess(Child):
         self.runner = spec.payload.value
 
     def train(self) -> None:
-        """Run from start to end, with all ranks."""
+        """Train from start to end, together with the other ranks."""
         self.runner.train()
 
 
 class SyncWorkerMixin(Ranked):
-    """Rank 1, 2, ... of a run: it trains as rank 0 does, and writes nothing.
+    """Runner of rank 1, 2, ...: it trains like rank 0, but writes nothing.
 
     It is constructed by rank 0, or under torchrun by ``SyncRlMixin`` in the same process.
 
     Args:
-        rank: of this process.
+        rank: rank of this process.
         world_size: number of ranks.
-        par: not used; rlpyt's ranks shared it.
-        *args, **kwargs: see ``Ranked``. ``port`` is that of the store of rank 0, or ``None`` under
+        par: not used; exists for compatibility with rlpyt.
+        *args, **kwargs: see ``Ranked``. ``port`` is the port of rank 0's store, or ``None`` under
             torchrun.
     """
 
@@ -222,7 +221,7 @@ class SyncWorkerMixin(Ranked):
         self.hooks = []
 
     def train(self) -> None:
-        """Run from start to end, with all ranks."""
+        """Train from start to end, together with the other ranks."""
         with logger.session():
             logger.disable()
             super().train()
@@ -238,7 +237,7 @@ class SyncWorkerMixin(Ranked):
         return super().watch_arguments() if self.port is None else {}
 
     def store_diagnostics(self, itr: int, traj_infos: list[Any], opt_info: Any) -> None:
-        """Send the trajectories that have ended to the other ranks."""
+        """Send the completed trajectories to the other ranks."""
         self.ranks.all_gather(to_plain(traj_infos))
 
     def log_diagnostics(self, *args: Any, **kwargs: Any) -> None:
@@ -250,21 +249,21 @@ class SyncWorkerMixin(Ranked):
 
 
 class SyncWorker(SyncWorkerMixin):
-    """Another rank of ``SyncRl``."""
+    """Runner of rank 1, 2, ... of ``SyncRl``."""
 
 
 class SyncWorkerEval(SyncWorkerMixin):
-    """Another rank of ``SyncRlEval``."""
+    """Runner of rank 1, 2, ... of ``SyncRlEval``."""
 
 
 class SyncRl(SyncRlMixin):
-    """Training in several ranks, with statistics of the trajectories of all of them.
+    """Training in several ranks, with statistics of the trajectories of all ranks.
 
         ranks = [dict(cuda_idx=0), dict(cuda_idx=1)]
         SyncRl(algo=algo, agent=agent, sampler=sampler, n_steps=1e6, affinity=ranks)
 
     Args:
-        log_traj_window: number of last trajectories that a row describes.
+        log_traj_window: number of latest trajectories summarized in a row.
         **kwargs: see ``SyncRlMixin`` and ``MinibatchRlBase``.
     """
 
@@ -276,7 +275,7 @@ class SyncRl(SyncRlMixin):
 
 
 class SyncRlEval(SyncRlMixin):
-    """Training in several ranks, with evaluation in rank 0, for which the others wait."""
+    """Training in several ranks, with evaluation in rank 0 while the others wait."""
 
     WorkerCls = SyncWorkerEval
     _eval = True
@@ -287,27 +286,33 @@ def ranks_affinities(affinity: Any, sampler: BaseSampler) -> list[Any]:
 
     Args:
         affinity: see ``SyncRlMixin``.
-        sampler: as constructed; the number of workers must divide its ``batch_B``.
+        sampler: sampler, not initialized; the number of workers must divide its ``batch_B``.
 
     Raises:
-        TypeError: it is neither ``None``, a number, a dictionary nor a list of dictionaries.
-        ValueError: a code cannot be read, or torchrun has started another number of ranks.
+        TypeError: ``affinity`` is not ``None``, a number, a dictionary or a list of dictionaries.
+        ValueError: ``affinity`` is an invalid code, or torchrun has started a different number of
+            ranks.
     """
     here, affinity = torchrun.place(), decoded(affinity)
     if isinstance(affinity, list | tuple):
-        several = [decoded(own) for own in affinity]
+        several = [decoded(entry) for entry in affinity]
         if here is None and several:
             return several
         if here is not None and len(several) == here.world_size:
             return several
         if here is not None and len(affinity) == here.local_world_size:
             return [several[here.local_rank]] * here.world_size
-        started = "there must be at least one" if here is None else f"torchrun started {here}"
-        raise ValueError(f"affinity has {len(affinity)} entries, one for each rank; {started}.")
+        expected = "" if here is None else f" ({here.world_size}, started by torchrun)"
+        raise ValueError(
+            f"affinity must have one entry for each rank{expected}, got {len(affinity)} entries."
+        )
     if here is not None:
         if isinstance(affinity, int) and affinity != here.world_size:
-            raise ValueError(f"affinity={affinity} ranks were asked for; torchrun started {here}.")
-        own = shared_out(sampler, here.local_world_size, here.local_rank)
+            raise ValueError(
+                f"affinity must be the number of ranks started by torchrun, {here.world_size}, "
+                f"got {affinity}."
+            )
+        own = rank_affinity(sampler, here.local_world_size, here.local_rank)
         if isinstance(affinity, dict):
             own = dict(affinity)
             if own.get("cuda_idx") is not None:
@@ -319,14 +324,14 @@ def ranks_affinities(affinity: Any, sampler: BaseSampler) -> list[Any]:
         return [affinity]
     if isinstance(affinity, bool) or not isinstance(affinity, int) or affinity < 1:
         raise TypeError(
-            f"affinity={affinity!r}: give a list with a dictionary for each rank, such as "
-            "[dict(cuda_idx=0), dict(cuda_idx=1)], a number of ranks, or a code such as "
-            "'0slt_4cpu_2gpu_2gpr'."
+            "affinity must be a list with a dictionary for each rank, such as [dict(cuda_idx=0), "
+            "dict(cuda_idx=1)], a number of ranks, or a code such as '0slt_4cpu_2gpu_2gpr', got "
+            f"{affinity!r}."
         )
-    return [shared_out(sampler, affinity, rank) for rank in range(affinity)]
+    return [rank_affinity(sampler, affinity, rank) for rank in range(affinity)]
 
 
-def shared_out(sampler: BaseSampler, n_ranks: int, rank: int) -> dict[str, Any]:
+def rank_affinity(sampler: BaseSampler, n_ranks: int, rank: int) -> dict[str, Any]:
     """Return one rank's share of this machine: cores, and a GPU if every rank can have one."""
     cores = max(1, n_granted_cpus() // n_ranks)
     groups = 1 if sampler.layout is None else sampler.layout.groups

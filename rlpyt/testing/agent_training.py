@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from rlpyt.agents.base import BaseAgent
-from rlpyt.algos.untrained import listed, unregistered
+from rlpyt.algos.untrained import join_names, unregistered
 from rlpyt.testing.agent_case import AgentCase, Inputs
 from rlpyt.testing.report import Stop
 from rlpyt.testing.trees import copied, difference, flattened, non_finite, stacked
@@ -30,13 +30,13 @@ def check_parameters(case: AgentCase) -> None:
         return
     frozen = [name for name, p in agent.model.named_parameters() if not p.requires_grad]
     if frozen and len(frozen) < len(parameters):
-        text = f"frozen parameters: {listed(frozen)}"
+        text = f"frozen parameters: {join_names(frozen)}"
         case.report.warning("parameters", text, "ignore this if it is intentional.")
     lost = unregistered(agent.model)
     if lost:
         case.report.warning(
             "parameters",
-            f"not registered in the model, so neither trained nor saved: {listed(lost)}",
+            f"not registered in the model, so neither trained nor saved: {join_names(lost)}",
             "use attributes, nn.ModuleList or nn.ModuleDict for modules, nn.Parameter for tensors.",
         )
 
@@ -166,7 +166,7 @@ def check_gradients(case: AgentCase) -> None:
     missing = [name for name, gradient in pairs if gradient is None]
     if missing:
         fix = "use these parameters, or remove them."
-        report.warning("gradients", f"no output depends on {listed(missing)}", fix)
+        report.warning("gradients", f"no output depends on {join_names(missing)}", fix)
     for name, gradient in pairs:
         report.expect(
             gradient is None or torch.isfinite(gradient).all(),

@@ -70,7 +70,7 @@ def small(Model):
     [
         (Spare, "the loss does not depend on", "spare.weight, spare.bias"),
         (Frozen, "requires_grad=False are not trained", "body.0.weight, body.0.bias"),
-        (Listed, "neither trained nor saved", "layers[1].weight, layers[1].bias"),
+        (Listed, "not trained, saved", "layers[1].weight, layers[1].bias"),
     ],
 )
 def test_untrained_parameters_are_named_once_a_run(make_algo, Model, start, names):
@@ -91,7 +91,7 @@ def test_ready_models_are_trained_in_whole_and_in_silence(make_algo, recurrent):
 
 
 def test_a_loss_without_any_parameter_is_an_error():
-    with pytest.raises(ValueError, match="the loss depends on no parameter: .* detach"):
+    with pytest.raises(ValueError, match="the loss depends on no parameter. .* detach"):
         train(small(Detached), A2C())
 
 

@@ -164,7 +164,7 @@ def test_resume_refuses_the_checkpoint_of_another_algorithm(trained, tmp_path, c
     (run_dir / "config.json").write_text(json.dumps({**config, "algo_name": "a2c", "algo": {}}))
     assert rlpyt_command("resume", str(run_dir), "--steps", "128") == 2
     err = capsys.readouterr().err
-    assert "algo: 'PPO', this run 'A2C'" in err and err.count("\n") == 1
+    assert "algo is 'PPO' in the checkpoint and 'A2C' in this run" in err and err.count("\n") == 1
 
 
 def test_the_optimizer_is_chosen_kept_and_resumed(tmp_path):
@@ -256,7 +256,7 @@ def test_the_default_directory_is_below_data(tmp_path, monkeypatch, capsys):
         ),
         (
             ["train", "ppo", "CartPole-v1", "--algo.optim-kwargs", '{"eps": "x"}'],
-            ["Adam refuses {'eps': 'x', 'lr': 0.001}"],
+            ["Adam rejects {'eps': 'x', 'lr': 0.001}"],
         ),
         (["train", "ppo", "CartPole-v1", "--run-dir", __file__], [__file__, "is a file"]),
         (["eval", "nowhere"], ["nowhere"]),

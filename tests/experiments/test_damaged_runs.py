@@ -69,7 +69,7 @@ def configure(run_dir, **changes):
         (dict(sampler__batch_T=10**12), "allocate|memory"),
         (dict(agent__hidden_sizes=3), "agent.hidden_sizes=3 must be a list of numbers"),
         (dict(agent__hidden_sizes=[10**6, 10**6]), "allocate memory"),
-        (dict(agent__normalize_observation=True), "checkpoint must be one of this run"),
+        (dict(agent__normalize_observation=True), "checkpoint does not match this run's settings"),
         (dict(algo={"value_loss_coeff": -1}), "value_loss_coeff=-1 must be in"),
         (dict(algo={"value_loss_coeff": float("nan")}), "value_loss_coeff=nan must be in"),
         (dict(algo={"normalize_advantage": "no"}), "normalize_advantage='no' must be True"),
@@ -109,7 +109,7 @@ def test_a_checkpoint_without_a_part_is_named(run_dir, capsys, lost):
     shutil.rmtree(run_dir / "checkpoint")
     save_checkpoint(run_dir / "checkpoint", state, meta=found.meta)
     said = fails(capsys, "resume", run_dir, "--steps", 96)
-    assert "checkpoint must be one of this run" in said and lost in said
+    assert "checkpoint does not match this run's settings" in said and lost in said
 
 
 def test_a_checkpoint_before_the_first_iteration_is_named(run_dir, capsys):
@@ -128,7 +128,7 @@ def test_a_replaced_table_is_warned_of_at_resume(run_dir, content):
         *rows, last = path.read_text().splitlines()
         content = "\n".join([*rows, "9" + last, ""])
     path.write_text(content)
-    with pytest.warns(UserWarning, match="progress.csv must begin with the rows"):
+    with pytest.warns(UserWarning, match="progress.csv was changed after the checkpoint"):
         train(read_options(run_dir).updated({"steps": 64}), run_dir, resume=True)
 
 

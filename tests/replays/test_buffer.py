@@ -146,7 +146,7 @@ def test_samples_that_do_not_fit_are_refused_by_name():
         replay.append_samples(namedarraytuple("X", samples._fields[1:])(*tuple(samples)[1:]))
     with pytest.raises(ValueError, match=r"samples.observation must be \['T', 'B', 2\]"):
         replay.append_samples(samples._replace(observation=samples.observation[..., :1]))
-    with pytest.raises(TypeError, match=r"samples.action is complex"):
+    with pytest.raises(TypeError, match="samples.action .* got complex"):
         replay.append_samples(samples._replace(action=samples.action.astype(np.complex64)))
     assert replay.t == 0
     replay.append_samples(samples)
@@ -179,7 +179,7 @@ def test_where_there_is_no_room_for_final_observations_steps_are_terminal():
     final = FinalObservations(T_idxs, B_idxs, -samples.observation[T_idxs, B_idxs])
     settings = dict(n_step_return=2, discount=0.5, final_capacity=6)
     replay = AsyncUniformReplayBuffer(episodes.example, 24, 2, **settings)
-    with pytest.warns(UserWarning, match="room for the final observations of 6"):
+    with pytest.warns(UserWarning, match="capacity for the final observations of 6"):
         replay.append_samples(samples, final)
     batch = replay.extract_batch(np.arange(1, 7), np.zeros(6, int))
     assert batch.done_n.tolist() == [False] * 5 + [True]  # steps 1, 3 and 5 found room, not 7

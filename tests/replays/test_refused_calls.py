@@ -44,8 +44,8 @@ def test_a_uniform_replay_has_no_beta():
 @pytest.mark.parametrize(
     "final,error,message",
     [
-        (FinalObservations([1, 2], [0, 1], seen(1)), ValueError, r"T_idxs is \[2\] and the obser"),
-        (FinalObservations([1], [0, 1], seen(1)), ValueError, r"B_idxs is \[2\]"),
+        (FinalObservations([1, 2], [0, 1], seen(1)), ValueError, r"T_idxs and .* got \[2\] and"),
+        (FinalObservations([1], [0, 1], seen(1)), ValueError, r"B_idxs and .* got \[2\]"),
         (FinalObservations([-1], [0], seen(1)), ValueError, "T_idxs must be .* 0 to 9, got -1"),
         (FinalObservations([10], [0], seen(1)), ValueError, "T_idxs must be .* 0 to 9, got 10"),
         (FinalObservations([1], [2], seen(1)), ValueError, "B_idxs must be .* 0 to 1, got 2"),
@@ -92,7 +92,7 @@ def test_priorities_are_described_by_what_is_wrong():
     batch = replay.sample_batch(2000)
     priorities = np.ones(2000)
     priorities[3:5] = np.nan
-    with pytest.raises(ValueError, match="2 of 2000 are not, the first is nan"):
+    with pytest.raises(ValueError, match="2 of 2000 invalid; the first is nan"):
         replay.update_batch_priorities(priorities, batch.ticket)
     for _ in range(5):
         batch = replay.sample_batch(50)
@@ -133,8 +133,8 @@ def test_loading_into_another_replay_names_only_what_differs():
     with pytest.raises(ValueError) as error:
         empty(size=200).load_state_dict(empty().state_dict())
     assert str(error.value) == (
-        "the saved replay was made with {'rows': '50 rows of 2'}, this one with "
-        "{'rows': '100 rows of 2'}."
+        "the settings must be those of the saved replay, {'rows': '50 rows of 2'}, got "
+        "{'rows': '100 rows of 2'}. Construct the replay with the saved settings."
     )
     other = PrioritizedReplayBuffer(example=EXAMPLE._replace(action=np.int32(0)), size=100, B=B)
     with pytest.raises(ValueError, match="action") as error:

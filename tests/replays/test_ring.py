@@ -128,7 +128,7 @@ def test_samples_equal_those_of_lists_without_void_rows(cls, n, batch_T, older):
         stacks = batch.all_observation[0] if sequences else batch.agent_inputs.observation
         drawn |= {place_of(stack) for stack in stacks}
     low, high = replay.valid()
-    rows = [t for t in range(low, high) if t % replay.every == 0]
+    rows = [t for t in range(low, high) if t % replay.row_stride == 0]
     assert drawn == {(t, b) for t in rows for b in range(B) if not plain.void[t][b]}
     assert np.mean(plain.void) > 0.1 and low - replay.ring.oldest <= max(2, 2 * batch_T)
 

@@ -189,7 +189,7 @@ def test_what_was_drawn_first_stays_drawn():
 def test_unique_draws_need_enough_leaves():
     tree = SumTree(4, 2, 1, 0)
     tree.advance(3)
-    with pytest.raises(ReplayNotReady, match="4 leaves"):
+    with pytest.raises(ReplayNotReady, match="only 4 leaves"):
         tree.sample(5, unique=True)
 
 

@@ -268,11 +268,11 @@ def test_a_method_that_samples_cannot_write():
 
 def test_priorities_belong_to_sequences_of_one_length():
     kwargs = dict(rnn_state_interval=0, batch_T=2)
-    with pytest.raises(TypeError, match="batch_T of a PrioritizedSequenceReplayBuffer"):
+    with pytest.raises(TypeError, match="batch_T .* got PrioritizedSequenceReplayBuffer"):
         filled(PrioritizedSequenceReplayBuffer, **kwargs).set_batch_T(3)
     with pytest.raises(ValueError, match="batch_T must be 2"):
         filled(PrioritizedSequenceReplayBuffer, **kwargs).sample_batch(4, 3)
-    with pytest.raises(TypeError, match="batch_T of a UniformReplayBuffer"):
+    with pytest.raises(TypeError, match="batch_T .* got UniformReplayBuffer"):
         filled(UniformReplayBuffer).set_batch_T(3)
 
 

@@ -88,7 +88,7 @@ def test_a_replay_that_may_be_torn_is_not_saved(Replay, kept, tmp_path):
     place = f"while storing the batch of iteration 5 in {Replay.__name__}"
     match = rf"^memory copier 0 .* killed by SIGKILL.* {place}"
     _, runner = run_into(WorkerError, match, tmp_path, settings=settings)
-    said = "died while it wrote to the replay" in (tmp_path / "debug.log").read_text()
+    said = "died while writing to the replay" in (tmp_path / "debug.log").read_text()
     assert said is not kept
     saved = check_resumes(tmp_path, more=12)
     assert (saved["algo"]["replay"] is not None) is kept

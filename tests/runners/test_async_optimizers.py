@@ -216,5 +216,5 @@ def test_a_rank_that_dies_with_the_replay_locked_ends_the_run_and_nothing_is_los
 def test_without_a_replay_there_is_one_optimizer():
     sampler = AsyncSerialSampler(make, dict(id="CartPole-v1"), batch_T=T, batch_B=B)
     runner = AsyncRl(VTrace(), CategoricalMlpAgent(), sampler, n_steps=10 * T * B, affinity=RANKS)
-    with pytest.raises(ValueError, match="VTrace learns from batches where they lie"):
+    with pytest.raises(ValueError, match="must have one entry for VTrace"):
         runner.train()

@@ -250,7 +250,7 @@ def count_freely(Sampler, affinity, n_steps, normalize=False):
         algo, agent, sampler, n_steps, affinity=affinity, seed=1, log_interval_steps=10_000
     )
     runner.train()
-    assert runner.pipeline._hold is normalize
+    assert runner.pipeline._keep_slots is normalize
     if normalize:
         assert agent.model.obs_rms.count == n_steps
     assert algo.update_counter > 0
@@ -316,7 +316,7 @@ def test_the_ratio_is_an_upper_bound_and_reached_where_the_sampler_waits():
     # 32 samples may be used in each iteration from the fifth on, 48 at a time.
     assert algo.update_counter == 32 * (N_ITR - 4) // 48
     due = UpdateSchedule(algo, T * B)
-    assert [due.after(n) for n in (0, 4, 5, 6, 7, 8)] == [0, 0, 0, 1, 2, 2]
+    assert [due.calls_due(n) for n in (0, 4, 5, 6, 7, 8)] == [0, 0, 0, 1, 2, 2]
 
 
 def test_statistics_of_trajectories_reach_the_rows(tmp_path):
@@ -357,7 +357,7 @@ def test_algorithms_that_cannot_learn_beside_the_sampler_say_so():
     from rlpyt.algos.pg.ppo import PPO
 
     sampler = AsyncSerialSampler(make, dict(id="CartPole-v1"), batch_T=T, batch_B=B)
-    with pytest.raises(ValueError, match="PPO cannot learn beside its sampler.*VTrace"):
+    with pytest.raises(ValueError, match="PPO cannot learn asynchronously.*VTrace"):
         AsyncRl(PPO(), CategoricalMlpAgent(), sampler, n_steps=10 * T * B)
 
 
@@ -366,7 +366,7 @@ class Same(Hook):
 
     def on_end(self, runner):
         own = runner.agent.state_dict()["model"]
-        (other,) = runner.optimizers.ask("parameters")
+        (other,) = runner.optimizers.call("parameters")
         assert own.keys() == other.keys()
         assert all(np.array_equal(own[name].numpy(), other[name]) for name in own)
 

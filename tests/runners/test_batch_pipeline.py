@@ -34,7 +34,7 @@ def test_a_pause_ends_at_a_whole_batch(after_failure, in_replay):
         may_store.wait()
         stored.append(batch.itr)
 
-    feed = BatchPipeline(Sampler(), 0, 100, store, hold=True)
+    feed = BatchPipeline(Sampler(), 0, 100, store, keep_slots=True)
     feed.start()
     try:
         while feed.next_itr < N_SLOTS:

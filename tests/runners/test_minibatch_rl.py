@@ -248,7 +248,7 @@ def test_a_runner_knows_when_learning_begins_before_startup():
 def test_resuming_from_another_run_says_what_differs(tmp_path):
     runner_for(n_itr=1, checkpoint_dir=tmp_path / "c").train()
     other = runner_for(batch_B=4, resume_from=tmp_path / "c")
-    with pytest.raises(ValueError, match="another run: batch_B: 3, this run 4"):
+    with pytest.raises(ValueError, match="batch_B is 3 in the checkpoint and 4 in this run"):
         other.train()
     with pytest.raises(CheckpointError):
         runner_for(resume_from=tmp_path / "nowhere").train()

@@ -95,7 +95,7 @@ def test_what_was_made_up_for_is_not_owed_again(tmp_path):
     second = runner_for(MinibatchRlEval, resume_from=checkpoint)
     with run_context(tmp_path / "run", 0, "run", resume=True):
         second.train()
-        assert not second.state.owes_evaluation and second.before_evaluation is None
+        assert not second.state.evaluation_pending and second.before_evaluation is None
 
 
 def test_the_runner_says_from_its_start_when_to_stop(tmp_path):

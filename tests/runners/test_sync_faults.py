@@ -141,7 +141,7 @@ def test_a_port_in_use_is_named():
         taken.bind(("", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        run_into(RuntimeError, rf"ranks cannot meet at port {port}: .*port=None", port=port)
+        run_into(RuntimeError, rf"ranks cannot connect at port {port}: .*port=None", port=port)
 
 
 @pytest.mark.slow
@@ -152,6 +152,6 @@ def test_a_rank_that_does_not_come_is_named():
             os.kill(self._processes.processes[0].pid, signal.SIGSTOP)
 
     error = run_into(
-        RankTimeout, r"rank 1 of 2 did not come within 3 s", Runner=Late, start_timeout_s=3.0
+        RankTimeout, r"rank 1 of 2 did not connect within 3 s", Runner=Late, start_timeout_s=3.0
     )
     assert error.rank == 1

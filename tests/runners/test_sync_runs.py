@@ -84,7 +84,7 @@ def test_another_number_of_ranks_cannot_resume(tmp_path):
     sync_runner(checkpoint_dir=tmp_path).train()
     for Runner in (MinibatchRl, SyncRl):
         other = sync_runner(Runner, n_ranks=1, resume_from=tmp_path)
-        with pytest.raises(ValueError, match=r"a run with 2 ranks .*, this one has 1"):
+        with pytest.raises(ValueError, match="world_size must be 2 .*, got 1"):
             other.train()
 
 
@@ -193,10 +193,10 @@ class StopAtOnce(Hook):
 @pytest.mark.parametrize(
     "kwargs,error,message",
     [
-        (dict(affinity=[]), ValueError, "affinity has 0 entries"),
-        (dict(affinity="two"), TypeError, "affinity='two': give a list"),
-        (dict(affinity=True), TypeError, "affinity=True"),
-        (dict(backend="mpi"), ValueError, "backend='mpi' must be"),
+        (dict(affinity=[]), ValueError, "affinity must have one entry .* got 0"),
+        (dict(affinity="two"), TypeError, "affinity must be a list .* got 'two'"),
+        (dict(affinity=True), TypeError, "got True"),
+        (dict(backend="mpi"), ValueError, "backend must be .* got 'mpi'"),
         (dict(rank_timeout_s=0), ValueError, "rank_timeout_s"),
     ],
 )

@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 
 from rlpyt.errors import RankError
-from rlpyt.runners.distributed import _greet
+from rlpyt.runners.distributed import _handshake
 from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.utils import torchrun
 from rlpyt.utils.checkpoint import load_checkpoint
@@ -121,7 +121,10 @@ def test_a_rank_without_the_secret_takes_no_part(other, tmp_path):
     path, port = script(tmp_path), find_port(os.getpid())
     for code, _, err in ends_of(start_ranks(path, port, secrets=["correct horse", other])):
         assert code == 1
-        assert "RankError: rank 1 gave another RLPYT_SECRET than rank 0; set the same" in err
+        assert (
+            "RankError: rank 1 must have the RLPYT_SECRET of rank 0, got another value. Set the"
+            in err
+        )
 
 
 def test_a_recorded_confirmation_does_not_pass_for_the_secret():
@@ -129,7 +132,7 @@ def test_a_recorded_confirmation_does_not_pass_for_the_secret():
     recorded = dist.HashStore()
 
     def greet(store, rank):
-        return _greet(store, rank, 2, 30, b"secret")
+        return _handshake(store, rank, 2, 30, b"secret")
 
     with ThreadPoolExecutor(2) as pool:
         prefixes = [*pool.map(partial(greet, recorded), range(2))]
@@ -143,7 +146,7 @@ def test_a_recorded_confirmation_does_not_pass_for_the_secret():
         again.wait(["answer/mallory"])
         name = again.get("answer/mallory").split()[0].decode()
         again.set(f"confirmed/{name}/1", confirmation)
-        with pytest.raises(RankError, match="rank 1 gave another RLPYT_SECRET"):
+        with pytest.raises(RankError, match="rank 1 must have the RLPYT_SECRET of rank 0"):
             first.result(30)
     assert attempt not in prefixes[0]  # which cannot be told without the secret
 
@@ -151,9 +154,9 @@ def test_a_recorded_confirmation_does_not_pass_for_the_secret():
 @pytest.mark.parametrize(
     "different,told",
     [
-        ("algo=A2C(learning_rate=0.001 * (1 + rank))", "algo.learning_rate=0.002, in rank 0 0.001"),
-        pytest.param("n_ranks=2 ** rank * 2", "batch_B=1, in rank 0 2", marks=pytest.mark.slow),
-        pytest.param("seed=rank", "seed=1, in rank 0 0", marks=pytest.mark.slow),
+        ("algo=A2C(learning_rate=0.001 * (1 + rank))", "algo.learning_rate=0.002 (rank 0: 0.001)"),
+        pytest.param("n_ranks=2 ** rank * 2", "batch_B=1 (rank 0: 2)", marks=pytest.mark.slow),
+        pytest.param("seed=rank", "seed=1 (rank 0: 0)", marks=pytest.mark.slow),
     ],
 )
 def test_ranks_that_differ_all_say_so(different, told, tmp_path):
@@ -161,7 +164,10 @@ def test_ranks_that_differ_all_say_so(different, told, tmp_path):
     ends = ends_of(start_ranks(script(tmp_path, train), find_port(os.getpid())))
     for code, _, err in ends:
         assert code == 1
-        assert "ValueError: rank 1 was set up differently from rank 0: " in err and told in err
+        assert (
+            "ValueError: rank 1 must have the settings of rank 0, except affinity, got " in err
+            and told in err
+        )
 
 
 @pytest.mark.slow
@@ -169,7 +175,7 @@ def test_ranks_that_differ_all_say_so(different, told, tmp_path):
     "fault,told",
     [
         pytest.param("raise", "ZeroDivisionError", marks=pytest.mark.slow),
-        ("kill", "it is silent"),
+        ("kill", "it sends no heartbeats"),
     ],
 )
 def test_the_rank_that_failed_is_named_by_the_others(fault, told, tmp_path):
@@ -188,7 +194,7 @@ def test_a_port_of_another_program_is_named(tmp_path):
         first, second = start_ranks(script(tmp_path), port)
         code, _, err = ends_of([first])[0]
         second.kill()
-    assert code == 1 and f"ranks cannot meet at 127.0.0.1:{port}" in err
+    assert code == 1 and f"ranks cannot connect at 127.0.0.1:{port}" in err
 
 
 def agent_of_host(path, node_rank, port, said):

@@ -44,7 +44,10 @@ def test_after_a_failed_checkpoint_the_next_one_is_tried(tmp_path, capsys):
     said = capsys.readouterr().err
     assert said.count("rlpyt: error: no checkpoint after iteration") == 2
     assert "no checkpoint after iteration 1: " in said and "4000 bytes" in said
-    assert runner.unsaved is None and load_checkpoint(tmp_path / "checkpoint").state["itr"] == 7
+    assert (
+        runner.checkpoint_error is None
+        and load_checkpoint(tmp_path / "checkpoint").state["itr"] == 7
+    )
 
 
 def test_a_run_whose_last_checkpoint_fails_ends_with_its_error(tmp_path):

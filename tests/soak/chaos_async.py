@@ -209,7 +209,7 @@ class Strike(Hook):
         if self.trial.whom == "copier":
             (target,) = runner._replay_writer.processes
         elif self.trial.whom == "rank":
-            (target,) = runner.optimizers._pool.processes
+            (target,) = runner.optimizers._children.processes
         else:
             target = runner.sampler.processes[victim % self.trial.n_hosts]
         pid = target.pid

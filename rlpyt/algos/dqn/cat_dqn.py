@@ -35,12 +35,12 @@ class CategoricalDQN(DQN):
         check_range("V_max", self.V_max, self.V_min, open_low=True, finite=True)
 
     def initialize(self, *args: Any, **kwargs: Any) -> None:
-        """Initialize DQN, and tell the agent the range of the atoms."""
+        """Initialize DQN, and set the range of the agent's atoms."""
         super().initialize(*args, **kwargs)
         self.agent.give_V_min_max(self.V_min, self.V_max)
 
     def async_initialize(self, *args: Any, **kwargs: Any) -> Any:
-        """Initialize DQN, and tell the agent the range of the atoms."""
+        """Initialize DQN, and set the range of the agent's atoms."""
         buffer = super().async_initialize(*args, **kwargs)
         self.agent.give_V_min_max(self.V_min, self.V_max)
         return buffer
@@ -51,10 +51,10 @@ class CategoricalDQN(DQN):
             L = E[-w sum_i (Phi (R + g Z'(s', a*)))_i log p_i(s, a)]
 
         Args:
-            samples: from the replay.
+            samples: batch from the replay.
 
         Returns:
-            loss, a scalar; KL divergences of the same [B], for priorities, without gradient.
+            Loss (a scalar), and KL divergences [B] for priorities, without gradient.
         """
         p = select_at_indexes(samples.action, self.forward(self.agent, *samples.agent_inputs))
         with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Deep Q-learning (Mnih et al. 2015): double, n-step, prioritised; dueling by the agent's model."""
+"""Deep Q-learning (Mnih et al. 2015), with double, n-step and prioritized variants."""
 
 from collections import namedtuple
 from dataclasses import dataclass
@@ -51,14 +51,14 @@ class DQN(ReplayAlgo):
     default_priority: float | None = setting(
         None, gt=0, finite=True, doc="priority of new samples; None: the largest so far"
     )
-    ReplayBufferCls: Any = setting(None, doc="replaces the replay class that settings imply")
+    ReplayBufferCls: Any = setting(None, doc="custom replay class; None: chosen from the settings")
     updates_per_sync: int = setting(1, ge=1, doc="(async) updates per transfer of parameters")
     save_replay: bool | None = setting(None, doc="keep replay in checkpoints; None: below 200 MB")
     mixed_precision: bool = setting(False, doc="forward passes of training in bfloat16")
     compile_loss: bool = setting(False, doc="compile losses by torch.compile; needs a C++ compiler")
 
-    requires: ClassVar[str] = "action values"  # outputs that the agent must have
-    ready_agents: ClassVar[str] = "DqnMlpAgent or AtariDqnAgent"  # agents that have them
+    requires: ClassVar[str] = "action values"  # outputs that the agent must provide
+    ready_agents: ClassVar[str] = "DqnMlpAgent or AtariDqnAgent"  # agents that provide them
     OptInfo: ClassVar[Any] = OptInfo
     opt_info_fields: ClassVar[tuple[str, ...]] = OptInfo._fields
 
@@ -67,10 +67,10 @@ class DQN(ReplayAlgo):
         self.new_priority = float(self.default_priority or self.delta_clip or 1)
 
     def optimizer_arguments(self) -> dict[str, Any]:
-        """Return ``optim_kwargs``, with a large epsilon for Adam unless they have one.
+        """Return ``optim_kwargs``, with a large default epsilon for Adam.
 
-        Rewards are rare and images bright: with Adam's own, the first updates of a bias can push
-        all units of a layer below zero for good (seen on Pong).
+        With sparse rewards, bright images and Adam's default epsilon, the first updates of a bias
+        can switch off all units of a layer permanently (observed on Pong).
         """
         arguments = super().optimizer_arguments()
         if is_optimizer(self.OptimCls, torch.optim.Adam, torch.optim.AdamW):
@@ -79,7 +79,7 @@ class DQN(ReplayAlgo):
 
     @property
     def adam_eps(self) -> float:
-        """Return Adam's epsilon, as in Bellemare et al. 2017 for any batch size."""
+        """Return Adam's epsilon (Bellemare et al. 2017), scaled to the batch size."""
         return 0.01 / self.batch_size
 
     def _set_schedules(self) -> None:
@@ -99,14 +99,14 @@ class DQN(ReplayAlgo):
 
             d = R + g Q'(s', a*) - Q(s, a),    L = E[w huber(d)]
 
-        with the best action a* by the target network, or by the online one ("double"), and
-        importance weights w where replay is prioritised.
+        with the best action a* of the target network, or of the online network ("double"), and
+        importance weights w if the replay is prioritized.
 
         Args:
-            samples: from the replay.
+            samples: batch from the replay.
 
         Returns:
-            loss, a scalar; absolute TD errors [B], at most ``delta_clip``, without gradient.
+            Loss (a scalar), and absolute TD errors [B], at most ``delta_clip``, without gradient.
         """
         q = select_at_indexes(samples.action, self.forward(self.agent, *samples.agent_inputs))
         with torch.no_grad():

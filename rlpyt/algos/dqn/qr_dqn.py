@@ -28,30 +28,30 @@ class QRDQN(DQN):
         """Return the quantile Huber loss between all target quantiles and all predictions.
 
         Args:
-            samples: from the replay.
+            samples: batch from the replay.
 
         Returns:
-            loss, a scalar; absolute differences of the means [B], without gradient.
+            Loss (a scalar), and absolute differences of the means [B], without gradient.
         """
-        given = self.forward(self.agent, *samples.agent_inputs)
-        quantiles = select_at_indexes(samples.action, given)
+        output = self.forward(self.agent, *samples.agent_inputs)
+        quantiles = select_at_indexes(samples.action, output)
         tau = midpoints(quantiles.shape[-1]).to(quantiles.device)
         with torch.no_grad():
             inputs = samples.target_inputs
             next_quantiles = self.forward(self.agent.target, *inputs)
             selecting = self.forward(self.agent, *inputs) if self.double_dqn else next_quantiles
-            target = self.target_of(samples, next_quantiles, selecting)
+            target = self.target_quantiles(samples, next_quantiles, selecting)
         return self.regress(samples, quantiles, tau, target)
 
-    def target_of(
+    def target_quantiles(
         self, samples: NamedArrayTuple, next_quantiles: Any, selecting: Any
     ) -> torch.Tensor:
-        """Return target quantiles [B, M], of the action with the best mean of ``selecting``.
+        """Return target quantiles [B, M] of the action with the largest mean in ``selecting``.
 
         Args:
-            samples: from the replay.
-            next_quantiles: of the target network, [B, A, M].
-            selecting: [B, A, K].
+            samples: batch from the replay.
+            next_quantiles: [B, A, M], quantiles of the target network.
+            selecting: [B, A, K], quantiles that select the action.
         """
         best = greedy_row(next_quantiles, selecting.mean(-1))
         discount_n = self.bootstrap_discount(samples).unsqueeze(-1)
@@ -64,7 +64,7 @@ class QRDQN(DQN):
         tau: torch.Tensor,
         target: torch.Tensor,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return loss and priorities of quantiles [B, N] at fractions tau, for targets [B, M]."""
+        """Return loss and priorities for quantiles [B, N] at fractions tau and targets [B, M]."""
         losses = quantile_huber_loss(quantiles, tau, target, self.delta_clip)
         td_abs_errors = (target.mean(-1) - quantiles.detach().mean(-1)).abs()
         return self.weighted_mean(losses, samples), td_abs_errors
@@ -72,7 +72,7 @@ class QRDQN(DQN):
 
 @dataclass(eq=False)
 class IQN(QRDQN):
-    """DQN that learns quantiles of returns at fractions drawn for every update."""
+    """DQN that learns quantiles of returns at random fractions, drawn in every update."""
 
     n_tau: int = setting(64, ge=1, doc="N, fractions per predicted return; 8-64")
     n_tau_target: int = setting(64, ge=1, doc="N', fractions per target; 8-64")
@@ -81,18 +81,18 @@ class IQN(QRDQN):
     ready_agents: ClassVar[str] = "IqnMlpAgent or AtariIqnAgent"
 
     def loss(self, samples: NamedArrayTuple) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return QR-DQN's loss at uniformly drawn fractions; actions are selected as in acting.
+        """Return QR-DQN's loss at uniform random fractions; select actions as in acting.
 
         Args:
-            samples: from the replay.
+            samples: batch from the replay.
 
         Returns:
-            loss, a scalar; absolute differences of the means [B], without gradient.
+            Loss (a scalar), and absolute differences of the means [B], without gradient.
         """
         device, B = samples.return_.device, len(samples.return_)
         tau = torch.rand(B, self.n_tau, device=device)
-        given = self.forward(self.agent, *samples.agent_inputs, tau)
-        quantiles = select_at_indexes(samples.action, given)
+        output = self.forward(self.agent, *samples.agent_inputs, tau)
+        quantiles = select_at_indexes(samples.action, output)
         with torch.no_grad():
             inputs = samples.target_inputs
             next_tau = torch.rand(B, self.n_tau_target, device=device)
@@ -100,5 +100,5 @@ class IQN(QRDQN):
             acting = midpoints(self.agent.n_act_quantiles)
             select = self.agent if self.double_dqn else self.agent.target
             selecting = self.forward(select, *inputs, acting)
-            target = self.target_of(samples, next_quantiles, selecting)
+            target = self.target_quantiles(samples, next_quantiles, selecting)
         return self.regress(samples, quantiles, tau, target)

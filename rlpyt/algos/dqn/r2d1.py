@@ -63,16 +63,16 @@ SEQUENCES: Replays = {
 @own_fields_first
 @dataclass(eq=False)
 class R2D1(DQN):
-    """DQN for recurrent agents, trained on sequences that begin with a recorded state.
+    """DQN for recurrent agents, trained on sequences that start from a recorded state.
 
-    The first steps of a sequence only bring that state up to date ("burn-in"). Episodes may end
-    and begin anywhere in a sequence; the memory is cleared there as it was in acting.
+    The first steps of a sequence only update this state ("burn-in"). Episodes may end and begin
+    anywhere in a sequence; the state is cleared there as in acting.
     """
 
     discount: float = setting(0.997, ge=0, le=1, doc="gamma, per environment step")
     batch_T: int = setting(80, ge=1, doc="trained steps of a sequence")
     batch_B: int = setting(64, ge=1, doc="sequences per update; 16-64")
-    warmup_T: int = setting(40, ge=0, doc="burn-in steps before them; 0-40")
+    warmup_T: int = setting(40, ge=0, doc="burn-in steps before the trained steps; 0-40")
     store_rnn_state_interval: int = setting(40, ge=0, doc="steps between stored states; 1-40")
     min_steps_learn: int = setting(int(1e5), ge=0, doc="environment steps before learning begins")
     delta_clip: float | None = setting(None, gt=0, doc="Huber loss threshold; None: squared errors")
@@ -107,7 +107,7 @@ class R2D1(DQN):
         None, ge=0, doc="stored states by which priorities are shifted; None: those of the burn-in"
     )
     value_scale_eps: float = setting(1e-3, ge=0, finite=True, doc="epsilon of the value scale h(x)")
-    ReplayBufferCls: Any = setting(None, doc="replaces the replay class that settings imply")
+    ReplayBufferCls: Any = setting(None, doc="custom replay class; None: chosen from the settings")
     updates_per_sync: int = setting(1, ge=1, doc="(async) updates per transfer of parameters")
     batch_size: int = field(init=False, default=0)  # follows from the lengths above
     compile_loss: bool = field(init=False, default=False)  # shapes differ from batch to batch
@@ -131,28 +131,29 @@ class R2D1(DQN):
         return 1e-3
 
     def check_parts(self, agent: BaseAgent) -> None:
-        """Raise ValueError if the agent is not recurrent, or has other outputs."""
+        """Raise ValueError if the agent is not recurrent or lacks required outputs."""
         self.check_agent(agent)
         if not agent.recurrent:
             raise ValueError(
-                f"{type(self).__name__} trains agents with memory; {type(agent).__name__} has "
-                f"none. Use {self.ready_agents}, or DQN."
+                f"agent must be recurrent for {type(self).__name__}, got {type(agent).__name__}. "
+                f"Use {self.ready_agents}, or DQN."
             )
 
-    # What to store.
+    # Storing.
 
     def replay_arguments(self, batch_spec: BatchSpec) -> dict[str, Any]:
-        """Return the replay's arguments, but for its example.
+        """Return the replay's arguments, except the example.
 
         Raises:
-            ValueError: it could not hold a sequence.
+            ValueError: the replay is too small for a sequence.
         """
         length = self.warmup_T + self.batch_T
         if self.replay_size // batch_spec.B <= length + self.n_step_return:
             raise ValueError(
-                f"replay_size={self.replay_size:,} is {self.replay_size // batch_spec.B} steps of "
-                f"{batch_spec.B} environments; a sequence with its targets takes {length} + "
-                f"{self.n_step_return}."
+                f"replay_size={self.replay_size:,} is too small: it holds "
+                f"{self.replay_size // batch_spec.B} steps of {batch_spec.B} environments, but a "
+                "sequence with its targets takes "
+                f"{length} + {self.n_step_return}."
             )
         kwargs = super().replay_arguments(batch_spec)
         kwargs |= dict(rnn_state_interval=self.store_rnn_state_interval, batch_T=length)
@@ -165,26 +166,26 @@ class R2D1(DQN):
         return kwargs
 
     def _warn_if_batches_are_short(self, T: int) -> None:
-        n, every = self.n_step_return, self.store_rnn_state_interval
+        n, interval = self.n_step_return, self.store_rnn_state_interval
         too_long = [f"n_step_return={n}"] if n >= T else []
-        too_long += [f"store_rnn_state_interval={every}"] if every > T else []
+        too_long += [f"store_rnn_state_interval={interval}"] if interval > T else []
         if self.input_priorities and too_long:
             warnings.warn(
-                f"input_priorities=True does little with sampler batches of batch_T={T} steps, "
-                f"which are too short for {' and '.join(too_long)}: most new sequences get "
-                f"default_priority. Sample with batch_T={max(n + 1, every)} or more, or set "
+                f"input_priorities=True has little effect: sampler batches of batch_T={T} steps "
+                f"are too short for {' and '.join(too_long)}: most new sequences get "
+                f"default_priority. Sample with batch_T={max(n + 1, interval)} or more, or set "
                 "input_priorities=False."
             )
 
     def examples_to_buffer(self, examples: AttrDict) -> Any:
-        """Return one step as the replay keeps it, with the recurrent state before it."""
+        """Return an example of the data stored for each step, with the recurrent state."""
         example = super().examples_to_buffer(examples)
         if self.store_rnn_state_interval < 1:
             return example
         return with_fields(example, prev_rnn_state=examples["agent_info"].prev_rnn_state)
 
     def samples_to_buffer(self, samples: NamedArrayTuple) -> Any:
-        """Return a batch [T, B] as the replay takes it, with states and priorities."""
+        """Return the data of a batch [T, B] to store, with states and priorities."""
         to_buffer = super().samples_to_buffer(samples)
         if self.store_rnn_state_interval > 0:
             state = samples.agent.agent_info.prev_rnn_state
@@ -195,17 +196,17 @@ class R2D1(DQN):
         return to_buffer
 
     def compute_input_priorities(self, samples: NamedArrayTuple) -> torch.Tensor:
-        """Return priorities of new samples, by the action values recorded with them.
+        """Return priorities of new samples, from recorded action values.
 
-        TD errors are those of the loss, with the online network's values in place of the
-        target's. Steps whose target is not known yet (their window leaves the batch) or not
-        recorded (it ends with a truncation) do not count; where none does, it is the default.
+        TD errors are those of the loss, with the recorded values of the online network in place of
+        the target network's. Steps with unknown target do not count: those whose window leaves the
+        batch or contains a truncation. Sequences without known targets get the default priority.
 
         Args:
-            samples: the sampler's batch [T, B].
+            samples: batch [T, B] of the sampler.
 
         Returns:
-            [B] float32.
+            Priorities [B], float32.
         """
         env, n = samples.env, self.n_step_return
         T, B = env.reward.shape
@@ -242,14 +243,14 @@ class R2D1(DQN):
 
             d_t = h(R_t + g h^-1(Q'(s_{t+n}, a*))) - Q(s_t, a_t),    L = E[w huber(d)]
 
-        Online and target network each update the recorded state on the burn-in rows, and continue
-        from it over the remaining rows and the n rows of the targets.
+        Online and target network each update the recorded state on the burn-in rows, and then
+        process the remaining rows and the n rows of the targets.
 
         Args:
-            samples: from the replay.
+            samples: batch from the replay.
 
         Returns:
-            loss, a scalar; absolute TD errors [batch_T, B] and priorities [B], without gradient.
+            Loss (a scalar); absolute TD errors [batch_T, B] and priorities [B] without gradient.
         """
         wT, bT, n = self.warmup_T, self.batch_T, self.n_step_return
         done = samples.all_done
@@ -271,7 +272,7 @@ class R2D1(DQN):
             value = greedy_value(target_q, q_packed if self.double_dqn else None)
             next_value = packing.unpack(value)[n:].clone()
             if at is not None:
-                cross_truncations(next_value, value[packing.tails], at, ends, n)
+                set_final_values(next_value, value[packing.tails], at, ends, n)
             discount_n = self.bootstrap_discount(samples)[wT:]
             target = self.target_of(samples.return_[wT:], discount_n, next_value)
         delta = target - select_at_indexes(samples.all_action[wT + 1 : wT + 1 + bT], q)
@@ -285,7 +286,7 @@ class R2D1(DQN):
     def valid_and_ends(self, samples: NamedArrayTuple) -> tuple[torch.Tensor, torch.Tensor]:
         """Return masks of valid rows and of episode ends after the burn-in rows.
 
-        Void rows are not valid. All of them are done; of consecutive ones only the last counts as
+        Void rows are invalid. All of them are done, but only the last of consecutive ones counts as
         an end, so that the next valid row starts from a cleared recurrent state.
 
         Returns:
@@ -294,9 +295,9 @@ class R2D1(DQN):
         ends = samples.all_done[self.warmup_T :].bool()
         if self.mid_batch_reset:
             return torch.ones_like(samples.return_[self.warmup_T :]), ends
-        if not isinstance(samples, ReplayBatch):  # a custom replay keeps void rows
-            counted = valid_from_done(ends)
-            return counted[: self.batch_T], ends & (counted > 0)
+        if not isinstance(samples, ReplayBatch):  # custom replays do not mark void rows
+            mask = valid_from_done(ends)
+            return mask[: self.batch_T], ends & (mask > 0)
         if samples.void is None:
             return torch.ones_like(samples.return_[self.warmup_T :]), ends
         void = samples.void[self.warmup_T :]
@@ -306,22 +307,22 @@ class R2D1(DQN):
 
     @torch.no_grad()
     def warm_up(self, samples: NamedArrayTuple, inputs: Any) -> tuple[Any, Any]:
-        """Return states [N, B, H] of online and target network after the burn-in rows."""
+        """Return the states [N, B, H] of online and target network after the burn-in rows."""
         recorded = samples.init_rnn_state  # [B, N, H]
         state = buffer_method(buffer_method(recorded, "transpose", 0, 1), "contiguous")
         if not self.warmup_T:
             return state, state
         done = samples.all_done[: self.warmup_T]
 
-        def behind(network: Any) -> Any:
+        def burn_in(network: Any) -> Any:
             return state_after(lambda x, h: self.forward(network, *x, h)[1], inputs, done, state)
 
-        return behind(self.agent), behind(self.agent.target)
+        return burn_in(self.agent), burn_in(self.agent.target)
 
     def target_of(
         self, return_: torch.Tensor, discount_n: torch.Tensor, next_value: torch.Tensor
     ) -> torch.Tensor:
-        """Return h(R + g h^-1(value)), in the shape of the arguments."""
+        """Return the targets h(R + g h^-1(next_value))."""
         return self.value_scale(return_ + discount_n * self.inv_value_scale(next_value))
 
     def clip(self, td_abs: torch.Tensor) -> torch.Tensor:
@@ -338,15 +339,15 @@ class R2D1(DQN):
 
 
 def tails_after_burn_in(samples: NamedArrayTuple, warmup_T: int) -> tuple[Any, Any]:
-    """Return the inputs that follow episodes truncated after the burn-in, and where these are.
+    """Return the final inputs of episodes truncated after the burn-in, and their steps.
 
     Args:
-        samples: a batch of sequences from the replay.
-        warmup_T: rows of burn-in.
+        samples: batch of sequences from the replay.
+        warmup_T: number of burn-in rows.
 
     Returns:
-        ``AgentInputs`` [K, ...], and (T_idxs, B_idxs) [K] among the rows after the burn-in;
-        ``None`` twice, where there are none.
+        ``AgentInputs`` [K, ...], and (T_idxs, B_idxs) [K] of the rows after the burn-in; two
+        ``None`` if there are no truncations.
     """
     final = samples.final
     kept = None if final is None else (final.T_idxs >= warmup_T).nonzero().squeeze(1)
@@ -362,24 +363,26 @@ def tails_after_burn_in(samples: NamedArrayTuple, warmup_T: int) -> tuple[Any, A
     return tails, (T_idxs - warmup_T, B_idxs)
 
 
-def cross_truncations(
+def set_final_values(
     next_value: torch.Tensor,
     final_value: torch.Tensor,
     at: tuple[torch.Tensor, torch.Tensor],
     done: torch.Tensor,
     n: int,
 ) -> None:
-    """Set what follows n-step windows that meet a truncation to the value of the final observation.
+    """Set the next value of n-step windows with a truncation to that of the final observation.
 
     Args:
-        next_value: [T, B], value of what follows each row's window of n; changed in place.
+        next_value: [T, B], value after each row's window of n steps; changed in place.
         final_value: [K], values of final observations.
-        at: (T_idxs, B_idxs) [K] of the steps before these.
+        at: (T_idxs, B_idxs) [K] of the truncated steps.
         done: [T + n, B].
-        n: rewards in a window.
+        n: number of rewards in a window.
     """
     T_idxs, B_idxs = at
-    alive = torch.ones_like(T_idxs, dtype=torch.bool)  # no other end between the row and this one
+    alive = torch.ones_like(
+        T_idxs, dtype=torch.bool
+    )  # no other end between the row and the truncation
     for k in range(n):
         rows = T_idxs - k
         alive = alive & (rows >= 0)

@@ -46,7 +46,7 @@ class A2C(PolicyGradientAlgo):
             L = - E[log pi(a|s) A] + c_v E[(V(s) - R)^2] / 2 - c_e E[H(pi(.|s))]
 
         Returns:
-            loss, mean entropy, mean perplexity; scalars.
+            Loss, mean entropy and mean perplexity, scalars.
         """
         batch = self.make_batch(samples)
         if self.agent.recurrent:

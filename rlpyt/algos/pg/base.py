@@ -1,4 +1,4 @@
-"""Base class of policy-gradient algorithms: returns and advantages, agent inputs."""
+"""Base class of policy-gradient algorithms: returns, advantages and agent inputs."""
 
 from collections import namedtuple
 from typing import Any, ClassVar
@@ -22,7 +22,7 @@ from rlpyt.utils.collections import AttrDict, NamedArrayTuple, namedarraytuple
 OptInfo = namedtuple("OptInfo", ["loss", "gradNorm", "entropy", "perplexity"])
 AgentTrain = namedtuple("AgentTrain", ["dist_info", "value"])
 
-# A batch as the loss reads it, on the device, leaves [T, B, ...]. ``valid`` is a mask or None.
+# Inputs of the loss on the agent's device, leaves [T, B, ...]. ``valid`` is a mask or None.
 PgBatch = namedarraytuple(
     "PgBatch",
     ["agent_inputs", "action", "return_", "advantage", "valid", "old_dist_info", "done"],
@@ -54,20 +54,20 @@ class PolicyGradientAlgo(RlAlgorithm):
         """Build the optimizer.
 
         Raises:
-            TypeError: the agent returns no state values.
-            ValueError: the agent returns more than one number per state.
+            TypeError: the agent has no method ``value``.
+            ValueError: the agent returns more than one value per state.
         """
         agent_info = None if examples is None else examples.get("agent_info")
         value = getattr(agent_info, "value", 0)
         if np.shape(value) != ():
             raise ValueError(
-                f"the agent's value must be one number for each environment, shape [B], got "
+                "the agent's value must be one number per environment, shape [B], got "
                 f"{['B', *np.shape(value)]}. Squeeze the last dimension of the model's value head."
             )
-        self.plan(agent, n_itr, batch_spec, mid_batch_reset, world_size)
+        self.prepare(agent, n_itr, batch_spec, mid_batch_reset, world_size)
         self.optim_initialize(rank)
 
-    def plan(
+    def prepare(
         self,
         agent: BaseAgent,
         n_itr: int,
@@ -75,17 +75,17 @@ class PolicyGradientAlgo(RlAlgorithm):
         mid_batch_reset: bool,
         world_size: int,
     ) -> None:
-        """Do what ``initialize`` does, without the optimizer.
+        """Initialize everything except the optimizer.
 
         Raises:
             TypeError: the agent has no method ``value``.
         """
         if not callable(getattr(agent, "value", None)):
             raise TypeError(
-                f"{type(self).__name__} learns with an agent that has value(observation, "
-                f"prev_action, prev_reward), and {type(agent).__name__} has none; use one like "
-                "CategoricalMlpAgent (rlpyt.agents.pg.vector.agent_for chooses), or train this "
-                "one by its own algorithm."
+                "agent must have a method value(observation, prev_action, prev_reward) for "
+                f"{type(self).__name__}, got {type(agent).__name__}. Use an agent such as "
+                "CategoricalMlpAgent (rlpyt.agents.pg.vector.agent_for chooses one), or another "
+                "algorithm."
             )
         self.agent = agent
         self.n_itr = n_itr
@@ -97,15 +97,15 @@ class PolicyGradientAlgo(RlAlgorithm):
     def process_returns(self, samples: NamedArrayTuple) -> tuple[torch.Tensor, torch.Tensor, Any]:
         """Compute returns, advantages and the mask of valid samples.
 
-        An episode cut off by a time limit is bootstrapped from the value of its true final
-        observation, which the collector recorded (``timeout_value``).
+        An episode truncated by a time limit is bootstrapped from the value of its true final
+        observation, recorded by the collector (``timeout_value``).
 
         Args:
-            samples: the sampler's batch [T, B].
+            samples: batch [T, B] of the sampler.
 
         Returns:
-            return_ [T, B] and advantage [T, B], float32; valid [T, B] float32, or ``None`` where
-            all samples are.
+            Return [T, B], advantage [T, B] and mask [T, B], float32. The mask is ``None`` if all
+            samples are valid.
         """
         env, agent = samples.env, samples.agent
         value = agent.agent_info.value
@@ -159,7 +159,7 @@ class PolicyGradientAlgo(RlAlgorithm):
         return tree if self.agent.device.type == "cpu" else buffer_to(tree, self.agent.device)
 
     def initial_rnn_state(self, samples: NamedArrayTuple) -> Any:
-        """Return the recurrent state before the first row, [N, B, H], or ``None``."""
+        """Return the recurrent state before the first row [N, B, H], or ``None``."""
         if not self.agent.recurrent:
             return None
         first = samples.agent.agent_info.prev_rnn_state[0]  # [B, N, H]
@@ -169,7 +169,7 @@ class PolicyGradientAlgo(RlAlgorithm):
     def cut_into_episodes(
         self, batch: NamedArrayTuple, init_rnn_state: Tensors | None
     ) -> tuple[Any, Any]:
-        """Cut a recurrent agent's batch where episodes begin; see ``algos.episodes``."""
+        """Cut a recurrent agent's batch into episodes; see ``algos.episodes``."""
         if not self.mid_batch_reset or not batch.done[:-1].any():
             return batch, init_rnn_state
         packing = EpisodePacking(batch.done)

@@ -1,6 +1,6 @@
 """Losses of policy-gradient algorithms, as pure functions of tensors.
 
-Samples have shape [T, B] or [N]. ``valid`` is a mask of that shape, or ``None`` where all samples
+Samples have shape [T, B] or [N]. ``valid`` is a mask of that shape, or ``None`` if all samples
 count. Losses are scalars, means over the valid samples.
 """
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from rlpyt.utils.tensor import valid_mean
 
-EPS = 1e-6  # smaller standard deviations are not divided by
+EPS = 1e-6  # lower limit of the standard deviation
 
 
 def policy_gradient_loss(
@@ -18,8 +18,8 @@ def policy_gradient_loss(
     """Return -E[w log pi(a|s) A].
 
     Args:
-        log_likelihood: of the actions, with gradient.
-        advantage: without gradient.
+        log_likelihood: log-likelihood of the actions, with gradient.
+        advantage: advantages, without gradient.
         valid: mask.
         weight: importance weights w; ``None``: 1.
     """
@@ -34,8 +34,8 @@ def clipped_surrogate_loss(
     """Return -E[min(r A, clip(r, 1 - eps, 1 + eps) A)] (Schulman et al. 2017, eq. 7).
 
     Args:
-        ratio: likelihood of the actions over that by the policy that chose them, with gradient.
-        advantage: without gradient.
+        ratio: likelihood ratio of the actions, current policy over acting policy, with gradient.
+        advantage: advantages, without gradient.
         clip: eps.
         valid: mask.
     """
@@ -49,7 +49,7 @@ def value_loss(value: Tensor, return_: Tensor, valid: Tensor | None) -> Tensor:
 
 
 def normalize(advantage: Tensor, valid: Tensor | None) -> Tensor:
-    """Shift and scale to mean 0 and standard deviation 1 over valid samples.
+    """Normalize to mean 0 and standard deviation 1 over valid samples.
 
     A single sample has no standard deviation and is returned unchanged.
     """

@@ -35,7 +35,9 @@ class PPO(PolicyGradientAlgo):
     clip_grad_norm: float | None = setting(1.0, gt=0, doc="gradient norm limit or None; 0.5-1")
     initial_optim_state_dict: Any = setting(None, doc="initial state of the optimizer")
     gae_lambda: float = setting(1, ge=0, le=1, doc="lambda of GAE; 0.9-1")
-    minibatches: int = setting(4, ge=1, doc="per epoch; of whole environments if recurrent")
+    minibatches: int = setting(
+        4, ge=1, doc="minibatches per epoch; whole environments if recurrent"
+    )
     epochs: int = setting(4, ge=1, doc="passes over each batch; 3-10")
     ratio_clip: float = setting(0.1, gt=0, doc="epsilon, PPO eq. 7; 0.1-0.3")
     linear_lr_schedule: bool = setting(True, doc="decay learning rate and ratio_clip linearly to 0")
@@ -55,20 +57,20 @@ class PPO(PolicyGradientAlgo):
         """
         super().initialize(*args, **kwargs)
         T, B = self.batch_spec
-        pieces = B if self.agent.recurrent else T * B
-        what = "batch_B (environments)" if self.agent.recurrent else "batch_T * batch_B"
-        if self.minibatches > pieces:
+        n_to_split = B if self.agent.recurrent else T * B
+        unit = "batch_B (environments)" if self.agent.recurrent else "batch_T * batch_B"
+        if self.minibatches > n_to_split:
             raise ValueError(
-                f"minibatches={self.minibatches} must be at most {what} = {pieces}. Take fewer."
+                f"minibatches={self.minibatches} must be at most {unit} = {n_to_split}. Take fewer."
             )
-        size, rest = divmod(pieces, self.minibatches)
-        if rest and self.rank == 0:
-            divisors = [m for m in range(1, pieces + 1) if pieces % m == 0]
+        size, remainder = divmod(n_to_split, self.minibatches)
+        if remainder and self.rank == 0:
+            divisors = [m for m in range(1, n_to_split + 1) if n_to_split % m == 0]
             nearest = min(divisors, key=lambda m: abs(m - self.minibatches))
             warnings.warn(
-                f"minibatches={self.minibatches} does not divide {what} = {pieces}: each epoch "
-                f"has {pieces // size} minibatches of {size}, and leaves out {pieces % size}. Try "
-                f"minibatches={nearest}."
+                f"minibatches={self.minibatches} does not divide {unit} = {n_to_split}: each epoch "
+                f"has {n_to_split // size} minibatches of {size}, and leaves out "
+                f"{n_to_split % size}. Try minibatches={nearest}."
             )
         self._batch_size = size * self.batch_spec.size // pieces
         self._clip = self.ratio_clip
@@ -96,8 +98,8 @@ class PPO(PolicyGradientAlgo):
         """Take one gradient step on a minibatch; return a scalar for each statistic.
 
         Args:
-            inputs: ``LossInputs``, the arguments of ``loss``.
-            init_rnn_state: leaves [N, B, H], of recurrent agents.
+            inputs: ``LossInputs``, arguments of ``loss``.
+            init_rnn_state: initial state of recurrent agents, leaves [N, B, H].
         """
         device = self.agent.device.type
         with torch.autocast(device, torch.bfloat16, enabled=self.mixed_precision):
@@ -106,7 +108,7 @@ class PPO(PolicyGradientAlgo):
         return loss.detach(), grad_norm, *(x.detach() for x in others)
 
     def _minibatches(self, batch: NamedArrayTuple, state: Any) -> Iterator[tuple[Any, Any]]:
-        """Shuffle once per epoch, then cut; recurrent agents keep environments whole."""
+        """Shuffle and split the batch; recurrent agents keep environments whole."""
         T, B = self.batch_spec
         if not self.agent.recurrent:
             size = self.batch_size
@@ -119,10 +121,10 @@ class PPO(PolicyGradientAlgo):
             return
         for B_idxs in iterate_mb_idxs(B, B // self.minibatches, shuffle=True):
             columns = torch.from_numpy(np.asarray(B_idxs)).to(self.agent.device)
-            picked = batch[:, columns]
-            own = buffer_func(state, lambda x, columns=columns: x[:, columns])
-            picked, own = self.cut_into_episodes(picked, own)
-            yield LossInputs(*tuple(picked)[:-1]), own
+            minibatch = batch[:, columns]
+            init_state = buffer_func(state, lambda x, columns=columns: x[:, columns])
+            minibatch, init_state = self.cut_into_episodes(minibatch, init_state)
+            yield LossInputs(*tuple(minibatch)[:-1]), init_state
 
     def loss(
         self,
@@ -140,14 +142,14 @@ class PPO(PolicyGradientAlgo):
 
         Args:
             agent_inputs: leaves [N, ...], or [T, B, ...] for recurrent agents.
-            action: as recorded.
+            action: recorded actions.
             return_, advantage: [N] or [T, B].
             valid: mask of the same shape, or ``None``.
-            old_dist_info: distribution when the action was chosen.
-            init_rnn_state: leaves [N, B, H], of recurrent agents.
+            old_dist_info: distribution from which the action was drawn.
+            init_rnn_state: initial state of recurrent agents, leaves [N, B, H].
 
         Returns:
-            loss, mean entropy, mean perplexity; scalars.
+            Loss, mean entropy and mean perplexity, scalars.
         """
         if self.agent.recurrent:
             dist_info, value, _ = self.agent(*agent_inputs, init_rnn_state)

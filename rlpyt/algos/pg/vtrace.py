@@ -1,4 +1,4 @@
-"""V-trace (Espeholt et al. 2018), the learner of IMPALA, for samples of older policies."""
+"""V-trace (Espeholt et al. 2018), the learner of IMPALA, with off-policy correction."""
 
 from collections import namedtuple
 from dataclasses import dataclass
@@ -24,13 +24,13 @@ VTraceOptInfo = namedtuple("VTraceOptInfo", ["loss", "gradNorm", "entropy", "per
 
 @dataclass(eq=False)
 class VTrace(PolicyGradientAlgo):
-    """The learner of IMPALA: one actor-critic step on each batch, also of an older policy.
+    """Learner of IMPALA: one actor-critic step per batch, which may be of an older policy.
 
-    The batch records which distribution mu each action was drawn from; the agent that is trained
-    has pi, and V, by its present parameters. Targets and gradient are corrected for the difference.
-    On samples of the present policy this is A2C, with the same settings.
+    The batch records the distribution mu from which each action was drawn; the agent computes pi
+    and V with its current parameters. Targets and gradient are corrected for the difference. On
+    samples of the current policy this is A2C with the same settings.
 
-    What follows the last row, and what a time limit cut off, has the value that was recorded.
+    Bootstrapping uses recorded values: after the last row, and after time limits.
     """
 
     discount: float = setting(0.99, ge=0, le=1, doc="gamma, per environment step")
@@ -59,16 +59,16 @@ class VTrace(PolicyGradientAlgo):
         examples: AttrDict,
         world_size: int = 1,
     ) -> None:
-        """Get ready to train in an asynchronous run, without the optimizer; there is no replay."""
-        self.plan(agent, sampler_n_itr, batch_spec, mid_batch_reset, world_size)
+        """Prepare for training in an asynchronous run, without optimizer and replay."""
+        self.prepare(agent, sampler_n_itr, batch_spec, mid_batch_reset, world_size)
 
     def optimize_agent(self, itr: int, samples: Any = None, sampler_itr: int | None = None) -> Any:
         """Take one gradient step on the samples.
 
         Args:
-            itr: iteration of the run, or of the optimizer where it runs asynchronously.
-            samples: a sampler's batch [T, B].
-            sampler_itr: iteration of an asynchronous sampler that it is from.
+            itr: iteration of the run, or of the optimizer in an asynchronous run.
+            samples: batch [T, B] of the sampler.
+            sampler_itr: iteration of an asynchronous sampler.
         """
         if self.linear_lr_schedule:
             progress = itr if sampler_itr is None else sampler_itr
@@ -92,8 +92,8 @@ class VTrace(PolicyGradientAlgo):
         with v and A of `vtrace_return`, and rho = min(clip_pg_rho_threshold, pi(a|s)/mu(a|s)).
 
         Returns:
-            loss, mean entropy, mean perplexity, mean weight in targets (1 where no policy has
-            changed, the smaller the more); scalars.
+            Loss, mean entropy, mean perplexity and mean importance weight in targets (1 for the
+            current policy), scalars.
         """
         dist_info, value = self.forward(samples)
         dist, action = self.agent.distribution, self.to_device(samples.agent.action)
@@ -111,7 +111,7 @@ class VTrace(PolicyGradientAlgo):
         return loss, entropy, perplexity, rho
 
     def forward(self, samples: NamedArrayTuple) -> tuple[Any, Tensor]:
-        """Return the present policy's distribution and value at each step, [T, B]."""
+        """Return the current policy's distribution and value at each step, [T, B]."""
         inputs = self.to_device(self.agent_inputs(samples))
         if not self.agent.recurrent:
             dist_info, value = self.agent(*inputs)
@@ -124,10 +124,10 @@ class VTrace(PolicyGradientAlgo):
         return buffer_func((dist_info, value), packing.unpack)  # type: ignore[no-any-return]
 
     def log_ratio(self, samples: NamedArrayTuple, log_likelihood: Tensor) -> Tensor:
-        """Return log pi(a_t|s_t) - log mu(a_t|s_t) [T, B], without gradient; 0 if not valid.
+        """Return log pi(a_t|s_t) - log mu(a_t|s_t) [T, B] without gradient; 0 if not valid.
 
         Args:
-            samples: the sampler's batch [T, B].
+            samples: batch [T, B] of the sampler.
             log_likelihood: [T, B], log pi(a_t|s_t).
         """
         agent = samples.agent
@@ -137,7 +137,7 @@ class VTrace(PolicyGradientAlgo):
         if self.mid_batch_reset:
             return log_ratio
         valid = self.to_device(valid_from_done(samples.env.done))
-        return torch.where(valid > 0, log_ratio, 0)  # of what waits for a reset it may be infinite
+        return torch.where(valid > 0, log_ratio, 0)  # may be infinite in invalid rows
 
     def process_returns(
         self, samples: NamedArrayTuple, value: Tensor | None = None, log_ratio: Tensor | None = None
@@ -145,12 +145,12 @@ class VTrace(PolicyGradientAlgo):
         """Compute targets, advantages and the mask of valid samples.
 
         Args:
-            samples: the sampler's batch [T, B].
-            value: [T, B], V(s_t) by present parameters; ``None``: as recorded.
+            samples: batch [T, B] of the sampler.
+            value: [T, B], V(s_t) with current parameters; ``None``: recorded values.
             log_ratio: [T, B], log pi(a_t|s_t) - log mu(a_t|s_t); ``None``: zeros.
 
         Returns:
-            v [T, B] and A [T, B], float32; valid [T, B] float32, or ``None`` where all samples are.
+            v [T, B], A [T, B] and mask [T, B], float32; the mask is ``None`` if all are valid.
         """
         env, agent = samples.env, samples.agent
         value = agent.agent_info.value if value is None else value

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import torch
 
 from rlpyt.agents.base import BaseAgent
-from rlpyt.algos.optim import GradientStep, Network
+from rlpyt.algos.optim import GradientStep, ParameterGroup
 from rlpyt.algos.replay import ReplayAlgo
 from rlpyt.algos.untrained import warn_of_untrained
 from rlpyt.models.utils import unwrap_ddp
@@ -25,7 +25,7 @@ class QpgAlgo(ReplayAlgo):
     policy_update_interval: int
 
     steps: dict[str, GradientStep]
-    learns_quantiles = False  # whether critics may return them
+    learns_quantiles = False  # True if critics may return quantiles
     recurrent_algos: ClassVar[str] = "PPO or A2C"
 
     def check_agent(self, agent: BaseAgent) -> None:
@@ -34,16 +34,16 @@ class QpgAlgo(ReplayAlgo):
         N = agent.n_quantiles
         if N is not None and not self.learns_quantiles:
             raise ValueError(
-                f"{type(self).__name__} learns values of actions, and the agent's critics give "
-                f"n_quantiles={N} each; SAC learns those."
+                f"{type(self).__name__} learns action values, but the agent's critics return "
+                f"n_quantiles={N} each. Use SAC for quantiles."
             )
 
-    def _check_replay_and_plan(self) -> None:
-        super()._check_replay_and_plan()
+    def _check_replay_and_schedule(self) -> None:
+        super()._check_replay_and_schedule()
         self.agent.give_min_itr_learn(self.min_itr_learn)
 
     def optim_initialize(self, rank: int = 0) -> None:
-        """Build the optimizers, from their initial state if one was given."""
+        """Build the optimizers and load their initial state, if there is one."""
         self.rank = rank
         if rank == 0:
             self.warn_of_slow_precision()
@@ -54,7 +54,7 @@ class QpgAlgo(ReplayAlgo):
             self.load_optim_state_dict(self.initial_optim_state_dict)
 
     def _add_steps(self) -> None:
-        """Build the optimizers, by ``add_step``."""
+        """Build the optimizers with ``add_step``."""
         raise NotImplementedError(f"{type(self).__name__} must implement _add_steps.")
 
     def network(
@@ -63,14 +63,14 @@ class QpgAlgo(ReplayAlgo):
         module: torch.nn.Module | None,
         parameters: Iterable[torch.nn.Parameter],
         n_members: int | None = None,
-    ) -> Network:
-        """Return parameters that an optimizer trains as one network.
+    ) -> ParameterGroup:
+        """Return the `ParameterGroup` of one network.
 
         Args:
-            name: of the network.
-            module: that they belong to, or ``None``.
-            parameters: of the network; those that require no gradient are left out.
-            n_members: of `Network`.
+            name: name of the network.
+            module: module of the parameters, or ``None``.
+            parameters: parameters of the network; those that require no gradient are skipped.
+            n_members: see `ParameterGroup`.
         """
         names: dict[torch.nn.Parameter, str] = {}
         if module is not None:
@@ -79,10 +79,10 @@ class QpgAlgo(ReplayAlgo):
                 warn_of_untrained(module)
             names = {p: f"{name}: {path}" for path, p in module.named_parameters()}
         trained = [p for p in parameters if p.requires_grad]
-        return Network(name, trained, n_members, names)
+        return ParameterGroup(name, trained, n_members, names)
 
-    def add_step(self, name: str, networks: Sequence[Network], learning_rate: float) -> None:
-        """Add an optimizer of some networks."""
+    def add_step(self, name: str, networks: Sequence[ParameterGroup], learning_rate: float) -> None:
+        """Add an optimizer of these networks."""
         self.steps[name] = GradientStep(
             networks,
             self.OptimCls,
@@ -99,18 +99,18 @@ class QpgAlgo(ReplayAlgo):
     # State.
 
     def optim_state_dict(self) -> dict[str, Any]:
-        """Return states of the optimizers by names of networks."""
+        """Return the states of the optimizers, by name of the network."""
         return {k: v for step in self.steps.values() for k, v in step.state_dicts().items()}
 
     def load_optim_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load what ``optim_state_dict`` returned."""
+        """Load a state from ``optim_state_dict``."""
         for step in self.steps.values():
             step.load_state_dicts(state_dict)
 
 
 @contextmanager
 def frozen(network: torch.nn.Module) -> Iterator[None]:
-    """Compute no gradients of a network's parameters; those of its inputs remain."""
+    """Disable gradients of a network's parameters inside the context, but not of its inputs."""
     parameters = [p for p in network.parameters() if p.requires_grad]
     for parameter in parameters:
         parameter.requires_grad_(False)

@@ -30,9 +30,11 @@ class DDPG(QpgAlgo):
     target_update_interval: int = setting(1, ge=1, doc="updates between target updates")
     policy_update_interval: int = setting(1, ge=1, doc="critic updates per policy update")
     learning_rate: float = setting(
-        1e-4, gt=0, le=100, warn_above=1, doc="of the policy; 1e-4 to 1e-3"
+        1e-4, gt=0, le=100, warn_above=1, doc="learning rate of the policy; 1e-4 to 1e-3"
     )
-    q_learning_rate: float = setting(1e-3, gt=0, le=100, warn_above=1, doc="of the critic; 1e-3")
+    q_learning_rate: float = setting(
+        1e-3, gt=0, le=100, warn_above=1, doc="learning rate of the critic; 1e-3"
+    )
     OptimCls: type[Optimizer] = setting(Adam, doc="optimizer, a class of torch.optim")
     optim_kwargs: dict[str, Any] | None = setting(None, doc='optimizer arguments: {"eps": 1e-5}')
     initial_optim_state_dict: Any = setting(None, doc="initial states of the optimizers")
@@ -40,8 +42,8 @@ class DDPG(QpgAlgo):
     q_target_clip: float = setting(1e6, gt=0, doc="largest absolute value of a target")
     n_step_return: int = setting(1, ge=1, doc="rewards in a target before it bootstraps")
     updates_per_sync: int = setting(1, ge=1, doc="(async) updates per transfer of parameters")
-    bootstrap_timelimit: bool = setting(True, doc="bootstrap where a time limit ends an episode")
-    ReplayBufferCls: Any = setting(None, doc="replaces the replay class that settings imply")
+    bootstrap_timelimit: bool = setting(True, doc="bootstrap at time limits")
+    ReplayBufferCls: Any = setting(None, doc="custom replay class; None: chosen from the settings")
     prioritized_replay: bool = setting(False, doc="draw transitions by TD error")
     pri_alpha: float = setting(0.6, ge=0, finite=True, doc="exponent of priorities; 0: uniform")
     pri_beta_init: float = setting(0.4, ge=0, le=1, doc="initial exponent of importance weights")
@@ -82,11 +84,11 @@ class DDPG(QpgAlgo):
         return (mu_loss, q_loss, mu_grad_norm, q_grad_norm), td_abs_errors
 
     def mu_loss(self, samples: NamedArrayTuple, valid: torch.Tensor | None = None) -> torch.Tensor:
-        """Return the policy's loss, -E[Q(s, mu(s))]; call it with a frozen critic.
+        """Return the policy loss -E[Q(s, mu(s))]. The caller must freeze the critic.
 
         Args:
-            samples: from the replay, [B].
-            valid: [B], which samples count; ``None``: all.
+            samples: batch [B] from the replay.
+            valid: [B], mask of the samples that count; ``None``: all.
         """
         q = self.forward(self.agent.q_at_mu, *samples.agent_inputs)
         return -valid_mean(q, valid)
@@ -96,11 +98,11 @@ class DDPG(QpgAlgo):
 
             y = R + g min_i Q'_i(s', mu'(s')), within +- ``q_target_clip``
 
-        with importance weights w where replay is prioritised.
+        with importance weights w if the replay is prioritized.
 
         Args:
-            samples: from the replay, [B].
-            valid: [B], which samples count; ``None``: all.
+            samples: batch [B] from the replay.
+            valid: [B], mask of the samples that count; ``None``: all.
         """
         return self._q_loss(samples, valid)[0]
 
@@ -116,5 +118,5 @@ class DDPG(QpgAlgo):
             y = y.clamp(-self.q_target_clip, self.q_target_clip)
         q = self.forward(self.agent.q, *samples.agent_inputs, samples.action)
         losses, td_abs_errors = squared_errors(q, y)
-        of_all = losses.reshape(-1, *y.shape).sum(0)
-        return valid_mean(self.weighted(of_all, samples), valid), td_abs_errors
+        losses = losses.reshape(-1, *y.shape).sum(0)
+        return valid_mean(self.weighted(losses, samples), valid), td_abs_errors

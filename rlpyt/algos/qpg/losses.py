@@ -1,6 +1,6 @@
 """Targets and losses of critics, as pure functions of tensors.
 
-E is the number of critics, N the number of quantiles that each returns.
+E is the number of critics, N the number of quantiles per critic.
 """
 
 import math
@@ -20,18 +20,18 @@ def check_values(q: Tensor, like: Tensor, n_quantiles: int | None = None) -> Non
         n_quantiles: N, or ``None`` for values.
 
     Raises:
-        ValueError: `q` has another shape.
+        ValueError: `q` has a different shape.
     """
     each = tuple(like.shape) if n_quantiles is None else (*like.shape, n_quantiles)
     if tuple(q.shape) != each and tuple(q.shape[1:]) != each:
         raise ValueError(
             f"critics must return shape {list(each)}, or {['E', *each]} for E critics, got "
-            f"{list(q.shape)}. Remove an extra last dimension by squeeze(-1)."
+            f"{list(q.shape)}. Remove an extra last dimension with squeeze(-1)."
         )
 
 
 def min_over_critics(q: Tensor, like: Tensor) -> Tensor:
-    """Return the minimum of E critics' values [E, B]; values of one critic [B] as they are."""
+    """Return the minimum over critics of values [E, B]; return values [B] unchanged."""
     return q if q.dim() == like.dim() else q.amin(0)
 
 
@@ -43,11 +43,12 @@ def squared_errors(q: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         y: [B].
 
     Returns:
-        losses like q; [B].
+        Losses in the shape of q; absolute errors [B].
     """
     delta = y - q
-    apart = delta.detach().abs()
-    return 0.5 * delta * delta, apart if apart.dim() == y.dim() else apart.mean(0)
+    abs_errors = delta.detach().abs()
+    abs_errors = abs_errors if abs_errors.dim() == y.dim() else abs_errors.mean(0)
+    return 0.5 * delta * delta, abs_errors
 
 
 def soft_target(
@@ -56,7 +57,7 @@ def soft_target(
     """Return R + g (min_i Q'_i(s', a') - alpha log pi(a'|s'))   (Haarnoja et al. 2018b, eq. 3, 5).
 
     Args:
-        next_q: [E, B], of the target critics.
+        next_q: [E, B], values of the target critics.
         log_pi: [B].
         alpha: temperature.
         return_, discount_n: [B].
@@ -72,14 +73,14 @@ def truncated_target(
     return_: Tensor,
     discount_n: Tensor,
 ) -> Tensor:
-    """Return R + g (z_(k) - alpha log pi(a'|s')) of the E (N - n_drop) smallest quantiles.
+    """Return R + g (z_(k) - alpha log pi(a'|s')) for the E (N - n_drop) smallest quantiles.
 
-    (Kuznetsov et al. 2020, eq. 10 to 12: quantiles of all critics together, in order.)
+    The quantiles of all critics are pooled and sorted (Kuznetsov et al. 2020, eq. 10 to 12).
 
     Args:
-        next_z: [E, B, N], of the target critics.
-        n_drop: quantiles dropped for each critic.
-        log_pi, alpha, return_, discount_n: of ``soft_target``.
+        next_z: [E, B, N], quantiles of the target critics.
+        n_drop: number of quantiles dropped per critic.
+        log_pi, alpha, return_, discount_n: see ``soft_target``.
 
     Returns:
         [B, E (N - n_drop)].
@@ -91,23 +92,23 @@ def truncated_target(
 
 
 def quantile_errors(z: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """Return quantile Huber losses of every critic, and distances of the means.
+    """Return quantile Huber losses of every critic, and absolute differences of the means.
 
     Args:
-        z: [E, B, N].
-        y: [B, K].
+        z: [E, B, N], quantiles.
+        y: [B, K], targets.
 
     Returns:
-        [E, B]; [B] without gradient.
+        Losses [E, B]; differences [B] without gradient.
     """
     E, B, N = z.shape
     tau = (torch.arange(N, device=z.device, dtype=z.dtype) + 0.5) / N
-    together = z.transpose(0, 1).reshape(B, E * N)  # all critics' have the same targets
-    losses = quantile_huber_losses(together, tau.repeat(E), y, 1.0).reshape(B, E, N).mean(-1).T
-    apart = (y.mean(-1) - z.detach().mean((0, 2))).abs()
-    return losses, apart
+    pooled = z.transpose(0, 1).reshape(B, E * N)  # all critics have the same targets
+    losses = quantile_huber_losses(pooled, tau.repeat(E), y, 1.0).reshape(B, E, N).mean(-1).T
+    differences = (y.mean(-1) - z.detach().mean((0, 2))).abs()
+    return losses, differences
 
 
 def standard_normal_logli(x: Tensor) -> Tensor:
-    """Return the log-density of [.., A] under independent standard normals, [..]."""
+    """Return the log-density [..] of x [.., A] under independent standard normals."""
     return -0.5 * (x * x).sum(-1) - 0.5 * x.shape[-1] * math.log(2 * math.pi)

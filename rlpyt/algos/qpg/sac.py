@@ -8,7 +8,7 @@ import torch
 from torch.optim import Adam, Optimizer
 
 from rlpyt.agents.base import BaseAgent
-from rlpyt.algos.optim import Network, mean_over_ranks
+from rlpyt.algos.optim import ParameterGroup, mean_over_ranks
 from rlpyt.algos.optim_state import join_members, split_members
 from rlpyt.algos.qpg.base import QpgAlgo, frozen
 from rlpyt.algos.qpg.losses import (
@@ -35,11 +35,11 @@ SamplesToBufferTl = namedarraytuple("SamplesToBufferTl", (*SamplesToBuffer._fiel
 
 @dataclass(eq=False)
 class SAC(QpgAlgo):
-    """Soft actor-critic: squashed Gaussian policy, entropy-regularised.
+    """Soft actor-critic with a squashed Gaussian policy and entropy regularization.
 
-    The agent's ``n_critics`` critics return values or quantiles. With
-    ``n_target_critics`` this is REDQ (Chen et al. 2021), with layer normalisation and dropout in
-    the agent's critics DroQ (Hiraoka et al. 2022), with quantiles TQC (Kuznetsov et al. 2020).
+    The agent's ``n_critics`` critics return values or quantiles. With ``n_target_critics`` this is
+    REDQ (Chen et al. 2021), with layer normalization and dropout in the agent's critics DroQ
+    (Hiraoka et al. 2022), with quantiles TQC (Kuznetsov et al. 2020).
     """
 
     discount: float = setting(0.99, ge=0, le=1, doc="gamma, per environment step")
@@ -65,8 +65,8 @@ class SAC(QpgAlgo):
     clip_grad_norm: float | None = setting(1e9, gt=0, doc="largest gradient norm; None: no limit")
     n_step_return: int = setting(1, ge=1, doc="rewards in a target before it bootstraps")
     updates_per_sync: int = setting(1, ge=1, doc="(async) updates per transfer of parameters")
-    bootstrap_timelimit: bool = setting(True, doc="bootstrap where a time limit ends an episode")
-    ReplayBufferCls: Any = setting(None, doc="replaces the replay class that settings imply")
+    bootstrap_timelimit: bool = setting(True, doc="bootstrap at time limits")
+    ReplayBufferCls: Any = setting(None, doc="custom replay class; None: chosen from the settings")
     n_target_critics: int | None = setting(None, ge=1, doc="critics per target, REDQ: 2; None: all")
     n_drop_quantiles: int = setting(0, ge=0, doc="largest quantiles dropped per critic; TQC: 2")
     policy_update_interval: int = setting(1, ge=1, doc="critic updates per policy update")
@@ -92,27 +92,27 @@ class SAC(QpgAlgo):
     learns_quantiles = True
 
     def check_agent(self, agent: BaseAgent) -> None:
-        """Raise ValueError if the agent's outputs are others, or too few."""
+        """Raise ValueError if the agent has too few critics or quantiles for these settings."""
         super().check_agent(agent)
         E, M = agent.n_critics, self.n_target_critics
         if M is not None and E is not None and E < M:
             raise ValueError(
-                f"n_target_critics={M} are drawn of the agent's critics, of which there are only "
-                f"n_critics={E}; give the agent more."
+                f"n_target_critics must be at most the agent's n_critics={E}, got {M}. Lower it, "
+                "or give the agent more critics."
             )
         N = agent.n_quantiles
         if self.n_drop_quantiles and (N is None or self.n_drop_quantiles >= N):
             raise ValueError(
-                f"n_drop_quantiles={self.n_drop_quantiles} of each critic's, which gives "
-                f"{N or 'none'}; let the agent's critics give more "
-                "(q_model_kwargs=dict(n_quantiles=25, ...))."
+                "n_drop_quantiles must be below the number of quantiles per critic, got "
+                f"n_drop_quantiles={self.n_drop_quantiles} and n_quantiles={N}. Set the latter by "
+                "q_model_kwargs=dict(n_quantiles=25)."
             )
 
     def _add_steps(self) -> None:
-        self.add_step("all", self._trained(), self.learning_rate)
+        self.add_step("all", self._networks(), self.learning_rate)
 
-    def _trained(self) -> list[Network]:
-        """Return all networks, which one optimizer trains."""
+    def _networks(self) -> list[ParameterGroup]:
+        """Return all networks; one optimizer trains them."""
         agent = self.agent
         start = torch.tensor(1.0 if self.fixed_alpha is None else self.fixed_alpha).log()
         self.log_alpha = torch.nn.Parameter(start.to(agent.device))
@@ -124,8 +124,8 @@ class SAC(QpgAlgo):
             networks.append(self.network("alpha", None, [self.log_alpha]))
         return networks
 
-    def _critics(self) -> list[Network]:
-        """Return the critics: one network if they are joined, else (a user's class) each."""
+    def _critics(self) -> list[ParameterGroup]:
+        """Return one group for critics in a single module, else one per `Ensemble` member."""
         critics = unwrap_ddp(self.agent.q_model)
         if not isinstance(critics, Ensemble):
             return [self.network("q", critics, self.agent.q_parameters(), self.agent.n_joined)]
@@ -140,13 +140,17 @@ class SAC(QpgAlgo):
     # Training.
 
     def update(self, batch: NamedArrayTuple) -> tuple[tuple[Any, ...], torch.Tensor]:
-        """Take one step with all networks, from losses at the same parameters."""
+        """Take one step with all networks, with losses at the same parameters."""
         losses, values = self.loss(batch)
-        grad_norms = self.steps["all"].descend(self.trained(losses))
+        grad_norms = self.steps["all"].minimize(self.losses_by_name(losses))
         return (losses, grad_norms, values), values[-1]
 
-    def trained(self, losses: tuple[Any, ...]) -> dict[str, torch.Tensor]:
-        """Return the losses of this update by names, from those of ``loss``."""
+    def losses_by_name(self, losses: tuple[Any, ...]) -> dict[str, torch.Tensor]:
+        """Return the losses to minimize in this update, by name.
+
+        Args:
+            losses: losses from ``loss``.
+        """
         q_losses, pi_loss, alpha_loss = losses
         parts = {"critics": q_losses.sum(), "policy": pi_loss, "temperature": alpha_loss}
         return {name: loss for name, loss in parts.items() if loss is not None}
@@ -161,26 +165,26 @@ class SAC(QpgAlgo):
         """Add the statistics of an update to the lists of an ``OptInfo``.
 
         Args:
-            opt_info: has a list for each field.
-            losses, values: from ``loss``.
-            grad_norms: by networks' names.
+            opt_info: named tuple with a list for each field.
+            losses, values: results of ``loss``.
+            grad_norms: gradient norms by name of the network.
         """
         q_losses, pi_loss, _ = losses
         q, mean, log_std, _ = values
-        numbers = {**self.numbers_of_critics(q_losses, q, grad_norms), "alpha": self.alpha}
+        numbers = {**self.critic_statistics(q_losses, q, grad_norms), "alpha": self.alpha}
         if pi_loss is not None:
             numbers |= {"piLoss": pi_loss, "piGradNorm": grad_norms["pi"][0]}
-        several = {"q1": q[0], "q2": q[-1], "piMu": mean, "piLogStd": log_std}
-        add_to(opt_info, numbers, {k: x for k, x in several.items() if x is not None})
+        arrays = {"q1": q[0], "q2": q[-1], "piMu": mean, "piLogStd": log_std}
+        append_statistics(opt_info, numbers, {k: x for k, x in arrays.items() if x is not None})
 
-    def numbers_of_critics(
+    def critic_statistics(
         self, q_losses: torch.Tensor, q: torch.Tensor, grad_norms: dict[str, torch.Tensor]
     ) -> dict[str, torch.Tensor]:
-        """Return statistics of the first critic, the last one, and all: scalars by fields.
+        """Return statistics of the first, the last and all critics, as scalars by field.
 
-        The minimum and the standard deviation over critics are means over the batch.
+        The minimum and the standard deviation over critics are averaged over the batch.
         """
-        norms = self.norms_of_critics(grad_norms)
+        norms = self.critic_grad_norms(grad_norms)
         return {
             "q1Loss": q_losses[0],
             "q2Loss": q_losses[-1],
@@ -192,7 +196,7 @@ class SAC(QpgAlgo):
             "qEnsembleStd": q.std(0, correction=0).mean(),
         }
 
-    def norms_of_critics(self, norms: dict[str, torch.Tensor]) -> torch.Tensor:
+    def critic_grad_norms(self, norms: dict[str, torch.Tensor]) -> torch.Tensor:
         """Return the gradient norms of the critics, [E]."""
         return torch.cat([x for name, x in norms.items() if name.startswith("q")])
 
@@ -200,12 +204,12 @@ class SAC(QpgAlgo):
         """Return the losses of critics, policy and temperature of a batch [B].
 
         Args:
-            samples: from the replay, on the agent's device.
+            samples: batch from the replay, on the agent's device.
 
         Returns:
-            (losses of the critics [E], of the policy, of the temperature: scalars, or ``None``
-            where a part is not trained now), (values of the critics [E, B], mean and log_std
-            [B, A] of the policy, absolute TD errors [B]; without gradient).
+            Two tuples: (critic losses [E], policy loss, temperature loss; the last two are ``None``
+            if not trained in this update) and (Q-values [E, B], policy mean and log_std [B, A] or
+            ``None``, absolute TD errors [B]), the second without gradient.
         """
         q_losses, q, td_abs_errors = self.compiled(self.q_loss)(samples)
         if self.skips_policy:
@@ -214,7 +218,7 @@ class SAC(QpgAlgo):
             pi_loss, log_pi, mean, log_std = self.compiled(self.pi_loss)(samples)
         alpha_loss = None
         if self.fixed_alpha is None:
-            # d/d alpha of alpha (H - target), as that of the logarithm: the step is the same way.
+            # Gradient with respect to log alpha without the factor alpha; it has the same sign.
             excess = mean_over_ranks((log_pi + self._target_entropy).mean(), self.world_size)
             alpha_loss = -self.log_alpha * excess
         return (q_losses, pi_loss, alpha_loss), (q, mean, log_std, td_abs_errors)
@@ -223,10 +227,10 @@ class SAC(QpgAlgo):
         """Return E[w (y - Q_i(s, a))^2 / 2] of every critic, or quantile regression losses.
 
         Args:
-            samples: from the replay, [B].
+            samples: batch [B] from the replay.
 
         Returns:
-            [E]; values [E, B] and absolute TD errors [B], without gradient.
+            Losses [E]; Q-values [E, B] and absolute TD errors [B], without gradient.
         """
         y = self.q_target(samples)
         q = self.forward(self.agent.q, *samples.agent_inputs, samples.action)
@@ -240,46 +244,46 @@ class SAC(QpgAlgo):
 
     @torch.no_grad()
     def q_target(self, samples: NamedArrayTuple) -> torch.Tensor:
-        """Return targets y [B] of the critics, or [B, K] if they return quantiles."""
+        """Return the targets y [B] of the critics, or [B, K] if they return quantiles."""
         inputs = samples.target_inputs
         action, log_pi, _ = self.forward(self.agent.pi, *inputs)
         next_q = self.forward(self.agent.target_q, *inputs, action)
         E, M = len(next_q), self.n_target_critics
-        if M is not None and M < E:  # all in another order would be drawn for nothing
+        if M is not None and M < E:  # with M == E the permutation would not change the result
             next_q = next_q[torch.randperm(E, device=next_q.device)[:M]]
         prior = self.get_action_prior(action)
-        rest = (log_pi, self.alpha, self.reward_scale * samples.return_)
+        entropy_and_return = (log_pi, self.alpha, self.reward_scale * samples.return_)
         discount_n = self.bootstrap_discount(samples)
         if next_q.dim() > log_pi.dim() + 1:
             next_q = next_q + (prior if isinstance(prior, float) else prior.unsqueeze(-1))
-            return truncated_target(next_q, self.n_drop_quantiles, *rest, discount_n)
-        return soft_target(next_q + prior, *rest, discount_n)
+            return truncated_target(next_q, self.n_drop_quantiles, *entropy_and_return, discount_n)
+        return soft_target(next_q + prior, *entropy_and_return, discount_n)
 
     def pi_loss(self, samples: NamedArrayTuple) -> tuple[torch.Tensor, ...]:
-        """Return E[alpha log pi(a|s) - Q(s, a)] with a from the policy; freeze the critics first.
+        """Return the policy loss E[alpha log pi(a|s) - Q(s, a)], with a drawn from the policy.
 
-        Q is the least of the critics' values, or their mean where targets are of some critics or
-        of quantiles.
+        The caller must freeze the critics. Q is the minimum over critics, or the mean with REDQ
+        (`n_target_critics`) or quantile critics.
 
         Args:
-            samples: from the replay, [B].
+            samples: batch [B] from the replay.
 
         Returns:
-            the loss, a scalar; log pi [B], mean and log_std [B, A] without gradient.
+            Loss (a scalar); log pi [B], mean and log_std [B, A] without gradient.
         """
         inputs = samples.agent_inputs
         action, log_pi, dist_info = self.forward(self.agent.pi, *inputs, self.reparameterize)
-        cost = self._cost(inputs, action, log_pi)
+        cost = self._policy_cost(inputs, action, log_pi)
         loss = cost.mean()
         if not self.reparameterize:
             with torch.no_grad():
                 other, other_log_pi, _ = self.forward(self.agent.pi, *inputs)
-                baseline = self._cost(inputs, other, other_log_pi)
+                baseline = self._policy_cost(inputs, other, other_log_pi)
             loss = (log_pi * (cost - baseline).detach()).mean()
         record = (log_pi, dist_info.mean, dist_info.log_std)
         return loss, *(x.detach() for x in record)
 
-    def _cost(self, inputs: Any, action: torch.Tensor, log_pi: torch.Tensor) -> torch.Tensor:
+    def _policy_cost(self, inputs: Any, action: torch.Tensor, log_pi: torch.Tensor) -> torch.Tensor:
         """Return alpha log pi(a|s) - log prior(a) - Q(s, a), [B]."""
         q = self.forward(self.agent.q, *inputs, action)
         if q.dim() > log_pi.dim() + 1:
@@ -295,10 +299,10 @@ class SAC(QpgAlgo):
             return 0.0
         return standard_normal_logli(self.agent.scale.to_unit(action))
 
-    # State: by rlpyt's names, every critic's apart.
+    # Optimizer states under rlpyt's names, one entry per critic.
 
     def optim_state_dict(self) -> dict[str, Any]:
-        """Return states of the optimizers: pi_optimizer, q1_optimizer, ..., and log_alpha."""
+        """Return the optimizer states pi_optimizer, q1_optimizer, ..., and log_alpha."""
         state = {f"{name}_optimizer": s for name, s in super().optim_state_dict().items()}
         E = self.agent.n_joined
         if E is not None:
@@ -307,20 +311,21 @@ class SAC(QpgAlgo):
         return {**state, "log_alpha": self.log_alpha.detach().clone()}
 
     def load_optim_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load what ``optim_state_dict`` returned; a fixed temperature is not changed.
+        """Load a state from ``optim_state_dict``; keep a fixed temperature.
 
         Raises:
-            ValueError: it is of another number of critics, or of a fixed temperature where this
-                one is learned.
+            ValueError: the state has a different number of critics, or no optimizer state for the
+                temperature although it is learned.
         """
         state = {name.removesuffix("_optimizer"): s for name, s in state_dict.items()}
         names = [f"q{i + 1}" for i in range(self.agent.n_critics)]
-        own = {network.name for step in self.steps.values() for network in step.networks}
-        needed = (own - {"q"}) | set(names)
-        known = {name for name in state if name != "log_alpha"}
-        if needed - known or known - needed - {"alpha"}:
+        networks = {network.name for step in self.steps.values() for network in step.networks}
+        expected = (networks - {"q"}) | set(names)
+        given = {name for name in state if name != "log_alpha"}
+        if expected - given or given - expected - {"alpha"}:
             raise ValueError(
-                f"the state is of optimizers for {sorted(known)}; these are for {sorted(needed)}."
+                f"the saved optimizers must be those of this algorithm, {sorted(expected)}, got "
+                f"{sorted(given)}. Use the same number of critics and the same fixed_alpha."
             )
         if self.agent.n_joined is not None:
             state["q"] = join_members([state.pop(name) for name in names])
@@ -330,12 +335,12 @@ class SAC(QpgAlgo):
                 self.log_alpha.copy_(torch.as_tensor(state_dict["log_alpha"]).reshape(()))
 
 
-def add_to(
-    opt_info: Any, numbers: dict[str, torch.Tensor], several: dict[str, torch.Tensor]
+def append_statistics(
+    opt_info: Any, numbers: dict[str, torch.Tensor], arrays: dict[str, torch.Tensor]
 ) -> None:
-    """Add scalars, and a few numbers of arrays, to the lists of an ``OptInfo`` by fields."""
-    known = torch.stack([x.detach() for x in numbers.values()]).tolist()  # one wait for a GPU
-    for name, number in zip(numbers, known, strict=True):
+    """Append scalars, and a few values of each array, to the lists of an ``OptInfo`` by field."""
+    scalars = torch.stack([x.detach() for x in numbers.values()]).tolist()  # one GPU sync
+    for name, number in zip(numbers, scalars, strict=True):
         getattr(opt_info, name).append(number)
-    for name, values in several.items():
+    for name, values in arrays.items():
         getattr(opt_info, name).extend(subsample(values))

@@ -1,4 +1,4 @@
-"""Soft actor-critic in its first form, with a value network (Haarnoja et al. 2018a)."""
+"""First version of soft actor-critic, with a value network (Haarnoja et al. 2018a)."""
 
 from collections import namedtuple
 from dataclasses import dataclass, field
@@ -6,10 +6,10 @@ from typing import Any, ClassVar, Literal
 
 import torch
 
-from rlpyt.algos.optim import Network
+from rlpyt.algos.optim import ParameterGroup
 from rlpyt.algos.qpg.base import frozen
 from rlpyt.algos.qpg.losses import check_values
-from rlpyt.algos.qpg.sac import SAC, add_to
+from rlpyt.algos.qpg.sac import SAC, append_statistics
 from rlpyt.algos.replay import SamplesToBuffer  # noqa: F401 (rlpyt's place for it)
 from rlpyt.utils.checks import setting
 from rlpyt.utils.collections import NamedArrayTuple
@@ -24,9 +24,9 @@ OptInfo = namedtuple(
 
 @dataclass(eq=False)
 class SAC_V(SAC):
-    """SAC with a state-value network, from which the critics' targets come.
+    """SAC with a state-value network that provides the critics' targets.
 
-    The temperature is one; ``reward_scale`` takes its place.
+    The temperature is one; use ``reward_scale`` instead.
     """
 
     policy_output_regularization: float = setting(
@@ -43,13 +43,13 @@ class SAC_V(SAC):
     opt_info_fields: ClassVar[tuple[str, ...]] = OptInfo._fields
     learns_quantiles = False
 
-    def _trained(self) -> list[Network]:
-        """Return all networks, which one optimizer trains."""
+    def _networks(self) -> list[ParameterGroup]:
+        """Return all networks; one optimizer trains them."""
         agent = self.agent
-        return [*super()._trained(), self.network("v", agent.v_model, agent.v_parameters())]
+        return [*super()._networks(), self.network("v", agent.v_model, agent.v_parameters())]
 
-    def trained(self, losses: tuple[Any, ...]) -> dict[str, torch.Tensor]:
-        """Return the losses of this update by names, from those of ``loss``."""
+    def losses_by_name(self, losses: tuple[Any, ...]) -> dict[str, torch.Tensor]:
+        """Return the losses to minimize in this update, by name."""
         q_losses, v_loss, pi_loss = losses
         parts = {"critics": q_losses.sum(), "values": v_loss}
         return parts if self.skips_policy else {**parts, "policy": pi_loss}
@@ -64,23 +64,23 @@ class SAC_V(SAC):
         """Add the statistics of an update to the lists of an ``OptInfo``."""
         q_losses, v_loss, pi_loss = losses
         q, v, mean, log_std, _ = values
-        numbers = self.numbers_of_critics(q_losses, q, grad_norms)
+        numbers = self.critic_statistics(q_losses, q, grad_norms)
         numbers |= {"vLoss": v_loss, "piLoss": pi_loss, "vGradNorm": grad_norms["v"][0]}
         if len(grad_norms["pi"]):
             numbers["piGradNorm"] = grad_norms["pi"][0]
-        several = {"q1": q[0], "q2": q[-1], "v": v, "piMu": mean, "piLogStd": log_std}
-        add_to(opt_info, numbers, several)
+        arrays = {"q1": q[0], "q2": q[-1], "v": v, "piMu": mean, "piLogStd": log_std}
+        append_statistics(opt_info, numbers, arrays)
 
     def loss(self, samples: NamedArrayTuple) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """Return the losses of critics, value network and policy of a batch [B].
 
         Args:
-            samples: from the replay, on the agent's device.
+            samples: batch from the replay, on the agent's device.
 
         Returns:
-            (losses of the critics [E], of the value network, of the policy: scalars), (values
-            [E, B] of the critics, [B] of the network, mean and log_std [B, A] of the policy,
-            absolute TD errors [B]; without gradient).
+            Two tuples: (critic losses [E], value loss, policy loss) and (Q-values [E, B], values
+            [B], policy mean and log_std [B, A], absolute TD errors [B]), the second without
+            gradient.
         """
         q_losses, q, td_abs_errors = self.compiled(self.q_loss)(samples)
         with frozen(self.agent.q_model):
@@ -97,20 +97,20 @@ class SAC_V(SAC):
         return self.reward_scale * samples.return_ + bootstrap  # type: ignore[no-any-return]
 
     def v_and_pi_loss(self, samples: NamedArrayTuple) -> tuple[torch.Tensor, ...]:
-        """Return the losses of the value network and of the policy, for the same actions.
+        """Return the losses of the value network and of the policy, with the same actions.
 
-        The value's target is E[Q(s, a) - log pi(a|s)].
+        The target of the value network is E[Q(s, a) - log pi(a|s)].
 
         Args:
-            samples: from the replay, [B].
+            samples: batch [B] from the replay.
 
         Returns:
-            both losses, scalars, with V [B], mean and log_std [B, A] without gradient: loss, V,
-            loss, mean, log_std.
+            (value loss, V [B], policy loss, mean [B, A], log_std [B, A]); only the losses have a
+            gradient.
         """
         inputs = samples.agent_inputs
         action, log_pi, dist_info = self.forward(self.agent.pi, *inputs, self.reparameterize)
-        cost = self._cost(inputs, action, log_pi)
+        cost = self._policy_cost(inputs, action, log_pi)
         v = self.forward(self.agent.v, *inputs)
         v_loss = (0.5 * (v + cost.detach()) ** 2).mean()
         pi_loss = cost.mean()

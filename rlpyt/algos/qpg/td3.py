@@ -11,9 +11,9 @@ from rlpyt.utils.checks import setting
 @own_fields_first
 @dataclass(eq=False)
 class TD3(DDPG):
-    """DDPG with the minimum of two critics as target, and delayed policy updates.
+    """DDPG with the minimum of two critics in the target, and delayed policy updates.
 
-    The agent smooths the target policy's actions by noise.
+    The agent smooths the target policy by adding noise to its actions.
     """
 
     batch_size: int = setting(100, ge=1, doc="transitions per update; 100-256")
@@ -21,10 +21,14 @@ class TD3(DDPG):
     target_update_tau: float = setting(0.005, gt=0, le=1, doc="weight of new parameters in targets")
     target_update_interval: int = setting(2, ge=1, doc="updates between target updates")
     policy_update_interval: int = setting(2, ge=1, doc="critic updates per policy update")
-    mu_learning_rate: float | None = setting(None, gt=0, le=100, warn_above=1, doc="learning_rate")
-    q_learning_rate: float = setting(1e-3, gt=0, le=100, warn_above=1, doc="of the critics; 1e-3")
+    mu_learning_rate: float | None = setting(
+        None, gt=0, le=100, warn_above=1, doc="same as learning_rate"
+    )
+    q_learning_rate: float = setting(
+        1e-3, gt=0, le=100, warn_above=1, doc="learning rate of the critics; 1e-3"
+    )
     learning_rate: float = setting(
-        1e-3, gt=0, le=100, warn_above=1, doc="of the policy; 3e-4 to 1e-3"
+        1e-3, gt=0, le=100, warn_above=1, doc="learning rate of the policy; 3e-4 to 1e-3"
     )
 
     requires: ClassVar[str] = "a deterministic policy and several critics"
@@ -36,11 +40,11 @@ class TD3(DDPG):
             self._take_mu_learning_rate()
 
     def _take_mu_learning_rate(self) -> None:
-        """Use it as ``learning_rate``; raise ValueError if that was given, too."""
+        """Use ``mu_learning_rate`` as ``learning_rate``; raise ValueError if both are set."""
         if self.learning_rate not in (type(self).learning_rate, self.mu_learning_rate):
             raise ValueError(
                 f"learning_rate={self.learning_rate} and mu_learning_rate={self.mu_learning_rate} "
-                "are two names of one setting, the policy's; give learning_rate alone (it goes "
-                "before a preset's)."
+                "are two names of one setting, that of the policy. Set only learning_rate (it "
+                "overrides a preset's)."
             )
         self.learning_rate = self.mu_learning_rate  # type: ignore[assignment]

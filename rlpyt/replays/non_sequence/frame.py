@@ -9,7 +9,7 @@ class NStepFrameBuffer(NStepReturnBuffer):
     """Replay that returns single steps [B] with observations rebuilt from frames."""
 
     Storage = FrameStorage
-    stands_for = "Window Storage"
+    part_names = "Window Storage"
 
 
 class UniformReplayFrameBuffer(NStepFrameBuffer):

@@ -9,4 +9,4 @@ class NStepReturnBuffer(ReplayBuffer):
     """Replay that returns single steps [B] and their n-step targets."""
 
     Window = TransitionWindow
-    stands_for = "Window"
+    part_names = "Window"

@@ -8,21 +8,21 @@ from rlpyt.replays.buffer import ReplayBuffer
 from rlpyt.replays.selection import PrioritizedSelection, PrioritySettings
 from rlpyt.replays.sum_tree import SumTree
 
-EPS = 1e-6  # rlpyt added it to priorities before dividing; rows of priority zero are never drawn
+EPS = 1e-6  # not used; rlpyt added it to priorities. Rows of priority zero are never drawn.
 
 
 class PrioritizedReplay(ReplayBuffer):
     """Replay that draws rows in proportion to priority ** alpha (Schaul et al. 2016).
 
     Args:
-        alpha: how much priorities matter; 0 is uniform.
+        alpha: exponent of priorities; 0: uniform sampling.
         beta: exponent of importance weights; see ``set_beta``.
         default_priority: priority of new samples.
-        unique: draw no row twice in a batch.
-        input_priorities: new samples may come with priorities, in ``PrioritiesSamplesToBuffer``.
+        unique: True to draw no row twice in a batch.
+        input_priorities: True if new samples may have priorities (``PrioritiesSamplesToBuffer``).
         input_priority_shift: number of rows (for sequences, of multiples of ``rnn_state_interval``)
             by which the rows of these priorities are older.
-        kwargs: as for ``ReplayBuffer``.
+        kwargs: see ``ReplayBuffer``.
     """
 
     Selection = PrioritizedSelection
@@ -50,7 +50,7 @@ class PrioritizedReplay(ReplayBuffer):
         return float(self.selection.beta)
 
     def set_default_priority(self, priority: float) -> None:
-        """Set the priority of future samples that come without one.
+        """Set the priority of future samples without priorities.
 
         Raises:
             ValueError: ``priority`` is not above zero.
@@ -64,8 +64,8 @@ class PrioritizedReplay(ReplayBuffer):
         return self.selection.tree  # type: ignore[no-any-return]
 
     def init_priority_tree(self) -> None:
-        """Reset the priorities of all rows to the default; the constructor has made the tree."""
-        self.priority_tree.level(self.selection.void)
+        """Reset the priorities of all rows to the default."""
+        self.priority_tree.reset_priorities(self.selection.void)
 
 
 class PrioritizedReplayBuffer(PrioritizedReplay):

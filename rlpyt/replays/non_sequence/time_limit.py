@@ -1,4 +1,4 @@
-"""Replays of single transitions that say which episodes ended by a time limit."""
+"""Replays of single transitions with marks of episodes that ended by a time limit."""
 
 from rlpyt.replays.batch import TimeLimitTransitions as SamplesFromReplayTL  # noqa: F401
 from rlpyt.replays.non_sequence.n_step import NStepReturnBuffer
@@ -6,10 +6,10 @@ from rlpyt.replays.non_sequence.prioritized import PrioritizedReplay
 
 
 class NStepTimeLimitBuffer(NStepReturnBuffer):
-    """Replay with ``timeout`` in samples; batches have it too, and ``timeout_n`` of windows."""
+    """Replay with ``timeout`` in samples and batches, and ``timeout_n`` in batches."""
 
     time_limits = True
-    stands_for = "Window time_limits"
+    part_names = "Window time_limits"
 
 
 class TlUniformReplayBuffer(NStepTimeLimitBuffer):

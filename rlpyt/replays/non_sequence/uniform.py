@@ -9,7 +9,7 @@ class UniformReplay(ReplayBuffer):
     """Replay that draws all valid rows with the same probability."""
 
     Selection = UniformSelection
-    stands_for = "Selection"
+    part_names = "Selection"
 
 
 class UniformReplayBuffer(NStepReturnBuffer):

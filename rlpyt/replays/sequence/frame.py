@@ -9,7 +9,7 @@ class SequenceNStepFrameBuffer(SequenceNStepReturnBuffer):
     """Replay that returns sequences [T, B] with observations rebuilt from frames."""
 
     Storage = FrameStorage
-    stands_for = "Window Storage"
+    part_names = "Window Storage"
 
 
 class UniformSequenceReplayFrameBuffer(SequenceNStepFrameBuffer):

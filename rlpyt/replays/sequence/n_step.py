@@ -1,4 +1,4 @@
-"""Replays of sequences with n-step targets, and the recurrent states before them."""
+"""Replays of sequences with n-step targets and initial recurrent states."""
 
 from typing import Any
 
@@ -14,16 +14,16 @@ class SequenceNStepReturnBuffer(ReplayBuffer):
     """Replay that returns sequences [T, B].
 
     Args:
-        example: as for ``ReplayBuffer``, with ``prev_rnn_state`` if recurrent states are stored.
-        size: transitions; rounded up to whole intervals of B.
-        B: environments.
-        rnn_state_interval: steps between stored states, where sequences start; 0: store none.
+        example: example step, see ``ReplayBuffer``; with ``prev_rnn_state`` if states are stored.
+        size: number of transitions; rounded up to whole intervals of B.
+        B: number of environments.
+        rnn_state_interval: steps between stored states, at which sequences start; 0: store none.
         batch_T: steps of a sequence.
-        kwargs: as for ``ReplayBuffer``.
+        kwargs: see ``ReplayBuffer``.
     """
 
     Window = SequenceWindow
-    stands_for = "Window"
+    part_names = "Window"
 
     def __init__(
         self,

@@ -9,7 +9,7 @@ from rlpyt.replays.window import SequenceWindow
 
 
 class PrioritizedSequenceReplay(PrioritizedReplay):
-    """Replay that draws starts of sequences by priority; ``batch_T`` is set at construction.
+    """Replay that draws starts of sequences by priority, with fixed ``batch_T``.
 
     Raises:
         ValueError: ``batch_T`` is None.
@@ -26,8 +26,8 @@ class PrioritizedSequenceReplay(PrioritizedReplay):
         """Draw ``batch_B`` sequences of ``batch_T`` steps."""
         if batch_T not in (None, self.batch_T):
             raise ValueError(
-                f"batch_T must be {self.batch_T}, the length that priorities belong to, got "
-                f"{batch_T}."
+                f"batch_T must be {self.batch_T} as in the constructor, since priorities belong to "
+                f"sequences of this length, got {batch_T}."
             )
         return super().sample_batch(batch_B)
 

@@ -9,7 +9,7 @@ class UniformSequenceReplay(UniformReplay):
     """Replay of sequences that draws all valid starts with the same probability."""
 
     Window = SequenceWindow
-    stands_for = "Selection Window"
+    part_names = "Selection Window"
 
 
 class UniformSequenceReplayBuffer(SequenceNStepReturnBuffer):

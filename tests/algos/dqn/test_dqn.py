@@ -420,7 +420,7 @@ def test_bad_ranges_of_variants_are_refused():
     assert DQN(0.9, 16, 100).batch_size == 16 and CategoricalDQN(-1, 1, discount=0.5).V_max == 1
 
 
-@pytest.mark.parametrize("least,message", [(240, "below the 240 steps"), (10**6, "is below min_")])
+@pytest.mark.parametrize("least,message", [(240, "has only 240 steps"), (10**6, "is below min_")])
 def test_a_run_that_never_learns_runs_with_a_warning(least, message):
     with pytest.warns(UserWarning, match=message):
         algo = DQN(**{**SMALL, "min_steps_learn": least})
@@ -486,7 +486,7 @@ def test_updates_that_void_rows_prevent_are_made_later():
 
 
 def test_agents_that_an_algorithm_cannot_train_are_refused():
-    with pytest.raises(ValueError, match="R2D1 trains agents with memory; DqnAgent has none"):
+    with pytest.raises(ValueError, match="agent must be recurrent for R2D1, got DqnAgent"):
         prepared(R2D1(min_steps_learn=100), AGENTS["dqn"]())
-    with pytest.raises(ValueError, match="DQN learns from single transitions, and R2d1Agent has"):
+    with pytest.raises(ValueError, match="DQN learns from single transitions, but R2d1Agent is"):
         prepared(DQN(**SMALL), AGENTS["r2d1"]())

@@ -119,22 +119,27 @@ def test_a_replay_that_cannot_be_saved_is_left_out_and_warned_of_if_it_should_be
             "uniform",
             {},
             TypeError,
-            "ReplayBufferCls='uniform' must be a class of replay, such as U",
+            "ReplayBufferCls='uniform' must be a replay class, such as U",
         ),
-        (dict(a=1), {}, TypeError, "must be a class of replay"),
+        (dict(a=1), {}, TypeError, "must be a replay class"),
         (
             UniformReplayBuffer,
             dict(prioritized_replay=True),
             ValueError,
-            "UniformReplayBuffer has no priorities .*=True.; use one like PrioritizedReplayBuffer",
+            "UniformReplayBuffer has no priorities .*=True.. Use .* like PrioritizedReplayBuffer",
         ),
         (PrioritizedReplayBuffer, {}, ValueError, "has priorities .prioritized_replay=False"),
-        (UniformSequenceReplayBuffer, {}, ValueError, "gives sequences; use one like UniformRepla"),
+        (
+            UniformSequenceReplayBuffer,
+            {},
+            ValueError,
+            "returns sequences. Use a class like UniformRepla",
+        ),
         (
             UniformReplayFrameBuffer,
             {},
             ValueError,
-            r"frames, and observations are \[3\]; use one l",
+            r"frames, but observations are \[3\]. Use a cl",
         ),
     ],
 )
@@ -146,14 +151,18 @@ def test_a_replay_that_contradicts_other_arguments_is_refused(cls, more, error, 
 
 def test_a_replay_of_transitions_is_refused_for_sequences():
     algo = R2D1(ReplayBufferCls=PrioritizedReplayBuffer, input_priorities=False, **SEQUENCES)
-    with pytest.raises(ValueError, match="gives single transitions; use one like PrioritizedSequ"):
+    with pytest.raises(
+        ValueError, match="returns single transitions. Use a class like PrioritizedSequ"
+    ):
         prepared(algo, AGENTS["r2d1"]())
 
 
 def test_shared_memory_is_asked_for_where_it_is_needed():
     algo, agent = DQN(ReplayBufferCls=UniformReplayBuffer, **SMALL), AGENTS["dqn"]()
     sampler = prepared(algo, agent)
-    with pytest.raises(ValueError, match="not in shared memory.* use one like AsyncUniformReplayB"):
+    with pytest.raises(
+        ValueError, match="not in shared memory.* Use a class like AsyncUniformReplayB"
+    ):
         algo.async_initialize(agent, 100, BatchSpec(T, B), True, sampler.examples)
 
 
@@ -193,9 +202,11 @@ def test_observations_that_are_no_stacks_name_the_argument_that_helps():
     image = dict(channels=[4], kernel_sizes=[2], strides=[1], paddings=[0], fc_sizes=8)
     algo = DQN(**SMALL)
     sampler = prepared(algo, AtariDqnAgent(model_kwargs=image), Snow)
-    with pytest.raises(ValueError, match="no stacks of frames") as caught:
+    with pytest.raises(ValueError, match="not stacks of frames") as caught:
         fill(algo, sampler)
-    assert "ReplayBufferCls that keeps them whole: UniformReplayBuffer" in caught.value.__notes__[0]
+    assert (
+        "ReplayBufferCls that stores them whole: UniformReplayBuffer" in caught.value.__notes__[0]
+    )
 
 
 class Snow(CountEnv):
@@ -266,7 +277,7 @@ def test_runs_too_short_for_the_first_window_are_warned_of():
 
 
 def test_replays_of_ones_own_are_not_asked_when_they_can_begin():
-    assert replay.rows_to_begin(BaseReplayBuffer()) == 1
+    assert replay.min_rows_to_sample(BaseReplayBuffer()) == 1
 
 
 # Schedules.

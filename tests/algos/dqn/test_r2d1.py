@@ -7,7 +7,7 @@ import torch
 from rlpyt.agents.dqn.r2d1_agent import R2d1Agent
 from rlpyt.agents.dqn.vector import R2d1LstmAgent
 from rlpyt.algos.dqn.losses import inv_value_scale, value_scale
-from rlpyt.algos.dqn.r2d1 import R2D1, OptInfo, cross_truncations
+from rlpyt.algos.dqn.r2d1 import R2D1, OptInfo, set_final_values
 from rlpyt.envs.toy import TruncationEnv
 from rlpyt.replays.sequence.prioritized import PrioritizedSequenceReplayBuffer
 from rlpyt.replays.sequence.uniform import (
@@ -217,7 +217,7 @@ def test_what_follows_windows_that_meet_a_truncation():
     done[1, 0] = done[3, 0] = done[6, 1] = True
     next_value = torch.zeros(T, 2)
     at = (torch.tensor([3, 6]), torch.tensor([0, 1]))
-    cross_truncations(next_value, torch.tensor([7.0, 8.0]), at, done, n)
+    set_final_values(next_value, torch.tensor([7.0, 8.0]), at, done, n)
     assert next_value.t().tolist() == [[0, 0, 7, 7, 0], [0, 0, 0, 0, 8]]
 
 
@@ -249,7 +249,7 @@ def input_priorities_by_stepping(algo, samples):
     return torch.tensor(out, dtype=torch.float32)
 
 
-@pytest.mark.filterwarnings("ignore:input_priorities=True does little")
+@pytest.mark.filterwarnings("ignore:input_priorities=True has little effect")
 @pytest.mark.parametrize("collector", [None, CpuWaitResetCollector])
 @pytest.mark.parametrize("n_step", [1, 3, 8, 9])
 def test_input_priorities_are_td_errors_of_recorded_values(n_step, collector):

@@ -316,7 +316,9 @@ def test_unknown_optimizer_argument_is_named():
 
 
 def test_agents_without_values_of_states_are_refused():
-    with pytest.raises(TypeError, match="DqnMlpAgent has none; use one like CategoricalMlpAgent"):
+    with pytest.raises(
+        TypeError, match="got DqnMlpAgent. Use an agent such as CategoricalMlpAgent"
+    ):
         PPO().initialize(DqnMlpAgent(), 10, (4, 2))
 
 

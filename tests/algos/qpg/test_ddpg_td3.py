@@ -200,10 +200,10 @@ def test_policys_step_leaves_the_critic_alone():
     one_update(algo)
     assert all(p.requires_grad for p in agent.q_model.parameters())
     batch = algo.replay_buffer.sample_batch(16)
-    algo.steps["q"].descend(algo.q_loss(batch))
+    algo.steps["q"].minimize(algo.q_loss(batch))
     gradients = [p.grad.clone() for p in agent.q_model.parameters()]
     feed(algo, [batch])
-    algo.steps["q"].descend = lambda loss: {"q": torch.zeros(1)}
+    algo.steps["q"].minimize = lambda loss: {"q": torch.zeros(1)}
     one_update(algo)
     assert all(
         torch.equal(p.grad, g) for p, g in zip(agent.q_model.parameters(), gradients, strict=True)
@@ -466,7 +466,7 @@ def test_critics_say_themselves_how_many_quantiles_they_give(kind):
     agent = AGENTS[kind]()
     agent.QModelCls = QuantileCritic
     if kind != "sac":
-        with pytest.raises(ValueError, match="critics give n_quantiles=5 each; SAC learns those"):
+        with pytest.raises(ValueError, match="critics return n_quantiles=5 each. Use SAC"):
             prepared(ALGOS[kind](**SMALL), agent)
         return
     algo = ALGOS[kind](n_drop_quantiles=2, **SMALL)

@@ -7,7 +7,7 @@ import warnings
 import pytest
 import torch
 
-from rlpyt.algos.optim import GradientStep, Network
+from rlpyt.algos.optim import GradientStep, ParameterGroup
 from rlpyt.algos.qpg.losses import (
     min_over_critics,
     quantile_errors,
@@ -130,7 +130,11 @@ def losses_of(first, pair, number, x):
 @pytest.mark.parametrize("OptimCls", [torch.optim.Adam, torch.optim.SGD, torch.optim.RMSprop])
 def test_one_step_is_that_of_separate_optimizers(OptimCls, limit):
     first, pair, number = three_networks()
-    networks = [Network("first", first), Network("pair", pair, 2), Network("number", number)]
+    networks = [
+        ParameterGroup("first", first),
+        ParameterGroup("pair", pair, 2),
+        ParameterGroup("number", number),
+    ]
     step = GradientStep(networks, OptimCls, 0.05, None, limit)
     plain, whole_pair, plain_number = three_networks()
     members = [[torch.nn.Parameter(p[i].detach().clone()) for p in whole_pair] for i in range(2)]
@@ -141,7 +145,7 @@ def test_one_step_is_that_of_separate_optimizers(OptimCls, limit):
         x = torch.randn(6, 3)
         resting = n == 2  # in which the first network has no gradient
         own = losses_of(first, pair, number, x)
-        norms = list(step.descend(sum(own[1:] if resting else own)).values())
+        norms = list(step.minimize(sum(own[1:] if resting else own)).values())
         stacked = [torch.stack(p) for p in zip(*members)]
         theirs = losses_of(plain, stacked, plain_number, x)
         expected = []
@@ -170,14 +174,18 @@ def test_one_step_is_that_of_separate_optimizers(OptimCls, limit):
 
 def test_networks_without_gradient_stay_as_they_are():
     first, pair, number = three_networks()
-    networks = [Network("first", first), Network("pair", pair, 2), Network("number", number)]
+    networks = [
+        ParameterGroup("first", first),
+        ParameterGroup("pair", pair, 2),
+        ParameterGroup("number", number),
+    ]
     step = GradientStep(networks, torch.optim.Adam, 0.05)
     losses = losses_of(first, pair, number, torch.randn(6, 3))
-    step.descend(sum(losses))
+    step.minimize(sum(losses))
     before = [p.detach().clone() for p in (*first, *number)]
     losses = losses_of(first, pair, number, torch.randn(6, 3))
     norms = list(
-        step.descend(losses[1] + losses[2]).values()
+        step.minimize(losses[1] + losses[2]).values()
     )  # momentum must not move the others either
     assert all(torch.equal(a, b) for a, b in zip(before, (*first, *number)))
     assert [len(x) for x in norms] == [0, 2, 0]
@@ -188,13 +196,17 @@ def test_networks_without_gradient_stay_as_they_are():
 def test_states_are_by_network_and_go_on():
     def made():
         first, pair, number = three_networks()
-        networks = [Network("first", first), Network("pair", pair, 2), Network("number", number)]
+        networks = [
+            ParameterGroup("first", first),
+            ParameterGroup("pair", pair, 2),
+            ParameterGroup("number", number),
+        ]
         return (first, pair, number), GradientStep(networks, torch.optim.Adam, 0.05)
 
     (parameters, step), (others, other) = made(), made()
     xs = torch.randn(4, 6, 3)
     for x in xs[:2]:
-        step.descend(sum(losses_of(*parameters, x)))
+        step.minimize(sum(losses_of(*parameters, x)))
     states = step.state_dicts()
     assert list(states) == ["first", "pair", "number"]
     alone = torch.optim.Adam(three_networks()[1], lr=0.05)
@@ -209,31 +221,33 @@ def test_states_are_by_network_and_go_on():
     other.load_state_dicts(copy.deepcopy({**states, "of another": {}}))
     for x in xs[2:]:
         for own, gradient_step in ((parameters, step), (others, other)):
-            gradient_step.descend(sum(losses_of(*own, x)))
+            gradient_step.minimize(sum(losses_of(*own, x)))
     for group, new in zip(others, parameters):
         assert all(torch.equal(p, q) for p, q in zip(group, new))
 
 
 def test_a_loss_of_other_parameters_is_refused():
-    step = GradientStep([Network("pi", [torch.nn.Parameter(torch.ones(2))])], torch.optim.Adam, 0.1)
+    step = GradientStep(
+        [ParameterGroup("pi", [torch.nn.Parameter(torch.ones(2))])], torch.optim.Adam, 0.1
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with pytest.raises(ValueError, match="depends on no parameter"):
-            step.descend(torch.nn.Parameter(torch.ones(2)).sum())
+            step.minimize(torch.nn.Parameter(torch.ones(2)).sum())
 
 
 def test_what_is_not_finite_moves_nothing_and_is_named():
     first, pair, number = three_networks()
     names = {first[0]: "pi: weight", pair[0]: "q: weight"}
     networks = [
-        Network("pi", first, names=names),
-        Network("q", pair, 2, names),
-        Network("a", number),
+        ParameterGroup("pi", first, names=names),
+        ParameterGroup("q", pair, 2, names),
+        ParameterGroup("a", number),
     ]
     step = GradientStep(networks, torch.optim.Adam, 0.05)
     before = [p.detach().clone() for p in step.parameters]
     losses = losses_of(first, pair, number, torch.randn(6, 3))
     bad = torch.sqrt((pair[0][1] * 0).sum())  # 0, with an infinite gradient
     with pytest.raises(NonFiniteError, match="not finite in q: weight"):
-        step.descend(sum(losses) + bad)
+        step.minimize(sum(losses) + bad)
     assert all(torch.equal(a, b) for a, b in zip(before, step.parameters))
