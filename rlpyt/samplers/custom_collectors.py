@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from rlpyt.agents.base import BaseAgent
-from rlpyt.processes.status import COLLECTING, DOING, RESETTING, ROW, STEP, STEPPING
+from rlpyt.processes.status import ACTIVITY, COLLECTING, RESETTING, ROW, STEP, STEPPING
 from rlpyt.samplers.context import CollectorContext
 
 if TYPE_CHECKING:
@@ -41,9 +41,9 @@ def _noted(
             context.actions = {b: args[0]} if args else None
             progress[STEP] = n_steps.get(b, 0)
             n_steps[b] = n_steps.get(b, 0) + 1
-        progress[ROW], progress[DOING] = b, doing
+        progress[ROW], progress[ACTIVITY] = b, doing
         result = method(*args, **kwargs)
-        progress[DOING] = COLLECTING
+        progress[ACTIVITY] = COLLECTING
         return result
 
     return noted

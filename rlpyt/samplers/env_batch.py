@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import numpy as np
 
 from rlpyt.envs.base import EnvSpaces, EnvStep
-from rlpyt.processes.status import DOING, RESETTING, ROW, STEPPING
+from rlpyt.processes.status import ACTIVITY, RESETTING, ROW, STEPPING
 from rlpyt.samplers.context import CollectorContext
 from rlpyt.samplers.step_checks import (
     check_batch,
@@ -128,7 +128,7 @@ class ListEnvBatch(EnvBatch):
 
     def reset(self, observation: NumpyArrays, rows: Iterable[int]) -> None:
         """Reset the environments of these rows."""
-        self.progress[DOING] = RESETTING
+        self.progress[ACTIVITY] = RESETTING
         for b in rows:
             self.progress[ROW] = b
             first = self.envs[b].reset()
@@ -149,7 +149,7 @@ class ListEnvBatch(EnvBatch):
             self._record, self._shape = observation, shapes_of(observation, 1)
         shape = self._shape
         self.context.actions = action
-        progress[DOING] = STEPPING
+        progress[ACTIVITY] = STEPPING
         validate = self._validation.due()
         ended: list[int] = []
         given: Any = None
@@ -240,7 +240,7 @@ class VectorEnvBatch(EnvBatch):
 
     def reset(self, observation: NumpyArrays, rows: Iterable[int]) -> None:
         """Reset these rows, all of a vector environment at once."""
-        self.progress[DOING] = RESETTING
+        self.progress[ACTIVITY] = RESETTING
         rows = np.asarray(list(rows), np.int64)
         for env, own in self._ranges:
             mine = rows[(rows >= own.start) & (rows < own.stop)]
@@ -264,7 +264,7 @@ class VectorEnvBatch(EnvBatch):
             self._record = step.observation
             self._shapes = [shapes_of(step.observation[own]) for _, own in self._ranges]
         self.context.actions = action
-        self.progress[DOING] = STEPPING
+        self.progress[ACTIVITY] = STEPPING
         validate = self._validation.due()
         ended: list[int] = []
         given: Any = None

@@ -110,10 +110,10 @@ class EnvWorker:
         self._make_envs(self.envs, spec.env_kwargs, spec.env_warns, spec.env_ranks, "env")
         if spec.tasks is not None:  # random steps at the start repeat the first task
             self.assign_tasks([own[:1] for own in spec.tasks])
-        self._note(status.DOING, status.BUILDING, evaluation=True)
+        self._note(status.ACTIVITY, status.BUILDING, evaluation=True)
         kwargs_of, warns = spec.eval_env_kwargs, spec.eval_env_warns
         self._make_envs(self.eval_envs, kwargs_of, warns, spec.eval_env_ranks, "eval env")
-        self._note(status.DOING, status.BUILDING)
+        self._note(status.ACTIVITY, status.BUILDING)
         collector = spec.CollectorCls(
             rank=spec.rank,
             envs=self.envs,
@@ -148,7 +148,7 @@ class EnvWorker:
         """Set the activity numbers at the start of a batch, or of a part of an evaluation."""
         self._n_steps.clear()
         self.context.progress[status.STEP] = -1
-        self.context.progress[status.DOING] = status.COLLECTING
+        self.context.progress[status.ACTIVITY] = status.COLLECTING
         self._note(status.ITR, itr, evaluation)
 
     def _make_envs(
@@ -251,7 +251,7 @@ class EnvWorker:
         )
         if self.spec.tasks is not None:
             self.assign_tasks([own[1:] for own in self.spec.tasks])
-        self._note(status.DOING, status.IDLE)
+        self._note(status.ACTIVITY, status.IDLE)
 
     def collect(self, itr: int, slot: int = 0) -> list[Any]:
         """Fill a batch; return finished trajectories."""
@@ -276,7 +276,7 @@ class EnvWorker:
         )
         if self.collector.check_finite:
             self._check_finite(slot)
-        self._note(status.DOING, status.IDLE)
+        self._note(status.ACTIVITY, status.IDLE)
         return list(completed)
 
     def _check_finite(self, slot: int) -> None:
@@ -323,7 +323,7 @@ class EnvWorker:
         by_reset = said.startswith("observation") and (t < 0 or needs_reset(samples.env)[t, b])
         progress = self.context.progress
         progress[status.ROW], progress[status.STEP] = b, t
-        progress[status.DOING] = status.RESETTING if by_reset else status.STEPPING
+        progress[status.ACTIVITY] = status.RESETTING if by_reset else status.STEPPING
         self.context.actions = samples.agent.action[t]
         return NonFiniteError(f"{said}. {FINITE_REMEDY}")
 
@@ -344,7 +344,7 @@ class EnvWorker:
         """
         self._note_begin(itr, evaluation=True)
         result = self._evaluate(itr, n_steps, first)
-        self._note(status.DOING, status.IDLE)
+        self._note(status.ACTIVITY, status.IDLE)
         return result
 
     def _evaluate(self, itr: int, n_steps: int, first: bool) -> tuple[list[Any], bool]:
@@ -376,7 +376,7 @@ class EnvWorker:
     def where(self) -> status.WorkerStatus:
         """Return the current or last activity of the process."""
         progress, action = self.context.progress, None
-        if progress[status.DOING] == status.STEPPING and self.context.actions is not None:
+        if progress[status.ACTIVITY] == status.STEPPING and self.context.actions is not None:
             action = self.context.actions[progress[status.ROW]]
         return status.environment_status(progress, self.spec, action)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from rlpyt.processes.status import ACTING, DOING, STEP
+from rlpyt.processes.status import ACTING, ACTIVITY, STEP
 from rlpyt.samplers.env_batch import EnvBatch, Watch, bounds_of, clipped, needs_reset, null_rows
 from rlpyt.samplers.policy_source import LocalPolicy, RandomPolicy, ServedPolicy, StepRecord
 from rlpyt.utils.buffer import leaves_of
@@ -73,7 +73,7 @@ class Rollout:
         policy.begin(T)
         t = -1
         for t in range(T):
-            progress[STEP], progress[DOING] = first + t, ACTING
+            progress[STEP], progress[ACTIVITY] = first + t, ACTING
             for batch, record in write_observation:
                 batch[t] = record
             if not policy.act(t):
@@ -95,7 +95,7 @@ class Rollout:
                     break
         else:
             policy.finish()
-        progress[STEP], progress[DOING] = -1, ACTING
+        progress[STEP], progress[ACTIVITY] = -1, ACTING
         return t + 1
 
     def null(self, rows: Sequence[int]) -> None:

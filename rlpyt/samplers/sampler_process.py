@@ -78,7 +78,7 @@ class SamplerProcess(Child):
 
     def _note(self, doing: int) -> None:
         if self.sampler.layout.processes:  # else the environment worker notes it
-            self.spec.progress[status.DOING] = doing
+            self.spec.progress[status.ACTIVITY] = doing
 
     def collect(self, itr: int, slot: int) -> tuple[list[Any], int, dict[str, float]]:
         """Fill a slot.

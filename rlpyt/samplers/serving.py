@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from rlpyt.errors import WorkerError
-from rlpyt.processes.group import GLANCE_S, Replied
+from rlpyt.processes.group import POLL_S, Replied
 from rlpyt.processes.status import STEP, Progress, fresh_progress
 from rlpyt.samplers.env_batch import null_rows
 from rlpyt.samplers.env_worker import agent_memory, load_agent_memory
@@ -261,7 +261,7 @@ class Group:
             WorkerError: a worker failed, or ended before T steps although ``may_end`` is False.
         """
         for gate, rank in self._gates:
-            while rank not in self._ended and not gate.acquire(True, GLANCE_S):
+            while rank not in self._ended and not gate.acquire(True, POLL_S):
                 if replied(rank) and not gate.acquire(False):  # it may have posted just now
                     if not may_end:
                         raise _ended_early(rank, t - 1, T)
