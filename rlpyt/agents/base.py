@@ -75,7 +75,7 @@ class BaseAgent:
     n_critics: int | None = None  # of agents with several critics
     n_quantiles: int | None = None  # that critics or action values consist of
     value: ClassVar[Callable[..., Tensor]]  # V [B] of agents that can bootstrap, like ``PgAgent``
-    acts_by_row = False  # other rows of a call never change the bits of a row's action
+    rows_are_independent = False  # other rows of a call never change the bits of a row's action
 
     def __init__(
         self,

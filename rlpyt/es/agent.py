@@ -36,7 +36,7 @@ class EsAgent(BaseAgent):
     """
 
     family = "rlpyt.es"
-    acts_by_row = True  # one matrix product per environment
+    rows_are_independent = True  # one matrix product per environment
 
     def __init__(
         self,

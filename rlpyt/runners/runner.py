@@ -186,7 +186,7 @@ class MinibatchRlBase(BaseRunner):
 
     def settle(self, hardware: Hardware) -> int:
         """Take this process's share of the machine, and seed it; returns the seed."""
-        self._cpus_before = hardware.settle()
+        self._cpus_before = hardware.apply()
         if self.seed is None:
             self.seed = make_seed()
         set_seed(self.seed)
