@@ -97,7 +97,7 @@ def unwrap_ddp(network: Any) -> Any:
     return network.module if wrapped else network
 
 
-def keeps_statistics(model: nn.Module) -> bool:
+def updates_obs_rms(model: nn.Module) -> bool:
     """Return True if the model keeps observation statistics, by its method ``update_obs_rms``."""
     return hasattr(model, "update_obs_rms") and getattr(model, "normalize_observation", True)
 

@@ -215,7 +215,7 @@ class AsyncRlBase(MinibatchRlBase):
     def build_ctrl(self, world_size: int) -> BatchPipeline:
         """Return the pipeline of batches, which commands the sampler and the replay writer."""
         store = None if self._replay_writer is None else self._store
-        hold = self.agent.keeps_statistics  # the optimizer looks at every batch
+        hold = self.agent.has_obs_rms  # the optimizer looks at every batch
         return BatchPipeline(self.sampler, 0, self.n_itr, store, hold, self.max_lead)
 
     def _store(self, batch: Batch) -> None:
