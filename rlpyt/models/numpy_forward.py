@@ -30,7 +30,7 @@ Array = NDArray[np.float32]
 Activation = Callable[[Array, Array], Any]  # (input, output)
 Step = Callable[[], Any]
 CONTAINERS = (MlpModel, nn.Sequential)
-FEW = 4  # number of columns up to which a loop is faster than a reduction along rows
+MAX_LOOP_COLUMNS = 4  # number of columns up to which a loop is faster than a reduction along rows
 
 _ZERO = np.zeros((), np.float32)
 
@@ -202,7 +202,7 @@ def numpy_forward_of(
 
     Args:
         model: the model, on the CPU in float32; it keeps the function.
-        observation_shape: of one observation.
+        observation_shape: shape of one observation.
         normalize: running mean and variance of observations, clip and smallest variance.
         live: see `NumpyForward`.
 
@@ -213,7 +213,7 @@ def numpy_forward_of(
     kept = model.__dict__.setdefault("_numpy_forward", {})
     function, structure = kept.get(live, (None, None))
     if structure is None or not structure.is_current():
-        program = None if _unfit(model) else _trace(model)
+        program = None if _is_unsupported(model) else _trace(model)
         if program is not None:
             function = NumpyForward(program, observation_shape, normalize, live)
         else:
@@ -260,7 +260,7 @@ class _Structure:
         return type(None), ()
 
 
-def _unfit(model: nn.Module) -> bool:
+def _is_unsupported(model: nn.Module) -> bool:
     wrong = any(p.device.type != "cpu" or p.dtype is not torch.float32 for p in model.parameters())
     return wrong or _has_hooks(model)
 
@@ -516,7 +516,7 @@ def softmax_in_place(x: Array) -> Callable[[], None]:
     total = np.empty(x.shape, np.float32)
 
     def softmax() -> None:
-        if 1 < len(columns) <= FEW:
+        if 1 < len(columns) <= MAX_LOOP_COLUMNS:
             np.maximum(columns[0], columns[1], out=peak_1d)
             for column in columns[2:]:
                 np.maximum(peak_1d, column, out=peak_1d)

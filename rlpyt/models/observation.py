@@ -18,7 +18,7 @@ from rlpyt.utils.buffer import Arrays, Tensors, leaves_of
 
 Shape = tuple[Any, ...]  # sizes of dimensions, or a namedtuple of the parts' shapes
 IMAGE_DIM = 3
-MOST_CATEGORIES = 10_000  # of a number that is encoded one-hot; others are read as they are
+MAX_CATEGORIES = 10_000  # of a number that is encoded one-hot; others are read as they are
 
 
 class ImageShape(tuple[int, ...]):
@@ -72,7 +72,7 @@ def marked_shape(space: Space) -> Any:
         return type(space.shape)(*map(marked_shape, own.spaces))
     shape = tuple(space.shape)
     sizes = _category_sizes(space, own)
-    if sizes and max(sizes) <= MOST_CATEGORIES:
+    if sizes and max(sizes) <= MAX_CATEGORIES:
         return CategoryShape(shape, sizes, 0 if own is not space else getattr(space, "low", 0))
     if len(shape) == IMAGE_DIM:
         return ImageShape(shape, shape[2] < shape[0], _pixel_scale(space))
@@ -168,7 +168,7 @@ def _as_vector(leaf: Tensor, shape: tuple[int, ...]) -> Tensor:
 def flatten_observation(observation: Tensors, shape: Shape) -> Tensor:
     """Concatenate all components of an observation without images; category numbers come last.
 
-    Args and errors: of `split_observation`.
+    Args and errors: see `split_observation`.
 
     Returns:
         [*lead, size] float32.

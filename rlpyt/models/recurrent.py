@@ -24,7 +24,7 @@ class MlpMemory(nn.Module):
         action_size: components of a previous action, as ``forward`` of the model gets it.
         hidden_sizes, nonlinearity: of the MLP.
         size: H.
-        memory: of `add_memory`.
+        memory: see `add_memory`.
 
     Attributes:
         layer: the recurrent layer.

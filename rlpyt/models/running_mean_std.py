@@ -12,7 +12,7 @@ class RunningMeanStdModel(nn.Module):
 
     Batches are merged exactly (Chan, Golub & LeVeque 1979, eq. 2.1), in float64, so the result
     is that of one pass over all data, in any order and split. Where torch.distributed is
-    initialised, ``update`` includes the batches of all ranks (all must call it), and all ranks
+    initialized, ``update`` includes the batches of all ranks (all must call it), and all ranks
     hold the same statistics.
 
     Args:

@@ -17,14 +17,14 @@ class MujocoFfModel(VectorModel):
     Returns mu [*lead, A], log_std [*lead, A] and value [*lead].
 
     Args:
-        observation_shape: of one observation.
+        observation_shape: shape of one observation.
         action_size: A, number of action components.
-        hidden_sizes: of both MLPs; ``None``: 64, 64.
+        hidden_sizes: sizes of both MLPs' hidden layers; ``None``: 64, 64.
         hidden_nonlinearity: class of the nonlinearity between layers.
         mu_nonlinearity: class of the one after the mean, which tanh keeps within [-1, 1];
             ``None`` for none.
         init_log_std: initial log standard deviation of every component.
-        normalize_observation, norm_obs_clip, norm_obs_var_clip, encoder: of `VectorModel`.
+        normalize_observation, norm_obs_clip, norm_obs_var_clip, encoder: see `VectorModel`.
     """
 
     def __init__(
@@ -40,8 +40,8 @@ class MujocoFfModel(VectorModel):
         norm_obs_var_clip: float = 1e-6,
         encoder: Mapping[str, Any] | None = None,
     ) -> None:
-        reading = (normalize_observation, norm_obs_clip, norm_obs_var_clip, encoder)
-        super().__init__(observation_shape, *reading)
+        observation_args = (normalize_observation, norm_obs_clip, norm_obs_var_clip, encoder)
+        super().__init__(observation_shape, *observation_args)
         size = self.observation_size
         hidden_sizes = [64, 64] if hidden_sizes is None else hidden_sizes
         mu = MlpModel(size, hidden_sizes, action_size, hidden_nonlinearity)
