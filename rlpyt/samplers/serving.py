@@ -122,15 +122,15 @@ class ActionServer:
         abandoned = arena.allocate((1,), np.uint8)
         channels = []
         for i in range(W):
-            own = slice(i * rows, (i + 1) * rows)
+            worker_rows = slice(i * rows, (i + 1) * rows)
             with explained_start_errors("an action server"):
                 obs_ready, act_ready = context.Semaphore(0), context.Semaphore(0)
             channel = ServerChannel(
                 obs_ready=obs_ready,
                 act_ready=act_ready,
-                step=self.step_buffer_np[own],
-                final_observation=None if self._final is None else self._final[own],
-                timed_out=self._timed_out[own],
+                step=self.step_buffer_np[worker_rows],
+                final_observation=None if self._final is None else self._final[worker_rows],
+                timed_out=self._timed_out[worker_rows],
                 abandoned=abandoned,
                 eval_step=eval_step[i * eval_rows : (i + 1) * eval_rows],
             )

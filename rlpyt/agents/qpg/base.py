@@ -359,15 +359,15 @@ class QpgAgent(BaseAgent):
         Raises:
             ValueError: the state has other networks than this agent.
         """
-        own = self._states()
-        if own.keys() != state_dict.keys():
+        names = self._states().keys()
+        if names != state_dict.keys():
             raise ValueError(
-                f"the state must have the networks of this agent, {sorted(own)}, got "
+                f"the state must have the networks of this agent, {sorted(names)}, got "
                 f"{sorted(state_dict)}."
             )
         unwrap_ddp(self.model).load_state_dict(state_dict["model"])
         for name, network in self._networks().items():
-            if name in own:
+            if name in names:
                 unwrap_ddp(network).load_state_dict(state_dict[name])
             else:
                 states = [state_dict[member] for member in self._critic_names(name)]

@@ -14,7 +14,7 @@ from rlpyt.utils.buffer import Tensors
 
 
 class MujocoLstmModel(VectorModel):
-    """An MLP into an LSTM, which also reads previous action and reward, into one linear head.
+    """An MLP, an LSTM that also reads previous action and reward, and one linear head.
 
     Returns mu [*lead, A], log_std [*lead, A], value [*lead] and the recurrent state.
 

@@ -1,7 +1,7 @@
 """Ready actor-critics: MLPs, with or without an LSTM.
 
-Weights are orthogonal at first: gain sqrt(2) in hidden layers, 0.01 for the policy's output, so
-that it starts undecided, and 1 for the value's.
+Initial weights are orthogonal, with gain sqrt(2) in hidden layers, 0.01 in the policy's output
+layer, so that the initial policy is nearly uniform, and 1 in the value's output layer.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +24,7 @@ from rlpyt.models.pg.mujoco_ff_model import MujocoFfModel
 
 
 def split_softmax(logits: Tensor, dims: Sequence[int]) -> Tensor:
-    """Return probabilities [*lead, sum(dims)] float32, a softmax of each part of the logits."""
+    """Apply softmax to each part of the logits; return probabilities [*lead, sum(dims)] float32."""
     if len(dims) == 1:
         return torch.softmax(logits, dim=-1, dtype=torch.float32)
     if len(set(dims)) == 1:
@@ -45,7 +45,7 @@ class MultiCategoricalMlpModel(VectorModel):
         dims: number of choices of each action.
         hidden_sizes: sizes of both MLPs' hidden layers.
         nonlinearity: class of the nonlinearity.
-        shared: one MLP for both, with two linear heads.
+        shared: use one MLP for both, with two linear heads.
         **kwargs: ``normalize_observation``, its limits and ``encoder`` of `VectorModel`.
     """
 
@@ -101,7 +101,7 @@ class CategoricalMlpModel(MultiCategoricalMlpModel):
 
 
 class GaussianMlpModel(MujocoFfModel):
-    """Continuous actions: as `MujocoFfModel`, without a nonlinearity after the mean.
+    """Continuous actions: a `MujocoFfModel` without a nonlinearity after the mean.
 
     Args:
         observation_shape: shape of one observation; a named tuple of shapes for nested spaces.
@@ -141,7 +141,7 @@ class GaussianMlpModel(MujocoFfModel):
 
 
 class MultiCategoricalLstmModel(LstmVectorModel):
-    """Several discrete actions, with memory: an MLP into an LSTM into two linear heads.
+    """Several discrete actions: an MLP, an LSTM and two linear heads.
 
     Returns pi [*lead, sum(dims)], each part summing to one, value [*lead] and the recurrent state.
 
@@ -164,7 +164,7 @@ class MultiCategoricalLstmModel(LstmVectorModel):
         nonlinearity: Callable[[], nn.Module] = nn.Tanh,
         **kwargs: Any,
     ) -> None:
-        n_outputs = sum(dims)  # of the policy, and components of a previous action
+        n_outputs = sum(dims)  # of the policy; also the number of components of a previous action
         sizes = (n_outputs, hidden_sizes, lstm_size)
         super().__init__(observation_shape, *sizes, nonlinearity, **kwargs)
         self.dims, H = tuple(dims), int(lstm_size)
@@ -178,7 +178,7 @@ class MultiCategoricalLstmModel(LstmVectorModel):
 
 
 class CategoricalLstmModel(MultiCategoricalLstmModel):
-    """One discrete action, with memory: an MLP into an LSTM into two linear heads.
+    """One discrete action: an MLP, an LSTM and two linear heads.
 
     Returns pi [*lead, A], value [*lead] and the recurrent state.
 
@@ -202,7 +202,7 @@ class CategoricalLstmModel(MultiCategoricalLstmModel):
 
 
 class GaussianLstmModel(LstmVectorModel):
-    """Continuous actions, with memory: an MLP into an LSTM into two heads; a free log_std.
+    """Continuous actions: an MLP, an LSTM and two heads; a trained, state-independent log_std.
 
     Returns mu [*lead, A], log_std [*lead, A], value [*lead] and the recurrent state.
 
