@@ -1,4 +1,4 @@
-"""The agent owns the model, chooses actions in the sampler and evaluates it for the algorithm."""
+"""Base of agents, which choose actions in the sampler and evaluate the model for the algorithm."""
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +15,7 @@ from rlpyt.agents.weights import SharedWeights, WeightMailbox
 from rlpyt.distributions.base import Distribution
 from rlpyt.envs.base import EnvSpaces
 from rlpyt.models.observation import check_normalized
-from rlpyt.models.utils import keeps_statistics, strip_ddp_state_dict, unwrap_ddp
+from rlpyt.models.utils import strip_ddp_state_dict, unwrap_ddp, updates_obs_rms
 from rlpyt.utils.buffer import Arrays, Tensors, buffer_func, buffer_method, buffer_to
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.completion import warn_of_lost_state
@@ -28,7 +28,7 @@ AgentInputsRnn = namedarraytuple(
 )
 AgentStep = namedarraytuple("AgentStep", ["action", "agent_info"])
 
-ModelFactory = Callable[..., torch.nn.Module]  # a model's class
+ModelFactory = Callable[..., torch.nn.Module]  # usually a model's class
 Sample = Callable[[Any], Any]  # parameters of a distribution -> actions, tensors or numpy arrays
 # (observation, noise) -> (action, all leaves of agent_info but the last, the last), numpy [B, ...]
 FastPolicy = Callable[[Any, Any], tuple[Any, tuple[Any, ...], Any]]
@@ -37,46 +37,47 @@ FastPolicy = Callable[[Any, Any], tuple[Any, tuple[Any, ...], Any]]
 class BaseAgent(Recorded):
     """Base of all agents.
 
-    Construction only stores the arguments, so an agent pickles until ``initialize`` builds the
-    model. Workers receive the agent as constructed, initialize their own copy and bind it to the
-    master's parameters (``SharedWeights``).
+    The constructor only stores the arguments, so an agent can be pickled until ``initialize``
+    builds the model. Workers receive the agent before that, initialize their own copy and bind it
+    to the master's parameters (``SharedWeights``).
 
-    A subclass either implements ``step`` and ``__call__`` (and ``value`` for algorithms that
-    bootstrap), or takes ``step`` from here and implements ``choose``, which turns the model's
-    outputs into actions. What distinguishes ready agents is declared by class attributes.
+    A subclass implements ``__call__``, ``value`` if the algorithm bootstraps, and either ``step``
+    or ``choose``, which turns the model's outputs into actions. Ready agents declare their
+    differences by class attributes.
 
     Args:
         ModelCls: class of the model, a ``torch.nn.Module``; ``None``: the class attribute.
-        model_kwargs: its keyword arguments, in addition to ``make_env_to_model_kwargs``.
+        model_kwargs: keyword arguments of the model, added to ``make_env_to_model_kwargs``.
         initial_model_state_dict: parameter values to start from.
         fast_acting: act in numpy where model and distribution allow it (MLPs on the CPU): the same
             actions from the same noise, several times faster for small batches.
 
     Attributes:
-        memory: recurrent states while acting, of recurrent agents that implement ``choose`` or
+        memory: recurrent states while acting, in recurrent agents that implement ``choose`` or
             derive from ``RecurrentAgentMixin``; otherwise ``None``.
-        settings: arrays by name that the master may change during a run and that workers act by,
-            such as the schedule of epsilon. Written in place; they lie in shared memory.
+        settings: named arrays, such as epsilon's schedule, that the master changes during a run and
+            workers read. They are in shared memory, so write them in place.
         group: index of the group of environments that the agent acts for, see ``set_group``.
-        rows: rows of the next ``step`` or ``value``, as indices into the environments that
-            ``collector_initialize`` named, where a sampler acts in tiles; ``None``: the group's.
+        rows: indices of the environments of the next call, among the ``env_ranks`` of
+            ``collector_initialize``, if the sampler acts in tiles; ``None``: all of the group.
         observation_only: True if no model reads the previous action and reward.
     """
 
     ModelCls: Any = None
-    space_arguments: tuple[str, ...] = ()  # arguments of the model, keys of SPACE_ARGUMENTS
-    AgentInfo: Any = None  # record of what ``choose`` returns in addition to the action
-    AgentInfoRnn: Any = None  # the same of a recurrent agent, ``prev_rnn_state`` last
-    recurrent = False  # whether the model takes a recurrent state last and returns the next one
+    space_arguments: tuple[str, ...] = ()  # the model's arguments among SPACE_ARGUMENTS
+    AgentInfo: Any = None  # record of the outputs of ``choose`` in addition to the action
+    AgentInfoRnn: Any = None  # the same for a recurrent agent, ``prev_rnn_state`` last
+    recurrent = False  # True if the model takes a recurrent state last and returns the next one
     alternating = False
     family = "rlpyt.agents.pg"  # package of ready agents, for error messages
     deterministic = False  # in evaluation, take the most likely action instead of sampling
     memory: RecurrentMemory | None = None
-    provides: str | None = None  # outputs for training; algorithms state what they require
-    n_critics: int | None = None  # of agents with several critics
-    n_quantiles: int | None = None  # that critics or action values consist of
-    value: ClassVar[Callable[..., Tensor]]  # V [B] of agents that can bootstrap, like ``PgAgent``
-    acts_by_row = False  # other rows of a call never change the bits of a row's action
+    provides: str | None = None  # kind of outputs for training, compared to ``algo.requires``
+    n_critics: int | None = None  # number of critics, in agents with several
+    n_quantiles: int | None = None  # number of quantiles of each critic or action value
+    value: ClassVar[Callable[..., Tensor]]  # V [B], in agents that can bootstrap, like ``PgAgent``
+    # True if each row's action is bitwise independent of the other rows in the batch.
+    rows_are_independent = False
 
     def __init__(
         self,
@@ -101,16 +102,16 @@ class BaseAgent(Recorded):
         self.settings: dict[str, np.ndarray[Any, Any]] = {}
         self.group = 0
         self.rows: tuple[int, ...] | None = None
-        # An agent with a ``step`` of its own may also keep its recurrent state by itself.
+        # An agent that overrides ``step`` may also store its recurrent state itself.
         uses_choose = type(self).choose is not BaseAgent.choose
         if self.recurrent and (uses_choose or isinstance(self, RecurrentAgentMixin)):
             self.memory = RecurrentMemory()
-        self._rnn_state: Any = None  # of a recurrent agent without memory
+        self._rnn_state: Any = None  # state of a recurrent agent without memory
         self.mailbox: WeightMailbox | None = None
-        self._version = -1  # of the parameters last taken from the mailbox
-        self.policy_updates = 0  # gradient steps that those parameters have had
+        self._version = -1  # version of the parameters last taken from the mailbox
+        self.policy_updates = 0  # number of gradient steps of those parameters
         self._mode: str | None = None
-        self._modules: tuple[Any, list[Any]] = (None, [])  # the model, all its modules
+        self._modules: tuple[Any, list[Any]] = (None, [])  # (the model, all its modules)
 
     # Hooks of subclasses.
 
@@ -119,17 +120,17 @@ class BaseAgent(Recorded):
         raise NotImplementedError(f"{type(self).__name__} must implement __call__.")
 
     def choose(self, outputs: tuple[Arrays, ...], sample: Sample) -> tuple[Any, Any]:
-        """Choose actions, given what the model returned.
+        """Choose actions, given the model's outputs.
 
-        Written for tensors and numpy arrays alike, so that it serves acting in numpy as well.
+        It must work with tensors and numpy arrays, since agents may act in numpy.
 
         Args:
             outputs: the model's outputs [B, ...], without the recurrent state.
-            sample: draws actions from the distribution's parameters.
+            sample: function that draws actions, given the distribution's parameters.
 
         Returns:
-            actions [B, ...], and a tuple of what is recorded, the fields of ``AgentInfo``. Only the
-            first may be a record of several arrays.
+            Actions [B, ...], and a tuple of the fields of ``AgentInfo`` to record. Only the first
+            field may be a record of several arrays.
         """
         raise NotImplementedError(f"{type(self).__name__} must implement choose or step.")
 
@@ -148,11 +149,11 @@ class BaseAgent(Recorded):
 
         Args:
             env_spaces: ``EnvSpaces(observation, action)``.
-            share_memory: put the parameters into shared memory, for workers to act with.
+            share_memory: put the parameters into shared memory, for workers.
             **kwargs: ``global_B`` and ``env_ranks``, for agents with settings per environment.
 
         Raises:
-            ValueError: there is no ModelCls, or the model normalizes observations that are not
+            ValueError: ModelCls is None, or the model normalizes observations that are not
                 floating point.
         """
         if self.ModelCls is None:
@@ -174,27 +175,27 @@ class BaseAgent(Recorded):
         kwargs = {**self.env_model_kwargs, **self.model_kwargs}
         return build_model(self.ModelCls, "model_kwargs", **kwargs)  # type: ignore[no-any-return]
 
-    def _parts(self) -> list[Any]:
+    def _observation_models(self) -> list[Any]:
         """Return the models that read observations."""
         return [unwrap_ddp(self.model)]
 
     def _inspect_models(self) -> None:
         """Check what the models do with observations, and whether they read anything else."""
-        parts = self._parts()
-        check_normalized(parts, self.env_spaces.observation)
-        self.observation_only = all(getattr(part, "observation_only", False) for part in parts)
+        models = self._observation_models()
+        check_normalized(models, self.env_spaces.observation)
+        self.observation_only = all(getattr(m, "observation_only", False) for m in models)
 
     def _load_initial_state(self, state_dict: dict[str, Any]) -> None:
         self.model.load_state_dict(state_dict)
 
     def bind_shared_memory(self, weights: SharedWeights) -> None:
-        """Act by these parameters and settings from now on, as they change."""
+        """Use these shared parameters and settings from now on."""
         weights.bind(self.model)
         self.shared_weights = weights
         self.settings = weights.settings
 
     def to_device(self, cuda_idx: int | None = None) -> None:
-        """Move the model to a CUDA device. Of a shared model, a copy is moved.
+        """Move the model to a CUDA device; if the model is shared, move a copy.
 
         Raises:
             ValueError: there is no such device.
@@ -211,9 +212,9 @@ class BaseAgent(Recorded):
     def data_parallel(self) -> None:
         """Wrap the model for ``torch.distributed``, which averages gradients over processes.
 
-        All processes start with the parameters of the first one, also in target networks.
+        All processes start with the parameters of the first one, including target networks.
         """
-        self.model = self._wrapped(self.model)
+        self.model = self._wrap_ddp(self.model)
         for target in self.target_networks():
             for tensor in target.state_dict().values():
                 torch.distributed.broadcast(tensor, 0)
@@ -223,19 +224,19 @@ class BaseAgent(Recorded):
         for name, network in list(vars(self).items()):
             setattr(self, name, unwrap_ddp(network))
 
-    def _wrapped(self, network: torch.nn.Module) -> Any:
+    def _wrap_ddp(self, network: torch.nn.Module) -> Any:
         ids = None if self.device.type == "cpu" else [self.device.index]
         cls: Any = torch.nn.parallel.DistributedDataParallel
-        known = inspect.signature(cls).parameters  # torch 2.13 has a new name for it
-        buffers = next(n for n in ("forward_sync_buffers", "broadcast_buffers") if n in known)
+        names = inspect.signature(cls).parameters  # torch 2.13 renamed the argument
+        buffers = next(n for n in ("forward_sync_buffers", "broadcast_buffers") if n in names)
         return cls(network, device_ids=ids, **{buffers: False})
 
     def target_networks(self) -> list[Any]:
-        """Return the networks that follow others and are not trained by an optimizer."""
+        """Return the target networks."""
         return []
 
     def async_cpu(self, share_memory: bool = True) -> None:
-        """Hook: called in an asynchronous sampler once the agent has its own model there."""
+        """Hook: called in an asynchronous sampler after the agent has built its model."""
 
     def give_min_itr_learn(self, min_itr_learn: int) -> None:
         """Hook: called with the iteration at which learning starts."""
@@ -243,12 +244,12 @@ class BaseAgent(Recorded):
     def collector_initialize(
         self, global_B: int = 1, env_ranks: Sequence[int] | None = None
     ) -> None:
-        """Hook: called in each process that acts, with the global ranks of its environments."""
+        """Hook: called in each acting process, with the global ranks of its environments."""
 
     # Parameters for other processes.
 
     def sync_shared_memory(self) -> None:
-        """Publish the master's parameters to the workers; free where the model is shared."""
+        """Publish the master's parameters to the workers; does nothing if the model is shared."""
         if self.shared_weights is not None and unwrap_ddp(self.model) is not self.shared_model:
             self.shared_weights.publish(unwrap_ddp(self.model))
 
@@ -284,9 +285,9 @@ class BaseAgent(Recorded):
     def _run(
         self, model: torch.nn.Module, inputs: tuple[Tensors, ...], rnn_state: Tensors | None = None
     ) -> tuple[Any, Any]:
-        """Return a model's outputs as a tuple, and its next recurrent state (None without one)."""
+        """Return a model's outputs as a tuple, and its next recurrent state or None."""
         if self.recurrent:
-            # One restored from a checkpoint may be on another device.
+            # A state from a checkpoint may be on another device.
             *outputs, rnn_state = model(*inputs, buffer_to(rnn_state, self.device))
             return tuple(outputs), rnn_state
         output = model(*inputs)
@@ -308,17 +309,17 @@ class BaseAgent(Recorded):
         B = len(prev_reward) if prev_reward.dim() else None
         self._begin_step(B)
         outputs, rnn_state = self._run(self.model, inputs, self.prev_rnn_state)
-        action, parts = self.choose(outputs, self._sample)
+        action, fields = self.choose(outputs, self._sample)
         if self.recurrent:
-            agent_info = self.AgentInfoRnn(*parts, self._exchange_state(rnn_state, B))
+            agent_info = self.AgentInfoRnn(*fields, self._exchange_state(rnn_state, B))
         else:
-            agent_info = self.AgentInfo(*parts)
+            agent_info = self.AgentInfo(*fields)
         if self.device.type != "cpu":
             action, agent_info = buffer_to((action, agent_info), "cpu")
         return AgentStep(action, agent_info)
 
     def _begin_step(self, B: int | None) -> None:
-        """Hook: called before each step of B environments, or one without batch dimension."""
+        """Hook: called before each step of B environments; ``None``: no batch dimension."""
 
     def _sample(self, dist_info: Tensors) -> Any:
         """Draw actions; the most likely ones in deterministic evaluation."""
@@ -327,27 +328,29 @@ class BaseAgent(Recorded):
         return self.distribution.sample(dist_info)
 
     def _takes_mode(self) -> bool:
+        """Return True if actions are the most likely ones instead of samples."""
         return self.deterministic and self._mode == "eval"
 
     def _exchange_state(self, rnn_state: Tensors, B: int | None) -> Any:
-        """Keep the next recurrent state, and return the one before as it is recorded."""
-        before = buffer_to(self.prev_rnn_state, self.device)
-        if before is None:
-            before = buffer_func(rnn_state, torch.zeros_like)
+        """Store the next recurrent state; return the previous one in the form to record."""
+        previous = buffer_to(self.prev_rnn_state, self.device)
+        if previous is None:
+            previous = buffer_func(rnn_state, torch.zeros_like)
         self.advance_rnn_state(rnn_state)
-        # [N, B, H] -> [B, N, H], to be recorded row by row
-        return before if B is None else buffer_method(before, "transpose", 0, 1)
+        # [N, B, H] -> [B, N, H], recorded by row
+        return previous if B is None else buffer_method(previous, "transpose", 0, 1)
 
     def fast_policy(self) -> FastPolicy | None:
         """Return a numpy function that acts as ``step`` does; ``None`` if there is none.
 
-        There is one for a model with ``numpy_forward`` and a distribution with ``draw``, if the
-        class has not replaced ``step`` and what it calls. Parameters are those of now: ask again
-        before each batch.
+        It exists if the model has ``numpy_forward``, the distribution has ``draw``, and the class
+        does not override ``step`` or the methods that it calls. It uses the current parameters, so
+        request it again before each batch.
         """
         cls = type(self)
-        plain = all(getattr(cls, f) is getattr(BaseAgent, f) for f in ("step", "_inputs", "_run"))
-        if not (plain and self.fast_acting) or self.recurrent or self.device.type != "cpu":
+        inherited = ("step", "_inputs", "_run")
+        stock = all(getattr(cls, name) is getattr(BaseAgent, name) for name in inherited)
+        if not (stock and self.fast_acting) or self.recurrent or self.device.type != "cpu":
             return None
         draw = self._numpy_draw() if can_draw(self.distribution) else None
         forward = None if draw is None else numpy_forward(self.model)
@@ -356,45 +359,46 @@ class BaseAgent(Recorded):
         choose = self.choose
 
         def policy(observation: Arrays, noise: Arrays) -> tuple[Any, tuple[Any, ...], Any]:
-            action, parts = choose(forward(observation), lambda dist_info: draw(dist_info, noise))
-            if isinstance(parts[0], tuple):  # a record of parameters
-                parts = (*parts[0], *parts[1:])
-            return action, parts[:-1], parts[-1]
+            action, fields = choose(forward(observation), lambda dist_info: draw(dist_info, noise))
+            if isinstance(fields[0], tuple):  # a record of parameters
+                fields = (*fields[0], *fields[1:])
+            return action, fields[:-1], fields[-1]
 
         return policy
 
     def _numpy_draw(self) -> Callable[[Any, Any], Any] | None:
-        """Return a function (parameters, noise) -> actions over numpy arrays, or ``None``."""
+        """Return a numpy function (parameters, noise) -> actions, or ``None``."""
         return None if self._takes_mode() else self.distribution.draw  # type: ignore[no-any-return]
 
     def set_noise(self, noise: torch.Tensor | None) -> None:
-        """Set the randomness of the next ``step``; see ``Distribution.set_noise``."""
+        """Set the noise of the next ``step``; see ``Distribution.set_noise``."""
         if self.distribution is not None and hasattr(self.distribution, "set_noise"):
             self.distribution.set_noise(noise)
 
     @property
     def noise_spec(self) -> Any:
-        """Random numbers that one environment's step takes; ``None``: from torch's generator."""
+        """Return the ``NoiseSpec`` of one environment's step; ``None``: use torch's generator."""
         return getattr(self.distribution, "noise_spec", None)
 
     def update_obs_rms(self, observation: Tensors) -> None:
-        """Update the models' running observation statistics, if they keep any, with a batch."""
-        for part in self._parts():  # which share their statistics
-            if keeps_statistics(part):
-                part.update_obs_rms(observation)
+        """Update the models' running observation statistics, if they have any, with a batch."""
+        for model in self._observation_models():  # they share their statistics
+            if updates_obs_rms(model):
+                model.update_obs_rms(observation)
                 return
 
     @property
-    def keeps_statistics(self) -> bool:
-        """True if ``update_obs_rms`` has an effect."""
+    def has_obs_rms(self) -> bool:
+        """Return True if ``update_obs_rms`` has an effect."""
         method = getattr(self.update_obs_rms, "__func__", None)
-        return method is not BaseAgent.update_obs_rms or any(map(keeps_statistics, self._parts()))
+        overridden = method is not BaseAgent.update_obs_rms
+        return overridden or any(map(updates_obs_rms, self._observation_models()))
 
-    # Recurrent memory; without effect in agents that have none.
+    # Recurrent memory; these methods do nothing in agents without it.
 
     @property
     def prev_rnn_state(self) -> Any:
-        """The state that the next step starts from, leaves [N, B, H]; ``None`` means zeros."""
+        """Return the recurrent state before the next step, leaves [N, B, H]; ``None``: zeros."""
         return self._rnn_state if self.memory is None else self.memory.state
 
     @prev_rnn_state.setter
@@ -405,7 +409,7 @@ class BaseAgent(Recorded):
             self._rnn_state = state
 
     def advance_rnn_state(self, new_rnn_state: Tensors) -> None:
-        """Keep the model's new state, leaves [N, B, H], for the next step."""
+        """Store the model's new state, leaves [N, B, H], for the next step."""
         self.prev_rnn_state = new_rnn_state
 
     def reset(self) -> None:
@@ -421,38 +425,38 @@ class BaseAgent(Recorded):
     def set_group(self, group: int) -> None:
         """Act for this group of environments from now on.
 
-        The environments of one process form groups of equal size n; group g has rows g * n to
-        (g + 1) * n of those that ``collector_initialize`` named. Most agents have one, group 0.
+        The environments of one process form groups of equal size n; group g has entries g * n to
+        (g + 1) * n of the ``env_ranks`` of ``collector_initialize``. Usually there is only group 0.
         """
         self.group = group
         if self.memory is not None:
             self.memory.select(group=group)
 
     def get_alt(self) -> int:
-        """Return the group that acts next."""
+        """Return the index of the group that acts next."""
         return self.group
 
     def toggle_alt(self) -> None:
-        """Switch to the other of two groups, for samplers that alternate by themselves."""
+        """Switch to the other of two groups, for custom alternating samplers."""
         if self.alternating:
             self.set_group(1 - self.group)
 
     # Modes.
 
     def train_mode(self, itr: int) -> None:
-        """Prepare for training in iteration ``itr``; the recurrent state stays as it is."""
+        """Prepare for training in iteration ``itr``; the recurrent state is not changed."""
         self._set_training(True)
         self._mode = "train"
 
     def sample_mode(self, itr: int) -> None:
-        """Prepare for sampling in iteration ``itr``, with the recurrent state of sampling."""
+        """Prepare for sampling in iteration ``itr``; select the recurrent state of sampling."""
         self._set_training(False)
         self._mode = "sample"
         if self.memory is not None:
             self.memory.select(mode="sample")
 
     def eval_mode(self, itr: int) -> None:
-        """Prepare for evaluation at iteration ``itr``, with a cleared recurrent state."""
+        """Prepare for evaluation at iteration ``itr``; clear the recurrent state of evaluation."""
         self._set_training(False)
         self._mode = "eval"
         if self.memory is not None:
@@ -460,24 +464,24 @@ class BaseAgent(Recorded):
             self.memory.select(mode="eval")
 
     def set_deterministic(self, deterministic: bool, itr: int) -> None:
-        """In evaluation, take the most likely action or sample; for interactive use.
+        """Take the most likely action in evaluation, or sample; for interactive use.
 
-        Agents that samplers always evaluate without noise sample as in training at ``itr``.
+        Agents that samplers always evaluate without noise then sample as in training at ``itr``.
         """
         self.deterministic = deterministic
 
     def _set_training(self, training: bool) -> None:
-        """Do what ``model.train(training)`` does, without its checks.
+        """Do the same as ``model.train(training)``, without its checks.
 
         They took a tenth of deep Q-learning's time on CartPole.
         """
-        if self.model is None:  # of an agent without a network
+        if self.model is None:  # an agent without a network
             return
-        model, (known, modules) = unwrap_ddp(self.model), self._modules
-        if known is not model:
+        model, (cached_model, modules) = unwrap_ddp(self.model), self._modules
+        if cached_model is not model:
             modules = [*model.modules()]
-            own = (type(m).train is torch.nn.Module.train for m in modules)
-            if not all(own) or any("training" not in m.__dict__ for m in modules):
+            inherited = (type(m).train is torch.nn.Module.train for m in modules)
+            if not all(inherited) or any("training" not in m.__dict__ for m in modules):
                 modules = []  # a user's module overrides ``train``
             self._modules = (model, modules)
         if not modules:
@@ -492,7 +496,7 @@ class BaseAgent(Recorded):
         return iter(self.model.parameters())
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the model's parameters, named as without ``DistributedDataParallel``."""
+        """Return the model's state, without the names of ``DistributedDataParallel``."""
         if self.model is None:
             warn_of_lost_state(self, "A resumed run has the agent as it was constructed.")
             return {}
@@ -507,14 +511,14 @@ class BaseAgent(Recorded):
 def can_draw(distribution: Distribution | None) -> bool:
     """Return True if the class that defines ``sample`` also defines the pure ``draw``.
 
-    A user's class may override ``sample`` alone; ``draw`` then is another distribution's.
+    A user's class may override only ``sample``; the inherited ``draw`` then does not match it.
     """
     definer = next((c for c in type(distribution).__mro__ if "sample" in vars(c)), object)
     return "draw" in vars(definer)
 
 
 def numpy_forward(model: torch.nn.Module) -> Any:
-    """Return the model's forward pass as a numpy function with its parameters of now, or None."""
+    """Return the model's forward pass, with its current parameters, as a numpy function or None."""
     make = getattr(unwrap_ddp(model), "numpy_forward", None)
     if make is None:
         return None
@@ -524,13 +528,14 @@ def numpy_forward(model: torch.nn.Module) -> Any:
         return make()
 
 
-# rlpyt's mixins, for ``class MyLstmAgent(RecurrentAgentMixin, MyAgent)``; BaseAgent does the work.
+# rlpyt's mixins, for ``class MyLstmAgent(RecurrentAgentMixin, MyAgent)``; ``BaseAgent`` implements
+# them.
 
 
 class RecurrentAgentMixin(BaseAgent):
-    """Gives an agent a recurrent memory.
+    """Mixin that gives an agent a recurrent memory.
 
-    An agent with a ``step`` of its own reads ``self.prev_rnn_state`` in it and ends with
+    An agent that overrides ``step`` must read ``self.prev_rnn_state`` in it and call
     ``self.advance_rnn_state(new_state)``, leaves [N, B, H].
     """
 
@@ -538,6 +543,6 @@ class RecurrentAgentMixin(BaseAgent):
 
 
 class AlternatingRecurrentAgentMixin(RecurrentAgentMixin):
-    """Gives an agent a recurrent memory, for alternating samplers."""
+    """Mixin that gives an agent a recurrent memory, for alternating samplers."""
 
     alternating = True

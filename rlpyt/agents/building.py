@@ -1,4 +1,4 @@
-"""Building models from classes and arguments that users pass."""
+"""Build models from users' classes and arguments."""
 
 import inspect
 import re
@@ -13,12 +13,12 @@ def build_model(ModelCls: Any, named: str, **kwargs: Any) -> Any:
     """Build a model.
 
     Args:
-        ModelCls: its class.
-        named: name of the argument by which users pass the model's arguments: "model_kwargs".
+        ModelCls: class of the model.
+        named: name of the argument in which users pass the model's arguments: "model_kwargs".
         **kwargs: all arguments of the model.
 
     Raises:
-        TypeError: the class does not take one of the arguments.
+        TypeError: the class does not accept one of the arguments.
     """
     try:
         return ModelCls(**kwargs)
@@ -33,7 +33,7 @@ def build_model(ModelCls: Any, named: str, **kwargs: Any) -> Any:
 
 
 def named_arguments(cls: Any) -> list[str]:
-    """Return the names of a class's arguments, including those it passes on to its parents."""
+    """Return the names of a class's arguments, including those that it passes to its parents."""
     inits = [p.__init__ for p in getattr(cls, "__mro__", ()) if "__init__" in vars(p)]
     names: set[str] = set()
     for init in inits or [cls]:
@@ -44,18 +44,18 @@ def named_arguments(cls: Any) -> list[str]:
     return sorted(names)
 
 
-def as_arguments(given: Any, named: str) -> dict[str, Any]:
+def as_arguments(kwargs: Any, named: str) -> dict[str, Any]:
     """Return a copy of a model's arguments, {} for None.
 
     Raises:
-        TypeError: ``given`` is not a dictionary.
+        TypeError: ``kwargs`` is not a dictionary.
     """
-    if given is not None and not isinstance(given, Mapping):
-        raise TypeError(f"{named} must be a dictionary of the model's arguments, got {given!r}.")
-    return dict(given or {})
+    if kwargs is not None and not isinstance(kwargs, Mapping):
+        raise TypeError(f"{named} must be a dictionary of the model's arguments, got {kwargs!r}.")
+    return dict(kwargs or {})
 
 
-def with_default_sizes(ModelCls: Any, given: Mapping[str, Any], sizes: Any) -> dict[str, Any]:
-    """Return the arguments, with ``hidden_sizes`` if the model takes them and none are given."""
+def with_default_sizes(ModelCls: Any, kwargs: Mapping[str, Any], sizes: Any) -> dict[str, Any]:
+    """Add default ``hidden_sizes`` to the arguments if the model accepts them."""
     default = {"hidden_sizes": sizes} if "hidden_sizes" in named_arguments(ModelCls) else {}
-    return {**default, **given}
+    return {**default, **kwargs}

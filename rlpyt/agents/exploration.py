@@ -1,4 +1,4 @@
-"""Amounts of exploration: schedules over iterations, spreads over environments."""
+"""Schedules of exploration over iterations, and its distribution over environments."""
 
 from typing import Any
 
@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 
 def ramp(itr: int, begin: float, end: float) -> float:
-    """Return progress from 0 at ``begin`` to 1 at ``end``, linear between, constant outside.
+    """Return progress, linear from 0 at ``begin`` to 1 at ``end``, constant outside.
 
-    If ``end`` is not after ``begin``, progress is a step right after ``begin``.
+    If ``end`` is not after ``begin``, it is 0 up to ``begin`` and 1 afterwards.
     """
     if end <= begin:
         return float(itr > begin)
@@ -17,7 +17,7 @@ def ramp(itr: int, begin: float, end: float) -> float:
 
 
 def annealed(itr: int, begin: float, end: float, first: Any, last: Any) -> Any:
-    """Interpolate from ``first`` at iteration ``begin`` to ``last`` at ``end``, also arrays."""
+    """Interpolate numbers or arrays between ``first`` at ``begin`` and ``last`` at ``end``."""
     progress = ramp(itr, begin, end)
     return progress * last + (1 - progress) * first
 

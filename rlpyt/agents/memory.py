@@ -1,4 +1,4 @@
-"""Recurrent states while acting, one per mode and group of environments."""
+"""Recurrent states while acting: one per mode and group of environments."""
 
 from typing import Any
 
@@ -9,11 +9,10 @@ from rlpyt.utils.collections import is_namedtuple, namedarraytuple, namedarraytu
 
 
 class RecurrentMemory:
-    """Holds an agent's recurrent states [N, B, H], keyed by (mode, group of environments).
+    """An agent's recurrent states [N, B, H], by mode and group of environments.
 
-    One state is selected at a time. The states of other groups and of the other mode (sampling,
-    evaluation) stay untouched meanwhile. The kind of state is the model's choice: a tensor, or a
-    tuple of tensors.
+    The other methods concern the selected state only; other groups and the other mode (sampling,
+    evaluation) are not changed. A state is a tensor or a tuple of tensors, depending on the model.
     """
 
     def __init__(self) -> None:
@@ -28,17 +27,17 @@ class RecurrentMemory:
 
     @property
     def group(self) -> int:
-        """The selected group of environments."""
+        """Return the selected group of environments."""
         return self._group
 
     @property
     def state(self) -> Any:
-        """The selected state, leaves [N, B, H]; ``None`` (zeros) at the start."""
+        """Return the selected state, leaves [N, B, H]; ``None`` (zeros) at the start."""
         return self._states.get((self._mode, self._group))
 
     def advance(self, state: Any) -> None:
         """Replace the selected state by the model's new one."""
-        if is_namedtuple(state):  # rows are then indexed through all fields at once
+        if is_namedtuple(state):  # a namedarraytuple can be indexed by rows
             state = namedarraytuple_like(state)._make(state)
         self._states[self._mode, self._group] = state
 
@@ -72,7 +71,7 @@ class RecurrentMemory:
 
 
 def _plain(state: Any) -> Any:
-    """Return a tree of tensors as nested dictionaries, with the names of its tuples."""
+    """Convert a tree of tensors to nested dictionaries with the names of its tuples."""
     if not isinstance(state, tuple):
         return None if state is None else state.clone()
     fields = list(getattr(state, "_fields", ()))

@@ -1,4 +1,4 @@
-"""An agent that acts at random: a baseline, and a source of initial data."""
+"""An agent with random actions, as a baseline or for initial data."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ class UniformActions(Distribution):
         action_space: Discrete, MultiDiscrete, MultiBinary, or a Box with finite bounds.
 
     Raises:
-        TypeError: the space is of another type.
+        TypeError: the space has another type.
         ValueError: a component of a Box has no bounds.
     """
 
@@ -36,7 +36,7 @@ class UniformActions(Distribution):
 
     @property
     def dim(self) -> int:
-        """Total number of discrete choices, or of components of a Box."""
+        """Return the total number of discrete choices, or of components of a Box."""
         return self._scale.size if self._scale is not None else int(self.n.sum())  # type: ignore[union-attr]
 
     def sample_rows(self, lead: tuple[int, ...]) -> Tensor:
@@ -49,7 +49,7 @@ class UniformActions(Distribution):
 
 
 class RandomAgent(BaseAgent):
-    """Draws actions uniformly, from the same random streams as other agents in any sampler.
+    """An agent that draws uniform actions from the same random streams as other agents.
 
     It has no parameters, and its values are zero.
     """
@@ -60,7 +60,7 @@ class RandomAgent(BaseAgent):
         super().__init__()
 
     def initialize(self, env_spaces: EnvSpaces, share_memory: bool = False, **kwargs: Any) -> None:
-        """Build the distribution; raises what `UniformActions` does."""
+        """Build the distribution; raise the errors of `UniformActions`."""
         super().initialize(env_spaces, share_memory)
         self.distribution = UniformActions(env_spaces.action)
 

@@ -1,4 +1,4 @@
-"""Sizes and scales that agents derive from an environment's spaces."""
+"""Sizes and scales derived from an environment's spaces."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,20 +15,20 @@ UNBOUNDED = 1e6  # bounds beyond this are treated as missing
 class ActionScale:
     """Maps actions of a Box to [-1, 1] and back, per component; numpy arrays or tensors [.., A].
 
-    Components without bounds pass unchanged.
+    Components without bounds are not changed.
 
     Args:
-        action_space: continuous, with ``low`` and ``high`` of A components.
+        action_space: continuous space, with ``low`` and ``high`` of A components.
         bounded: require bounds for all components.
 
     Attributes:
         size: A.
         log_half: [A], log of half the range of each component. Adding it to a log standard
-            deviation in units of [-1, 1] gives that in the space's units.
+            deviation in units of [-1, 1] converts it to the space's units.
 
     Raises:
         TypeError: the space is not a one-dimensional Box.
-        ValueError: a component has no bounds but ``bounded`` is set, or its range is empty.
+        ValueError: a component has no bounds although ``bounded`` is True, or an empty range.
     """
 
     def __init__(self, action_space: Space, bounded: bool = False) -> None:
@@ -102,7 +102,7 @@ def box_size(action_space: Space) -> int:
 
 
 def unwrapped(space: Space) -> Any:
-    """Return gymnasium's own space, if this one wraps it."""
+    """Return the gymnasium space that this space wraps, or the space itself."""
     return getattr(space, "space", space)
 
 
@@ -111,10 +111,10 @@ def choices_of(action_space: Space) -> np.ndarray[Any, Any] | None:
 
     Its shape is () for Discrete, and the space's for MultiDiscrete and MultiBinary.
     """
-    own = unwrapped(action_space)
-    if type(own).__name__ == "MultiBinary":
-        return np.full(own.shape, 2)
-    choices = getattr(own, "nvec", None)
+    space = unwrapped(action_space)
+    if type(space).__name__ == "MultiBinary":
+        return np.full(space.shape, 2)
+    choices = getattr(space, "nvec", None)
     if choices is None and not action_space.shape:
         choices = getattr(action_space, "n", None)
     return None if choices is None else np.asarray(choices)
@@ -125,7 +125,7 @@ def discrete_size(action_space: Space, agent: str = "a categorical agent") -> in
 
     Args:
         action_space: the space.
-        agent: what the error message calls the agent.
+        agent: name of the agent, for the error message.
 
     Raises:
         TypeError: the space is not Discrete.
@@ -155,7 +155,7 @@ def choice_counts(action_space: Space) -> list[int]:
     return [int(n) for n in choices.ravel()]
 
 
-# Arguments of models that follow from the spaces; agents name theirs in ``space_arguments``.
+# Arguments of models that are derived from the spaces, selected by ``agent.space_arguments``.
 SPACE_ARGUMENTS: dict[str, Callable[[Any], Any]] = {
     "image_shape": lambda spaces: spaces.observation.shape,  # (C, H, W)
     "observation_shape": lambda spaces: marked_shape(spaces.observation),

@@ -1,4 +1,4 @@
-"""Model parameters in shared memory, for several processes."""
+"""Model parameters in shared memory."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,16 +14,16 @@ from rlpyt.utils.shared import Arena
 class SharedWeights:
     """The state of a model in shared memory, created by the master and sent to starting workers.
 
-    A model on the CPU is *bound*: its parameters and buffers become views, so an optimizer step
-    in the master is seen by every worker at once. A model elsewhere is *published* by copying.
-    The master is the only writer, and it writes only while no worker acts.
+    A model on the CPU is *bound*: its parameters and buffers become views, so workers see an
+    optimizer step of the master at once. A model on a GPU is *published* by copying. Only the
+    master writes, and only while no worker acts.
 
     Args:
         model: the model; its parameters and buffers are copied.
-        settings: further arrays of the agent, by name, which workers follow.
+        settings: further arrays of the agent, by name, see ``BaseAgent.settings``.
 
     Attributes:
-        settings: those arrays in shared memory.
+        settings: the same arrays in shared memory.
     """
 
     def __init__(
@@ -49,17 +49,17 @@ class SharedWeights:
         """
         tensors = _tensors_of(model)
         if tensors.keys() != self._arrays.keys():
-            raise _other_tensors(tensors.keys() ^ self._arrays.keys())
+            raise _mismatch(tensors.keys() ^ self._arrays.keys())
         for name, tensor in tensors.items():
             tensor.data = torch.from_numpy(self._arrays[name])
 
     def publish(self, model: torch.nn.Module) -> None:
-        """Copy the values of a model that is not bound (e.g. on a GPU) into shared memory."""
+        """Copy the values of a model that is not bound into shared memory."""
         with torch.no_grad():
             for name, tensor in _tensors_of(model).items():
                 torch.from_numpy(self._arrays[name]).copy_(tensor)
 
-    def give(self, model: torch.nn.Module) -> None:
+    def copy_to(self, model: torch.nn.Module) -> None:
         """Copy the values in shared memory to a model that is not bound."""
         with torch.no_grad():
             for name, tensor in _tensors_of(model).items():
@@ -67,24 +67,24 @@ class SharedWeights:
 
     def values(self) -> dict[str, np.ndarray[Any, Any]]:
         """Return copies of all arrays and settings, by name, to send to another machine."""
-        return {name: np.array(own) for name, own in self._named().items()}
+        return {name: np.array(array) for name, array in self._named().items()}
 
     def load(self, values: Mapping[str, np.ndarray[Any, Any]]) -> None:
-        """Load a result of ``values`` from another machine.
+        """Load arrays from ``values``, possibly of another machine.
 
         Raises:
-            ValueError: it is that of another model.
+            ValueError: names or shapes differ, since the model differs.
         """
         arrays = self._named()
-        shapes = {name: own.shape for name, own in arrays.items()}
-        given = {name: value.shape for name, value in values.items()}
-        if shapes != given:
-            raise _other_tensors({name for name, _ in shapes.items() ^ given.items()})
-        for name, own in arrays.items():
-            own[...] = values[name]
+        expected = {name: array.shape for name, array in arrays.items()}
+        actual = {name: value.shape for name, value in values.items()}
+        if expected != actual:
+            raise _mismatch({name for name, _ in expected.items() ^ actual.items()})
+        for name, array in arrays.items():
+            array[...] = values[name]
 
     def _named(self) -> dict[str, np.ndarray[Any, Any]]:
-        return {**self._arrays, **{f"settings {name}": own for name, own in self.settings.items()}}
+        return {**self._arrays, **{f"settings {name}": x for name, x in self.settings.items()}}
 
 
 def share_weights(agent: Any) -> None:
@@ -95,10 +95,10 @@ def share_weights(agent: Any) -> None:
 
 
 class WeightMailbox:
-    """The newest parameters of a model, for processes that load them at their own pace.
+    """The newest parameters of a model, for processes that load them at any time.
 
-    One process writes, others read, under a lock, so that all values are of one version. The
-    writer creates it and sends it to the readers when they start.
+    One process writes and others read, under a lock, so that all values are from one version. The
+    writer creates the mailbox and sends it to the readers when they start.
 
     Args:
         model: the model; its parameters and buffers are copied.
@@ -107,8 +107,8 @@ class WeightMailbox:
     Attributes:
         updates: number of gradient steps of the parameters; set by the writer, returned by
             ``take``.
-        while_waiting: called every second while another process holds the lock. It should raise
-            when that process has died. ``None``: wait without a limit.
+        while_waiting: function called every second while another process holds the lock. It should
+            raise if that process has died. ``None``: wait without a limit.
     """
 
     updates = 0
@@ -118,31 +118,31 @@ class WeightMailbox:
         self, model: torch.nn.Module, settings: Mapping[str, np.ndarray[Any, Any]]
     ) -> None:
         self._weights = SharedWeights(model, settings)
-        self._numbers = Arena().allocate((2,), np.int64)  # version, updates
+        self._numbers = Arena().allocate((2,), np.int64)  # (version, updates)
         self.lock = get_context("spawn").Lock()
 
     def put(self, model: torch.nn.Module, settings: Mapping[str, Any]) -> None:
         """Store these parameters and settings as the newest."""
         with self._locked():
             self._weights.publish(model)
-            for name, own in self._weights.settings.items():
-                own[...] = settings[name]
+            for name, array in self._weights.settings.items():
+                array[...] = settings[name]
             self._numbers[:] = self._numbers[0] + 1, self.updates
 
     def take(
         self, model: torch.nn.Module, settings: Mapping[str, Any], version: int = -1
     ) -> tuple[int, int]:
-        """Load the newest parameters and settings, unless they are of this version.
+        """Load the newest parameters and settings, unless they have this version.
 
         Returns:
-            version and updates of the newest parameters.
+            (version, updates) of the newest parameters.
         """
         with self._locked():
             newest, updates = self._numbers.tolist()
             if newest != version:
-                self._weights.give(model)
-                for name, own in self._weights.settings.items():
-                    settings[name][...] = own
+                self._weights.copy_to(model)
+                for name, array in self._weights.settings.items():
+                    settings[name][...] = array
             return newest, updates
 
     @contextmanager
@@ -156,7 +156,7 @@ class WeightMailbox:
             self.lock.release()
 
 
-def _other_tensors(names: Collection[str]) -> ValueError:
+def _mismatch(names: Collection[str]) -> ValueError:
     return ValueError(
         f"the model built in this process has other tensors than the master's: {sorted(names)}. "
         "ModelCls must build the same model from the same arguments every time."

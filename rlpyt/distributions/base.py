@@ -1,4 +1,4 @@
-"""The interface of action distributions, and where their randomness comes from."""
+"""Interface of action distributions and of their noise."""
 
 from typing import Any, NamedTuple
 
@@ -9,14 +9,14 @@ from torch import Tensor
 from rlpyt.utils.collections import NamedArrayTuple
 from rlpyt.utils.tensor import valid_mean
 
-DistInfo: Any = None  # each distribution's module has its own: the record of its parameters
+DistInfo: Any = None  # each distribution's module defines it: the record of its parameters
 
 
 class NoiseSpec(NamedTuple):
     """Random numbers that one environment's step consumes.
 
-    ``kind`` is "uniform", on [0, 1), or "normal", with mean 0 and variance 1; ``shape`` is that
-    of the float32 noise for one environment.
+    ``kind`` is "uniform", on [0, 1), or "normal", with mean 0 and variance 1; ``shape`` is the
+    shape of the float32 noise of one environment.
     """
 
     kind: str
@@ -24,23 +24,23 @@ class NoiseSpec(NamedTuple):
 
 
 class Distribution:
-    """Chooses actions and computes likelihoods; the agent owns it. It holds settings only.
+    """Samples actions and computes likelihoods for an agent; it holds only settings.
 
     ``dist_info`` is a record of the distribution's parameters, leaves [*lead, ...]. Actions and
-    results have the same leading dimensions, usually [T, B] or [B]. Not every subclass
-    implements everything.
+    results have the same leading dimensions, usually [T, B] or [B]. A subclass may implement only
+    some of the methods.
 
-    Sampling is a pure function of ``dist_info`` and noise, ``draw``, for tensors and numpy arrays
-    alike. Samplers that own a random stream for each environment pass the noise by ``set_noise``;
+    Sampling is a pure function, ``draw``, of ``dist_info`` and noise, both tensors or both numpy
+    arrays. Samplers with a random stream for each environment set the noise by ``set_noise``;
     otherwise ``sample`` draws it from torch's generator.
     """
 
-    noise_spec: NoiseSpec | None = None  # None: sampling takes no noise from outside
+    noise_spec: NoiseSpec | None = None  # None: ``set_noise`` has no effect
     _noise: Tensor | None = None
 
     @property
     def dim(self) -> int:
-        """Number of discrete actions, or of components of a continuous one."""
+        """Return the number of discrete actions, or of components of a continuous action."""
         raise NotImplementedError
 
     def sample(self, dist_info: Any) -> Tensor:
@@ -50,10 +50,10 @@ class Distribution:
     def draw(self, dist_info: NamedArrayTuple, noise: Any) -> Any:
         """Return the actions that ``sample`` draws from this noise; tensors or numpy arrays.
 
-        Agents act in numpy only where the class that defines ``sample`` also defines ``draw``.
+        Agents act in numpy only if the class that defines ``sample`` also defines ``draw``.
 
         Args:
-            dist_info: leaves [*lead, ...].
+            dist_info: parameters, leaves [*lead, ...].
             noise: [*lead, *noise_spec.shape] float32.
         """
         raise NotImplementedError
@@ -63,11 +63,11 @@ class Distribution:
         return self.sample(dist_info)
 
     def set_noise(self, noise: Tensor | None) -> None:
-        """Set the noise of the next ``sample``, which uses it once.
+        """Set the noise of the next ``sample`` only.
 
         Args:
             noise: [*lead, *noise_spec.shape] float32, with the leading dimensions of the next
-                sample; ``None`` discards noise that was set.
+                sample; ``None``: discard noise that was set.
         """
         self._noise = noise
 
@@ -115,7 +115,7 @@ class Distribution:
         raise NotImplementedError
 
     def perplexity(self, dist_info: NamedArrayTuple) -> Tensor:
-        """Return exp(entropy), [*lead]: the number of actions in a uniform choice as random."""
+        """Return exp(entropy), [*lead]: the number of equally likely actions."""
         return torch.exp(self.entropy(dist_info))
 
     def mean_entropy(self, dist_info: NamedArrayTuple, valid: Tensor | None = None) -> Tensor:
@@ -128,7 +128,7 @@ class Distribution:
 
 
 def namespace(array: Any) -> Any:
-    """Return the module, torch or numpy, whose functions take this array."""
+    """Return the module of this array, torch or numpy."""
     return np if isinstance(array, np.ndarray) else torch
 
 

@@ -1,4 +1,4 @@
-"""One discrete action, chosen by probabilities."""
+"""Categorical distribution: one discrete action."""
 
 from typing import Any
 
@@ -17,11 +17,11 @@ DistInfo = namedarraytuple("DistInfo", ["prob"])  # [*lead, A] float32, not nega
 
 
 class Categorical(DiscreteMixin):
-    """Probabilities ``dist_info.prob`` [*lead, A] of A actions, which are integers [*lead].
+    """Distribution over A actions, integers [*lead], with probabilities ``prob`` [*lead, A].
 
     Sampling inverts the cumulative distribution: with u uniform on [0, 1), the action is the
     number of cumulative probabilities <= u * total. Sums are taken in order and in float64, so
-    that an action of probability zero is never chosen, numpy and torch choose alike, and
+    an action of probability zero is never chosen, numpy and torch choose the same actions, and
     probabilities need not sum to one exactly.
     """
 
@@ -74,7 +74,7 @@ def expected_log(prob: Tensor, x: Tensor) -> Tensor:
 
 
 def cumulative_sum(prob: Any) -> Any:
-    """Return sums [*lead, A] float64 over the last dimension, up to and including each entry."""
+    """Return the cumulative sum over the last dimension, [*lead, A] float64."""
     if isinstance(prob, np.ndarray):
         return np.add.accumulate(prob, -1, np.float64)
     return prob.cumsum(-1, dtype=torch.float64)

@@ -8,12 +8,12 @@ from rlpyt.utils.tensor import from_onehot, to_onehot
 
 
 class DiscreteMixin(Distribution):
-    """Converts between integers and one-hot vectors.
+    """Base of discrete distributions, which converts between integers and one-hot vectors.
 
     Args:
         dim: number of actions.
-        dtype: of actions.
-        onehot_dtype: of one-hot vectors.
+        dtype: dtype of actions.
+        onehot_dtype: dtype of one-hot vectors.
 
     Raises:
         ValueError: ``dim`` is below 1.
@@ -30,7 +30,7 @@ class DiscreteMixin(Distribution):
 
     @property
     def dim(self) -> int:
-        """Number of actions."""
+        """Return the number of actions."""
         return self._dim
 
     def to_onehot(self, indexes: Tensor, dtype: torch.dtype | None = None) -> Tensor:

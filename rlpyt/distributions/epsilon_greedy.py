@@ -13,11 +13,11 @@ from rlpyt.distributions.discrete import DiscreteMixin
 class EpsilonGreedy(DiscreteMixin):
     """Chooses the action of highest value, or with probability epsilon a uniformly random one.
 
-    Two uniform numbers decide: if the first is below epsilon, ``floor(second * dim)`` is the
-    action.
+    The noise is two uniform numbers: if the first is below epsilon, the action is
+    ``floor(second * dim)``.
 
     Args:
-        epsilon: a number in [0, 1], or one for each environment, [B].
+        epsilon: number in [0, 1], or one for each environment, [B].
         **kwargs: ``dim``, ``dtype``, ``onehot_dtype`` of `DiscreteMixin`.
 
     Raises:
@@ -33,7 +33,7 @@ class EpsilonGreedy(DiscreteMixin):
 
     @property
     def epsilon(self) -> Any:
-        """Epsilon as it was set."""
+        """Return epsilon as it was set."""
         return self._epsilon
 
     def set_epsilon(self, epsilon: Any) -> None:
@@ -58,7 +58,7 @@ class EpsilonGreedy(DiscreteMixin):
             [T, B], [B] or [].
 
         Raises:
-            ValueError: the last dimension of q is not dim, or a vector epsilon does not fit B.
+            ValueError: the last dimension of q is not dim, or a vector epsilon has not B entries.
         """
         self._check(q)
         noise = self._take_noise(q.shape[:-1], q.device)
@@ -70,7 +70,7 @@ class EpsilonGreedy(DiscreteMixin):
         Args:
             q: [*lead, A].
             noise: [*lead, 2] uniform on [0, 1), float32.
-            epsilon: float32, a number or [B]; ``None``: the one that was set.
+            epsilon: float32, a number or [B]; ``None``: the value set by ``set_epsilon``.
         """
         xp = namespace(q)
         if epsilon is None:
@@ -97,8 +97,8 @@ class CategoricalEpsilonGreedy(EpsilonGreedy):
     """Epsilon-greedy on the means of distributions: probabilities of P atoms with values ``z``.
 
     Args:
-        z: values of the atoms, [P]; ``None``: set later, or passed to ``sample``.
-        **kwargs: of `EpsilonGreedy`.
+        z: values of the atoms, [P]; ``None``: set by ``set_z``, or passed to ``sample``.
+        **kwargs: arguments of `EpsilonGreedy`.
     """
 
     def __init__(self, z: Tensor | None = None, **kwargs: Any) -> None:
@@ -114,13 +114,13 @@ class CategoricalEpsilonGreedy(EpsilonGreedy):
 
         Args:
             p: probabilities [T, B, A, P], [B, A, P] or [A, P].
-            z: values of the atoms, [P]; ``None``: those set.
+            z: values of the atoms, [P]; ``None``: the values set by ``set_z``.
 
         Returns:
             [T, B], [B] or [] integers of ``dtype``.
 
         Raises:
-            ValueError: there is no z.
+            ValueError: z is neither passed nor set.
         """
         q = self.mean(p, z)
         self._check(q)
@@ -136,10 +136,10 @@ class CategoricalEpsilonGreedy(EpsilonGreedy):
         return super().mode(self.mean(p))
 
     def mean(self, p: Any, z: Tensor | None = None) -> Any:
-        """Return action values, the means of distributions p [*lead, A, P], [*lead, A].
+        """Return action values [*lead, A], the means of distributions p [*lead, A, P].
 
         Raises:
-            ValueError: there is no z.
+            ValueError: z is neither passed nor set.
         """
         z = self.z if z is None else z
         if z is None:

@@ -1,4 +1,4 @@
-"""Continuous actions from a Gaussian with independent components."""
+"""Gaussian distribution with independent components, for continuous actions."""
 
 import math
 from typing import Any
@@ -11,7 +11,7 @@ from torch import Tensor
 from rlpyt.distributions.base import Distribution, NoiseSpec, namespace
 from rlpyt.utils.collections import NamedArrayTuple, namedarraytuple
 
-EPS = 1e-8  # added to a fixed standard deviation, which may be zero, in formulas
+EPS = 1e-8  # added to a fixed standard deviation, which may be zero, before the logarithm
 
 DistInfo = namedarraytuple("DistInfo", ["mean"])  # [*lead, A] float32
 DistInfoStd = namedarraytuple("DistInfoStd", ["mean", "log_std"])  # each [*lead, A] float32
@@ -20,21 +20,22 @@ DistInfoStd = namedarraytuple("DistInfoStd", ["mean", "log_std"])  # each [*lead
 class Gaussian(Distribution):
     """Diagonal Gaussian over A components; actions are [*lead, A] float32.
 
-    Limits on actions and noise concern sampling only: likelihood, entropy and KL divergence are
-    those of the Gaussian itself. The likelihood accounts for squashing, of actions *before*
-    squashing (see ``sample_loglikelihood``); the entropy of a squashed Gaussian has no closed form.
+    Clipping of actions and noise affects only sampling; likelihood, entropy and KL divergence are
+    those of the Gaussian itself. With squashing, the likelihood is the density of squashed actions,
+    given actions *before* squashing (see ``log_likelihood``); the entropy has no closed form.
 
     Args:
-        dim: A.
+        dim: A, number of components.
         std: standard deviation, one number or one for each component; ``None``: read from
             ``dist_info.log_std``; ``math.inf``: samples are uniform within clip or squash.
-        clip: samples are limited to [-clip, clip]; ``None`` is off.
-        noise_clip: the noise added to the mean is limited to [-noise_clip, noise_clip].
+        clip: limit samples to [-clip, clip]; ``None``: no limit.
+        noise_clip: limit the noise added to the mean to [-noise_clip, noise_clip]; ``None``: no
+            limit.
         min_std, max_std: limits of the standard deviation.
-        squash: samples become ``squash * tanh(sample)``; ``None`` is off.
+        squash: make samples ``squash * tanh(sample)``; ``None``: no squashing.
 
     Raises:
-        ValueError: a setting is out of range, or both clip and squash are given.
+        ValueError: a setting is out of range, or both clip and squash are set.
     """
 
     def __init__(
@@ -65,12 +66,12 @@ class Gaussian(Distribution):
         self.set_squash(squash)
         self.set_noise_clip(noise_clip)
         self._noise = None
-        self._given: float | None = None  # the number that ``std`` was set to
+        self._std_number: float | None = None  # std as it was set, if it was a float
         self.set_std(std)
 
     @property
     def dim(self) -> int:
-        """Number of components."""
+        """Return the number of components."""
         return self._dim
 
     # Settings.
@@ -105,20 +106,20 @@ class Gaussian(Distribution):
     def set_std(self, std: Any) -> None:
         """Fix the standard deviation, a number or [A]; ``None``: use ``dist_info.log_std``.
 
-        With ``math.inf`` samples are uniform within the bounds, whatever the mean.
+        With ``math.inf`` samples are uniform within the bounds for any mean.
 
         Raises:
-            ValueError: std is negative or has another shape, or is infinite and there are no
-                bounds.
+            ValueError: std is negative or has another shape, or is infinite without bounds.
         """
         if std is None:
             self.std: Tensor | None = None
             self._std_numpy: Any = None
-            self._given, self._uniform = None, False
+            self._std_number, self._uniform = None, False
             return
-        if isinstance(std, float) and std == self._given:
-            return  # agents set it before every batch
-        given, std = std, torch.as_tensor(std, dtype=torch.float32)
+        if isinstance(std, float) and std == self._std_number:
+            return  # unchanged; agents set it before every batch
+        number = std if isinstance(std, float) else None
+        std = torch.as_tensor(std, dtype=torch.float32)
         if std.numel() not in (1, self._dim) or bool((std < 0).any()):
             raise ValueError(
                 f"std={std.tolist()} must be one number, or one for each of the {self._dim} "
@@ -131,20 +132,20 @@ class Gaussian(Distribution):
                 f"std={std.tolist()}: an infinite std, which samples uniformly, must be one number "
                 "for all components, and needs bounds (clip or squash)."
             )
-        within = std.clamp(self.min_std or 0.0, self.max_std)
-        free = (std == 0) | std.isinf()  # limits do not apply: no noise, or uniform samples
-        self.std = torch.where(free, std, within)
+        limited = std.clamp(self.min_std or 0.0, self.max_std)
+        exempt = (std == 0) | std.isinf()  # no noise, or uniform samples
+        self.std = torch.where(exempt, std, limited)
         self._std_numpy = self.std.numpy()
         self._uniform = uniform
-        self._given = given if isinstance(given, float) else None
+        self._std_number = number
 
     @property
     def _bounds(self) -> float | None:
-        """The largest possible sample; ``None``: no limit."""
+        """Return the maximum absolute sample; ``None``: no limit."""
         return self.squash if self.clip is None else self.clip
 
     def _log_std(self, dist_info: NamedArrayTuple) -> Any:
-        """Return the log standard deviation, broadcastable to the mean, limits applied."""
+        """Return the limited log standard deviation, broadcastable to the mean."""
         if self.std is not None:
             return torch.log(self.std.to(dist_info.mean.device) + EPS).expand(self._dim)
         log_std = dist_info.log_std
@@ -153,7 +154,7 @@ class Gaussian(Distribution):
         return log_std
 
     def _std(self, dist_info: NamedArrayTuple) -> Any:
-        """Return the standard deviation for tensors or numpy arrays, limits applied."""
+        """Return the limited standard deviation, as the mean a tensor or numpy array."""
         mean = dist_info.mean
         if self.std is not None:
             return self._std_numpy if isinstance(mean, np.ndarray) else self.std.to(mean.device)
@@ -162,7 +163,7 @@ class Gaussian(Distribution):
     # Sampling.
 
     def sample(self, dist_info: NamedArrayTuple) -> Tensor:
-        """Draw actions [*lead, A]: add noise, limit it, then clip or squash the sum."""
+        """Draw actions [*lead, A]: add clipped noise to the mean, then clip or squash the sum."""
         mean = dist_info.mean
         noise = self._take_noise(mean.shape[:-1], mean.device)
         return self.draw(dist_info, noise)  # type: ignore[no-any-return]
@@ -176,14 +177,14 @@ class Gaussian(Distribution):
             noise: [*lead, A] standard normal.
         """
         if self._uniform:
-            return self._spread(noise)
+            return self._to_uniform(noise)
         return self._bound(self._add_noise(dist_info, noise))
 
-    def _spread(self, noise: Any) -> Any:
-        """Return standard normal numbers as uniform ones within the bounds."""
+    def _to_uniform(self, noise: Any) -> Any:
+        """Convert standard normal numbers to uniform ones within the bounds."""
         assert self._bounds is not None
         if isinstance(noise, np.ndarray):  # numpy has no error function
-            return self._spread(torch.from_numpy(noise)).numpy()
+            return self._to_uniform(torch.from_numpy(noise)).numpy()
         return self._bounds * torch.erf(noise / math.sqrt(2))
 
     def _add_noise(self, dist_info: NamedArrayTuple, noise: Any) -> Any:
@@ -199,22 +200,22 @@ class Gaussian(Distribution):
         return sample if self.squash is None else self.squash * xp.tanh(sample)
 
     def mode(self, dist_info: NamedArrayTuple) -> Tensor:
-        """Return the mean within the action's limits, the sample without noise."""
+        """Return the clipped or squashed mean, the sample without noise."""
         self.set_noise(None)
         return self._bound(dist_info.mean)  # type: ignore[no-any-return]
 
     def sample_loglikelihood(
         self, dist_info: NamedArrayTuple, reparameterize: bool = True
     ) -> tuple[Tensor, Tensor]:
-        """Draw actions and their log-likelihood, with gradient through both (as SAC needs).
+        """Draw actions and compute their log-likelihood, with gradient through both (for SAC).
 
         Args:
-            dist_info: the parameters.
+            dist_info: parameters.
             reparameterize: if False, actions are constants, and the likelihood's gradient is the
                 score function.
 
         Returns:
-            action [*lead, A], as from ``sample``; log-likelihood [*lead], squashing included.
+            Action [*lead, A], as from ``sample``; log-likelihood [*lead] of squashed actions.
         """
         if self.noise_clip is not None or not reparameterize:
             mean = dist_info.mean
@@ -222,7 +223,7 @@ class Gaussian(Distribution):
             sample = self._add_noise(dist_info, noise)
             sample = sample if reparameterize else sample.detach()
             return self._bound(sample), self.log_likelihood(sample, dist_info)
-        # (sample - mean) / std is the noise itself, whatever the parameters.
+        # (sample - mean) / std is exactly the noise.
         mean, log_std = dist_info.mean, self._log_std(dist_info)
         noise = self._take_noise(mean.shape[:-1], mean.device)
         sample = torch.addcmul(mean, self._std(dist_info), noise)
@@ -241,13 +242,14 @@ class Gaussian(Distribution):
         """Return the log-density of the actions, [*lead].
 
         Args:
-            x: [*lead, A]; with squashing, the actions *before* squashing. The result is the
-                density of ``squash * tanh(x)``:
+            x: actions [*lead, A]; with squashing, *before* squashing. The result is the density of
+                ``squash * tanh(x)``:
 
                     log N(x) - sum_i [log squash + 2 (log 2 - x_i - softplus(-2 x_i))]
 
-                The bracket is log(squash (1 - tanh(x_i)^2)) in a form that does not lose
-                digits for large x (Haarnoja et al. 2018, appendix C).
+                The bracket is log(squash (1 - tanh(x_i)^2)) in a form that is accurate for large x
+                (Haarnoja et al. 2018, appendix C).
+            dist_info: parameters.
         """
         logli = self._gaussian_logli(x, dist_info)
         if self.squash is None:

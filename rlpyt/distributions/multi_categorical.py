@@ -17,16 +17,16 @@ class MultiCategorical(Categorical):
     """P categorical actions (MultiDiscrete, MultiBinary), with concatenated probabilities.
 
     ``dist_info.prob`` is [*lead, sum(dims)], each part summing to one; actions are [*lead, P]
-    integers. Entropy and KL divergence of independent parts add up, so they are those of
-    `Categorical` over the row as a whole.
+    integers. Entropy and KL divergence of independent parts add up, so `Categorical` computes them
+    over the whole row.
 
     Args:
         dims: number of choices of each part.
-        dtype: of actions as integers.
-        onehot_dtype: of one-hot vectors.
+        dtype: dtype of integer actions.
+        onehot_dtype: dtype of one-hot vectors.
 
     Raises:
-        ValueError: dims is empty or has an entry below one.
+        ValueError: dims is empty or has an entry below 1.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class MultiCategorical(Categorical):
         return below.sum(-1) - starts
 
     def mode(self, dist_info: NamedArrayTuple) -> Tensor:
-        """Return the most likely choice of each part, [*lead, parts]."""
+        """Return the most likely choice of each part, [*lead, P]."""
         parts = dist_info.prob.split(self.dims, dim=-1)
         return torch.stack([part.argmax(-1) for part in parts], -1).to(self.dtype)
 

@@ -36,7 +36,7 @@ class EsAgent(BaseAgent):
     """
 
     family = "rlpyt.es"
-    acts_by_row = True  # one matrix product per environment
+    rows_are_independent = True  # one matrix product per environment
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class EsAgent(BaseAgent):
     def _build_model(self) -> torch.nn.Module:
         return Population(super()._build_model(), self._n_rows)
 
-    def _parts(self) -> list[Any]:
+    def _observation_models(self) -> list[Any]:
         return [self.population.policy]
 
     def _load_initial_state(self, state_dict: dict[str, Any]) -> None:

@@ -58,7 +58,7 @@ class PopulationCollector(Collector):
         self._blank_after(self._length)
         return agent_inputs, self.traj_infos, self._finished(self._length)
 
-    def _on_done(self, t: int, done: list[int], over: list[int]) -> bool:
+    def _on_done(self, t: int, done: list[int], to_reset: list[int]) -> bool:
         """Let finished environments wait; return True when all of them wait."""
         self._length[done] = t + 1
         self.env_batch.hold(done)
@@ -70,7 +70,7 @@ class PopulationCollector(Collector):
         env_batch.forget_infos()
         self._seed_envs()
         env_batch.reset(step.observation, range(env_batch.B))
-        self.rollout.null(range(env_batch.B))
+        self.rollout.begin_episodes(range(env_batch.B))
         step.done[:] = False
 
     def _seed_envs(self) -> None:

@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 from rlpyt.experiments.options import RunOptions
-from rlpyt.samplers.layout import MOST_TORCH_THREADS, check_n_processes
+from rlpyt.samplers.layout import MAX_TORCH_THREADS, check_n_processes
 from rlpyt.utils import torchrun
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.launching.machine import n_granted_cpus
@@ -61,9 +61,9 @@ def affinity(options: RunOptions) -> dict[str, Any]:
     without_workers = options.sampler.kind in ("serial", "ray")
     n_workers = 1 if without_workers else options.sampler.n_workers
     threads = whole_number("torch_threads", options.torch_threads, 0) or n_granted_cpus()
-    if threads > MOST_TORCH_THREADS:
+    if threads > MAX_TORCH_THREADS:
         raise ValueError(
-            f"torch_threads (--torch-threads) must be at most {MOST_TORCH_THREADS} on this "
+            f"torch_threads (--torch-threads) must be at most {MAX_TORCH_THREADS} on this "
             f"machine, got {threads}. Give the number of cores, or 0 for one thread per core."
         )
     return {"n_workers": n_workers, "cuda_idx": cuda_idx, "master_torch_threads": threads}

@@ -18,9 +18,9 @@ class Conv2dModel(nn.Module):
     Args:
         in_channels: C of the input.
         channels: output channels of each layer.
-        kernel_sizes: of each layer.
-        strides: of each layer.
-        paddings: of each layer; ``None`` is 0 everywhere.
+        kernel_sizes: kernel size of each layer.
+        strides: stride of each layer.
+        paddings: padding of each layer; ``None``: no padding.
         nonlinearity: class of the nonlinearity.
         use_maxpool: convolve with stride 1, then downsample by max-pooling with the given stride.
         head_sizes: ignored with a warning; use `Conv2dHeadModel`.
@@ -67,9 +67,8 @@ class Conv2dModel(nn.Module):
     def forward(self, input: Tensor) -> Tensor:
         """Return features, [B, C, H, W] float -> [B, C', H', W'].
 
-        In training on the CPU memory is laid out with channels last: the same values, with the
-        forward and backward pass of 256 frames 1.3 to 1.5 times as fast. Forward alone gains
-        nothing.
+        In training on the CPU, memory has channels last, with the same values: forward and backward
+        pass of 256 frames are 1.3 to 1.5 times as fast. The forward pass alone is not faster.
         """
         if input.device.type == "cpu" and torch.is_grad_enabled():
             input = input.contiguous(memory_format=torch.channels_last)
@@ -79,11 +78,11 @@ class Conv2dModel(nn.Module):
         """Return the number of outputs, C' * H' * W', for an image of height ``h`` and width ``w``.
 
         Args:
-            h, w: of the image, in pixels.
-            c: C of the image; not needed, rlpyt's argument.
+            h, w: height and width of the image, in pixels.
+            c: C of the image; not needed, an argument of rlpyt (2019).
 
         Raises:
-            ValueError: the image is too small for some layer.
+            ValueError: the image is too small for a layer.
         """
         image = (h, w)
         c = self.in_channels if c is None else c
@@ -105,10 +104,10 @@ class Conv2dHeadModel(nn.Module):
 
     Args:
         image_shape: (C, H, W) of the input.
-        channels, kernel_sizes, strides, paddings, nonlinearity, use_maxpool: of `Conv2dModel`.
-        hidden_sizes: of the MLP; one number is one layer; ``None`` or empty together with
+        channels, kernel_sizes, strides, paddings, nonlinearity, use_maxpool: see `Conv2dModel`.
+        hidden_sizes: hidden layers of the MLP; one number is one layer; ``None`` or empty with
             ``output_size=None``: no MLP.
-        output_size: linear output layer, or ``None`` for none.
+        output_size: size of the linear output layer; ``None``: none.
 
     Raises:
         ValueError: image_shape is not (C, H, W), or the image is too small for the convolutions.
@@ -149,5 +148,5 @@ class Conv2dHeadModel(nn.Module):
 
     @property
     def output_size(self) -> int:
-        """Size of the output."""
+        """Return the size of the output."""
         return int(self._output_size)

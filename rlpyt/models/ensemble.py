@@ -1,10 +1,10 @@
-"""Several networks of one structure, evaluated as one: a batched matrix product for each layer.
+"""Ensembles of networks of the same structure, evaluated with one batched product per layer.
 
-Between layers samples are columns, [E, features, N]: then all factors of all products, including
-gradients, are contiguous. For two networks of 256 x 256 and 256 samples, forward and backward took
-2.5 ms; with samples as rows, whose weight gradients must be transposed, 3.0 ms; one network after
-the other, 2.8 ms. Layer normalisation needs the features of a sample to be adjacent, so it uses
-rows: 3.9 ms instead of 7.8.
+Between layers samples are columns, [E, features, N], so all factors of all products, including
+gradients, are contiguous. For two networks of 256 x 256 and 256 samples, forward and backward pass
+took 2.5 ms; with samples as rows, whose weight gradients must be transposed, 3.0 ms; one network
+after the other, 2.8 ms. With layer normalization samples are rows, since the features of a sample
+must be adjacent: 3.9 ms instead of 7.8.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,9 +23,9 @@ class EnsembleLinear(nn.Module):
     """E linear layers in one, each initialized as ``torch.nn.Linear``.
 
     Args:
-        n_members: E.
-        in_features, out_features: of each.
-        rows: samples are rows, [E, N, features]; else columns, [E, features, N].
+        n_members: E, number of layers.
+        in_features, out_features: sizes of each layer.
+        rows: samples are rows, [E, N, features]; otherwise columns, [E, features, N].
     """
 
     has_members = True  # outputs are new memory that no backward pass needs
@@ -42,7 +42,7 @@ class EnsembleLinear(nn.Module):
     def forward(self, x: Tensor, member: int | None = None) -> Tensor:
         """Return [E, out, N] for [E, in, N] or a common [in, N]; transposed with ``rows``.
 
-        Of one ``member`` alone, [N, in] -> [N, out].
+        With ``member``, evaluate only that one: [N, in] -> [N, out].
         """
         if member is not None:
             return F.linear(x, self.weight[member], self.bias[member])
@@ -58,11 +58,11 @@ class EnsembleLinear(nn.Module):
 
 
 class EnsembleLayerNorm(nn.Module):
-    """E layer normalisations in one (Ba et al. 2016).
+    """E layer normalizations in one (Ba et al. 2016).
 
     Args:
-        n_members: E.
-        size: of the dimension that is normalised.
+        n_members: E, number of layers.
+        size: size of the dimension to normalize.
     """
 
     has_members = True
@@ -73,7 +73,7 @@ class EnsembleLayerNorm(nn.Module):
         self.bias = nn.Parameter(torch.zeros(n_members, size))
 
     def forward(self, x: Tensor, member: int | None = None) -> Tensor:
-        """[E, N, size] -> the same; of one member alone [N, size]."""
+        """Normalize [E, N, size], or [N, size] with a single ``member``."""
         if member is not None:
             return F.layer_norm(x, x.shape[-1:], self.weight[member], self.bias[member])
         normal = F.layer_norm(x, x.shape[-1:])
@@ -81,16 +81,16 @@ class EnsembleLayerNorm(nn.Module):
 
 
 class Dropout(nn.Dropout):
-    """Dropout that takes 16 random bits per number on a CPU, and a third of torch's time.
+    """Dropout with 16 random bits per number on a CPU, three times as fast as torch's.
 
-    The dropped share is therefore a multiple of 2**-16; kept numbers are scaled accordingly.
+    The dropout rate is rounded to a multiple of 2**-16; the scale is adapted.
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """[...] -> the same; in evaluation mode the input."""
+        """Apply dropout; return the input in evaluation mode."""
         n, n_dropped = input.numel(), round(self.p * 2**16)
-        here = input.device.type == "cpu" and not torch.compiler.is_compiling()
-        if not (self.training and here and 0 < n_dropped < 2**16):
+        supported = input.device.type == "cpu" and not torch.compiler.is_compiling()
+        if not (self.training and supported and 0 < n_dropped < 2**16):
             return super().forward(input)
         bits = torch.empty(-(-n // 4), dtype=torch.int64).random_(-(2**63), None)
         kept = bits.view(torch.int16)[:n].view(input.shape) >= n_dropped - 2**15
@@ -103,8 +103,8 @@ class Ensemble(nn.Module):
     Used for models that cannot be evaluated as one.
 
     Args:
-        make: builds one model.
-        n_members: E.
+        make: function that builds one model.
+        n_members: E, number of models.
     """
 
     def __init__(self, make: Callable[[], nn.Module], n_members: int) -> None:
@@ -119,15 +119,15 @@ class Ensemble(nn.Module):
 
 
 class EnsembleMlp(nn.Module):
-    """An MLP, or E of them in one.
+    """An MLP, or E MLPs in one.
 
     Args:
         n_in, hidden_sizes, n_out: sizes of input, hidden layers and output.
-        n_members: E; ``None``: one MLP, without a dimension for members. Parameter names are the
+        n_members: E, number of MLPs; ``None``: one, without a dimension E. Parameter names are the
             same.
         nonlinearity: class of the nonlinearity.
-        layer_norm: normalise each hidden layer before its nonlinearity.
-        dropout: share of each hidden layer's outputs dropped in training, before normalisation.
+        layer_norm: normalize each hidden layer before its nonlinearity.
+        dropout: dropout rate of each hidden layer's outputs, before normalization.
     """
 
     def __init__(
@@ -159,19 +159,19 @@ class EnsembleMlp(nn.Module):
         self.model = nn.Sequential(*layers)
 
     def forward(self, x: Tensor, member: int | None = None) -> Tensor:
-        """Return [N, out] or [E, N, out] for [N, in]; of one ``member`` alone [N, out]."""
+        """Return [E, N, out] for [N, in]; [N, out] for one MLP or a single ``member``."""
         if member is None and self.columns:
             return run_layers(self.model, x.mT).mT
         return run_layers(self.model, x, member)
 
 
 def split_members(model: nn.Module, n_members: int) -> list[State]:
-    """Return the state of each member, as that of a separate model.
+    """Return a separate state for each member.
 
     Args:
-        model: an `Ensemble`, or a model whose parameters all have a first dimension of members;
-            buffers are common to all.
-        n_members: E.
+        model: an `Ensemble`, or a model whose parameters all have first dimension E; buffers are
+            common to all members.
+        n_members: E, number of members.
     """
     if isinstance(model, Ensemble):
         return [dict(member.state_dict()) for member in model.members]

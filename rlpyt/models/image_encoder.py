@@ -1,4 +1,4 @@
-"""Encoder of images of any size, for observations that have images among their parts."""
+"""Encoder of images of any size, for observations that contain images."""
 
 from collections.abc import Callable, Sequence
 
@@ -8,22 +8,22 @@ from rlpyt.models.conv2d import Conv2dHeadModel
 from rlpyt.models.mlp import HIDDEN_GAIN, init_orthogonal
 from rlpyt.models.observation import IMAGE_DIM, ImageShape
 
-LARGE = 36  # smallest height and width for the convolutions of large images
+MIN_NATURE_SIZE = 36  # smallest height and width for the convolutions of Mnih et al. 2015
 NATURE = dict(channels=[32, 64, 64], kernel_sizes=[8, 4, 3], strides=[4, 2, 1], paddings=[0, 0, 0])
 SMALL = dict(channels=[16, 32], kernel_sizes=[3, 3], strides=[1, 2], paddings=[1, 1])
 
 
 class ImageEncoder(nn.Module):
-    """Convolutions and one linear layer: an image as a vector of features.
+    """Convolutions and one linear layer, from an image to a vector of features.
 
-    By default images of 36 x 36 pixels and more go through the three convolutions of Mnih et al.
-    2015, and smaller ones, as of MinAtar or MiniGrid, through two of 3 x 3. Weights are orthogonal
-    at first, with gain sqrt(2).
+    By default images of at least 36 x 36 pixels have the three convolutions of Mnih et al. 2015,
+    and smaller ones, as in MinAtar or MiniGrid, two of 3 x 3. Initial weights are orthogonal, with
+    gain sqrt(2).
 
     Args:
-        shape: of an image.
-        feature_size: number of features, each after a rectifier.
-        channels, kernel_sizes, strides, paddings: of the convolutions; ``None``: as above.
+        shape: shape of an image.
+        feature_size: number of features, each after the nonlinearity.
+        channels, kernel_sizes, strides, paddings: settings of the convolutions; ``None``: as above.
         nonlinearity: class of the nonlinearity.
 
     Raises:
@@ -43,7 +43,7 @@ class ImageEncoder(nn.Module):
         super().__init__()
         self.shape = shape
         C, H, W = (shape[2], shape[0], shape[1]) if shape.channels_last else shape
-        default = NATURE if min(H, W) >= LARGE else SMALL
+        default = NATURE if min(H, W) >= MIN_NATURE_SIZE else SMALL
         self.conv = Conv2dHeadModel(
             (C, H, W),
             channels or default["channels"],
@@ -57,7 +57,7 @@ class ImageEncoder(nn.Module):
 
     @property
     def output_size(self) -> int:
-        """Number of features."""
+        """Return the number of features."""
         return self.conv.output_size
 
     def forward(self, image: Tensor) -> Tensor:

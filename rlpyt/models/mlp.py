@@ -28,14 +28,14 @@ class MlpModel(nn.Module):
 
     Args:
         input_size: number of inputs.
-        hidden_sizes: sizes of the hidden layers; one number stands for one layer; an empty list
-            gives a linear model.
+        hidden_sizes: sizes of the hidden layers; one number is one layer; an empty list gives a
+            linear model.
         output_size: size of the linear output layer; ``None``: none, the last hidden layer with
             its nonlinearity is the output.
         nonlinearity: class of the nonlinearity, e.g. ``torch.nn.Tanh``.
-        orthogonal_gain: ``None`` keeps PyTorch's initial weights. A number g draws orthogonal
-            weights, with gain sqrt(2) in hidden and g in the output layer, and zero biases
-            (Andrychowicz et al. 2021 find 0.01 best for policies; 1 is usual for values).
+        orthogonal_gain: gain of orthogonal initial weights in the output layer, with sqrt(2) in
+            hidden layers and zero biases (Andrychowicz et al. 2021 find 0.01 best for policies; 1
+            is usual for values); ``None``: PyTorch's initial weights.
 
     Raises:
         ValueError: there is neither a hidden nor an output layer.
@@ -73,27 +73,27 @@ class MlpModel(nn.Module):
 
     @property
     def output_size(self) -> int:
-        """Size of the last layer."""
+        """Return the size of the last layer."""
         return self._output_size
 
 
 def size_list(sizes: int | Sequence[int] | None) -> list[int]:
-    """Return layer sizes as a list; one number is one layer, ``None`` none.
+    """Return layer sizes as a list; one number is one layer, ``None`` is no layer.
 
     Raises:
         TypeError, ValueError: a size is not an integer, or below 1.
     """
     if sizes is None:
         return []
-    several = list(sizes) if isinstance(sizes, Iterable) else [sizes]
-    return [whole_number(f"hidden_sizes={sizes!r}: a layer's size", n, 1) for n in several]
+    size_list = list(sizes) if isinstance(sizes, Iterable) else [sizes]
+    return [whole_number(f"hidden_sizes={sizes!r}: a layer's size", n, 1) for n in size_list]
 
 
 def init_orthogonal(module: nn.Module, gain: float) -> None:
-    """Draw orthogonal weights and zero biases in linear and convolution layers.
+    """Initialize linear and convolution layers with orthogonal weights and zero biases.
 
-    (Saxe et al. 2014.) Torch's default halves the variation of a signal in each layer, so deep
-    image networks start with nearly the same output for every state.
+    (Saxe et al. 2014.) With torch's default, the variation of a signal halves in each layer, so
+    deep image networks start with nearly the same output for every state.
     """
     for layer in module.modules():
         if isinstance(layer, nn.Linear | nn.Conv2d) and layer.bias is not None:
@@ -104,14 +104,14 @@ def init_orthogonal(module: nn.Module, gain: float) -> None:
 def run_layers(model: nn.Sequential, x: Tensor, member: int | None = None) -> Tensor:
     """Apply layers in order, as ``model(x)`` would.
 
-    Small networks spend much of their time in ``nn.Module.__call__`` (two towers of 64 x 64 at
-    8 rows take 110 us with it, 75 us without). Linear layers and known nonlinearities without
-    hooks are therefore called as functions, everything else as modules.
+    Small networks spend much of their time in ``nn.Module.__call__`` (two MLPs of 64 x 64 at 8 rows
+    take 110 us with it, 75 us without). Linear layers and known nonlinearities without hooks are
+    therefore called as functions, everything else as modules.
 
     Args:
         model: the layers.
-        x: their input.
-        member: index of the member to apply, of layers that have members (``has_members``).
+        x: input of the first layer.
+        member: index of the member to apply, in layers that have members (``has_members``).
     """
 
     def called(layer: nn.Module, x: Tensor) -> Tensor:
@@ -123,24 +123,25 @@ def run_layers(model: nn.Sequential, x: Tensor, member: int | None = None) -> Te
         for layer in model:
             x = _compiled_relu(x) if type(layer) is nn.ReLU else called(layer, x)  # type: ignore[no-untyped-call]
         return x
-    own = False  # True if x is not referenced elsewhere and may be overwritten
+    writable = False  # True if x is not referenced elsewhere and may be overwritten
     layers: Iterable[nn.Module] = model._modules.values()  # type: ignore[assignment]
     for layer in layers:
         functions = FUNCTIONS.get(type(layer))
         if layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks:
-            x, own = called(layer, x), False
+            x, writable = called(layer, x), False
         elif functions is not None:
-            x = functions[0 if own else 1](x)
+            x = functions[0 if writable else 1](x)
         elif type(layer) is nn.Linear:
             parameters = layer._parameters
-            x, own = F.linear(x, parameters["weight"], parameters["bias"]), True  # type: ignore[arg-type]
+            x = F.linear(x, parameters["weight"], parameters["bias"])  # type: ignore[arg-type]
+            writable = True
         else:
-            x, own = called(layer, x), hasattr(layer, "has_members")  # their output is new memory
+            x, writable = called(layer, x), hasattr(layer, "has_members")  # outputs are new memory
     return x
 
 
 class _Relu(torch.autograd.Function):
-    """ReLU whose slope is computed from its output, as a float.
+    """ReLU whose derivative is computed from its output, as a float.
 
     When compiled, torch's ReLU stores a mask of bools for the backward pass, which torch 2.13's CPU
     code writes one by one: 3.4 ms for 2 x 256 x 256 of them.

@@ -1,4 +1,4 @@
-"""A model is an encoder of observations, a recurrent layer or none, and heads."""
+"""Bases of models, which consist of an encoder, an optional recurrent layer, and heads."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
@@ -30,28 +30,25 @@ Lead = tuple[int, int, int]  # number of leading dimensions, T, B
 class Network(nn.Module):
     """Base of all models: ``heads(recurrent_layer(encode(observation)))``.
 
-    Subclasses build the parts. `VectorModel` and `ImageModel` implement ``encode``; a model
-    implements ``heads``, and a recurrent one names its ``recurrent_layer``.
+    `VectorModel` and `ImageModel` implement ``encode``; a model implements ``heads``, and
+    ``recurrent_layer`` if it is recurrent.
     """
 
     @property
     def recurrent_layer(self) -> Any:
-        """Return an LSTM or GRU, or a module with the interface of one; ``None``: no memory.
+        """Return an LSTM, a GRU, or a module with the same interface; ``None``: not recurrent.
 
-        ``encode`` of a recurrent model returns features [T * B, F].
+        ``encode`` of a recurrent model must return features [T * B, F].
         """
         return None
 
     @property
     def observation_only(self) -> bool:
-        """True if the previous action and reward are not read."""
+        """Return True if the previous action and reward are not read."""
         return self.recurrent_layer is None
 
     def encode(self, observation: Tensors) -> tuple[Tensor, Lead | None]:
-        """Return features, and the leading dimensions if the features are [T * B, F].
-
-        Leading dimensions of ``None`` say that the features have those of the observation.
-        """
+        """Return features [T * B, F] with the leading dimensions, or [*lead, F] with ``None``."""
         raise NotImplementedError
 
     def heads(self, features: Tensor) -> Any:
@@ -76,8 +73,8 @@ class Network(nn.Module):
                 of [N, B, H], or a tensor of a GRU; ``None``: zeros.
 
         Returns:
-            the model's outputs, float32 [*lead, ...]. Recurrent models return the recurrent state
-            after the last step as well (B is 1 without leading dimensions).
+            The model's outputs, float32 [*lead, ...]. Recurrent models also return the recurrent
+            state after the last step (B is 1 without leading dimensions).
         """
         features, lead = self.encode(observation)
         layer = self.recurrent_layer
@@ -93,24 +90,24 @@ class Network(nn.Module):
 
 
 class VectorModel(Network):
-    """Encodes vectors, and nested spaces of vectors, category numbers and images.
+    """Base of models that encode vectors, or nested spaces of vectors, categories and images.
 
-    Features are the vectors, then the category numbers, one-hot, then features of each image, from
-    convolutions (`ImageEncoder`); see `rlpyt.models.observation`. Agents mark the shapes.
+    The features are all vectors, then one-hot category numbers, then the features of each image
+    from an `ImageEncoder`; see `rlpyt.models.observation`. Agents mark the shapes.
 
     Args:
-        observation_shape: of one observation; a named tuple of shapes for nested spaces.
+        observation_shape: shape of one observation; a named tuple of shapes for nested spaces.
         normalize_observation: subtract the running mean of vectors, divide by their running
             standard deviation.
-        norm_obs_clip: normalized observations are limited to +- this.
-        norm_obs_var_clip: smallest variance to divide by.
+        norm_obs_clip: maximum absolute value of normalized observations.
+        norm_obs_var_clip: minimum variance in normalization.
         encoder: arguments of `ImageEncoder`, for example ``dict(feature_size=128)``; ignored for
             observations without images.
 
     Attributes:
-        obs_rms: the running statistics, if observations are normalized; algorithms update them
-            through ``update_obs_rms``.
-        images: an encoder for each image of an observation, if there are any.
+        obs_rms: running statistics, if observations are normalized; algorithms update them through
+            ``update_obs_rms``.
+        images: encoders of the images of an observation, if there are any.
     """
 
     def __init__(
@@ -133,12 +130,12 @@ class VectorModel(Network):
         if images:
             self.images = nn.ModuleList(images)
         self._n_features = observation_size(observation_shape) + sum(x.output_size for x in images)
-        # Observations that are all vectors, as most are, take a shorter way.
+        # Observations without images and categories, the most common ones, use a shortcut.
         self._only_vectors = vector_size(observation_shape) == self._n_features
 
     @property
     def observation_size(self) -> int:
-        """Number of features that ``read`` returns."""
+        """Return the number of features from ``read``."""
         return self._n_features
 
     def read(self, observation: Tensors) -> Tensor:
@@ -170,38 +167,38 @@ class VectorModel(Network):
     def numpy_forward(self, live: bool = True) -> NumpyForward | None:
         """Return ``forward`` over numpy arrays [B, ...]; see `rlpyt.models.numpy_forward`.
 
-        ``None`` if ``heads`` does something that cannot be translated, a subclass has replaced
-        other methods, or observations have images, or more than vectors to normalize.
+        ``None`` if ``heads`` cannot be translated, a subclass overrides other methods, or
+        ``reads_in_numpy`` is False.
         """
-        cls, ours = type(self), VectorModel
-        replaced = (
-            cls.forward is not ours.forward
-            or cls.encode is not ours.encode
-            or cls.read is not ours.read
+        cls, base = type(self), VectorModel
+        overridden = (
+            cls.forward is not base.forward
+            or cls.encode is not base.encode
+            or cls.read is not base.read
         )
-        if replaced or not self.reads_in_numpy:
+        if overridden or not self.reads_in_numpy:
             return None
         return numpy_forward_of(self, self._observation_shape, self.normalization, live)
 
     @property
     def reads_in_numpy(self) -> bool:
-        """False for images, and for vectors to normalize beside category numbers."""
+        """Return False for images, and for normalized vectors together with category numbers."""
         return self._only_vectors or not (self._has_images or self.normalize_observation)
 
     @property
     def normalization(self) -> tuple[RunningMeanStdModel, float, float] | None:
-        """Statistics, clip and smallest variance; ``None`` without normalization."""
+        """Return (statistics, clip, minimum variance); ``None`` without normalization."""
         if not self.normalize_observation:
             return None
         return self.obs_rms, self.norm_obs_clip, self.norm_obs_var_clip
 
 
 class LstmVectorModel(VectorModel):
-    """Encodes observations by an MLP, for the recurrent layer after it.
+    """Base of recurrent models that encode observations by an MLP.
 
     Args:
-        observation_shape, **normalization: of `VectorModel`.
-        action_size, hidden_sizes, lstm_size, nonlinearity, memory: of `MlpMemory`.
+        observation_shape, **normalization: arguments of `VectorModel`.
+        action_size, hidden_sizes, lstm_size, nonlinearity, memory: arguments of `MlpMemory`.
     """
 
     def __init__(
@@ -235,14 +232,14 @@ def encode_rows(mlp: nn.Module, x: Tensor) -> tuple[Tensor, Lead]:
 
 
 class ImageModel(Network):
-    """Encodes images by convolutions and, optionally, hidden layers.
+    """Base of models that encode images by convolutions and, optionally, hidden layers.
 
     Args:
         image_shape: (C, H, W).
         hidden_sizes: hidden layer(s) after the convolutions; ``None``: none.
         use_maxpool: downsample by max-pooling instead of strides.
-        channels, kernel_sizes, strides, paddings: of the convolutions; ``None``: those of the
-            class, ``convolutions``.
+        channels, kernel_sizes, strides, paddings: settings of the convolutions; ``None``: the class
+            attribute ``convolutions``.
     """
 
     convolutions: ClassVar[dict[str, Sequence[int]]]
@@ -270,13 +267,13 @@ class ImageModel(Network):
         )
 
     def encode(self, observation: Any) -> tuple[Tensor, Lead | None]:
-        """Return features [T * B, F] of images [*lead, C, H, W], usually of bytes."""
+        """Return features [T * B, F] of images [*lead, C, H, W], usually uint8."""
         lead_dim, T, B, shape = infer_leading_dims(observation, IMAGE_DIM)
         return self.conv(to_unit_floats(observation.reshape(T * B, *shape))), (lead_dim, T, B)
 
 
 def to_unit_floats(image: Tensor) -> Tensor:
-    """Return images of bytes 0..255, or of booleans, as a new float32 tensor in [0, 1]."""
+    """Convert images of numbers in [0, 255], or booleans, to a new float32 tensor in [0, 1]."""
     if image.dtype == torch.bool:
         return image.float()
     return image.float().mul_(1.0 / 255) if not image.is_floating_point() else image * (1.0 / 255)

@@ -1,11 +1,11 @@
 """MLPs evaluated in numpy: for a few rows, several times faster than in torch.
 
 A torch operation on eight rows costs more in dispatch than in arithmetic. `numpy_forward_of` traces
-a model's ``heads`` by torch.fx. What it finds are towers of linear layers and nonlinearities, and
-some operations on their outputs. `NumpyForward` copies the weights once in the layout that is
-fastest for numpy (transposed) and evaluates all towers layer by layer into preallocated buffers:
-one ``dot`` for each tower, then one addition of all biases and one call of the nonlinearity for all
-towers. The operations follow, in place where nothing else reads their input.
+a model's ``heads`` by torch.fx, to find towers (MLPs of linear layers and nonlinearities) and
+operations on their outputs. `NumpyForward` copies the weights once in the layout that is fastest
+for numpy (transposed) and evaluates all towers layer by layer into preallocated buffers: one
+``dot`` for each tower, then one addition of all biases and one call of the nonlinearity for all
+towers. The operations follow, in place if nothing else reads their input.
 
 CartPole's two towers of 64 x 64 with softmax take, on one core and for 4 / 8 / 32 rows, 12 / 13 /
 20 us, and 6 to 9 more if the parameters are read in every call; plain numpy takes 24 / 28 / 43,
@@ -30,7 +30,7 @@ Array = NDArray[np.float32]
 Activation = Callable[[Array, Array], Any]  # (input, output)
 Step = Callable[[], Any]
 CONTAINERS = (MlpModel, nn.Sequential)
-FEW = 4  # number of columns up to which a loop is faster than a reduction along rows
+MAX_LOOP_COLUMNS = 4  # up to this number, a loop over columns is faster than a reduction
 
 _ZERO = np.zeros((), np.float32)
 
@@ -62,13 +62,13 @@ class Layer(NamedTuple):
 
 
 class Program(NamedTuple):
-    """What a trace found.
+    """Result of tracing a model.
 
     Attributes:
-        stages: by depth, the layers to evaluate at once, each with its tower's index.
-        sources: of each tower, the index of the tower it reads; -1: the features.
-        tail: the nodes of the graph that are not towers, in order; the output is the last.
-        towers: index of each tower's node.
+        stages: layers to evaluate at once, by depth, each with the index of its tower.
+        sources: index of the tower that each tower reads; -1: the features.
+        tail: nodes of the graph that are not towers, in order; the output is the last.
+        towers: index of the tower of each node that is one.
         parameters: arrays that the tail reads, by the names of their nodes.
     """
 
@@ -80,16 +80,16 @@ class Program(NamedTuple):
 
 
 class NumpyForward:
-    """A model's forward pass over numpy arrays, made by the model's ``numpy_forward``.
+    """A model's forward pass over numpy arrays, built by the model's ``numpy_forward``.
 
     Called with observations [B, ...], it returns the results of the model's ``forward`` (to 1e-6)
-    as arrays that the next call overwrites. It belongs to one process: copies and pickles of it are
+    as arrays that the next call overwrites. It belongs to one process: its copies and pickles are
     ``None``.
 
     Attributes:
-        live: read the parameters in every call, so that updates in place, or in shared memory, take
-            effect at once. Otherwise only ``refresh`` reads them, which saves a third of the time;
-            call it when they may have changed, e.g. once per batch.
+        live: True to read the parameters in every call, so that updates in place, or in shared
+            memory, take effect at once. Otherwise only ``refresh`` reads them, which saves a third
+            of the time; call it when they may have changed, e.g. once per batch.
     """
 
     def __init__(
@@ -109,9 +109,9 @@ class NumpyForward:
             for stage in program.stages
         ]
         self._copies = [
-            (own, layer.weight.T)
+            (copy, layer.weight.T)
             for stage, weights in zip(program.stages, self._weights)
-            for (_, layer), own in zip(stage, weights)
+            for (_, layer), copy in zip(stage, weights)
         ]
         self._bound: dict[int, tuple[list[Any], list[Step], tuple[Array, ...]]] = {}
         self.refresh()
@@ -140,27 +140,29 @@ class NumpyForward:
 
     def refresh(self) -> None:
         """Read the parameters."""
-        for own, parameter in self._copies:
-            own[...] = parameter
+        for copy, parameter in self._copies:
+            copy[...] = parameter
         if self._normalize is not None:
             rms, _, min_var = self._normalize
             self._mean = rms.mean.numpy()
             self._std = rms.std(min_var).numpy()
 
     def _allocate(self, B: int) -> tuple[list[Any], list[Step], tuple[Array, ...]]:
-        """Allocate buffers for B rows; return the stages, the tail, and what they result in."""
+        """Allocate buffers for B rows; return (stages, steps of the tail, results)."""
         program, stages = self._program, []
-        regions: list[Any] = [None] * len(program.sources)  # newest output of each tower
+        regions: list[Any] = [None] * len(program.sources)  # latest output of each tower
         for stage, weights in zip(program.stages, self._weights):
             widths = [len(layer.bias) for _, layer in stage]
             flat = np.empty(B * sum(widths), np.float32)
             bias = np.empty_like(flat)
             outs, biases = _split(flat, B, widths), _split(bias, B, widths)
-            self._copies += [(own, layer.bias) for own, (_, layer) in zip(biases, stage)]
+            self._copies += [(copy, layer.bias) for copy, (_, layer) in zip(biases, stage)]
             dots = []
             for (tower, _), weight, out in zip(stage, weights, outs):
-                source, own = program.sources[tower], regions[tower]
-                dots.append((regions[source] if own is None and source >= 0 else own, weight, out))
+                source, inputs = program.sources[tower], regions[tower]
+                if inputs is None and source >= 0:  # the tower's first layer
+                    inputs = regions[source]
+                dots.append((inputs, weight, out))
             stages.append((dots, flat, bias, _merge_activations(stage, outs, flat)))
             for (tower, _), out in zip(stage, outs):
                 regions[tower] = out
@@ -181,7 +183,7 @@ def _split(flat: Array, B: int, widths: Sequence[int]) -> list[Array]:
 def _merge_activations(
     stage: list[tuple[int, Layer]], outs: list[Array], flat: Array
 ) -> list[tuple[Activation, Array]]:
-    """Return the calls of nonlinearities, a single one if all towers have the same."""
+    """Return the calls of nonlinearities, only one if all towers have the same."""
     functions = [layer.activation for _, layer in stage]
     if all(f is functions[0] for f in functions):
         return [] if functions[0] is None else [(functions[0], flat)]
@@ -189,7 +191,7 @@ def _merge_activations(
 
 
 class _Untranslatable(Exception):
-    """A model does something that the numpy function does not know."""
+    """Raised if a model has an operation that cannot be translated to numpy."""
 
 
 def numpy_forward_of(
@@ -198,44 +200,45 @@ def numpy_forward_of(
     normalize: tuple[RunningMeanStdModel, float, float] | None = None,
     live: bool = True,
 ) -> NumpyForward | None:
-    """Build the numpy function of a model's ``heads``, or return the last one if it is still valid.
+    """Build the numpy function of a model's ``heads``, or return a cached one if it is still valid.
 
     Args:
-        model: the model, on the CPU in float32; it keeps the function.
-        observation_shape: of one observation.
-        normalize: running mean and variance of observations, clip and smallest variance.
+        model: the model, on the CPU in float32; the function is cached in it.
+        observation_shape: shape of one observation.
+        normalize: running mean and variance of observations, clip and minimum variance.
         live: see `NumpyForward`.
 
     Returns:
         The function, refreshed; ``None`` for other devices or dtypes, hooks, or operations that are
         not in ``OPERATIONS``.
     """
-    kept = model.__dict__.setdefault("_numpy_forward", {})
-    function, structure = kept.get(live, (None, None))
+    cache = model.__dict__.setdefault("_numpy_forward", {})
+    function, structure = cache.get(live, (None, None))
     if structure is None or not structure.is_current():
-        program = None if _unfit(model) else _trace(model)
+        program = None if _is_unsupported(model) else _trace(model)
         if program is not None:
             function = NumpyForward(program, observation_shape, normalize, live)
         else:
             function = None
-        kept[live] = (function, _Structure(model))
+        cache[live] = (function, _Structure(model))
     elif function is not None and not live:
         function.refresh()
     return function  # type: ignore[no-any-return]
 
 
 class _Structure:
-    """Modules, parameters and settings of a model at one time, to notice when one is replaced.
+    """Modules, parameters and settings of a model at one time, to detect replaced ones.
 
-    Checked before every batch, so by a few calls. Like the function, it belongs to one process.
+    It is checked before every batch, so the check is fast. It belongs to one process.
     """
 
     def __init__(self, model: nn.Module) -> None:
         modules = list(model.modules())
-        # What a trace has followed may depend on attributes, of all but torch's own modules.
+        # A trace may depend on the attributes of modules other than torch's.
         traced = [m for m in modules if not type(m).__module__.startswith("torch.nn.")]
-        own = [vars(m) for m in traced if type(m) not in CONTAINERS]
-        self._tables = [table for m in modules for table in (m._modules, m._parameters)] + own
+        attributes = [vars(m) for m in traced if type(m) not in CONTAINERS]
+        self._tables = [table for m in modules for table in (m._modules, m._parameters)]
+        self._tables += attributes
         self._hooks = [h for m in modules for h in (m._forward_hooks, m._forward_pre_hooks)]
         self._had_hooks = any(self._hooks)
         self._entries = self._entries_now()
@@ -260,13 +263,13 @@ class _Structure:
         return type(None), ()
 
 
-def _unfit(model: nn.Module) -> bool:
+def _is_unsupported(model: nn.Module) -> bool:
     wrong = any(p.device.type != "cpu" or p.dtype is not torch.float32 for p in model.parameters())
     return wrong or _has_hooks(model)
 
 
 class _HeadsTracer(fx.Tracer):
-    """Traces ``heads`` instead of ``forward``, and takes towers as wholes."""
+    """Tracer of ``heads`` instead of ``forward``; towers are single nodes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -282,10 +285,10 @@ def _trace(model: nn.Module) -> Program | None:
     try:
         with torch.no_grad():
             graph = _HeadsTracer().trace(model)
-    except Exception:  # user code, with proxies in place of tensors
+    except Exception:  # user code, called with proxies instead of tensors
         return None
     program = Program([], [], [], {}, {})
-    depths: list[int] = []  # of each tower's last layer
+    depths: list[int] = []  # depth of each tower's last layer
     for node in graph.nodes:
         if node.op == "placeholder":
             features = node
@@ -320,7 +323,7 @@ def _trace(model: nn.Module) -> Program | None:
 
 
 def _layers_of(parts: list[nn.Module]) -> list[Layer] | None:
-    """Return linear layers with their nonlinearities; ``None`` if there is another module."""
+    """Return linear layers with their nonlinearities; ``None`` if there are other modules."""
     layers: list[Layer] = []
     for part in parts:
         if _has_hooks(part):
@@ -347,18 +350,18 @@ def _has_hooks(module: nn.Module) -> bool:
     return bool(module._forward_hooks or module._forward_pre_hooks)
 
 
-# Operations on the towers' outputs. Each takes flags that say which of its arguments it may
-# overwrite, and the arguments of torch's operation as arrays; it returns the result, an array that
-# stays the same, and a function that computes it, or None if the result is a view.
+# Operations on the towers' outputs. Each takes a flag for each argument, True if it may overwrite
+# it, and the arguments of torch's operation as arrays. It returns (result, step): an array, the
+# same in all calls, and a function that computes it, or None if the result is a view.
 
 Bound = tuple[Any, Step | None]
 
 
 def _bind_tail(program: Program, regions: list[Any]) -> tuple[list[Step], tuple[Array, ...]]:
-    """Return the functions that compute a tail from the towers' outputs, and its results.
+    """Return the functions that compute a tail from the towers' outputs, and the results.
 
     Raises:
-        _Untranslatable: an operation is unknown, or has unknown arguments.
+        _Untranslatable: an operation or its arguments are not supported.
     """
     values: dict[fx.Node, Any] = {node: regions[k] for node, k in program.towers.items()}
     steps: list[Step] = []
@@ -384,7 +387,7 @@ def _bind_tail(program: Program, regions: list[Any]) -> tuple[list[Step], tuple[
 
 
 def _is_free(node: fx.Node) -> bool:
-    """Return True if nothing but its only user reads a node's array, which may be overwritten."""
+    """Return True if only one node reads this node's array, which it may then overwrite."""
     if node.op == "call_module":
         return len(node.users) == 1
     if node.op == "get_attr" or node.target in ("expand_as", "expand"):
@@ -415,7 +418,7 @@ def _same(free: Any, x: Any, dtype: Any = torch.float32) -> Bound:
 
 
 def _copy(free: Any, x: Any) -> Bound:
-    return x, None  # results are overwritten by the next call in any case
+    return x, None  # no copy is needed, since the next call overwrites all results
 
 
 def _item(free: Any, x: Any, index: Any) -> Bound:
@@ -453,7 +456,7 @@ def _binary(ufunc: Any, neutral: float) -> Callable[..., Bound]:
         if not isinstance(a, np.ndarray) and a == neutral and ufunc in (np.add, np.multiply):
             return b, None
         shape = np.broadcast_shapes(np.shape(a), np.shape(b))
-        fitting = [x for x, own in zip((a, b), free) if own and np.shape(x) == shape]
+        fitting = [x for x, is_free in zip((a, b), free) if is_free and np.shape(x) == shape]
         out = fitting[0] if fitting else np.empty(shape, np.float32)
         return out, lambda: ufunc(a, b, out)
 
@@ -491,7 +494,7 @@ def _softmax(free: Any, x: Array, dim: int, dtype: Any = torch.float32) -> Bound
 
 
 def _concatenate(free: Any, parts: Sequence[Array], dim: int = 0) -> Bound:
-    if dim in (-1, 1) and _are_consecutive(parts):  # as when they were split before
+    if dim in (-1, 1) and _are_consecutive(parts):  # parts of a split array
         shape = (len(parts[0]), sum(part.shape[1] for part in parts))
         return np.lib.stride_tricks.as_strided(parts[0], shape, parts[0].strides), None
     out = np.concatenate(parts, dim)
@@ -516,7 +519,7 @@ def softmax_in_place(x: Array) -> Callable[[], None]:
     total = np.empty(x.shape, np.float32)
 
     def softmax() -> None:
-        if 1 < len(columns) <= FEW:
+        if 1 < len(columns) <= MAX_LOOP_COLUMNS:
             np.maximum(columns[0], columns[1], out=peak_1d)
             for column in columns[2:]:
                 np.maximum(peak_1d, column, out=peak_1d)
@@ -524,7 +527,7 @@ def softmax_in_place(x: Array) -> Callable[[], None]:
             np.maximum.reduce(x, 1, out=peak_1d)
         np.subtract(x, peak, x)
         np.exp(x, x)
-        x.dot(ones, total)  # each row's sum in every column: faster than reducing and broadcasting
+        x.dot(ones, total)  # the row's sum in every column; faster than reducing and broadcasting
         np.divide(x, total, x)
 
     return softmax

@@ -1,8 +1,8 @@
-"""Observations of any space as one float vector: the shapes that models are built from.
+"""Shapes of observations, from which models are built, and conversion of observations to vectors.
 
 A model takes the shape of an observation: a tuple of integers, or, for nested (Dict, Tuple) spaces,
-a named tuple of shapes. `marked_shape` gives the shapes of images and category numbers a type of
-their own, by which models choose an encoder. They are equal to plain tuples.
+a named tuple of shapes. `marked_shape` returns subclasses of tuple for images and category numbers,
+by which models choose an encoder. They are equal to plain tuples.
 """
 
 from collections.abc import Iterable
@@ -16,16 +16,16 @@ from torch import Tensor
 from rlpyt.spaces.base import Space
 from rlpyt.utils.buffer import Arrays, Tensors, leaves_of
 
-Shape = tuple[Any, ...]  # sizes of dimensions, or a namedtuple of the parts' shapes
+Shape = tuple[Any, ...]  # sizes of dimensions, or a named tuple of the parts' shapes
 IMAGE_DIM = 3
-MOST_CATEGORIES = 10_000  # of a number that is encoded one-hot; others are read as they are
+MAX_CATEGORIES = 10_000  # maximum for one-hot encoding; larger category numbers are not encoded
 
 
 class ImageShape(tuple[int, ...]):
     """Shape of an image observation, (C, H, W) or (H, W, C).
 
     Attributes:
-        channels_last: the shape is (H, W, C).
+        channels_last: True if the shape is (H, W, C).
         scale: factor that maps pixels to [0, 1].
     """
 
@@ -35,7 +35,7 @@ class ImageShape(tuple[int, ...]):
     def __new__(
         cls, shape: Iterable[int], channels_last: bool = False, scale: float = 1 / 255
     ) -> "ImageShape":
-        """Make one from a plain tuple."""
+        """Create from a plain tuple."""
         new = super().__new__(cls, shape)
         new.channels_last, new.scale = channels_last, scale
         return new
@@ -45,8 +45,8 @@ class CategoryShape(tuple[int, ...]):
     """Shape of category numbers, () or (k,).
 
     Attributes:
-        sizes: number of values of each, [k].
-        low: smallest value.
+        sizes: number of categories of each number, [k].
+        low: smallest category number.
     """
 
     sizes: tuple[int, ...]
@@ -55,7 +55,7 @@ class CategoryShape(tuple[int, ...]):
     def __new__(
         cls, shape: Iterable[int], sizes: Iterable[int] = (), low: int = 0
     ) -> "CategoryShape":
-        """Make one from a plain tuple."""
+        """Create from a plain tuple."""
         new = super().__new__(cls, shape)
         new.sizes, new.low = tuple(int(n) for n in sizes), int(low)
         return new
@@ -67,23 +67,24 @@ def marked_shape(space: Space) -> Any:
     An image is a Box of three dimensions; its channels are last if H > C in (H, W, C). Category
     numbers are Discrete and MultiDiscrete spaces, and an ``IntBox`` of shape ().
     """
-    own: Any = getattr(space, "space", space)  # gymnasium's own, if it is wrapped
+    unwrapped: Any = getattr(space, "space", space)  # the gymnasium space, if it is wrapped
     if is_composite(space.shape):
-        return type(space.shape)(*map(marked_shape, own.spaces))
+        return type(space.shape)(*map(marked_shape, unwrapped.spaces))
     shape = tuple(space.shape)
-    sizes = _category_sizes(space, own)
-    if sizes and max(sizes) <= MOST_CATEGORIES:
-        return CategoryShape(shape, sizes, 0 if own is not space else getattr(space, "low", 0))
+    sizes = _category_sizes(space, unwrapped)
+    if sizes and max(sizes) <= MAX_CATEGORIES:
+        low = 0 if unwrapped is not space else getattr(space, "low", 0)
+        return CategoryShape(shape, sizes, low)
     if len(shape) == IMAGE_DIM:
         return ImageShape(shape, shape[2] < shape[0], _pixel_scale(space))
     return space.shape
 
 
-def _category_sizes(space: Space, own: Any) -> tuple[int, ...]:
-    kind = type(own).__name__
+def _category_sizes(space: Space, unwrapped: Any) -> tuple[int, ...]:
+    kind = type(unwrapped).__name__
     if kind == "Discrete" or (kind == "IntBox" and space.shape == ()):
-        return (int(own.n),)
-    return tuple(own.nvec.ravel().tolist()) if kind == "MultiDiscrete" else ()
+        return (int(unwrapped.n),)
+    return tuple(unwrapped.nvec.ravel().tolist()) if kind == "MultiDiscrete" else ()
 
 
 def _pixel_scale(space: Space) -> float:
@@ -95,7 +96,7 @@ def _pixel_scale(space: Space) -> float:
 
 
 def is_composite(shape: Shape) -> bool:
-    """Return True for the shape of a space of several parts, a namedtuple of their shapes."""
+    """Return True for the shape of a nested space, a named tuple of shapes."""
     return hasattr(shape, "_fields")
 
 
@@ -112,7 +113,7 @@ def images_of(shape: Shape) -> list[ImageShape]:
 
 
 def observation_size(shape: Shape) -> int:
-    """Return the number of components of an observation without its images, categories one-hot."""
+    """Return the number of components of an observation without images, with one-hot categories."""
     return vector_size(shape) + sum(
         sum(leaf.sizes) for leaf in leaf_shapes(shape) if isinstance(leaf, CategoryShape)
     )
@@ -128,36 +129,37 @@ def vector_size(shape: Shape) -> int:
 def split_observation(
     observation: Tensors, shape: Shape
 ) -> tuple[list[Tensor], list[Tensor], list[Any]]:
-    """Divide an observation by kinds of parts.
+    """Split an observation into vectors, categories and images.
 
     Args:
         observation: tensor [*lead, *shape] of any number type, or a named tuple of them.
-        shape: see the module.
+        shape: shape of an observation, from `marked_shape`.
 
     Returns:
-        vectors [*lead, size] float32, category numbers as one-hot vectors [*lead, size] float32,
-        and images as they are, each in order.
+        Vectors [*lead, size] float32, category numbers as one-hot vectors [*lead, size] float32,
+        and unchanged images, each in order.
 
     Raises:
         ValueError: the observation does not end with ``shape``.
     """
     vectors, categories, images = [], [], []
-    for leaf, own in zip(leaves_of(observation), leaf_shapes(shape), strict=True):
-        if isinstance(own, ImageShape):
+    for leaf, leaf_shape in zip(leaves_of(observation), leaf_shapes(shape), strict=True):
+        if isinstance(leaf_shape, ImageShape):
             images.append(leaf)
-        elif isinstance(own, CategoryShape):
-            columns = (leaf.long() - own.low).reshape(*leaf.shape[: leaf.dim() - len(own)], -1)
+        elif isinstance(leaf_shape, CategoryShape):
+            lead = leaf.shape[: leaf.dim() - len(leaf_shape)]
+            columns = (leaf.long() - leaf_shape.low).reshape(*lead, -1)
             categories += [
                 torch.nn.functional.one_hot(columns[..., i], n).float()
-                for i, n in enumerate(own.sizes)
+                for i, n in enumerate(leaf_shape.sizes)
             ]
         else:
-            vectors.append(_as_vector(leaf, own))
+            vectors.append(_as_vector(leaf, leaf_shape))
     return vectors, categories, images
 
 
 def _as_vector(leaf: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Return [*lead, *shape] as [*lead, size] float32."""
+    """Flatten [*lead, *shape] to [*lead, size] float32."""
     if len(shape) == 1:
         return leaf.float()
     lead = leaf.shape[: leaf.dim() - len(shape)]
@@ -166,12 +168,9 @@ def _as_vector(leaf: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 
 def flatten_observation(observation: Tensors, shape: Shape) -> Tensor:
-    """Concatenate all components of an observation without images; category numbers come last.
+    """Concatenate an observation without images to [*lead, size] float32; categories come last.
 
-    Args and errors: of `split_observation`.
-
-    Returns:
-        [*lead, size] float32.
+    See `split_observation` for arguments and errors.
     """
     if type(shape) is tuple and len(shape) == 1:
         return observation.float()  # type: ignore[no-any-return]
@@ -185,13 +184,13 @@ def joined(parts: list[Tensor]) -> Tensor:
 
 
 def flatten_numpy(observation: Arrays, shape: Shape) -> NDArray[np.float32]:
-    """Do the same with numpy arrays [B, *shape]; without a copy if possible."""
+    """Do the same as ``flatten_observation`` for numpy arrays [B, *shape]; avoid copies."""
     vectors, categories = [], []
-    for leaf, own in zip(leaves_of(observation), leaf_shapes(shape), strict=True):
-        if isinstance(own, CategoryShape):
-            columns = (leaf.astype(np.int64) - own.low).reshape(len(leaf), -1)
+    for leaf, leaf_shape in zip(leaves_of(observation), leaf_shapes(shape), strict=True):
+        if isinstance(leaf_shape, CategoryShape):
+            columns = (leaf.astype(np.int64) - leaf_shape.low).reshape(len(leaf), -1)
             categories += [
-                np.eye(n, dtype=np.float32)[columns[:, i]] for i, n in enumerate(own.sizes)
+                np.eye(n, dtype=np.float32)[columns[:, i]] for i, n in enumerate(leaf_shape.sizes)
             ]
         else:
             vectors.append(leaf.reshape(len(leaf), -1).astype(np.float32, copy=False))
@@ -200,9 +199,9 @@ def flatten_numpy(observation: Arrays, shape: Shape) -> NDArray[np.float32]:
 
 
 def check_normalized(models: Iterable[Any], observation_space: Space) -> None:
-    """Check that models normalize floating-point vectors only.
+    """Check that models normalize only floating-point vectors.
 
-    Running statistics of switches and integers are not meaningful.
+    Running statistics of booleans and integers are not meaningful.
 
     Raises:
         ValueError: a model has ``normalize_observation``, and observations have no vectors, or

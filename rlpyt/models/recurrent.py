@@ -1,4 +1,4 @@
-"""Recurrent layers of models: which there are, and how a model runs one."""
+"""Recurrent layers of models: build and run them."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from rlpyt.utils.buffer import Tensors
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.collections import namedarraytuple
 
-RnnState = namedarraytuple("RnnState", ["h", "c"])  # of an LSTM, each [N, B, H], N layers
+RnnState = namedarraytuple("RnnState", ["h", "c"])  # state of an LSTM, each [N, B, H], N layers
 MEMORIES: dict[str, Callable[[int, int], nn.Module]] = {"lstm": nn.LSTM, "gru": nn.GRU}
 Memory = str | Callable[[int, int], nn.Module]
 
@@ -20,11 +20,11 @@ class MlpMemory(nn.Module):
     """An MLP and the recurrent layer after it, which also reads previous action and reward.
 
     Args:
-        input_size: of the MLP.
-        action_size: components of a previous action, as ``forward`` of the model gets it.
-        hidden_sizes, nonlinearity: of the MLP.
-        size: H.
-        memory: of `add_memory`.
+        input_size: number of inputs of the MLP.
+        action_size: number of components of a previous action in the model's ``forward``.
+        hidden_sizes, nonlinearity: settings of the MLP.
+        size: H, size of the recurrent layer.
+        memory: see `add_memory`.
 
     Attributes:
         layer: the recurrent layer.
@@ -55,17 +55,17 @@ class MlpMemory(nn.Module):
 
 
 def add_memory(module: nn.Module, memory: Memory, input_size: int, size: int) -> str:
-    """Build a recurrent layer as a child of a module, and return its attribute's name.
+    """Build a recurrent layer as a child of a module, and return the name of its attribute.
 
-    The name is that of the kind of memory, so the layer's parameters are ``lstm.weight_ih_l0`` etc.
+    The name is the kind of memory, so the layer's parameters are ``lstm.weight_ih_l0`` etc.
 
     Args:
-        module: the parent.
+        module: parent module.
         memory: a key of ``MEMORIES``, or a class or function that is called with (``input_size``,
             ``size``), initializes its parameters, and returns a module with the interface of
             ``nn.LSTM`` or ``nn.GRU``.
-        input_size: features, action components and one reward.
-        size: H, of its outputs.
+        input_size: number of features and action components, plus one reward.
+        size: H, size of the recurrent layer.
 
     Raises:
         TypeError: ``size`` is not a whole number.
@@ -95,17 +95,17 @@ def run_recurrent(
     """Run T steps over concatenated features, previous action and previous reward.
 
     Args:
-        layer: a recurrent layer of input size F + A + 1, with the interface of ``nn.LSTM`` or
+        layer: recurrent layer of input size F + A + 1, with the interface of ``nn.LSTM`` or
             ``nn.GRU``.
         features: [T * B, F].
         prev_action: T * B * A numbers in any shape; one-hot if discrete.
         prev_reward: T * B numbers in any shape.
-        init_rnn_state: of an LSTM an ``RnnState`` (or a pair h, c) of [N, B, H], of a GRU a tensor
-            [N, B, H]; ``None``: zeros.
-        T, B: as from ``infer_leading_dims``.
+        init_rnn_state: initial state: for an LSTM an ``RnnState`` (or a pair h, c) of [N, B, H],
+            for a GRU a tensor [N, B, H]; ``None``: zeros.
+        T, B: leading dimensions, from ``infer_leading_dims``.
 
     Returns:
-        outputs [T * B, H], and the state after the last step.
+        Outputs [T * B, H], and the state after the last step.
     """
     inputs = (
         features.view(T, B, -1),
@@ -114,7 +114,7 @@ def run_recurrent(
     )
     state: Any = init_rnn_state
     if isinstance(state, Tensor):
-        state = state.contiguous()  # cuDNN needs that; often a transposed record
+        state = state.contiguous()  # needed by cuDNN; recorded states are transposed
     elif state is not None:
         h, c = tuple(state)
         state = (h.contiguous(), c.contiguous())

@@ -8,15 +8,14 @@ from torch import Tensor, nn
 
 
 class RunningMeanStdModel(nn.Module):
-    """Mean and population variance of all data passed to ``update``, kept in buffers.
+    """Mean and population variance of all data passed to ``update``, stored in buffers.
 
-    Batches are merged exactly (Chan, Golub & LeVeque 1979, eq. 2.1), in float64, so the result
-    is that of one pass over all data, in any order and split. Where torch.distributed is
-    initialised, ``update`` includes the batches of all ranks (all must call it), and all ranks
-    hold the same statistics.
+    Batches are merged exactly (Chan, Golub & LeVeque 1979, eq. 2.1), in float64, so the result does
+    not depend on their order and sizes. If torch.distributed is initialized, ``update`` includes
+    the batches of all ranks (all must call it), and all ranks have the same statistics.
 
     Args:
-        shape: of one datum.
+        shape: shape of one datum.
 
     Attributes:
         count: [] float64, number of data so far.
@@ -34,12 +33,12 @@ class RunningMeanStdModel(nn.Module):
 
     @property
     def mean(self) -> Tensor:
-        """Mean, [*shape] float32; zero before any data."""
+        """Return the mean, [*shape] float32; zero before any data."""
         return self._exact("mean").float()
 
     @property
     def var(self) -> Tensor:
-        """Population variance, [*shape] float32; one before any data."""
+        """Return the population variance, [*shape] float32; one before any data."""
         return self._exact("var").float()
 
     def _exact(self, name: str) -> Tensor:
@@ -49,36 +48,36 @@ class RunningMeanStdModel(nn.Module):
 
     @torch.no_grad()
     def update(self, x: Tensor) -> None:
-        """Include a batch [*lead, *shape] of any number type, with any leading dimensions.
+        """Add a batch [*lead, *shape] of any number type, with any leading dimensions.
 
         Raises:
             ValueError: the trailing dimensions of ``x`` are not ``shape``.
         """
-        own = self._exact("mean")
-        if x.shape[x.dim() - own.dim() :] != own.shape:
+        old_mean = self._exact("mean")
+        shape = old_mean.shape
+        if x.shape[x.dim() - old_mean.dim() :] != shape:
             raise ValueError(
-                f"x of shape {tuple(x.shape)} must end with the shape of one datum, "
-                f"{tuple(own.shape)}."
+                f"x of shape {tuple(x.shape)} must end with the shape of one datum, {tuple(shape)}."
             )
-        data = x.reshape(-1, *own.shape).to(own)
+        data = x.reshape(-1, *shape).to(old_mean)
         if len(data):
             var, mean = torch.var_mean(data, dim=0, correction=0)
         else:  # this rank has no data, but must take part in the exchange
-            var, mean = torch.zeros_like(own), torch.zeros_like(own)
+            var, mean = torch.zeros_like(old_mean), torch.zeros_like(old_mean)
         for batch in _of_all_ranks(len(data), mean, var):
             self._merge(*batch)
 
     def _merge(self, count: Tensor, mean: Tensor, var: Tensor) -> None:
         total = self.count + count
-        share = count / total.clamp(min=1)  # of the new batch
-        own_mean, own_var = self._exact("mean"), self._exact("var")
-        delta = mean - own_mean
-        own_var.copy_((1 - share) * own_var + share * var + share * (1 - share) * delta**2)
-        own_mean.add_(share * delta)
+        share = count / total.clamp(min=1)  # share of the new batch
+        old_mean, old_var = self._exact("mean"), self._exact("var")
+        delta = mean - old_mean
+        old_var.copy_((1 - share) * old_var + share * var + share * (1 - share) * delta**2)
+        old_mean.add_(share * delta)
         self.count.copy_(total)
 
     def normalize(self, x: Tensor, clip: float, min_var: float) -> Tensor:
-        """Return (x - mean) / sqrt(max(var, min_var)) in float32, limited to [-clip, clip]."""
+        """Return (x - mean) / sqrt(max(var, min_var)) in float32, clipped to [-clip, clip]."""
         return ((x - self.mean) / self.std(min_var)).clamp(-clip, clip)
 
     def std(self, min_var: float) -> Tensor:

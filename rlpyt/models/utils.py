@@ -20,7 +20,7 @@ def conv2d_output_shape(
     """Return height and width after a convolution or pooling over an ``h`` x ``w`` image.
 
     Args:
-        h, w: of the input, in pixels.
+        h, w: height and width of the input, in pixels.
         kernel_size, stride, padding: one number, or (height, width).
         dilation: distance between kernel elements.
     """
@@ -37,7 +37,7 @@ def _pair(value: int | tuple[int, int]) -> tuple[int, int]:
 
 
 class ScaleGrad(torch.autograd.Function):
-    """Identity forward, gradient times ``scale`` backward; use it as ``scale_grad(x, scale)``.
+    """Identity whose gradient is multiplied by ``scale``; call it as ``scale_grad(x, scale)``.
 
     Dueling heads use it to balance the gradients of the value and the advantage branch in the
     layers they share (Wang et al. 2016, section 4.2).
@@ -45,13 +45,13 @@ class ScaleGrad(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, tensor: Tensor, scale: float) -> Tensor:
-        """Return ``tensor``, and remember ``scale``."""
+        """Return ``tensor``, and store ``scale``."""
         ctx.scale = scale
         return tensor.view_as(tensor)
 
     @staticmethod
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
-        """Scale the gradient; the scale itself gets none."""
+        """Scale the gradient; ``scale`` itself has none."""
         return grad_output * ctx.scale, None
 
 
@@ -65,14 +65,14 @@ def update_state_dict(
     """Move a model's parameters and buffers towards ``state_dict``, in place.
 
     Args:
-        model: its tensors become ``tau * new + (1 - tau) * old``.
-        state_dict: of a model of the same structure.
-        tau: in (0, 1]; 1 copies. Integer buffers (counters) are copied with any tau.
-        strip_ddp: accept keys as ``DistributedDataParallel`` writes them.
+        model: model whose tensors become ``tau * new + (1 - tau) * old``.
+        state_dict: new state, of a model of the same structure.
+        tau: weight of the new state in (0, 1]; 1 copies. Integer buffers are always copied.
+        strip_ddp: accept keys with the prefix of ``DistributedDataParallel``.
 
     Raises:
         ValueError: tau is outside (0, 1].
-        RuntimeError: the keys differ (from ``load_state_dict`` where tau is 1).
+        RuntimeError: the keys differ.
     """
     if not 0 < tau <= 1:
         raise ValueError(f"tau must be above 0 and at most 1 (1 copies), got {tau}.")
@@ -83,11 +83,11 @@ def update_state_dict(
     old = model.state_dict()
     if old.keys() != new.keys():
         raise RuntimeError(f"state_dict differs in keys: {sorted(set(old) ^ set(new))}.")
-    slow = [name for name, tensor in old.items() if tensor.is_floating_point()]
+    floats = [name for name, tensor in old.items() if tensor.is_floating_point()]
     torch._foreach_lerp_(
-        [old[name] for name in slow], [new[name].to(old[name]) for name in slow], tau
+        [old[name] for name in floats], [new[name].to(old[name]) for name in floats], tau
     )
-    for name in old.keys() - set(slow):
+    for name in old.keys() - set(floats):
         old[name].copy_(new[name])
 
 
@@ -97,11 +97,11 @@ def unwrap_ddp(network: Any) -> Any:
     return network.module if wrapped else network
 
 
-def keeps_statistics(model: nn.Module) -> bool:
-    """Return True if the model keeps observation statistics, by its method ``update_obs_rms``."""
+def updates_obs_rms(model: nn.Module) -> bool:
+    """Return True if the model has observation statistics, updated by ``update_obs_rms``."""
     return hasattr(model, "update_obs_rms") and getattr(model, "normalize_observation", True)
 
 
 def strip_ddp_state_dict(state_dict: Mapping[str, Any]) -> dict[str, Any]:
-    """Remove the "module." that ``DistributedDataParallel`` puts before every key."""
+    """Remove the prefix "module." of ``DistributedDataParallel`` from every key."""
     return {key.removeprefix(DDP_PREFIX): value for key, value in state_dict.items()}

@@ -1,1 +1,1 @@
-"""Child processes: started from a specification, commanded, watched, named when they fail."""
+"""Child processes: started from a specification, controlled by commands, watched for failures."""

@@ -1,4 +1,4 @@
-"""A single function call in a child process: whatever it does, this process continues."""
+"""A single function call in a child process, which may crash or hang without harm to this one."""
 
 from collections.abc import Callable, Generator
 from typing import Any
@@ -9,11 +9,11 @@ from rlpyt.processes.pipe import Pipes
 from rlpyt.processes.status import BUILDING, WorkerStatus
 from rlpyt.utils.serialize import ByValue
 
-CLEANUP_S = 10.0  # longest wait for a generator's cleaning up
+CLEANUP_S = 10.0  # time limit for a generator to clean up
 
 
 class Call(Child):
-    """Calls a function when it starts; the payload is (function, arguments)."""
+    """A child that calls a function when it starts; the payload is (function, arguments)."""
 
     _generator: Generator[Any, None, None] | None = None
 
@@ -46,17 +46,17 @@ def run_in_child(
     """Call a function in a child process and return its result.
 
     Args:
-        function, args: may be defined in scripts and notebooks; as the result, they are pickled.
-            Of a generator function the result is the first value, and what comes after it is
-            cleaning up, which takes ``CLEANUP_S`` at most.
-        start_method: of the process.
-        timeout_s: seconds that it may take.
+        function, args: function and its arguments, pickled; they may be defined in scripts and
+            notebooks. The result is pickled, too. The result of a generator function is its first
+            value; the code after it is run as cleanup, for at most ``CLEANUP_S``.
+        start_method: start method of the process.
+        timeout_s: time limit in seconds.
         what: description of the call, for messages.
-        starts_others: whether the function may start processes.
+        starts_others: True if the function may start processes.
 
     Raises:
-        WorkerError: it raised there, or the process died.
-        WorkerTimeout: it did not end within ``timeout_s``.
+        WorkerError: the function raised, or the process died.
+        WorkerTimeout: the call did not end within ``timeout_s``.
     """
     child = ChildGroup(
         what,

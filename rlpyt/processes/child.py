@@ -1,4 +1,4 @@
-"""The child's side: the specification it is started with, and the loop that runs commands."""
+"""Child side of process control: a child's specification, and the loop that runs commands."""
 
 import contextlib
 from collections.abc import Callable, Sequence
@@ -14,20 +14,20 @@ from rlpyt.utils.stacks import StackFile
 
 @dataclass(frozen=True)
 class ChildSpec:
-    """Everything that a child is started with; travels while the process is being started.
+    """Specification of a child, sent to its process when that starts.
 
     Attributes:
         rank: index of the child, as messages show it; -1 for the only one of its kind.
-        build: a function or class of a module; called in the child with this specification, it
-            returns a ``Child`` or another object with its methods.
-        payload: input of ``build``, which may contain classes of the user's script, and shared
-            memory and semaphores.
+        build: function or class of a module. It is called in the child with this specification and
+            returns a ``Child`` or another object with the same methods.
+        payload: input of ``build``, which may contain classes of the user's script, shared memory
+            and semaphores.
         progress: activity numbers of ``processes.status``, written by the child, read by the
             parent.
         stacks: file for the child's Python stacks.
         cpus: cores to run on; None: not pinned.
-        torch_threads: of the child; None: torch's default.
-        life: 0; in a child that replaces one which has died, another number in every such case.
+        torch_threads: number of torch threads; None: torch's default.
+        life: 0 for the original child; each replacement of a child that died has a unique number.
     """
 
     rank: int
@@ -41,20 +41,20 @@ class ChildSpec:
 
 
 class Child:
-    """Base class of what a child builds. Commands name further methods.
+    """Base class of the object that a child builds. A command is the name of one of its methods.
 
     Args:
-        spec: of the child.
+        spec: specification of the child.
     """
 
     def __init__(self, spec: ChildSpec) -> None:
         self.spec = spec
 
     def start(self) -> None:
-        """Acquire what is needed; afterwards the child runs commands."""
+        """Acquire resources; called once, before any command."""
 
     def where(self) -> WorkerStatus | None:
-        """Return what the child was doing when a command raised; None: as its parent sees it."""
+        """Return the child's activity when a command raised; None: the parent describes it."""
         return None
 
     def close(self) -> None:
@@ -65,10 +65,11 @@ class Reply(NamedTuple):
     """A child's answer to a command.
 
     Attributes:
-        kind: "ok", "error" (of the child), "raised" (by a process further down); from a transport
-            also "ended" (the process is gone) and "stalled" (it stopped within a message).
+        kind: "ok", "error" (the child raised) or "raised" (a process that the child started
+            failed); a transport also returns "ended" (the process has exited) and "stalled" (it
+            stopped in the middle of a message).
         result: "ok": the serialized result; "error": (summary, traceback, ``WorkerStatus`` or
-            None); "raised": the serialized ``WorkerError``; "ended": how, as text.
+            None); "raised": the serialized ``WorkerError``; "ended": how it exited, as text.
     """
 
     kind: str
@@ -80,14 +81,14 @@ class Abandoned(Exception):
 
 
 def command_loop(spec: ChildSpec, pipe: Connection) -> None:
-    """Build an object and run its methods on command, until told to exit or the parent is gone.
+    """Build an object and run its methods on command, until told to exit or the parent has died.
 
-    Commands are (number, method, serialized arguments); answers are (number, ``Reply``). The
-    first answer, number 0, says that ``start`` has returned.
+    Commands are (number, method, serialized arguments); replies are (number, ``Reply``). The
+    first reply, number 0, says that ``start`` has returned.
 
     Args:
-        spec: of this child.
-        pipe: to the parent.
+        spec: specification of this child.
+        pipe: connection to the parent.
     """
     if spec.cpus:
         processes.pin(spec.cpus)
@@ -110,7 +111,7 @@ def command_loop(spec: ChildSpec, pipe: Connection) -> None:
                 reply = Reply("ok", serialize.dumps(result))
             except Abandoned:
                 return
-            except BaseException as error:  # whatever it is, the parent decides
+            except BaseException as error:  # the parent decides what to do about it
                 _send(pipe, (number, failure_reply(error, built)))
                 return
             if not _send(pipe, (number, reply)):
@@ -128,17 +129,17 @@ def failure_reply(error: BaseException, built: Child | None) -> Reply:
     """Return the reply to a command that raised.
 
     Args:
-        error: what was raised.
+        error: the exception.
         built: the child's object; None if it could not be built.
     """
-    if isinstance(error, WorkerError) and error.pid >= 0:  # it names the process that failed
+    if isinstance(error, WorkerError) and error.pid >= 0:  # of a process that this one started
         return Reply("raised", serialize.dumps(error))
     status = None if built is None else built.where()
     return Reply("error", (processes.summary_of(error), processes.traceback_text(error), status))
 
 
 def _send(pipe: Connection, reply: tuple[int, Reply]) -> bool:
-    """Send to the parent; return False if it is gone."""
+    """Send a reply to the parent; return False if it has died."""
     with contextlib.suppress(OSError):
         pipe.send(reply)
         return True
@@ -146,7 +147,7 @@ def _send(pipe: Connection, reply: tuple[int, Reply]) -> bool:
 
 
 def _receive(pipe: Connection) -> tuple[int, str, tuple[Any, ...]]:
-    """Return the next command, which is "exit" if the parent is gone."""
+    """Return the next command, which is "exit" if the parent has died."""
     try:
         number, method, arguments = pipe.recv()
     except (EOFError, OSError):

@@ -1,4 +1,4 @@
-"""The parent's side: starts children, commands and watches them, turns failures into one error."""
+"""Parent side of process control: start children, command and watch them, report failures."""
 
 import time
 import warnings
@@ -10,26 +10,26 @@ from typing import Any, Protocol
 from rlpyt.errors import WorkerError, WorkerTimeout
 from rlpyt.processes.child import ChildSpec, Reply
 from rlpyt.processes.pipe import Pipes
-from rlpyt.processes.status import BUILDING, DOING, RESETTING, WorkerStatus, activity
+from rlpyt.processes.status import ACTIVITY, BUILDING, RESETTING, WorkerStatus, child_status
 from rlpyt.utils import serialize
 from rlpyt.utils.processes import describe_exit, failure_text
 
-Replied = Callable[[int], bool]  # has this child ended its command? raises if one failed
-Meanwhile = Callable[[Replied], None]  # what the parent does while the children work
+Replied = Callable[[int], bool]  # returns True if this child has replied; raises if one failed
+Meanwhile = Callable[[Replied], None]  # work of the parent while the children run a command
 
-GLANCE_S = 0.1  # the longest wait without a look at those who are waited for
-SLOW = 0.75  # of a limit: longer standstills are worth a warning
+POLL_S = 0.1  # seconds between two checks of the children
+WARN_FRACTION = 0.75  # fraction of a time limit without progress after which to warn
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Time limits of a child without progress, in seconds, and the settings that they come from.
+    """Seconds that a child may take without progress, and the names of these settings.
 
     Attributes:
-        step_s: while it steps an environment, and for all activities not named below.
-        reset_s: while it resets one.
-        start_s: while it starts and builds its environments.
-        step_setting, start_setting: names for messages.
+        step_s: limit while stepping an environment, and for all activities not named below.
+        reset_s: limit while resetting an environment.
+        start_s: limit while the process starts and builds its environments.
+        step_setting, start_setting: names of the settings, for messages.
     """
 
     step_s: float = 60.0
@@ -38,26 +38,26 @@ class Limits:
     step_setting: str = "env_timeout"
     start_setting: str = "start_timeout_s"
 
-    def of(self, doing: int) -> tuple[str, float]:
+    def of(self, activity: int) -> tuple[str, float]:
         """Return (name of the setting, seconds) for an activity of ``processes.status``."""
-        if doing == BUILDING:
+        if activity == BUILDING:
             return self.start_setting, self.start_s
-        if doing == RESETTING:
+        if activity == RESETTING:
             return "reset_timeout", self.reset_s
         return self.step_setting, self.step_s
 
     @property
     def longest_s(self) -> float:
-        """Return the longest of them."""
+        """Return the longest of the three limits."""
         return max(self.step_s, self.reset_s, self.start_s)
 
 
 class Transport(Protocol):
-    """Interface of what carries commands and replies: ``Pipes``, or actors of a Ray cluster."""
+    """Interface to child processes, implemented by ``Pipes`` and ``RayActors``."""
 
     @property
     def processes(self) -> list[Any]:
-        """The children, each with its ``pid``; none after ``stop``."""
+        """Return the children, each with a ``pid``; none after ``stop``."""
 
     def start(self, specs: Sequence[ChildSpec], names: Sequence[str], longest_s: float) -> None:
         """Start the children. The first reply of each says that it is ready."""
@@ -66,19 +66,19 @@ class Transport(Protocol):
         """Send a command."""
 
     def receive(self, children: Collection[int], timeout_s: float) -> list[tuple[int, Reply]]:
-        """Wait for replies of these children; return those that have come, with their children."""
+        """Wait for replies of these children; return (child, reply) for each that arrived."""
 
-    def look(self, child: int) -> None:
+    def refresh_progress(self, child: int) -> None:
         """Update the activity numbers in the child's specification."""
 
-    def absence(self, child: int) -> str:
-        """Return why a child does not run though it should; empty if it runs."""
+    def not_running_reason(self, child: int) -> str:
+        """Return why a child has no process; empty if it runs."""
 
     def identity(self, child: int) -> str:
-        """Return which process this is, for messages."""
+        """Return a description of the child's process, for messages."""
 
     def stacks(self, child: int) -> str:
-        """Return the Python stacks of a child, as far as they can be had."""
+        """Return the Python stacks of a child; empty if they are not available."""
 
     def kill(self, child: int) -> None:
         """Kill a child."""
@@ -90,22 +90,22 @@ class Transport(Protocol):
 class ChildGroup:
     """A group of child processes of one kind.
 
-    Starts them, sends commands, collects replies. While it waits it watches for death and
-    standstill. Any failure ends all children, and is raised as one ``WorkerError``: which child,
-    what happened, what it was doing, with the child's traceback or stacks.
+    It starts the children, sends commands and collects replies. While waiting, it detects children
+    that exit or make no progress. Any failure stops all children and raises one ``WorkerError``
+    that names the child and what it was doing, with the child's traceback or stacks.
 
     Args:
-        name: of one child, for messages, such as "worker"; without ranks, what the child does.
-        specs: one per child.
-        describe: returns the ``WorkerStatus`` of a specification's child from its activity
-            numbers.
+        name: singular name for messages, such as "worker"; of a child without rank, its task.
+        specs: specification of each child.
+        describe: function that returns a child's ``WorkerStatus``, given its specification with
+            the current activity numbers.
         limits: time limits for progress.
-        transport: to the children; processes of this machine by default.
-        poll: called at least every ``GLANCE_S`` while the group waits; may raise.
-        n_elsewhere: number of processes of the same kind that are no children.
-        release: called before the children are stopped, to release those that wait for this
-            process.
-        cleanup: called after all children are gone.
+        transport: connection to the children; ``None``: processes of this machine.
+        poll: function called at least every ``POLL_S`` while the group waits; may raise.
+        n_in_other_groups: number of processes of the same kind in other groups.
+        release: function called before the children are stopped, to release those that wait for
+            this process.
+        cleanup: function called after all children have ended.
         wait: wait until all children are ready.
 
     Raises:
@@ -116,11 +116,11 @@ class ChildGroup:
         self,
         name: str,
         specs: Sequence[ChildSpec],
-        describe: Callable[[ChildSpec], WorkerStatus] = activity,
+        describe: Callable[[ChildSpec], WorkerStatus] = child_status,
         limits: Limits | None = None,
         transport: Transport | None = None,
         poll: Callable[[], None] | None = None,
-        n_elsewhere: int = 0,
+        n_in_other_groups: int = 0,
         release: Callable[[], None] | None = None,
         cleanup: Callable[[], None] | None = None,
         wait: bool = True,
@@ -129,10 +129,10 @@ class ChildGroup:
         self._limits = limits or Limits()
         self._transport: Transport = transport or Pipes()
         self._poll, self._release, self._cleanup = poll, release, cleanup
-        self._n_elsewhere, self._total = n_elsewhere, len(specs) + n_elsewhere
+        self._n_in_other_groups, self._total = n_in_other_groups, len(specs) + n_in_other_groups
         self._warned = False
-        self._ends: dict[int, tuple[int, str, str]] = {}
-        self._failed = ""  # the first line of the error after which all children were ended
+        self._exits: dict[int, tuple[int, str, str]] = {}
+        self._failure = ""  # first line of the error after which all children were stopped
         # Before multiprocessing joins its children at exit, whatever was imported first.
         self._at_exit = Finalize(None, self.shutdown, exitpriority=10)
         names = [
@@ -150,110 +150,111 @@ class ChildGroup:
 
     @property
     def processes(self) -> list[Any]:
-        """The children, each with its ``pid``; none after ``shutdown``."""
+        """Return the children, each with a ``pid``; none after ``shutdown``."""
         return self._transport.processes
 
     def call(
         self, method: str, *arguments: object, meanwhile: Meanwhile | None = None
     ) -> list[Any]:
-        """Have every child run a method of what it has built.
+        """Run a method of the object that each child has built.
 
         Args:
-            method: its name.
-            arguments: of the method.
-            meanwhile: called while the children work, with ``replied``; an action server.
+            method: name of the method.
+            arguments: arguments of the method.
+            meanwhile: function called with ``replied`` while the children work, such as an action
+                server.
 
         Returns:
-            The results, by child.
+            Results, in the order of the children.
 
         Raises:
-            WorkerError: a child failed; all are gone when this is raised.
+            WorkerError: a child failed; all children have been stopped.
         """
         return self.call_each(method, [arguments] * len(self._specs), meanwhile)
 
     def call_each(
         self, method: str, arguments: Sequence[tuple[Any, ...]], meanwhile: Meanwhile | None = None
     ) -> list[Any]:
-        """As ``call``, with the arguments of each child."""
+        """Run a method as ``call`` does, with separate arguments for each child."""
         if not self.processes:
             plural = f"{self.name}es" if self.name.endswith("s") else f"{self.name}s"
-            why = self._failed or "they were shut down"
+            why = self._failure or "they were shut down"
             raise WorkerError(f"the {plural} are gone: {why.rstrip('.')}. Initialize again.")
         try:
-            for child, own in zip(range(len(self._specs)), arguments, strict=True):
-                self._transport.send(child, method, own)
+            for child, args in zip(range(len(self._specs)), arguments, strict=True):
+                self._transport.send(child, method, args)
             self._begin_waiting()
             if meanwhile is not None:
                 meanwhile(self.replied)
             return self._gather()
         except BaseException as error:
             if isinstance(error, WorkerError):
-                self._failed = str(error).partition("\n")[0]
+                self._failure = str(error).partition("\n")[0]
             self.shutdown()
             raise
 
     def begin(self, method: str, *arguments: object) -> None:
-        """Send a command whose reply nobody waits for."""
+        """Send a command without waiting for replies."""
         for child in range(len(self._specs)):
             self._transport.send(child, method, arguments)
 
     def replied(self, child: int) -> bool:
-        """Return True if this child has ended its command; while it has not, it is watched.
+        """Return True if this child has replied to its command; else check its progress.
 
         Raises:
-            WorkerError: some child failed, or this one makes no progress.
+            WorkerError: a child failed, or this one makes no progress.
         """
-        self._glance(0)
+        self._receive_replies(0)
         self._watch([child])
         return child in self._replies
 
     def _begin_waiting(self) -> None:
         self._replies: dict[int, Any] = {}
-        self._still_s = [0.0] * len(self._specs)  # how long each has been standing still
-        self._seen = [tuple(spec.progress) for spec in self._specs]
-        self._looked = time.monotonic()
+        self._idle_s = [0.0] * len(self._specs)  # time without progress, by child
+        self._last_progress = [tuple(spec.progress) for spec in self._specs]
+        self._last_check = time.monotonic()
 
     def _missing(self) -> list[int]:
         return [child for child in range(len(self._specs)) if child not in self._replies]
 
     def _gather(self) -> list[Any]:
-        """Wait for all replies, watching for death and standstill."""
+        """Wait for all replies; raise if a child exits or makes no progress."""
         while missing := self._missing():
-            self._glance(GLANCE_S)
+            self._receive_replies(POLL_S)
             self._watch(missing)
         return [self._replies[child] for child in range(len(self._specs))]
 
-    def _glance(self, timeout_s: float) -> None:
-        """Take in the replies that have come."""
+    def _receive_replies(self, timeout_s: float) -> None:
+        """Store the replies that arrive within this time."""
         if self._poll is not None:
             self._poll()
         for child, reply in self._transport.receive(self._missing(), timeout_s):
             self._replies[child] = self._result_of(child, reply)
 
     def _watch(self, children: Sequence[int]) -> None:
-        """Warn of children that stand still, and end one that has done so for too long."""
+        """Warn of a child without progress; raise if its time limit has passed."""
         now = time.monotonic()
-        # If this process itself was stopped or starved, that is no fault of the children.
-        passed, self._looked = min(now - self._looked, 2 * GLANCE_S), now
+        # Do not count time during which this process itself was suspended.
+        passed, self._last_check = min(now - self._last_check, 2 * POLL_S), now
         for child in children:
             if child in self._replies:
                 continue
-            self._transport.look(child)
-            seen = tuple(self._specs[child].progress)
-            moved = seen != self._seen[child]
-            self._still_s[child] = 0.0 if moved else self._still_s[child] + passed
-            self._seen[child] = seen
-            setting, limit_s = self._limits.of(seen[DOING])
-            if self._still_s[child] > limit_s:
-                raise self._hung(child, setting, limit_s)
-            if self._still_s[child] > SLOW * limit_s and not self._warned:
+            self._transport.refresh_progress(child)
+            progress = tuple(self._specs[child].progress)
+            moved = progress != self._last_progress[child]
+            self._idle_s[child] = 0.0 if moved else self._idle_s[child] + passed
+            self._last_progress[child] = progress
+            setting, limit_s = self._limits.of(progress[ACTIVITY])
+            if self._idle_s[child] > limit_s:
+                raise self._timeout_error(child, setting, limit_s)
+            if self._idle_s[child] > WARN_FRACTION * limit_s and not self._warned:
                 self._warned = True
                 status = self._describe(self._specs[child])
                 where = f", {status}" if f"{status}" else ""
                 warnings.warn(
-                    f"{self._name_of(child)} has made no progress for {self._still_s[child]:.3g} "
-                    f"s{where}; after {setting}={limit_s:g} it is killed. Raise the limit if that "
-                    "is no fault."
+                    f"{self._name_of(child)} has made no progress for {self._idle_s[child]:.3g} "
+                    f"s{where}. It is killed after {setting}={limit_s:g}. Raise {setting} if it "
+                    "may take this long."
                 )
 
     def _result_of(self, child: int, reply: Reply) -> Any:
@@ -268,16 +269,16 @@ class ChildGroup:
                 summary, traceback, status = reply.result
                 raise self._error(child, f"failed with {summary}", traceback, status=status)
             case "stalled":
-                raise self._hung(child, "the limit", self._limits.longest_s)
+                raise self._timeout_error(child, "the limit", self._limits.longest_s)
         raise self._error(child, reply.result, stacks=self._transport.stacks(child))
 
-    def _hung(self, child: int, setting: str, limit_s: float) -> WorkerError:
-        """End a child that stands still; return the error to raise."""
+    def _timeout_error(self, child: int, setting: str, limit_s: float) -> WorkerError:
+        """Kill a child that makes no progress; return the error to raise."""
         limit = f"{limit_s:g} s ({setting})"
-        absence = self._transport.absence(child)
-        if absence:
+        not_running_reason = self._transport.not_running_reason(child)
+        if not_running_reason:
             return self._error(
-                child, f"was not started within {limit}; {absence}", cls=WorkerTimeout
+                child, f"was not started within {limit}; {not_running_reason}", cls=WorkerTimeout
             )
         stacks = self._transport.stacks(child)
         self._transport.kill(child)
@@ -287,7 +288,7 @@ class ChildGroup:
     def _name_of(self, child: int) -> str:
         rank = self._specs[child].rank
         number = "" if rank < 0 else f" {rank}"
-        if self._n_elsewhere:
+        if self._n_in_other_groups:
             number += f" of {self._total}"
         return f"{self.name}{number} ({self._transport.identity(child)})"
 
@@ -303,17 +304,17 @@ class ChildGroup:
         """Return the error about a child's failure.
 
         Args:
-            child: which.
-            what: happened to it.
-            traceback, stacks: of the child, as text; empty if there are none.
-            status: what it was doing; None: as far as its activity numbers tell.
-            cls: of the error.
+            child: index of the child.
+            what: what happened, as text.
+            traceback, stacks: the child's, as text; empty if there are none.
+            status: activity of the child; None: described by its activity numbers.
+            cls: class of the error.
         """
         status, rank = status or self._describe(self._specs[child]), self._specs[child].rank
         whose = "the process" if rank < 0 else f"the {self.name}"
-        said = f"{self._name_of(child)} {what}"
+        event = f"{self._name_of(child)} {what}"
         return cls(
-            failure_text(said, f"{status}", whose, traceback, stacks),
+            failure_text(event, f"{status}", whose, traceback, stacks),
             worker=rank,
             pid=self.processes[child].pid,
             env_index=status.env_index,
@@ -331,27 +332,27 @@ class ChildGroup:
         The traceback is empty if the process ended without one.
         """
         for child, process in enumerate(self.processes):
-            if process.exitcode is not None and child not in self._ends:
+            if process.exitcode is not None and child not in self._exits:
                 how, traceback = describe_exit(process.exitcode), ""
                 for _, reply in self._transport.receive([child], 0):
                     if reply.kind == "error":
                         summary, traceback, _ = reply.result
                         how = f"failed with {summary}"
-                self._ends[child] = self._specs[child].rank, how, traceback
-        return list(self._ends.values())
+                self._exits[child] = self._specs[child].rank, how, traceback
+        return list(self._exits.values())
 
     def stacks_of(self, rank: int) -> str:
-        """Return the Python stacks of the child with this rank; empty if it is no child."""
+        """Return the Python stacks of the child with this rank; empty if there is none."""
         children = [c for c, spec in enumerate(self._specs) if spec.rank == rank]
         return "".join(self._transport.stacks(child) for child in children if self.processes)
 
     def kill(self) -> None:
-        """Kill all children at once; ``shutdown`` ends what they have started."""
+        """Kill all children at once; ``shutdown`` also ends the processes that they started."""
         for child in range(len(self.processes)):
             self._transport.kill(child)
 
     def shutdown(self, patience_s: float = 2.0) -> None:
-        """Stop all children, whatever their state. Can be called again."""
+        """Stop all children in any state. Can be called again."""
         self._at_exit.cancel()
         if self._release is not None:
             self._release()

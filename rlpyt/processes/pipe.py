@@ -1,4 +1,4 @@
-"""Children on this machine: started by multiprocessing, commanded over pipes."""
+"""Children on this machine: multiprocessing processes that receive commands over pipes."""
 
 import contextlib
 import pickle
@@ -10,37 +10,37 @@ from typing import Any
 from rlpyt.processes.child import ChildSpec, Reply, command_loop
 from rlpyt.utils import processes, serialize
 
-EXIT_S = 5.0  # time for a process that has closed its pipe to end
+EXIT_S = 5.0  # time for a process to exit after it has closed its pipe
 
 
 class Pipes:
     """Transport between a ``ChildGroup`` and processes of this machine.
 
     Args:
-        start_method: of the processes, see ``utils.processes.start_context``.
+        start_method: start method of the processes, see ``utils.processes.start_context``.
         daemon: False allows the children to start processes by multiprocessing themselves.
 
     Attributes:
-        processes: of multiprocessing, in the order of their specifications.
+        processes: multiprocessing processes, in the order of their specifications.
     """
 
     def __init__(self, start_method: str | None = None, daemon: bool = True) -> None:
         self._start_method, self._daemon = start_method, daemon
         self.processes: list[Any] = []
         self._pipes: list[Connection] = []
-        self._numbers: list[int] = []  # of the last command
+        self._numbers: list[int] = []  # number of the last command, by child
         self._specs: Sequence[ChildSpec] = ()
 
     def start(self, specs: Sequence[ChildSpec], names: Sequence[str], longest_s: float) -> None:
         """Start a process for each specification. The first reply of each says that it is ready.
 
         Args:
-            specs: of the children.
-            names: of the processes.
+            specs: specifications of the children.
+            names: names of the processes.
             longest_s: time limit of a single read from or write to a pipe.
 
         Raises:
-            WorkerError: the operating system refuses.
+            WorkerError: the operating system cannot start a process.
         """
         context = processes.start_context(self._start_method)
         processes.check_files_for(len(specs))
@@ -56,13 +56,13 @@ class Pipes:
                 self._numbers.append(0)
 
     def send(self, child: int, method: str, arguments: tuple[Any, ...]) -> None:
-        """Send a command; a child that is gone is reported by ``receive``."""
+        """Send a command; ``receive`` reports a child that has exited."""
         self._numbers[child] += 1
         with contextlib.suppress(OSError):
             self._pipes[child].send((self._numbers[child], method, packed(arguments)))
 
     def receive(self, children: Collection[int], timeout_s: float) -> list[tuple[int, Reply]]:
-        """Wait for replies of these children; return those that have come, with their children."""
+        """Wait for replies of these children; return (child, reply) for each that arrived."""
         ends: dict[Any, int] = {self._pipes[child]: child for child in children}
         ends |= {self.processes[child].sentinel: child for child in children}
         ready = {ends[end] for end in wait(list(ends), timeout_s)}
@@ -73,7 +73,7 @@ class Pipes:
         try:
             while pipe.poll(0) or process.is_alive():
                 number, reply = pipe.recv()
-                # A late answer to an abandoned command is left out, unless the child failed.
+                # Skip a late reply to an abandoned command, unless the child failed.
                 if number == self._numbers[child] or reply.kind != "ok":
                     return Reply(*reply)
         except BlockingIOError:
@@ -83,29 +83,29 @@ class Pipes:
         process.join(EXIT_S)
         return Reply("ended", processes.describe_exit(process.exitcode))
 
-    def look(self, child: int) -> None:
-        """Update the activity numbers; shared memory always is up to date."""
+    def refresh_progress(self, child: int) -> None:
+        """Do nothing: activity numbers in shared memory are always up to date."""
 
-    def absence(self, child: int) -> str:
-        """Return why a child does not run though it should; empty, since it was started here."""
+    def not_running_reason(self, child: int) -> str:
+        """Return "": children on this machine always have a process."""
         return ""
 
     def identity(self, child: int) -> str:
-        """Return which process this is, for messages."""
+        """Return a description of the child's process, for messages."""
         return f"pid {self.processes[child].pid} on {socket.gethostname()}"
 
     def stacks(self, child: int) -> str:
-        """Return the Python stacks of a child, as far as they can be had."""
+        """Return the Python stacks of a child; empty if they are not available."""
         process, stacks = self.processes[child], self._specs[child].stacks
         return stacks.ask(process.pid) if process.exitcode is None else stacks.text()
 
     def kill(self, child: int) -> None:
-        """Kill a process; ``stop`` kills what it has started."""
+        """Kill a process; ``stop`` kills the processes that it started."""
         with contextlib.suppress(OSError):
             self.processes[child].kill()
 
     def stop(self, patience_s: float) -> None:
-        """Let all children exit, and kill those that do not. Can be called again."""
+        """Tell all children to exit, and kill those that do not. Can be called again."""
         for pipe in self._pipes:
             with contextlib.suppress(OSError):
                 pipe.send((0, "exit", b""))
@@ -118,6 +118,6 @@ class Pipes:
 
 
 def packed(arguments: tuple[Any, ...]) -> bytes:
-    """Return arguments by value: a pipe would share a tensor's memory, and keep a socket."""
+    """Serialize arguments by value: a pipe would share a tensor's memory, and keep a socket."""
     plain = all(isinstance(x, int | float | str | bytes | None) for x in arguments)
     return pickle.dumps(arguments) if plain else serialize.dumps(arguments)

@@ -1,6 +1,6 @@
-"""Children in a Ray cluster: actors, which Ray starts again where they die.
+"""Children in a Ray cluster: actors, which Ray restarts if they die.
 
-Ray is imported when a cluster is connected to, and only then.
+Ray is imported only when connecting to a cluster.
 """
 
 import contextlib
@@ -21,24 +21,24 @@ from typing import Any, NamedTuple
 import torch
 
 from rlpyt.processes.child import ChildSpec, Reply, failure_reply
-from rlpyt.processes.status import BUILDING, DOING, fresh_progress
+from rlpyt.processes.status import ACTIVITY, BUILDING, fresh_progress
 from rlpyt.utils import serialize
 from rlpyt.utils.processes import available_cpus
 
-LOOK_S = 0.5  # interval at which an actor that takes its time is asked for its activity numbers
+PROGRESS_S = 0.5  # seconds between two requests for the activity numbers of a busy actor
 STACKS_S = 2.0  # time for a hung actor to send its stacks
-WATCH = "watch"  # the thread of an actor that answers while a command runs
+WATCH = "watch"  # concurrency group: an actor's thread that answers while a command runs
 
 
 class ActorReply(NamedTuple):
-    """A ``Reply`` on its way through Ray's object store.
+    """A ``Reply`` in Ray's object store.
 
     Attributes:
-        kind: of the reply, or "fresh": the process is a new one, in which nothing was started.
-        result: of the reply, serialized.
-        arrays: those of ``WithArrays``.
+        kind: kind of the reply, or "fresh": a new process in which nothing was started yet.
+        result: result of the reply, serialized.
+        arrays: arrays of ``WithArrays``.
         progress: activity numbers of ``processes.status``.
-        pid, host: of the process.
+        pid, host: identity of the process.
     """
 
     kind: str
@@ -50,18 +50,18 @@ class ActorReply(NamedTuple):
 
 
 class WithArrays(NamedTuple):
-    """A method's result with arrays that travel without being serialized."""
+    """A method's result, with arrays that are sent without pickling."""
 
     result: Any
     arrays: tuple[Any, ...]
 
 
 class RayChild:
-    """The actor: builds an object when told to, and runs its methods in order.
+    """Ray actor that builds an object on command and runs its methods in order.
 
-    Construction only remembers, since Ray constructs it again in a new process where the old one
-    has died. Commands that Ray then repeats find nothing started, and say so; ``RayActors``
-    decides how to continue.
+    The constructor only stores its argument, since Ray calls it again in a new process if the old
+    one has died. Commands that Ray then repeats are answered by "fresh", and ``RayActors`` decides
+    how to continue.
 
     Args:
         recipe: serialized (rank, build, payload, torch_threads) of a ``ChildSpec``.
@@ -74,19 +74,20 @@ class RayChild:
         self._last = (-1, ActorReply("fresh"))
 
     def run(self, number: int, method: str, arguments: bytes, *objects: object) -> ActorReply:
-        """Run a method of what was built.
+        """Run a method of the object.
 
         Args:
-            number: of the command; the last one is not run again, its reply is returned again.
-            method: its name; "start" builds the object first.
-            arguments: serialized; of "start" the number of the actor's life.
+            number: number of the command. If it is that of the last command, its reply is returned
+                again.
+            method: name of the method; "start" builds the object first.
+            arguments: serialized arguments; for "start" ``ChildSpec.life``.
             objects: further arguments, from Ray's object store.
         """
         if number == self._last[0]:  # Ray lost the reply
             return self._last[1]
         try:
             reply = self._run(method, serialize.loads(arguments), objects)
-        except BaseException as error:  # whatever it is, the parent decides
+        except BaseException as error:  # the parent decides what to do about it
             failed = failure_reply(error, self._built)
             reply = ActorReply(failed.kind, serialize.dumps(failed.result))
         reply = reply._replace(
@@ -113,18 +114,18 @@ class RayChild:
             return ActorReply("ok", serialize.dumps(result.result), result.arrays)
         return ActorReply("ok", serialize.dumps(result))
 
-    def look(self) -> tuple[int, ...]:
-        """Return the activity numbers; from another thread, while a command runs."""
+    def read_progress(self) -> tuple[int, ...]:
+        """Return the activity numbers; called from another thread while a command runs."""
         return tuple(self._progress)
 
     def stacks(self) -> str:
-        """Return the stacks of all threads but the asking one; from another thread, too."""
+        """Return the stacks of all threads except the calling one."""
         frames = sys._current_frames()
         frames.pop(threading.get_ident())
         return "\n\n".join("".join(traceback.format_stack(frame)) for frame in frames.values())
 
     def close(self) -> None:
-        """Release what was built."""
+        """Close the object."""
         if self._built is not None:
             self._built.close()
             self._built = None
@@ -132,19 +133,19 @@ class RayChild:
 
 @dataclass
 class Actor:
-    """An actor as its parent sees it.
+    """Parent's record of an actor.
 
     Attributes:
-        handle: Ray's.
-        spec: its specification, with the activity numbers that were last seen.
-        pid, host: of its process.
-        runs: False before its process has been seen, and while it has none.
-        seen: activity numbers that its process had last, once it was ready.
-        command: to run, as (method, arguments).
-        reference: Ray's, to the reply that is waited for.
+        handle: Ray's handle.
+        spec: specification, with the last known activity numbers.
+        pid, host: identity of its process.
+        runs: True if it is known to have a process.
+        last_progress: last activity numbers of its process after it was ready.
+        command: current command, as (method, arguments).
+        reference: Ray's reference to the pending reply.
         starting: True if that is the reply to a start after a restart.
-        look: Ray's reference to activity numbers that were asked for.
-        looked: when they were.
+        progress_reply: Ray's reference to requested activity numbers.
+        asked_at: time of the last request.
     """
 
     handle: Any
@@ -152,31 +153,31 @@ class Actor:
     pid: int = -1
     host: str = "a node not known yet"
     runs: bool = False
-    seen: tuple[int, ...] = tuple(fresh_progress())
+    last_progress: tuple[int, ...] = tuple(fresh_progress())
     command: tuple[str, tuple[Any, ...]] = ("", ())
     reference: Any = None
     starting: bool = False
-    look: Any = None
-    looked: float = 0.0
+    progress_reply: Any = None
+    asked_at: float = 0.0
 
 
 class RayActors:
     """Transport between a ``ChildGroup`` and actors of a Ray cluster.
 
-    An actor that dies is restarted by Ray, as often as ``max_restarts`` says. Then its object is
-    built again, and the command in which it died is run again as a whole.
+    Ray restarts an actor that dies, at most ``max_restarts`` times. Then its object is built again,
+    and the command during which it died is repeated from the start.
 
     Args:
-        cluster: connected; closed by ``stop``.
-        options: of the actors, as Ray's ``options`` takes them.
-        max_restarts: of each actor; -1 for any number.
-        on_restart: called for an actor that was restarted, with its specification, in which the
-            activity numbers are those last seen, and the process that died, for messages; returns
-            the number of its new life, ``ChildSpec.life``.
-        on_arrays: called with the index of an actor and the arrays of a ``WithArrays`` result.
+        cluster: connection to the cluster; closed by ``stop``.
+        options: options of the actors, passed to Ray's ``options``.
+        max_restarts: maximum number of restarts of each actor; -1: unlimited.
+        on_restart: function called after a restart with the actor's specification, which has the
+            last known activity numbers, and a description of the process that died; returns the
+            new ``ChildSpec.life``.
+        on_arrays: function called with an actor's index and the arrays of a ``WithArrays`` result.
 
     Attributes:
-        processes: the actors.
+        processes: records of the actors.
     """
 
     def __init__(
@@ -199,7 +200,7 @@ class RayActors:
         """Start an actor for each specification. The first reply of each says that it is ready.
 
         Args:
-            specs: of the children; their activity numbers are lists.
+            specs: specifications of the children; their activity numbers are lists.
             names, longest_s: not used.
         """
         actor_class = self._ray.remote(concurrency_groups={WATCH: 1})(RayChild)
@@ -219,32 +220,32 @@ class RayActors:
         self._number += 1
         objects = [x for x in arguments if isinstance(x, self._ray.ObjectRef)]
         packed = serialize.dumps(arguments[: len(arguments) - len(objects)])
-        actor.looked = time.monotonic()
+        actor.asked_at = time.monotonic()
         actor.reference = actor.handle.run.remote(self._number, method, packed, *objects)
 
     def receive(self, children: Collection[int], timeout_s: float) -> list[tuple[int, Reply]]:
-        """Wait for replies of these children; return those that have come, with their children."""
+        """Wait for replies of these children; return (child, reply) for each that arrived."""
         waiting = {self.processes[child].reference: child for child in children}
         ready, _ = self._ray.wait(list(waiting), timeout=timeout_s)
         replies = [(waiting[reference], self._take(waiting[reference])) for reference in ready]
         return [(child, reply) for child, reply in replies if reply is not None]
 
     def _take(self, child: int) -> Reply | None:
-        """Take an actor's reply; return None if its command had to be sent again."""
+        """Return an actor's reply, or None if its command had to be sent again."""
         actor = self.processes[child]
         try:
             reply: ActorReply = self._ray.get(actor.reference)
         except self._ray.exceptions.RayError as error:
-            return Reply("ended", self._end_of(error))
+            return Reply("ended", self._describe_end(error))
         if reply.kind == "fresh":
-            actor.spec.progress[:] = actor.seen
+            actor.spec.progress[:] = actor.last_progress
             life = self._on_restart(actor.spec, self.identity(child))
-            self._note_absence(actor)
-            actor.look, actor.starting = None, True
+            self._note_no_process(actor)
+            actor.progress_reply, actor.starting = None, True
             self._submit(actor, "start", (life,))
             return None
         actor.pid, actor.host, actor.runs = reply.pid, reply.host, True
-        actor.spec.progress[:] = actor.seen = reply.progress
+        actor.spec.progress[:] = actor.last_progress = reply.progress
         if reply.kind != "ok":
             return Reply(reply.kind, serialize.loads(reply.result))
         if actor.starting:
@@ -254,56 +255,58 @@ class RayActors:
             self._on_arrays(child, reply.arrays)
         return Reply("ok", reply.result)
 
-    def _end_of(self, error: BaseException) -> str:
-        told = " ".join(str(error).split())
+    def _describe_end(self, error: BaseException) -> str:
+        message = " ".join(str(error).split())
         if isinstance(error, self._ray.exceptions.RayActorError):
-            return f"died for good (max_restarts={self._max_restarts}; Ray says: {told})"
-        return f"failed: {type(error).__name__}: {told}"
+            return f"died for good (max_restarts={self._max_restarts}; Ray says: {message})"
+        return f"failed: {type(error).__name__}: {message}"
 
-    def _note_absence(self, actor: Actor) -> None:
-        """Note that an actor has no process: it has the time of a start from now on."""
+    def _note_no_process(self, actor: Actor) -> None:
+        """Record that an actor has no process; the time limit for starting applies from now on."""
         actor.runs = False
         actor.spec.progress[:] = fresh_progress()
 
-    def look(self, child: int) -> None:
-        """Ask an actor now and then for its activity numbers, and note those that have come."""
+    def refresh_progress(self, child: int) -> None:
+        """Request an actor's activity numbers every ``PROGRESS_S``, and record the reply."""
         actor, now = self.processes[child], time.monotonic()
-        if actor.look is None:
-            if now - actor.looked > LOOK_S:
-                ask = actor.handle.look.options(concurrency_group=WATCH, max_task_retries=0)
-                actor.look, actor.looked = ask.remote(), now
-        elif self._ray.wait([actor.look], timeout=0)[0]:
+        if actor.progress_reply is None:
+            if now - actor.asked_at > PROGRESS_S:
+                ask = actor.handle.read_progress.options(
+                    concurrency_group=WATCH, max_task_retries=0
+                )
+                actor.progress_reply, actor.asked_at = ask.remote(), now
+        elif self._ray.wait([actor.progress_reply], timeout=0)[0]:
             try:
-                actor.spec.progress[:] = numbers = self._ray.get(actor.look)
-                if numbers[DOING] != BUILDING:  # else it may be a new process
-                    actor.seen = numbers
-            except self._ray.exceptions.RayError:  # it is dead at the moment
-                self._note_absence(actor)
-            actor.look = None
-        elif actor.runs and now - actor.looked > LOOK_S / 2:
-            actor.looked = now
-            if self._is_gone(actor):  # and waits for a node to be started on
-                self._note_absence(actor)
+                actor.spec.progress[:] = numbers = self._ray.get(actor.progress_reply)
+                if numbers[ACTIVITY] != BUILDING:  # else it may be a new process
+                    actor.last_progress = numbers
+            except self._ray.exceptions.RayError:  # it has died and may be restarted
+                self._note_no_process(actor)
+            actor.progress_reply = None
+        elif actor.runs and now - actor.asked_at > PROGRESS_S / 2:
+            actor.asked_at = now
+            if self._is_dead(actor):  # waiting for a node to restart on
+                self._note_no_process(actor)
 
-    def _is_gone(self, actor: Actor) -> bool:
-        """Return True if Ray knows that an actor is dead; calls then wait, as if it hung."""
+    def _is_dead(self, actor: Actor) -> bool:
+        """Return True if Ray knows that an actor is dead; calls to it then wait as if it hung."""
         known = self._ray._private.state.actors(actor.handle._actor_id.hex())
-        return bool(known) and known.get("State") != "ALIVE"  # the public way needs a dashboard
+        return bool(known) and known.get("State") != "ALIVE"  # the public API needs a dashboard
 
-    def absence(self, child: int) -> str:
-        """Return what is free in the cluster if an actor does not run; empty if it runs."""
+    def not_running_reason(self, child: int) -> str:
+        """Return the free resources of the cluster if an actor has no process, else ""."""
         if self.processes[child].runs:
             return ""
         free = {k: v for k, v in self._ray.available_resources().items() if "CPU" in k}
         return f"free in the cluster: {free}"
 
     def identity(self, child: int) -> str:
-        """Return which process this is, for messages."""
+        """Return a description of the actor's process, for messages."""
         actor = self.processes[child]
         return f"a Ray actor, pid {actor.pid} on {actor.host}"
 
     def stacks(self, child: int) -> str:
-        """Return the Python stacks of an actor, as far as they can be had."""
+        """Return the Python stacks of an actor; empty if they are not available."""
         stacks = ""
         with contextlib.suppress(self._ray.exceptions.RayError):
             watch = self.processes[child].handle.stacks
@@ -316,7 +319,7 @@ class RayActors:
         self._ray.kill(self.processes[child].handle)
 
     def stop(self, patience_s: float) -> None:
-        """Close what was built, end all actors, leave the cluster. Can be called again."""
+        """Close the objects, end all actors, disconnect. Can be called again."""
         actors, self.processes = self.processes, []
         try:
             if self._ray.is_initialized():
@@ -330,10 +333,10 @@ class RayActors:
 
 
 def import_ray() -> Any:
-    """Return the library.
+    """Return the module ``ray``.
 
     Raises:
-        ImportError: it is not installed; the message says how to.
+        ImportError: it is not installed; the message gives the command.
     """
     try:
         return importlib.import_module("ray")
@@ -342,17 +345,18 @@ def import_ray() -> Any:
 
 
 class Cluster:
-    """A connection to a Ray cluster; what was there before is left as it was.
+    """A connection to a Ray cluster; an existing connection is used and left open.
 
     Args:
-        address: of a cluster; ``None``: the connection that this program has, or what
-            ``RAY_ADDRESS`` says, or a cluster on this machine, started for the purpose.
+        address: address of a cluster; ``None``: the program's existing connection, else
+            ``RAY_ADDRESS``, else a new cluster on this machine.
         settings: further arguments of ``ray.init``, if there is no connection yet.
-        cpus: a cluster on this machine is started with at least so many (``num_cpus``).
+        cpus: number of CPUs that the actors need; a new cluster on this machine has at least as
+            many (``num_cpus``).
 
     Raises:
         ImportError: ray is not installed.
-        ConnectionError: nothing answers at the address.
+        ConnectionError: no cluster answers at the address.
     """
 
     def __init__(self, address: str | None, settings: dict[str, Any], cpus: float) -> None:
@@ -374,7 +378,7 @@ class Cluster:
             )
 
     def close(self) -> None:
-        """Disconnect, and end a cluster that was started here; can be called again."""
+        """Disconnect, and stop a cluster that was started here. Can be called again."""
         if self._ours:
             self._ours = False
             self.ray.shutdown()
@@ -382,7 +386,7 @@ class Cluster:
 
 @contextlib.contextmanager
 def _signals_kept() -> Iterator[None]:
-    """Keep this process's handlers of signals."""
+    """Restore this process's signal handlers afterwards."""
     numbers = (signal.SIGINT, signal.SIGTERM)
     handlers = {number: signal.getsignal(number) for number in numbers}
     try:
@@ -390,5 +394,5 @@ def _signals_kept() -> Iterator[None]:
     finally:
         if threading.current_thread() is threading.main_thread():
             for number, handler in handlers.items():
-                if handler is not None:  # one that was not set from Python
+                if handler is not None:  # None: not set from Python
                     signal.signal(number, handler)

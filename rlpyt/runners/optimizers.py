@@ -65,7 +65,7 @@ class Optimizer(Child):
         self.agent.to_device(self.payload.cuda_idx)
 
     def _set_activity(self, doing: int, itr: int = -1) -> None:
-        self.spec.progress[[status.ITR, status.DOING]] = itr, doing
+        self.spec.progress[[status.ITR, status.ACTIVITY]] = itr, doing
 
     def connect(self) -> None:
         """Connect to the other ranks, and copy the parameters of rank 0."""
@@ -120,7 +120,7 @@ class Optimizer(Child):
 
 def optimizer_status(spec: ChildSpec) -> status.WorkerStatus:
     """Return the status of a rank; ``itr`` counts calls of ``optimize_agent``."""
-    doing, itr = int(spec.progress[status.DOING]), int(spec.progress[status.ITR])
+    doing, itr = int(spec.progress[status.ACTIVITY]), int(spec.progress[status.ITR])
     text = f"{'in' if doing == status.COLLECTING else 'after'} optimize_agent({itr})"
     if doing == status.BUILDING:
         text = "while joining the other ranks"
@@ -197,7 +197,7 @@ class Optimizers:
             Limits(timeout_s, 0, CONNECT_S, "rank_timeout_s", "time to join"),
             Pipes(start_method),
             poll=self._raise_if_closing,
-            n_elsewhere=1,  # rank 0 is this process
+            n_in_other_groups=1,  # rank 0 is this process
         )
 
     def connect(self) -> None:

@@ -40,7 +40,7 @@ class ReplayWriter(Child):
 
     def start(self) -> None:
         """Report that the process is ready."""
-        self.spec.progress[status.DOING] = status.IDLE
+        self.spec.progress[status.ACTIVITY] = status.IDLE
 
     def store(self, slot: int, itr: int, new_priority: float) -> int:
         """Store a slot's batch in the replay; return its number of void rows.
@@ -50,16 +50,16 @@ class ReplayWriter(Child):
             itr: iteration of the sampler.
             new_priority: priority of samples that have none, in a prioritized replay.
         """
-        self.spec.progress[[status.ITR, status.DOING]] = itr, status.COLLECTING
+        self.spec.progress[[status.ITR, status.ACTIVITY]] = itr, status.COLLECTING
         self.algo.new_priority = new_priority
         self.algo.store(self.slots[slot])
-        self.spec.progress[status.DOING] = status.IDLE
+        self.spec.progress[status.ACTIVITY] = status.IDLE
         return self.algo.n_void
 
 
 def replay_writer_status(spec: ChildSpec) -> status.WorkerStatus:
     """Describe a replay writer from its activity numbers."""
-    doing, itr = int(spec.progress[status.DOING]), int(spec.progress[status.ITR])
+    doing, itr = int(spec.progress[status.ACTIVITY]), int(spec.progress[status.ITR])
     replay = type(spec.payload.value.replay).__name__
     last = f"after that of iteration {itr}" if itr >= 0 else "before the first one"
     text = f"between batches for {replay}, {last}"

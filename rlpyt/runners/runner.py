@@ -209,7 +209,7 @@ class MinibatchRlBase(BaseRunner):
 
     def apply_hardware_and_seed(self, hardware: Hardware) -> int:
         """Apply CPU affinity and thread limits, and seed this process; return the seed."""
-        self._cpus_before = hardware.settle()
+        self._cpus_before = hardware.apply()
         if self.seed is None:
             self.seed = make_seed()
         set_seed(self.seed)

@@ -100,7 +100,7 @@ class SyncRlMixin(Ranked):
                 for rank, runner in enumerate(runners, 1)
             ],
             transport=Pipes(daemon=False),
-            n_elsewhere=1,  # rank 0 is this process
+            n_in_other_groups=1,  # rank 0 is this process
             wait=False,  # ranks connect when they are ready
         )
         self._processes.begin("train")

@@ -1,4 +1,4 @@
-"""Interface of all samplers: their arguments and their four calls."""
+"""Interface of all samplers: arguments, initialization, sampling, evaluation and shutdown."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rlpyt.samplers.collectors import BaseCollector
     from rlpyt.samplers.evaluation import BaseEvalCollector
 
-# Methods that the samplers of rlpyt (2019) called, and that these do not.
+# Methods that the samplers of rlpyt (2019) called, but these samplers do not.
 UNCALLED_HOOKS: tuple[str, ...] = (
     *("_get_n_envs_list", "_get_n_envs_lists", "_make_alternating_pairs", "_agent_init"),
     *("_build_buffers", "_build_parallel_ctrl", "_assemble_common_kwargs"),
@@ -37,35 +37,36 @@ EnvKwargs = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 class BaseSampler(Recorded):
     """Collects batches of agent-environment interaction.
 
-    Construction checks types and ranges of numbers, and acquires nothing. The other arguments are
-    checked by ``initialize``; a subclass with its own may give them any meaning.
+    The constructor only checks types and ranges of numbers. ``initialize`` checks the other
+    arguments; a subclass with a custom ``initialize`` may give them any meaning.
 
     Args:
-        EnvCls: makes an environment: a class, or a function such as ``rlpyt.envs.gym.make``.
-        env_kwargs: its keyword arguments; or a list of ``batch_B`` dictionaries, one for each
-            environment.
+        EnvCls: class of the environment, or function that makes one, such as
+            ``rlpyt.envs.gym.make``.
+        env_kwargs: keyword arguments of ``EnvCls``, or a list of ``batch_B`` dictionaries, one for
+            each environment.
         batch_T: time steps per batch.
         batch_B: number of environments.
-        CollectorCls: the collection loop; ``None``: that of the class.
-        max_decorrelation_steps: each environment starts with at most this many random actions.
+        CollectorCls: class of the collection loop; ``None``: the class attribute.
+        max_decorrelation_steps: maximum number of random actions at the start of each environment.
         TrajInfoCls: class of the statistics of a trajectory.
-        eval_n_envs: environments for evaluation; 0 for none.
-        eval_CollectorCls: the evaluation loop; ``None``: that of the class.
+        eval_n_envs: number of evaluation environments; 0 for none.
+        eval_CollectorCls: class of the evaluation loop; ``None``: the class attribute.
         eval_env_kwargs: keyword arguments of the evaluation environments, or a list of
-            ``eval_n_envs`` dictionaries; ``None``: as ``env_kwargs``.
+            ``eval_n_envs`` dictionaries; ``None``: ``env_kwargs``.
         eval_max_steps: maximum environment steps per evaluation, over all environments.
         eval_max_trajectories: episodes per evaluation, divided evenly among the environments.
         eval_deterministic: take the most likely action in evaluations instead of a sampled one.
         env_timeout: seconds; a worker that steps its environments and makes no progress for longer
             ends the run with ``WorkerTimeout``, after a warning.
         reset_timeout: the same for resets.
-        deterministic_acting: act in tiles of a fixed number of rows, so that batches are equal bit
-            for bit for any layout that acts on the CPU and any number of workers, on machines with
-            the same CPU. Costs time; see ``samplers.tiles`` and docs/sampling.md.
         curriculum: a ``rlpyt.curricula.base.Curriculum`` that chooses the task of each training
-            episode and is told its result; environments must be able to take tasks.
-        start_method: of worker processes, "forkserver", "spawn" or "fork"; ``None``: see
-            ``rlpyt.utils.processes.start_context``.
+            episode and receives its result; environments must support tasks.
+        start_method: start method of worker processes, "forkserver", "spawn" or "fork"; ``None``:
+            see ``rlpyt.utils.processes.start_context``.
+        deterministic_acting: act in tiles of a fixed number of rows, so that batches are bitwise
+            equal for any layout that acts on the CPU and any number of workers, on machines with
+            the same CPU. Costs time; see ``samplers.tiles`` and docs/sampling.md.
 
     Raises:
         TypeError: a number has the wrong type, or ``curriculum`` is not a curriculum.
@@ -74,19 +75,19 @@ class BaseSampler(Recorded):
     """
 
     agent: BaseAgent
-    examples: Any  # of one step
-    layout: Any = None  # a ``SamplerLayout``; samplers of this package have one
-    SamplerCls: Any = None  # of an asynchronous sampler: the class that its processes run
-    should_stop: Callable[[], bool]  # set by the runner: True ends an evaluation early
-    start_timeout_s = 300.0  # for starting a process and building its environments
+    examples: Any  # examples of one step
+    layout: Any = None  # a ``SamplerLayout``, in samplers of this package
+    SamplerCls: Any = None  # class that the processes of an asynchronous sampler run
+    should_stop: Callable[[], bool]  # set by the runner; returns True to end an evaluation early
+    start_timeout_s = 300.0  # time to start a process and build its environments
     alternating = False
     start_method: str | None = None
     CollectorCls: type[BaseCollector] | None = None
     eval_CollectorCls: type[BaseEvalCollector] | None = None
     mid_batch_reset: bool = True
     TrajInfoCls: Any = TrajInfo
-    begun = False  # batches were collected, so episodes are in progress
-    interrupted = False  # the last batch does not continue the one before
+    has_sampled = False  # True after the first batch: episodes are in progress
+    interrupted = False  # True if the last batch does not continue the previous one
 
     def __init__(
         self,
@@ -169,31 +170,31 @@ class BaseSampler(Recorded):
         raise NotImplementedError(f"{type(self).__name__} must implement evaluate_agent.")
 
     def lasting_state(self) -> dict[str, Any]:
-        """Return the part of ``state_dict`` that is known after the environments are gone."""
+        """Return the part of ``state_dict`` that is known without the environments."""
         return {}
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state for a checkpoint; empty, with a warning, unless a subclass has one."""
+        """Return the state for a checkpoint; here empty, with a warning."""
         warn_of_lost_state(self, "A resumed run starts new episodes.")
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> bool:
-        """Continue from a saved state; return whether this was exact."""
+        """Load a state from ``state_dict``; return True if the run resumes exactly."""
         return False
 
     def statistics(self) -> dict[str, float]:
-        """Return the sampler's columns of progress.csv, always under the same names."""
+        """Return the sampler's columns of progress.csv; the names must not change."""
         return {}
 
     def shutdown(self) -> None:
-        """Release everything; can be called again."""
+        """Release everything. Can be called again."""
 
     @property
     def batch_size(self) -> int:
-        """Environment steps per batch."""
+        """Return the number of environment steps per batch."""
         return self.batch_spec.size
 
-    # For the samplers of this package.
+    # Used by the samplers of this package.
 
     def _check_arguments(self) -> None:
         """Check the arguments of the constructor.
@@ -225,14 +226,14 @@ class BaseSampler(Recorded):
             kwargs_by_env("eval_env_kwargs", self.eval_env_kwargs, self.eval_n_envs, "eval_n_envs")
 
     def _start_run(self, agent: BaseAgent, seed: int | None) -> None:
-        """Release what an earlier run has left, check the parts, and set agent and seed.
+        """Shut down an earlier run, check the arguments, and set agent and seed.
 
         Raises:
             TypeError, ValueError: an argument or the agent has the wrong type, or is missing.
         """
         self.shutdown()
         self._check_arguments()
-        self.begun = False
+        self.has_sampled = False
         if not hasattr(agent, "initialize") or isinstance(agent, type):
             raise TypeError(
                 f"agent={agent!r:.100} must be an agent, such as CategoricalMlpAgent()."
@@ -255,30 +256,30 @@ class BaseSampler(Recorded):
         if self.SamplerCls is not None:
             names, remedy = (*names, "serve_actions"), "Set SamplerCls to a synchronous sampler"
         methods = {name: getattr(cls, name, None) for name in names}
-        own = [n for n, m in methods.items() if m and not m.__module__.startswith("rlpyt.")]
-        if own:
+        custom = [n for n, m in methods.items() if m and not m.__module__.startswith("rlpyt.")]
+        if custom:
             warnings.warn(
-                f"{', '.join(f'{cls.__name__}.{name}' for name in own)} "
-                f"{'is' if len(own) == 1 else 'are'} not called: {cls.__name__} starts and serves "
-                f"its workers in another way. {remedy}, or derive the class from BaseSampler and "
-                "define initialize, obtain_samples and evaluate_agent."
+                f"{', '.join(f'{cls.__name__}.{name}' for name in custom)} "
+                f"{'is' if len(custom) == 1 else 'are'} not called: {cls.__name__} starts and "
+                f"serves its workers differently. {remedy}, or derive the class from BaseSampler "
+                "and define initialize, obtain_samples and evaluate_agent."
             )
 
     def _eval_kwargs_by_env(self, n: int) -> list[dict[str, Any]]:
         """Return the keyword arguments of ``n`` evaluation environments.
 
         If ``n`` exceeds ``eval_n_envs``, since each worker needs an environment, they repeat.
-        Without ``eval_env_kwargs`` the arguments are those of the training environments.
+        Without ``eval_env_kwargs`` they are those of the training environments.
         """
         if not n:
             return []
         if self.eval_env_kwargs is None:
-            own = kwargs_by_env("env_kwargs", self.env_kwargs, self.batch_spec.B, "batch_B")
+            kwargs = kwargs_by_env("env_kwargs", self.env_kwargs, self.batch_spec.B, "batch_B")
         else:
-            own = kwargs_by_env(
+            kwargs = kwargs_by_env(
                 "eval_env_kwargs", self.eval_env_kwargs, self.eval_n_envs, "eval_n_envs"
             )
-        return [own[b % len(own)] for b in range(n)]
+        return [kwargs[b % len(kwargs)] for b in range(n)]
 
     def _try_environment(self, in_child: bool) -> Any:
         """Step one environment, in a child process or in this one; return the examples."""
@@ -295,7 +296,7 @@ class BaseSampler(Recorded):
         """Initialize the agent's model and clear its recurrent state."""
         B = self.batch_spec.B
         if share_memory:
-            self.agent.shared_weights = None  # discard those of an earlier run
+            self.agent.shared_weights = None  # discard the weights of an earlier run
         self.agent.initialize(
             self.examples.spaces,
             share_memory=share_memory,
@@ -344,4 +345,4 @@ def kwargs_by_env(named: str, kwargs: EnvKwargs, n: int, n_named: str) -> list[d
             f"{named} must have one dictionary for each environment, {n_named}={n}, got "
             f"{len(kwargs)}."
         )
-    return [dict(own) for own in kwargs]
+    return [dict(env_kwargs) for env_kwargs in kwargs]

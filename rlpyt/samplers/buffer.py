@@ -48,11 +48,11 @@ if TYPE_CHECKING:
     from rlpyt.envs.vector.base import VectorEnv
     from rlpyt.samplers.tiles import ActingAgent
 
-SUM_TOLERANCE = 0.02  # of probabilities; a softmax in bfloat16 is within 0.01
+SUM_TOLERANCE = 0.02  # for a sum of probabilities; a softmax in bfloat16 is within 0.01
 
 
 def env_examples(env: Env | VectorEnv) -> AttrDict:
-    """Take one random step; return the spaces of the environment and examples of its outputs.
+    """Take one random step; return the environment's spaces and examples of its outputs.
 
     Raises:
         ValueError, TypeError: an output has the wrong type or shape.
@@ -77,7 +77,7 @@ def env_examples(env: Env | VectorEnv) -> AttrDict:
 
 
 def _one_step(env: Env | VectorEnv, action: object) -> tuple[Any, Any]:
-    """Return the first observation and a step, of the first row of a vector environment."""
+    """Return the first observation and a step; of a vector environment, its first row's."""
     if not is_batch(env):
         return env.reset(), env.step(action)
     first_observation = buffer_func(env.reset(), lambda x: x[0].copy())
@@ -88,13 +88,13 @@ def _one_step(env: Env | VectorEnv, action: object) -> tuple[Any, Any]:
 
 
 def _check_observation(env: Env | VectorEnv, observation: object) -> None:
-    promised = getattr(env.observation_space, "shape", None)
-    if isinstance(observation, tuple) or not isinstance(promised, tuple):
+    shape = getattr(env.observation_space, "shape", None)
+    if isinstance(observation, tuple) or not isinstance(shape, tuple):
         return
     try:
-        check_observation(observation, np.empty((1, *promised)))
+        check_observation(observation, np.empty((1, *shape)))
     except (ValueError, TypeError) as error:
-        error.add_note(f"(as the observation_space of {type(env).__name__} says)")
+        error.add_note(f"(expected by the observation_space of {type(env).__name__})")
         raise
 
 
@@ -110,7 +110,7 @@ def agent_examples(agent: ActingAgent, examples: dict[str, Any]) -> None:
         ValueError: the action does not have the shape of the space, an output lacks the leading
             dimension, or a categorical policy does not return probabilities.
         NonFiniteError: the agent's first action, or its distribution, is not finite.
-        TypeError: the model takes other arguments; a note names those it is called with.
+        TypeError: the model does not accept the agent's arguments; a note names them.
     """
     agent = completed(agent, BaseAgent, BaseAgent())
     inputs = _batch_of(examples, 2)
@@ -132,9 +132,9 @@ def agent_examples(agent: ActingAgent, examples: dict[str, Any]) -> None:
             f"{FINITE_REMEDY}"
         ) from None
     # A scalar output is recorded for each environment.
-    first = buffer_func((action, agent_info), lambda leaf: leaf[0] if leaf.ndim else leaf)
-    one = numpify_buffer(first)
-    examples.update(action=one[0], agent_info=one[1])
+    first_row = buffer_func((action, agent_info), lambda leaf: leaf[0] if leaf.ndim else leaf)
+    action_example, agent_info_example = numpify_buffer(first_row)
+    examples.update(action=action_example, agent_info=agent_info_example)
 
 
 def _explain_model_call(agent: ActingAgent, error: TypeError) -> None:
@@ -164,13 +164,13 @@ def _check_agent_output(
 ) -> None:
     name = type(agent).__name__
     for path, leaf in _named_leaves(AgentSamples(output[0], None, output[1])):
-        drawn_from = path.startswith(("action", "agent_info.value", "agent_info.dist_info"))
-        if (drawn_from or leaf.ndim) and leaf.shape[:1] != (2,):
+        used = path.startswith(("action", "agent_info.value", "agent_info.dist_info"))
+        if (used or leaf.ndim) and leaf.shape[:1] != (2,):
             raise ValueError(
                 f"every output of {name}.step must have the leading dimension [B] of its inputs, "
                 f"got '{path}' of shape {leaf.shape} for 2 environments."
             )
-        if drawn_from and leaf.dtype.kind == "f" and not np.isfinite(leaf).all():
+        if used and leaf.dtype.kind == "f" and not np.isfinite(leaf).all():
             raise NonFiniteError(
                 f"'{path}' must be finite, got {leaf[0]} in the first output of {name}. Check the "
                 "model's head of that name, its initialization, and the scale of observations."
@@ -184,7 +184,7 @@ def _check_agent_output(
 
 
 def _check_heads(agent: ActingAgent, agent_info: NamedArrayTuple) -> None:
-    """Check the shapes of the parameters of a distribution of rlpyt."""
+    """Check the shapes of the parameters of rlpyt's distributions."""
     distribution = agent.distribution
     ours = type(distribution).__module__.startswith("rlpyt.")
     outputs = dict(_named_leaves(agent_info))
@@ -202,7 +202,7 @@ def _check_heads(agent: ActingAgent, agent_info: NamedArrayTuple) -> None:
 
 
 def _check_probabilities(prob: np.ndarray[Any, Any]) -> None:
-    """Raise ValueError if ``prob`` [B, A] does not hold probabilities of A actions."""
+    """Raise ValueError if the rows of ``prob`` [B, A] are not probability vectors."""
     sums, lowest = prob.sum(-1), prob.min()
     if lowest < 0 or (np.abs(sums - 1) > SUM_TOLERANCE).any():
         worst = sums[np.abs(sums - 1).argmax()]
@@ -260,9 +260,7 @@ def allocate_samples(
 def _poison(samples: NamedArrayTuple) -> None:
     """Fill with NaN and extreme values, so that entries that were not written are noticed."""
     for path, leaf in _named_leaves(samples):
-        if (
-            path == "agent.timeout_value"
-        ):  # zero means "no time limit here", and need not be written
+        if path == "agent.timeout_value":  # zero means "no time limit", and need not be written
             continue
         if leaf.dtype.kind == "f":
             leaf[...] = np.nan
@@ -276,10 +274,10 @@ def get_example_outputs(
     """Fill ``examples`` with one step of environment and agent.
 
     Args:
-        agent: initialized.
-        env: an environment, stepped once.
-        examples: a dictionary, to which observation, action, reward, done, env_info, agent_info
-            and the environment's ``spaces`` are added.
+        agent: initialized agent.
+        env: environment, stepped once.
+        examples: dictionary to which observation, action, reward, done, env_info, agent_info and
+            the environment's ``spaces`` are added.
         subprocess: ignored, an argument of rlpyt (2019).
     """
     examples.update(env_examples(env))
@@ -300,12 +298,12 @@ def build_samples_buffer(
 
     Args:
         agent: the agent.
-        env: an environment to take an example step in, unless ``examples`` are given.
+        env: environment for an example step, not used if ``examples`` are given.
         batch_spec: T and B.
-        bootstrap_value: allocate it.
-        agent_shared, env_shared: put the batch into shared memory (both or neither).
+        bootstrap_value: allocate the field ``bootstrap_value``.
+        agent_shared, env_shared: put the batch into shared memory if either is True.
         subprocess: ignored, an argument of rlpyt (2019).
-        examples: complete examples; ``None``: they are made.
+        examples: complete examples; ``None``: take them from one step of ``env``.
     """
     if examples is None:
         examples = AttrDict()

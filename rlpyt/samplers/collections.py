@@ -21,9 +21,9 @@ AgentSamples = namedarraytuple("AgentSamples", ["action", "prev_action", "agent_
 AgentSamplesBsv = namedarraytuple(
     "AgentSamplesBsv", ["action", "prev_action", "agent_info", "bootstrap_value"]
 )
-# Written by rlpyt's collectors for algorithms that bootstrap. ``bootstrap_value`` [1, B] is the
-# value of the observation after the batch; ``timeout_value`` [T, B] is the value of the true final
-# observation where step t was the last of a truncated episode, and zero elsewhere.
+# Recorded for algorithms that bootstrap. ``bootstrap_value`` [1, B] is the value of the observation
+# after the batch; ``timeout_value`` [T, B] is the value of the true final observation where step t
+# was the last of a truncated episode, and zero elsewhere.
 AgentSamplesTlv = namedarraytuple(
     "AgentSamplesTlv",
     ["action", "prev_action", "agent_info", "bootstrap_value", "timeout_value"],
@@ -34,6 +34,6 @@ EnvSamples = namedarraytuple(
 
 
 # Required by algorithms with replay: ``final_observation`` [T, B, ...] is the true final
-# observation where step t was the last of a truncated episode (``env_info.timeout``), and means
-# nothing elsewhere.
+# observation where step t was the last of a truncated episode (``env_info.timeout``), and undefined
+# elsewhere.
 EnvSamplesFinal = namedarraytuple("EnvSamplesFinal", [*EnvSamples._fields, "final_observation"])

@@ -1,7 +1,7 @@
-"""Collectors of batches for training.
+"""Collectors of training batches.
 
-A collector owns the environments of one process and writes their steps into its columns of the
-batch. ``BaseCollector`` is the base of custom collectors. rlpyt's own loop is in
+A collector has the environments of one process and writes their steps into its columns of the
+batch. ``BaseCollector`` is the base of custom collectors. rlpyt's loop over steps is in
 ``samplers.rollout``, evaluation in ``samplers.evaluation``.
 """
 
@@ -25,11 +25,11 @@ from rlpyt.samplers.env_batch import (
 from rlpyt.samplers.evaluation import BaseEvalCollector  # noqa: F401  (rlpyt had it here)
 from rlpyt.samplers.policy_source import (
     ActionNoise,
-    Gates,
     LocalPolicy,
     RandomPolicy,
     ServedPolicy,
     StepRecord,
+    WorkerSemaphores,
 )
 from rlpyt.samplers.rollout import Rollout
 from rlpyt.samplers.step_checks import FINITE_REMEDY, all_finite, float_leaves
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from rlpyt.samplers.tiles import ActingAgent
 
 Array = np.ndarray[Any, Any]
-FEW_STEPS = 32  # of a batch; below, statistics of trajectories are cheaper step by step
+FEW_STEPS = 32  # in smaller batches, statistics of trajectories are cheaper step by step
 
 
 class BaseCollector:
@@ -52,20 +52,20 @@ class BaseCollector:
         rank: index of the process.
         envs: environments of the process.
         samples_np: columns of the batch, numpy leaves [T, B, ...]; written in place.
-        batch_T: time steps in a batch.
-        TrajInfoCls: makes an empty ``TrajInfo``.
-        agent: the agent; ``None`` if an action server has it.
-        sync: synchronization with the action server.
-        step_buffer_np: step record shared with the server.
-        global_B: environments in the whole run.
+        batch_T: number of time steps in a batch.
+        TrajInfoCls: function that makes an empty ``TrajInfo``.
+        agent: the agent; ``None`` if it is in an action server.
+        sync: semaphores shared with the action server.
+        step_buffer_np: step record shared with the action server.
+        global_B: number of environments in the whole run.
         env_ranks: global indices of these environments.
 
     Attributes:
-        records_final_observations: the collector writes ``samples.env.final_observation`` where an
-            episode is truncated. Without it the field does not exist, and algorithms that bootstrap
-            from it treat truncations as terminal. A subclass with its own ``collect_batch`` has to
-            set it again.
-        check_finite: NaN and infinite numbers in observations and rewards end the run. A subclass
+        records_final_observations: True if the collector writes ``samples.env.final_observation``
+            where an episode is truncated. Otherwise the field does not exist, and algorithms that
+            bootstrap from it treat truncations as terminal. A subclass that overrides
+            ``collect_batch`` must set it again.
+        check_finite: True to end the run if observations or rewards are NaN or infinite. A subclass
             may set it to False.
     """
 
@@ -86,7 +86,7 @@ class BaseCollector:
         batch_T: int,
         TrajInfoCls: Callable[[], TrajInfo],
         agent: ActingAgent | None = None,
-        sync: Gates | None = None,
+        sync: WorkerSemaphores | None = None,
         step_buffer_np: NamedArrayTuple | None = None,
         global_B: int = 1,
         env_ranks: Sequence[int] | None = None,
@@ -105,7 +105,7 @@ class BaseCollector:
         self._env_batch: EnvBatch | None = None
 
     def write_into(self, samples_np: NamedArrayTuple) -> None:
-        """Write the following batches into these columns; asynchronous samplers have several."""
+        """Write further batches into these columns; asynchronous samplers alternate batches."""
         self.samples_np = samples_np
 
     @property
@@ -135,18 +135,18 @@ class BaseCollector:
         raise NotImplementedError(f"{type(self).__name__} must implement collect_batch.")
 
     def reset_if_needed(self, agent_inputs: NamedArrayTuple) -> None:
-        """Reset environments that wait for it; called between batches."""
+        """Reset environments that wait for a reset; called between batches."""
 
     def state_dict(self) -> dict[str, Any] | None:
         """Return the state for an exact resume; ``None``: a resumed run starts new episodes."""
         return None
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Load a result of ``state_dict``."""
+        """Load a state from ``state_dict``."""
         raise NotImplementedError(f"{type(self).__name__} must implement load_state_dict.")
 
     def _empty_inputs(self) -> Any:
-        """Return null inputs of the agent [B], in the memory of the server if there is one."""
+        """Return null inputs of the agent [B], in the action server's memory if there is one."""
         null_action = self.env_batch.spaces.action.null_value()
         if self.step_buffer_np is not None:
             step = self.step_buffer_np
@@ -160,20 +160,20 @@ class BaseCollector:
 
 
 class DecorrelatingStartCollector(BaseCollector):
-    """Steps each environment a random number of times at the start, so that they differ."""
+    """A collector that starts each environment with a random number of random actions."""
 
     def start_envs(self, max_decorrelation_steps: int = 0) -> tuple[Any, list[Any]]:
         """Reset every environment, then take up to ``max_decorrelation_steps`` random actions.
 
-        Number and actions follow from the seed and the rank of each environment.
+        The seed and the rank of an environment determine the number of steps and the actions.
         """
         inputs, traj_infos = super().start_envs()
         if max_decorrelation_steps < 1:
             return inputs, traj_infos
         seed = self.context.seed
         rngs = [stream(seed, "decorrelation", rank) for rank in self.env_ranks]
-        numbers = [int(rng.integers(max_decorrelation_steps + 1)) for rng in rngs]
-        most = max(numbers) if self.env_batch.can_hold else max_decorrelation_steps
+        n_steps = [int(rng.integers(max_decorrelation_steps + 1)) for rng in rngs]
+        T = max(n_steps) if self.env_batch.can_hold else max_decorrelation_steps
         step = StepRecord(
             observation=inputs.observation,
             action=inputs.prev_action,
@@ -183,24 +183,24 @@ class DecorrelatingStartCollector(BaseCollector):
             agent_info=None,
         )
 
-        def on_done(t: int, done: list[int], over: list[int]) -> None:
-            self.env_batch.reset(step.observation, over)
-            for b in over:
+        def on_done(t: int, done: list[int], to_reset: list[int]) -> None:
+            self.env_batch.reset(step.observation, to_reset)
+            for b in to_reset:
                 traj_infos[b] = self.TrajInfoCls()
 
         def watch(b: int, a: object, r: float, d: bool, info: object) -> None:
             traj_infos[b].step(buffer_func(step.observation[b], np.copy), a, r, d, None, info)
 
-        policy = RandomPolicy(self.env_batch, step, self.context.seed, self.env_ranks, numbers)
+        policy = RandomPolicy(self.env_batch, step, self.context.seed, self.env_ranks, n_steps)
         rollout = Rollout(self.env_batch, step, policy, on_done)
         rollout.watch = watch
-        rollout.run(most)
+        rollout.run(T)
         self.env_batch.forget_infos()
         return inputs, traj_infos
 
 
 class Collector(DecorrelatingStartCollector):
-    """The collection loop, with the agent in this process or in an action server.
+    """rlpyt's collector, with the agent in this process or in an action server.
 
     With ``mid_batch_reset`` an environment is reset after a done and continues. Otherwise it waits
     for the end of the batch, and zeros and done are recorded for it.
@@ -232,9 +232,9 @@ class Collector(DecorrelatingStartCollector):
             noise = ActionNoise(self.context.seed, "action", self.env_ranks)
             self.policy = LocalPolicy(self.agent, step, noise, self.samples_np)
         self.rollout = Rollout(self.env_batch, step, self.policy, self._on_done)
-        # Rows that wait, with the observation to continue from, or None if they have to be reset.
-        self._kept: dict[int, Any] = {}
-        self._lay_out_writes()
+        # Waiting rows, with the observation to continue from, or None if they must be reset.
+        self._waiting: dict[int, Any] = {}
+        self._set_write_pairs()
         self._watch_trajectories(traj_infos)
         return inputs, traj_infos
 
@@ -242,9 +242,9 @@ class Collector(DecorrelatingStartCollector):
         """See ``BaseCollector``."""
         super().write_into(samples_np)
         self.policy.write_into(samples_np)
-        self._lay_out_writes()
+        self._set_write_pairs()
 
-    def _lay_out_writes(self) -> None:
+    def _set_write_pairs(self) -> None:
         """Pair each leaf of the batch [T, B] with the leaf of the record [B] it is written from."""
 
         def pairs(batch: object, record: object) -> list[tuple[Array, Array]]:
@@ -265,7 +265,7 @@ class Collector(DecorrelatingStartCollector):
         self._final_observation = (
             env_buf.final_observation if "final_observation" in env_buf._fields else None
         )
-        self._ended = np.zeros(env_buf.done.shape, bool)  # [T, B], trajectories' ends
+        self._ended = np.zeros(env_buf.done.shape, bool)  # [T, B], True where trajectories ended
 
     def _watch_trajectories(self, traj_infos: list[Any]) -> None:
         """Choose how statistics are computed: per batch for `TrajInfo`, else step by step."""
@@ -295,47 +295,47 @@ class Collector(DecorrelatingStartCollector):
             self._completed = self._stats.add(reward, self._ended, self.TrajInfoCls)
         return agent_inputs, traj_infos, self._completed
 
-    def _on_done(self, t: int, done: list[int], over: list[int]) -> bool | None:
+    def _on_done(self, t: int, done: list[int], to_reset: list[int]) -> bool | None:
         """Record final observations, count trajectories, reset environments or let them wait."""
         step, env_batch = self.step, self.env_batch
         if self._timeout is not None:
             timed_out = [b for b in done if self._timeout[b]]
             if timed_out and self.check_finite:
-                self._check_finals(step.observation[timed_out], timed_out)
-            self.policy.truncated(t, timed_out, step.observation)
+                self._check_final_observations(step.observation[timed_out], timed_out)
+            self.policy.record_timeout_values(t, timed_out, step.observation)
             if self._final_observation is not None and timed_out:
                 self._final_observation[t, timed_out] = step.observation[timed_out]
-        self._ended[t, over] = True
+        self._ended[t, to_reset] = True
         if self._stats is None:
-            for b in over:
+            for b in to_reset:
                 self._completed.append(self.traj_infos[b].terminate(step.observation[b]))
                 self.traj_infos[b] = self.TrajInfoCls()
         if self.mid_batch_reset:
-            env_batch.reset(step.observation, over)
+            env_batch.reset(step.observation, to_reset)
         else:
-            self._wait(done, set(done) - set(over))
+            self._wait(done, set(done) - set(to_reset))
         return False
 
     def _wait(self, rows: list[int], lives_lost: set[int]) -> None:
-        """Let rows wait for the end of the batch; games that lost a life continue after it."""
+        """Let rows wait for the end of the batch; games that lost a life then continue."""
         if lives_lost and not self.env_batch.can_hold:
             raise ValueError(
                 f"{type(self).__name__} lets rows wait for the end of the batch, but row "
                 f"{min(lives_lost)} of a vector environment lost a life, and a game cannot wait "
                 "there. Use a collector that resets at once, or set life_loss=False."
             )
-        self._kept.update(dict.fromkeys(rows))
+        self._waiting.update(dict.fromkeys(rows))
         for b in lives_lost:
-            self._kept[b] = buffer_func(self.step.observation[b], np.array)
+            self._waiting[b] = buffer_func(self.step.observation[b], np.array)
         self.env_batch.hold(rows)
-        self.rollout.waiting[:] = self._kept
-        self.rollout.blank()
+        self.rollout.waiting[:] = self._waiting
+        self.rollout.zero_waiting_rows()
 
-    def _check_finals(self, observation: NumpyArrays, rows: list[int]) -> None:
-        """Check final observations of truncated episodes [len(rows), ...].
+    def _check_final_observations(self, observation: NumpyArrays, rows: list[int]) -> None:
+        """Check final observations [len(rows), ...] of truncated episodes.
 
         Raises:
-            NonFiniteError: one is NaN or infinite.
+            NonFiniteError: an observation is NaN or infinite.
         """
         if all_finite(float_leaves(observation)):
             return
@@ -349,31 +349,32 @@ class Collector(DecorrelatingStartCollector):
 
     def reset_if_needed(self, agent_inputs: NamedArrayTuple) -> None:
         """Reset the environments that waited for the end of the batch."""
-        if not self._kept:
+        if not self._waiting:
             return
-        step, waiting = self.step, self.rollout.waiting
-        for b, observation in self._kept.items():
+        step, rows = self.step, self.rollout.waiting
+        for b, observation in self._waiting.items():
             if observation is not None:
                 step.observation[b] = observation
-        self.env_batch.reset(step.observation, [b for b in waiting if self._kept[b] is None])
-        self.rollout.null(waiting)
+        self.env_batch.reset(step.observation, [b for b in rows if self._waiting[b] is None])
+        self.rollout.begin_episodes(rows)
         self._set_waiting({})
 
-    def _set_waiting(self, kept: dict[int, Any]) -> None:
-        """Set the rows that wait."""
-        self._kept = kept
-        self.rollout.waiting[:] = kept
+    def _set_waiting(self, waiting: dict[int, Any]) -> None:
+        """Set the waiting rows, with their observations or None."""
+        self._waiting = waiting
+        self.rollout.waiting[:] = waiting
         self.env_batch.release()
-        self.env_batch.hold(kept)
+        self.env_batch.hold(waiting)
         self.env_batch.forget_infos()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the collector's state for an exact resume, without that of the environments."""
+        """Return the collector's state for an exact resume, without the environments."""
         state: dict[str, Any] = {"step": [leaf.copy() for leaf in leaves_of(self.step)]}
-        if isinstance(self.policy, LocalPolicy):  # else the server has it
+        if isinstance(self.policy, LocalPolicy):  # else it is in the action server
             state["noise"] = self.policy.noise.state_dict()
         state["resting"] = {
-            b: None if kept is None else leaves_of(kept) for b, kept in self._kept.items()
+            b: None if observation is None else leaves_of(observation)
+            for b, observation in self._waiting.items()
         }
         if self._stats is not None:
             state["stats"] = self._stats.state_dict()
@@ -382,15 +383,15 @@ class Collector(DecorrelatingStartCollector):
         return state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Load a saved state."""
-        for own, saved in zip(leaves_of(self.step), state["step"], strict=True):
-            own[...] = saved
+        """Load a state from ``state_dict``."""
+        for leaf, saved in zip(leaves_of(self.step), state["step"], strict=True):
+            leaf[...] = saved
         if isinstance(self.policy, LocalPolicy):
             self.policy.noise.load_state_dict(state["noise"])
         self._set_waiting(
             {
-                b: None if kept is None else self._like_observation(kept)
-                for b, kept in state["resting"].items()
+                b: None if leaves is None else self._observation_of(leaves)
+                for b, leaves in state["resting"].items()
             }
         )
         if self._stats is not None:
@@ -399,10 +400,10 @@ class Collector(DecorrelatingStartCollector):
             for info, saved in zip(self.traj_infos, state["traj_infos"], strict=True):
                 info.update(saved)
 
-    def _like_observation(self, leaves: list[Array]) -> Any:
-        """Return one environment's observation from its leaves."""
-        rest = iter(leaves)
-        return buffer_func(self.step.observation[0], lambda _: next(rest))
+    def _observation_of(self, leaves: list[Array]) -> Any:
+        """Return one environment's observation, built from its leaves."""
+        leaf = iter(leaves)
+        return buffer_func(self.step.observation[0], lambda _: next(leaf))
 
 
 def _like_row(tree: NumpyArrays) -> Any:

@@ -11,9 +11,9 @@ class CollectorContext:
     """State shared by the collectors of a process, in addition to their documented arguments.
 
     Attributes:
-        seed: of the run.
+        seed: seed of the run.
         progress: activity numbers of ``processes.status``; the parent reads them after a failure.
-        actions: actions that environments were last stepped with, by row; None before that.
+        actions: last actions of the environments, by row; None before the first step.
     """
 
     seed: int = 0

@@ -1,4 +1,4 @@
-"""Support for custom collectors: progress of their environments, and explained errors."""
+"""Support for custom collectors: record the progress of their environments, explain errors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from rlpyt.agents.base import BaseAgent
-from rlpyt.processes.status import COLLECTING, DOING, RESETTING, ROW, STEP, STEPPING
+from rlpyt.processes.status import ACTIVITY, COLLECTING, RESETTING, ROW, STEP, STEPPING
 from rlpyt.samplers.context import CollectorContext
 
 if TYPE_CHECKING:
@@ -19,63 +19,62 @@ def watch(env: Any, context: CollectorContext, b: int, n_steps: dict[int, int]) 
 
     Args:
         env: the environment; its methods are replaced.
-        context: of the process.
+        context: context of the process.
         b: row of the environment, or the first of its rows.
-        n_steps: steps that each row has taken in this batch, counted here.
+        n_steps: number of steps in this batch by row, updated here.
     """
-    env.step = _noted(env.step, context, b, STEPPING, n_steps)
-    env.reset = _noted(env.reset, context, b, RESETTING, n_steps)
+    env.step = _recorded(env.step, context, b, STEPPING, n_steps)
+    env.reset = _recorded(env.reset, context, b, RESETTING, n_steps)
 
 
-def _noted(
+def _recorded(
     method: Callable[..., Any],
     context: CollectorContext,
     b: int,
-    doing: int,
+    activity: int,
     n_steps: dict[int, int],
 ) -> Callable[..., Any]:
     progress = context.progress
 
-    def noted(*args: object, **kwargs: object) -> Any:
-        if doing == STEPPING:
+    def recorded(*args: object, **kwargs: object) -> Any:
+        if activity == STEPPING:
             context.actions = {b: args[0]} if args else None
             progress[STEP] = n_steps.get(b, 0)
             n_steps[b] = n_steps.get(b, 0) + 1
-        progress[ROW], progress[DOING] = b, doing
+        progress[ROW], progress[ACTIVITY] = b, activity
         result = method(*args, **kwargs)
-        progress[DOING] = COLLECTING
+        progress[ACTIVITY] = COLLECTING
         return result
 
-    return noted
+    return recorded
 
 
-def results_of(collector: BaseCollector, method: str, given: object, expected: str) -> Any:
-    """Return the results of a collector's method, after a check of their number.
+def results_of(collector: BaseCollector, method: str, results: object, expected: str) -> Any:
+    """Return the results of a collector's method, after checking their number.
 
     Raises:
-        TypeError: the number is wrong.
+        TypeError: the number of results is wrong.
     """
     n = expected.count(",") + 1
-    if isinstance(given, tuple | list) and len(given) == n:
-        return given
-    came = f"{len(given)}" if isinstance(given, tuple | list) else type(given).__name__
-    raise TypeError(
-        f"{type(collector).__name__}.{method} returned {came}, expected {n}: {expected}."
-    )
+    if isinstance(results, tuple | list) and len(results) == n:
+        return results
+    got = f"{len(results)}" if isinstance(results, tuple | list) else type(results).__name__
+    name = type(collector).__name__
+    raise TypeError(f"{name}.{method} returned {got}, expected {n}: {expected}.")
 
 
 @contextlib.contextmanager
-def explaining_absence(collector: BaseCollector, agent: BaseAgent | None) -> Iterator[None]:
-    """Explain the AttributeError of a collector that uses an agent which is in another process.
+def explain_missing_agent(collector: BaseCollector, agent: BaseAgent | None) -> Iterator[None]:
+    """Explain the AttributeError of a collector that calls an agent which is in another process.
 
     Raises:
-        AttributeError: with the explanation, instead of the one about ``None``.
+        AttributeError: the collector uses ``self.agent``, which is ``None``.
     """
     try:
         yield
     except AttributeError as error:
-        asked = error.obj is None and hasattr(BaseAgent, error.name or "")
-        if agent is not None or not asked:
+        of_agent = error.obj is None and hasattr(BaseAgent, error.name or "")
+        if agent is not None or not of_agent:
             raise
         raise AttributeError(
             f"{error}: self.agent is None, since the agent is in the master. In this sampler "

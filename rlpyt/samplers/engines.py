@@ -1,4 +1,4 @@
-"""Collect complete episodes, or a number of steps, with a sampler, as trajectories.
+"""Collect trajectories with a sampler: complete episodes, or a number of steps.
 
 sampler = SerialSampler(EnvCls=make, env_kwargs=dict(id="CartPole-v1"), batch_T=32, batch_B=4,
                         max_decorrelation_steps=0)
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 
 class _Engine:
-    """Takes batches of an initialized sampler.
+    """Base class: collects batches with an initialized sampler.
 
-    Episodes that are in progress when it is constructed are not complete.
+    Episodes that are in progress at construction do not count as complete.
 
     Args:
         sampler: any sampler, initialized with an agent. With ``bootstrap_value`` trajectories have
             the value of the observation after them, with ``final_observation`` that observation.
 
     Raises:
-        ValueError: environments wait after an episode for the end of the batch.
+        ValueError: the sampler's environments wait for the end of the batch after an episode.
         RuntimeError: the sampler is not initialized.
     """
 
@@ -35,22 +35,22 @@ class _Engine:
         if not sampler.mid_batch_reset:
             raise ValueError(
                 "environments of the sampler must be reset within the batch, but its collector "
-                "lets them wait, and records zeros. Use a collector that resets at once."
+                "lets them wait and records zeros. Use a collector that resets at once."
             )
         if getattr(sampler, "agent", None) is None:
             raise RuntimeError(f"initialize the {type(sampler).__name__} with an agent first.")
         self.sampler = sampler
         self._itr = 0
-        fresh = sampler.max_decorrelation_steps == 0 and not sampler.begun
+        fresh = sampler.max_decorrelation_steps == 0 and not sampler.has_sampled
         self._cutter = TrajectoryCutter(from_start=fresh)
 
     def _collect(self) -> list[Trajectory]:
-        """Collect a batch; return trajectories that ended in it."""
+        """Collect a batch; return the trajectories that ended in it."""
         agent, itr = self.sampler.agent, self._itr
         agent.sample_mode(itr)
         samples, _ = self.sampler.obtain_samples(itr)
         self._itr += 1
-        # An actor that Ray has restarted has new episodes, which do not continue the old ones.
+        # After a restart an actor of a RaySampler has new episodes.
         cut = self._cutter.cut() if self.sampler.interrupted else []
         return cut + self._cutter.add(samples)
 
@@ -58,12 +58,12 @@ class _Engine:
 class EpisodeRunner(_Engine):
     """Collects complete episodes, the same number from each environment.
 
-    The number is decided beforehand, so that short episodes are not overrepresented.
+    The number per environment is fixed beforehand, so short episodes are not overrepresented.
 
     Args:
-        sampler: initialized; with ``max_decorrelation_steps=0`` its first episodes count.
+        sampler: initialized sampler; with ``max_decorrelation_steps=0`` its first episodes count.
         reset_on_call: count only episodes that start after the call, with the current agent;
-            ``False``: continue those in progress.
+            ``False``: also those in progress.
     """
 
     def __init__(self, sampler: BaseSampler, reset_on_call: bool = True) -> None:
@@ -98,10 +98,10 @@ class EpisodeRunner(_Engine):
 
 
 class StepRunner(_Engine):
-    """Collects a number of steps of every environment, cut off at the end.
+    """Collects a number of steps of every environment; the last trajectories are cut off.
 
     Args:
-        sampler: initialized.
+        sampler: initialized sampler.
     """
 
     def __call__(self, n_steps: int) -> list[Trajectory]:
@@ -111,12 +111,12 @@ class StepRunner(_Engine):
             ValueError: n_steps is not a multiple of the sampler's ``batch_T``.
         """
         batch_T = self.sampler.batch_spec.T
-        batches, rest = divmod(whole_number("n_steps", n_steps, 1), batch_T)
-        if rest:
+        batches, remainder = divmod(whole_number("n_steps", n_steps, 1), batch_T)
+        if remainder:
             raise ValueError(
                 f"n_steps={n_steps} must be a multiple of the sampler's batch_T={batch_T}. Use "
                 f"{(batches + 1) * batch_T}."
             )
-        found = [one for _ in range(batches) for one in self._collect()]
+        found = [trajectory for _ in range(batches) for trajectory in self._collect()]
         found += self._cutter.cut()
         return sorted(found, key=lambda trajectory: trajectory.env)  # stable: ends come last

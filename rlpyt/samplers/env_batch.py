@@ -1,7 +1,7 @@
 """The environments of one process as a batch of rows, stepped one by one or as vector environments.
 
-This is the only place where samplers step environments. ``advance`` leaves the true final
-observation in the record and returns the rows that ended; the collector decides what follows.
+Samplers step environments only here. ``advance`` leaves the true final observation in the record
+and returns the rows that ended; the collector resets them or lets them wait.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import numpy as np
 
 from rlpyt.envs.base import EnvSpaces, EnvStep
-from rlpyt.processes.status import DOING, RESETTING, ROW, STEPPING
+from rlpyt.processes.status import ACTIVITY, RESETTING, ROW, STEPPING
 from rlpyt.samplers.context import CollectorContext
 from rlpyt.samplers.step_checks import (
     check_batch,
@@ -24,7 +24,7 @@ from rlpyt.samplers.step_checks import (
     check_step,
     explain,
     fields_of,
-    steps_until_look,
+    steps_until_validation,
 )
 from rlpyt.utils.buffer import NumpyArrays, shapes_of
 from rlpyt.utils.collections import NamedArrayTuple
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rlpyt.envs.vector.base import VectorEnv
 
 Array = np.ndarray[Any, Any]
-# Called with (row, action, reward, done, env_info) of every step, before the record changes.
+# Called with (row, action, reward, done, env_info) of every step, before the record is written.
 Watch = Callable[[int, Any, float, bool, Any], None]
 
 
@@ -43,14 +43,14 @@ class EnvBatch:
 
     Args:
         envs: the environments, or vector environments, in order.
-        context: of the process; row, activity and actions [B, ...] are recorded in it.
+        context: the process's ``CollectorContext``; its progress and last actions are updated here.
 
     Attributes:
-        held: rows that are not stepped.
+        held: rows excluded from the results of ``advance``.
     """
 
     B: int
-    can_hold = True  # held rows keep their state
+    can_hold = True  # True if held rows are not stepped and keep their state
 
     def __init__(self, envs: Sequence[Any], context: CollectorContext) -> None:
         self.envs, self.context = envs, context
@@ -63,22 +63,22 @@ class EnvBatch:
         return EnvSpaces(self.envs[0].observation_space, self.envs[0].action_space)
 
     def reset(self, observation: NumpyArrays, rows: Iterable[int]) -> None:
-        """Start episodes in these rows, and write their first observations."""
+        """Start new episodes in these rows, and write their first observations."""
         raise NotImplementedError
 
     def advance(
         self, step: NamedArrayTuple, action: NumpyArrays, watch: Watch | None = None
     ) -> list[int]:
-        """Step every row that is not held.
+        """Step the environments; results of held rows are not reported.
 
         Args:
-            step: ``StepRecord`` [B]; observation (the true next one, also after the end of an
-                episode), reward, done and env_info are written.
-            action: [B, ...], for the environments.
-            watch: called for every step, before its row of the record is written.
+            step: ``StepRecord`` [B] to write observation (the true final one at the end of an
+                episode), reward, done and env_info into.
+            action: actions [B, ...].
+            watch: function called for every step, before its row of the record is written.
 
         Returns:
-            rows in which an episode or a trajectory ended.
+            Rows in which an episode or a trajectory ended.
         """
         raise NotImplementedError
 
@@ -87,15 +87,15 @@ class EnvBatch:
         raise NotImplementedError
 
     def hold(self, rows: Iterable[int]) -> None:
-        """Do not step these rows until ``release``."""
+        """Exclude these rows from the results of ``advance`` until ``release``."""
         self.held.update(rows)
 
     def release(self) -> None:
-        """Step all rows again."""
+        """Release all held rows."""
         self.held.clear()
 
     def forget_infos(self) -> None:
-        """Write every env_info of the next step, since the record was overwritten."""
+        """Forget cached infos, so that the next step writes every env_info."""
 
 
 class _ValidationSchedule:
@@ -109,7 +109,7 @@ class _ValidationSchedule:
         self._steps_left -= 1
         if self._steps_left >= 0:
             return False
-        self._steps_left = steps_until_look(self._n)
+        self._steps_left = steps_until_validation(self._n)
         self._n += 1
         return True
 
@@ -128,7 +128,7 @@ class ListEnvBatch(EnvBatch):
 
     def reset(self, observation: NumpyArrays, rows: Iterable[int]) -> None:
         """Reset the environments of these rows."""
-        self.progress[DOING] = RESETTING
+        self.progress[ACTIVITY] = RESETTING
         for b in rows:
             self.progress[ROW] = b
             first = self.envs[b].reset()
@@ -149,25 +149,25 @@ class ListEnvBatch(EnvBatch):
             self._record, self._shape = observation, shapes_of(observation, 1)
         shape = self._shape
         self.context.actions = action
-        progress[DOING] = STEPPING
+        progress[ACTIVITY] = STEPPING
         validate = self._validation.due()
         ended: list[int] = []
-        given: Any = None
+        result: Any = None
         try:
             for b, env_step in self._steps:
                 progress[ROW] = b
-                given = None
-                given = env_step(action[b])
-                o, r, d, info = given
-                plain = type(o) is np.ndarray and o.shape == shape
-                if validate or (shape and not plain and shapes_of(o) != shape):
-                    check_step(given, step)
+                result = None
+                result = env_step(action[b])
+                o, r, d, info = result
+                same_shape = type(o) is np.ndarray and o.shape == shape
+                if validate or (shape and not same_shape and shapes_of(o) != shape):
+                    check_step(result, step)
                 if info is not last_info[b]:
-                    self._note_info(step.env_info, b, info)
+                    self._write_info(step.env_info, b, info)
                 if watch is not None:
                     watch(b, action[b], r, d, info)
                 if d or getattr(info, "traj_done", False):
-                    check_step(given, step)
+                    check_step(result, step)
                     ended.append(b)
                 elif d is not False:  # None would count as False
                     check_reward_and_done(r, d)
@@ -175,8 +175,8 @@ class ListEnvBatch(EnvBatch):
                 reward[b] = r
                 done[b] = d
         except Exception:
-            if given is not None:
-                explain(given, step)
+            if result is not None:
+                explain(result, step)
             raise
         return ended
 
@@ -184,43 +184,43 @@ class ListEnvBatch(EnvBatch):
         """Return a sample of the environment's action space."""
         return self.envs[b].action_space.sample()
 
-    def _note_info(self, env_info: NamedArrayTuple, b: int, info: Any) -> None:
+    def _write_info(self, env_info: NamedArrayTuple, b: int, info: Any) -> None:
         if not info:
             return
         try:
-            if info._fields == env_info._fields:  # takes half the time of writing the whole record
-                for own, new in zip(env_info, info):
-                    own[b] = new
+            if info._fields == env_info._fields:  # twice as fast as writing the whole record
+                for leaf, new in zip(env_info, info):
+                    leaf[b] = new
             else:
                 env_info[b] = info
         except (TypeError, AttributeError):
             env_info[b] = fit_info(info, env_info[b])
-        # An object that was returned twice in a row and holds plain numbers is not written again.
-        again = info is self._seen_infos[b]
-        plain = again and all(isinstance(x, (bool, int, float)) for x in tuple(info))
-        self._last_info[b] = info if plain else None
-        self._seen_infos[b] = info
+        # If the same info object of plain numbers is returned again, skip further writes.
+        again = info is self._previous_info[b]
+        immutable = again and all(isinstance(x, (bool, int, float)) for x in tuple(info))
+        self._last_info[b] = info if immutable else None
+        self._previous_info[b] = info
 
     def hold(self, rows: Iterable[int]) -> None:
-        """Do not step these rows until ``release``."""
+        """Do not step these rows until ``release``; their environments keep their state."""
         super().hold(rows)
         self._steps = [(b, step) for b, step in self._all if b not in self.held]
 
     def release(self) -> None:
-        """Step all rows again."""
+        """Release all held rows."""
         super().release()
         self._steps = self._all
 
     def forget_infos(self) -> None:
-        """Write every env_info of the next step."""
-        self._last_info: list[Any] = [None] * self.B  # not to be written again
-        self._seen_infos: list[Any] = [None] * self.B
+        """See ``EnvBatch``."""
+        self._last_info: list[Any] = [None] * self.B  # infos that are already in the record
+        self._previous_info: list[Any] = [None] * self.B  # infos of the previous step
 
 
 class VectorEnvBatch(EnvBatch):
     """Batch of vector environments (``rlpyt.envs.vector``), each with its range of rows.
 
-    A held row is stepped with the others, but not recorded, and is reset afterwards.
+    A held row is stepped with the others, but its results are not reported; reset it afterwards.
     """
 
     can_hold = False
@@ -240,17 +240,17 @@ class VectorEnvBatch(EnvBatch):
 
     def reset(self, observation: NumpyArrays, rows: Iterable[int]) -> None:
         """Reset these rows, all of a vector environment at once."""
-        self.progress[DOING] = RESETTING
+        self.progress[ACTIVITY] = RESETTING
         rows = np.asarray(list(rows), np.int64)
-        for env, own in self._ranges:
-            mine = rows[(rows >= own.start) & (rows < own.stop)]
-            if len(mine):
-                self.progress[ROW] = int(mine[0])
-                whole = len(mine) == env.n
-                first = env.reset() if whole else env.reset_rows(mine - own.start)
-                own_rows = observation[own][: len(mine)]
-                check_batched(first, own_rows, "observation after reset")
-                observation[own if whole else mine] = first
+        for env, env_rows in self._ranges:
+            chosen = rows[(rows >= env_rows.start) & (rows < env_rows.stop)]
+            if len(chosen):
+                self.progress[ROW] = int(chosen[0])
+                all_rows = len(chosen) == env.n
+                first = env.reset() if all_rows else env.reset_rows(chosen - env_rows.start)
+                like = observation[env_rows][: len(chosen)]
+                check_batched(first, like, "observation after reset")
+                observation[env_rows if all_rows else chosen] = first
 
     def advance(
         self, step: NamedArrayTuple, action: NumpyArrays, watch: Watch | None = None
@@ -262,40 +262,40 @@ class VectorEnvBatch(EnvBatch):
         """
         if step.observation is not self._record:
             self._record = step.observation
-            self._shapes = [shapes_of(step.observation[own]) for _, own in self._ranges]
+            self._shapes = [shapes_of(step.observation[rows]) for _, rows in self._ranges]
         self.context.actions = action
-        self.progress[DOING] = STEPPING
+        self.progress[ACTIVITY] = STEPPING
         validate = self._validation.due()
         ended: list[int] = []
-        given: Any = None
+        result: Any = None
         try:
-            for (env, own), shape in zip(self._ranges, self._shapes):
-                self.progress[ROW] = own.start
-                given = None
-                given = env.step(action[own])
-                if validate or not _fits(given, shape, env.n):
-                    check_batch(given, step[own])
-                o, r, d, info = given
+            for (env, rows), shape in zip(self._ranges, self._shapes):
+                self.progress[ROW] = rows.start
+                result = None
+                result = env.step(action[rows])
+                if validate or not _fits(result, shape, env.n):
+                    check_batch(result, step[rows])
+                o, r, d, info = result
                 if watch is not None:
-                    self._watch_rows(watch, own, action, r, d, info)
-                step.observation[own] = o
-                step.reward[own] = r
-                step.done[own] = d
+                    self._watch_rows(watch, rows, action, r, d, info)
+                step.observation[rows] = o
+                step.reward[rows] = r
+                step.done[rows] = d
                 if info:
-                    step.env_info[own] = info
-                over = d | info.traj_done
-                if over.any():
-                    ended += (np.flatnonzero(over) + own.start).tolist()
+                    step.env_info[rows] = info
+                ends = d | info.traj_done
+                if ends.any():
+                    ended += (np.flatnonzero(ends) + rows.start).tolist()
         except Exception:
-            if given is not None:
-                explain(given, step[own], check_batch)
+            if result is not None:
+                explain(result, step[rows], check_batch)
             raise
         if self.held:
             ended = [b for b in ended if b not in self.held]
         return ended
 
     def sample_action(self, b: int, seed: int, rank: int) -> Any:
-        """Return a sample of a copy of the action space, one for each row."""
+        """Return a sample of row b's copy of the action space."""
         if b not in self._action_spaces:
             self._action_spaces[b] = copy.deepcopy(self.spaces.action)
             self._action_spaces[b].seed(env_seed(seed, rank, "random actions"))
@@ -304,28 +304,28 @@ class VectorEnvBatch(EnvBatch):
     def _watch_rows(
         self,
         watch: Watch,
-        own: slice,
+        rows: slice,
         action: NumpyArrays,
         r: Array,
         d: Array,
         info: NamedArrayTuple,
     ) -> None:
-        for i, b in enumerate(range(own.start, own.stop)):
+        for i, b in enumerate(range(rows.start, rows.stop)):
             if b not in self.held:
-                row = info[i] if info else info
-                watch(b, action[b], r[i].item(), bool(d[i]), row)
+                row_info = info[i] if info else info
+                watch(b, action[b], r[i].item(), bool(d[i]), row_info)
 
 
-def _fits(given: EnvStep, shape: tuple[Any, ...], n: int) -> bool:
-    """Return True if numpy would write a batch's step as it is, without broadcasting.
+def _fits(result: EnvStep, shape: tuple[Any, ...], n: int) -> bool:
+    """Return True if shapes and dtype of done are those of the record, so no broadcasting occurs.
 
     Args:
-        given: what the environment returned; (observation, reward, done, env_info) if correct.
-        shape: of the observations of its n environments, as ``shapes_of`` returns it.
+        result: the environment's output, (observation, reward, done, env_info) if correct.
+        shape: shapes of the observations of its n environments, from ``shapes_of``.
         n: number of environments.
     """
     try:
-        o, r, d, _ = given
+        o, r, d, _ = result
         fits = r.shape == d.shape == (n,) and d.dtype == np.bool_
         return fits and shapes_of(o) == shape  # type: ignore[no-any-return]
     except (AttributeError, TypeError, ValueError):
@@ -338,33 +338,32 @@ def make_env_batch(envs: Sequence[Any], context: CollectorContext) -> EnvBatch:
 
 
 def is_batch(env: object) -> TypeGuard[VectorEnv]:
-    """Return True if this is a ``VectorEnv``: several rows rather than one environment."""
+    """Return True if this is a ``VectorEnv``."""
     return hasattr(env, "reset_rows")
 
 
 def fit_info(info: Any, example: NamedArrayTuple) -> Any:
-    """Return an ``env_info`` with the fields of the example: missing ones zero, others dropped.
+    """Convert an ``env_info`` to the example's fields; fill missing ones with zero, drop others.
 
-    If the keys of an environment's info depend on events, environments return different records;
-    memory is allocated for that of the first step.
+    Memory is allocated for the fields of the first step; later infos may have other fields.
     """
-    odd = sorted(set(example._fields) ^ set(info._fields))
-    if odd:
+    mismatched = sorted(set(example._fields) ^ set(info._fields))
+    if mismatched:
         warnings.warn(
-            "env_info must have the fields of the first environment's first step; these differ: "
-            f"{odd}. Missing ones are recorded as zero, others are dropped. Pass info_example to "
-            "the environment's wrapper to name all fields."
+            "env_info must have the same fields in all environments and at every step; missing or "
+            f"unexpected: {mismatched}. Missing fields are recorded as zero, others are dropped. "
+            "Pass info_example to the environment's wrapper to name all fields."
         )
     filled = []
-    for name, own in example.items():
+    for name, example_value in example.items():
         value = getattr(info, name, 0)
-        nested = isinstance(own, NamedArrayTuple) and fields_of(value) is not None
-        filled.append(fit_info(value, own) if nested else value)
+        nested = isinstance(example_value, NamedArrayTuple) and fields_of(value) is not None
+        filled.append(fit_info(value, example_value) if nested else value)
     return example._make(filled)
 
 
 def bounds_of(space: Any) -> tuple[Array, Array] | None:
-    """Return (low, high), to which continuous actions are clipped, or ``None``."""
+    """Return the bounds (low, high) of continuous actions, or ``None`` if there are none."""
     try:
         low, high, dtype = space.low, space.high, space.dtype
     except AttributeError:
@@ -377,24 +376,26 @@ def bounds_of(space: Any) -> tuple[Array, Array] | None:
 
 
 def clipped(action: Array, low: Array, high: Array) -> Array:
-    """Return clipped actions, for a few rows in a third of the time of ``np.clip``."""
+    """Return clipped actions, three times as fast as ``np.clip`` for few rows."""
     return np.minimum(np.maximum(action, low), high)  # type: ignore[no-any-return]
 
 
 def needs_reset(record: NamedArrayTuple) -> Array:
-    """Return where environments that are done need a reset, as a view: all but lives lost.
+    """Return a mask, as a view, of environments whose episode is over.
+
+    It is ``env_info.traj_done`` if that exists, else ``done``. A lost life sets only ``done``.
 
     Args:
-        record: with ``env_info`` and ``done``.
+        record: record with ``env_info`` and ``done``.
     """
-    over: Array = getattr(record.env_info, "traj_done", record.done)
-    return over
+    mask: Array = getattr(record.env_info, "traj_done", record.done)
+    return mask
 
 
 def null_rows(
     action: NumpyArrays, reward: Array, null_action: NumpyArrays | int, rows: Iterable[int]
 ) -> None:
-    """Set action and reward of these rows to null, as inputs of the next step."""
+    """Set action and reward of these rows to null, as the previous ones of a first step."""
     for b in rows:
         action[b] = null_action
         reward[b] = 0

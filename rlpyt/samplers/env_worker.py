@@ -1,4 +1,4 @@
-"""Environment worker: environments, agent and collectors of one process, in every sampler."""
+"""Environment worker: the environments, agent and collectors of one process of a sampler."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class EnvWorkerSpec(ChildEnvs):
     """Specification of an environment worker: plain data and classes."""
 
     rank: int
-    env_warns: list[bool]  # show the warnings of its constructor
+    env_warns: list[bool]  # whether to show the warnings of the environment's constructor
     CollectorCls: Callable[..., BaseCollector]
     TrajInfoCls: type[TrajInfo]
     traj_info_kwargs: dict[str, Any]
@@ -63,7 +63,7 @@ class EnvWorkerSpec(ChildEnvs):
     eval_max_T: int = 0
     eval_quota: list[int] | None = None
     eval_deterministic: bool = False
-    tasks: list[Any] | None = None  # of each environment's first episodes
+    tasks: list[Any] | None = None  # tasks of each environment's first episodes
     deterministic_acting: bool = False
 
 
@@ -71,8 +71,8 @@ class EnvWorker:
     """Environments, agent and collectors of one process, ready to collect and to evaluate.
 
     Args:
-        spec: its specification.
-        agent: the agent; ``None`` if an action server has it.
+        spec: specification of the environment worker.
+        agent: the agent; ``None`` if it is in an action server.
         slots: columns of the batch, or of several batches that are filled in turn.
         progress: activity numbers of the process (``processes.status``).
         channel: memory and semaphores shared with the action server.
@@ -94,7 +94,7 @@ class EnvWorker:
         if progress is not None:
             self.context.progress = progress
         self._bootstraps = "bootstrap_value" in self.slots[0].agent._fields
-        self._floats: dict[int, Any] = {}  # slot -> (following observations, leaves to check)
+        self._floats: dict[int, Any] = {}  # slot -> (next observations, leaves to check)
         self.envs: list[Any] = []
         self.eval_envs: list[Any] = []
         self.collector: BaseCollector
@@ -109,18 +109,18 @@ class EnvWorker:
         spec, channel = self.spec, self.channel
         self._make_envs(self.envs, spec.env_kwargs, spec.env_warns, spec.env_ranks, "env")
         if spec.tasks is not None:  # random steps at the start repeat the first task
-            self.assign_tasks([own[:1] for own in spec.tasks])
-        self._note(status.DOING, status.BUILDING, evaluation=True)
+            self.assign_tasks([tasks[:1] for tasks in spec.tasks])
+        self._note(status.ACTIVITY, status.BUILDING, evaluation=True)
         kwargs_of, warns = spec.eval_env_kwargs, spec.eval_env_warns
         self._make_envs(self.eval_envs, kwargs_of, warns, spec.eval_env_ranks, "eval env")
-        self._note(status.DOING, status.BUILDING)
+        self._note(status.ACTIVITY, status.BUILDING)
         collector = spec.CollectorCls(
             rank=spec.rank,
             envs=self.envs,
             samples_np=self.slots[0],
             batch_T=spec.batch_T,
             TrajInfoCls=traj_info_factory(spec.TrajInfoCls, spec.traj_info_kwargs),
-            agent=self._acting(spec.env_ranks),
+            agent=self._agent_for(spec.env_ranks),
             **({} if channel is None else dict(sync=channel, step_buffer_np=channel.step)),
             global_B=spec.global_B,
             env_ranks=spec.env_ranks,
@@ -133,14 +133,14 @@ class EnvWorker:
             self.eval_collector = self._make_eval_collector()
         self._count_steps_of_custom_loops()
 
-    def _acting(self, env_ranks: list[int]) -> ActingAgent | None:
-        """Return the agent for collectors of these environments, in tiles if set."""
+    def _agent_for(self, env_ranks: list[int]) -> ActingAgent | None:
+        """Return the agent that acts for these environments, in tiles if set."""
         if self.agent is None or not self.spec.deterministic_acting:
             return self.agent
         return tiled(self.agent, env_ranks)
 
     def _note(self, number: int, value: int, evaluation: bool = False) -> None:
-        """Set an activity number, and whether it is about evaluation environments."""
+        """Set an activity number, and ``EVAL``."""
         self.context.progress[number] = value
         self.context.progress[status.EVAL] = int(evaluation)
 
@@ -148,7 +148,7 @@ class EnvWorker:
         """Set the activity numbers at the start of a batch, or of a part of an evaluation."""
         self._n_steps.clear()
         self.context.progress[status.STEP] = -1
-        self.context.progress[status.DOING] = status.COLLECTING
+        self.context.progress[status.ACTIVITY] = status.COLLECTING
         self._note(status.ITR, itr, evaluation)
 
     def _make_envs(
@@ -170,7 +170,7 @@ class EnvWorker:
             where = f"worker {self.spec.rank}, {purpose} {todo[0]}"
             seeds = [env_seed(self.spec.seed, rank, purpose) for rank in todo]
             arguments = with_rows(make, kwargs, seeds) if by_rows else kwargs
-            # catch_warnings lets Python repeat warnings, so it is entered to hide them only.
+            # catch_warnings makes Python repeat warnings, so enter it only to hide them.
             hidden = warnings.catch_warnings(action="ignore", category=UserWarning)
             with contextlib.nullcontext() if warns[row] else hidden:
                 env = build_env(make, arguments, where)
@@ -182,7 +182,7 @@ class EnvWorker:
                     f"{where}: num_envs of the vector environment must divide the {len(ranks)} "
                     f"environments of a worker, got {n} rows with {len(todo)} left."
                 )
-            if any(own is not kwargs for own in kwargs_of[row : row + n]):
+            if any(row_kwargs is not kwargs for row_kwargs in kwargs_of[row : row + n]):
                 raise ValueError(
                     f"{where}: the {n} rows of a vector environment must have the same arguments. "
                     "Pass env_kwargs as one dictionary."
@@ -195,7 +195,7 @@ class EnvWorker:
         spec, CollectorCls = self.spec, self.spec.eval_CollectorCls
         assert CollectorCls is not None
         factory = traj_info_factory(spec.TrajInfoCls, spec.traj_info_kwargs)
-        agent = self._acting(spec.eval_env_ranks)
+        agent = self._agent_for(spec.eval_env_ranks)
         self._eval_queue = _ListQueue()
         if "max_trajectories" in inspect.signature(CollectorCls).parameters:  # the serial one
             total = None if spec.eval_quota is None else sum(spec.eval_quota)
@@ -230,19 +230,19 @@ class EnvWorker:
         return collector
 
     def _count_steps_of_custom_loops(self) -> None:
-        """Record the progress of custom loops, which do not do so themselves."""
-        self._n_steps: dict[Any, int] = {}  # of each environment in this batch
-        for envs, loop, ours in (
+        """Record the progress of custom collectors, which do not do so themselves."""
+        self._n_steps: dict[Any, int] = {}  # steps of each environment in this batch
+        for envs, loop, own_class in (
             (self.envs, self.collector, Collector),
             (self.eval_envs, self.eval_collector, EvalCollector),
         ):
-            if loop is not None and not isinstance(loop, ours):
+            if loop is not None and not isinstance(loop, own_class):
                 first_rows = np.cumsum([0, *(env.n if is_batch(env) else 1 for env in envs)])
                 for b, env in zip(first_rows.tolist(), envs):
                     custom_collectors.watch(env, self.context, b, self._n_steps)
 
     def start(self) -> None:
-        """Start environments and agent; call it before ``collect``."""
+        """Start environments and agent; must be called before ``collect``."""
         with torch.inference_mode():
             self.collector.start_agent()
             started = self.collector.start_envs(self.spec.max_decorrelation_steps)
@@ -250,8 +250,8 @@ class EnvWorker:
             self.collector, "start_envs", started, "(agent_inputs, traj_infos)"
         )
         if self.spec.tasks is not None:
-            self.assign_tasks([own[1:] for own in self.spec.tasks])
-        self._note(status.DOING, status.IDLE)
+            self.assign_tasks([tasks[1:] for tasks in self.spec.tasks])
+        self._note(status.ACTIVITY, status.IDLE)
 
     def collect(self, itr: int, slot: int = 0) -> list[Any]:
         """Fill a batch; return finished trajectories."""
@@ -264,7 +264,7 @@ class EnvWorker:
         with torch.inference_mode():
             self.collector.reset_if_needed(self.agent_inputs)
             try:
-                with custom_collectors.explaining_absence(self.collector, self.agent):
+                with custom_collectors.explain_missing_agent(self.collector, self.agent):
                     results = self.collector.collect_batch(self.agent_inputs, self.traj_infos, itr)
             except Exception as error:
                 if not isinstance(error, Abandoned):
@@ -276,7 +276,7 @@ class EnvWorker:
         )
         if self.collector.check_finite:
             self._check_finite(slot)
-        self._note(status.DOING, status.IDLE)
+        self._note(status.ACTIVITY, status.IDLE)
         return list(completed)
 
     def _check_finite(self, slot: int) -> None:
@@ -285,7 +285,7 @@ class EnvWorker:
         Raises:
             NonFiniteError: a number is NaN or infinite.
         """
-        samples, following = self.slots[slot], None
+        samples, next_observation = self.slots[slot], None
         T = len(samples.env.done)
         # If a custom collector stops early, its last rows are not set; the server reports it.
         if (taken := max(self._n_steps.values(), default=T)) < T:
@@ -294,15 +294,15 @@ class EnvWorker:
                 raise self._not_finite(samples)
             return
         if self._bootstraps:  # otherwise they are checked with the next batch
-            following = getattr(self.agent_inputs, "observation", None)
-        if slot not in self._floats or self._floats[slot][0] is not following:
-            leaves = float_leaves(samples.env.observation, samples.env.reward, following)
-            self._floats[slot] = following, leaves
+            next_observation = getattr(self.agent_inputs, "observation", None)
+        if slot not in self._floats or self._floats[slot][0] is not next_observation:
+            leaves = float_leaves(samples.env.observation, samples.env.reward, next_observation)
+            self._floats[slot] = next_observation, leaves
         if not all_finite(self._floats[slot][1]):
-            raise self._not_finite(samples, following)
+            raise self._not_finite(samples, next_observation)
 
     def _blame_not_finite(self, slot: int, error: Exception) -> None:
-        """Raise another error if NaN in observations or rewards caused this one.
+        """Raise NonFiniteError instead of this error if NaN observations or rewards caused it.
 
         An agent that receives NaN returns actions that environments reject.
 
@@ -316,20 +316,20 @@ class EnvWorker:
             raise self._not_finite(self.slots[slot][: t + 1]) from error
 
     def _not_finite(
-        self, samples: NamedArrayTuple, following: NumpyArrays | None = None
+        self, samples: NamedArrayTuple, next_observation: NumpyArrays | None = None
     ) -> NonFiniteError:
-        """Return the error for the first such number of a batch, and record its step."""
-        t, b, said = first_not_finite(samples.env, following)
-        by_reset = said.startswith("observation") and (t < 0 or needs_reset(samples.env)[t, b])
+        """Return the error about the first NaN or infinite number, and record its step."""
+        t, b, message = first_not_finite(samples.env, next_observation)
+        by_reset = message.startswith("observation") and (t < 0 or needs_reset(samples.env)[t, b])
         progress = self.context.progress
         progress[status.ROW], progress[status.STEP] = b, t
-        progress[status.DOING] = status.RESETTING if by_reset else status.STEPPING
+        progress[status.ACTIVITY] = status.RESETTING if by_reset else status.STEPPING
         self.context.actions = samples.agent.action[t]
-        return NonFiniteError(f"{said}. {FINITE_REMEDY}")
+        return NonFiniteError(f"{message}. {FINITE_REMEDY}")
 
     def assign_tasks(self, tasks: list[Any]) -> list[int]:
-        """Give each environment tasks for its next episodes; return how many each has."""
-        return [env.assign(own) for env, own in zip(self.envs, tasks, strict=True)]
+        """Give each environment tasks for its next episodes; return the number that each has."""
+        return [env.assign(its_tasks) for env, its_tasks in zip(self.envs, tasks, strict=True)]
 
     def evaluate(self, itr: int, n_steps: int, first: bool) -> tuple[list[Any], bool]:
         """Start an evaluation, or continue it.
@@ -337,14 +337,14 @@ class EnvWorker:
         Args:
             itr: iteration of the run.
             n_steps: number of steps; custom collectors run the whole evaluation at once.
-            first: start an evaluation.
+            first: True to start an evaluation.
 
         Returns:
-            (finished trajectories, True if this environment worker is done).
+            (finished trajectories, True if this worker's part of the evaluation is complete).
         """
         self._note_begin(itr, evaluation=True)
         result = self._evaluate(itr, n_steps, first)
-        self._note(status.DOING, status.IDLE)
+        self._note(status.ACTIVITY, status.IDLE)
         return result
 
     def _evaluate(self, itr: int, n_steps: int, first: bool) -> tuple[list[Any], bool]:
@@ -368,20 +368,20 @@ class EnvWorker:
             self.agent.deterministic = self.spec.eval_deterministic
             self.agent.eval_mode(itr)
         if self.eval_envs and is_batch(self.eval_envs[0]):
-            learnt = merge_statistics([env.statistics() for env in self.envs])
+            statistics = merge_statistics([env.statistics() for env in self.envs])
             for env in self.eval_envs:
-                env.load_statistics(learnt)
+                env.load_statistics(statistics)
                 env.freeze()
 
     def where(self) -> status.WorkerStatus:
         """Return the current or last activity of the process."""
         progress, action = self.context.progress, None
-        if progress[status.DOING] == status.STEPPING and self.context.actions is not None:
+        if progress[status.ACTIVITY] == status.STEPPING and self.context.actions is not None:
             action = self.context.actions[progress[status.ROW]]
         return status.environment_status(progress, self.spec, action)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of environments, streams and statistics."""
+        """Return the state of environments, random streams and running statistics."""
         state: dict[str, Any] = {"envs": [_state_of(env) for env in self.envs]}
         state["eval_envs"] = [_state_of(env) for env in self.eval_envs]
         state["statistics"] = [env.statistics() for env in self.envs if is_batch(env)]
@@ -394,16 +394,16 @@ class EnvWorker:
         state["seed"] = self.context.seed
         return state
 
-    def load_statistics(self, learnt: list[Any]) -> None:
+    def load_statistics(self, statistics: list[Any]) -> None:
         """Load running statistics of vector environments, merged if their number differs."""
         batches = [env for env in self.envs if is_batch(env)]
-        if batches and learnt:
-            together = merge_statistics(learnt) if len(learnt) != len(batches) else None
+        if batches and statistics:
+            merged = merge_statistics(statistics) if len(statistics) != len(batches) else None
             for i, env in enumerate(batches):
-                env.load_statistics(learnt[i] if together is None else together)
+                env.load_statistics(statistics[i] if merged is None else merged)
 
     def load_state_dict(self, state: dict[str, Any]) -> bool:
-        """Load a saved state; return True if every environment continues exactly.
+        """Load a state from ``state_dict``; return True if every environment continues exactly.
 
         Running statistics of vector environments are loaded in any case.
         """
@@ -418,7 +418,7 @@ class EnvWorker:
             load_agent_memory(self.agent, state["agent"])
         if self.eval_collector is not None:
             self.eval_collector.evaluations = state["evaluations"]
-        self.context.seed = state["seed"]  # for streams that start later
+        self.context.seed = state["seed"]  # for random streams that start later
         return True
 
     def close(self) -> None:
@@ -431,7 +431,7 @@ class WorkerPayload:
     """Input of ``build_env_worker``."""
 
     env_worker: EnvWorkerSpec
-    agent: BaseAgent | None  # as constructed; None if it is served
+    agent: BaseAgent | None  # not initialized; None if it is in an action server
     slots: Sequence[Any]  # columns of the worker in each batch
     weights: SharedWeights | None = None
     channel: ServerChannel | None = None
@@ -440,24 +440,24 @@ class WorkerPayload:
 def build_env_worker(spec: ChildSpec) -> EnvWorker:
     """Build the environment worker of a worker process."""
     payload: WorkerPayload = spec.payload.value
-    own, agent = payload.env_worker, payload.agent
-    number = own.env_ranks[0] // len(own.env_ranks)  # among the workers of all ranks
-    set_seed(env_seed(own.seed, number, "worker"))
+    worker, agent = payload.env_worker, payload.agent
+    number = worker.env_ranks[0] // len(worker.env_ranks)  # among the workers of all ranks
+    set_seed(env_seed(worker.seed, number, "worker"))
     if agent is not None:
         agent.initialize(
-            own.examples.spaces,
+            worker.examples.spaces,
             share_memory=False,
-            global_B=own.global_B,
-            env_ranks=own.env_ranks,
+            global_B=worker.global_B,
+            env_ranks=worker.env_ranks,
         )
         if payload.weights is not None:
             agent.bind_shared_memory(payload.weights)
     progress = spec.progress.data  # a memoryview: written several times faster than an array
-    return EnvWorker(own, agent, payload.slots, progress, payload.channel)
+    return EnvWorker(worker, agent, payload.slots, progress, payload.channel)
 
 
 def worker_status(spec: ChildSpec) -> status.WorkerStatus:
-    """Return the status of a worker process, read by its parent."""
+    """Return the status of a worker process; called by its parent."""
     payload: WorkerPayload = spec.payload.value
     action = recorded_action(spec.progress, payload.slots, payload.channel)
     return status.environment_status(spec.progress, payload.env_worker, action)
@@ -466,7 +466,7 @@ def worker_status(spec: ChildSpec) -> status.WorkerStatus:
 def recorded_action(
     progress: Progress, slots: Sequence[Any], channel: ServerChannel | None = None
 ) -> Any:
-    """Return the last action of the environment that is stepped, None if it is not known.
+    """Return the last action of the environment that is being stepped, None if it is unknown.
 
     Args:
         progress: activity numbers of the process.
@@ -481,12 +481,12 @@ def recorded_action(
             return slots[progress[status.SLOT]].agent.action[step, row]
         eval_step = None if channel is None else channel.eval_step
         return None if eval_step is None else eval_step.action[row]
-    except IndexError:  # custom collectors may count in another way
+    except IndexError:  # custom collectors may count steps differently
         return None
 
 
 class _ListQueue:
-    """Queue for collectors that put their trajectories into one."""
+    """Queue for collectors that put their trajectories into a queue."""
 
     def __init__(self) -> None:
         self._items: list[Any] = []
@@ -507,19 +507,19 @@ def _state_of(env: Env | VectorEnv) -> Any:
 
 
 def runs_in_chunks(eval_CollectorCls: object) -> bool:
-    """Return True if the evaluation loop is rlpyt's, which can be interrupted."""
+    """Return True if the evaluation loop is rlpyt's own, which can run in chunks."""
     return getattr(eval_CollectorCls, "collect_evaluation", None) is (
         EvalCollector.collect_evaluation
     )
 
 
 def agent_memory(agent: BaseAgent) -> Any:
-    """Return an agent's recurrent states for a checkpoint; ``None`` without any."""
+    """Return an agent's recurrent states for a checkpoint; ``None`` if it has none."""
     return None if agent.memory is None else agent.memory.state_dict()
 
 
 def load_agent_memory(agent: BaseAgent, state: dict[str, Any] | None) -> None:
-    """Load an agent's recurrent states."""
+    """Load recurrent states from ``agent_memory``."""
     if state is not None:
         assert agent.memory is not None
         agent.memory.load_state_dict(state)
@@ -528,8 +528,8 @@ def load_agent_memory(agent: BaseAgent, state: dict[str, Any] | None) -> None:
 def traj_info_factory(TrajInfoCls: type[TrajInfo], settings: dict[str, Any]) -> Callable[[], Any]:
     """Return a function that makes empty ``TrajInfo`` objects with settings such as the discount.
 
-    Settings become attributes ``_name`` of each object, or, if the constructor takes no keywords,
-    of the class.
+    Settings become attributes ``_name`` of each object, or of the class if the constructor takes no
+    keywords.
     """
     hidden = {f"_{name}": value for name, value in settings.items()}
     try:

@@ -1,4 +1,4 @@
-"""Environments of a sampler: a trial step, comparison of their spaces, closing."""
+"""Functions on the environments of a sampler: take a trial step, compare spaces, close."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ def try_environment(
 
     Args:
         make, kwargs: the environment's class and arguments.
-        in_child: do this in a child process, as samplers with workers do.
-        start_method: of the child process.
+        in_child: True to do this in a child process, as samplers with workers do.
+        start_method: start method of the child process.
         timeout_s: time limit in seconds.
 
     Raises:
-        WorkerError: the environment failed in a child; in this process its own exception is raised.
+        WorkerError: the environment failed in a child; without a child its exception is passed on.
     """
     if in_child:
         what = f"trying out {describe_env(make, kwargs)}"
         settings: dict[str, Any] = dict(start_method=start_method, timeout_s=timeout_s, what=what)
         return run_in_child(_try_out, make, kwargs, **settings)
-    with undisturbed(), contextlib.closing(_try_out(make, kwargs)) as tried:
-        return next(tried)
+    with undisturbed(), contextlib.closing(_try_out(make, kwargs)) as generator:
+        return next(generator)
 
 
 def _try_out(make: Callable[..., Any], kwargs: dict[str, Any]) -> Generator[Any, None, None]:
     """Yield examples of one step, then close the environment."""
     if takes_rows(make, kwargs):
         kwargs = with_rows(make, kwargs, [0])
-    with warnings.catch_warnings():  # they are shown for environment 0 of the sampler
+    with warnings.catch_warnings():  # environment 0 of the sampler shows them
         warnings.simplefilter("ignore", UserWarning)
         env = build_env(make, kwargs, "trying it out")
     try:
@@ -58,12 +58,12 @@ def _try_out(make: Callable[..., Any], kwargs: dict[str, Any]) -> Generator[Any,
 
 
 def takes_rows(make: Callable[..., Any], kwargs: Mapping[str, Any]) -> bool:
-    """Return True if a function makes vector environments of as many rows as it is asked for."""
+    """Return True if a function makes vector environments with any number of rows."""
     return getattr(make, "batched", False) and "num_envs" not in kwargs
 
 
 def with_rows(make: Callable[..., Any], kwargs: dict[str, Any], seeds: list[int]) -> dict[str, Any]:
-    """Return the arguments of a vector environment with one row for each seed."""
+    """Return the arguments of a vector environment with one row per seed."""
     more: dict[str, Any] = {"num_envs": len(seeds)}
     if "seeds" in inspect.signature(make).parameters:
         more["seeds"] = seeds
@@ -71,7 +71,7 @@ def with_rows(make: Callable[..., Any], kwargs: dict[str, Any], seeds: list[int]
 
 
 def check_spaces(env: Env | VectorEnv, expected: EnvSpaces, where: str) -> None:
-    """Check that an environment has the spaces that memory was allocated for.
+    """Check that an environment has the spaces for which memory was allocated.
 
     Args:
         env: the environment.
@@ -82,19 +82,19 @@ def check_spaces(env: Env | VectorEnv, expected: EnvSpaces, where: str) -> None:
         ValueError: shapes, dtypes or sizes of its spaces differ.
     """
     spaces = EnvSpaces(env.observation_space, env.action_space)
-    for name, first, own in zip(expected._fields, expected, spaces, strict=True):
-        if _form_of(own) != _form_of(first):
+    for name, first, space in zip(expected._fields, expected, spaces, strict=True):
+        if _signature(space) != _signature(first):
             raise ValueError(
                 f"{where}: {name}_space must be that of the sampler's first environment, {first}, "
-                f"got {own}."
+                f"got {space}."
             )
 
 
-def _form_of(space: object) -> tuple[Any, ...]:
+def _signature(space: object) -> tuple[Any, ...]:
     """Return the shapes and dtypes of a space, which must be those of the allocated memory."""
-    form = [getattr(space, name, None) for name in ("shape", "dtype", "n", "spaces")]
-    shape, dtype, n, parts = form
-    return shape, str(dtype), n, [_form_of(part) for part in parts or ()]
+    attributes = [getattr(space, name, None) for name in ("shape", "dtype", "n", "spaces")]
+    shape, dtype, n, parts = attributes
+    return shape, str(dtype), n, [_signature(part) for part in parts or ()]
 
 
 def close_quietly(envs: Iterable[Any]) -> None:

@@ -1,4 +1,4 @@
-"""Evaluation: whole episodes, of which only statistics are kept."""
+"""Evaluation: whole episodes, of which only statistics are recorded."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from rlpyt.samplers.context import CollectorContext
 from rlpyt.samplers.env_batch import EnvBatch, is_batch, make_env_batch
 from rlpyt.samplers.policy_source import (
     ActionNoise,
-    Gates,
     LocalPolicy,
     ServedPolicy,
     StepRecord,
+    WorkerSemaphores,
 )
 from rlpyt.samplers.rollout import Rollout
 from rlpyt.samplers.step_checks import FINITE_REMEDY
@@ -37,25 +37,25 @@ class TrajQueue(Protocol):
 
 
 class BaseEvalCollector:
-    """Runs evaluation episodes, recording nothing but their statistics.
+    """Runs evaluation episodes and records only their statistics.
 
     Args:
         rank: index of the process.
-        envs: its evaluation environments.
-        TrajInfoCls: makes an empty ``TrajInfo``.
-        traj_infos_queue: custom collectors may ``put`` finished trajectories here.
-        max_T: maximum time steps per environment.
-        agent: the agent; ``None`` if an action server has it.
-        sync: synchronization with the action server.
-        step_buffer_np: step record shared with the server.
+        envs: evaluation environments of the process.
+        TrajInfoCls: function that makes an empty ``TrajInfo``.
+        traj_infos_queue: queue into which custom collectors may ``put`` finished trajectories.
+        max_T: maximum number of time steps per environment.
+        agent: the agent; ``None`` if it is in an action server.
+        sync: semaphores shared with the action server.
+        step_buffer_np: step record shared with the action server.
 
     Attributes:
-        check_finite: a ``Return`` that is NaN or infinite ends the run. rlpyt's samplers set it to
-            False if the training collector's ``check_finite`` is False.
+        check_finite: True to end the run if a ``Return`` is NaN or infinite. rlpyt's samplers set
+            it to False if the training collector's ``check_finite`` is False.
     """
 
     check_finite: bool = True
-    evaluations = 0  # started so far
+    evaluations = 0  # number of evaluations started
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class BaseEvalCollector:
         traj_infos_queue: TrajQueue | None,
         max_T: int,
         agent: ActingAgent | None = None,
-        sync: Gates | None = None,
+        sync: WorkerSemaphores | None = None,
         step_buffer_np: NamedArrayTuple | None = None,
     ) -> None:
         self.rank = rank
@@ -87,23 +87,23 @@ class BaseEvalCollector:
 
 
 class EvalCollector(BaseEvalCollector):
-    """Evaluates wherever the agent is, in chunks of steps.
+    """rlpyt's evaluation in chunks of steps, with the agent in this process or in an action server.
 
-    Each environment runs its ``quota`` of episodes, decided beforehand, so that short episodes are
-    not overrepresented. Without a quota it runs ``max_T`` steps, and all episodes that end within
-    them count, which favors short episodes if ``max_T`` is not large.
+    Each environment runs a fixed number of episodes, its ``quota``, so that short episodes are not
+    overrepresented. Without a quota it runs ``max_T`` steps, and all episodes that end within them
+    count, which favors short episodes if ``max_T`` is not large.
     """
 
-    CHUNK = 64  # steps for which action noise is drawn at a time
+    CHUNK = 64  # number of steps for which action noise is drawn at once
     _queue: Any = None  # for finished trajectories, in ``collect_evaluation``
     _env_batch: EnvBatch | None = None
 
     def collect_evaluation(self, itr: int) -> list[Any]:
-        """Run episodes from fresh resets; return their ``TrajInfo``."""
+        """Reset the environments and run episodes; return their ``TrajInfo``."""
         self.begin()
         finished: list[Any] = []
         self._queue = self.traj_infos_queue
-        # With a server one call is one command, of max_T steps.
+        # With an action server, one call of its evaluation takes max_T steps.
         chunk = self.CHUNK if self.sync is None else self.max_T
         for t in range(0, self.max_T, chunk):
             finished += self.run(min(chunk, self.max_T - t))
@@ -115,7 +115,7 @@ class EvalCollector(BaseEvalCollector):
         return finished
 
     def begin(self) -> None:
-        """Reset the environments and draw new streams of noise."""
+        """Reset the environments and start new noise streams."""
         if self.example_step is None:  # constructed without one of rlpyt's samplers
             self.example_step = self._make_example_step()
         if self._env_batch is None:
@@ -137,15 +137,15 @@ class EvalCollector(BaseEvalCollector):
         env_batch.release()
         env_batch.forget_infos()
         env_batch.reset(step.observation, range(env_batch.B))
-        self._rollout.null(range(env_batch.B))
+        self._rollout.begin_episodes(range(env_batch.B))
         step.done[:] = False
         self._t = 0
         self._infos = [self.TrajInfoCls() for _ in range(env_batch.B)]
-        self._due: list[float] = [*self.quota] if self.quota else [np.inf] * env_batch.B
-        env_batch.hold(b for b, due in enumerate(self._due) if due <= 0)
+        self._missing: list[float] = [*self.quota] if self.quota else [np.inf] * env_batch.B
+        env_batch.hold(b for b, missing in enumerate(self._missing) if missing <= 0)
 
     def _make_example_step(self) -> Any:
-        """Return a step record [B], made by a step of the agent in the first environment."""
+        """Return a step record [B] for the outputs of the first environment and the agent."""
         examples = env_examples(self.envs[0])
         if self.agent is not None:
             agent_examples(self.agent, examples)
@@ -176,14 +176,14 @@ class EvalCollector(BaseEvalCollector):
         step = self._step
         self._infos[b].step(step.observation[b], a, r, d, step.agent_info[b], info)
 
-    def _on_done(self, t: int, done: list[int], over: list[int]) -> bool:
+    def _on_done(self, t: int, done: list[int], to_reset: list[int]) -> bool:
         """Count episodes, and reset environments whose quota is not reached.
 
         Returns:
-            True if this evaluation is complete; False with a server, which ends it itself.
+            True if this evaluation is complete; always False with an action server, which ends it.
         """
         env_batch, step = self._rollout.env_batch, self._step
-        for b in over:
+        for b in to_reset:
             info = self._infos[b].terminate(step.observation[b])
             if self.check_finite:
                 self._check_return(b, info)
@@ -191,13 +191,13 @@ class EvalCollector(BaseEvalCollector):
             if self._queue is not None:
                 self._queue.put(info)
             self._infos[b] = self.TrajInfoCls()
-            self._due[b] -= 1
-        env_batch.reset(step.observation, [b for b in over if self._due[b] > 0])
-        env_batch.hold(b for b in over if self._due[b] <= 0)
+            self._missing[b] -= 1
+        env_batch.reset(step.observation, [b for b in to_reset if self._missing[b] > 0])
+        env_batch.hold(b for b in to_reset if self._missing[b] <= 0)
         return self.satisfied and self.sync is None
 
     def _check_return(self, b: int, info: TrajInfo) -> None:
-        """Check the statistics of an episode of row b.
+        """Check the ``Return`` of an episode of row b.
 
         Raises:
             NonFiniteError: ``Return`` is NaN or infinite.
@@ -212,5 +212,5 @@ class EvalCollector(BaseEvalCollector):
 
 
 def eval_noise(seed: int, evaluation: int, env_ranks: Sequence[int]) -> ActionNoise:
-    """Return the noise of actions for an evaluation; they are counted from 1."""
+    """Return the action noise of an evaluation; evaluations are counted from 1."""
     return ActionNoise(seed, f"eval action {evaluation}", env_ranks)

@@ -1,4 +1,4 @@
-"""Layout and hardware of a sampler."""
+"""Layout and hardware of a sampler: where it runs its parts, on which cores, threads and GPU."""
 
 import math
 import os
@@ -16,26 +16,25 @@ from rlpyt.utils.launching.placement import listed, placed
 from rlpyt.utils.launching.resources import is_code
 from rlpyt.utils.processes import available_cpus, pin
 
-MOST_PER_CORE = 10
-# Too many threads exhaust the limit on processes, which ends the interpreter. Codes made for a
-# larger machine stay valid.
-MOST_TORCH_THREADS = max(256, 4 * (os.cpu_count() or 1))
+MAX_PER_CORE = 10  # processes
+# Too many threads exhaust the limit on processes, which ends the interpreter. The limit leaves
+# affinity codes for larger machines valid.
+MAX_TORCH_THREADS = max(256, 4 * (os.cpu_count() or 1))
 
 
 @dataclass(frozen=True)
 class SamplerLayout:
-    """Where a sampler's environments and agent are; samplers differ by this alone.
+    """Location of a sampler's environments and agent, the only difference between samplers.
 
     Raises:
         ValueError: settings contradict each other.
     """
 
-    processes: bool = False  # environments are in worker processes
-    agent: Literal["local", "served"] = (
-        "local"  # in the process of its environments, or in the master
-    )
-    groups: int = 1  # of workers, which a served agent answers in turn
-    overlap: bool = True  # groups may step at the same time
+    processes: bool = False  # True: environments are in worker processes
+    # "local": in the process of the environments; "served": in the master
+    agent: Literal["local", "served"] = "local"
+    groups: int = 1  # number of groups of workers, for which a served agent acts in turn
+    overlap: bool = True  # True: groups may step at the same time
 
     def __post_init__(self) -> None:
         served = self.agent == "served"
@@ -49,10 +48,10 @@ class SamplerLayout:
 
 @dataclass(frozen=True)
 class Hardware:
-    """Cores, threads and GPU of a sampler, made from an affinity in any of its forms."""
+    """Cores, threads and GPU of a sampler, built from an affinity by ``Hardware.of``."""
 
     n_workers: int = 1
-    workers_cpus: list[list[int] | None] = field(default_factory=list)  # per worker; None: free
+    workers_cpus: list[list[int] | None] = field(default_factory=list)  # None: not pinned
     worker_torch_threads: int = 1
     master_cpus: list[int] | None = None
     master_torch_threads: int | None = None
@@ -60,7 +59,7 @@ class Hardware:
 
     @classmethod
     def of(cls, affinity: "Affinity", batch_B: int | None = None, groups: int = 1) -> "Hardware":
-        """Make one from an affinity.
+        """Build the hardware from an affinity.
 
         Args:
             affinity: ``None`` or "auto": one worker per available core, none pinned. Or a
@@ -72,8 +71,8 @@ class Hardware:
             batch_B: number of environments. If the given workers cannot share them evenly, fewer
                 workers are used, with a warning. Without ``n_workers`` and cores, the largest
                 number of workers that divides them is used, up to the number of cores.
-            groups: number of groups of workers. If they do not divide the number of workers, there
-                are this many workers for each core.
+            groups: number of groups of workers. If it does not divide the number of workers, there
+                are ``groups`` times as many workers.
 
         Raises:
             TypeError: the affinity, or one of its values, has the wrong type.
@@ -99,19 +98,20 @@ class Hardware:
             cpus = [master]
         if len(cpus) % groups:
             cpus *= groups
-        most = len(cpus) or groups * cores
-        given = "n_workers" in affinity
-        wanted = whole_number("n_workers", affinity.get("n_workers", most), 1)
-        even = wanted * groups if wanted % groups else wanted
-        n_workers = _fitting(even, batch_B, groups, given or bool(cpus))
-        check_n_processes("n_workers", wanted if given else n_workers, "workers", cores * groups)
+        default = len(cpus) or groups * cores
+        explicit = "n_workers" in affinity
+        requested = whole_number("n_workers", affinity.get("n_workers", default), 1)
+        in_groups = requested * groups if requested % groups else requested
+        n_workers = _fitting(in_groups, batch_B, groups, explicit or bool(cpus))
+        n_checked = requested if explicit else n_workers
+        check_n_processes("n_workers", n_checked, "workers", cores * groups)
         cuda_idx = affinity.get("cuda_idx")
         if not affinity.get("set_affinity", True) or not _may_use([*cpus, master or []]):
             master, cpus = None, []
         return cls(
             n_workers=n_workers,
             # Workers that are not pinned must not inherit the cores of the master.
-            workers_cpus=_shared_out(cpus, n_workers, groups, available if master else None),
+            workers_cpus=_cpus_by_worker(cpus, n_workers, groups, available if master else None),
             worker_torch_threads=_threads(affinity, "worker_torch_threads") or 1,
             master_cpus=master,
             master_torch_threads=_threads(affinity, "master_torch_threads")
@@ -119,7 +119,7 @@ class Hardware:
             cuda_idx=None if cuda_idx is None else whole_number("cuda_idx", cuda_idx, 0),
         )
 
-    def settle(self) -> list[int] | None:
+    def apply(self) -> list[int] | None:
         """Set threads and cores of this process; return its former cores if it was pinned."""
         if self.master_torch_threads is not None:
             torch.set_num_threads(self.master_torch_threads)
@@ -133,7 +133,7 @@ Affinity = Hardware | dict[str, Any] | str | None  # in any form that ``Hardware
 
 
 def decoded(affinity: object) -> Any:
-    """Return an affinity, decoded if it is a code; ``None`` for "auto".
+    """Decode an affinity code; return ``None`` for "auto", and other affinities as they are.
 
     Raises:
         AffinityError: the code is invalid.
@@ -149,11 +149,11 @@ def split_affinity(affinity: object) -> dict[str, Any]:
     """Return the affinities of the sampler and, as a list, of the optimizers.
 
     Raises:
-        TypeError: the affinity is not that of an asynchronous run.
+        TypeError: the affinity is not one for an asynchronous run.
         ValueError: the code is invalid, or the number of optimizers is 0 or far too large.
     """
     affinity = decoded(affinity)
-    if affinity is None:  # divide the cores
+    if affinity is None:  # the optimizer gets half the cores
         threads = max(1, n_granted_cpus() // 2)
         return {"sampler": None, "optimizer": [{"torch_threads": threads}]}
     if not isinstance(affinity, dict) or not {"sampler", "optimizer"} & set(affinity):
@@ -163,13 +163,13 @@ def split_affinity(affinity: object) -> dict[str, Any]:
             f"{affinity!r}."
         )
     optimizer = affinity.get("optimizer")
-    several = list(optimizer) if isinstance(optimizer, list | tuple) else [optimizer]
-    if not several:
+    optimizers = list(optimizer) if isinstance(optimizer, list | tuple) else [optimizer]
+    if not optimizers:
         raise ValueError(
             "affinity['optimizer'] must have an entry for each optimizer, got an empty list."
         )
-    check_n_processes("optimizers", len(several), "optimizers")
-    return {"sampler": affinity.get("sampler"), "optimizer": several}
+    check_n_processes("optimizers", len(optimizers), "optimizers")
+    return {"sampler": affinity.get("sampler"), "optimizer": optimizers}
 
 
 _KNOWN_KEYS = {
@@ -200,22 +200,22 @@ def _of_one_process(affinity: object) -> dict[str, Any]:
         raise ValueError(
             f"affinity has unknown keys {sorted(unknown)}; known are {sorted(_KNOWN_KEYS)}.{hint}"
         )
-    own: dict[str, Any] = placed(affinity)
-    return own
+    placed_affinity: dict[str, Any] = placed(affinity)
+    return placed_affinity
 
 
 def _threads(affinity: dict[str, Any], name: str) -> int | None:
-    """Return the number of torch threads in an affinity; ``None`` if it has none.
+    """Return the number of torch threads in an affinity; ``None`` if it is not set.
 
     Raises:
-        TypeError, ValueError: the number is not an integer in [1, ``MOST_TORCH_THREADS``].
+        TypeError, ValueError: the number is not an integer in [1, ``MAX_TORCH_THREADS``].
     """
     if not affinity.get(name):
         return None
     threads = whole_number(name, affinity[name], 1)
-    if threads > MOST_TORCH_THREADS:
+    if threads > MAX_TORCH_THREADS:
         raise ValueError(
-            f"{name}={threads} must be at most {MOST_TORCH_THREADS} on this machine. Leave it out "
+            f"{name}={threads} must be at most {MAX_TORCH_THREADS} on this machine. Leave it out "
             "for one thread per core, or give the number of cores."
         )
     return threads
@@ -228,76 +228,77 @@ def _of_workers(cpus: object) -> list[list[int]]:
             f"workers_cpus={cpus!r} must be a list with a core, or a list of cores, for each "
             "worker. For workers that are not pinned use dict(n_workers=...)."
         )
-    return [] if cpus is None else [_listed("workers_cpus", own) for own in cpus]
+    return [] if cpus is None else [_listed("workers_cpus", of_worker) for of_worker in cpus]
 
 
 def _listed(name: str, cpus: object) -> list[int]:
-    """Return a list of cores, of one or several."""
-    several = cpus if isinstance(cpus, Iterable) and not isinstance(cpus, str) else [cpus]
-    return [whole_number(name, cpu, 0) for cpu in several]
+    """Return a list of cores, given one or several."""
+    cpu_list = cpus if isinstance(cpus, Iterable) and not isinstance(cpus, str) else [cpus]
+    return [whole_number(name, cpu, 0) for cpu in cpu_list]
 
 
 def _may_use(cpus: list[list[int]]) -> bool:
-    """Return True if all of these cores may be used, else warn."""
+    """Return True if this process may use all of these cores; warn if not."""
     allowed = available_cpus()
-    others = {cpu for own in cpus for cpu in own} - set(allowed)
+    others = {cpu for cpu_list in cpus for cpu in cpu_list} - set(allowed)
     if others:
         warnings.warn(
-            f"affinity names cpus {listed(others)}, and this process may use {listed(allowed)}: "
-            "nothing is pinned."
+            f"affinity names cpus {listed(others)}, but this process may only use "
+            f"{listed(allowed)}: nothing is pinned."
         )
     return not others
 
 
-def _shared_out(
-    cpus: list[list[int]], n_workers: int, groups: int, rest: list[int] | None
+def _cpus_by_worker(
+    cpus: list[list[int]], n_workers: int, groups: int, default: list[int] | None
 ) -> list[list[int] | None]:
     """Return the cores of each worker; groups of workers have equal parts of them."""
-    there, wanted = len(cpus) // groups, n_workers // groups
+    n_available, n_per_group = len(cpus) // groups, n_workers // groups
     return [
-        cpus[group * there + i] if i < there else rest
+        cpus[group * n_available + i] if i < n_available else default
         for group in range(groups)
-        for i in range(wanted)
+        for i in range(n_per_group)
     ]
 
 
-def _fitting(most: int, batch_B: int | None, groups: int, given: bool) -> int:
-    """Return the largest number of workers, up to ``most``, that share environments evenly.
+def _fitting(n_max: int, batch_B: int | None, groups: int, explicit: bool) -> int:
+    """Return the largest number of workers, up to ``n_max``, that share environments evenly.
 
     Args:
-        most: number of workers, a multiple of ``groups``.
-        batch_B: number of environments; ``None``: ``most`` is returned.
+        n_max: maximum number of workers, a multiple of ``groups``.
+        batch_B: number of environments; ``None``: ``n_max`` is returned.
         groups: number of groups of workers.
-        given: the user gave the number of workers, or their cores: warn if fewer are used.
+        explicit: the user set the number of workers or their cores, so warn if fewer are used.
     """
     if batch_B is None:
-        return most
-    fitting = [n for n in range(groups, most + 1, groups) if batch_B % n == 0]
+        return n_max
+    fitting = [n for n in range(groups, n_max + 1, groups) if batch_B % n == 0]
     n_workers = max(fitting, default=groups)
-    if given and fitting and n_workers < most:
+    if explicit and fitting and n_workers < n_max:
         warnings.warn(
-            f"batch_B must be divisible by the number of workers, got batch_B={batch_B} and {most} "
-            f"workers: {n_workers} are used. Set batch_B to a multiple of {most} to use all."
+            f"batch_B must be divisible by the number of workers, got batch_B={batch_B} and "
+            f"{n_max} workers: {n_workers} are used. Set batch_B to a multiple of {n_max} to use "
+            "all."
         )
     return n_workers
 
 
 def check_n_processes(named: str, n: int, who: str, cores: int | None = None) -> None:
-    """Warn if there are more processes that compute than cores.
+    """Warn if there are more computing processes than cores.
 
     Args:
         named: name of the argument with their number, for messages.
         n: number of processes.
-        who: what the processes are, for messages.
-        cores: number of cores; ``None``: those of this process.
+        who: plural name of the processes, for messages.
+        cores: number of cores; ``None``: the number granted to this process.
 
     Raises:
-        ValueError: there are far too many.
+        ValueError: there are more than ``MAX_PER_CORE`` processes per core.
     """
     cores = n_granted_cpus() if cores is None else cores
-    if n > MOST_PER_CORE * cores:
+    if n > MAX_PER_CORE * cores:
         raise ValueError(
-            f"{named} must be at most {MOST_PER_CORE * cores} on {cores} cores, got {n}. Best is "
+            f"{named} must be at most {MAX_PER_CORE * cores} on {cores} cores, got {n}. Best is "
             f"{cores}."
         )
     if n > cores:
@@ -318,13 +319,13 @@ def rows_per_worker(B: int, n_workers: int, groups: int = 1) -> int:
     if B % n_workers:
         down = B // n_workers * n_workers
         up = math.ceil(B / n_workers) * n_workers
-        helps = f"batch_B={up}" + (f" or batch_B={down}" if down else "")
+        remedy = f"batch_B={up}" + (f" or batch_B={down}" if down else "")
         fitting = [n for n in range(groups, min(B, n_workers) + 1, groups) if B % n == 0]
         if fitting:
             n = fitting[-1]
-            helps += f", or affinity=dict(n_workers={n}) (--sampler.n-workers {n})"
+            remedy += f", or affinity=dict(n_workers={n}) (--sampler.n-workers {n})"
         who = f"n_workers={n_workers}"
         if groups > 1:
             who = f"{n_workers} workers ({groups} groups of {n_workers // groups}, in turns)"
-        raise ValueError(f"batch_B={B} must be divisible among {who}. Use {helps}.")
+        raise ValueError(f"batch_B={B} must be divisible among {who}. Use {remedy}.")
     return B // n_workers

@@ -1,6 +1,6 @@
 """Sources of actions: an agent in this process, an agent in a server, random actions.
 
-This is the only place that calls an agent to act.
+Samplers call agents to act only here.
 """
 
 from __future__ import annotations
@@ -26,19 +26,20 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
-# What environments and agent exchange at every step, leaves [B, ...], written in place. After a
-# done, action and reward are null: they are the previous ones of the next step.
+# Data exchanged between environments and agent at each step, leaves [B, ...], updated in place.
+# Action and reward become the previous action and reward of the next step, so they are null after
+# a done.
 StepRecord = namedarraytuple(
     "StepRecord", ["observation", "action", "reward", "done", "env_info", "agent_info"]
 )
-# The part of it that is shared with an action server.
+# The fields that are shared with an action server.
 StepBuffer = namedarraytuple(
     "StepBuffer", ["observation", "action", "reward", "done", "agent_info"]
 )
 
 
 class ActionNoise:
-    """Noise of actions, from a random stream for each environment.
+    """Noise for sampling actions, from a separate random stream for each environment.
 
     Each environment draws its own block for T steps, so its noise does not depend on the layout of
     the sampler.
@@ -48,7 +49,7 @@ class ActionNoise:
         self._streams = [stream(seed, purpose, rank) for rank in env_ranks]
 
     def draw(self, T: int, spec: NoiseSpec | None) -> Array | None:
-        """Return noise for the next T steps, [T, B, *spec.shape] float32; ``None`` without spec."""
+        """Draw noise for T steps, [T, B, *spec.shape] float32; return ``None`` if spec is."""
         if spec is None:
             return None
         noise = np.empty((T, len(self._streams), *spec.shape), np.float32)
@@ -74,11 +75,10 @@ class LocalPolicy:
 
     Args:
         agent: the agent.
-        step: record [B]. In rows that are done an episode starts: the recurrent state is cleared
-            before the next action.
-        noise: noise of sampled actions.
-        samples: columns of the group in the batch, for values to bootstrap from; ``None``: values
-            are not recorded.
+        step: step record [B]. ``done`` marks rows in which a new episode starts; their recurrent
+            state is cleared before acting.
+        noise: noise for sampling actions.
+        samples: columns of the batch in which bootstrap values are recorded; ``None``: record none.
         group: index of the group, for the agent's recurrent memory.
     """
 
@@ -100,11 +100,11 @@ class LocalPolicy:
         self._noise: Array | None = None
         self._noise_torch: torch.Tensor | None = None
         self._policy: FastPolicy | None = None
-        self._remembers = agent.recurrent or type(agent).reset_one is not BaseAgent.reset_one
+        self._has_state = agent.recurrent or type(agent).reset_one is not BaseAgent.reset_one
         self.write_into(samples)
 
     def write_into(self, samples: NamedArrayTuple | None) -> None:
-        """Record values in these columns of a batch from now on; ``None``: do not record them."""
+        """Record bootstrap values in these columns from now on; ``None``: record none."""
         self._samples = samples
         self._bootstrap: Array | None = None
         self._timeout_value: Array | None = None
@@ -129,31 +129,31 @@ class LocalPolicy:
         if self._policy is not None:
             action, parameters, value = self._policy(self._step.observation, self._noise[t])  # type: ignore[index]
             self._action_leaves[0][...] = action
-            for own, new in zip(self._info_leaves, (*parameters, value)):
-                own[...] = new
+            for leaf, new in zip(self._info_leaves, (*parameters, value)):
+                leaf[...] = new
             return True
         self.agent.set_group(self.group)
-        if self._remembers:
+        if self._has_state:
             for b in np.flatnonzero(self._step.done).tolist():
                 self.agent.reset_one(b)
         if self._noise_torch is not None:
             self.agent.set_noise(self._noise_torch[t])
         action, agent_info = self.agent.step(*self._inputs)
-        for own, new in zip(self._action_leaves, leaves_of(action)):
-            own[...] = new.numpy()
-        for own, new in zip(self._info_leaves, leaves_of(agent_info)):
-            own[...] = new.numpy()
+        for leaf, new in zip(self._action_leaves, leaves_of(action)):
+            leaf[...] = new.numpy()
+        for leaf, new in zip(self._info_leaves, leaves_of(agent_info)):
+            leaf[...] = new.numpy()
         return True
 
-    def truncated(self, t: int, rows: Sequence[int], observation: NumpyArrays) -> None:
+    def record_timeout_values(self, t: int, rows: Sequence[int], observation: NumpyArrays) -> None:
         """Record V of the final observations of episodes that step t truncated.
 
-        The recurrent state is still that of these episodes; the next ``act`` clears it.
+        The recurrent state still belongs to these episodes; the next ``act`` clears it.
 
         Args:
             t: index of the step.
             rows: rows of the environments.
-            observation: [B, ...] with the true final observations in these rows.
+            observation: observations [B, ...], with the true final ones in these rows.
         """
         if self._samples is None or self._timeout_value is None or not len(rows):
             return
@@ -172,50 +172,49 @@ class LocalPolicy:
         return values
 
 
-class Gates(Protocol):
-    """The two semaphores of one worker, all that samplers written for rlpyt (2019) share."""
+class WorkerSemaphores(Protocol):
+    """Protocol of the two semaphores of a worker, also provided by samplers for rlpyt (2019)."""
 
     @property
     def obs_ready(self) -> Semaphore:
-        """Released when the worker has written its rows of the record."""
+        """Return the semaphore that the worker releases after writing its rows."""
 
     @property
     def act_ready(self) -> Semaphore:
-        """Released when the server has answered them."""
+        """Return the semaphore that the server releases after writing actions."""
 
 
 class ServerChannel(NamedTuple):
-    """Memory and semaphores that one worker and the action server share."""
+    """Memory and semaphores shared by one worker and the action server."""
 
-    obs_ready: Semaphore  # the worker has written its rows of the record
-    act_ready: Semaphore  # the server has answered them
-    step: NamedArrayTuple | None = None  # StepBuffer [B]: the record itself
-    final_observation: NumpyArrays | None = None  # [B, ...]: of episodes just truncated
-    timed_out: Array | None = None  # [B] bool: rows of it that are new
-    abandoned: Array | None = None  # [1] bool: the master has given up; workers end
-    eval_step: NamedArrayTuple | None = None  # the record of the evaluation environments
+    obs_ready: Semaphore  # released by the worker after writing its rows of the record
+    act_ready: Semaphore  # released by the server after writing actions
+    step: NamedArrayTuple | None = None  # StepBuffer [B]: record of the training environments
+    final_observation: NumpyArrays | None = None  # [B, ...], of truncated episodes
+    timed_out: Array | None = None  # [B] bool: rows of final_observation written in this step
+    abandoned: Array | None = None  # [1] bool: the master has given up, so the worker exits
+    eval_step: NamedArrayTuple | None = None  # record of the evaluation environments
 
     @property
-    def stop_eval(self) -> _Never:
-        """Return rlpyt's flag for custom collectors; it is never set here."""
-        return _Never()
+    def stop_eval(self) -> _NeverSet:
+        """Return rlpyt's (2019) flag for custom collectors; it is never set here."""
+        return _NeverSet()
 
 
-class _Never:
+class _NeverSet:
     value = False
 
 
 class ServedPolicy:
     """Actions from an agent in the action server: the worker's side of the exchange.
 
-    The server answers T times and reads the record once more after the last step, so a batch has
-    T + 1 observations and T actions, as in rlpyt (2019).
+    Per batch the server reads T + 1 observations and writes T actions, as in rlpyt (2019).
     """
 
-    def __init__(self, channel: Gates, evaluation: bool = False) -> None:
+    def __init__(self, channel: WorkerSemaphores, evaluation: bool = False) -> None:
         self._post, self._wait = channel.obs_ready.release, channel.act_ready.acquire
         self._stop_eval: Any = None
-        if not isinstance(channel, ServerChannel):  # of a sampler written for rlpyt (2019)
+        if not isinstance(channel, ServerChannel):  # in a sampler written for rlpyt (2019)
             self._stop_eval = getattr(channel, "stop_eval", None)
             channel = ServerChannel(channel.obs_ready, channel.act_ready)
         self._final = None if evaluation else channel.final_observation
@@ -234,40 +233,40 @@ class ServedPolicy:
         """Wait for the server to write action and agent_info into the record.
 
         Returns:
-            False if the server has ended the evaluation; its last answer has no actions.
+            False if the server has ended the evaluation, and has written no actions.
 
         Raises:
-            Abandoned: the server has given up.
+            Abandoned: the master has given up.
         """
         self._post()
         self._wait()
         if self._abandoned[0]:
             raise Abandoned
-        # The flag may be falsy while it is not set.
+        # ``stop_eval.value`` may be any false value, such as 0.
         return not (self._evaluation and self._stop_eval is not None and self._stop_eval.value)
 
-    def truncated(self, t: int, rows: Sequence[int], observation: NumpyArrays) -> None:
-        """Copy final observations for the server, which computes V before its next answer."""
+    def record_timeout_values(self, t: int, rows: Sequence[int], observation: NumpyArrays) -> None:
+        """Copy final observations for the server, which computes V before it acts again."""
         if self._final is not None and self._timed_out is not None:
             for b in rows:
                 self._final[b] = observation[b]
                 self._timed_out[b] = True
 
     def finish(self) -> None:
-        """Let the server see the last observations."""
+        """Signal the server that the last observations are written."""
         self._post()
 
 
 class RandomPolicy:
-    """Random actions, with another number of steps in each environment.
+    """Random actions, for a different number of steps in each environment.
 
     Single environments take the first n of T steps and are then held. Rows of a vector environment
     cannot be held, so they take the last n, after a reset.
 
     Args:
         env_batch: the environments [B].
-        step: the record [B] to write actions into.
-        seed: of the run.
+        step: step record [B] to write actions into.
+        seed: seed of the run.
         env_ranks: global indices of the environments.
         n_steps: number of steps of each environment [B].
     """
@@ -288,7 +287,7 @@ class RandomPolicy:
         self._T = 0
 
     def begin(self, T: int) -> None:
-        """Prepare T steps, at least as many as any environment takes."""
+        """Prepare T steps; T is at least the largest of ``n_steps``."""
         self._T = T
 
     def act(self, t: int) -> bool:

@@ -1,4 +1,4 @@
-"""Sampling on the machines of a Ray cluster, with the same batches as on this one."""
+"""Sampling on the machines of a Ray cluster, with the same batches as on one machine."""
 
 from __future__ import annotations
 
@@ -33,13 +33,14 @@ Weights = dict[str, np.ndarray[Any, Any]]  # by name, as ``SharedWeights.values`
 
 
 @dataclass
-class Breaks:
-    """Costs of restarted actors, counted over a run.
+class RestartCounts:
+    """Restarts of actors and their cost, counted over a run.
 
     Attributes:
-        restarts: of actors.
-        dropped_episodes: those in progress where an actor died; none is ever reported as complete.
-        pending: there was a break since the last batch.
+        restarts: number of restarts of actors.
+        dropped_episodes: number of episodes that were in progress in an actor that died; none is
+            ever reported as complete.
+        pending: True if an actor was restarted since the last batch.
     """
 
     restarts: int = 0
@@ -47,37 +48,38 @@ class Breaks:
     pending: bool = False
 
 
-class EvaluationBroken(RlpytError):
-    """An actor died in an evaluation and has been restarted; the evaluation must start again."""
+class EvaluationInterrupted(RlpytError):
+    """An actor was restarted during an evaluation, so the evaluation must start again."""
 
 
 class RaySampler(Sampler):
-    """Each Ray actor steps its environments and acts for them on the CPU.
+    """A sampler whose Ray actors step their environments and act for them on the CPU.
 
-    Corresponds to ``CpuSampler`` over a cluster: with the same environment workers, so with the
-    same batches for any number of actors (docs/sampling.md). Actors fetch the weights before every
-    batch, if they have changed, and return their columns; both go through Ray's object store.
+    It corresponds to ``CpuSampler`` over a cluster, with the same environment workers, and so with
+    the same batches for any number of actors (docs/sampling.md). Actors fetch the weights before
+    every batch, if they have changed, and return their columns, both through Ray's object store.
 
-    An actor that dies is restarted by Ray on some node and starts new episodes. Its columns of the
+    If an actor dies, Ray restarts it on some node, and it starts new episodes. Its columns of the
     batch are collected again with the same weights, so every batch is complete. Episodes in
     progress are dropped: none is reported as complete, and ``interrupted`` is True. Errors of an
     environment or agent do not restart actors; they are raised as ``WorkerError``.
 
     Args:
-        *args, **kwargs: as ``BaseSampler`` takes them.
-        n_actors: number of actors; ``None``: the number of workers of the affinity. Cores of the
-            affinity are those of this machine, so actors are not pinned.
-        address: of a cluster, such as "auto" or "10.0.0.1:6379"; ``None``: the connection of this
-            program (``ray.init``), or that of ``RAY_ADDRESS``, or else a new cluster on this
+        *args, **kwargs: arguments of ``BaseSampler``.
+        n_actors: number of actors; ``None``: the number of workers of the affinity. Actors are not
+            pinned to the cores of the affinity, which are those of this machine.
+        address: address of a cluster, such as "auto" or "10.0.0.1:6379"; ``None``: the program's
+            existing connection (``ray.init``), else ``RAY_ADDRESS``, else a new cluster on this
             machine, which is stopped with the sampler.
         ray_init_kwargs: further arguments of ``ray.init``, if there is no connection yet.
-        actor_options: resources and placement of each actor, as Ray's ``options`` takes them,
-            such as ``dict(num_cpus=2, scheduling_strategy="SPREAD")``; one CPU by default.
-        max_restarts: of each actor; further deaths raise ``WorkerError``. -1: unlimited.
+        actor_options: resources and placement of each actor, passed to Ray's ``options``, such as
+            ``dict(num_cpus=2, scheduling_strategy="SPREAD")``; one CPU by default.
+        max_restarts: maximum number of restarts of each actor; -1: unlimited. Further deaths raise
+            ``WorkerError``.
 
     Attributes:
-        interrupted: an actor was restarted, so the last batch does not continue the one before.
-            Runners then call the algorithm's ``interrupt`` before they pass the batch on.
+        interrupted: True if an actor was restarted, so that the last batch does not continue the
+            previous one. Runners then call the algorithm's ``interrupt`` first.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or is out of range.
@@ -85,8 +87,8 @@ class RaySampler(Sampler):
 
     layout = SamplerLayout(processes=True)
     CollectorCls, eval_CollectorCls = CpuResetCollector, CpuEvalCollector
-    _version = 0  # of the weights
-    _published: tuple[dict[str, Any], Any] = ({}, None)  # weights, and Ray's reference to them
+    _version = 0  # number of published weights
+    _published: tuple[dict[str, Any], Any] = ({}, None)  # (weights, Ray's reference to them)
 
     def __init__(
         self,
@@ -104,12 +106,12 @@ class RaySampler(Sampler):
         self.ray_init_kwargs = dict(ray_init_kwargs or {})
         self.actor_options = dict(actor_options or {})
         self.max_restarts = whole_number("max_restarts", max_restarts, -1)
-        self._breaks = Breaks()
+        self._counts = RestartCounts()
 
     def initialize(
         self, agent: BaseAgent, affinity: Affinity = None, *args: Any, **kwargs: Any
     ) -> Any:
-        """Initialize as ``Sampler`` does; the environment's trial step is made on this machine.
+        """Initialize as ``Sampler`` does; the environment's trial step runs on this machine.
 
         Raises:
             ImportError: ray is not installed.
@@ -119,16 +121,16 @@ class RaySampler(Sampler):
         if self.n_actors is not None:
             n = self.n_actors
             hardware = replace(hardware, n_workers=n, workers_cpus=[None] * n)
-        self._breaks = Breaks()
+        self._counts = RestartCounts()
         return super().initialize(agent, hardware, *args, **kwargs)
 
     def _start_workers(
-        self, specs: list[EnvWorkerSpec], recipe_agent: bytes, hardware: Hardware
+        self, specs: list[EnvWorkerSpec], serialized_agent: bytes, hardware: Hardware
     ) -> ChildGroup:
-        agent = serialize.loads(recipe_agent)
+        agent = serialize.loads(serialized_agent)
         agent_fields, env_fields = self.samples_np.agent._fields, self.samples_np.env._fields
         self._version, self._published = 0, ({}, None)
-        self._actors = ActorRecords(specs, self.slots, self._breaks)
+        self._actors = ActorRecords(specs, self.slots, self._counts)
         payloads = [
             RayPayload(
                 env_worker=spec,
@@ -158,38 +160,38 @@ class RaySampler(Sampler):
                 self.actor_options,
                 self.max_restarts,
                 self._actors.note_restart,
-                self._actors.take_in,
+                self._actors.store_columns,
             ),
         )
 
     def _call(self, method: str, *args: Any, meanwhile: Meanwhile | None = None) -> list[Any]:
-        """Run a method of every environment worker; actors get new weights before they act.
+        """Run a method of every environment worker; send actors new weights before they act.
 
         Raises:
-            EvaluationBroken: an actor died in an evaluation.
+            EvaluationInterrupted: an actor died in an evaluation.
         """
-        restarts = self._breaks.restarts
+        restarts = self._counts.restarts
         if method == "collect":
             itr, self._actors.slot = args
             args = (itr, *self._publish())
         elif method == "evaluate":
             args = (*args, *self._publish())
         results = super()._call(method, *args, meanwhile=meanwhile)
-        if method == "evaluate" and self._breaks.restarts > restarts:
-            raise EvaluationBroken
+        if method == "evaluate" and self._counts.restarts > restarts:
+            raise EvaluationInterrupted
         return results
 
     def _publish(self) -> tuple[int, Any]:
         """Put the weights into Ray's object store if they have changed.
 
         Returns:
-            (version, reference); (0, None) if the agent has none.
+            (version, reference); (0, None) if the agent has no weights.
         """
         if self.agent.shared_weights is None:
             return 0, None
-        values, (before, reference) = self.agent.shared_weights.values(), self._published
+        values, (old_values, reference) = self.agent.shared_weights.values(), self._published
         same = reference is not None and all(
-            np.array_equal(value, before[name]) for name, value in values.items()
+            np.array_equal(value, old_values[name]) for name, value in values.items()
         )
         if not same:
             self._version += 1
@@ -197,83 +199,85 @@ class RaySampler(Sampler):
         return self._version, self._published[1]
 
     def _note_interruption(self) -> None:
-        """Set ``interrupted``."""
-        self.interrupted, self._breaks.pending = self._breaks.pending, False
+        """Set ``interrupted`` if an actor was restarted."""
+        self.interrupted, self._counts.pending = self._counts.pending, False
 
     def evaluate_agent(self, itr: int) -> list[Any]:
-        """Run the evaluation episodes, again from the start if an actor dies."""
+        """Run the evaluation episodes; start again if an actor dies."""
         while True:
-            with contextlib.suppress(EvaluationBroken):
+            with contextlib.suppress(EvaluationInterrupted):
                 return super().evaluate_agent(itr)
 
     def statistics(self) -> dict[str, float]:
-        """Return the sampler's columns of progress.csv: restarts and dropped episodes."""
+        """Return the columns of progress.csv, with restarts and dropped episodes."""
         return {
             **super().statistics(),
-            "ActorRestarts": self._breaks.restarts,
-            "DroppedEpisodes": self._breaks.dropped_episodes,
+            "ActorRestarts": self._counts.restarts,
+            "DroppedEpisodes": self._counts.dropped_episodes,
         }
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of all environment workers, and the counts of restarts."""
         state = super().state_dict()
-        state["breaks"] = vars(self._breaks).copy()
+        state["breaks"] = vars(self._counts).copy()
         return state
 
     def load_state_dict(self, state: dict[str, Any]) -> bool:
-        """Continue from a saved state; return True if this is exact.
+        """Load a state from ``state_dict``; return True if the run resumes exactly.
 
-        It is not if an actor was restarted after the last batch.
+        It does not if an actor was restarted after the last batch.
         """
         exact = super().load_state_dict(state)
-        saved = Breaks(**state.get("breaks", {}))
-        self._breaks.restarts += saved.restarts
-        self._breaks.dropped_episodes += saved.dropped_episodes
+        saved = RestartCounts(**state.get("breaks", {}))
+        self._counts.restarts += saved.restarts
+        self._counts.dropped_episodes += saved.dropped_episodes
         return exact and not saved.pending
 
 
 class ActorRecords:
-    """Environment workers of the actors, and the batches that they fill.
+    """Master's records of the actors: their environment workers, and the batches that they fill.
 
     Args:
-        specs: of the environment workers, by actor.
+        specs: specification of each actor's environment worker.
         slots: the batch [T, B], or several; actor i has the i-th columns.
-        breaks: counts of restarts.
+        counts: counts of restarts.
 
     Attributes:
         slot: index of the batch that is being collected.
     """
 
-    def __init__(self, specs: list[EnvWorkerSpec], slots: Sequence[Any], breaks: Breaks) -> None:
-        self._specs, self._lives = specs, list(specs)  # at the start, and now
-        self._slots, self._breaks = slots, breaks
+    def __init__(
+        self, specs: list[EnvWorkerSpec], slots: Sequence[Any], counts: RestartCounts
+    ) -> None:
+        self._specs, self._current_specs = specs, list(specs)  # original and current specifications
+        self._slots, self._counts = slots, counts
         self.slot = 0
 
     def status(self, spec: ChildSpec) -> WorkerStatus:
         """Describe an actor from its activity numbers."""
-        return environment_status(spec.progress, self._lives[spec.rank])
+        return environment_status(spec.progress, self._current_specs[spec.rank])
 
     def note_restart(self, spec: ChildSpec, identity: str) -> int:
-        """Count the restart of an actor; return the number of its life."""
-        breaks, first = self._breaks, self._specs[spec.rank]
-        n = len(first.env_ranks)
-        breaks.restarts += 1
-        breaks.dropped_episodes += n
-        breaks.pending = True
+        """Count the restart of an actor; return its new ``ChildSpec.life``."""
+        counts, original = self._counts, self._specs[spec.rank]
+        n = len(original.env_ranks)
+        counts.restarts += 1
+        counts.dropped_episodes += n
+        counts.pending = True
         logger.log(
             f"worker {spec.rank} ({identity}) died, last seen {self.status(spec)}; Ray has "
-            f"restarted it, and its {n} environments begin new episodes. Restarts so far: "
-            f"{breaks.restarts}, episodes dropped: {breaks.dropped_episodes}."
+            f"restarted it, and its {n} environments start new episodes. Restarts so far: "
+            f"{counts.restarts}, episodes dropped: {counts.dropped_episodes}."
         )
-        self._lives[spec.rank] = in_life(first, breaks.restarts)
-        return breaks.restarts
+        self._current_specs[spec.rank] = spec_of_life(original, counts.restarts)
+        return counts.restarts
 
-    def take_in(self, rank: int, arrays: Sequence[Any]) -> None:
+    def store_columns(self, rank: int, arrays: Sequence[Any]) -> None:
         """Copy the arrays of an actor into its columns of the batch."""
         rows = len(self._specs[rank].env_ranks)
         columns = self._slots[self.slot][:, rank * rows : (rank + 1) * rows]
-        for own, new in zip(leaves_of(columns), arrays, strict=True):
-            own[...] = new
+        for leaf, new in zip(leaves_of(columns), arrays, strict=True):
+            leaf[...] = new
 
 
 @dataclass(frozen=True)
@@ -296,9 +300,9 @@ class RayEnvWorker(EnvWorker):
         """Collect a batch; return finished trajectories, with the batch's arrays.
 
         Args:
-            itr: of the run.
-            version: of the weights, counted from 1; 0 if there are none.
-            weights: of ``SharedWeights.values``.
+            itr: iteration of the run.
+            version: version of the weights, counted from 1; 0 if there are none.
+            weights: weights from ``SharedWeights.values``.
         """
         self._load(version, weights)
         finished = super().collect(itr)
@@ -307,7 +311,7 @@ class RayEnvWorker(EnvWorker):
     def evaluate(
         self, itr: int, n_steps: int, first: bool, version: int = 0, weights: Weights | None = None
     ) -> tuple[list[Any], bool]:
-        """Start or continue an evaluation; after a restart there is nothing to continue."""
+        """Start or continue an evaluation; after a restart return at once."""
         self._evaluating = self._evaluating or first
         if not self._evaluating:
             return [], True
@@ -325,34 +329,34 @@ class RayEnvWorker(EnvWorker):
 def build_ray_env_worker(spec: ChildSpec) -> RayEnvWorker:
     """Build the environment worker of an actor."""
     payload: RayPayload = spec.payload.value
-    own, agent = in_life(payload.env_worker, spec.life), payload.agent
-    set_seed(env_seed(own.seed, own.rank, "worker"))
+    worker, agent = spec_of_life(payload.env_worker, spec.life), payload.agent
+    set_seed(env_seed(worker.seed, worker.rank, "worker"))
     agent.initialize(
-        own.examples.spaces,
+        worker.examples.spaces,
         share_memory=True,  # new weights are written there
-        global_B=own.global_B,
-        env_ranks=own.env_ranks,
+        global_B=worker.global_B,
+        env_ranks=worker.env_ranks,
     )
     share_weights(agent)
     samples = allocate_samples(
-        own.examples,
-        own.batch_T,
-        len(own.env_ranks),
+        worker.examples,
+        worker.batch_T,
+        len(worker.env_ranks),
         payload.bootstrap_value,
         False,
         payload.final_observation,
     )
-    return RayEnvWorker(own, agent, [samples], spec.progress)
+    return RayEnvWorker(worker, agent, [samples], spec.progress)
 
 
-def in_life(spec: EnvWorkerSpec, life: int) -> EnvWorkerSpec:
+def spec_of_life(spec: EnvWorkerSpec, life: int) -> EnvWorkerSpec:
     """Return the specification of an environment worker that replaces one that died.
 
-    It has other seeds, since the same episodes might fail again, and no decorrelation steps.
+    It has a new seed, since the same episodes might fail again, and no decorrelation steps.
 
     Args:
-        spec: of the first environment worker.
-        life: 0 for the first one; each replacement of a run has another number.
+        spec: specification of the original environment worker.
+        life: see ``ChildSpec.life``.
     """
     if life == 0:
         return spec

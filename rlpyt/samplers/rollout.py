@@ -1,18 +1,18 @@
-"""The one loop that steps environments: training, decorrelation, evaluation and evolution."""
+"""rlpyt's only loop over steps: for training, decorrelation, evaluation and evolution."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from rlpyt.processes.status import ACTING, DOING, STEP
+from rlpyt.processes.status import ACTING, ACTIVITY, STEP
 from rlpyt.samplers.env_batch import EnvBatch, Watch, bounds_of, clipped, needs_reset, null_rows
 from rlpyt.samplers.policy_source import LocalPolicy, RandomPolicy, ServedPolicy, StepRecord
 from rlpyt.utils.buffer import leaves_of
 
 Array = np.ndarray[Any, Any]
 Writes = Sequence[tuple[Array, Array]]
-# Called with the index of the step, the rows that are done, and those of them that need a reset;
+# Called with the index of the step, the rows that are done, and the subset that needs a reset;
 # returns True to end the rollout.
 OnDone = Callable[[int, list[int], list[int]], "bool | None"]
 
@@ -23,15 +23,15 @@ class Rollout:
     Args:
         env_batch: the environments [B].
         step: record [B] of the newest step.
-        policy: chooses actions.
-        on_done: decides what follows a done: a reset, a wait, the end. When it is called, the
-            record holds the final observations, and its actions and rewards are null.
+        policy: source of actions.
+        on_done: function that handles a done by a reset, a wait, or the end of the rollout. When
+            it is called, the record holds the final observations, and null actions and rewards.
 
     Attributes:
-        watch: called for every step of every environment, for statistics, unless it is ``None``.
-        write_observation, write_action, write_env: pairs of a batch's leaf [T, B, ...] and the
-            record's leaf [B, ...], which is copied into it before the agent acts, after it has
-            acted, and after the environments were stepped. Empty: nothing is recorded.
+        watch: function called for every step of every environment, for statistics, or ``None``.
+        write_observation, write_action, write_env: (batch leaf [T, B, ...], record leaf [B, ...])
+            pairs; each record leaf is copied to row t: observations before acting, actions after
+            acting, the rest after stepping. Empty: nothing is recorded.
         waiting: rows that wait for a reset, recorded as zeros and done; changed in place.
     """
 
@@ -64,7 +64,7 @@ class Rollout:
             first: index of the first step, for error messages.
 
         Returns:
-            the number of steps taken, below T if ``on_done`` or the policy ended the rollout.
+            The number of steps taken, below T if ``on_done`` or the policy ended the rollout.
         """
         step, env_batch, policy = self.step, self.env_batch, self.policy
         bounds, watch, progress = self._bounds, self.watch, env_batch.progress
@@ -73,39 +73,42 @@ class Rollout:
         policy.begin(T)
         t = -1
         for t in range(T):
-            progress[STEP], progress[DOING] = first + t, ACTING
+            progress[STEP], progress[ACTIVITY] = first + t, ACTING
             for batch, record in write_observation:
                 batch[t] = record
             if not policy.act(t):
-                progress[STEP], progress[DOING] = -1, ACTING
+                progress[STEP], progress[ACTIVITY] = -1, ACTING
                 return t
             if waiting:
-                self.blank()
+                self.zero_waiting_rows()
             for batch, record in write_action:
                 batch[t] = record
             action = step.action if bounds is None else clipped(step.action, *bounds)
             done = env_batch.advance(step, action, watch)
             if waiting:
-                self.blank()
+                self.zero_waiting_rows()
             for batch, record in write_env:
                 batch[t] = record
             if done:
-                over = [b for b in done if self._needs_reset[b]]
-                self.null(done)
-                if self.on_done(t, done, over):
+                to_reset = [b for b in done if self._needs_reset[b]]
+                self.begin_episodes(done)
+                if self.on_done(t, done, to_reset):
                     break
         else:
             policy.finish()
-        progress[STEP], progress[DOING] = -1, ACTING
+        progress[STEP], progress[ACTIVITY] = -1, ACTING
         return t + 1
 
-    def null(self, rows: Sequence[int]) -> None:
-        """Start episodes in these rows: null action and reward; ``done`` clears the memory."""
+    def begin_episodes(self, rows: Sequence[int]) -> None:
+        """Prepare these rows for a new episode: null action and reward, and set ``done``.
+
+        ``done`` makes the policy clear their recurrent state.
+        """
         null_rows(self.step.action, self.step.reward, self._null_action, rows)
         self.step.done[rows] = True
 
-    def blank(self) -> None:
-        """Set the record of rows that wait to zeros and done."""
+    def zero_waiting_rows(self) -> None:
+        """Set the record of waiting rows to zeros and done."""
         for leaf in self._leaves:
             leaf[self.waiting] = 0
         self.step.done[self.waiting] = True

@@ -1,4 +1,4 @@
-"""The sampler: builds environment workers, in this process or in others."""
+"""The synchronous sampler: environment workers in this process or in worker processes."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from rlpyt.agents.base import BaseAgent
 
 
-class _Default:
-    """A property that can be assigned to, as subclasses written for rlpyt (2019) do."""
+class _AssignableProperty:
+    """A computed property that subclasses written for rlpyt (2019) can assign to."""
 
     def __init__(self, compute: Callable[[Any], Any]) -> None:
         self._compute = compute
@@ -54,27 +54,27 @@ class _Default:
 
 
 class Sampler(BaseSampler):
-    """A sampler whose ``layout`` says where its environment workers and its agent are.
+    """A sampler whose ``layout`` determines where its environment workers and its agent are.
 
     Attributes (after ``initialize``):
         samples_np, samples_pyt: the batch as numpy and torch trees over the same memory.
-        agent: the agent of the master.
+        agent: agent of the master.
     """
 
     layout = SamplerLayout()
     examples: Any = None
     slots: Sequence[Any] = ()
-    progress: Any = None  # activity numbers of this process, if another one watches it
+    progress: Any = None  # activity numbers of this process, if its parent watches it
     _env_worker: EnvWorker | None = None
-    _pool: ChildGroup | None = None
+    _worker_group: ChildGroup | None = None
     _server: ActionServer | None = None
-    _batch_served: tuple[Any, ...] = ()  # slot, and a function: have all workers replied?
-    _flow: TaskFlow | None = None  # of tasks, with a curriculum
-    _acquired = False  # ``initialize`` of this class has run
+    _served_batch: tuple[Any, ...] = ()  # (slot, ``replied``) of the batch being collected
+    _task_flow: TaskFlow | None = None  # None without a curriculum
+    _initialized = False  # True if ``initialize`` of this class has run
 
     @staticmethod
     def should_stop() -> bool:
-        """Return True to end an evaluation early; called between its chunks, to be replaced."""
+        """Return True to end an evaluation early; called between its chunks. Runners replace it."""
         return False
 
     def initialize(
@@ -94,17 +94,16 @@ class Sampler(BaseSampler):
         """Initialize the agent, allocate the batch, start the environment workers.
 
         Args:
-            agent: as constructed.
-            affinity: see ``Hardware.of``.
-            seed: of environments and actions; ``None``: random.
+            agent: the agent, not initialized.
+            affinity: cores, threads and GPU, see ``Hardware.of``.
+            seed: seed of environments and actions; ``None``: random.
             bootstrap_value: record the agent's ``value`` for bootstrapping.
             traj_info_kwargs: settings of the ``TrajInfo``, such as ``dict(discount=0.99)``.
             rank, world_size: index of this sampler, and number of samplers of the run.
             worker_process: ignored, an argument of rlpyt (2019).
             final_observation: add the field ``final_observation`` to ``samples.env``, with the true
                 final observations of truncated episodes, if the collector records them.
-            examples, slots: complete examples, and batches to ``fill``, of the asynchronous sampler
-                that this one samples for.
+            examples, slots: examples and batches to ``fill``, passed by an asynchronous sampler.
 
         Returns:
             AttrDict of examples of one step: observation, action, reward, done, env_info,
@@ -119,7 +118,7 @@ class Sampler(BaseSampler):
             warn_if_untiled(self.agent)
         self.examples, self.slots = examples, slots
         try:
-            self._acquire(
+            self._build(
                 Hardware.of(affinity, self.batch_spec.B, self.layout.groups),
                 bootstrap_value,
                 final_observation,
@@ -132,7 +131,7 @@ class Sampler(BaseSampler):
             raise
         return self.examples
 
-    def _acquire(
+    def _build(
         self,
         hardware: Hardware,
         bootstrap_value: bool,
@@ -141,11 +140,11 @@ class Sampler(BaseSampler):
         rank: int,
         world_size: int,
     ) -> None:
-        self._acquired = True
+        self._initialized = True
         n_env_workers = hardware.n_workers if self.layout.processes else 1
         rows_per_worker(self.batch_spec.B, n_env_workers, self.layout.groups)  # raises if uneven
         in_workers = self.layout.processes and self.layout.agent == "local"
-        recipe_agent = serialize.dumps(self.agent if in_workers else None)
+        serialized_agent = serialize.dumps(self.agent if in_workers else None)  # as constructed
         if self.examples is None:
             self.examples = self._try_environment(self.layout.processes)
         self._initialize_agent(in_workers, rank, world_size)
@@ -156,19 +155,19 @@ class Sampler(BaseSampler):
         self.samples_pyt = torchify_buffer(self.samples_np)
         tasks = None
         if self.curriculum is not None:
-            self._flow = TaskFlow(self.curriculum, self.batch_spec.B, self.seed, rank)
-            tasks = self._flow.choose()
+            self._task_flow = TaskFlow(self.curriculum, self.batch_spec.B, self.seed, rank)
+            tasks = self._task_flow.choose()
         specs = self._env_worker_specs(n_env_workers, rank, world_size, traj_info_kwargs, tasks)
         self._eval_max_T = specs[0].eval_max_T
         if self.layout.agent == "served":
             self._server = self._build_server(specs)
         if self.layout.processes:
-            self._pool = self._start_workers(specs, recipe_agent, hardware)
-            self._finalizer = weakref.finalize(self, self._pool.shutdown)
+            self._worker_group = self._start_workers(specs, serialized_agent, hardware)
+            self._finalizer = weakref.finalize(self, self._worker_group.shutdown)
             self._finalizer.atexit = False  # at exit the group stops its children itself
         else:
             self._env_worker = EnvWorker(specs[0], self.agent, self.slots, self.progress)
-            with undisturbed():  # random numbers as if environments were built in workers
+            with undisturbed():  # keep this process's random streams, as with workers
                 self._env_worker.start()
 
     def _env_worker_specs(
@@ -185,7 +184,7 @@ class Sampler(BaseSampler):
             n_env_workers: number of environment workers.
             rank, world_size: index of this sampler, and number of samplers of the run.
             traj_info_kwargs: settings of the ``TrajInfo``.
-            tasks: of each environment's first episodes, if a curriculum chooses them.
+            tasks: tasks of each environment's first episodes; ``None`` without a curriculum.
         """
         assert self.CollectorCls is not None
         CollectorCls, B = self.CollectorCls, self.batch_spec.B
@@ -194,14 +193,14 @@ class Sampler(BaseSampler):
         quota = _quotas(self.eval_max_trajectories, n_eval * n_env_workers)
         kwargs = kwargs_by_env("env_kwargs", self.env_kwargs, B, "batch_B")
         eval_kwargs = self._eval_kwargs_by_env(n_eval * n_env_workers)
-        first = _first_of_their_kind([*kwargs, *eval_kwargs])
-        # Warnings of environments that all ranks have are shown by rank 0.
-        warns = [own and (rank == 0 or sum(first[:B]) > 1) for own in first[:B]]
-        eval_warns = [own and rank == 0 for own in first[B:]]
+        is_first = _first_occurrences([*kwargs, *eval_kwargs])
+        # Show constructor warnings once per distinct env_kwargs; rank 0 shows those of all ranks.
+        warns = [first and (rank == 0 or sum(is_first[:B]) > 1) for first in is_first[:B]]
+        eval_warns = [first and rank == 0 for first in is_first[B:]]
 
         def spec(i: int) -> EnvWorkerSpec:
-            mine = slice(i * n_eval, (i + 1) * n_eval)
-            first = rank * B + i * rows
+            eval_envs = slice(i * n_eval, (i + 1) * n_eval)
+            first_rank = rank * B + i * rows
             return EnvWorkerSpec(
                 rank=i,
                 EnvCls=self.EnvCls,
@@ -211,17 +210,17 @@ class Sampler(BaseSampler):
                 TrajInfoCls=self.TrajInfoCls,
                 traj_info_kwargs=traj_info_kwargs,
                 batch_T=self.batch_spec.T,
-                env_ranks=list(range(first, first + rows)),
+                env_ranks=list(range(first_rank, first_rank + rows)),
                 global_B=B * world_size,
                 seed=self.seed,
                 max_decorrelation_steps=self.max_decorrelation_steps,
                 examples=self.examples,
                 eval_CollectorCls=self.eval_CollectorCls,
-                eval_env_kwargs=eval_kwargs[mine],
-                eval_env_warns=eval_warns[mine],
+                eval_env_kwargs=eval_kwargs[eval_envs],
+                eval_env_warns=eval_warns[eval_envs],
                 eval_env_ranks=list(range(i * n_eval, (i + 1) * n_eval)),
                 eval_max_T=self._eval_steps_per_env(n_env_workers),
-                eval_quota=None if quota is None else quota[mine],
+                eval_quota=None if quota is None else quota[eval_envs],
                 eval_deterministic=self.eval_deterministic,
                 tasks=None if tasks is None else tasks[i * rows : (i + 1) * rows],
                 deterministic_acting=self.deterministic_acting,
@@ -230,12 +229,12 @@ class Sampler(BaseSampler):
         return [spec(i) for i in range(n_env_workers)]
 
     def _eval_steps_per_env(self, n_env_workers: int) -> int:
-        """Return the maximum steps of each evaluation environment, 0 without any."""
+        """Return the maximum number of steps of each evaluation environment, 0 without any."""
         n_envs = -(-self.eval_n_envs // n_env_workers) * n_env_workers
         return self.eval_max_steps // n_envs if self.eval_max_steps and n_envs else 0
 
     def _build_server(self, specs: list[EnvWorkerSpec]) -> ActionServer:
-        """Build the server of these environment workers."""
+        """Build the action server for these environment workers."""
         return ActionServer(
             agent=self.agent,
             examples=self.examples,
@@ -255,7 +254,7 @@ class Sampler(BaseSampler):
     def _start_workers(
         self,
         specs: list[EnvWorkerSpec],
-        recipe_agent: bytes,
+        serialized_agent: bytes,
         hardware: Hardware,
     ) -> ChildGroup:
         """Start a worker process for each environment worker.
@@ -273,7 +272,7 @@ class Sampler(BaseSampler):
                 "Start workers by forkserver or spawn."
             )
         rows, server = self.batch_spec.B // len(specs), self._server
-        agent = serialize.loads(recipe_agent)
+        agent = serialize.loads(serialized_agent)
         progress = allocate_progress(len(specs))
         payloads = [
             WorkerPayload(
@@ -301,7 +300,7 @@ class Sampler(BaseSampler):
             worker_status,
             Limits(self.env_timeout, self.reset_timeout, self.start_timeout_s),
             Pipes(self.start_method),
-            poll=None if self.progress is None else partial(_beat, self.progress),
+            poll=None if self.progress is None else partial(_count_check, self.progress),
             release=None if server is None else server.abandon,
         )
         if server is not None:
@@ -310,8 +309,8 @@ class Sampler(BaseSampler):
 
     def _call(self, method: str, *args: object, meanwhile: Meanwhile | None = None) -> list[Any]:
         """Run a method of every environment worker; return the results in order."""
-        if self._pool is not None:
-            results = self._pool.call(method, *args, meanwhile=meanwhile)
+        if self._worker_group is not None:
+            results = self._worker_group.call(method, *args, meanwhile=meanwhile)
             if self._server is not None:
                 self._server.drain()
             return results
@@ -322,22 +321,22 @@ class Sampler(BaseSampler):
         except (SystemExit, GeneratorExit) as error:
             if raised_by_signal(error):
                 raise
-            said = f"raised {summary_of(error).rstrip('.')}, {self._env_worker.where()}"
-            raise WorkerError(f"the environment or agent {said}.") from error
+            what = f"raised {summary_of(error).rstrip('.')}, {self._env_worker.where()}"
+            raise WorkerError(f"the environment or agent {what}.") from error
         except Exception as error:
             error.add_note(f"({self._env_worker.where()})")
             raise
 
     def _call_each(self, method: str, rows: list[Any]) -> list[Any]:
-        """Run a method with one argument for each environment, [B]; return the results, [B]."""
-        if self._pool is None:
+        """Run a method with one argument per environment, [B]; return the results, [B]."""
+        if self._worker_group is None:
             return list(self._call(method, rows)[0])
-        each = len(rows) // len(self._pool.processes)
+        each = len(rows) // len(self._worker_group.processes)
         parts = [(rows[i : i + each],) for i in range(0, len(rows), each)]
-        return [one for reply in self._pool.call_each(method, parts) for one in reply]
+        return [x for reply in self._worker_group.call_each(method, parts) for x in reply]
 
     def _check_ready(self) -> None:
-        if self._pool is None and self._env_worker is None:
+        if self._worker_group is None and self._env_worker is None:
             raise RuntimeError("the sampler must be initialized. Call initialize first.")
 
     def obtain_samples(self, itr: int) -> tuple[Any, list[Any]]:
@@ -350,7 +349,7 @@ class Sampler(BaseSampler):
         Raises:
             WorkerError: a worker failed; nothing of the sampler is left running.
         """
-        self.begun = True
+        self.has_sampled = True
         completed = self.fill(itr, 0)
         return self.samples_pyt, completed
 
@@ -360,26 +359,23 @@ class Sampler(BaseSampler):
         self.agent.sync_shared_memory()
 
         def serve(replied: Replied) -> None:
-            self._batch_served = slot, replied
+            self._served_batch = slot, replied
             self.serve_actions(itr)
 
         completed = self._call("collect", itr, slot, meanwhile=serve if self._server else None)
         self._note_interruption()
-        if self._flow is not None:
-            self._flow.report(self.slots[slot], self.interrupted)
-            self._flow.set_queued(self._call_each("assign_tasks", self._flow.choose()))
+        if self._task_flow is not None:
+            self._task_flow.report(self.slots[slot], self.interrupted)
+            self._task_flow.set_queued(self._call_each("assign_tasks", self._task_flow.choose()))
         return [info for infos in completed for info in infos]
 
     def serve_actions(self, itr: int) -> None:
-        """Serve actions to the workers while they collect a batch.
-
-        A subclass may extend it.
-        """
+        """Serve actions to the workers while they collect a batch; subclasses may extend this."""
         assert self._server is not None
-        self._server.serve_actions(itr, *self._batch_served)
+        self._server.serve_actions(itr, *self._served_batch)
 
     def _note_interruption(self) -> None:
-        """Set ``interrupted`` if the batch does not continue the one before; a hook."""
+        """Hook: set ``interrupted`` if the new batch does not continue the previous one."""
 
     def evaluate_agent(self, itr: int) -> list[Any]:
         """Run the evaluation episodes; return their ``TrajInfo``.
@@ -415,9 +411,9 @@ class Sampler(BaseSampler):
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of all environments, random streams and statistics in progress."""
-        if self._pool is None and self._env_worker is None and not self._acquired:
-            return super().state_dict()  # of a subclass with its own ``initialize``
-        state: dict[str, Any] = {"stations": self._call("state_dict"), "kind": self._kind()}
+        if self._worker_group is None and self._env_worker is None and not self._initialized:
+            return super().state_dict()  # a subclass with a custom ``initialize``
+        state: dict[str, Any] = {"stations": self._call("state_dict"), "kind": self._resume_key()}
         if any("collector" not in env_worker for env_worker in state["stations"]):
             warn_of_lost_state(self.CollectorCls, "A resumed run starts new episodes.")
         state.update(self.lasting_state())
@@ -426,8 +422,8 @@ class Sampler(BaseSampler):
         return state
 
     def lasting_state(self) -> dict[str, Any]:
-        """Return the part of the state that is known after the environment workers are gone."""
-        return {} if self._flow is None else {"curriculum": self._flow.state_dict()}
+        """Return the part of the state that is known without the environment workers."""
+        return {} if self._task_flow is None else {"curriculum": self._task_flow.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> bool:
         """Load a saved state; return True if the run resumes exactly.
@@ -436,78 +432,78 @@ class Sampler(BaseSampler):
         or collector, environments start new episodes. Running statistics of vector environments
         and the state of a curriculum are loaded in any case.
         """
-        exact = self._load_stations(state)
-        if self._flow is not None and "curriculum" in state:
-            self._flow.load_state_dict(state["curriculum"], exact)
+        exact = self._load_env_workers(state)
+        if self._task_flow is not None and "curriculum" in state:
+            self._task_flow.load_state_dict(state["curriculum"], exact)
         return exact
 
-    def _load_stations(self, state: dict[str, Any]) -> bool:
+    def _load_env_workers(self, state: dict[str, Any]) -> bool:
         env_workers = state.get("stations")
         if env_workers is None:
             return False
-        if state["kind"] != self._kind():
-            learnt = [own for env_worker in env_workers for own in env_worker["statistics"]]
-            self._call("load_statistics", learnt)
+        if state["kind"] != self._resume_key():
+            statistics = [s for env_worker in env_workers for s in env_worker["statistics"]]
+            self._call("load_statistics", statistics)
             return False
-        if self._pool is None:
+        if self._worker_group is None:
             return bool(self._call("load_state_dict", env_workers[0])[0])
-        exact = all(self._pool.call_each("load_state_dict", [(s,) for s in env_workers]))
+        exact = all(self._worker_group.call_each("load_state_dict", [(s,) for s in env_workers]))
         if exact and self._server is not None:
             self._server.load_state_dict(state["server"])
         return exact
 
     def statistics(self) -> dict[str, float]:
         """Return the curriculum's columns of progress.csv."""
-        return {} if self._flow is None else self._flow.curriculum.statistics()
+        return {} if self._task_flow is None else self._task_flow.curriculum.statistics()
 
-    def _kind(self) -> list[Any]:
+    def _resume_key(self) -> list[Any]:
         """Return the settings that must match for an exact resume."""
         stock_infos = self.TrajInfoCls is TrajInfo
         assert self.CollectorCls is not None
         collector = f"{self.CollectorCls.__module__}.{self.CollectorCls.__qualname__}"
-        n_env_workers = 1 if self._pool is None else len(self._pool.processes)
+        n_env_workers = 1 if self._worker_group is None else len(self._worker_group.processes)
         parts = (self.layout.processes, self.layout.agent, self.layout.groups, n_env_workers)
         custom = [] if collector.startswith("rlpyt.") else [collector]
         return [*parts, self.mid_batch_reset, stock_infos, *custom]
 
-    ctrl: Any = None  # attributes of rlpyt (2019): barriers and flags, which do not exist
+    ctrl: Any = None  # attributes of rlpyt (2019): barriers and flags, not used
     sync: Any = None
 
-    @_Default
+    @_AssignableProperty
     def workers(self) -> list[Any]:
-        """Return the worker processes, none in a serial sampler."""
-        return [] if self._pool is None else self._pool.processes
+        """Return the worker processes; none in a serial sampler."""
+        return [] if self._worker_group is None else self._worker_group.processes
 
-    @_Default
+    @_AssignableProperty
     def n_worker(self) -> int:
         """Return the number of worker processes."""
         return len(self.workers)
 
-    @_Default
+    @_AssignableProperty
     def collector(self) -> Any:
         """Return the collector, if it is in this process."""
         return None if self._env_worker is None else self._env_worker.collector
 
-    @_Default
+    @_AssignableProperty
     def eval_collector(self) -> Any:
         """Return the evaluation collector, if it is in this process."""
         return None if self._env_worker is None else self._env_worker.eval_collector
 
-    @_Default
+    @_AssignableProperty
     def agent_inputs(self) -> Any:
         """Return the next inputs of the agent, if the collector is in this process."""
         return None if self._env_worker is None else self._env_worker.agent_inputs
 
-    @_Default
+    @_AssignableProperty
     def traj_infos(self) -> Any:
         """Return the trajectories in progress, if the collector is in this process."""
         return None if self._env_worker is None else self._env_worker.traj_infos
 
     def shutdown(self) -> None:
         """Close environments and stop workers."""
-        if self._pool is not None:
+        if self._worker_group is not None:
             self._finalizer()
-            self._pool = None
+            self._worker_group = None
         if self._server is not None:
             self._server.forget_names()
             self._server = None
@@ -516,26 +512,26 @@ class Sampler(BaseSampler):
             self._env_worker = None
 
 
-def _first_of_their_kind(kwargs: list[dict[str, Any]]) -> list[bool]:
+def _first_occurrences(kwargs: list[dict[str, Any]]) -> list[bool]:
     """Return True for each dictionary that differs from all before it."""
     distinct: list[dict[str, Any]] = []
-    first = []
-    for own in kwargs:
-        first.append(not any(_equal(own, other) for other in distinct))
-        if first[-1]:
-            distinct.append(own)
-    return first
+    is_first = []
+    for settings in kwargs:
+        is_first.append(not any(_equal(settings, other) for other in distinct))
+        if is_first[-1]:
+            distinct.append(settings)
+    return is_first
 
 
-def _equal(one: dict[str, Any], other: dict[str, Any]) -> bool:
+def _equal(a: dict[str, Any], b: dict[str, Any]) -> bool:
     try:
-        return one is other or bool(one == other)
+        return a is b or bool(a == b)
     except Exception:  # arrays have no single truth value
         return False
 
 
 def _quotas(total: int | None, n_envs: int) -> list[int] | None:
-    """Divide ``total`` episodes evenly among environments; ``None`` without either."""
+    """Divide ``total`` episodes evenly; return ``None`` without a total or without environments."""
     if total is None or not n_envs:
         return None
     counts = np.full(n_envs, total // n_envs)
@@ -543,6 +539,6 @@ def _quotas(total: int | None, n_envs: int) -> list[int] | None:
     return [int(n) for n in counts]
 
 
-def _beat(progress: Progress) -> None:
-    """Count a sign of life of this process, which watches its workers."""
+def _count_check(progress: Progress) -> None:
+    """Count a check of this process's workers, as a sign of its own progress."""
     progress[BEAT] += 1

@@ -1,4 +1,4 @@
-"""Samplers in child processes, each of which fills some columns of the batches."""
+"""Samplers in child processes, each of which fills its columns of the batches."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class SamplerProcessPayload:
     sampler: Sampler  # not initialized
     agent: BaseAgent  # not initialized
     settings: dict[str, Any]  # arguments of ``initialize``
-    examples: AttrDict  # of one step
+    examples: AttrDict  # examples of one step
     slots: Sequence[Any]  # columns of the process in the batches
-    mailbox: WeightMailbox  # new parameters
-    stop: np.ndarray[Any, Any]  # [1] uint8, shared: the parent ends an evaluation early
-    semaphores: str  # prefix of the names of its semaphores
+    mailbox: WeightMailbox  # source of new parameters
+    stop: np.ndarray[Any, Any]  # [1] uint8, shared: set by the parent to end an evaluation early
+    semaphores: str  # prefix of the names of the process's semaphores
     hardware: Hardware
     envs: status.ChildEnvs
 
@@ -43,42 +43,42 @@ class SamplerProcess(Child):
     """A sampler in a child process.
 
     Args:
-        spec: of the process, with a ``SamplerProcessPayload``.
+        spec: specification of the process, with a ``SamplerProcessPayload``.
     """
 
     def __init__(self, spec: ChildSpec) -> None:
         super().__init__(spec)
-        self.own: SamplerProcessPayload = spec.payload.value
-        name_semaphores(self.own.semaphores)
-        self.sampler: Sampler = self.own.sampler
-        self.agent: BaseAgent = self.own.agent
+        self.payload: SamplerProcessPayload = spec.payload.value
+        name_semaphores(self.payload.semaphores)
+        self.sampler: Sampler = self.payload.sampler
+        self.agent: BaseAgent = self.payload.agent
         self.sampler.progress = spec.progress.data
         self.sampler.should_stop = self._should_stop
 
     def _should_stop(self) -> bool:
-        return bool(self.own.stop[0])
+        return bool(self.payload.stop[0])
 
     def start(self) -> None:
-        """Initialize the sampler; call it before ``collect``."""
-        own = self.own
-        set_seed(env_seed(own.settings["seed"], self.spec.rank, "host"))
+        """Initialize the sampler; must be called before ``collect``."""
+        payload = self.payload
+        set_seed(env_seed(payload.settings["seed"], self.spec.rank, "host"))
         self.sampler.initialize(
             self.agent,
-            own.hardware,
+            payload.hardware,
             rank=self.spec.rank,
-            world_size=own.world_size,
-            examples=own.examples,
-            slots=own.slots,
-            **own.settings,
+            world_size=payload.world_size,
+            examples=payload.examples,
+            slots=payload.slots,
+            **payload.settings,
         )
-        self.agent.to_device(own.hardware.cuda_idx)
+        self.agent.to_device(payload.hardware.cuda_idx)
         self.agent.async_cpu()
-        self.agent.mailbox = own.mailbox
+        self.agent.mailbox = payload.mailbox
         self._note(status.IDLE)
 
-    def _note(self, doing: int) -> None:
+    def _note(self, activity: int) -> None:
         if self.sampler.layout.processes:  # else the environment worker notes it
-            self.spec.progress[status.DOING] = doing
+            self.spec.progress[status.ACTIVITY] = activity
 
     def collect(self, itr: int, slot: int) -> tuple[list[Any], int, dict[str, float]]:
         """Fill a slot.
@@ -98,7 +98,7 @@ class SamplerProcess(Child):
         return self.sampler.statistics()
 
     def evaluate(self, itr: int) -> list[Any]:
-        """Evaluate the newest policy, in the first process only."""
+        """Evaluate the newest policy; only the first process does."""
         if self.spec.rank:
             return []
         self._note(status.COLLECTING)
@@ -112,11 +112,11 @@ class SamplerProcess(Child):
         return self.sampler.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> bool:
-        """Continue from a saved state; return True if this is exact."""
+        """Load a state from ``state_dict``; return True if the run resumes exactly."""
         return self.sampler.load_state_dict(state)
 
     def where(self) -> status.WorkerStatus | None:
-        """Return the activity of the process, if it has environments itself."""
+        """Return the activity of the process if it steps environments itself, else None."""
         env_worker = self.sampler._env_worker
         return None if env_worker is None else env_worker.where()
 
@@ -126,7 +126,7 @@ class SamplerProcess(Child):
 
 
 def sampler_process_status(spec: ChildSpec) -> status.WorkerStatus:
-    """Return the status of a sampler process, read by its parent."""
-    own: SamplerProcessPayload = spec.payload.value
-    action = recorded_action(spec.progress, own.slots)
-    return status.environment_status(spec.progress, own.envs, action)
+    """Return the status of a sampler process; called by its parent."""
+    payload: SamplerProcessPayload = spec.payload.value
+    action = recorded_action(spec.progress, payload.slots)
+    return status.environment_status(spec.progress, payload.envs, action)

@@ -1,8 +1,8 @@
-"""The action server: chooses actions for the environments of workers in the master.
+"""The action server: chooses actions in the master for the environments of workers.
 
-Workers step, the master acts. They share the step record and two semaphores per worker, which
-synchronize them at every step. Workers may form groups, so that some step while others wait for
-their actions.
+Workers step, the master acts. They share the step record, and two semaphores per worker
+synchronize them at every step. Workers may form groups, so that one group steps while another
+waits for its actions.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from rlpyt.errors import WorkerError
-from rlpyt.processes.group import GLANCE_S, Replied
+from rlpyt.processes.group import POLL_S, Replied
 from rlpyt.processes.status import STEP, Progress, fresh_progress
 from rlpyt.samplers.env_batch import null_rows
 from rlpyt.samplers.env_worker import agent_memory, load_agent_memory
@@ -46,7 +46,7 @@ def build_step_buffer(examples: AttrDict, B: int, memory: Arena | bool = True) -
     Args:
         examples: complete examples of one step.
         B: number of environments.
-        memory: an arena to allocate in; ``True``: a new one.
+        memory: arena to allocate in; ``True``: a new one.
 
     Returns:
         (torch tensors, numpy arrays) over the same memory: ``StepBuffer`` with leaves [B, ...].
@@ -57,16 +57,16 @@ def build_step_buffer(examples: AttrDict, B: int, memory: Arena | bool = True) -
 
 
 class ActionServer:
-    """Serves the actions of one agent to all workers.
+    """Chooses the actions of all workers with one agent.
 
     Args:
-        agent: initialized.
+        agent: initialized agent.
         examples: complete examples of one step.
         slots: the batch [T, B], or several batches that are filled in turn.
-        env_ranks, eval_env_ranks: global environment indices of each worker.
+        env_ranks, eval_env_ranks: global indices of each worker's environments.
         n_groups: number of groups of workers.
         overlap: see ``serve``.
-        seed: of the noise of actions.
+        seed: seed of the action noise.
         global_B: number of environments in the whole run.
         eval_deterministic: take the most likely action in evaluations.
         context: multiprocessing context of the workers.
@@ -103,8 +103,8 @@ class ActionServer:
         self.channels = self._build_channels(context)
         self.groups = [self._group(i) for i in range(n_groups)]
         self._eval_groups: list[Group] = []
-        everyone = [rank for ranks in env_ranks for rank in ranks]
-        agent.collector_initialize(global_B=global_B, env_ranks=everyone)
+        all_ranks = [rank for ranks in env_ranks for rank in ranks]
+        agent.collector_initialize(global_B=global_B, env_ranks=all_ranks)
         agent.reset()
 
     def _build_channels(self, context: BaseContext) -> list[ServerChannel]:
@@ -122,15 +122,15 @@ class ActionServer:
         abandoned = arena.allocate((1,), np.uint8)
         channels = []
         for i in range(W):
-            mine = slice(i * rows, (i + 1) * rows)
+            worker_rows = slice(i * rows, (i + 1) * rows)
             with explained_start_errors("an action server"):
-                gates = context.Semaphore(0), context.Semaphore(0)
+                obs_ready, act_ready = context.Semaphore(0), context.Semaphore(0)
             channel = ServerChannel(
-                obs_ready=gates[0],
-                act_ready=gates[1],
-                step=self.step_buffer_np[mine],
-                final_observation=None if self._final is None else self._final[mine],
-                timed_out=self._timed_out[mine],
+                obs_ready=obs_ready,
+                act_ready=act_ready,
+                step=self.step_buffer_np[worker_rows],
+                final_observation=None if self._final is None else self._final[worker_rows],
+                timed_out=self._timed_out[worker_rows],
                 abandoned=abandoned,
                 eval_step=eval_step[i * eval_rows : (i + 1) * eval_rows],
             )
@@ -138,7 +138,7 @@ class ActionServer:
         return channels
 
     def _group(self, i: int, evaluation: bool = False) -> Group:
-        """Build the group of workers i * n to (i + 1) * n, whose rows are contiguous."""
+        """Build group i, the workers i * n to (i + 1) * n, whose rows are contiguous."""
         n = len(self.channels) // self._n_groups
         workers = range(i * n, (i + 1) * n)
         env_ranks = self._eval_env_ranks if evaluation else self._env_ranks
@@ -190,23 +190,23 @@ class ActionServer:
             serve(self._eval_groups, n, replied, self.overlap, may_end=True, note=self._note)
 
     def drain(self) -> None:
-        """Reset all semaphores after a command."""
+        """Set all semaphores to zero after a command."""
         for group in self.groups:
             group.drain()
 
     def forget_names(self) -> None:
-        """Remove the semaphores' names, once all workers have them or have ended."""
-        forget_names([gate for e in self.channels for gate in (e.obs_ready, e.act_ready)])
+        """Remove the semaphores' names, once all workers have opened them or have ended."""
+        forget_names([s for c in self.channels for s in (c.obs_ready, c.act_ready)])
 
     def abandon(self) -> None:
-        """Release workers that wait for an answer, to end them."""
+        """Tell the workers to end, and release those that wait for actions."""
         for channel in self.channels:
             if channel.abandoned is not None:
                 channel.abandoned[0] = True
             channel.act_ready.release()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return recurrent memory and streams of noise, for an exact resume."""
+        """Return recurrent states and noise streams, for an exact resume."""
         return {
             "agent": agent_memory(self.agent),
             "noise": [group.policy.noise.state_dict() for group in self.groups],
@@ -215,7 +215,7 @@ class ActionServer:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Load a saved state."""
+        """Load a state from ``state_dict``."""
         load_agent_memory(self.agent, state["agent"])
         for group, noise in zip(self.groups, state["noise"], strict=True):
             group.policy.noise.load_state_dict(noise)
@@ -223,15 +223,15 @@ class ActionServer:
 
 
 class Group:
-    """A group of workers, whose environments get their actions together: the server's side.
+    """A group of workers for which the server acts at once: the server's side of the exchange.
 
     Args:
-        policy: acts on the group's rows of record and batch.
-        step: rows of the group in the record.
-        null_action: the previous action at the start of an episode.
-        ranks: of the workers.
-        channels: of the workers; together they have the rows of the group, in order.
-        final_observation, timed_out: rows of the group in the memory of the channels.
+        policy: policy that reads and writes the group's rows of record and batch.
+        step: step record of the group.
+        null_action: previous action at the start of an episode.
+        ranks: ranks of the workers.
+        channels: channels of the workers, in the order of the group's rows.
+        final_observation, timed_out: the group's rows of the shared memory of the channels.
     """
 
     def __init__(
@@ -246,13 +246,13 @@ class Group:
     ) -> None:
         self.policy = policy
         self._step, self._null_action = step, null_action
-        self._gates = [(e.obs_ready, rank) for e, rank in zip(channels, ranks, strict=True)]
+        self._obs_ready = [(c.obs_ready, rank) for c, rank in zip(channels, ranks, strict=True)]
         self._channels = channels
-        self._ended: set[int] = set()
-        self._releases = [e.act_ready.release for e in channels]
+        self._ended: set[int] = set()  # ranks
+        self._releases = [c.act_ready.release for c in channels]
         self._final = final_observation
         self._timed_out = timed_out
-        self.rows = slice(None)  # of the batch
+        self.rows = slice(None)  # columns of the batch
 
     def wait(self, t: int, T: int, replied: Replied, may_end: bool = False) -> None:
         """Wait until every worker of the group has written its observations of step t.
@@ -260,9 +260,9 @@ class Group:
         Raises:
             WorkerError: a worker failed, or ended before T steps although ``may_end`` is False.
         """
-        for gate, rank in self._gates:
-            while rank not in self._ended and not gate.acquire(True, GLANCE_S):
-                if replied(rank) and not gate.acquire(False):  # it may have posted just now
+        for obs_ready, rank in self._obs_ready:
+            while rank not in self._ended and not obs_ready.acquire(True, POLL_S):
+                if replied(rank) and not obs_ready.acquire(False):  # may be released just now
                     if not may_end:
                         raise _ended_early(rank, t - 1, T)
                     self._ended.add(rank)
@@ -275,7 +275,7 @@ class Group:
     @property
     def ended(self) -> bool:
         """Return True if every worker of the group has ended its command early."""
-        return len(self._ended) == len(self._gates)
+        return len(self._ended) == len(self._obs_ready)
 
     def answer(self, t: int) -> None:
         """Choose the actions of step t."""
@@ -288,24 +288,24 @@ class Group:
             release()
 
     def finish(self, T: int) -> None:
-        """Record the values after T steps, to bootstrap from."""
+        """Record the bootstrap values after T steps."""
         self._finish_step(T - 1)
         self.policy.finish()
 
     def drain(self) -> None:
-        """Reset all semaphores; call it while the workers are idle."""
+        """Set all semaphores to zero; the workers must be idle."""
         for channel in self._channels:
-            for gate in (channel.obs_ready, channel.act_ready):
-                while gate.acquire(False):
+            for semaphore in (channel.obs_ready, channel.act_ready):
+                while semaphore.acquire(False):
                     pass
 
     def _finish_step(self, t: int) -> None:
-        """Record V of episodes that step t truncated, and null the inputs after a done."""
+        """Record V of episodes that step t truncated; null action and reward after a done."""
         step = self._step
         null_rows(step.action, step.reward, self._null_action, np.flatnonzero(step.done))
         timed_out = self._timed_out
         if self._final is not None and timed_out is not None and timed_out.any():
-            self.policy.truncated(t, np.flatnonzero(timed_out).tolist(), self._final)
+            self.policy.record_timeout_values(t, np.flatnonzero(timed_out).tolist(), self._final)
             timed_out[...] = False
 
 
@@ -322,11 +322,12 @@ def serve(
     Args:
         groups: groups of workers; while the agent acts for one, the others step.
         T: number of steps.
-        replied: returns True if a worker has ended its command; raises if it failed.
+        replied: function that returns True if a worker has ended its command, and raises if it
+            failed.
         overlap: if False, a group continues when the other one has arrived, so that the two
             groups never step at the same time.
         may_end: workers may end their command before T steps.
-        note: called with the index of every step.
+        note: function called with the index of every step.
     """
     for group in groups:
         group.begin(T)

@@ -1,9 +1,9 @@
-"""Checks of what an environment returns against its space, with errors that name key and type.
+"""Checks of an environment's outputs against the step record, with errors that name key and type.
 
-numpy would accept much of it silently: a number fills a whole row, ``None`` becomes NaN, "False"
-is true. Checking everything costs more than some environments' steps, so the loops check shapes
-and ``done`` at every step, everything else at some steps (``steps_until_look``) and at the end of
-episodes, and whether numbers are finite once per batch (``first_not_finite``).
+numpy would accept many errors silently: a number fills a whole row, ``None`` becomes NaN, "False"
+is true. Full validation costs more than some environments' steps, so shapes and ``done`` are
+checked at every step, everything else at some steps (``steps_until_validation``) and at the end of
+episodes, and NaN and infinity once per batch (``first_not_finite``).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rlpyt.envs.base import EnvStep
 
 Array = np.ndarray[Any, Any]
-RARELY = 64  # steps between full validations, in the long run
+MAX_INTERVAL = 64  # steps between full validations, in the long run
 NUMBERS = (float, int, np.floating, np.integer, np.bool_)
 TRUTHS = (bool, np.bool_)
 FINITE_REMEDY = (
@@ -30,30 +30,30 @@ FINITE_REMEDY = (
 )
 
 
-def steps_until_look(n_looks: int) -> int:
-    """Return the number of steps before the next validation: few at first, later ``RARELY``."""
-    return int(min(2**n_looks, RARELY)) - 1
+def steps_until_validation(n_validations: int) -> int:
+    """Return the number of steps to skip after n validations: few at first, later many."""
+    return int(min(2**n_validations, MAX_INTERVAL)) - 1
 
 
-def check_step(given: EnvStep, record: NamedArrayTuple) -> None:
+def check_step(result: EnvStep, record: NamedArrayTuple) -> None:
     """Check the results of one step.
 
     Args:
-        given: (observation, reward, done, env_info) if it is valid.
+        result: (observation, reward, done, env_info) if it is valid.
         record: ``StepRecord`` with leaves [B, ...]; the step will be written into one row.
 
     Raises:
         ValueError, TypeError: a part is invalid; the message names it.
     """
-    check_parts(given)
-    o, r, d, info = given
+    check_parts(result)
+    o, r, d, info = result
     check_observation(o, record.observation)
     check_reward_and_done(r, d)
     check_info(info)
 
 
 def float_leaves(*trees: object) -> list[Array]:
-    """Return the arrays of floating-point numbers among all leaves, flat where that is a view."""
+    """Return all floating-point leaves, flattened if that needs no copy."""
     leaves = [leaf for tree in trees for leaf in leaves_of(tree)]
     floats = [leaf for leaf in leaves if isinstance(leaf, np.ndarray) and leaf.dtype.kind == "f"]
     return [leaf.reshape(-1) if leaf.flags.c_contiguous else leaf for leaf in floats]
@@ -62,7 +62,7 @@ def float_leaves(*trees: object) -> list[Array]:
 def all_finite(leaves: list[Array]) -> bool:
     """Return True if no number in these arrays is NaN or infinite."""
     for leaf in leaves:
-        # A sum of squares takes a fifth of the time for few numbers; it may overflow.
+        # For few numbers a sum of squares is five times as fast; it may overflow.
         if leaf.ndim == 1 and math.isfinite(np.vdot(leaf, leaf)):
             continue
         if not np.isfinite(leaf).all():
@@ -71,73 +71,73 @@ def all_finite(leaves: list[Array]) -> bool:
 
 
 def first_not_finite(
-    samples_env: NamedArrayTuple, following: NumpyArrays | None
+    samples_env: NamedArrayTuple, next_observation: NumpyArrays | None
 ) -> tuple[int, int, str]:
-    """Return the first step of a batch that gave NaN or an infinite number.
+    """Find the first step of a batch that returned NaN or an infinite number.
 
     Args:
         samples_env: leaves [T, B, ...]; one of its observations or rewards is not finite.
-        following: observations [B, ...] after the last step, or ``None``.
+        next_observation: observations [B, ...] after the last step, or ``None``.
 
     Returns:
-        (t, b, what was found); t is the step that gave it, -1 before the batch.
+        (t, b, message); t is the step that returned it, -1 before the batch.
     """
     T = len(samples_env.reward)
     parts = [("observation", samples_env.observation, -1), ("reward", samples_env.reward, 0)]
-    if following is not None:
-        parts.append(("observation", buffer_func(following, lambda x: x[None]), T - 1))
+    if next_observation is not None:
+        parts.append(("observation", buffer_func(next_observation, lambda x: x[None]), T - 1))
     found = []
     for key, tree, first_step in parts:
         for path, leaf in _named_leaves(tree, key):
             if float_leaves(leaf) and not np.isfinite(leaf).all():
                 t, b, *index = np.argwhere(~np.isfinite(leaf))[0].tolist()
                 where = f" at index {index}" if index else ""
-                said = f"{path} must be finite, got {leaf[t, b][tuple(index)]}{where}"
-                found.append((t + first_step, b, said))
+                message = f"{path} must be finite, got {leaf[t, b][tuple(index)]}{where}"
+                found.append((t + first_step, b, message))
     return min(found)
 
 
 def explain(
-    given: EnvStep,
+    result: EnvStep,
     record: NamedArrayTuple,
     check: Callable[[EnvStep, NamedArrayTuple], None] = check_step,
 ) -> None:
-    """Replace an error about the results of a step by a clear one, if they are invalid.
+    """Raise a clear error, in place of the one being handled, if the results of a step are invalid.
 
     Raises:
-        ValueError, TypeError: in place of the error.
+        ValueError, TypeError: the results are invalid.
     """
     try:
-        check(given, record)
-    except (ValueError, TypeError) as clear:
-        raise clear from None
+        check(result, record)
+    except (ValueError, TypeError) as clear_error:
+        raise clear_error from None
 
 
-def check_batch(given: EnvStep, record: NamedArrayTuple) -> None:
+def check_batch(result: EnvStep, record: NamedArrayTuple) -> None:
     """Check the results of one step of a vector environment of n rows.
 
     Args:
-        given: (observation, reward, done, env_info) if it is valid.
+        result: (observation, reward, done, env_info) if it is valid.
         record: ``StepRecord`` with leaves [n, ...]; the step will be written into it.
 
     Raises:
         ValueError, TypeError: a part is invalid; the message names it.
     """
-    check_parts(given)
-    o, r, d, info = given
+    check_parts(result)
+    o, r, d, info = result
     check_batched(o, record.observation, "observation")
     check_batched(r, record.reward, "reward")
     check_batched(d, record.done, "done")
     check_info(info)
 
 
-def check_batched(given: object, record: NumpyArrays, key: str = "observation") -> None:
-    """Check a part of it, such as the observation, against leaves [n, ...] of the record.
+def check_batched(part: object, record: NumpyArrays, key: str = "observation") -> None:
+    """Check one part of the results, such as the observation, against leaves [n, ...].
 
     Raises:
         ValueError, TypeError: structure, shape or dtype differ.
     """
-    check_observation(given, record[None], key)
+    check_observation(part, record[None], key)
 
 
 def check_observation(o: object, record: NumpyArrays, key: str = "observation") -> None:
@@ -157,18 +157,18 @@ def check_observation(o: object, record: NumpyArrays, key: str = "observation") 
     ):
         return  # the usual case
     if isinstance(record, NamedArrayTuple):
-        fields, given = record._fields, fields_of(o)
-        if not isinstance(o, tuple) or given != fields:
-            came = f"fields {given}" if given is not None else _kind_of(o)
-            raise TypeError(f"{key} has {came}, expected a named tuple with fields {fields}.")
-        for name, own, new in zip(fields, record, o, strict=True):
-            if own is not None:
-                check_observation(new, own, f"{key}.{name}")
+        expected, actual = record._fields, fields_of(o)
+        if not isinstance(o, tuple) or actual != expected:
+            got = f"has fields {actual}" if actual is not None else f"is {_kind_of(o)}"
+            raise TypeError(f"{key} {got}, expected a named tuple with fields {expected}.")
+        for name, leaf, new in zip(expected, record, o, strict=True):
+            if leaf is not None:
+                check_observation(new, leaf, f"{key}.{name}")
         return
     if isinstance(o, tuple) and len(o) == 2 and isinstance(o[1], dict):
         raise TypeError(
-            f"{key} is a pair of something and a dict, as Gymnasium's reset gives it; here reset "
-            "returns the observation alone (rlpyt.envs.gym.GymEnvWrapper translates)."
+            f"{key} is a pair with a dict, as Gymnasium's reset returns it, expected the "
+            "observation alone. Wrap the environment in rlpyt.envs.gym.GymEnvWrapper."
         )
     like_array = hasattr(o, "__array__") or isinstance(o, (list, *NUMBERS))
     array = np.asarray(o) if like_array else None
@@ -207,7 +207,7 @@ def check_info(info: object) -> None:
     if info is not None and not empty and fields_of(info) is None:
         raise TypeError(
             f"env_info is {_kind_of(info)}, expected a named tuple of numbers and arrays, the "
-            "same fields at every step (rlpyt.envs.gym.GymEnvWrapper makes one of a dict)."
+            "same fields at every step (rlpyt.envs.gym.GymEnvWrapper converts a dict)."
         )
 
 
@@ -223,12 +223,12 @@ def check_parts(step: object) -> None:
         TypeError: it has another number of parts.
     """
     if not isinstance(step, tuple | list) or len(step) != 4:
-        came = f"{len(step)} values" if isinstance(step, tuple | list) else _kind_of(step)
+        got = f"{len(step)} values" if isinstance(step, tuple | list) else _kind_of(step)
         hint = ""
         if isinstance(step, tuple | list) and len(step) == 5:
-            hint = " Five are Gymnasium's: put the environment into rlpyt.envs.gym.GymEnvWrapper."
+            hint = " Wrap a Gymnasium environment in rlpyt.envs.gym.GymEnvWrapper."
         raise TypeError(
-            f"step returned {came}, expected 4: (observation, reward, done, env_info).{hint}"
+            f"step returned {got}, expected 4: (observation, reward, done, env_info).{hint}"
         )
 
 

@@ -1,4 +1,4 @@
-"""Passes tasks from a curriculum to the environments of a sampler, and results back."""
+"""Transfer of tasks from a curriculum to a sampler's environments, and of results back."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,28 +11,29 @@ from rlpyt.samplers.env_batch import needs_reset
 from rlpyt.samplers.traj_stats import BatchTrajStats
 from rlpyt.utils.seed import stream
 
-FIRST = 2  # tasks queued for each environment while the lengths of episodes are unknown
+INITIAL_QUEUE = 2  # tasks queued for each environment while the lengths of episodes are unknown
 
 
 class TaskFlow:
     """Queues tasks for each environment, and reports the results of episodes to the curriculum.
 
-    The sampler has one, in its own process, and calls it once per batch. Every batch records the
-    task of each step (``env_info.task``), so results depend on the batch alone and are the same in
-    all layouts. Each environment's queue holds one task more than the most episodes that ended in
-    an environment in the last batch. Every chosen task is played, in order.
+    The sampler's process calls it once per batch. Every batch records the task of each step
+    (``env_info.task``), so results depend only on the batch and are the same in all layouts. Each
+    environment's queue is filled to n + 1 tasks, where n is the maximum number of episodes that an
+    environment ended in the last batch. Every chosen task is played, in order.
 
     Args:
-        curriculum: chooses the tasks; it is initialized here.
+        curriculum: curriculum that chooses the tasks; it is initialized here.
         B: number of environments.
-        seed, rank: of the sampler; each of several samplers has its own curriculum.
+        seed: seed of the run.
+        rank: index of the sampler; each of several samplers has its own curriculum.
     """
 
     def __init__(self, curriculum: Curriculum, B: int, seed: int, rank: int = 0) -> None:
         self.curriculum, self.B = curriculum, B
         curriculum.initialize(stream(seed, "curriculum", rank))
-        self.queued = np.zeros(B, np.int64)  # tasks that wait in each environment
-        self.wanted = FIRST
+        self.queued = np.zeros(B, np.int64)  # number of tasks queued in each environment
+        self.wanted = INITIAL_QUEUE  # number of tasks to queue in each environment
         self._begin_episodes()
 
     def _begin_episodes(self) -> None:
@@ -53,7 +54,7 @@ class TaskFlow:
         return np.split(tasks, np.cumsum(missing)[:-1])
 
     def set_queued(self, queued: Sequence[int]) -> None:
-        """Set the number of tasks that wait in each environment [B]."""
+        """Set the number of tasks queued in each environment [B]."""
         self.queued[:] = queued
 
     def report(self, samples: Any, interrupted: bool = False) -> None:
@@ -61,8 +62,8 @@ class TaskFlow:
 
         Args:
             samples: numpy ``Samples`` [T, B].
-            interrupted: the batch does not continue the one before (``BaseSampler.interrupted``);
-                episodes then count from its first row on.
+            interrupted: the batch does not continue the previous one
+                (``BaseSampler.interrupted``), so new episodes start in its first row.
         """
         if interrupted:
             self._begin_episodes()
@@ -100,11 +101,11 @@ class TaskFlow:
         }
 
     def load_state_dict(self, state: dict[str, Any], exact: bool) -> None:
-        """Load a saved state.
+        """Load a state from ``state_dict``.
 
         Args:
-            state: from ``state_dict``.
-            exact: the environments resume, too; otherwise they have started new episodes.
+            state: the state.
+            exact: True if the environments resume, too; otherwise they have started new episodes.
         """
         self.curriculum.load_state_dict(state["curriculum"])
         self._begin_episodes()

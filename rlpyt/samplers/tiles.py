@@ -1,15 +1,14 @@
 """Acting in calls of a fixed number of rows, so that results do not depend on the layout.
 
-A matrix product rounds differently for another number of rows, another alignment or another
-number of threads, so an agent that acts for 16 environments at once gives other last bits than one
-that acts for 2 in each of 8 workers. ``TiledAgent`` removes the difference. It defines the
-result for an environment as that of a call with exactly ``TILE`` rows, in which environment ``r``
-is row ``r % TILE``, on one thread, with inputs copied to aligned memory. All layouts
-give those bits.
+Rounding in a matrix product depends on the number of rows, the alignment and the number of threads,
+so the results of an agent that acts for 16 environments at once differ in the last bits from those
+of one that acts for 2 in each of 8 workers. ``TiledAgent`` removes the difference. It defines the
+result for environment ``r`` as that of row ``r % TILE`` in a call with exactly ``TILE`` rows, on
+one thread, with inputs copied to aligned memory. All layouts give these bits.
 
-Cheaper calls that give the same bits are used where they are found: before its first step the agent
-is tried on random inputs and parameters, for all rows at once and with a few rows of padding. This
-takes milliseconds.
+Cheaper calls are used if they give the same bits: before its first step the agent is tried on
+random inputs and parameters, for all rows at once and with a few rows of padding. This takes
+milliseconds.
 """
 
 from __future__ import annotations
@@ -40,48 +39,50 @@ if TYPE_CHECKING:
     from rlpyt.agents.memory import RecurrentMemory
 
 Array = np.ndarray[Any, Any]
-Noise = torch.Tensor | Array | None  # of actions, for torch or numpy
+Noise = torch.Tensor | Array | None  # action noise, for torch or numpy
 
-TILE = 8  # rows of a call
+TILE = 8  # number of rows of a call
 STATE_NOTE = (
-    "(raised by deterministic_acting, which tries the agent on other numbers of rows. An agent "
-    "with state for each environment needs recurrent = True in its class; it acts without tiles.)"
+    "(raised by deterministic_acting, which tries the agent on different numbers of rows. An agent "
+    "with state for each environment must set recurrent = True in its class; it then acts without "
+    "tiles.)"
 )
 TRIALS = 16  # random inputs on which a cheaper call must give the same bits
 
 
 class Tile(NamedTuple):
-    """One call of the agent, made for some of the environments.
+    """One call of the agent, for some of the environments.
 
     Attributes:
-        source: [m] int64, the environment of each row of the call; padding repeats one.
-        places: [k] int64, rows of the call that are kept, in the order of the environments.
-        whole: the rows of the call are all environments in order.
-        rows: [m], ``source`` among all environments of the process, for the agent to read.
+        env_idxs: [m] int64, environment of each row of the call; padding repeats one.
+        kept_rows: [k] int64, rows of the call whose results are used, in the order of environments.
+        whole: True if the rows of the call are all environments in order.
+        rows: [m], ``env_idxs`` among all environments of the process, see ``BaseAgent.rows``.
     """
 
-    source: torch.Tensor
-    places: torch.Tensor
+    env_idxs: torch.Tensor
+    kept_rows: torch.Tensor
     whole: bool
     rows: tuple[int, ...]
 
 
 def can_be_tiled(agent: BaseAgent) -> bool:
-    """Return True if the agent can act for any of its environments alone.
+    """Return True if the agent can act in tiles, and needs to.
 
     A recurrent agent can if its state is in ``agent.memory``, which can be divided by environment.
+    An agent whose rows are independent gives the same bits without tiles.
     """
-    own_reset = type(agent).reset_one is not BaseAgent.reset_one
-    opaque = own_reset and agent.recurrent and agent.memory is None
-    return not agent.acts_by_row and not opaque
+    custom_reset = type(agent).reset_one is not BaseAgent.reset_one
+    opaque = custom_reset and agent.recurrent and agent.memory is None
+    return not agent.rows_are_independent and not opaque
 
 
 def warn_if_untiled(agent: BaseAgent) -> None:
     """Warn that ``deterministic_acting`` has no effect for this agent."""
-    if not can_be_tiled(agent) and not agent.acts_by_row:
+    if not can_be_tiled(agent) and not agent.rows_are_independent:
         warnings.warn(
-            f"deterministic_acting has no effect for {type(agent).__name__}, which has recurrent "
-            "state of its own. Keep the state in rlpyt's RecurrentAgentMixin."
+            f"deterministic_acting has no effect for {type(agent).__name__}, which stores "
+            "recurrent state itself. Keep the state in rlpyt's RecurrentAgentMixin."
         )
 
 
@@ -91,12 +92,12 @@ def tiled(agent: BaseAgent, env_ranks: Sequence[int], first_row: int = 0) -> Act
 
 
 class TiledAgent:
-    """An agent whose ``step``, ``value`` and ``fast_policy`` act in tiles; otherwise the agent.
+    """Wrapper of an agent whose ``step``, ``value`` and ``fast_policy`` act in tiles.
 
     Args:
-        agent: any agent for which ``can_be_tiled``.
-        env_ranks: global ranks of the environments that it is asked for, [n].
-        first_row: the index of the first of them among those that ``collector_initialize`` named.
+        agent: agent for which ``can_be_tiled`` returns True.
+        env_ranks: global ranks of the environments [n] to act for.
+        first_row: index of the first of them among the ``env_ranks`` of ``collector_initialize``.
     """
 
     def __init__(self, agent: BaseAgent, env_ranks: Sequence[int], first_row: int = 0) -> None:
@@ -113,7 +114,7 @@ class TiledAgent:
         return getattr(self.agent, name)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the agent with all inputs at once, without tiles, as training does."""
+        """Call the agent with all inputs at once, without tiles, as in training."""
         return self.agent(*args, **kwargs)
 
     def reset_one(self, idx: int) -> None:
@@ -121,7 +122,7 @@ class TiledAgent:
         self.agent.reset_one(idx)
 
     def set_noise(self, noise: torch.Tensor | None) -> None:
-        """Give the randomness of the next ``step``, [n, ...]."""
+        """Set the noise of the next ``step``, [n, ...]."""
         self._noise = noise
 
     def step(self, *inputs: Tensors) -> Any:
@@ -134,9 +135,9 @@ class TiledAgent:
         return self._act("value", inputs, None)
 
     def fast_policy(self) -> FastPolicy | None:
-        """Return the agent's numpy policy in tiles, or ``None``.
+        """Return the agent's numpy policy in tiles.
 
-        It is ``None`` if the agent has none, or if numpy's number of threads cannot be set.
+        ``None`` if the agent has no numpy policy, or if numpy's number of threads cannot be set.
         """
         if self.agent.fast_policy() is None or not use_one_blas_thread():
             return None
@@ -144,7 +145,7 @@ class TiledAgent:
         parts: list[tuple[Tile, Any]] = []
 
         def policy(observation: NumpyArrays, noise: Array) -> Any:
-            if not parts:  # parameters are as they were when the policy was asked for
+            if not parts:  # at the first call, before the parameters change
                 self.agent.set_group(group)
                 tiles = self._plan("fast", torchify_buffer((observation,)), noise)
                 parts.extend(self._fast_parts(tiles))
@@ -163,7 +164,7 @@ class TiledAgent:
             self.agent.rows = None
 
     def _act(self, method: str, inputs: tuple[Any, ...], noise: torch.Tensor | None) -> Any:
-        if len(inputs[-1]) != self._n:  # a custom collector that asks for some rows
+        if len(inputs[-1]) != self._n:  # a custom collector acts for some of the rows
             if noise is not None:
                 self.agent.set_noise(noise)
             return getattr(self.agent, method)(*inputs)
@@ -177,7 +178,7 @@ class TiledAgent:
                 torch.set_num_threads(threads)
 
     def _call(self, method: str, tiles: list[Tile], inputs: tuple[Any, ...], noise: Noise) -> Any:
-        """Call the agent tile by tile; its recurrent state before and after is that of all rows."""
+        """Call the agent tile by tile; update the recurrent state of all rows."""
         if method == "fast":
             assert isinstance(noise, np.ndarray)
             return _call_fast(self._fast_parts(tiles), numpify_buffer(inputs)[0], noise)
@@ -188,13 +189,13 @@ class TiledAgent:
             for tile in tiles:
                 agent.rows = tile.rows
                 if memory is not None:
-                    _set_state(memory, buffer_func(before, _rows, 1, tile.source))
+                    _set_state(memory, buffer_func(before, _rows, 1, tile.env_idxs))
                 if isinstance(noise, torch.Tensor):
-                    agent.set_noise(_rows(noise, 0, tile.source))
-                output = getattr(agent, method)(*buffer_func(inputs, _rows, 0, tile.source))
-                outputs.append(buffer_func(output, _rows, 0, tile.places))
+                    agent.set_noise(_rows(noise, 0, tile.env_idxs))
+                output = getattr(agent, method)(*buffer_func(inputs, _rows, 0, tile.env_idxs))
+                outputs.append(buffer_func(output, _rows, 0, tile.kept_rows))
                 if memory is not None:
-                    states.append(buffer_func(memory.state, _rows, 1, tile.places))
+                    states.append(buffer_func(memory.state, _rows, 1, tile.kept_rows))
         finally:
             agent.rows = None
             if memory is not None:
@@ -204,7 +205,7 @@ class TiledAgent:
         return _joined(outputs, 0)
 
     def _plan(self, method: str, inputs: tuple[Any, ...], noise: Noise) -> list[Tile]:
-        """Return the calls to make, found by trial when first asked for."""
+        """Return the calls to make, found by trial at the first call."""
         if method not in self._plans:
             memory = self.agent.memory
             before = None if memory is None else memory.state
@@ -228,28 +229,28 @@ class TiledAgent:
         trials = []
         for _ in range(TRIALS):
             drawn = self._draw(inputs, noise, rng)
-            given = (*drawn, self._draw_state(*drawn))
-            trials.append((given, self._outcome(method, self._reference, *given)))
+            args = (*drawn, self._draw_state(*drawn))
+            trials.append((args, self._outcome(method, self._reference, *args)))
         self._check_independence(method, *trials[0], self._draw(inputs, noise, rng))
         for tiles in self._candidates:
-            if all(self._outcome(method, tiles, *given) == found for given, found in trials):
+            if all(self._outcome(method, tiles, *args) == expected for args, expected in trials):
                 return tiles
         return self._reference
 
     def _check_independence(
-        self, method: str, given: tuple[Any, ...], expected: list[bytes], others: tuple[Any, ...]
+        self, method: str, args: tuple[Any, ...], expected: list[bytes], others: tuple[Any, ...]
     ) -> None:
         """Raise ValueError if results change when every second row of the inputs is replaced."""
-        *drawn, state = given
+        *drawn, state = args
         for parity in range(min(2, self._n)):
             inputs, noise = (_mixed(a, b, parity) for a, b in zip(drawn, others))
             found = self._outcome(method, self._reference, inputs, noise, state)
             if found[parity::2] != expected[parity::2]:
                 raise ValueError(
                     "deterministic_acting needs an agent whose results for an environment do not "
-                    f"depend on other environments; those of {type(self.agent).__name__} do. "
-                    "Remove what mixes rows from its model (batch normalization in training mode "
-                    "does), or leave deterministic_acting out."
+                    f"depend on other environments, but those of {type(self.agent).__name__} do. "
+                    "Remove layers that mix rows, such as batch normalization in training mode, "
+                    "from its model, or do not set deterministic_acting."
                 )
 
     def _draw(
@@ -259,14 +260,14 @@ class TiledAgent:
         spaces = self.agent.env_spaces or (None, None)
         drawn = []
         for tree, space in zip(inputs, (*spaces, None)):
-            own = buffer_func(tree, lambda leaf: leaf.numpy().copy())
+            random = buffer_func(tree, lambda leaf: leaf.numpy().copy())
             if space is not None:
                 for b in range(self._n):
-                    own[b] = space.sample()
-            for leaf in leaves_of(own):
+                    random[b] = space.sample()
+            for leaf in leaves_of(random):
                 if leaf.dtype.kind == "f":
                     leaf[...] = rng.standard_normal(leaf.shape)
-            drawn.append(torchify_buffer(own))
+            drawn.append(torchify_buffer(random))
         if noise is None:
             return tuple(drawn), None
         drawn_noise = rng.random(tuple(noise.shape), np.float32)
@@ -297,26 +298,26 @@ class TiledAgent:
         output = self._call(method, tiles, inputs, noise)
         if method == "step" and noise is None:
             output = output[1:]  # actions are drawn from torch's generator
-        given = [np.asarray(leaf) for leaf in leaves_of(numpify_buffer(output))]
+        leaves = [np.asarray(leaf) for leaf in leaves_of(numpify_buffer(output))]
         if memory is not None:
-            given += [leaf.swapaxes(0, 1) for leaf in leaves_of(numpify_buffer(memory.state))]
-        return [b"".join(leaf[b].tobytes() for leaf in given) for b in range(self._n)]
+            leaves += [leaf.swapaxes(0, 1) for leaf in leaves_of(numpify_buffer(memory.state))]
+        return [b"".join(leaf[b].tobytes() for leaf in leaves) for b in range(self._n)]
 
 
-ActingAgent = BaseAgent | TiledAgent  # of collectors and action servers
+ActingAgent = BaseAgent | TiledAgent  # agent of a collector or action server
 
 
 def _reference_tiles(env_ranks: Sequence[int], first_row: int) -> list[Tile]:
     """Return tiles of TILE rows in which environment ``rank`` is row ``rank % TILE``."""
     ranks = np.asarray(env_ranks)
-    if (np.diff(ranks) != 1).any():  # unusual: take them in the order in which they are given
+    if (np.diff(ranks) != 1).any():  # unusual: number them in their order
         ranks = np.arange(len(ranks))
     tiles = []
     for tile in range(ranks[0] // TILE, ranks[-1] // TILE + 1):
-        wanted = np.clip(np.arange(tile * TILE, (tile + 1) * TILE), ranks[0], ranks[-1])
-        own = ranks[ranks // TILE == tile]
-        whole = len(ranks) == len(own) == TILE
-        tiles.append(_tile(wanted - ranks[0], own % TILE, whole, first_row))
+        padded = np.clip(np.arange(tile * TILE, (tile + 1) * TILE), ranks[0], ranks[-1])
+        in_tile = ranks[ranks // TILE == tile]
+        whole = len(ranks) == len(in_tile) == TILE
+        tiles.append(_tile(padded - ranks[0], in_tile % TILE, whole, first_row))
     return tiles
 
 
@@ -325,19 +326,19 @@ def _padded(n: int, m: int, first_row: int) -> Tile:
     return _tile(np.arange(m).clip(max=n - 1), np.arange(n), n == m, first_row)
 
 
-def _tile(index: Array, places: Array, whole: bool, first_row: int) -> Tile:
-    rows = tuple((index + first_row).tolist())
-    return Tile(torch.from_numpy(index), torch.from_numpy(places), whole, rows)
+def _tile(env_idxs: Array, kept_rows: Array, whole: bool, first_row: int) -> Tile:
+    rows = tuple((env_idxs + first_row).tolist())
+    return Tile(torch.from_numpy(env_idxs), torch.from_numpy(kept_rows), whole, rows)
 
 
 def _sizes(n: int) -> list[int]:
     """Return the numbers of rows to try for n environments, the cheapest first."""
-    up = -(-n // TILE) * TILE
-    return sorted({n, up, *(m for m in (2, 4) if m > n)})
+    rounded_up = -(-n // TILE) * TILE
+    return sorted({n, rounded_up, *(m for m in (2, 4) if m > n)})
 
 
 def _rows(leaf: torch.Tensor, dim: int, index: torch.Tensor) -> Any:
-    """Copy these rows to memory of their own, which torch aligns."""
+    """Copy these rows to new memory, which torch aligns."""
     return leaf.index_select(dim, index.to(leaf.device))
 
 
@@ -347,8 +348,8 @@ def _joined(parts: list[Any], dim: int) -> Any:
         return parts[0]
     if not isinstance(parts[0], tuple):
         return torch.cat(parts, dim)
-    rests = [iter(leaves_of(part)) for part in parts]
-    return buffer_func(parts[0], lambda _: torch.cat([next(rest) for rest in rests], dim))
+    leaves = [iter(leaves_of(part)) for part in parts]
+    return buffer_func(parts[0], lambda _: torch.cat([next(leaf) for leaf in leaves], dim))
 
 
 def _set_state(memory: RecurrentMemory, state: Tensors | None) -> None:
@@ -372,34 +373,34 @@ def _mixed(a: object, b: object, parity: int) -> Any:
 
 
 def _call_fast(parts: list[tuple[Tile, Any]], observation: NumpyArrays, noise: Array) -> Any:
-    """Call the numpy policies of tiles; return the result of one for all rows."""
+    """Call the numpy policies of all tiles; return the joined results."""
     if parts[0][0].whole:
         return parts[0][1](observation, noise)
     results = []
     for tile, policy in parts:
-        part = buffer_func(observation, np.take, tile.source.numpy(), 0)
-        action, parameters, last = policy(part, noise[tile.source.numpy()])
-        results.append([leaf[tile.places.numpy()] for leaf in (action, *parameters, last)])
+        part = buffer_func(observation, np.take, tile.env_idxs.numpy(), 0)
+        action, parameters, last = policy(part, noise[tile.env_idxs.numpy()])
+        results.append([leaf[tile.kept_rows.numpy()] for leaf in (action, *parameters, last)])
     joined = [np.concatenate(leaves) if len(parts) > 1 else leaves[0] for leaves in zip(*results)]
     return joined[0], tuple(joined[1:-1]), joined[-1]
 
 
 @contextmanager
 def _random_parameters(agent: BaseAgent) -> Iterator[None]:
-    """Act by a copy of the model with random parameters, as initial ones may be zero."""
+    """Act with a copy of the model that has random parameters, since initial ones may be zero."""
     model = agent.model
     if not isinstance(model, torch.nn.Module):
         yield
         return
-    own = copy.deepcopy(unwrap_ddp(model))
+    random_model = copy.deepcopy(unwrap_ddp(model))
     generator = torch.Generator().manual_seed(0)
-    for parameter in own.parameters():
+    for parameter in random_model.parameters():
         if parameter.is_floating_point():
             drawn = torch.randn(parameter.shape, generator=generator)
             scale = 0.1 if parameter.dim() < 2 else parameter[0].numel() ** -0.5
             new = drawn * scale + (parameter.detach().cpu() if parameter.dim() < 2 else 0)
             parameter.data.copy_(new)
-    agent.model = own
+    agent.model = random_model
     try:
         yield
     finally:

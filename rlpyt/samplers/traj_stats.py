@@ -14,11 +14,11 @@ Array = np.ndarray[Any, Any]
 
 
 class BatchTrajStats:
-    """Statistics of ``TrajInfo`` computed over a batch [T, B] by array arithmetic.
+    """Statistics of ``TrajInfo`` computed from a batch [T, B] with array operations.
 
     Args:
-        traj_infos: trajectories in progress, one per environment, whose sums are continued.
-        discount: gamma of ``DiscountedReturn``.
+        traj_infos: trajectories in progress, one per environment; their sums are continued.
+        discount: discount factor of ``DiscountedReturn``.
     """
 
     def __init__(self, traj_infos: Sequence[Any], discount: float) -> None:
@@ -32,15 +32,15 @@ class BatchTrajStats:
         """Add a batch; return the trajectories that ended, sorted by environment, then time.
 
         Args:
-            reward: [T, B].
+            reward: rewards [T, B].
             ended: [T, B] bool, True where a trajectory ended with step t.
-            new_info: makes an empty ``TrajInfo``.
+            new_info: function that makes an empty ``TrajInfo``.
         """
         T, B = reward.shape
-        r = np.ascontiguousarray(reward.T, np.float64).ravel()  # [B * T], one row after another
+        r = np.ascontiguousarray(reward.T, np.float64).ravel()  # [B * T], by environment, then time
         ends = np.flatnonzero(np.ascontiguousarray(ended.T).ravel())
         row_starts = np.arange(B) * T
-        # Segments: each environment's batch, cut behind every end (an end at T-1 cuts nothing).
+        # Segments: each environment's steps, cut after every end (an end at T - 1 cuts nothing).
         cuts = ends[(ends + 1) % T != 0] + 1
         starts = np.union1d(row_starts, cuts)
         stops = np.append(starts[1:], B * T)
@@ -62,12 +62,12 @@ class BatchTrajStats:
         return [self._fill(new_info(), segment, int(i)) for i in np.flatnonzero(done)]
 
     def _carry(self, segment: dict[str, Array], env: Array, last: Array, done: Array) -> None:
-        """Keep the sums of each environment's last segment, unless that ended."""
-        going = ~done[last]
-        self.length[env[last]] = segment["Length"][last] * going
-        self.return_[env[last]] = segment["Return"][last] * going
-        self.nonzero[env[last]] = segment["NonzeroRewards"][last] * going
-        self.discounted[env[last]] = segment["DiscountedReturn"][last] * going
+        """Keep the sums of each environment's last segment, or zero if the trajectory ended."""
+        unfinished = ~done[last]
+        self.length[env[last]] = segment["Length"][last] * unfinished
+        self.return_[env[last]] = segment["Return"][last] * unfinished
+        self.nonzero[env[last]] = segment["NonzeroRewards"][last] * unfinished
+        self.discounted[env[last]] = segment["DiscountedReturn"][last] * unfinished
 
     @staticmethod
     def _fill(info: TrajInfo, segment: dict[str, Array], i: int) -> TrajInfo:
@@ -76,7 +76,7 @@ class BatchTrajStats:
         return info.terminate(None)
 
     def state_dict(self) -> dict[str, Array]:
-        """Return the sums in progress."""
+        """Return the sums of trajectories in progress."""
         return {
             "length": self.length.copy(),
             "return": self.return_.copy(),
@@ -85,7 +85,7 @@ class BatchTrajStats:
         }
 
     def load_state_dict(self, state: dict[str, Array]) -> None:
-        """Load saved sums."""
+        """Load a state from ``state_dict``."""
         self.length[:] = state["length"]
         self.return_[:] = state["return"]
         self.nonzero[:] = state["nonzero"]

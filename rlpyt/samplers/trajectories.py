@@ -1,7 +1,7 @@
-"""Single trajectories, cut out of a sampler's batches [T, B].
+"""Single trajectories, extracted from a sampler's batches [T, B].
 
-They serve code that works on episodes: returns of a trajectory (`rlpyt.compat.lagom`), imitation,
-plots. rlpyt's algorithms train on the batches themselves.
+They are for code that works on episodes: returns of a trajectory (`rlpyt.compat.lagom`),
+imitation, plots. rlpyt's algorithms train on the batches themselves.
 """
 
 import enum
@@ -24,11 +24,11 @@ class StepType(enum.Enum):
 
 
 class TimeStep(NamedTuple):
-    """An observation, with the reward and the done before it."""
+    """An observation, with the reward and the done of the previous step."""
 
     step_type: StepType
     observation: Any
-    reward: float  # for the action before; 0 at the start of an episode
+    reward: float  # reward of the previous action; 0 at the start of an episode
     done: bool
     info: dict[str, Any]  # the fields of ``env_info``
 
@@ -58,18 +58,19 @@ class Trajectory:
     """T steps of one environment, in their own numpy arrays.
 
     Args:
-        observations: tree of [T, ...], before each step.
-        actions: [T, ...].
-        rewards: [T] float32, after each.
+        observations: tree of [T, ...], the observation before each step.
+        actions: actions [T, ...].
+        rewards: [T] float32, the reward of each step.
         env_info, agent_info: trees of [T, ...].
         env: column of the batch.
-        from_start: the first observation is the first of an episode.
-        reach_terminal: the episode terminated with the last step.
-        reach_time_limit: a time limit truncated it there. With neither, the episode continues.
+        from_start: True if the first observation is the first of an episode.
+        reach_terminal: True if the episode terminated with the last step.
+        reach_time_limit: True if a time limit truncated it there. With neither, the episode
+            continues.
         last_observation: the true final observation after a time limit, if the batch has the field
             ``final_observation``; otherwise ``None``.
-        last_value: V of the observation after the last step, 0 if it is terminal; ``None`` if the
-            batch has no values for bootstrapping.
+        last_value: V of the observation after the last step, 0 if the episode terminated; ``None``
+            if the batch has no bootstrap values.
     """
 
     observations: Any
@@ -99,7 +100,7 @@ class Trajectory:
 
     @property
     def values(self) -> Any:
-        """Return V of each observation [T], if the agent recorded it."""
+        """Return V of each observation [T]; the agent must record it."""
         return self.agent_info.value
 
     def time_steps(self) -> Iterator[TimeStep]:
@@ -127,8 +128,8 @@ class TrajectoryCutter:
     A trajectory ends where ``done`` is true; in games with lives, with each life.
 
     Args:
-        from_start: episodes start in the first row of the first batch. After random decorrelation
-            steps they do not.
+        from_start: True if episodes start in the first row of the first batch. After random
+            decorrelation steps they do not.
     """
 
     def __init__(self, from_start: bool = True) -> None:
@@ -137,7 +138,7 @@ class TrajectoryCutter:
         self._bootstrap: Any = None
 
     def add(self, samples: NamedArrayTuple) -> list[Trajectory]:
-        """Add a batch; return trajectories that ended in it, sorted by environment, then time.
+        """Add a batch; return the trajectories that ended, sorted by environment, then time.
 
         Args:
             samples: ``Samples`` [T, B], torch or numpy; copied.
@@ -194,7 +195,7 @@ def cut_trajectories(samples: NamedArrayTuple, from_start: bool = False) -> list
 
     Args:
         samples: ``Samples`` [T, B], torch or numpy; copied.
-        from_start: episodes start in the first row.
+        from_start: True if episodes start in the first row.
     """
     cutter = TrajectoryCutter(from_start)
     found = cutter.add(samples) + cutter.cut()
@@ -244,7 +245,7 @@ def _trajectory(
 
 
 def _field(record: NamedArrayTuple, name: str) -> Any:
-    """Return a field that not all batches have, ``None`` if it is missing."""
+    """Return an optional field of a batch, ``None`` if it is missing."""
     return getattr(record, name, None)
 
 

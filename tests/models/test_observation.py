@@ -10,7 +10,7 @@ from gymnasium import spaces
 
 from rlpyt.models.network import VectorModel
 from rlpyt.models.observation import (
-    MOST_CATEGORIES,
+    MAX_CATEGORIES,
     CategoryShape,
     ImageShape,
     check_normalized,
@@ -83,8 +83,8 @@ def test_spaces_of_our_own_and_long_lists_of_categories():
     shape = marked_shape(space)
     assert shape.kind.sizes == (4,) and shape.kind.low == 3
     assert type(shape.at) is tuple and type(shape.bits) is tuple
-    assert type(marked_shape(IntBox(0, MOST_CATEGORIES))) is CategoryShape
-    assert type(marked_shape(IntBox(0, MOST_CATEGORIES + 1))) is tuple
+    assert type(marked_shape(IntBox(0, MAX_CATEGORIES))) is CategoryShape
+    assert type(marked_shape(IntBox(0, MAX_CATEGORIES + 1))) is tuple
 
 
 def by_hand(model, observation, lead):

@@ -10,7 +10,7 @@ from rlpyt.errors import WorkerError, WorkerTimeout
 from rlpyt.processes.child import Abandoned, Child, ChildSpec, Reply
 from rlpyt.processes.group import ChildGroup, Limits
 from rlpyt.processes.pipe import Pipes
-from rlpyt.processes.status import DOING, IDLE, ITR, WorkerStatus, fresh_progress
+from rlpyt.processes.status import ACTIVITY, IDLE, ITR, WorkerStatus, fresh_progress
 from rlpyt.utils.serialize import ByValue, dumps
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
@@ -22,7 +22,7 @@ class Helper(Child):
     def start(self):
         if "no licence" in self.spec.payload.value:
             raise PermissionError("no licence")
-        self.spec.progress[[ITR, DOING]] = 7, IDLE
+        self.spec.progress[[ITR, ACTIVITY]] = 7, IDLE
 
     def add(self, number):
         return self.spec.rank + number
@@ -47,7 +47,7 @@ class Helper(Child):
 
 
 def described(spec):
-    return WorkerStatus(int(spec.progress[DOING]), int(spec.progress[ITR]), text="while helping")
+    return WorkerStatus(int(spec.progress[ACTIVITY]), int(spec.progress[ITR]), text="while helping")
 
 
 def group_of(*payloads, method=None, start=ChildGroup, **kwargs):
@@ -106,7 +106,9 @@ def test_a_death_is_noticed_while_another_child_works_on():
 
 @pytest.mark.filterwarnings("ignore:helper 1 .* has made no progress")
 def test_a_standstill_is_ended_after_its_limit():
-    group = group_of((), (), limits=Limits(step_s=0.5, step_setting="patience_s"), n_elsewhere=1)
+    group = group_of(
+        (), (), limits=Limits(step_s=0.5, step_setting="patience_s"), n_in_other_groups=1
+    )
     expected = r"^helper 1 of 3 .* has made no progress for 0.5 s \(patience_s\) and was killed"
     with pytest.raises(WorkerTimeout, match=expected) as caught:
         group.call("hang", 1)
@@ -117,7 +119,7 @@ def test_a_slow_child_is_warned_of():
     group = group_of((), limits=Limits(step_s=1.0))
     with (
         pytest.warns(
-            UserWarning, match=r"helper 0 .* while helping; after env_timeout=1 it is killed"
+            UserWarning, match=r"helper 0 .* while helping. It is killed after env_timeout=1"
         ),
         pytest.raises(WorkerTimeout),
     ):
@@ -182,7 +184,7 @@ def test_children_that_nobody_waits_for_are_named_when_they_end():
     group = group_of((), ("no licence",), (), wait=False)
     group.begin("fail", 0)
     deadline = time.monotonic() + 30
-    while len(group.ended()) < 2 or group._specs[2].progress[DOING] != IDLE:
+    while len(group.ended()) < 2 or group._specs[2].progress[ACTIVITY] != IDLE:
         assert time.monotonic() < deadline
         time.sleep(0.05)
     assert group.stacks_of(5) == ""
@@ -216,10 +218,10 @@ class Nowhere:
         time.sleep(0.01)
         return []
 
-    def look(self, child):
+    def refresh_progress(self, child):
         pass
 
-    def absence(self, child):
+    def not_running_reason(self, child):
         return "the cluster is full"
 
     def identity(self, child):

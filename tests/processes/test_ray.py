@@ -2,7 +2,7 @@
 
 from rlpyt.processes.child import Child
 from rlpyt.processes.ray import RayChild, WithArrays
-from rlpyt.processes.status import DOING, IDLE, WorkerStatus
+from rlpyt.processes.status import ACTIVITY, IDLE, WorkerStatus
 from rlpyt.utils.serialize import dumps, loads
 
 
@@ -11,7 +11,7 @@ class Counter(Child):
 
     def start(self):
         self.n = self.spec.payload.value
-        self.spec.progress[DOING] = IDLE
+        self.spec.progress[ACTIVITY] = IDLE
 
     def count(self, step, more=0):
         self.n += step + more
@@ -46,7 +46,7 @@ def test_nothing_runs_before_the_start():
     assert run(child, 1, "count", 1).kind == "fresh"
     assert run(child, 2, "start", 3).kind == "ok"
     assert loads(run(child, 3, "life").result) == (4, 3)
-    assert child.look()[DOING] == IDLE
+    assert child.read_progress()[ACTIVITY] == IDLE
 
 
 def test_a_command_that_is_repeated_is_not_run_again():
@@ -76,7 +76,7 @@ def test_an_exception_is_told_with_status_and_traceback():
     summary, traceback, status = loads(reply.result)
     assert reply.kind == "error" and summary == "ArithmeticError: told to fail"
     assert "in fail" in traceback and str(status) == "while counting"
-    assert reply.progress[DOING] == IDLE and reply.pid > 0
+    assert reply.progress[ACTIVITY] == IDLE and reply.pid > 0
     failed = actor(payload=None)
     assert run(failed, 1, "start", 0).kind == "ok"
     assert run(failed, 2, "count", 1).kind == "error"

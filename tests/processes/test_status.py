@@ -12,8 +12,8 @@ from rlpyt.processes.status import (
     RESETTING,
     STEPPING,
     ChildEnvs,
-    activity,
     allocate_progress,
+    child_status,
     environment_status,
     fresh_progress,
 )
@@ -61,8 +61,8 @@ def test_other_children_are_starting_idle_or_working():
     progress = allocate_progress(2)
     assert progress.tolist() == [fresh_progress()] * 2
     spec = SimpleNamespace(progress=progress[1])
-    said = [str(activity(spec))]
+    said = [str(child_status(spec))]
     for doing in (IDLE, STEPPING):
         progress[1, 3] = doing
-        said.append(str(activity(spec)))
+        said.append(str(child_status(spec)))
     assert said == ["while starting", "between two commands", "while working"]

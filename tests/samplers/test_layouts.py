@@ -189,7 +189,7 @@ def test_evaluation_shares_out_episodes_and_leaves_sampling_alone():
 def test_shutdown_leaves_no_worker_and_can_be_repeated():
     sampler = CpuSampler(EnvCls=CountEnv, env_kwargs={}, batch_T=T, batch_B=B)
     sampler.initialize(EchoAgent(), affinity=dict(n_workers=2), seed=3)
-    pids = [p.pid for p in sampler._pool.processes]
+    pids = [p.pid for p in sampler._worker_group.processes]
     sampler.shutdown()
     sampler.shutdown()
     assert not any(psutil.pid_exists(pid) for pid in pids)

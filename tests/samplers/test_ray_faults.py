@@ -60,7 +60,7 @@ def test_a_killed_actor_begins_anew_and_its_episodes_are_dropped_and_counted(cap
         assert sampler.statistics() == {"ActorRestarts": 1, "DroppedEpisodes": 2}
         assert len(infos) == 2  # of the actor that lived
         said = capsys.readouterr().out
-        assert "worker 0 (a Ray actor, pid " in said and "2 environments begin new episodes" in said
+        assert "worker 0 (a Ray actor, pid " in said and "2 environments start new episodes" in said
         assert "died, last seen between batches with environments CountEnv(" in said
         second = copied(samples)
         samples, infos = sampler.obtain_samples(2)

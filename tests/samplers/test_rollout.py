@@ -44,7 +44,7 @@ def rollout_of(n=2, envs=None, on_done=None, ends_at=None):
     env_batch.reset(step.observation, range(env_batch.B))
     policy = Ones(step, ends_at)
     rollout = Rollout(env_batch, step, policy, on_done or (lambda t, done, over: False))
-    rollout.null(range(env_batch.B))
+    rollout.begin_episodes(range(env_batch.B))
     return rollout, policy
 
 
@@ -105,7 +105,7 @@ def test_rows_that_wait_are_zero_and_done():
     def wait(t, done, over):
         rollout.env_batch.hold(done)
         rollout.waiting += done
-        rollout.blank()
+        rollout.zero_waiting_rows()
 
     rollout.on_done = wait
     action = np.full((6, 2), -1)

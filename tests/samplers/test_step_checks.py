@@ -274,7 +274,7 @@ def test_what_loses_nothing_is_taken(lie):
 def test_infos_with_other_fields_are_fitted_with_a_warning():
     for lie in ("info more", "info fewer"):
         sampler = faulty(SerialSampler, lie, at=3)
-        with pytest.warns(UserWarning, match="env_info must have the fields"):
+        with pytest.warns(UserWarning, match="env_info must have the same fields"):
             sampler.obtain_samples(0)
         sampler.shutdown()
 
@@ -319,7 +319,7 @@ def test_environments_of_different_spaces_are_refused(kind, monkeypatch):
 def test_close_looks_come_often_at_first_and_at_least_every_64_steps():
     steps, at = [], 0
     for n in range(12):
-        at += step_checks.steps_until_look(n) + 1
+        at += step_checks.steps_until_validation(n) + 1
         steps.append(at)
     assert steps == [1, 3, 7, 15, 31, 63, 127, 191, 255, 319, 383, 447]
 
@@ -333,8 +333,8 @@ def test_records_are_checked_field_by_field():
     for observation, message in [
         (Parts(np.zeros(2), 1), r"observation.left has shape \(2,\), expected \(3,\)"),
         (Parts(np.zeros(3), 1.5), "observation.right has dtype float64, expected int64"),
-        (np.zeros(3), r"observation has an array of shape \(3,\).*fields \('left', 'right'\)"),
-        ({"left": 0}, "observation has a dict, expected a named tuple"),
+        (np.zeros(3), r"observation is an array of shape \(3,\).*fields \('left', 'right'\)"),
+        ({"left": 0}, "observation is a dict, expected a named tuple"),
     ]:
         with pytest.raises((ValueError, TypeError), match=message):
             step_checks.check_observation(observation, record)

@@ -275,7 +275,7 @@ def test_without_a_curriculum_nothing_is_there():
     sampler = SerialSampler(LevelEnv, {}, T, B)
     sampler.initialize(EchoAgent(), seed=0)
     samples, _ = sampler.obtain_samples(0)
-    assert sampler.EnvCls is LevelEnv and sampler._flow is None
+    assert sampler.EnvCls is LevelEnv and sampler._task_flow is None
     assert "task" not in samples.env.env_info._fields and sampler.statistics() == {}
     sampler.shutdown()
 

@@ -95,11 +95,11 @@ def tried(agent, ranks):
 def test_the_reference_puts_an_environment_where_its_rank_says():
     tiles_of = lambda ranks: tiles._reference_tiles(list(ranks), 3)
     (one,) = tiles_of(range(8, 11))
-    assert one.source.tolist() == [0, 1, 2, 2, 2, 2, 2, 2] and one.places.tolist() == [0, 1, 2]
+    assert one.env_idxs.tolist() == [0, 1, 2, 2, 2, 2, 2, 2] and one.kept_rows.tolist() == [0, 1, 2]
     assert one.rows == (3, 4, 5, 5, 5, 5, 5, 5) and not one.whole
     first, second = tiles_of(range(6, 9))
-    assert first.places.tolist() == [6, 7] and second.places.tolist() == [0]
-    assert second.source.tolist() == [2] * TILE
+    assert first.kept_rows.tolist() == [6, 7] and second.kept_rows.tolist() == [0]
+    assert second.env_idxs.tolist() == [2] * TILE
     assert tiles_of(range(8, 16))[0].whole
 
 
@@ -117,7 +117,7 @@ class Uneven(torch.nn.Module):
 
 def test_only_calls_with_the_bits_of_the_reference_are_made():
     sizes = [
-        [len(tile.source) for tile in tried(CategoricalMlpAgent(ModelCls=Uneven), ranks)]
+        [len(tile.env_idxs) for tile in tried(CategoricalMlpAgent(ModelCls=Uneven), ranks)]
         for ranks in (range(1), range(3), range(4), range(5), range(16))
     ]
     assert sizes == [[4], [4], [4], [8], [8, 8]]
@@ -198,4 +198,4 @@ def test_a_feed_forward_agent_with_its_own_reset_one_acts_in_tiles(recwarn):
 def test_hidden_state_for_each_environment_is_explained():
     with pytest.raises(RuntimeError) as caught:
         collect(SerialSampler, Drifting(model_kwargs=WIDE), evaluate=False)
-    assert "needs recurrent = True" in caught.value.__notes__[0]
+    assert "must set recurrent = True" in caught.value.__notes__[0]

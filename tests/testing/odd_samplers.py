@@ -81,8 +81,8 @@ class NoSeed(SerialSampler):
 class KeepsReward(CpuResetCollector):
     """Shows the agent the last reward of the episode before."""
 
-    def _on_done(self, t, done, over):
-        super()._on_done(t, done, over)
+    def _on_done(self, t, done, to_reset):
+        super()._on_done(t, done, to_reset)
         self.step.reward[done] = self.samples_np.env.reward[t, done]
 
 

@@ -14,11 +14,11 @@ AgentInfo = namedarraytuple("AgentInfo", ["p"])  # [*lead, A, P] float32
 
 
 class CatDqnAgent(DqnAgent):
-    """Acts on the means of the distributions [.., A, P] that the model gives.
+    """Acts on the means of the model's return distributions [.., A, P].
 
     Args:
-        n_atoms: P, also passed to the model; may come first, as in rlpyt.
-        *args, **kwargs: of `DqnAgent`.
+        n_atoms: P, also passed to the model; may be the first positional argument, as in rlpyt.
+        *args, **kwargs: arguments of `DqnAgent`.
     """
 
     provides = "probabilities of atoms"
@@ -32,11 +32,11 @@ class CatDqnAgent(DqnAgent):
         self.settings["V_min_max"] = np.array([-1.0, 1.0])
 
     def make_distribution(self, n_actions: int) -> CategoricalEpsilonGreedy:
-        """Return epsilon-greedy on the means of distributions."""
+        """Return an epsilon-greedy distribution over the means."""
         return CategoricalEpsilonGreedy(dim=n_actions, z=self._atoms())
 
     def give_V_min_max(self, V_min: float, V_max: float) -> None:
-        """Set the values of the first and last atom, in all processes."""
+        """Set the values of the first and the last atom, in all processes."""
         self.settings["V_min_max"][:] = V_min, V_max
         self.distribution.set_z(self._atoms())
 

@@ -23,21 +23,20 @@ AgentInfoRnn = namedarraytuple("AgentInfoRnn", ["q", "prev_rnn_state"])
 
 
 class DqnAgent(EpsilonGreedyAgentMixin):
-    """Acts on the values that the model gives each of the discrete actions.
+    """Acts epsilon-greedily on the model's values of discrete actions.
 
-    A model with noisy layers explores by their noise as well as by epsilon, and by noise alone with
+    A model with noisy layers explores by their noise and by epsilon, or by noise alone with
     ``eps_init=0, eps_final=0``: each environment draws its own noise at every step. Evaluation
     uses the mean weights.
 
     Args:
-        *args: a class first is ``ModelCls``; the others are those of `EpsilonGreedyAgentMixin`.
-        **kwargs: of `EpsilonGreedyAgentMixin` and `BaseAgent`. ``initial_model_state_dict`` may
+        *args: optionally ``ModelCls``, then the arguments of `EpsilonGreedyAgentMixin`.
+        **kwargs: see `EpsilonGreedyAgentMixin` and `BaseAgent`. ``initial_model_state_dict`` may
             also be the result of ``state_dict``.
 
     Attributes:
-        target_model: evaluates the targets of learning; equal to ``model`` at first. It is in
-            evaluation mode (no dropout, no batch statistics), except for its noisy layers, which
-            draw their own noise in training.
+        target_model: target network; equal to ``model`` at first. It is in evaluation mode (no
+            dropout, no batch statistics), except for its noisy layers, which draw their own noise.
     """
 
     family = "rlpyt.agents.dqn"
@@ -45,21 +44,21 @@ class DqnAgent(EpsilonGreedyAgentMixin):
     AgentInfo, AgentInfoRnn = AgentInfo, AgentInfoRnn
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        if args and callable(args[0]):  # as rlpyt's agents with a default model are called
+        if args and callable(args[0]):  # as in rlpyt's agents with a default model
             kwargs["ModelCls"], *args = args  # type: ignore[assignment]
         super().__init__(*args, **kwargs)
         self.target_model: Any = None
-        self._noisy_of: tuple[Any, list[Any]] = (None, [])
-        self._noise_seeds: torch.Tensor | None = None  # [B], of noisy layers
+        self._noisy_of: tuple[Any, list[Any]] = (None, [])  # (the model, its noisy layers)
+        self._noise_seeds: torch.Tensor | None = None  # [B], for the noisy layers
 
     # Hooks of subclasses.
 
     def make_distribution(self, n_actions: int) -> Any:
-        """Return the distribution that chooses actions by what the model gives."""
+        """Return the distribution that chooses actions, given the result of ``summarize``."""
         return EpsilonGreedy(dim=n_actions)
 
     def summarize(self, output: Any) -> Any:
-        """Return what the distribution chooses by, given the model's output; tensors or arrays."""
+        """Convert the model's output to the distribution's input; tensors or numpy arrays."""
         return output
 
     # Life cycle.
@@ -133,7 +132,7 @@ class DqnAgent(EpsilonGreedyAgentMixin):
                 ``None``: zeros.
 
         Returns:
-            the model's output, Q [.., A], on the agent's device; from recurrent agents also the
+            The model's output, Q [.., A], on the agent's device; from recurrent agents also the
             state after the last row.
         """
         inputs = AgentInputs(observation, prev_action, prev_reward)
@@ -158,12 +157,12 @@ class DqnAgent(EpsilonGreedyAgentMixin):
     # Acting.
 
     def choose(self, outputs: tuple[Arrays, ...], sample: Sample) -> tuple[Any, Any]:
-        """Choose actions [B] by their values, and record these."""
+        """Choose actions [B] by their values; record the values."""
         values = self.summarize(*outputs)
         return sample(values), (values,)
 
     def _begin_step(self, B: int | None) -> None:
-        """Set noise and epsilons of B environments."""
+        """Set the noise and epsilons of B environments."""
         if self._noisy:
             self._perturb(B or 1)
         if B is not None and not self._takes_mode():
@@ -171,14 +170,14 @@ class DqnAgent(EpsilonGreedyAgentMixin):
 
     @property
     def _noisy(self) -> list[Any]:
-        """The model's noisy layers."""
+        """Return the model's noisy layers."""
         model = unwrap_ddp(self.model)
         if self._noisy_of[0] is not model:
             self._noisy_of = (model, noisy_layers(model))
         return self._noisy_of[1]
 
     def _perturb(self, B: int) -> None:
-        """Give the noisy layers their noise for one step of B environments."""
+        """Set the noise of the noisy layers for one step of B environments."""
         seeds, self._noise_seeds = self._noise_seeds, None
         if self._mode == "eval":
             seeds = None
@@ -188,11 +187,11 @@ class DqnAgent(EpsilonGreedyAgentMixin):
 
     @property
     def noise_spec(self) -> Any:
-        """Two uniform numbers for epsilon-greedy; a third one where layers are noisy."""
+        """Return the spec of two uniform numbers for epsilon-greedy, three with noisy layers."""
         return NoiseSpec("uniform", (3,)) if self._noisy else self.distribution.noise_spec
 
     def set_noise(self, noise: torch.Tensor | None) -> None:
-        """Set the randomness of the next ``step``, [B, *noise_spec.shape]."""
+        """Set the noise of the next ``step``, [B, *noise_spec.shape]."""
         if self._noisy and noise is not None:
             self._noise_seeds = noise[:, 2]
             noise = noise[:, :2]

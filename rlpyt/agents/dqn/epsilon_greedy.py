@@ -11,27 +11,27 @@ from rlpyt.utils.checks import check_range
 
 
 class EpsilonGreedyAgentMixin(BaseAgent):
-    """Sets the epsilon of an agent's distribution, by mode, iteration and environment.
+    """Mixin that sets the epsilon of an agent's distribution by mode, iteration and environment.
 
-    Epsilon is a function of the iteration alone, so a resumed run has the right one. The start and
-    end of annealing, which workers need, are in the agent's ``settings``.
+    Epsilon depends only on the iteration, so a resumed run has the right one. The start and end of
+    annealing, which workers need, are in the agent's ``settings``.
 
     Args:
         eps_init: initial epsilon.
-        eps_final: epsilon after annealing; with ``eps_final_min`` that of the last environment.
-        eps_final_min: epsilon of the first environment after annealing; those between are evenly
+        eps_final: epsilon after annealing; with ``eps_final_min``, of the last environment only.
+        eps_final_min: epsilon of the first environment after annealing; the others are evenly
             spaced in the logarithm, by global rank. ``None``: all have ``eps_final``.
-        eps_itr_min, eps_itr_max: iterations between which epsilon falls linearly; algorithms set
-            them to theirs (``set_epsilon_itr_min_max``).
+        eps_itr_min, eps_itr_max: iterations between which epsilon decreases linearly; algorithms
+            override them (``set_epsilon_itr_min_max``).
         eps_eval: epsilon in evaluation, except before training (iteration 0), where it is 1, and
             in deterministic evaluation, where it is 0.
-        *args, **kwargs: of the agent.
+        *args, **kwargs: arguments of the agent.
 
     Raises:
         ValueError: a number is out of range, or ``eps_final`` exceeds ``eps_init``.
     """
 
-    eps_sample: Any  # in use for sampling: a number, or an array over environments
+    eps_sample: Any  # current epsilon of sampling: a number, or an array over environments
 
     def __init__(
         self,
@@ -63,20 +63,20 @@ class EpsilonGreedyAgentMixin(BaseAgent):
         self.eps_sample = eps_init
         self.settings["eps_itr"] = np.zeros(2)
         self.set_epsilon_itr_min_max(eps_itr_min, eps_itr_max)
-        self._epsilon_key: Any = None  # (group, n, rows) whose epsilons the distribution has
+        self._epsilon_key: Any = None  # (group, n, rows) for which the distribution is set
 
     @property
     def eps_itr_min(self) -> float:
-        """Iteration at which annealing starts."""
+        """Return the iteration at which annealing starts."""
         return float(self.settings["eps_itr"][0])
 
     @property
     def eps_itr_max(self) -> float:
-        """Iteration at which annealing ends."""
+        """Return the iteration at which annealing ends."""
         return float(self.settings["eps_itr"][1])
 
     def set_epsilon_itr_min_max(self, eps_itr_min: float, eps_itr_max: float) -> None:
-        """Set the iterations between which epsilon falls, in all processes.
+        """Set the iterations between which epsilon decreases, in all processes.
 
         If the end precedes the start, epsilon drops to its final value right after the end.
 
@@ -91,16 +91,16 @@ class EpsilonGreedyAgentMixin(BaseAgent):
         self.settings["eps_itr"][:] = min(eps_itr_min, eps_itr_max), eps_itr_max
 
     def give_min_itr_learn(self, min_itr_learn: int) -> None:
-        """Start annealing when learning starts; its end stays, unless it comes first."""
+        """Start annealing when learning starts; delay its end if that would come earlier."""
         self.set_epsilon_itr_min_max(min_itr_learn, max(min_itr_learn, self.eps_itr_max))
 
     def collector_initialize(self, global_B: int = 1, env_ranks: Any = None) -> None:
-        """Take the epsilons of this process's environments."""
+        """Set the final epsilons of this process's environments."""
         if env_ranks is not None:
             self.make_vec_eps(global_B, env_ranks)
 
     def make_vec_eps(self, global_B: int, env_ranks: Sequence[int]) -> None:
-        """Give each of these environments, out of ``global_B``, its own final epsilon."""
+        """Set the final epsilon of each of these environments, out of ``global_B``."""
         first, last = self._scalars
         if self.eps_final_min is None or self.eps_final_min == last:
             return
@@ -116,10 +116,10 @@ class EpsilonGreedyAgentMixin(BaseAgent):
         """
         self.eps_sample, self._epsilon_key = epsilon, None
         if isinstance(epsilon, np.ndarray) and epsilon.ndim:
-            alike = (epsilon == epsilon[0]).all()
-            epsilon = epsilon[0] if alike else epsilon.astype(np.float32)
-        own = epsilon if isinstance(epsilon, np.ndarray) else float(epsilon)
-        self.distribution.set_epsilon(own)
+            equal = (epsilon == epsilon[0]).all()
+            epsilon = epsilon[0] if equal else epsilon.astype(np.float32)
+        is_array = isinstance(epsilon, np.ndarray)
+        self.distribution.set_epsilon(epsilon if is_array else float(epsilon))
 
     def sample_mode(self, itr: int) -> None:
         """Sample with the epsilon of this iteration."""
@@ -134,7 +134,7 @@ class EpsilonGreedyAgentMixin(BaseAgent):
         self.distribution.set_epsilon(1.0 if itr == 0 else self.eps_eval)
 
     def set_noise(self, noise: Any) -> None:
-        """Set the noise [B, ...] of the next step, which also says for how many environments."""
+        """Set the noise [B, ...] of the next step, and the epsilons of B environments."""
         if noise is not None:
             self.fit_epsilon(len(noise))
         super().set_noise(noise)
@@ -144,14 +144,15 @@ class EpsilonGreedyAgentMixin(BaseAgent):
 
         Args:
             n: number of environments.
-            group: all environments of this group, see ``set_group``.
-            rows: those with these indices instead.
+            group: index of their group, see ``set_group``.
+            rows: indices of the environments; ``None``: all of the group.
         """
         if self._mode == "eval" or np.ndim(self.eps_sample) == 0:
             return np.float32(self.distribution.epsilon)
         eps = np.asarray(self.eps_sample, np.float32)
-        own = eps[group * n : (group + 1) * n] if rows is None else eps[list(rows)]
-        return own if len(own) > 1 else own[0]  # for one environment, and for a trial of two
+        selected = eps[group * n : (group + 1) * n] if rows is None else eps[list(rows)]
+        # A number, so that it also fits the trial step with two environments.
+        return selected if len(selected) > 1 else selected[0]
 
     def fit_epsilon(self, n: int) -> None:
         """Set the distribution's epsilons to those of the n environments that act next."""

@@ -1,4 +1,4 @@
-"""Agents of quantile regression: QR-DQN with fixed fractions, IQN with any."""
+"""Agents for quantile regression: QR-DQN with fixed fractions, IQN with any fractions."""
 
 from typing import Any
 
@@ -12,11 +12,11 @@ from rlpyt.utils.checks import whole_number
 
 
 class QrDqnAgent(DqnAgent):
-    """Acts on the means of the quantiles [.., A, N] that the model gives.
+    """Acts on the means of the model's quantiles [.., A, N].
 
     Args:
-        n_quantiles: N, also passed to the model; quantile i is that of fraction (i + 1/2) / N.
-        *args, **kwargs: of `DqnAgent`.
+        n_quantiles: N, also passed to the model; quantile i has the fraction (i + 1/2) / N.
+        *args, **kwargs: arguments of `DqnAgent`.
     """
 
     provides = "quantiles"
@@ -32,14 +32,14 @@ class QrDqnAgent(DqnAgent):
 
 
 class IqnAgent(DqnAgent):
-    """Acts on the means of K quantiles that the model gives, of fixed fractions (k + 1/2) / K.
+    """Acts on the means of the model's quantiles at K fixed fractions (k + 1/2) / K.
 
-    The paper draws K new fractions for every action. Evenly spaced ones have the same mean and
-    less noise, and the same observation then always has the same values.
+    The paper draws K new fractions for every action. Evenly spaced fractions have the same mean and
+    less noise, and the values of an observation are then always the same.
 
     Args:
         n_act_quantiles: K.
-        *args, **kwargs: of `DqnAgent`.
+        *args, **kwargs: arguments of `DqnAgent`.
     """
 
     provides = "quantiles of any fractions"
@@ -68,8 +68,8 @@ class IqnAgent(DqnAgent):
         """Return quantiles for training data, with gradient.
 
         Args:
-            observation, prev_action, prev_reward: of `DqnAgent`.
-            tau: fractions, [B, N] or [N]; ``None``: the K that are acted on.
+            observation, prev_action, prev_reward: arguments of `DqnAgent`.
+            tau: fractions, [B, N] or [N]; ``None``: the K fixed ones.
 
         Returns:
             [B, A, N], on the agent's device.

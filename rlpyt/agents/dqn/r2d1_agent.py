@@ -1,4 +1,4 @@
-"""Recurrent DQN: a deep Q-learning agent whose model has memory."""
+"""Recurrent DQN: a deep Q-learning agent with a recurrent model."""
 
 from rlpyt.agents.dqn.dqn_agent import AgentInfoRnn as AgentInfo  # noqa: F401
 from rlpyt.agents.dqn.dqn_agent import DqnAgent
@@ -7,7 +7,7 @@ from rlpyt.agents.dqn.dqn_agent import DqnAgent
 class R2d1Agent(DqnAgent):
     """Acts epsilon-greedily on the values of a recurrent model.
 
-    It records ``q`` and ``prev_rnn_state``, the state before the step, leaves [B, N, H].
+    It records ``q`` and ``prev_rnn_state``, the recurrent state before the step, leaves [B, N, H].
     """
 
     recurrent = True

@@ -1,4 +1,4 @@
-"""Ready deep Q-learning agents, and ``dqn_agent_for``, which chooses by the spaces."""
+"""Ready deep Q-learning agents, and ``dqn_agent_for``, which chooses one for given spaces."""
 
 from typing import Any
 
@@ -77,7 +77,7 @@ def dqn_agent_for(kind: str, env_spaces: EnvSpaces, **kwargs: Any) -> Any:
     Args:
         kind: "dqn", "catdqn", "qrdqn", "iqn" or "r2d1".
         env_spaces: ``EnvSpaces(observation, action)``.
-        **kwargs: of the agent, e.g. ``model_kwargs=dict(dueling=True)``.
+        **kwargs: arguments of the agent, e.g. ``model_kwargs=dict(dueling=True)``.
 
     Raises:
         ValueError: ``kind`` is unknown.

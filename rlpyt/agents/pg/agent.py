@@ -15,10 +15,10 @@ from rlpyt.utils.buffer import Arrays, Tensors
 class PgAgent(BaseAgent):
     """Actor-critic agent. Its model returns the distribution's parameters, then the value.
 
-    Subclasses say which distribution belongs to an action space (``make_distribution``), which
-    record holds its parameters (``DistInfo``) and how the previous action enters the model
-    (``action_input``). A recurrent model takes ``init_rnn_state`` last and returns its next
-    state last.
+    Subclasses define the distribution of an action space (``make_distribution``), the record of its
+    parameters (``DistInfo``) and the form in which the model reads the previous action
+    (``action_input``). A recurrent model takes ``init_rnn_state`` last and returns its next state
+    last.
     """
 
     AgentInfo, AgentInfoRnn = AgentInfo, AgentInfoRnn
@@ -29,7 +29,7 @@ class PgAgent(BaseAgent):
         raise NotImplementedError(f"{type(self).__name__} must implement make_distribution.")
 
     def make_dist_info(self, *parameters: Any) -> Any:
-        """Return the record of the distribution's parameters, given what the model returned."""
+        """Return the record of the distribution's parameters, given the model's outputs."""
         return self.DistInfo(*parameters)
 
     make_dist_info.takes_numpy = True  # type: ignore[attr-defined]
@@ -52,7 +52,7 @@ class PgAgent(BaseAgent):
             observation: tree of [T, B, ...] or [B, ...].
             prev_action: [T, B, ...]; null where an episode starts.
             prev_reward: [T, B].
-            init_rnn_state: leaves [N, B, H], of recurrent agents.
+            init_rnn_state: recurrent state, leaves [N, B, H], for recurrent agents.
 
         Returns:
             dist_info, value [T, B], and from recurrent agents the next recurrent state.
@@ -79,7 +79,7 @@ class PgAgent(BaseAgent):
 
     def fast_policy(self) -> FastPolicy | None:
         """Return a numpy function that acts as ``step`` does; ``None`` if there is none."""
-        # A user's own make_dist_info may know tensors only.
+        # A user's make_dist_info may support only tensors.
         if not getattr(type(self).make_dist_info, "takes_numpy", False):
             return None
         return super().fast_policy()

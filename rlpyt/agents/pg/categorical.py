@@ -10,7 +10,7 @@ from rlpyt.utils.buffer import Tensors
 
 
 class CategoricalPgAgent(PgAgent):
-    """Samples discrete actions from probabilities pi [.., A]; reads the previous one one-hot."""
+    """Samples discrete actions from probabilities pi [.., A]; the previous action is one-hot."""
 
     DistInfo = DistInfo
 

@@ -15,10 +15,10 @@ from rlpyt.utils.buffer import Tensors
 class GaussianPgAgent(PgAgent):
     """Samples continuous actions from a diagonal Gaussian around mu [.., A].
 
-    The model works in units in which a bounded action space is [-1, 1]. Mean and log_std are
-    converted to the space's units here, so what is recorded, and its likelihood, are in those
-    units. Samples are recorded as drawn; collectors clip what they pass to the environment to
-    the bounds. Unbounded components pass unchanged.
+    The model works in units in which a bounded action space is [-1, 1]. The agent converts mean and
+    log_std to the space's units, so recorded actions and their likelihood are in these units.
+    Actions are recorded without clipping; collectors clip them for the environment. Unbounded
+    components are not converted.
     """
 
     DistInfo = DistInfoStd

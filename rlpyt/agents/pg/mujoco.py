@@ -7,7 +7,7 @@ from rlpyt.models.pg.mujoco_lstm_model import MujocoLstmModel
 
 
 class MujocoMixin(BaseAgent):
-    """Gives an agent's model ``observation_shape`` and ``action_size``."""
+    """Mixin that passes ``observation_shape`` and ``action_size`` to an agent's model."""
 
     space_arguments = ("observation_shape", "action_size")
 

@@ -1,4 +1,4 @@
-"""Ready policy-gradient agents for all spaces, and ``agent_for``, which chooses by the spaces."""
+"""Ready policy-gradient agents, and ``agent_for``, which chooses one for given spaces."""
 
 from typing import Any
 
@@ -81,7 +81,7 @@ def agent_for(env_spaces: EnvSpaces, recurrent: bool = False, **kwargs: Any) -> 
     Args:
         env_spaces: ``EnvSpaces(observation, action)``.
         recurrent: with an LSTM.
-        **kwargs: of the agent, e.g. ``model_kwargs=dict(hidden_sizes=[64, 64])``.
+        **kwargs: arguments of the agent, e.g. ``model_kwargs=dict(hidden_sizes=[64, 64])``.
 
     Raises:
         TypeError: no ready agent fits the spaces.
@@ -98,5 +98,5 @@ def agent_for(env_spaces: EnvSpaces, recurrent: bool = False, **kwargs: Any) -> 
         return (CategoricalLstmAgent if recurrent else CategoricalMlpAgent)(**kwargs)
     if choices_of(env_spaces.action) is not None:
         return (MultiCategoricalLstmAgent if recurrent else MultiCategoricalMlpAgent)(**kwargs)
-    box_size(env_spaces.action)  # raises an error that says what fits
+    box_size(env_spaces.action)  # raises TypeError for other spaces
     return (GaussianLstmAgent if recurrent else GaussianMlpAgent)(**kwargs)

@@ -22,37 +22,37 @@ from rlpyt.utils.buffer import Arrays, Tensors, buffer_func, buffer_to
 from rlpyt.utils.checks import check_range, whole_number
 from rlpyt.utils.seed import undisturbed
 
-TRIAL_ROWS = 3  # of a forward pass that tries critics out
+TRIAL_ROWS = 3  # number of rows of the forward pass that checks critics
 
 
 class QpgAgent(BaseAgent):
-    """A policy that acts, and critics that algorithms train it with.
+    """A policy that acts, and critics for training it.
 
-    Actions are recorded, stored and passed to ``q`` in the action space's own units, which must
-    be bounded. Models work in units where the space is [-1, 1]. Evaluation is without noise,
-    unless ``set_deterministic`` asks for it.
+    Actions are recorded, stored and passed to ``q`` in the units of the action space, which must
+    be bounded. Models work in units where the space is [-1, 1]. Evaluation is without noise, unless
+    set by ``set_deterministic``.
 
     Args:
         ModelCls: class of the policy; ``None``: the class attribute.
         QModelCls: class of the critics; ``None``: the class attribute. If its constructor takes
             ``n_critics`` and observations have no images, all critics are one model, evaluated
-            together; else each is a model.
-        model_kwargs: further arguments of the policy's model. If it takes ``hidden_sizes`` and
-            none are given, they are the agent class's.
-        q_model_kwargs: the same for the critics.
-        initial_model_state_dict: initial parameters of the policy, or a result of ``state_dict``.
+            together; otherwise each critic is a model.
+        model_kwargs: further arguments of the policy's model; ``hidden_sizes`` defaults to the
+            class attribute.
+        q_model_kwargs: further arguments of the critics, in the same way.
+        initial_model_state_dict: initial parameters of the policy, or a state from ``state_dict``.
         n_critics: number of critics; ``None``: one, whose values have no dimension for critics.
-        fast_acting: of `BaseAgent`.
+        fast_acting: see `BaseAgent`.
 
     Attributes:
         model: the policy.
         q_model: the critics.
         n_quantiles: number of quantiles that each critic returns; ``None``: values.
-        target_q_model, target_model: targets of critics and policy, equal to them at first;
-            ``None`` if the algorithm does not use one.
+        target_q_model, target_model: target networks of critics and policy, equal to them at first;
+            ``None`` if the agent has none.
         action_std: standard deviation of the noise while sampling, in units of [-1, 1]; ``None``:
             the policy's own.
-        early_std: the same before learning starts.
+        early_std: ``action_std`` before learning starts.
     """
 
     family = "rlpyt.agents.qpg"
@@ -91,7 +91,7 @@ class QpgAgent(BaseAgent):
     # Hooks of subclasses.
 
     def make_distribution(self, size: int) -> Gaussian:
-        """Return the distribution of actions of ``size`` components around the policy's output."""
+        """Return the distribution of actions with ``size`` components."""
         raise NotImplementedError(f"{type(self).__name__} must implement make_distribution.")
 
     def make_dist_info(self, *outputs: Any) -> Any:
@@ -119,10 +119,9 @@ class QpgAgent(BaseAgent):
         super().initialize(env_spaces, share_memory, **kwargs)
         self.distribution = self.make_distribution(self.scale.size)
         self.q_model = self._build_critics()
-        one = self.q_model.members[0] if isinstance(self.q_model, Ensemble) else self.q_model
-        self.n_quantiles = getattr(
-            one, "n_quantiles", None
-        )  # a custom critic has no such attribute
+        critic = self.q_model.members[0] if isinstance(self.q_model, Ensemble) else self.q_model
+        # A custom critic may not have this attribute.
+        self.n_quantiles = getattr(critic, "n_quantiles", None)
         self._load_initial_critics()
         self._share_statistics()  # before targets are copied
         self._build_targets()
@@ -142,7 +141,7 @@ class QpgAgent(BaseAgent):
         make = partial(self._build, self.QModelCls, self.q_model_kwargs, "q_model_kwargs")
         if self.n_critics is None:
             return make()  # type: ignore[no-any-return]
-        # Convolutions are not evaluated for several critics at once.
+        # Convolutions cannot be evaluated for several critics at once.
         images = images_of(self.env_model_kwargs.get("observation_shape", ()))
         if "n_critics" in inspect.signature(self.QModelCls).parameters and not images:
             return make(n_critics=self.n_critics)  # type: ignore[no-any-return]
@@ -151,8 +150,8 @@ class QpgAgent(BaseAgent):
     def _build_model(self) -> Any:
         return self._build(self.ModelCls, self.model_kwargs, "model_kwargs")
 
-    def _build(self, ModelCls: Any, given: dict[str, Any], named: str, **more: Any) -> Any:
-        kwargs = with_default_sizes(ModelCls, given, self.hidden_sizes)
+    def _build(self, ModelCls: Any, model_kwargs: dict[str, Any], named: str, **more: Any) -> Any:
+        kwargs = with_default_sizes(ModelCls, model_kwargs, self.hidden_sizes)
         return build_model(ModelCls, named, **{**self.env_model_kwargs, **kwargs, **more})
 
     def _build_targets(self) -> None:
@@ -167,25 +166,25 @@ class QpgAgent(BaseAgent):
         target.eval()
         for layer in target.modules():
             if isinstance(layer, torch.nn.Dropout):
-                layer.train()  # targets average over it as well
+                layer.train()  # dropout is active in targets, too
         return target
 
-    def _parts(self) -> list[Any]:
+    def _observation_models(self) -> list[Any]:
         """Return the models of all networks built so far, the policy's first."""
         networks = [unwrap_ddp(x) for x in (self.model, *self._networks().values())]
         return [m for x in networks for m in (x.members if isinstance(x, Ensemble) else (x,))]
 
     def _share_statistics(self) -> None:
         """Let all networks that normalize observations use the same statistics."""
-        keepers = [part for part in self._parts() if hasattr(part, "obs_rms")]
-        for part in keepers[1:]:
-            part.obs_rms = keepers[0].obs_rms
+        models = [m for m in self._observation_models() if hasattr(m, "obs_rms")]
+        for model in models[1:]:
+            model.obs_rms = models[0].obs_rms
 
     def _check_critics(self) -> None:
-        """Check that several critics in one model are independent of each other.
+        """Check that the critics in one model are independent of each other.
 
-        Models of one critic are checked where an algorithm uses them: a user's own agent may change
-        their inputs, and a user's own algorithm their outputs.
+        Models with a single critic are checked when an algorithm uses them, since a custom agent
+        may change their inputs, and a custom algorithm their outputs.
         """
         E = self.n_joined
         if E is None:
@@ -193,9 +192,9 @@ class QpgAgent(BaseAgent):
         for name, parameter in self.q_model.named_parameters():
             if not parameter.dim() or len(parameter) != E:
                 raise ValueError(
-                    f"{self.QModelCls.__name__} takes n_critics, so every parameter must have {E} "
-                    f"critics first; {name} is {list(parameter.shape)}. Or remove n_critics from "
-                    "its constructor: then each critic is a model of its own."
+                    f"{self.QModelCls.__name__} takes n_critics, so the first dimension of every "
+                    f"parameter must be {E}, got {name} of shape {list(parameter.shape)}. Or "
+                    "remove n_critics from its constructor: then each critic is a separate model."
                 )
         if not type(self).__module__.startswith("rlpyt."):
             return
@@ -212,12 +211,12 @@ class QpgAgent(BaseAgent):
         finally:
             for module, training in modes:
                 module.training = training
-        both = isinstance(q, torch.Tensor) and isinstance(first, torch.Tensor)
-        if both and len(q) == E and not torch.allclose(first, q[0], rtol=1e-3, atol=1e-4):
+        tensors = isinstance(q, torch.Tensor) and isinstance(first, torch.Tensor)
+        if tensors and len(q) == E and not torch.allclose(first, q[0], rtol=1e-3, atol=1e-4):
             raise ValueError(
-                f"the first of {E} critics returns other values alone (member=0) than with the "
-                f"others: a layer of {self.QModelCls.__name__} mixes critics or samples. Its "
-                "nonlinearity must act on every number by itself."
+                f"the first of {E} critics returns different values alone (member=0) than with the "
+                f"others, so a layer of {self.QModelCls.__name__} mixes critics or samples. Its "
+                "nonlinearity must be elementwise."
             )
 
     def to_device(self, cuda_idx: int | None = None) -> None:
@@ -230,25 +229,25 @@ class QpgAgent(BaseAgent):
     def data_parallel(self) -> None:
         """Wrap policy and critics for ``torch.distributed``."""
         super().data_parallel()
-        self.q_model = self._wrapped(self.q_model)
+        self.q_model = self._wrap_ddp(self.q_model)
 
     def target_networks(self) -> list[Any]:
-        """Return the targets of critics and policy, as far as there are any."""
+        """Return the target networks that exist."""
         return [x for name, x in self._networks().items() if name.startswith("target")]
 
     def give_min_itr_learn(self, min_itr_learn: int) -> None:
-        """Set when learning starts, in all processes; until then ``early_std`` applies."""
+        """Set the iteration at which learning starts; until then ``early_std`` applies."""
         self.settings["min_itr_learn"][:] = min_itr_learn
 
     @property
     def min_itr_learn(self) -> int:
-        """Iteration at which learning starts."""
+        """Return the iteration at which learning starts."""
         return int(self.settings["min_itr_learn"][0])
 
     # Networks by name.
 
     def _networks(self) -> dict[str, Any]:
-        """Return all networks built so far but the policy, by their names in the state."""
+        """Return all networks built so far except the policy, by their names in the state."""
         named = {
             "q_model": self.q_model,
             "target_model": self.target_model,
@@ -257,15 +256,12 @@ class QpgAgent(BaseAgent):
         return {name: network for name, network in named.items() if network is not None}
 
     def q_parameters(self) -> Any:
-        """Return the parameters of the critics.
-
-        Of E critics in one model, each parameter has a first dimension of E.
-        """
+        """Return the parameters of the critics, with first dimension E if they are one model."""
         return self.q_model.parameters()
 
     @property
     def n_joined(self) -> int | None:
-        """E, if the critics are one model of E members; else ``None``."""
+        """Return E if the critics are one model of E members, else ``None``."""
         return None if isinstance(unwrap_ddp(self.q_model), Ensemble) else self.n_critics
 
     # Values.
@@ -274,7 +270,7 @@ class QpgAgent(BaseAgent):
         """Return the previous action in the models' units."""
         return self.scale.to_unit(prev_action)
 
-    def _valued(self, network: torch.nn.Module, inputs: tuple[Tensors, ...], action: Any) -> Any:
+    def _q_values(self, network: torch.nn.Module, inputs: tuple[Tensors, ...], action: Any) -> Any:
         """Return a network's values of actions in the space's units."""
         return network(*inputs, self.scale.to_unit(buffer_to(action, self.device)))
 
@@ -289,10 +285,10 @@ class QpgAgent(BaseAgent):
             action: [.., A], in the space's units.
 
         Returns:
-            [..] float32 on the agent's device, or [E, ..] of E critics: ``q1, q2 = agent.q(...)``.
+            [..] float32 on the agent's device; [E, ..] with E critics: ``q1, q2 = agent.q(...)``.
         """
         inputs = self._inputs(observation, prev_action, prev_reward)
-        return self._valued(self.q_model, inputs, action)
+        return self._q_values(self.q_model, inputs, action)
 
     def critic(self, i: int) -> Any:
         """Return one of several critics, as a function of ``q_model``'s inputs."""
@@ -300,7 +296,7 @@ class QpgAgent(BaseAgent):
         return critics if self.n_critics is None else partial(critics, member=i)
 
     def update_target(self, tau: float = 1) -> None:
-        """Move the targets' parameters towards the models': ``tau`` 1 copies them."""
+        """Move the targets' parameters towards the models'; ``tau=1`` copies them."""
         update_state_dict(self.target_q_model, self.q_model.state_dict(), tau)
         if self.target_model is not None:
             update_state_dict(self.target_model, self.model.state_dict(), tau)
@@ -308,12 +304,12 @@ class QpgAgent(BaseAgent):
     # Acting.
 
     def choose(self, outputs: tuple[Arrays, ...], sample: Sample) -> tuple[Any, Any]:
-        """Choose actions [B, A] in the space's units, and record their distribution."""
+        """Choose actions [B, A] in the space's units; record their distribution."""
         dist_info = self.make_dist_info(*outputs)
         return self.scale.to_space(sample(dist_info)), (dist_info,)
 
     def _takes_mode(self) -> bool:
-        return False  # evaluation without noise has a standard deviation of zero
+        return False  # evaluation without noise sets the standard deviation to zero
 
     def sampling_std(self, itr: int) -> Any:
         """Return the standard deviation of the noise while sampling; ``None``: the policy's."""
@@ -330,27 +326,27 @@ class QpgAgent(BaseAgent):
         self.distribution.set_std(0.0)
 
     def set_deterministic(self, deterministic: bool, itr: int) -> None:
-        """In evaluation, act without noise, or with that of sampling after learning has started."""
+        """Evaluate without noise, or with the noise of sampling after learning has started."""
         super().set_deterministic(deterministic, itr)
         std = 0.0 if deterministic else self.sampling_std(max(itr, self.min_itr_learn))
         self.distribution.set_std(std)
 
     def train_mode(self, itr: int) -> None:
-        """Prepare for training, with the noise of acting after learning has started."""
+        """Prepare for training, with the noise of sampling after learning has started."""
         super().train_mode(itr)
         self.distribution.set_std(self.sampling_std(max(itr, self.min_itr_learn)))
 
     # State.
 
     def _states(self) -> dict[str, Any]:
-        """Return the state of every network, that of several critics separately."""
+        """Return the state of every network, with separate states of several critics."""
         states = {"model": self.model.state_dict()}
         for name, network in self._networks().items():
             if self.n_critics is None or not name.endswith("q_model"):
                 states[name] = network.state_dict()
             else:
                 members = split_members(unwrap_ddp(network), self.n_critics)
-                states |= dict(zip(self._members(name), members, strict=True))
+                states |= dict(zip(self._critic_names(name), members, strict=True))
         return states
 
     def state_dict(self) -> dict[str, Any]:
@@ -361,29 +357,30 @@ class QpgAgent(BaseAgent):
         """Load a state from ``state_dict``.
 
         Raises:
-            ValueError: the state is that of an agent with other networks.
+            ValueError: the state has other networks than this agent.
         """
-        own = self._states()
-        if own.keys() != state_dict.keys():
+        names = self._states().keys()
+        if names != state_dict.keys():
             raise ValueError(
-                f"the state is of an agent with {sorted(state_dict)}; this one has {sorted(own)}."
+                f"the state must have the networks of this agent, {sorted(names)}, got "
+                f"{sorted(state_dict)}."
             )
         unwrap_ddp(self.model).load_state_dict(state_dict["model"])
         for name, network in self._networks().items():
-            if name in own:
+            if name in names:
                 unwrap_ddp(network).load_state_dict(state_dict[name])
             else:
-                states = [state_dict[member] for member in self._members(name)]
+                states = [state_dict[member] for member in self._critic_names(name)]
                 join_members(unwrap_ddp(network), states)
 
-    def _members(self, name: str) -> list[str]:
+    def _critic_names(self, name: str) -> list[str]:
         """Return the state names of several critics, for "q_model" or "target_q_model"."""
         prefix = name.removesuffix("q_model")
         return [f"{prefix}q{i + 1}_model" for i in range(self.n_critics or 0)]
 
 
 def wide_std(pretrain_std: float | str | None) -> float | None:
-    """Return ``pretrain_std`` as `Gaussian` takes it: infinite for "uniform".
+    """Convert ``pretrain_std`` to a standard deviation of `Gaussian`, infinity for "uniform".
 
     Raises:
         ValueError: it is another string, negative or not finite.
@@ -396,6 +393,6 @@ def wide_std(pretrain_std: float | str | None) -> float | None:
 
 
 def check_std(name: str, std: float) -> float:
-    """Return the standard deviation if it is finite and not negative; else raise ValueError."""
+    """Return the standard deviation; raise ValueError if it is negative or not finite."""
     check_range(name, std, 0, finite=True)
     return std

@@ -20,11 +20,11 @@ class DdpgAgent(QpgAgent):
     """Acts by a deterministic policy, with Gaussian noise while sampling.
 
     Args:
-        ModelCls, QModelCls, model_kwargs, q_model_kwargs, initial_model_state_dict, **kwargs: of
+        ModelCls, QModelCls, model_kwargs, q_model_kwargs, initial_model_state_dict, **kwargs: see
             `QpgAgent`.
         initial_q_model_state_dict: initial parameters of the critic.
         action_std: standard deviation of the noise, in units where the action space is [-1, 1].
-        action_noise_clip: largest noise; ``None``: no limit.
+        action_noise_clip: maximum absolute noise; ``None``: no limit.
     """
 
     provides = "a deterministic policy and its critic"
@@ -55,7 +55,7 @@ class DdpgAgent(QpgAgent):
             check_range("action_noise_clip", action_noise_clip, 0, open_low=True)
 
     def make_distribution(self, size: int) -> Gaussian:
-        """Return noise around the policy's action, with the sum clipped to the bounds."""
+        """Return a Gaussian around the policy's action, with samples clipped to the bounds."""
         return Gaussian(size, std=self.action_std, noise_clip=self.action_noise_clip, clip=1)
 
     def make_dist_info(self, *outputs: Any) -> Any:
@@ -63,7 +63,7 @@ class DdpgAgent(QpgAgent):
         return DistInfo(*outputs)
 
     def choose(self, outputs: tuple[Arrays, ...], sample: Sample) -> tuple[Any, Any]:
-        """Choose actions [B, A] in the space's units, and record the policy's before noise."""
+        """Choose actions [B, A] in the space's units; record the policy's actions without noise."""
         action, (dist_info,) = super().choose(outputs, sample)
         return action, tuple(dist_info)
 
@@ -75,10 +75,10 @@ class DdpgAgent(QpgAgent):
         """Return the values of the policy's actions, with gradient through them.
 
         Args:
-            observation, prev_action, prev_reward: of ``q``.
+            observation, prev_action, prev_reward: arguments of ``q``.
 
         Returns:
-            [..]; of several critics, the values of the first.
+            Values [..]; with several critics, those of the first.
         """
         inputs = self._inputs(observation, prev_action, prev_reward)
         return self.critic(0)(*inputs, self.model(*inputs))

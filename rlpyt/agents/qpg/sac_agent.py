@@ -27,16 +27,16 @@ MAX_LOG_STD = 2
 
 
 class SacAgent(QpgAgent):
-    """Acts by samples of a Gaussian, squashed into the action space's bounds.
+    """Acts with samples of a Gaussian, squashed into the action space's bounds.
 
     Args:
-        ModelCls, QModelCls, model_kwargs, q_model_kwargs, initial_model_state_dict, **kwargs: of
+        ModelCls, QModelCls, model_kwargs, q_model_kwargs, initial_model_state_dict, **kwargs: see
             `QpgAgent`.
-        v_model_kwargs: only for the agent with a value network.
-        action_squash: the largest action, in units where the action space is [-1, 1].
-        pretrain_std: standard deviation before learning starts, of samples before squashing: 0.75
+        v_model_kwargs: arguments of the value network, only for `sac_v_agent.SacAgent`.
+        action_squash: maximum absolute action, in units where the action space is [-1, 1].
+        pretrain_std: standard deviation of samples before squashing, until learning starts: 0.75
             makes actions nearly uniform, "uniform" exactly so; ``None``: the policy's own.
-        n_critics: E.
+        n_critics: E, number of critics.
     """
 
     provides = "a squashed Gaussian policy and critics"
@@ -99,11 +99,11 @@ class SacAgent(QpgAgent):
         """Draw actions, with gradient through them.
 
         Args:
-            observation, prev_action, prev_reward: of ``q``.
+            observation, prev_action, prev_reward: arguments of ``q``.
             reparameterize: if False, actions are constants and only the likelihood has a gradient.
 
         Returns:
-            action [.., A] in the space's units; its log-likelihood [..] as a density in units
+            Action [.., A] in the space's units; its log-likelihood [..] as a density in units
             where the space is [-1, 1]; ``dist_info``, mean and log standard deviation [.., A]
             before squashing.
         """
@@ -118,11 +118,11 @@ class SacAgent(QpgAgent):
     ) -> Any:
         """Return what ``q`` does, from the target networks: [E, ..]."""
         inputs = self._inputs(observation, prev_action, prev_reward)
-        return self._valued(self.target_q_model, inputs, action)
+        return self._q_values(self.target_q_model, inputs, action)
 
     @property
     def models(self) -> Models:
-        """The policy and the first two critics, in units where the action space is [-1, 1]."""
+        """Return policy and first two critics, in units where the action space is [-1, 1]."""
         return Models(pi=self.model, q1=self.critic(0), q2=self.critic(1), v=None)
 
     def pi_parameters(self) -> Iterator[torch.nn.Parameter]:
@@ -130,11 +130,11 @@ class SacAgent(QpgAgent):
         return iter(self.model.parameters())
 
     def q1_parameters(self) -> Iterator[torch.Tensor]:
-        """Return the parameters of the first critic; of critics in one model, views of them."""
+        """Return the parameters of the first critic; views if the critics are one model."""
         return self._member_parameters(0)
 
     def q2_parameters(self) -> Iterator[torch.Tensor]:
-        """Return the parameters of the second critic in the same way."""
+        """Return the parameters of the second critic; views if the critics are one model."""
         return self._member_parameters(1)
 
     def _member_parameters(self, i: int) -> Iterator[torch.Tensor]:

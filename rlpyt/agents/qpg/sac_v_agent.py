@@ -24,8 +24,8 @@ class SacAgent(SacAgentWithoutV):
 
     Args:
         VModelCls: class of the value network; ``None``: the class attribute.
-        v_model_kwargs: its arguments.
-        ModelCls, QModelCls, model_kwargs, q_model_kwargs, **kwargs: of the other agent.
+        v_model_kwargs: arguments of the value network.
+        ModelCls, QModelCls, model_kwargs, q_model_kwargs, **kwargs: arguments of the other agent.
     """
 
     provides = "a squashed Gaussian policy, critics and values of states"
@@ -62,7 +62,7 @@ class SacAgent(SacAgentWithoutV):
     def data_parallel(self) -> None:
         """Wrap policy, critics and value network for ``torch.distributed``."""
         super().data_parallel()
-        self.v_model = self._wrapped(self.v_model)
+        self.v_model = self._wrap_ddp(self.v_model)
 
     def update_target(self, tau: float = 1) -> None:
         """Move the target's parameters towards those of the value network."""
@@ -83,5 +83,5 @@ class SacAgent(SacAgentWithoutV):
 
     @property
     def models(self) -> Models:
-        """Policy, the first two critics, and the value network."""
+        """Return policy, first two critics and value network."""
         return super().models._replace(v=self.v_model)

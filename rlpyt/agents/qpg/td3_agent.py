@@ -18,12 +18,12 @@ class Td3Agent(DdpgAgent):
 
     Args:
         pretrain_std: standard deviation of the noise before learning starts, in units where the
-            action space is [-1, 1]; "uniform": uniformly random actions then, as in the paper.
+            action space is [-1, 1]; "uniform": uniformly random actions, as in the paper.
         target_noise_std: standard deviation of the noise on the target policy's actions.
-        target_noise_clip: largest such noise; ``None``: no limit.
+        target_noise_clip: maximum absolute target noise; ``None``: no limit.
         initial_q2_model_state_dict: initial parameters of the second critic.
-        n_critics: E.
-        **kwargs: of `DdpgAgent`.
+        n_critics: E, number of critics.
+        **kwargs: arguments of `DdpgAgent`.
     """
 
     provides = "a deterministic policy and several critics"
@@ -40,8 +40,8 @@ class Td3Agent(DdpgAgent):
         n_critics = whole_number("n_critics", n_critics, 1)
         if pretrain_std is None:
             raise ValueError(
-                "pretrain_std=None is for policies with a standard deviation of their own, such as "
-                'SAC\'s; for TD3 it must be a number or "uniform".'
+                'pretrain_std must be a number or "uniform" for TD3, got None, which is for '
+                "policies with a learned standard deviation, such as SAC's."
             )
         super().__init__(n_critics=n_critics, **kwargs)
         self.pretrain_std, self.early_std = pretrain_std, wide_std(pretrain_std)

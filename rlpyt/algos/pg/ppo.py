@@ -72,7 +72,7 @@ class PPO(PolicyGradientAlgo):
                 f"has {n_to_split // size} minibatches of {size}, and leaves out "
                 f"{n_to_split % size}. Try minibatches={nearest}."
             )
-        self._batch_size = size * self.batch_spec.size // pieces
+        self._batch_size = size * self.batch_spec.size // n_to_split
         self._clip = self.ratio_clip
 
     def optimize_agent(self, itr: int, samples: Any = None, sampler_itr: int | None = None) -> Any:

@@ -1,7 +1,7 @@
-"""Last layers of a policy, which return the parameters of an action distribution.
+"""Policy heads, which return the parameters of an action distribution.
 
-A head's ``forward`` returns parameters as the agents' distributions take them. Its
-``distribution`` returns an object of ``torch.distributions``, for custom training loops.
+A head's ``forward`` returns parameters for the agents' distributions. Its ``distribution`` returns
+an object of ``torch.distributions``, for custom training loops.
 """
 
 import math
@@ -19,12 +19,12 @@ Device = torch.device | str | None
 
 
 class CategoricalHead(nn.Module):
-    """Probabilities of discrete actions.
+    """Head for probabilities of discrete actions.
 
     Args:
         feature_dim: number of inputs.
-        num_action: A.
-        device: of the parameters.
+        num_action: A, number of actions.
+        device: device of the parameters.
     """
 
     def __init__(self, feature_dim: int, num_action: int, device: Device = None) -> None:
@@ -33,21 +33,21 @@ class CategoricalHead(nn.Module):
         ortho_init(self.logits, weight_scale=POLICY_GAIN)
 
     def forward(self, x: Tensor) -> Tensor:
-        """[*lead, feature_dim] -> probabilities [*lead, A] float32."""
+        """Return probabilities, [*lead, feature_dim] -> [*lead, A] float32."""
         return torch.softmax(self.logits(x), dim=-1, dtype=torch.float32)
 
     def distribution(self, x: Tensor) -> Categorical:
-        """[*lead, feature_dim] -> a distribution of actions [*lead]."""
+        """Return the distribution of actions [*lead] for inputs [*lead, feature_dim]."""
         return Categorical(logits=self.logits(x))  # type: ignore[no-untyped-call]
 
 
 class DiagGaussianHead(nn.Module):
-    """Mean of continuous actions, and a standard deviation that does not depend on the input.
+    """Head for the mean of continuous actions and a state-independent standard deviation.
 
     Args:
         feature_dim: number of inputs.
-        action_dim: A.
-        device: of the parameters.
+        action_dim: A, number of action components.
+        device: device of the parameters.
         std0: initial standard deviation; its logarithm is trained.
     """
 
@@ -65,11 +65,11 @@ class DiagGaussianHead(nn.Module):
         self.log_std = nn.Parameter(torch.full((action_dim,), math.log(std0), device=device))
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """[*lead, feature_dim] -> mean and log standard deviation, each [*lead, A] float32."""
+        """Return mean and log std, each [*lead, A] float32, for inputs [*lead, feature_dim]."""
         mean = self.mean(x).float()
         return mean, self.log_std.expand_as(mean).clone()
 
     def distribution(self, x: Tensor) -> Any:
-        """[*lead, feature_dim] -> a distribution of actions [*lead, A], an ``Independent``."""
+        """Return the distribution (``Independent``) of actions [*lead, A]."""
         mean, log_std = self(x)
         return Independent(Normal(mean, log_std.exp()), 1)  # type: ignore[no-untyped-call]

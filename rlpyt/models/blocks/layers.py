@@ -12,14 +12,14 @@ from rlpyt.utils.checks import whole_number
 
 
 def make_fc(input_dim: int, hidden_sizes: Sequence[int]) -> nn.ModuleList:
-    """Fully connected layers, one after the other.
+    """Build consecutive fully connected layers.
 
     Args:
-        input_dim: inputs of the first.
-        hidden_sizes: outputs of each.
+        input_dim: number of inputs of the first layer.
+        hidden_sizes: number of outputs of each layer.
 
     Raises:
-        TypeError, ValueError: there is no layer, or a size is no number above 0.
+        TypeError, ValueError: there is no layer, or a size is not an integer above 0.
     """
     _check_lengths(hidden_sizes=hidden_sizes)
     inputs = [whole_number("input_dim", input_dim, 1), *hidden_sizes]
@@ -33,15 +33,16 @@ def make_cnn(
     strides: Sequence[Any],
     paddings: Sequence[Any],
 ) -> nn.ModuleList:
-    """Two-dimensional convolutions, one after the other.
+    """Build consecutive two-dimensional convolutions.
 
     Args:
         input_channel: C of the first layer's input.
         channels: output channels of each layer.
-        kernels, strides, paddings: of each layer; a number, or (height, width).
+        kernels, strides, paddings: settings of each layer; a number, or (height, width).
 
     Raises:
-        TypeError, ValueError: one is no list, they differ in length, or are empty.
+        TypeError, ValueError: an argument is not a list, or the lists are empty or differ in
+            length.
     """
     _check_lengths(channels=channels, kernels=kernels, strides=strides, paddings=paddings)
     settings = zip([input_channel, *channels], channels, kernels, strides, paddings)
@@ -56,15 +57,17 @@ def make_transposed_cnn(
     paddings: Sequence[Any],
     output_paddings: Sequence[Any],
 ) -> nn.ModuleList:
-    """Two-dimensional transposed convolutions, one after the other: from features to an image.
+    """Build consecutive two-dimensional transposed convolutions, from features to an image.
 
     Args:
         input_channel: C of the first layer's input.
         channels: output channels of each layer.
-        kernels, strides, paddings, output_paddings: of each layer; a number, or (height, width).
+        kernels, strides, paddings, output_paddings: settings of each layer; a number, or (height,
+            width).
 
     Raises:
-        ValueError: the lists differ in length, or are empty.
+        TypeError, ValueError: an argument is not a list, or the lists are empty or differ in
+            length.
     """
     shapes = dict(kernels=kernels, strides=strides, paddings=paddings)
     _check_lengths(channels=channels, **shapes, output_paddings=output_paddings)
@@ -80,27 +83,27 @@ def ortho_init(
     weight_scale: float = 1.0,
     constant_bias: float = 0.0,
 ) -> None:
-    """Draw orthogonal weights and set constant biases, in one layer (Saxe et al. 2014).
+    """Initialize one layer with orthogonal weights and constant biases (Saxe et al. 2014).
 
     Args:
-        module: a layer with weights: linear, convolution, LSTM. For a whole model:
+        module: layer with weights: linear, convolution, LSTM. For a whole model:
             ``for layer in layers: ortho_init(layer, "relu")``.
-        nonlinearity: what follows the layer, as `torch.nn.init.calculate_gain` names it; its gain
-            then takes the place of ``weight_scale``.
-        weight_scale: gain.
-        constant_bias: of all biases.
+        nonlinearity: name of the following nonlinearity in `torch.nn.init.calculate_gain`, whose
+            gain then replaces ``weight_scale``.
+        weight_scale: gain of the weights.
+        constant_bias: value of all biases.
 
     Raises:
-        ValueError: the module has no weight matrix of its own.
+        ValueError: the module itself has no weight matrix.
     """
     gain = weight_scale if nonlinearity is None else nn.init.calculate_gain(nonlinearity)  # type: ignore[arg-type]
-    own = dict(module.named_parameters(recurse=False))
-    if not any(parameter.dim() > 1 for parameter in own.values()):
+    parameters = dict(module.named_parameters(recurse=False))
+    if not any(parameter.dim() > 1 for parameter in parameters.values()):
         raise ValueError(
             f"{module!r:.200} has no weight matrix of its own; call ortho_init for each of its "
             "layers."
         )
-    for name, parameter in own.items():
+    for name, parameter in parameters.items():
         if parameter.dim() > 1:
             nn.init.orthogonal_(parameter, gain)
         elif "bias" in name:

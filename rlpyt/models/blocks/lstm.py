@@ -1,7 +1,7 @@
-"""Layer-normalised LSTMs, which take and give states as ``torch.nn.LSTM`` does.
+"""Layer-normalized LSTMs with states like those of ``torch.nn.LSTM``.
 
-Everything that does not depend on the state is computed for all time steps at once, which leaves
-one matrix product and two normalisations per step.
+Operations that do not depend on the state are computed for all time steps at once; one matrix
+product and two normalizations per step remain.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,17 +15,17 @@ State = tuple[Tensor, Tensor]  # h and c
 
 
 class LayerNormLSTMCell(nn.Module):
-    """One step of an LSTM with normalised sums (Ba, Kiros & Hinton 2016).
+    """One step of an LSTM with normalized sums (Ba, Kiros & Hinton 2016).
 
         (f, i, o, g) = LN(W_h h_{t-1}) + LN(W_x x_t) + b
         c_t = sigmoid(f) c_{t-1} + sigmoid(i) tanh(g),    h_t = sigmoid(o) tanh(LN(c_t))
 
-    LN brings a row to mean 0 and variance 1, then scales each component by a trained weight. The
-    initial weight matrices are orthogonal.
+    LN normalizes a row to mean 0 and variance 1, then scales each component by a trained weight.
+    Initial weight matrices are orthogonal.
 
     Args:
-        input_size: components of x.
-        hidden_size: H, components of h and c.
+        input_size: number of components of x.
+        hidden_size: H, number of components of h and c.
     """
 
     def __init__(self, input_size: int, hidden_size: int) -> None:
@@ -47,7 +47,7 @@ class LayerNormLSTMCell(nn.Module):
             state: h and c, each [B, H].
 
         Returns:
-            output [B, H], and the next state, whose h it is.
+            Output [B, H], which is the next h, and the next state.
         """
         return self.step(self.project(input), state)
 
@@ -67,11 +67,11 @@ class LayerNormLSTMCell(nn.Module):
 
 
 class LSTMLayer(nn.Module):
-    """One layer over time.
+    """One recurrent layer.
 
     Args:
         cell: class with ``project``, ``step`` and ``hidden_size``, such as `LayerNormLSTMCell`.
-        *cell_args: its arguments.
+        *cell_args: arguments of ``cell``.
     """
 
     def __init__(self, cell: Any, *cell_args: Any) -> None:
@@ -83,10 +83,10 @@ class LSTMLayer(nn.Module):
 
         Args:
             input: [T, B, input_size].
-            state: h and c before the first, each [B, H]; ``None``: zeros.
+            state: h and c before the first step, each [B, H]; ``None``: zeros.
 
         Returns:
-            outputs [T, B, H], and the state after the last step.
+            Outputs [T, B, H], and the state after the last step.
         """
         if state is None:
             zeros = input.new_zeros(input.shape[1], self.cell.hidden_size)
@@ -99,12 +99,12 @@ class LSTMLayer(nn.Module):
 
 
 class StackedLSTM(nn.Module):
-    """Several layers, with the interface of ``nn.LSTM``, e.g. for `run_recurrent`.
+    """Several recurrent layers, with the interface of ``nn.LSTM``, e.g. for `run_recurrent`.
 
     Args:
-        num_layers: N.
+        num_layers: N, number of layers.
         layer: class of the layers, such as `LSTMLayer`.
-        first_layer_args, other_layer_args: its arguments, in the first layer and the others.
+        first_layer_args, other_layer_args: arguments of the first layer and of the others.
 
     Raises:
         ValueError: ``num_layers`` is below 1.
@@ -128,13 +128,13 @@ class StackedLSTM(nn.Module):
 
         Args:
             input: [T, B, input_size].
-            states: h and c before the first, each [N, B, H]; ``None``: zeros.
+            states: h and c before the first step, each [N, B, H]; ``None``: zeros.
 
         Returns:
-            outputs of the last layer [T, B, H], and the states after the last step.
+            Outputs of the last layer [T, B, H], and the states after the last step.
 
         Raises:
-            ValueError: the states are not those of N layers.
+            ValueError: the states are not for N layers.
         """
         N = len(self.layers)
         if states is not None and {len(leaf) for leaf in states} != {N}:
@@ -153,7 +153,7 @@ class StackedLSTM(nn.Module):
 
 
 def make_lnlstm(input_size: int, hidden_size: int, num_layers: int = 1) -> StackedLSTM:
-    """Return a layer-normalised LSTM of ``num_layers`` layers of ``hidden_size`` each."""
+    """Return a layer-normalized LSTM of ``num_layers`` layers of ``hidden_size`` each."""
     return StackedLSTM(
         num_layers,
         LSTMLayer,

@@ -1,4 +1,4 @@
-"""Mixture density networks (Bishop 1994): predict a distribution with several modes."""
+"""Mixture density networks (Bishop 1994), which predict a distribution with several modes."""
 
 import math
 
@@ -9,17 +9,17 @@ from torch import Tensor, nn
 from rlpyt.models.blocks.heads import Device
 from rlpyt.utils.checks import check_range
 
-MIN_STD = 1e-4  # keeps the likelihood of a point that a component sits on finite
+MIN_STD = 1e-4  # keeps the likelihood of a point at the mean of a component finite
 
 
 class MDNHead(nn.Module):
-    """Parameters of a mixture of K Gaussians for each of D components.
+    """Head for the parameters of a mixture of K Gaussians for each of D components.
 
     Args:
         in_features: number of inputs.
-        out_features: D.
-        num_density: K.
-        device: of the parameters.
+        out_features: D, number of components.
+        num_density: K, number of Gaussians.
+        device: device of the parameters.
     """
 
     def __init__(
@@ -31,35 +31,35 @@ class MDNHead(nn.Module):
     ) -> None:
         super().__init__()
         self.out_features, self.num_density = out_features, num_density
-        # Torch's own initial biases spread the means; equal ones would stay together for long.
+        # Torch's initial biases spread the means; equal means would stay together for long.
         self.parts = nn.Linear(in_features, 3 * num_density * out_features, device=device)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """[N, in_features] -> logit_pi, mean and std, each [N, K, D]."""
+        """Return logit_pi, mean and std, each [N, K, D], for inputs [N, in_features]."""
         parts = self.parts(x).view(len(x), 3, self.num_density, self.out_features)
         logit_pi, mean, raw_std = parts.unbind(1)
         return logit_pi, mean, F.softplus(raw_std) + MIN_STD
 
     @staticmethod
     def loss(logit_pi: Tensor, mean: Tensor, std: Tensor, target: Tensor) -> Tensor:
-        """Negative log-likelihood of the targets, averaged over rows.
+        """Return the negative log-likelihood of the targets, averaged over rows.
 
             L = - 1/N sum_n ln sum_k exp sum_d [ln pi_k(x_{n,d}) + ln N(x_{n,d}; mu_k, sigma_k)]
 
-        The sum over k is taken by log-sum-exp, so it neither overflows nor vanishes. With D above 1
-        and weights that differ between the components this is not the likelihood that ``sample``
-        draws from (there, each component chooses its own Gaussian), but an upper bound of its loss.
+        The sum over k is a log-sum-exp, so it neither overflows nor vanishes. If D > 1 and weights
+        differ between the components, this is not the loss of the distribution of ``sample``, in
+        which each component chooses its own Gaussian, but an upper bound of that loss.
 
         Args:
-            logit_pi: [N, K, D], logits of the mixing weights.
-            mean, std: [N, K, D].
-            target: [N, D].
+            logit_pi: logits of the mixing weights [N, K, D].
+            mean, std: parameters of the Gaussians, each [N, K, D].
+            target: targets [N, D].
 
         Returns:
             A scalar, with gradient.
 
         Raises:
-            ValueError: the shape of ``target`` is another.
+            ValueError: ``target`` is not [N, D].
         """
         if target.shape != (mean.shape[0], mean.shape[2]):
             raise ValueError(
@@ -76,9 +76,9 @@ class MDNHead(nn.Module):
         """Choose a Gaussian for each component, then draw from it; with gradient to mean and std.
 
         Args:
-            logit_pi, mean, std: [N, K, D].
-            tau: temperature, above 0: logits are divided by it and variances multiplied (Ha &
-                Schmidhuber 2018). Above 1 samples spread more, below 1 less.
+            logit_pi, mean, std: parameters [N, K, D].
+            tau: temperature above 0, by which logits are divided and variances multiplied (Ha &
+                Schmidhuber 2018). Values above 1 make samples vary more.
 
         Returns:
             [N, D].

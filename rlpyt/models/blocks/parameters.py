@@ -19,12 +19,12 @@ def to_vec(module: nn.Module) -> Tensor:
 def from_vec(module: nn.Module, x: Tensor | np.ndarray[Any, Any]) -> None:
     """Set all parameters from one vector, in place, so that shared parameters stay shared.
 
-    (``torch.nn.utils.vector_to_parameters`` allocates new memory, which sampling workers would not
-    see.)
+    (``torch.nn.utils.vector_to_parameters`` allocates new memory, which is not shared with sampling
+    workers.)
 
     Args:
-        module: the module to change.
-        x: [n], in the order of ``to_vec``; any device and floating dtype, or a numpy array.
+        module: module to change.
+        x: vector [n] in the order of ``to_vec``; any device and floating dtype, or a numpy array.
 
     Raises:
         ValueError: n is not the number of parameters.
@@ -40,11 +40,12 @@ def from_vec(module: nn.Module, x: Tensor | np.ndarray[Any, Any]) -> None:
 
 
 def count_parameters(module: nn.Module, trainable: bool | None = None) -> int:
-    """Return the number of parameters, counted by component.
+    """Return the number of scalar parameters.
 
     Args:
         module: the module.
-        trainable: only those that require a gradient (True) or do not (False); ``None``: all.
+        trainable: count only parameters that require a gradient (True) or do not (False); ``None``:
+            all.
     """
     counted = (p for p in module.parameters() if trainable in (None, p.requires_grad))
     return sum(parameter.numel() for parameter in counted)
@@ -56,7 +57,7 @@ def save(module: nn.Module, path: str | os.PathLike[str]) -> None:
 
 
 def load(module: nn.Module, path: str | os.PathLike[str]) -> None:
-    """Load a file from ``save`` into a module of the same structure, on any device.
+    """Load parameters and buffers from a file of ``save``, on any device.
 
     Raises:
         RuntimeError: names or shapes differ.

@@ -11,8 +11,8 @@ class AtariCatDqnModel(AtariDqnModel):
     """Probabilities of P atoms for each action, [*lead, A, P], from images.
 
     Args:
-        image_shape, output_size, fc_sizes, dueling, **kwargs: of `AtariDqnModel`.
-        n_atoms: P.
+        image_shape, output_size, fc_sizes, dueling, **kwargs: arguments of `AtariDqnModel`.
+        n_atoms: P, number of atoms.
     """
 
     softmax = True

@@ -1,4 +1,4 @@
-"""Action values of Atari images: convolutions and a hidden layer (Mnih et al. 2015)."""
+"""Action values from Atari images: convolutions and a hidden layer (Mnih et al. 2015)."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -15,7 +15,7 @@ DQN_CONVOLUTIONS: dict[str, Sequence[int]] = dict(
 
 
 class AtariDqnModel(ImageModel):
-    """Convolutions and a hidden layer to the value of each action.
+    """Convolutions and a hidden layer, then the value of each action.
 
     Returns Q [*lead, A], or [*lead, A, P] with ``n_atoms``.
 
@@ -24,13 +24,13 @@ class AtariDqnModel(ImageModel):
         output_size: A, number of actions.
         fc_sizes: hidden layer(s) after the convolutions; a dueling head has them twice.
         dueling: separate branches for value and advantage.
-        *args, **convolutions: of `ImageModel`, from ``use_maxpool``; three layers by default.
+        *args, **convolutions: see `ImageModel`, from ``use_maxpool``; three layers by default.
         noisy: noisy layers after the convolutions.
-        n_atoms: P outputs for each action; ``None``: one, and no dimension for it.
+        n_atoms: P, number of outputs per action; ``None``: one, without a dimension P.
     """
 
     convolutions = DQN_CONVOLUTIONS
-    softmax: ClassVar[bool] = False  # turn the outputs for each action into probabilities
+    softmax: ClassVar[bool] = False  # apply softmax to the outputs of each action
 
     def __init__(
         self,
@@ -58,8 +58,8 @@ class AtariQrDqnModel(AtariDqnModel):
     """Quantiles of each action's return, [*lead, A, N].
 
     Args:
-        image_shape, output_size, fc_sizes, dueling, **kwargs: of `AtariDqnModel`.
-        n_quantiles: N.
+        image_shape, output_size, fc_sizes, dueling, **kwargs: arguments of `AtariDqnModel`.
+        n_quantiles: N, number of quantiles.
     """
 
     def __init__(

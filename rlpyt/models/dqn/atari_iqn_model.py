@@ -16,8 +16,8 @@ class AtariIqnModel(ImageModel):
     """Convolutions, and a head that returns each action's return at any quantile fraction.
 
     Args:
-        image_shape, output_size, fc_sizes, dueling, noisy, **convolutions: of `AtariDqnModel`.
-        n_cosines: of `ImplicitQuantileHeadModel`.
+        image_shape, output_size, fc_sizes, dueling, noisy, **convolutions: see `AtariDqnModel`.
+        n_cosines: see `ImplicitQuantileHeadModel`.
     """
 
     convolutions = DQN_CONVOLUTIONS

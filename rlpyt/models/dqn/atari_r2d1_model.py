@@ -1,4 +1,4 @@
-"""Action values of Atari images with memory: convolutions, LSTM, head (Kapturowski et al. 2019)."""
+"""Recurrent action values from Atari images: convolutions, LSTM, head (Kapturowski et al. 2019)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,12 +19,12 @@ class AtariR2d1Model(ImageModel):
     Args:
         image_shape: (C, H, W).
         output_size: A, number of actions.
-        fc_size: hidden layer after the convolutions; ``None``: none.
+        fc_size: size of the hidden layer after the convolutions; ``None``: none.
         lstm_size: H, size of the recurrent layer.
-        head_size: hidden layer of the head after the LSTM.
+        head_size: size of the hidden layer after the LSTM.
         dueling: separate branches for value and advantage.
-        memory: of `add_memory`: "lstm", "gru" or a class.
-        *args, **convolutions: of `ImageModel`, from ``use_maxpool``; three layers by default.
+        memory: see `add_memory`: "lstm", "gru" or a class.
+        *args, **convolutions: see `ImageModel`, from ``use_maxpool``; three layers by default.
     """
 
     convolutions = DQN_CONVOLUTIONS

@@ -1,7 +1,4 @@
-"""Dueling heads: the value of a state, and the advantage of each action.
-
-(Wang et al. 2016, eq. 9.)
-"""
+"""Dueling heads: state value plus the advantage of each action (Wang et al. 2016, eq. 9)."""
 
 from collections.abc import Callable, Sequence
 
@@ -11,7 +8,7 @@ from torch import Tensor, nn
 from rlpyt.models.mlp import MlpModel, size_list
 from rlpyt.models.utils import scale_grad
 
-GRAD_SCALE = 2 ** (-1 / 2)  # two branches feed gradients into the layers before them
+GRAD_SCALE = 2 ** (-1 / 2)  # since the gradients of two branches are added
 
 
 class DuelingHeadModel(nn.Module):
@@ -21,7 +18,7 @@ class DuelingHeadModel(nn.Module):
         input_size: number of inputs.
         hidden_sizes: hidden layers of each MLP; one number is one layer.
         output_size: number of actions.
-        grad_scale: factor on the gradient for the layers before the head; 1/sqrt(2) in the paper.
+        grad_scale: factor on the gradient of the input; 1/sqrt(2) in the paper.
         nonlinearity: class of the nonlinearity.
     """
 
@@ -45,8 +42,8 @@ class DuelingHeadModel(nn.Module):
         """Return Q, [*lead, input_size] -> [*lead, output_size]."""
         x = _scaled(input, self._grad_scale)
         advantage = self.advantage(x)
-        centred: Tensor = advantage - advantage.mean(-1, keepdim=True)
-        return self.value(x) + centred  # type: ignore[no-any-return]
+        centered: Tensor = advantage - advantage.mean(-1, keepdim=True)
+        return self.value(x) + centered  # type: ignore[no-any-return]
 
     def advantage(self, input: Tensor) -> Tensor:
         """Return A(s, .), with one bias for all actions: [*lead, output_size]."""
@@ -55,11 +52,11 @@ class DuelingHeadModel(nn.Module):
 
 
 class DistributionalDuelingHeadModel(nn.Module):
-    """A dueling head with P outputs for each action (atoms, or quantiles).
+    """A dueling head with P outputs (atoms, or quantiles) for each action.
 
     Args:
-        input_size, hidden_sizes, output_size, grad_scale, nonlinearity: of `DuelingHeadModel`.
-        n_atoms: P.
+        input_size, hidden_sizes, output_size, grad_scale, nonlinearity: see `DuelingHeadModel`.
+        n_atoms: P, number of outputs per action.
     """
 
     def __init__(
@@ -84,8 +81,8 @@ class DistributionalDuelingHeadModel(nn.Module):
         """Return outputs, [*lead, input_size] -> [*lead, output_size, n_atoms]."""
         x = _scaled(input, self._grad_scale)
         advantage = self.advantage(x)
-        centred: Tensor = advantage - advantage.mean(-2, keepdim=True)
-        return self.value(x).unsqueeze(-2) + centred  # type: ignore[no-any-return]
+        centered: Tensor = advantage - advantage.mean(-2, keepdim=True)
+        return self.value(x).unsqueeze(-2) + centered  # type: ignore[no-any-return]
 
     def advantage(self, input: Tensor) -> Tensor:
         """Return A(s, .) of each atom, with a common bias: [*lead, output_size, n_atoms]."""
@@ -100,7 +97,7 @@ def _branch(
     output_size: int,
     nonlinearity: Callable[[], nn.Module],
 ) -> tuple[nn.Module, nn.Linear]:
-    """Return hidden layers, and an output layer without bias."""
+    """Return the hidden layers, and an output layer without bias."""
     sizes = size_list(hidden_sizes)
     hidden = MlpModel(input_size, sizes, None, nonlinearity) if sizes else nn.Identity()
     return hidden, nn.Linear(sizes[-1] if sizes else input_size, output_size, bias=False)

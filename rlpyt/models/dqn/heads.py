@@ -1,4 +1,4 @@
-"""Heads of models of action values: plain or dueling, one number or P atoms each, noisy or not."""
+"""Heads for action values: plain or dueling, scalar or with P atoms, optionally noisy."""
 
 from collections.abc import Callable, Sequence
 
@@ -18,7 +18,7 @@ class DistributionalHeadModel(nn.Module):
         input_size: number of inputs.
         layer_sizes: hidden layers; one number is one layer.
         output_size: number of actions.
-        n_atoms: P.
+        n_atoms: P, number of outputs per action.
         nonlinearity: class of the nonlinearity.
     """
 
@@ -48,19 +48,19 @@ def build_head(
     noisy: bool = False,
     nonlinearity: Callable[[], nn.Module] = nn.ReLU,
 ) -> nn.Module:
-    """Build the head of a model of action values.
+    """Build a head for action values.
 
     Args:
         input_size: number of inputs.
-        hidden_sizes: its hidden layers; a dueling head has them twice.
+        hidden_sizes: hidden layers of the head; a dueling head has them twice.
         output_size: A, number of actions.
-        n_atoms: P outputs for each action; ``None``: one, and no dimension for it.
+        n_atoms: P, number of outputs per action; ``None``: one, without a dimension P.
         dueling: separate branches for value and advantage.
-        noisy: all its layers are noisy.
+        noisy: make all layers noisy.
         nonlinearity: class of the nonlinearity.
 
     Returns:
-        a module [*lead, input_size] -> [*lead, A] or [*lead, A, P].
+        A module [*lead, input_size] -> [*lead, A] or [*lead, A, P].
     """
     sizes = (input_size, hidden_sizes, output_size)
     head: nn.Module

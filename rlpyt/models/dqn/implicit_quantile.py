@@ -1,4 +1,4 @@
-"""The head of implicit quantile networks: quantiles at any fractions."""
+"""Head of implicit quantile networks, which returns quantiles at any fractions."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -20,8 +20,8 @@ class ImplicitQuantileHeadModel(nn.Module):
         input_size: F, size of psi(s).
         hidden_sizes: hidden layers of f.
         output_size: A, number of actions.
-        n_cosines: number of cosines that represent a fraction.
-        dueling, noisy, nonlinearity: of ``build_head``, which builds f.
+        n_cosines: number of cosines in the embedding of a fraction.
+        dueling, noisy, nonlinearity: arguments of ``build_head``, which builds f.
     """
 
     def __init__(
@@ -51,10 +51,10 @@ class ImplicitQuantileHeadModel(nn.Module):
 
         Args:
             features: psi(s), [*lead, F].
-            tau: [*lead, N] in [0, 1], or [N] for all rows.
+            tau: fractions [*lead, N] in [0, 1], or [N] for all rows.
 
         Returns:
-            [*lead, A, N].
+            Quantiles [*lead, A, N].
         """
         frequency = math.pi * torch.arange(self.n_cosines, device=tau.device)
         phi = torch.relu(self.embedding(torch.cos(tau.unsqueeze(-1) * frequency)))  # [.., N, F]
@@ -63,5 +63,5 @@ class ImplicitQuantileHeadModel(nn.Module):
 
 
 def midpoints(n: int) -> Tensor:
-    """Return the middles of n equal parts of [0, 1], [n] float32: (i + 1/2) / n."""
+    """Return the midpoints of n equal parts of [0, 1], [n] float32: (i + 1/2) / n."""
     return (torch.arange(n) + 0.5) / n

@@ -9,25 +9,25 @@ SEEDS = 2**24  # distinct float32 numbers in [0, 1)
 
 
 class NoisyLinear(nn.Module):
-    """A linear layer whose weights are a mean plus learned, factorised noise.
+    """A linear layer with learned factorized noise added to its weights.
 
         W = M + S * f(e_out) f(e_in)^T,  b = m + s * f(e_out),  f(x) = sign(x) sqrt(|x|)
 
-    (Fortunato et al. 2018, eq. 9 to 11), e standard normal. As the noise has rank one,
+    (Fortunato et al. 2018, eq. 9 to 11), e standard normal. Since the noise has rank one,
 
         W x + b = M x + m + f(e_out) * (S (f(e_in) * x) + s),
 
-    so every row of a batch may have its own noise, and no noisy weights are stored.
+    so every row of a batch can have its own noise, and no noisy weights are stored.
 
-    In training (``model.train()``) each call draws one noise for all its rows, so that online
-    network, target network and action selection are perturbed independently, as in the paper.
-    Otherwise the mean is used, unless ``set_row_noise`` was called: when acting, each environment
-    has its own noise.
+    In training (``model.train()``) each call draws one noise for all its rows, so online network,
+    target network and action selection are perturbed independently, as in the paper. Otherwise the
+    mean weights are used, unless ``set_row_noise`` was called: when acting, each environment has
+    its own noise.
 
     Args:
-        in_features, out_features: sizes.
-        bias: whether there is m and s.
-        sigma: initial noise; S begins as sigma / sqrt(in_features).
+        in_features, out_features: sizes of input and output.
+        bias: use m and s.
+        sigma: initial noise; S is initialized with sigma / sqrt(in_features).
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class NoisyLinear(nn.Module):
             noise = signed_sqrt(e_in), signed_sqrt(e_out)
         if noise is None:
             return mean
-        f_in, f_out = (x if x.dim() == 1 else _spread(x, input.dim()) for x in noise)
+        f_in, f_out = (x if x.dim() == 1 else _with_dims(x, input.dim()) for x in noise)
         return mean + f_out * F.linear(input * f_in, self.weight_sigma, self.bias_sigma)
 
     def extra_repr(self) -> str:
@@ -66,17 +66,17 @@ class NoisyLinear(nn.Module):
 
 
 def signed_sqrt(x: Tensor) -> Tensor:
-    """Return sign(x) sqrt(|x|), applied to both factors of factorised noise."""
+    """Return sign(x) sqrt(|x|), which transforms both factors of factorized noise."""
     return x.sign() * x.abs().sqrt()
 
 
-def _spread(noise: Tensor, n_dim: int) -> Tensor:
+def _with_dims(noise: Tensor, n_dim: int) -> Tensor:
     """Reshape [B, n] to [B, 1, ..., n] with ``n_dim`` dimensions."""
     return noise.reshape(len(noise), *(1,) * (n_dim - 2), noise.shape[1])
 
 
 def make_noisy(module: nn.Module) -> nn.Module:
-    """Replace every ``nn.Linear`` within ``module`` by a `NoisyLinear`, in place; returns it."""
+    """Replace every ``nn.Linear`` in ``module`` by a `NoisyLinear`, in place; return ``module``."""
     for name, child in module.named_children():
         if type(child) is nn.Linear:
             noisy = NoisyLinear(child.in_features, child.out_features, child.bias is not None)
@@ -93,14 +93,14 @@ def noisy_layers(model: torch.nn.Module) -> list[NoisyLinear]:
 
 
 def set_row_noise(layers: list[NoisyLinear], uniform: Tensor | None) -> None:
-    """Set the noise of each row of the next batches, determined by one number each.
+    """Set the noise of each row of the next batches, given one seed number per row.
 
-    The same number gives the same noise, whatever the other rows; so acting does not depend on how
-    environments are distributed over processes.
+    A row's noise depends only on its number, so acting does not depend on how environments are
+    distributed over processes.
 
     Args:
-        layers: of one model, in order.
-        uniform: [B], in [0, 1); ``None`` removes the noise.
+        layers: noisy layers of one model, in order.
+        uniform: numbers [B] in [0, 1); ``None``: remove the noise.
     """
     if uniform is None:
         for layer in layers:

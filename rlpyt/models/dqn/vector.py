@@ -15,22 +15,22 @@ from rlpyt.utils.buffer import Tensors
 
 
 class DqnMlpModel(VectorModel):
-    """The value of each action, from an MLP.
+    """An MLP for the value of each action.
 
     Returns Q [*lead, A], or [*lead, A, P] with ``n_atoms``.
 
     Args:
-        observation_shape: of one observation; a named tuple of shapes for nested spaces.
+        observation_shape: shape of one observation; a named tuple of shapes for nested spaces.
         output_size: A, number of actions.
-        hidden_sizes: hidden layers; the last is the head's, so that a dueling one has it twice.
+        hidden_sizes: hidden layers; the last belongs to the head, so a dueling head has it twice.
         nonlinearity: class of the nonlinearity.
         dueling: separate branches for value and advantage.
         noisy: noisy layers in the head.
-        n_atoms: P outputs for each action; ``None``: one, and no dimension for it.
-        **reading: of `VectorModel`: ``normalize_observation``, its limits and ``encoder``.
+        n_atoms: P, number of outputs per action; ``None``: one, without a dimension P.
+        **kwargs: ``normalize_observation``, its limits and ``encoder`` of `VectorModel`.
     """
 
-    softmax = False  # turn the outputs for each action into probabilities
+    softmax = False  # apply softmax to the outputs of each action
 
     def __init__(
         self,
@@ -41,9 +41,9 @@ class DqnMlpModel(VectorModel):
         dueling: bool = False,
         noisy: bool = False,
         n_atoms: int | None = None,
-        **reading: Any,
+        **kwargs: Any,
     ) -> None:
-        super().__init__(observation_shape, **reading)
+        super().__init__(observation_shape, **kwargs)
         self.output_size, self.n_atoms = output_size, n_atoms
         self.trunk, n_features, sizes = trunk_of(self.observation_size, hidden_sizes, nonlinearity)
         self.head = build_head(
@@ -61,8 +61,8 @@ class CatDqnMlpModel(DqnMlpModel):
     """Probabilities of P atoms for each action, [*lead, A, P], from an MLP.
 
     Args:
-        observation_shape, output_size, **kwargs: of `DqnMlpModel`.
-        n_atoms: P.
+        observation_shape, output_size, **kwargs: arguments of `DqnMlpModel`.
+        n_atoms: P, number of atoms.
     """
 
     softmax = True
@@ -77,8 +77,8 @@ class QrDqnMlpModel(DqnMlpModel):
     """N quantiles of each action's return, [*lead, A, N], from an MLP.
 
     Args:
-        observation_shape, output_size, **kwargs: of `DqnMlpModel`.
-        n_quantiles: N.
+        observation_shape, output_size, **kwargs: arguments of `DqnMlpModel`.
+        n_quantiles: N, number of quantiles.
     """
 
     def __init__(
@@ -91,11 +91,11 @@ class IqnMlpModel(VectorModel):
     """Each action's return at any quantile fraction, from an MLP.
 
     Args:
-        observation_shape: of one observation; a named tuple of shapes for nested spaces.
+        observation_shape: shape of one observation; a named tuple of shapes for nested spaces.
         output_size: A, number of actions.
-        hidden_sizes: hidden layers, at least one; the last is the head's.
-        nonlinearity, dueling, noisy, **reading: of `DqnMlpModel`.
-        n_cosines: of `ImplicitQuantileHeadModel`.
+        hidden_sizes: hidden layers, at least one; the last belongs to the head.
+        nonlinearity, dueling, noisy, **kwargs: arguments of `DqnMlpModel`.
+        n_cosines: see `ImplicitQuantileHeadModel`.
     """
 
     def __init__(
@@ -107,9 +107,9 @@ class IqnMlpModel(VectorModel):
         dueling: bool = False,
         noisy: bool = False,
         n_cosines: int = N_COSINES,
-        **reading: Any,
+        **kwargs: Any,
     ) -> None:
-        super().__init__(observation_shape, **reading)
+        super().__init__(observation_shape, **kwargs)
         self.trunk, n_features, sizes = trunk_of(self.observation_size, hidden_sizes, nonlinearity)
         self.head = ImplicitQuantileHeadModel(
             n_features, sizes, output_size, n_cosines, dueling, noisy, nonlinearity
@@ -137,20 +137,20 @@ class IqnMlpModel(VectorModel):
 
 
 class R2d1LstmModel(LstmVectorModel):
-    """The value of each action, with memory: an MLP into an LSTM into a head.
+    """A recurrent model for the value of each action: an MLP, an LSTM and a head.
 
     Returns Q [*lead, A] and the recurrent state.
 
     Args:
-        observation_shape: of one observation; a named tuple of shapes for nested spaces.
+        observation_shape: shape of one observation; a named tuple of shapes for nested spaces.
         output_size: A, number of actions.
-        hidden_sizes: of the MLP.
+        hidden_sizes: sizes of the MLP's hidden layers.
         lstm_size: H, size of the recurrent layer.
         head_size: hidden layer(s) of the head; ``None``: none.
         nonlinearity: class of the nonlinearity of MLP and head.
         dueling: separate branches for value and advantage.
-        **reading: ``memory`` of `add_memory` ("lstm", "gru" or a class), and of `VectorModel`
-            ``normalize_observation``, its limits and ``encoder``.
+        **kwargs: ``memory`` of `add_memory` ("lstm", "gru" or a class), and
+            ``normalize_observation``, its limits and ``encoder`` of `VectorModel`.
     """
 
     def __init__(
@@ -162,10 +162,10 @@ class R2d1LstmModel(LstmVectorModel):
         head_size: int | Sequence[int] | None = None,
         nonlinearity: Callable[[], nn.Module] = nn.ReLU,
         dueling: bool = False,
-        **reading: Any,
+        **kwargs: Any,
     ) -> None:
         sizes = (output_size, hidden_sizes, lstm_size)
-        super().__init__(observation_shape, *sizes, nonlinearity, **reading)
+        super().__init__(observation_shape, *sizes, nonlinearity, **kwargs)
         H = int(lstm_size)
         self.head = build_head(
             H, head_size, output_size, dueling=dueling, nonlinearity=nonlinearity
@@ -179,7 +179,7 @@ class R2d1LstmModel(LstmVectorModel):
 def trunk_of(
     n_in: int, hidden_sizes: int | Sequence[int], nonlinearity: Callable[[], nn.Module]
 ) -> tuple[MlpModel | None, int, list[int]]:
-    """Return all hidden layers but the last, their number of features, and the last's sizes."""
+    """Return (all hidden layers but the last or None, their output size, sizes of the last)."""
     sizes = size_list(hidden_sizes)
     if len(sizes) < 2:
         return None, n_in, sizes

@@ -19,7 +19,7 @@ class AtariFfModel(ImageModel):
         image_shape: (C, H, W).
         output_size: A, number of actions.
         fc_sizes: hidden layer(s) after the convolutions.
-        **convolutions: of `ImageModel`; two layers by default.
+        **convolutions: arguments of `ImageModel`; two layers by default.
     """
 
     convolutions = dict(channels=[16, 32], kernel_sizes=[8, 4], strides=[4, 2], paddings=[0, 1])

@@ -18,8 +18,8 @@ class AtariLstmModel(AtariFfModel):
         output_size: A, number of actions.
         fc_sizes: hidden layer(s) after the convolutions.
         lstm_size: H, size of the recurrent layer.
-        memory: of `add_memory`: "lstm", "gru" or a class.
-        **convolutions: of `ImageModel`; two layers by default.
+        memory: see `add_memory`: "lstm", "gru" or a class.
+        **convolutions: arguments of `ImageModel`; two layers by default.
     """
 
     _memory = "lstm"  # name of the recurrent layer

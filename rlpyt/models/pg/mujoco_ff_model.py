@@ -1,4 +1,4 @@
-"""Feed-forward actor-critic for continuous control: two MLPs and a free log_std."""
+"""Feed-forward actor-critic for continuous control: two MLPs and a state-independent log_std."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -12,19 +12,19 @@ from rlpyt.models.observation import Shape
 
 
 class MujocoFfModel(VectorModel):
-    """One MLP for the mean, one for the value; log_std does not depend on the observation.
+    """One MLP for the mean, one for the value; log_std is a trained, state-independent parameter.
 
     Returns mu [*lead, A], log_std [*lead, A] and value [*lead].
 
     Args:
-        observation_shape: of one observation.
+        observation_shape: shape of one observation.
         action_size: A, number of action components.
-        hidden_sizes: of both MLPs; ``None``: 64, 64.
+        hidden_sizes: sizes of both MLPs' hidden layers; ``None``: 64, 64.
         hidden_nonlinearity: class of the nonlinearity between layers.
-        mu_nonlinearity: class of the one after the mean, which tanh keeps within [-1, 1];
-            ``None`` for none.
+        mu_nonlinearity: class of the nonlinearity of the mean, which tanh keeps within [-1, 1];
+            ``None``: none.
         init_log_std: initial log standard deviation of every component.
-        normalize_observation, norm_obs_clip, norm_obs_var_clip, encoder: of `VectorModel`.
+        normalize_observation, norm_obs_clip, norm_obs_var_clip, encoder: see `VectorModel`.
     """
 
     def __init__(
@@ -40,8 +40,8 @@ class MujocoFfModel(VectorModel):
         norm_obs_var_clip: float = 1e-6,
         encoder: Mapping[str, Any] | None = None,
     ) -> None:
-        reading = (normalize_observation, norm_obs_clip, norm_obs_var_clip, encoder)
-        super().__init__(observation_shape, *reading)
+        observation_args = (normalize_observation, norm_obs_clip, norm_obs_var_clip, encoder)
+        super().__init__(observation_shape, *observation_args)
         size = self.observation_size
         hidden_sizes = [64, 64] if hidden_sizes is None else hidden_sizes
         mu = MlpModel(size, hidden_sizes, action_size, hidden_nonlinearity)
@@ -52,5 +52,5 @@ class MujocoFfModel(VectorModel):
     def heads(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return mean, log standard deviation and value."""
         mu = self.mu(features).float()
-        # A copy: a record of the distribution must not follow the parameter's later updates.
+        # A copy, since recorded distributions must not change when the parameter is updated.
         return mu, self.log_std.expand_as(mu).clone(), self.v(features).squeeze(-1).float()

@@ -14,18 +14,18 @@ from rlpyt.utils.buffer import Tensors
 
 
 class MujocoLstmModel(VectorModel):
-    """An MLP into an LSTM, which also reads previous action and reward, into one linear head.
+    """An MLP, an LSTM that also reads previous action and reward, and one linear head.
 
     Returns mu [*lead, A], log_std [*lead, A], value [*lead] and the recurrent state.
 
     Args:
-        observation_shape: of one observation.
+        observation_shape: shape of one observation.
         action_size: A, number of action components.
-        hidden_sizes: of the MLP; ``None``: 256, 256.
+        hidden_sizes: sizes of the MLP's hidden layers; ``None``: 256, 256.
         lstm_size: H, size of the recurrent layer.
         nonlinearity: class of the MLP's nonlinearity.
-        normalize_observation, norm_obs_clip, norm_obs_var_clip, encoder: of `VectorModel`.
-        memory: of `add_memory`: "lstm", "gru" or a class.
+        normalize_observation, norm_obs_clip, norm_obs_var_clip, encoder: see `VectorModel`.
+        memory: see `add_memory`: "lstm", "gru" or a class.
     """
 
     _memory = "lstm"  # name of the recurrent layer
@@ -43,8 +43,8 @@ class MujocoLstmModel(VectorModel):
         memory: Memory = "lstm",
         encoder: Mapping[str, Any] | None = None,
     ) -> None:
-        reading = (normalize_observation, norm_obs_clip, norm_obs_var_clip, encoder)
-        super().__init__(observation_shape, *reading)
+        observation_args = (normalize_observation, norm_obs_clip, norm_obs_var_clip, encoder)
+        super().__init__(observation_shape, *observation_args)
         self._action_size = action_size
         hidden_sizes = [256, 256] if hidden_sizes is None else hidden_sizes
         self.mlp = MlpModel(self.observation_size, hidden_sizes, None, nonlinearity)

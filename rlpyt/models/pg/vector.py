@@ -1,7 +1,7 @@
 """Ready actor-critics: MLPs, with or without an LSTM.
 
-Weights are orthogonal at first: gain sqrt(2) in hidden layers, 0.01 for the policy's output, so
-that it starts undecided, and 1 for the value's.
+Initial weights are orthogonal, with gain sqrt(2) in hidden layers, 0.01 in the policy's output
+layer, so that the initial policy is nearly uniform, and 1 in the value's output layer.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +24,7 @@ from rlpyt.models.pg.mujoco_ff_model import MujocoFfModel
 
 
 def split_softmax(logits: Tensor, dims: Sequence[int]) -> Tensor:
-    """Return probabilities [*lead, sum(dims)] float32, a softmax of each part of the logits."""
+    """Apply softmax to each part of the logits; return probabilities [*lead, sum(dims)] float32."""
     if len(dims) == 1:
         return torch.softmax(logits, dim=-1, dtype=torch.float32)
     if len(set(dims)) == 1:
@@ -41,12 +41,12 @@ class MultiCategoricalMlpModel(VectorModel):
     Returns pi [*lead, sum(dims)], each part summing to one, and value [*lead].
 
     Args:
-        observation_shape: of one observation; a named tuple of shapes for nested spaces.
+        observation_shape: shape of one observation; a named tuple of shapes for nested spaces.
         dims: number of choices of each action.
-        hidden_sizes: of both MLPs.
+        hidden_sizes: sizes of both MLPs' hidden layers.
         nonlinearity: class of the nonlinearity.
-        shared: one MLP for both, with two linear heads.
-        **reading: of `VectorModel`: ``normalize_observation``, its limits and ``encoder``.
+        shared: use one MLP for both, with two linear heads.
+        **kwargs: ``normalize_observation``, its limits and ``encoder`` of `VectorModel`.
     """
 
     def __init__(
@@ -56,9 +56,9 @@ class MultiCategoricalMlpModel(VectorModel):
         hidden_sizes: int | Sequence[int] = (64, 64),
         nonlinearity: Callable[[], nn.Module] = nn.Tanh,
         shared: bool = False,
-        **reading: Any,
+        **kwargs: Any,
     ) -> None:
-        super().__init__(observation_shape, **reading)
+        super().__init__(observation_shape, **kwargs)
         self.dims = tuple(dims)
         n_in = self.observation_size
         sizes = size_list(hidden_sizes)
@@ -82,9 +82,9 @@ class CategoricalMlpModel(MultiCategoricalMlpModel):
     Returns pi [*lead, A] and value [*lead].
 
     Args:
-        observation_shape: of one observation; a named tuple of shapes for nested spaces.
+        observation_shape: shape of one observation; a named tuple of shapes for nested spaces.
         output_size: A, number of actions.
-        hidden_sizes, nonlinearity, shared, **reading: of `MultiCategoricalMlpModel`.
+        hidden_sizes, nonlinearity, shared, **kwargs: arguments of `MultiCategoricalMlpModel`.
     """
 
     def __init__(
@@ -94,20 +94,20 @@ class CategoricalMlpModel(MultiCategoricalMlpModel):
         hidden_sizes: int | Sequence[int] = (64, 64),
         nonlinearity: Callable[[], nn.Module] = nn.Tanh,
         shared: bool = False,
-        **reading: Any,
+        **kwargs: Any,
     ) -> None:
         sizes = (hidden_sizes, nonlinearity, shared)
-        super().__init__(observation_shape, [output_size], *sizes, **reading)
+        super().__init__(observation_shape, [output_size], *sizes, **kwargs)
 
 
 class GaussianMlpModel(MujocoFfModel):
-    """Continuous actions: as `MujocoFfModel`, without a nonlinearity after the mean.
+    """Continuous actions: a `MujocoFfModel` without a nonlinearity after the mean.
 
     Args:
-        observation_shape: of one observation; a named tuple of shapes for nested spaces.
+        observation_shape: shape of one observation; a named tuple of shapes for nested spaces.
         action_size: A, number of action components.
         hidden_sizes, nonlinearity: of both MLPs.
-        init_log_std, normalize_observation, norm_obs_clip, norm_obs_var_clip, encoder: of
+        init_log_std, normalize_observation, norm_obs_clip, norm_obs_var_clip, encoder: arguments of
             `MujocoFfModel`.
     """
 
@@ -141,18 +141,18 @@ class GaussianMlpModel(MujocoFfModel):
 
 
 class MultiCategoricalLstmModel(LstmVectorModel):
-    """Several discrete actions, with memory: an MLP into an LSTM into two linear heads.
+    """Several discrete actions: an MLP, an LSTM and two linear heads.
 
     Returns pi [*lead, sum(dims)], each part summing to one, value [*lead] and the recurrent state.
 
     Args:
-        observation_shape: of one observation; a named tuple of shapes for nested spaces.
+        observation_shape: shape of one observation; a named tuple of shapes for nested spaces.
         dims: number of choices of each action.
-        hidden_sizes: of the MLP.
+        hidden_sizes: sizes of the MLP's hidden layers.
         lstm_size: H, size of the recurrent layer.
         nonlinearity: class of the MLP's nonlinearity.
-        **reading: ``memory`` of `add_memory` ("lstm", "gru" or a class), and of `VectorModel`
-            ``normalize_observation``, its limits and ``encoder``.
+        **kwargs: ``memory`` of `add_memory` ("lstm", "gru" or a class), and
+            ``normalize_observation``, its limits and ``encoder`` of `VectorModel`.
     """
 
     def __init__(
@@ -162,11 +162,11 @@ class MultiCategoricalLstmModel(LstmVectorModel):
         hidden_sizes: int | Sequence[int] = (64,),
         lstm_size: int = 64,
         nonlinearity: Callable[[], nn.Module] = nn.Tanh,
-        **reading: Any,
+        **kwargs: Any,
     ) -> None:
-        n_outputs = sum(dims)  # of the policy, and components of a previous action
+        n_outputs = sum(dims)  # of the policy; also the number of components of a previous action
         sizes = (n_outputs, hidden_sizes, lstm_size)
-        super().__init__(observation_shape, *sizes, nonlinearity, **reading)
+        super().__init__(observation_shape, *sizes, nonlinearity, **kwargs)
         self.dims, H = tuple(dims), int(lstm_size)
         self.pi = MlpModel(H, [], n_outputs, orthogonal_gain=POLICY_GAIN)
         self.value = MlpModel(H, [], 1, orthogonal_gain=VALUE_GAIN)
@@ -178,14 +178,14 @@ class MultiCategoricalLstmModel(LstmVectorModel):
 
 
 class CategoricalLstmModel(MultiCategoricalLstmModel):
-    """One discrete action, with memory: an MLP into an LSTM into two linear heads.
+    """One discrete action: an MLP, an LSTM and two linear heads.
 
     Returns pi [*lead, A], value [*lead] and the recurrent state.
 
     Args:
-        observation_shape: of one observation; a named tuple of shapes for nested spaces.
+        observation_shape: shape of one observation; a named tuple of shapes for nested spaces.
         output_size: A, number of actions.
-        hidden_sizes, lstm_size, nonlinearity, **reading: of `MultiCategoricalLstmModel`.
+        hidden_sizes, lstm_size, nonlinearity, **kwargs: arguments of `MultiCategoricalLstmModel`.
     """
 
     def __init__(
@@ -195,26 +195,26 @@ class CategoricalLstmModel(MultiCategoricalLstmModel):
         hidden_sizes: int | Sequence[int] = (64,),
         lstm_size: int = 64,
         nonlinearity: Callable[[], nn.Module] = nn.Tanh,
-        **reading: Any,
+        **kwargs: Any,
     ) -> None:
         sizes = (hidden_sizes, lstm_size, nonlinearity)
-        super().__init__(observation_shape, [output_size], *sizes, **reading)
+        super().__init__(observation_shape, [output_size], *sizes, **kwargs)
 
 
 class GaussianLstmModel(LstmVectorModel):
-    """Continuous actions, with memory: an MLP into an LSTM into two heads; a free log_std.
+    """Continuous actions: an MLP, an LSTM and two heads; a trained, state-independent log_std.
 
     Returns mu [*lead, A], log_std [*lead, A], value [*lead] and the recurrent state.
 
     Args:
-        observation_shape: of one observation; a named tuple of shapes for nested spaces.
+        observation_shape: shape of one observation; a named tuple of shapes for nested spaces.
         action_size: A, number of action components.
-        hidden_sizes: of the MLP.
+        hidden_sizes: sizes of the MLP's hidden layers.
         lstm_size: H, size of the recurrent layer.
         nonlinearity: class of the MLP's nonlinearity.
         init_log_std: initial log standard deviation of every component.
-        **reading: ``memory`` of `add_memory` ("lstm", "gru" or a class), and of `VectorModel`
-            ``normalize_observation``, its limits and ``encoder``.
+        **kwargs: ``memory`` of `add_memory` ("lstm", "gru" or a class), and
+            ``normalize_observation``, its limits and ``encoder`` of `VectorModel`.
     """
 
     def __init__(
@@ -225,10 +225,10 @@ class GaussianLstmModel(LstmVectorModel):
         lstm_size: int = 64,
         nonlinearity: Callable[[], nn.Module] = nn.Tanh,
         init_log_std: float = 0.0,
-        **reading: Any,
+        **kwargs: Any,
     ) -> None:
         sizes = (action_size, hidden_sizes, lstm_size)
-        super().__init__(observation_shape, *sizes, nonlinearity, **reading)
+        super().__init__(observation_shape, *sizes, nonlinearity, **kwargs)
         H = int(lstm_size)
         self.mu = MlpModel(H, [], action_size, orthogonal_gain=POLICY_GAIN)
         self.value = MlpModel(H, [], 1, orthogonal_gain=VALUE_GAIN)

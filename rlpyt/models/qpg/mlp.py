@@ -1,6 +1,6 @@
-"""MLPs for continuous control: a policy, deterministic or Gaussian, and its critics.
+"""MLPs for continuous control: deterministic and Gaussian policies, and critics.
 
-Actions are in units in which the action space is [-1, 1]; agents convert them.
+Actions are in units where the action space is [-1, 1]; agents convert them.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,12 +24,12 @@ class MuMlpModel(VectorModel):
     """A deterministic policy. Returns actions [*lead, A], ``output_max * tanh(...)``.
 
     Args:
-        observation_shape: of one observation; a named tuple of shapes for nested spaces.
-        hidden_sizes: of the MLP.
+        observation_shape: shape of one observation; a named tuple of shapes for nested spaces.
+        hidden_sizes: sizes of the MLP's hidden layers.
         action_size: A, number of action components.
-        output_max: the largest action, in units where the space is [-1, 1].
+        output_max: maximum absolute action, in units where the space is [-1, 1].
         nonlinearity: class of the nonlinearity between layers.
-        **reading: of `VectorModel`: ``normalize_observation``, its limits and ``encoder``.
+        **kwargs: ``normalize_observation``, its limits and ``encoder`` of `VectorModel`.
     """
 
     def __init__(
@@ -39,9 +39,9 @@ class MuMlpModel(VectorModel):
         action_size: int,
         output_max: float = 1,
         nonlinearity: Nonlinearity = nn.ReLU,
-        **reading: Any,
+        **kwargs: Any,
     ) -> None:
-        super().__init__(observation_shape, **reading)
+        super().__init__(observation_shape, **kwargs)
         self.output_max = output_max
         self.mlp = MlpModel(self.observation_size, hidden_sizes, action_size, nonlinearity)
 
@@ -54,7 +54,7 @@ class PiMlpModel(VectorModel):
     """A Gaussian policy. Returns mean and log std before squashing, each [*lead, A].
 
     Args:
-        observation_shape, hidden_sizes, action_size, nonlinearity, **reading: of `MuMlpModel`.
+        observation_shape, hidden_sizes, action_size, nonlinearity, **kwargs: see `MuMlpModel`.
     """
 
     def __init__(
@@ -63,9 +63,9 @@ class PiMlpModel(VectorModel):
         hidden_sizes: Sizes,
         action_size: int,
         nonlinearity: Nonlinearity = nn.ReLU,
-        **reading: Any,
+        **kwargs: Any,
     ) -> None:
-        super().__init__(observation_shape, **reading)
+        super().__init__(observation_shape, **kwargs)
         self.action_size = action_size
         self.mlp = MlpModel(self.observation_size, hidden_sizes, 2 * action_size, nonlinearity)
 
@@ -76,18 +76,18 @@ class PiMlpModel(VectorModel):
 
 
 class QofMuMlpModel(VectorModel):
-    """The value of actions, or several critics' estimates of it, evaluated as one.
+    """One critic of actions, or several evaluated as one.
 
     Args:
-        observation_shape: of one observation; a named tuple of shapes for nested spaces.
-        hidden_sizes: of each MLP.
+        observation_shape: shape of one observation; a named tuple of shapes for nested spaces.
+        hidden_sizes: sizes of each MLP's hidden layers.
         action_size: A, number of action components.
-        n_critics: E MLPs; ``None``: one, and no dimension for them.
-        n_quantiles: N outputs of each, quantiles of the return; ``None``: one, its mean.
-        layer_norm: normalise hidden layers (Hiraoka et al. 2022, with ``dropout``: DroQ).
-        dropout: share of hidden outputs dropped in training, below 1.
-        nonlinearity: class of the nonlinearity; it must act on every number by itself.
-        **reading: of `VectorModel`: ``normalize_observation``, its limits and ``encoder``.
+        n_critics: E, number of critics; ``None``: one, without a dimension E.
+        n_quantiles: N, number of quantiles of the return per critic; ``None``: its mean.
+        layer_norm: normalize hidden layers (Hiraoka et al. 2022, with ``dropout``: DroQ).
+        dropout: dropout rate of hidden outputs, below 1.
+        nonlinearity: class of the nonlinearity; it must be elementwise.
+        **kwargs: ``normalize_observation``, its limits and ``encoder`` of `VectorModel`.
     """
 
     def __init__(
@@ -100,9 +100,9 @@ class QofMuMlpModel(VectorModel):
         layer_norm: bool = False,
         dropout: float = 0.0,
         nonlinearity: Nonlinearity = nn.ReLU,
-        **reading: Any,
+        **kwargs: Any,
     ) -> None:
-        super().__init__(observation_shape, **reading)
+        super().__init__(observation_shape, **kwargs)
         if n_critics is not None:
             n_critics = whole_number("n_critics", n_critics, 1)
         if n_quantiles is not None:
@@ -127,29 +127,29 @@ class QofMuMlpModel(VectorModel):
         action: Tensor,
         member: int | None = None,
     ) -> Tensor:
-        """Return values [*lead] float32, or [E, *lead] of E critics; with quantiles [..., N].
+        """Return values [*lead] float32, or [E, *lead] with E critics; with quantiles [..., N].
 
         Args:
-            observation: of `Network.forward`.
+            observation: see `Network.forward`.
             prev_action, prev_reward: not used.
             action: [*lead, A], in units where the space is [-1, 1].
-            member: evaluate only this one of E critics.
+            member: index of the only critic to evaluate; ``None``: all.
         """
         x = torch.cat([self.read(observation), action.float()], dim=-1)
         lead = x.shape[:-1]
         x = x.reshape(-1, x.shape[-1])
-        alone = self.n_critics is None or member is not None
+        single = self.n_critics is None or member is not None
         out: Tensor = self.mlp(x, member).float()
-        members = () if alone else (self.n_critics,)
+        members = () if single else (self.n_critics,)
         quantiles = () if self.n_quantiles is None else (self.n_quantiles,)
         return out.reshape((*members, *lead, *quantiles))
 
 
 class VMlpModel(VectorModel):
-    """The value of states. Returns values [*lead].
+    """A state value function. Returns values [*lead].
 
     Args:
-        observation_shape, hidden_sizes, nonlinearity, **reading: of `MuMlpModel`.
+        observation_shape, hidden_sizes, nonlinearity, **kwargs: arguments of `MuMlpModel`.
         action_size: not used.
     """
 
@@ -159,9 +159,9 @@ class VMlpModel(VectorModel):
         hidden_sizes: Sizes,
         action_size: int | None = None,
         nonlinearity: Nonlinearity = nn.ReLU,
-        **reading: Any,
+        **kwargs: Any,
     ) -> None:
-        super().__init__(observation_shape, **reading)
+        super().__init__(observation_shape, **kwargs)
         self.mlp = MlpModel(self.observation_size, hidden_sizes, 1, nonlinearity)
 
     def heads(self, features: Tensor) -> Tensor:

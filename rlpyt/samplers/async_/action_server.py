@@ -1,4 +1,4 @@
-"""Names of action servers in asynchronous runs; they are the synchronous ones."""
+"""Action servers of asynchronous runs: other names of the synchronous ones."""
 
 from rlpyt.samplers.parallel.gpu.action_server import (
     ActionServer,
@@ -8,12 +8,12 @@ from rlpyt.samplers.parallel.gpu.action_server import (
 
 
 class AsyncActionServer(ActionServer):
-    """Serves the workers of one sampler process."""
+    """Action server for the workers of one sampler process."""
 
 
 class AsyncAlternatingActionServer(AlternatingActionServer):
-    """Two groups of workers, of which one steps while the agent acts for the other."""
+    """Action server for two groups of workers: one steps while the agent acts for the other."""
 
 
 class AsyncNoOverlapAlternatingActionServer(NoOverlapAlternatingActionServer):
-    """Two groups of workers that never step at the same time."""
+    """Action server for two groups of workers that never step at the same time."""

@@ -10,17 +10,17 @@ from rlpyt.samplers.parallel.gpu.alternating_sampler import (
 
 
 class AsyncAlternatingSamplerBase(AsyncGpuSamplerBase):
-    """Workers in two alternating groups; for all agents, recurrent ones included."""
+    """Base of samplers with two alternating groups of workers; any agent can use them."""
 
     SamplerCls: Any = AlternatingSampler
     alternating = True
 
 
 class AsyncAlternatingSampler(AsyncAlternatingSamplerBase):
-    """A group steps as soon as it has its actions."""
+    """A sampler in which a group steps as soon as it has its actions."""
 
 
 class AsyncNoOverlapAlternatingSampler(AsyncAlternatingSamplerBase):
-    """A group steps when the other has finished its step, so that each has all cores."""
+    """A sampler in which a group steps after the other one's step, so that each has all cores."""
 
     SamplerCls = NoOverlapAlternatingSampler

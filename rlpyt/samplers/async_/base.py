@@ -29,20 +29,19 @@ from rlpyt.utils.synchronize import forget_names, remove_semaphores
 if TYPE_CHECKING:
     from rlpyt.agents.base import BaseAgent
 
-# One for each sampler process.
+# One affinity, or one for each sampler process.
 Affinities = Affinity | list[Affinity] | list[Hardware] | tuple[Affinity, ...]
 
 
 class AsyncSamplerMixin(BaseSampler):
     """A sampler that fills batches in shared memory in parallel with its caller.
 
-    A sampler process runs an ordinary sampler of class ``SamplerCls``. Several, one for each entry
-    of a list of affinities, share the environments (columns of the batches). They act with
-    copies of the agent, and load the newest parameters before each batch
-    (``agent.send_shared_memory``).
+    Sampler processes, one for each affinity, run ordinary samplers of class ``SamplerCls``, and
+    divide the environments (columns of the batches) among them. They act with copies of the agent,
+    and load the newest parameters (``agent.send_shared_memory``) before each batch.
 
-    The order of calls is ``async_initialize``, ``initialize``, then ``obtain_samples`` and
-    ``evaluate_agent``, from any one thread at a time.
+    Call ``async_initialize``, ``initialize``, then ``obtain_samples`` and ``evaluate_agent``, from
+    one thread at a time.
 
     Attributes:
         slots, slots_pyt: the batches [T, B], as numpy and torch trees over the same memory.
@@ -50,7 +49,7 @@ class AsyncSamplerMixin(BaseSampler):
 
     n_slots = 2
     _sampler_processes: ChildGroup | None = None
-    _statistics: dict[str, float] | None = None  # the newest, averaged over sampler processes
+    _statistics: dict[str, float] | None = None  # latest ones, averaged over sampler processes
 
     @property
     def layout(self) -> SamplerLayout:
@@ -69,11 +68,11 @@ class AsyncSamplerMixin(BaseSampler):
         """Initialize the agent of this process and allocate the batches; start no processes.
 
         Args:
-            agent, bootstrap_value, traj_info_kwargs, seed, final_observation: of
+            agent, bootstrap_value, traj_info_kwargs, seed, final_observation: see
                 ``Sampler.initialize``.
 
         Returns:
-            (the batches, numpy trees in shared memory; examples of one step).
+            (batches as numpy trees in shared memory, examples of one step).
         """
         self._start_run(agent, seed)
         if self.deterministic_acting:
@@ -84,10 +83,10 @@ class AsyncSamplerMixin(BaseSampler):
             traj_info_kwargs=traj_info_kwargs,
             final_observation=final_observation,
         )
-        self._recipe_agent = serialize.dumps(self.agent)
+        self._serialized_agent = serialize.dumps(self.agent)
         self.examples = self._try_environment(in_child=True)
         self._initialize_agent(share_memory=False)
-        arena = Arena(onward=True)  # sampler processes pass columns to their workers
+        arena = Arena(onward=True)  # sampler processes pass columns on to their workers
         self.slots = [
             self._allocate_batch(arena, bootstrap_value, final_observation)
             for _ in range(self.n_slots)
@@ -101,25 +100,26 @@ class AsyncSamplerMixin(BaseSampler):
         """Return the hardware of each sampler process.
 
         Args:
-            affinity: of ``initialize``.
+            affinity: see ``initialize``.
 
         Raises:
             ValueError: ``batch_B`` is not divisible by the number of sampler processes.
         """
-        several = affinity if isinstance(affinity, list | tuple) else [affinity]
-        B, n = self.batch_spec.B, len(several)
+        affinities = affinity if isinstance(affinity, list | tuple) else [affinity]
+        B, n = self.batch_spec.B, len(affinities)
         if not n or B % n:
             raise ValueError(
                 f"batch_B={B} must be divisible among {n} sampler processes, one for each entry of "
                 "affinity['sampler']. Use a multiple of their number."
             )
-        return [Hardware.of(own, B // n, self.layout.groups) for own in several]
+        return [Hardware.of(one, B // n, self.layout.groups) for one in affinities]
 
     def initialize(self, affinity: Affinities = None) -> None:
         """Start the sampler processes, which start their workers.
 
         Args:
-            affinity: of a sampler process, see ``Hardware.of``, or a list of several.
+            affinity: affinity of the only sampler process, see ``Hardware.of``, or a list with one
+                for each sampler process.
 
         Raises:
             WorkerError: a process or environment failed to start.
@@ -132,17 +132,17 @@ class AsyncSamplerMixin(BaseSampler):
             SamplerProcessPayload(
                 world_size=n,
                 sampler=self._sampler_of(i, each),
-                agent=serialize.loads(self._recipe_agent),
+                agent=serialize.loads(self._serialized_agent),
                 settings=self._settings,
                 examples=self.examples,
                 slots=[slot[:, i * each : (i + 1) * each] for slot in self.slots],
                 mailbox=self._mailbox,
                 stop=self._stop,
                 semaphores=f"/mp{secrets.token_hex(4)}",
-                hardware=own,
+                hardware=process_hardware,
                 envs=self._envs_of(i, each),
             )
-            for i, own in enumerate(hardware)
+            for i, process_hardware in enumerate(hardware)
         ]
         specs = [
             ChildSpec(
@@ -156,7 +156,7 @@ class AsyncSamplerMixin(BaseSampler):
             for i, payload in enumerate(payloads)
         ]
         limits = Limits(self.env_timeout, self.reset_timeout, self.start_timeout_s)
-        if self.layout.processes:  # sampler processes find failures of their workers first
+        if self.layout.processes:  # sampler processes report failures of their workers first
             limits = Limits(limits.step_s * 1.5, limits.reset_s * 1.5, limits.start_s * 1.5)
 
         def remove_names() -> None:  # of a process that was killed while it started workers
@@ -222,12 +222,12 @@ class AsyncSamplerMixin(BaseSampler):
 
     @staticmethod
     def should_stop() -> bool:
-        """Return True to end an evaluation early; called while waiting for one, to be replaced."""
+        """Return True to end an evaluation early; called during one. Runners replace it."""
         return False
 
     @staticmethod
     def interrupt() -> None:
-        """Raise to stop waiting; called while waiting for sampler processes, to be replaced."""
+        """Raise to stop waiting for sampler processes; called meanwhile. Runners replace it."""
 
     def _running(self) -> ChildGroup:
         if self._sampler_processes is None:
@@ -245,24 +245,25 @@ class AsyncSamplerMixin(BaseSampler):
             db_idx: index of the batch in ``slots``.
 
         Returns:
-            the ``TrajInfo`` of trajectories that ended. ``policy_updates`` is then the number of
-            updates of the policy, the smallest of all sampler processes.
+            The ``TrajInfo`` of trajectories that ended. The attribute ``policy_updates`` is set to
+            the number of updates of the policy, the minimum over sampler processes.
 
         Raises:
             WorkerError: a sampler process or worker failed; no process is left running.
         """
         replies = self._call("collect", itr, db_idx)
         self.policy_updates = min(updates for _, updates, _ in replies)
-        self._note_statistics([said for *_, said in replies])
+        self._note_statistics([statistics for *_, statistics in replies])
         return [info for infos, *_ in replies for info in infos]
 
     def statistics(self) -> dict[str, float]:
         """Return the columns of progress.csv, averaged over sampler processes."""
         return self._statistics or {}
 
-    def _note_statistics(self, said: list[dict[str, float]]) -> None:
-        means = {name: sum(one[name] for one in said) / len(said) for name in said[0]}
-        self._statistics = means  # one assignment: another thread reads it
+    def _note_statistics(self, by_process: list[dict[str, float]]) -> None:
+        names, n = by_process[0], len(by_process)
+        means = {name: sum(one[name] for one in by_process) / n for name in names}
+        self._statistics = means  # a single assignment, since another thread reads it
 
     def evaluate_agent(self, itr: int) -> list[Any]:
         """Run the evaluation episodes with the newest policy; return their ``TrajInfo``.
@@ -284,7 +285,7 @@ class AsyncSamplerMixin(BaseSampler):
         return {"hosts": self._call("state_dict")}
 
     def load_state_dict(self, state: dict[str, Any]) -> bool:
-        """Continue from a saved state; return True if exact, see ``Sampler.load_state_dict``."""
+        """Load a state from ``state_dict``; return True if the run resumes exactly."""
         group, hosts = self._running(), state.get("hosts", [])
         if len(hosts) != len(group.processes):
             return False
@@ -296,7 +297,7 @@ class AsyncSamplerMixin(BaseSampler):
         return [] if self._sampler_processes is None else self._sampler_processes.processes
 
     def shutdown(self) -> None:
-        """Stop the sampler processes and all that they started."""
+        """Stop the sampler processes and all processes that they started."""
         if self._sampler_processes is not None:
             self._sampler_processes.shutdown()
             self._sampler_processes = None

@@ -1,4 +1,4 @@
-"""Names of collectors that write into several batches in turn; all collectors can."""
+"""Collectors of asynchronous samplers: other names, since all can write into several batches."""
 
 from rlpyt.samplers.collectors import BaseCollector
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
@@ -6,20 +6,20 @@ from rlpyt.samplers.parallel.gpu.collectors import GpuResetCollector, GpuWaitRes
 
 
 class DoubleBufferCollectorMixin(BaseCollector):
-    """A collector whose ``samples_np`` is set to another batch by ``write_into``."""
+    """A collector whose ``samples_np`` is replaced by ``write_into``."""
 
 
 class DbCpuResetCollector(CpuResetCollector):
-    """Resets an environment as soon as its trajectory has ended."""
+    """A collector that resets an environment as soon as its trajectory has ended."""
 
 
 class DbCpuWaitResetCollector(CpuWaitResetCollector):
-    """Lets an environment wait for the end of the batch."""
+    """A collector that lets an environment wait for the end of the batch."""
 
 
 class DbGpuResetCollector(GpuResetCollector):
-    """Resets an environment as soon as its trajectory has ended; the agent is in a server."""
+    """A ``DbCpuResetCollector`` with the agent in an action server."""
 
 
 class DbGpuWaitResetCollector(GpuWaitResetCollector):
-    """Lets an environment wait for the end of the batch; the agent is in a server."""
+    """A ``DbCpuWaitResetCollector`` with the agent in an action server."""

@@ -5,7 +5,7 @@ from rlpyt.samplers.async_.collectors import DbCpuResetCollector
 from rlpyt.samplers.parallel.cpu.collectors import CpuEvalCollector
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 
-EVAL_TRAJ_CHECK = 0.1  # seconds; interval of rlpyt (2019), not used
+EVAL_TRAJ_CHECK = 0.1  # not used; polling interval of rlpyt (2019) in seconds
 
 
 class AsyncCpuSampler(AsyncParallelSamplerMixin):

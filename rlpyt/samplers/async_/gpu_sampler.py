@@ -11,8 +11,9 @@ from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 class AsyncGpuSamplerBase(AsyncParallelSamplerMixin):
     """One or several ``GpuSampler`` in parallel with the optimizer.
 
-    Each entry of the list ``affinity["sampler"]`` is a process with a server on its own device
-    (``cuda_idx``) and its own workers. Without GPUs the servers act on the CPU.
+    For each entry of the list ``affinity["sampler"]`` there is a process, which has an action
+    server on its own device (``cuda_idx``) and its own workers. Without GPUs the servers act on
+    the CPU.
     """
 
     SamplerCls: Any = GpuSampler
@@ -27,7 +28,7 @@ class AsyncGpuSamplerBase(AsyncParallelSamplerMixin):
         seed: int | None,
         n_envs_list: object,
     ) -> NoReturn:
-        """Raise: the loop of a server's process in rlpyt (2019).
+        """Raise ``NotImplementedError``; in rlpyt (2019) this was the loop of a server's process.
 
         Raises:
             NotImplementedError: always; ``samplers.sampler_process`` runs ``SamplerCls``.
@@ -41,7 +42,7 @@ class AsyncGpuSamplerBase(AsyncParallelSamplerMixin):
     def launch_workers(
         self, double_buffer_slice: object, affinity: object, seed: int | None, n_envs_list: object
     ) -> NoReturn:
-        """Raise: the start of workers by a server in rlpyt (2019).
+        """Raise ``NotImplementedError``; in rlpyt (2019) this started a server's workers.
 
         Raises:
             NotImplementedError: always; the ``SamplerCls`` in the server's process starts them.
@@ -52,9 +53,9 @@ class AsyncGpuSamplerBase(AsyncParallelSamplerMixin):
         )
 
     def shutdown_workers(self) -> None:
-        """End servers and workers."""
+        """Stop servers and workers."""
         self.shutdown()
 
 
 class AsyncGpuSampler(AsyncGpuSamplerBase):
-    """All workers of a server step, then the server acts for all of them."""
+    """A sampler in which all workers of a server step, then the server acts for all of them."""

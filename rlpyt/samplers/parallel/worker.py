@@ -1,4 +1,4 @@
-"""Names of a worker's entry points in rlpyt (2019); workers run ``build_env_worker``."""
+"""A worker's entry points in rlpyt (2019), kept as names; workers run ``build_env_worker``."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ def initialize_worker(
     cpu: int | Sequence[int] | None = None,
     torch_threads: int | None = None,
 ) -> None:
-    """Pin, seed and limit this process as a worker."""
+    """Pin this process to cores, set its number of torch threads, and seed it."""
     import torch
 
     if cpu is not None:
@@ -27,8 +27,8 @@ def initialize_worker(
 def sampling_process(
     common_kwargs: Mapping[str, Any], worker_kwargs: Mapping[str, Any]
 ) -> EnvWorker:
-    """Build an environment worker from the arguments of all workers and its own.
+    """Build an environment worker from the arguments common to all workers and this one's own.
 
-    rlpyt forked this function; workers now run ``samplers.env_worker.build_env_worker``.
+    Workers of rlpyt (2019) ran this function; now they run ``env_worker.build_env_worker``.
     """
     return EnvWorker(**{**common_kwargs, **worker_kwargs})

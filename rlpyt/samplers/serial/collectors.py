@@ -1,4 +1,4 @@
-"""Name of the evaluation loop of the serial sampler."""
+"""Evaluation collector of the serial sampler."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class SerialEvalCollector(EvalCollector):
     Args:
         envs: evaluation environments.
         agent: the agent.
-        TrajInfoCls: makes an empty ``TrajInfo``.
-        max_T: maximum time steps per environment.
-        max_trajectories: maximum number of episodes, divided evenly.
+        TrajInfoCls: function that makes an empty ``TrajInfo``.
+        max_T: maximum number of time steps per environment.
+        max_trajectories: maximum number of episodes, divided evenly among the environments.
     """
 
     def __init__(

@@ -7,7 +7,7 @@ from rlpyt.samplers.serial.collectors import SerialEvalCollector
 
 
 class SerialSampler(Sampler):
-    """Steps all environments in the calling process; the easiest sampler to debug."""
+    """A sampler that steps all environments in the calling process; the easiest to debug."""
 
     layout = SamplerLayout(processes=False)
     CollectorCls, eval_CollectorCls = CpuResetCollector, SerialEvalCollector

@@ -178,7 +178,7 @@ def test_anothers_state_is_refused():
     state = initialized("sac").state_dict()
     with pytest.raises(ValueError, match="q3_model"):
         initialized("sac", n_critics=3).load_state_dict(state)
-    with pytest.raises(ValueError, match="this one has"):
+    with pytest.raises(ValueError, match="must have the networks of this agent"):
         initialized("ddpg").load_state_dict(state)
 
 
@@ -572,7 +572,7 @@ def test_an_empty_range_is_refused(kind):
         ("ddpg", dict(n_critics=0), "n_critics"),
         ("td3", dict(pretrain_std=-0.1), "pretrain_std"),
         ("td3", dict(pretrain_std=math.inf), "pretrain_std=inf must be finite"),
-        ("td3", dict(pretrain_std=None), 'pretrain_std=None .* must be a number or "uniform"'),
+        ("td3", dict(pretrain_std=None), 'must be a number or "uniform" for TD3, got None'),
         ("ddpg", dict(action_std=math.inf), "action_std=inf must be finite"),
         ("td3", dict(pretrain_std="even"), 'pretrain_std=.even. must be a number or "uniform"'),
         ("td3", dict(target_noise_std=-0.1), "target_noise_std"),
@@ -606,18 +606,18 @@ class SharedEncoder(QofMuMlpModel):
 @pytest.mark.parametrize(
     "kind,QModelCls,more,said",
     [
-        ("td3", SharedEncoder, {}, r"encoder\.weight is \[7, 5\]"),
+        ("td3", SharedEncoder, {}, r"encoder\.weight of shape \[7, 5\]"),
         (
             "sac",
             QofMuMlpModel,
             dict(nonlinearity=nn.PReLU),
-            r"critics first; mlp\.model\.1\.weight",
+            r"parameter must be \d+, got mlp\.model\.1\.weight",
         ),
         (
             "sac",
             QofMuMlpModel,
             dict(nonlinearity=lambda: nn.Softmax(-1)),
-            "mixes critics or samples.*every number by itself",
+            "mixes critics or samples.*must be elementwise",
         ),
     ],
 )

@@ -178,7 +178,7 @@ def test_workers_with_nothing_to_do_are_not_started(allowed):
 def test_processors_that_are_not_there_are_one_warning(allowed):
     allowed(0, 1)
     affinity = dict(workers_cpus=[[0, 8], 9], master_cpus=0)
-    with pytest.warns(UserWarning, match="cpus 8-9, and this process may use 0-1: nothing") as said:
+    with pytest.warns(UserWarning, match="cpus 8-9, but this process may only use 0-1") as said:
         found = Hardware.of(affinity)
     assert (found.workers_cpus, found.master_cpus, len(said)) == ([None, None], None, 1)
 

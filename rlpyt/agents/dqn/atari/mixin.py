@@ -4,6 +4,6 @@ from rlpyt.agents.base import BaseAgent
 
 
 class AtariMixin(BaseAgent):
-    """Gives an agent's model ``image_shape`` [C, H, W] and ``output_size`` (number of actions)."""
+    """Mixin that passes ``image_shape`` [C, H, W] and ``output_size`` to an agent's model."""
 
     space_arguments = ("image_shape", "output_size")

@@ -1,1 +1,1 @@
-"""Samplers whose workers have the agent."""
+"""Samplers with the agent in the workers."""

@@ -1,17 +1,17 @@
-"""Names of the collection loop with the agent in the same process."""
+"""Names of ``Collector`` with the agent in the same process."""
 
 from rlpyt.samplers.collectors import Collector
 from rlpyt.samplers.evaluation import EvalCollector
 
 
 class CpuResetCollector(Collector):
-    """Resets an environment as soon as its trajectory has ended."""
+    """A collector that resets an environment as soon as its trajectory has ended."""
 
     mid_batch_reset = True
 
 
 class CpuWaitResetCollector(Collector):
-    """Lets an environment wait for the end of the batch, and records zeros for it."""
+    """A collector that lets environments wait for the end of the batch, and records zeros."""
 
     mid_batch_reset = False
 

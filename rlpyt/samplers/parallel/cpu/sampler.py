@@ -5,7 +5,7 @@ from rlpyt.samplers.parallel.cpu.collectors import CpuEvalCollector, CpuResetCol
 
 
 class CpuSampler(ParallelSamplerBase):
-    """Each worker steps its environments and acts for them on the CPU.
+    """A sampler whose workers step their environments and act for them on the CPU.
 
     Workers and master are synchronized once per batch; workers read the master's parameters in
     shared memory.

@@ -1,1 +1,1 @@
-"""Workers whose actions come from the process that holds the agent, on a GPU or not."""
+"""Samplers with the agent in an action server, on a GPU or the CPU."""

@@ -1,6 +1,6 @@
-"""Action servers for samplers that people write themselves, in rlpyt's protocol.
+"""Action server mixins for custom samplers, with rlpyt's (2019) protocol.
 
-Our own samplers have ``samplers.serving.ActionServer`` as a part; these are mixins.
+rlpyt's own samplers use ``samplers.serving.ActionServer``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rlpyt.utils.collections import NamedArrayTuple
 if TYPE_CHECKING:
     from rlpyt.distributions.base import NoiseSpec
 
-EVAL_TRAJ_CHECK = 20  # steps; interval of rlpyt (2019) for custom servers
+EVAL_TRAJ_CHECK = 20  # not used; polling interval of rlpyt (2019) in steps
 
 
 class _TorchNoise(ActionNoise):
@@ -32,14 +32,15 @@ class _TorchNoise(ActionNoise):
 
 
 class ActionServer:
-    """Mixin that answers workers from the process of the sampler, which holds the agent.
+    """Mixin that acts for the workers in the process of the sampler.
 
-    The sampler has these attributes: ``agent``; ``batch_spec``; ``sync`` with lists ``obs_ready``
-    and ``act_ready`` of one semaphore for each worker, and ``stop_eval``, whose ``value`` ends an
-    evaluation; ``step_buffer_np`` (``build_step_buffer``), whose rows belong to the workers in
-    order; ``samples_np``, for values to bootstrap from; for evaluation ``eval_step_buffer_np``,
-    ``eval_max_T``, ``eval_max_trajectories`` and ``eval_traj_infos_queue``. With ``workers``, a
-    list of processes, the death of one ends the wait for it.
+    The sampler must have these attributes: ``agent``; ``batch_spec``; ``sync`` with lists
+    ``obs_ready`` and ``act_ready`` of one semaphore for each worker, and ``stop_eval``, whose
+    ``value`` ends an evaluation; ``step_buffer_np`` (``build_step_buffer``), whose rows belong to
+    the workers in order; ``samples_np``, to record bootstrap values in; for evaluation
+    ``eval_step_buffer_np``, ``eval_max_T``, ``eval_max_trajectories`` and
+    ``eval_traj_infos_queue``. If it has ``workers``, a list of processes, the death of one raises
+    an error.
 
     A worker releases ``obs_ready`` once before its first step and once after every step, and
     acquires ``act_ready`` before every step.
@@ -50,15 +51,15 @@ class ActionServer:
     _overlap = True
 
     def serve_actions(self, itr: int) -> None:
-        """Act for every step of one batch; the workers have been told to begin.
+        """Act for every step of one batch, after the workers have been told to start it.
 
-        In a subclass of one of rlpyt's own samplers, the sampler does this itself.
+        In a subclass of one of rlpyt's own samplers, call that sampler's method instead.
 
         Raises:
             WorkerError: a worker has died.
         """
-        if own := getattr(super(), "serve_actions", None):
-            own(itr)
+        if serve_actions := getattr(super(), "serve_actions", None):
+            serve_actions(itr)
             return
         groups = self._groups(self.step_buffer_np, self.samples_np)  # type: ignore[attr-defined]
         with torch.inference_mode():
@@ -66,10 +67,10 @@ class ActionServer:
             serve(groups, T, self._replied, self._overlap)
 
     def serve_actions_evaluation(self, itr: int) -> list[Any]:
-        """Act for one evaluation, until enough episodes have ended or time is up.
+        """Act for one evaluation, until enough episodes have ended or ``eval_max_T`` steps.
 
         Returns:
-            The finished trajectories that were in the queue by then.
+            The finished trajectories that were in the queue.
 
         Raises:
             WorkerError: a worker has died.
@@ -105,12 +106,12 @@ class ActionServer:
         rows, each = len(step_np.reward) // self._n_groups, len(channels) // self._n_groups
         groups = []
         for i in range(self._n_groups):
-            own, workers = slice(i * rows, (i + 1) * rows), range(i * each, (i + 1) * each)
-            record = StepRecord(env_info=None, **dict(step_np[own].items()))
-            samples = None if samples_np is None else samples_np[:, own]
+            columns, workers = slice(i * rows, (i + 1) * rows), range(i * each, (i + 1) * each)
+            record = StepRecord(env_info=None, **dict(step_np[columns].items()))
+            samples = None if samples_np is None else samples_np[:, columns]
             policy = LocalPolicy(sampler.agent, record, _TorchNoise(), samples, i)
-            mine = [channels[rank] for rank in workers]
-            groups.append(Group(policy, record, 0, workers, mine))
+            group_channels = [channels[rank] for rank in workers]
+            groups.append(Group(policy, record, 0, workers, group_channels))
         return groups
 
     def _replied(self, rank: int) -> bool:
@@ -121,19 +122,19 @@ class ActionServer:
 
 
 class AlternatingActionServer(ActionServer):
-    """Two groups of workers, of which one steps while the agent acts for the other."""
+    """Action server for two groups of workers: one steps while the agent acts for the other."""
 
     _n_groups = 2
 
 
 class NoOverlapAlternatingActionServer(AlternatingActionServer):
-    """Two groups of workers that never step at the same time."""
+    """Action server for two groups of workers that never step at the same time."""
 
     _overlap = False
 
 
 def _taken(infos: Any) -> list[Any]:
-    """Return the items of a queue, in which workers' sentinels ``None`` are kept."""
+    """Remove and return the items of a queue, except the workers' sentinels ``None``."""
     taken, sentinels = [], 0
     while True:
         try:

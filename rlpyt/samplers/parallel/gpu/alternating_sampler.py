@@ -1,11 +1,11 @@
-"""Groups of workers that alternate, so that acting and stepping overlap."""
+"""Samplers with alternating groups of workers, so that acting and stepping overlap."""
 
 from rlpyt.samplers.layout import SamplerLayout
 from rlpyt.samplers.parallel.gpu.sampler import GpuSamplerBase
 
 
 class AlternatingSamplerBase(GpuSamplerBase):
-    """Workers in alternating groups, two by default; for all agents, recurrent ones included.
+    """Base of samplers with alternating groups of workers, two by default; for all agents.
 
     Fastest if stepping and acting take equally long. A subclass has three groups with
     ``layout = SamplerLayout(processes=True, agent="served", groups=3)``.
@@ -16,10 +16,10 @@ class AlternatingSamplerBase(GpuSamplerBase):
 
 
 class AlternatingSampler(AlternatingSamplerBase):
-    """A group steps as soon as it has its actions."""
+    """A sampler in which a group steps as soon as it has its actions."""
 
 
 class NoOverlapAlternatingSampler(AlternatingSamplerBase):
-    """A group steps when the other has finished its step, so that each has all cores."""
+    """A sampler in which a group steps after the other one's step, so that each has all cores."""
 
     layout = SamplerLayout(processes=True, agent="served", groups=2, overlap=False)

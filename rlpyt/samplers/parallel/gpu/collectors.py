@@ -1,17 +1,17 @@
-"""Names of the collection loop with the agent in an action server."""
+"""Names of ``Collector`` with the agent in an action server."""
 
 from rlpyt.samplers.collectors import Collector
 from rlpyt.samplers.evaluation import EvalCollector
 
 
 class GpuResetCollector(Collector):
-    """Resets an environment as soon as its trajectory has ended."""
+    """A collector that resets an environment as soon as its trajectory has ended."""
 
     mid_batch_reset = True
 
 
 class GpuWaitResetCollector(Collector):
-    """Lets an environment wait for the end of the batch, and records zeros for it."""
+    """A collector that lets environments wait for the end of the batch, and records zeros."""
 
     mid_batch_reset = False
 

@@ -1,4 +1,4 @@
-"""Environments in worker processes, acting in the master."""
+"""Samplers with environments in worker processes and the agent in the master."""
 
 from rlpyt.samplers.layout import SamplerLayout
 from rlpyt.samplers.parallel.base import ParallelSamplerBase
@@ -8,10 +8,11 @@ from rlpyt.samplers.serving import build_step_buffer  # noqa: F401  (rlpyt had i
 
 
 class GpuSamplerBase(ParallelSamplerBase):
-    """Workers step environments; the master acts for all of them at once, on its device.
+    """Base of samplers whose workers step environments, while the master acts for all at once.
 
     Workers and master are synchronized at every step, by a step record in shared memory and two
-    semaphores per worker. Suited to large networks, in particular on a GPU.
+    semaphores per worker. The master acts on its device. Suited to large networks, in particular on
+    a GPU.
     """
 
     layout = SamplerLayout(processes=True, agent="served")
@@ -20,4 +21,4 @@ class GpuSamplerBase(ParallelSamplerBase):
 
 
 class GpuSampler(GpuSamplerBase):
-    """All workers step, then the master acts for all of them."""
+    """A sampler in which all workers step, then the master acts for all of them."""
