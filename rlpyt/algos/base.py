@@ -65,6 +65,13 @@ class RlAlgorithm(Recorded):
 
     # Life cycle.
 
+    def check_batch(self, agent: BaseAgent, batch_spec: BatchSpec) -> None:
+        """Check settings against the size of batches, before anything is started.
+
+        Raises:
+            ValueError: they do not fit.
+        """
+
     def initialize(
         self,
         agent: BaseAgent,

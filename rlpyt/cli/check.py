@@ -7,7 +7,10 @@ from typing import Any
 import tyro
 
 from rlpyt.cli.flags import parse
-from rlpyt.experiments.build import env_recipe
+from rlpyt.experiments.agents import build_agent
+from rlpyt.experiments.build import EnvRecipe, env_recipe, env_spaces
+from rlpyt.experiments.registry import ALGORITHMS
+from rlpyt.experiments.settings import default_options
 from rlpyt.testing.env import examine_env_in_child
 from rlpyt.utils.checks import check_range
 
@@ -43,4 +46,21 @@ def main(args: Sequence[str]) -> int:
         skip=command.skip,
     )
     print(report)
+    if report.ok:
+        print(_ready_agents(command.env, recipe))
     return 0 if report.ok else 1
+
+
+def _ready_agents(env: str, recipe: EnvRecipe) -> str:
+    """Return a sentence about the algorithms that have an agent for the environment's spaces."""
+    spaces, suited, reasons = env_spaces(recipe, in_child=True), [], []
+    for name in ALGORITHMS:
+        try:
+            build_agent(default_options(name, env), spaces).initialize(spaces)
+        except (TypeError, ValueError) as error:
+            reasons.append(str(error))
+        else:
+            suited.append(name)
+    if suited:
+        return f"Algorithms with an agent for these spaces: {', '.join(suited)}."
+    return f"No agent of rlpyt suits these spaces; write a custom one (--agent). {reasons[0]}"

@@ -120,9 +120,9 @@ class AsyncRlBase(MinibatchRlBase):
         affinity = split_affinity(self.affinity)
         hardware = [Hardware.of(entry) for entry in affinity["optimizer"]]
         self._sampler_hardware = self.sampler.sampler_hardware(affinity["sampler"])
-        self.apply_hardware_and_seed(
-            hardware[0]
-        )  # from here on this process may use only its own cores
+        self.algo.check_batch(self.agent, self.sampler.batch_spec)
+        # From here on this process may use only its own cores.
+        self.apply_hardware_and_seed(hardware[0])
         self.world_size = len(hardware)
         self.optimizers = Optimizers(self.algo, self.agent, hardware)
         slots, examples = self.sampler.async_initialize(

@@ -47,6 +47,7 @@ NEW_EPISODES = (
     "The resumed run starts new episodes, because the checkpoint has no environment states for "
     "this sampler."
 )
+SMALL_NETWORK = 2**18  # numbers in the agent's state
 PARTS_FILE = "parts.json"  # constructor arguments of the parts of a script's run
 NAN = float("nan")
 
@@ -87,6 +88,8 @@ class MinibatchRlBase(BaseRunner):
     _eval = False
     _iteration_column = "Diagnostics/Iteration"
     _cpus_before: list[int] | None = None  # the process's CPUs before it was pinned
+    _threads_before: int | None = None  # torch's threads before they were limited
+    _n_threads_given = False
 
     # Attributes of rlpyt's runners, which subclasses read and set.
     _opt_infos = _state_property("opt_infos")
@@ -155,9 +158,9 @@ class MinibatchRlBase(BaseRunner):
         layout = self.sampler.layout
         groups = 1 if layout is None else layout.groups
         hardware = Hardware.of(self.affinity, self.sampler.batch_spec.B, groups)
-        seed = self.apply_hardware_and_seed(
-            hardware
-        )  # from here on this process may use only its own cores
+        self.algo.check_batch(self.agent, self.sampler.batch_spec)
+        # From here on this process may use only its own cores.
+        seed = self.apply_hardware_and_seed(hardware)
         if layout is not None and layout.processes and start_fork_server(self.sampler.start_method):
             importlib.import_module("torch._dynamo")  # for optimizers; takes as long as the server
         accepted = takes(self.sampler.initialize, "final_observation")
@@ -191,8 +194,24 @@ class MinibatchRlBase(BaseRunner):
         self.initialize_logging()
         if self.resume_from is not None:
             self.resume()
-        self._write_parts()
         return n_itr
+
+    def _limit_torch_threads(self) -> None:
+        """Train a small network with one torch thread, unless the number of threads was given.
+
+        The operations of a small network are too short to share: with two threads on a busy
+        machine they wait for each other.
+        """
+        sizes = [x.numel() for x in tree_leaves(self.agent.state_dict()) if torch.is_tensor(x)]
+        given = self._n_threads_given or "OMP_NUM_THREADS" in os.environ
+        if given or self.agent.device.type != "cpu" or sum(sizes) > SMALL_NETWORK:
+            return
+        self._threads_before = torch.get_num_threads()
+        torch.set_num_threads(1)
+        logger.log(
+            f"One torch thread, since the network is small ({sum(sizes):,} numbers). The affinity "
+            "master_torch_threads sets another number."
+        )
 
     def _write_parts(self) -> None:
         """Write how the runner and its parts were constructed, unless config.json says so."""
@@ -210,6 +229,7 @@ class MinibatchRlBase(BaseRunner):
     def apply_hardware_and_seed(self, hardware: Hardware) -> int:
         """Apply CPU affinity and thread limits, and seed this process; return the seed."""
         self._cpus_before = hardware.apply()
+        self._n_threads_given = hardware.master_torch_threads is not None
         if self.seed is None:
             self.seed = make_seed()
         set_seed(self.seed)
@@ -259,6 +279,8 @@ class MinibatchRlBase(BaseRunner):
                 self.sampler.should_stop = signals.has_come
                 self.resume_from = self.resume_from or self._checkpoint_of_launcher()
                 n_itr = self.startup()
+                self._limit_torch_threads()
+                self._write_parts()
                 n = self._n_own_hooks  # rlpyt's own hooks start last, since `EvalHook` may evaluate
                 for hook in [*self.hooks[n:], *self.hooks[:n]]:
                     self._call_hook(hook, "on_start")
@@ -407,6 +429,8 @@ class MinibatchRlBase(BaseRunner):
         self.sampler.shutdown()
         if self._cpus_before is not None:  # another run may follow, with other CPUs
             pin(self._cpus_before)
+        if self._threads_before is not None:
+            torch.set_num_threads(self._threads_before)
 
     # Evaluation.
 

@@ -92,9 +92,9 @@ class BaseSampler(Recorded):
     def __init__(
         self,
         EnvCls: Callable[..., Any],
-        env_kwargs: EnvKwargs | None,
-        batch_T: int,
-        batch_B: int,
+        env_kwargs: EnvKwargs | None = None,
+        batch_T: int = 128,
+        batch_B: int = 8,
         CollectorCls: type[BaseCollector] | None = None,
         max_decorrelation_steps: int = 100,
         TrajInfoCls: type[TrajInfo] = TrajInfo,

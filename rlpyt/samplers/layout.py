@@ -11,7 +11,7 @@ import torch
 
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.launching.affinity import affinity_from_code
-from rlpyt.utils.launching.machine import n_granted_cpus
+from rlpyt.utils.launching.machine import check_gpu, n_granted_cpus
 from rlpyt.utils.launching.placement import listed, placed
 from rlpyt.utils.launching.resources import is_code
 from rlpyt.utils.processes import available_cpus, pin
@@ -120,7 +120,13 @@ class Hardware:
         )
 
     def apply(self) -> list[int] | None:
-        """Set threads and cores of this process; return its former cores if it was pinned."""
+        """Set threads and cores of this process; return its former cores if it was pinned.
+
+        Raises:
+            ValueError: the GPU does not exist.
+        """
+        if self.cuda_idx is not None:
+            check_gpu(self.cuda_idx)
         if self.master_torch_threads is not None:
             torch.set_num_threads(self.master_torch_threads)
         if self.master_cpus is None:

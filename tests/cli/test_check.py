@@ -20,6 +20,7 @@ def test_a_good_environment_is_reported_and_exits_with_0(capsys):
     assert check("toy/memory", "--env-args", '{"delay": 2}', "--skip", "time-limit") == 0
     said = capsys.readouterr().out
     assert "check_env(MemoryEnv(delay=2)): 0 errors" in said and "ok   seeding" in said
+    assert "Algorithms with an agent for these spaces: ppo, a2c, vtrace, impala, dqn," in said
 
 
 def test_an_environment_in_a_file_is_found_and_its_faults_exit_with_1(

@@ -45,8 +45,12 @@ def runner_for(
         agent=CategoricalPgAgent(ModelCls=SmallMlp),
         sampler=sampler,
         n_steps=n_itr * T * batch_B,
-        affinity=dict(n_workers=1),
-        **{**dict(seed=4, log_interval_steps=2 * T * batch_B), **kwargs},
+        **{
+            "seed": 4,
+            "log_interval_steps": 2 * T * batch_B,
+            "affinity": dict(n_workers=1),
+            **kwargs,
+        },
     )
 
 
@@ -324,3 +328,52 @@ def test_signal_saves_a_checkpoint_and_exits(number, code, tmp_path):
 class StopAtOnce(Hook):
     def on_iteration(self, runner, itr):
         runner.request_stop()
+
+
+class NoteThreads(Hook):
+    def __init__(self):
+        self.found = set()
+
+    def on_iteration(self, runner, itr):
+        self.found.add(torch.get_num_threads())
+
+
+@pytest.fixture
+def two_threads(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_small_networks_train_with_one_thread_unless_a_number_is_given(two_threads, monkeypatch):
+    def threads_of(**affinity):
+        hook = NoteThreads()
+        runner = runner_for(n_itr=1, hooks=[hook], affinity=dict(n_workers=1, **affinity))
+        runner.train()
+        assert torch.get_num_threads() == affinity.get("master_torch_threads", 2)
+        return hook.found
+
+    assert threads_of() == {1}
+    monkeypatch.setattr("rlpyt.runners.runner.SMALL_NETWORK", 10)
+    assert threads_of() == {2}
+    monkeypatch.undo()
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    assert threads_of() == {2}
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    assert threads_of(master_torch_threads=2) == {2}
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (dict(algo=PPO(minibatches=1000)), "minibatches=1000 must be at most"),
+        (dict(affinity=dict(n_workers=1, cuda_idx=99)), "cuda_idx must be below"),
+    ],
+)
+def test_settings_are_checked_before_anything_starts(change, message, monkeypatch):
+    runner = runner_for(Sampler=CpuSampler, **change)
+    monkeypatch.setattr(runner.sampler, "initialize", lambda **_: pytest.fail("started"))
+    with pytest.raises(ValueError, match=message):
+        runner.train()

@@ -52,3 +52,8 @@ def test_own_serve_actions_is_named_where_it_is_not_called(SamplerCls):
     own = type("Own", (SamplerCls,), {"serve_actions": lambda self, itr: None})
     assert len(warnings_of(own)) == SamplerCls.__name__.startswith("Async")
     assert warnings_of(SamplerCls) == []
+
+
+def test_environments_need_no_arguments_and_batches_have_a_size():
+    sampler = CpuSampler(EnvCls=CountEnv)
+    assert (sampler.env_kwargs, *sampler.batch_spec) == ({}, 128, 8)

@@ -9,8 +9,10 @@ import numpy as np
 import torch
 from torch.optim import Adam, Optimizer
 
+from rlpyt.agents.base import BaseAgent
 from rlpyt.algos.pg.base import OptInfo, PolicyGradientAlgo  # noqa: F401 (rlpyt's place for it)
 from rlpyt.algos.pg.losses import clipped_surrogate_loss, value_loss
+from rlpyt.envs.base import BatchSpec
 from rlpyt.utils.buffer import Tensors, buffer_func
 from rlpyt.utils.checks import setting
 from rlpyt.utils.collections import NamedArrayTuple, namedarraytuple
@@ -45,6 +47,25 @@ class PPO(PolicyGradientAlgo):
     mixed_precision: bool = setting(False, doc="forward passes of training in bfloat16")
     compile_loss: bool = setting(False, doc="compile losses by torch.compile; needs a C++ compiler")
 
+    def check_batch(self, agent: BaseAgent, batch_spec: BatchSpec) -> None:
+        """Check that there are at most as many minibatches as samples, or environments.
+
+        Raises:
+            ValueError: there are more minibatches than samples, or than environments with a
+                recurrent agent.
+        """
+        n_to_split, unit = self._n_to_split(agent, batch_spec)
+        if self.minibatches > n_to_split:
+            raise ValueError(
+                f"minibatches={self.minibatches} must be at most {unit} = {n_to_split}. Take fewer."
+            )
+
+    def _n_to_split(self, agent: BaseAgent, batch_spec: BatchSpec) -> tuple[int, str]:
+        """Return the number of units of which minibatches are made, and a word for them."""
+        if agent.recurrent:
+            return batch_spec.B, "batch_B (environments)"
+        return batch_spec.size, "batch_T * batch_B"
+
     def initialize(self, *args: Any, **kwargs: Any) -> None:
         """Build the optimizer and check that minibatches fit the batch.
 
@@ -56,13 +77,8 @@ class PPO(PolicyGradientAlgo):
                 recurrent agent.
         """
         super().initialize(*args, **kwargs)
-        T, B = self.batch_spec
-        n_to_split = B if self.agent.recurrent else T * B
-        unit = "batch_B (environments)" if self.agent.recurrent else "batch_T * batch_B"
-        if self.minibatches > n_to_split:
-            raise ValueError(
-                f"minibatches={self.minibatches} must be at most {unit} = {n_to_split}. Take fewer."
-            )
+        self.check_batch(self.agent, self.batch_spec)
+        n_to_split, unit = self._n_to_split(self.agent, self.batch_spec)
         size, remainder = divmod(n_to_split, self.minibatches)
         if remainder and self.rank == 0:
             divisors = [m for m in range(1, n_to_split + 1) if n_to_split % m == 0]
