@@ -8,6 +8,7 @@ import dataclasses
 import functools
 import importlib
 import inspect
+import reprlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +27,11 @@ class Recorded:
         self = super().__new__(cls)
         self.__dict__["_constructed"] = (args, kwargs)
         return self
+
+    def __repr__(self) -> str:
+        args, kwargs = self.__dict__.get("_constructed", ((), {}))
+        shown = [*map(_short, args), *(f"{key}={_short(value)}" for key, value in kwargs.items())]
+        return f"{type(self).__name__}({', '.join(shown)})"
 
 
 def describe(value: Any) -> Any:  # noqa: PLR0911 - a case per kind
@@ -109,6 +115,12 @@ def main_name() -> str:
         return main.__spec__.name  # type: ignore[union-attr]
     file = getattr(main, "__file__", None)
     return Path(file).stem if file else "__main__"
+
+
+def _short(value: Any) -> str:
+    """Return a value's representation, classes and functions by their names."""
+    named = isinstance(value, type) or inspect.isfunction(value)
+    return value.__name__ if named else reprlib.repr(value)
 
 
 def _arguments(value: Any) -> dict[str, Any] | None:

@@ -148,3 +148,10 @@ def test_damaged_descriptions_are_named(text, tmp_path):
     (tmp_path / "parts.json").write_text(text)
     with pytest.raises(ValueError, match="does not describe a run"):
         rlpyt.load(tmp_path)
+
+
+def test_parts_are_shown_with_the_arguments_of_their_construction():
+    sampler = SerialSampler(make, dict(id="CartPole-v1"), batch_T=T, batch_B=B)
+    assert repr(sampler) == "SerialSampler(make, {'id': 'CartPole-v1'}, batch_T=16, batch_B=2)"
+    assert repr(CategoricalMlpAgent()) == "CategoricalMlpAgent()"
+    assert repr(A2C(learning_rate=1e-3)).startswith("A2C(discount=0.99, learning_rate=0.001")
