@@ -176,7 +176,7 @@ def test_a_sampler_may_need_no_collector_and_read_a_list_of_env_kwargs_itself(ca
     algo = DQN(min_steps_learn=8, batch_size=4, replay_size=100)
     MinibatchRl(algo=algo, agent=DqnMlpAgent(), sampler=sampler, n_steps=40, seed=1).train()
     assert algo.update_counter > 0
-    assert "cut off by a time limit count as ended" in capsys.readouterr().out
+    assert "so truncated episodes count as terminated" in capsys.readouterr().out
 
 
 Info = namedarraytuple("Info", ["value"])

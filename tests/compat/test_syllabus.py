@@ -141,7 +141,7 @@ def test_mismatched_shapes_are_named():
             words = rf"{name} of shape \(2, 1\) must have the shape of rewards, \(3, 1\)"
             with pytest.raises(ValueError, match=words):
                 from_importance_weights(*bad)
-    with pytest.raises(ValueError, match=r"bootstrap_value of shape \(2,\)"):
+    with pytest.raises(ValueError, match=r"bootstrap_value must have one value .* got \(2,\)"):
         from_importance_weights(*good[:4], np.zeros(2))
     one = np.zeros(3)
     with pytest.raises(ValueError, match=r"target_logprobs of shape \(1,\) must .* of Rs, \(3,\)"):

@@ -389,7 +389,7 @@ class TooManyActions(SmallMlp):
     [
         (NanModel, NonFiniteError, "'agent_info.value' must be finite"),
         (FlatModel, ValueError, r"'agent_info.value' of shape \(\)"),
-        (UnsqueezedModel, ValueError, "one number for each environment, shape .B., got"),
+        (UnsqueezedModel, ValueError, "one number per environment, shape .B., got"),
         (TooManyActions, ValueError, r"policy head 'prob' must have shape .*got \(2, 4\)"),
         (LogitsModel, ValueError, "probabilities that sum to 1, got a sum of .* with softmax"),
         (NegativeModel, ValueError, "got a sum of 1 and a smallest entry of -0"),
