@@ -2,9 +2,8 @@
 
     import rlpyt
 
-    if __name__ == "__main__":
-        run = rlpyt.train("ppo", "CartPole-v1", steps=100_000)
-        print(run.evaluate())
+    run = rlpyt.train("ppo", "CartPole-v1", steps=100_000)
+    print(run.evaluate())
 
 Importing the package is cheap: the names in ``__init__.pyi`` are loaded when they are first used.
 """

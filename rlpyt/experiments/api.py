@@ -36,9 +36,6 @@ def train(
         run = rlpyt.train("ppo", "CartPole-v1", steps=100_000, learning_rate=3e-4, batch_B=16)
         print(run.evaluate(20))
 
-    Call it in a block ``if __name__ == "__main__":``, since the sampler's worker processes import
-    the script; with ``sampler=dict(kind="serial")`` there are none.
-
     Args:
         algo: name of an algorithm ("ppo", "dqn", "sac", ...), or a custom class.
         env: name of an environment ("CartPole-v1"), or a custom class or function that returns an
