@@ -8,7 +8,7 @@ the returns at first.
 
     python examples/custom_algorithm.py
     cd examples; rlpyt train custom_algorithm:Reinforce CartPole-v1 \
-        --agent rlpyt:CategoricalMlpAgent --algo.learning-rate 3e-3
+        --agent rlpyt:CategoricalMlpAgent --algo.learning-rate 2e-3
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Reinforce(RlAlgorithm):
     """REINFORCE with a baseline (Williams 1992): one gradient step per batch."""
 
     discount: float = setting(0.99, ge=0, le=1, doc="gamma, per environment step")
-    learning_rate: float = setting(3e-3, gt=0, doc="learning rate of Adam")
+    learning_rate: float = setting(1e-3, gt=0, doc="learning rate of Adam")
     baseline_loss_coeff: float = setting(0.5, ge=0, doc="weight of the baseline's loss")
 
     opt_info_fields = ("loss", "gradNorm", "baselineError")  # columns of progress.csv

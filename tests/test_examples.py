@@ -51,7 +51,8 @@ def test_every_example_is_tested():
 
 
 def test_the_table_names_every_example():
-    rows = re.findall(r"^\| \[([\w./]+)\]\(([\w./]+)\)", (EXAMPLES / "README.md").read_text(), re.M)
+    page = (EXAMPLES / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| \[([\w./]+)\]\(([\w./]+)\)", page, re.MULTILINE)
     files = [path for path in EXAMPLES.rglob("*") if path.suffix in (".py", ".yaml", ".ipynb")]
     names = {str(path.relative_to(EXAMPLES)) for path in files} - {"sweeps/train.py"}
     assert {link for _, link in rows} == names and all(name == link for name, link in rows)
@@ -91,3 +92,14 @@ def test_example_runs_in_a_new_interpreter(name, tmp_path):
     command = [sys.executable, EXAMPLES / name, *arguments_of(name, tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
     check(name, done, tmp_path)
+
+
+@pytest.mark.slow
+def test_the_notebook_runs(tmp_path):
+    nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
+    notebook = nbformat.read(EXAMPLES / "quickstart.ipynb", as_version=4)
+    resources = {"metadata": {"path": str(tmp_path)}}
+    nbclient.NotebookClient(notebook, timeout=300, resources=resources).execute()
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
+    assert any("image/png" in output.get("data", {}) for output in outputs)
+    assert any("over 20 episodes" in output.get("text", "") for output in outputs)
