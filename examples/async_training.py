@@ -8,7 +8,7 @@ OptThrottle and SamplerThrottle, the fraction of time that one waits for the oth
 ReplayRatio. docs/scaling.md says when asynchronous training is faster.
 
     python examples/async_training.py
-    python examples/async_training.py --kind vtrace --n-workers 2
+    python examples/async_training.py --kind vtrace --n-workers 2 --steps 100000
 """
 
 from typing import Any, Literal
@@ -35,7 +35,7 @@ def parts_of(kind: str) -> tuple[Any, Any, str, tuple[int, int]]:
     """Return algorithm, agent, environment, and (T, B) of the sampler's batches."""
     if kind == "vtrace":
         algo: Any = VTrace(learning_rate=1e-3, entropy_loss_coeff=0.0, normalize_advantage=True)
-        return algo, CategoricalMlpAgent(model_kwargs=NETWORK), "CartPole-v1", (8, 8)
+        return algo, CategoricalMlpAgent(model_kwargs=NETWORK), "CartPole-v1", (16, 8)
     replay = dict(batch_size=64, replay_size=100_000)
     if kind == "sac":
         algo = SAC(

@@ -2,9 +2,8 @@
 
 ``--kind`` selects an algorithm and its agent. ``--prioritized`` samples transitions by their TD
 error, ``--noisy`` explores by noise in the network's weights instead of random actions; categorical
-DQN with both is Rainbow. Watch ReturnAverage of evaluation, tdAbsErrAverage and, with
-``--prioritized``, priorityAverage. docs/algorithms.md describes the options, docs/replay.md the
-replay buffers.
+DQN with both is Rainbow. Watch ReturnAverage of evaluation, and tdAbsErrAverage, the mean TD error.
+docs/algorithms.md describes the options, docs/replay.md the replay buffers.
 
     python examples/dqn_family.py
     python examples/dqn_family.py --kind qrdqn --prioritized --noisy
