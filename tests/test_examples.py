@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.test_commands import rlpyt_command
 from tests.programs import run_script
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -84,6 +85,21 @@ def check(name, done, tmp_path):
 def test_example_runs(name, tmp_path):
     done = run_script(EXAMPLES / name, *arguments_of(name, tmp_path))
     check(name, done, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        "custom_algorithm:Reinforce CartPole-v1 --agent rlpyt:CategoricalMlpAgent",
+        "ppo custom_environment:Corridor",
+        "ppo dict_observations:Questions --agent.hidden-sizes 64",
+    ],
+)
+def test_classes_of_examples_train_on_the_command_line(names, tmp_path, monkeypatch):
+    monkeypatch.chdir(EXAMPLES)
+    flags = "--steps 256 --sampler.kind serial --sampler.batch-T 16 --no-video --eval-episodes 1"
+    run_dir = str(tmp_path / "run")
+    assert rlpyt_command("train", *names.split(), *flags.split(), "--run-dir", run_dir) == 0
 
 
 @pytest.mark.slow
